@@ -13,10 +13,11 @@ import msgspec
 
 from advisor import measure, recommendation, score
 from advisor.catalogue import read_rubric, read_shipped_accuracy, read_shipped_rubric
+from advisor.domain.catalogue import Catalogue
 from advisor.domain.decision import Recommendation, ScoredArm
-from advisor.domain.machine import describe_device
+from advisor.domain.machine import Cpu, Gpu, describe_device
 from advisor.domain.measurement import Results
-from advisor.domain.question import Constraint, Priorities, has_random_weights, short_name
+from advisor.domain.question import Constraint, Priorities, Question, has_random_weights, short_name
 from advisor.domain.run import Header
 from advisor.domain.run_events import LoggedEvent, end_cause
 from advisor.domain.run_state import RunState, fold
@@ -191,9 +192,19 @@ def _recommend_arm(
     scope: str,
 ) -> Recommendation:
     """Recommend one of the scored arms; raise `NothingViableError` if none qualifies."""
-    catalogue, question = header.catalogue, header.question
-    gpu = header.machine.find_gpu(question.gpu)
-    context = recommendation.DecisionContext(
+    question, machine = header.question, header.machine
+    context = decision_context(
+        rated, question, header.catalogue, machine.cpu, machine.find_gpu(question.gpu)
+    )
+    context = dataclasses.replace(context, subject=context.subject + scope)
+    return recommendation.recommend(results, scored, question, plan_of(state).excluded, context)
+
+
+def decision_context(
+    rated: score.RatedArms, question: Question, catalogue: Catalogue, cpu: Cpu, gpu: Gpu | None
+) -> recommendation.DecisionContext:
+    """Return what the catalogue and the device add to the scores; `gpu` is None on a CPU."""
+    return recommendation.DecisionContext(
         rubric=catalogue.rubric,
         by_batch_size={
             size: score.weigh_arms(arms, question) for size, arms in rated.by_batch_size.items()
@@ -202,7 +213,5 @@ def _recommend_arm(
         tree=catalogue.tree,
         workflows=catalogue.workflows,
         device_bytes=gpu.memory_bytes if gpu else None,
-        subject=f"{short_name(question.model)} on "
-        f"{describe_device(header.machine.cpu, gpu)}{scope}",
+        subject=f"{short_name(question.model)} on {describe_device(cpu, gpu)}",
     )
-    return recommendation.recommend(results, scored, question, plan_of(state).excluded, context)

@@ -13,14 +13,15 @@ import msgspec
 from advisor import recommendation, score
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.decision import Recommendation, ScoredArm
-from advisor.domain.machine import Gpu, describe_device
+from advisor.domain.machine import Gpu
 from advisor.domain.measurement import Cell, Measurement, Results, VisitCounts
 from advisor.domain.plan import BASELINE, Excluded
-from advisor.domain.question import Constraint, Priorities, short_name
+from advisor.domain.question import Constraint, Priorities
 from advisor.errors import ExportFileError, UserError
 from advisor.measure import widen_by_noise_floor
 from advisor.measure.generation import explain_mismatch
 from advisor.measure.new_shapes import is_complete, rate_new_shapes
+from advisor.pipeline.decision import decision_context
 from advisor.report.documents.document import (
     Problem,
     RaceEntry,
@@ -45,17 +46,9 @@ def decide_again(
     )
     known = known.for_question(asked.device, asked.task)
     results = results_of(document, known)
-    scored = score.score(results, asked, known)
-    gpu = _gpu(document)
-    context = recommendation.DecisionContext(
-        rubric=known.rubric,
-        by_batch_size=score.score_by_batch_size(results, asked, known),
-        guidelines=known.guidelines,
-        tree=known.tree,
-        workflows=known.workflows,
-        device_bytes=gpu.memory_bytes if gpu else None,
-        subject=f"{short_name(asked.model)} on {describe_device(document.machine.cpu, gpu)}",
-    )
+    rated = score.rate_arms(results, known)
+    scored = score.weigh_arms(rated.overall, asked)
+    context = decision_context(rated, asked, known, document.machine.cpu, _gpu(document))
     advice, problem = None, None
     try:
         advice = recommendation.recommend(results, scored, asked, _excluded(document), context)
