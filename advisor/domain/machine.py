@@ -104,7 +104,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         return next((gpu for gpu in self.gpus if gpu.uuid == uuid), None)
 
 
-class MachineLoad(msgspec.Struct, frozen=True, kw_only=True):
+class MachineActivity(msgspec.Struct, frozen=True, kw_only=True):
     """What else runs on the machine while nothing is measured, over some seconds."""
 
     seconds: float
@@ -124,14 +124,16 @@ class MachineLoad(msgspec.Struct, frozen=True, kw_only=True):
 
 
 #: What keeps a machine from being quiet.
-LoadProblem = Literal["cpu-busy", "cpu-stolen", "gpu-processes", "gpu-busy", "gpu-clocks-held-down"]
+QuietProblem = Literal[
+    "cpu-busy", "cpu-stolen", "gpu-processes", "gpu-busy", "gpu-clocks-held-down"
+]
 
 
-class LoadCheck(msgspec.Struct, frozen=True, kw_only=True):
+class QuietCheck(msgspec.Struct, frozen=True, kw_only=True):
     """The load of the machine before the first measurement; without problems it was quiet."""
 
-    load: MachineLoad
-    problems: tuple[LoadProblem, ...]
+    load: MachineActivity
+    problems: tuple[QuietProblem, ...]
     #: Seconds waited for a quiet machine so far, and the most that the user allows.
     waited_seconds: float = 0.0
     allowed_seconds: float = 0.0

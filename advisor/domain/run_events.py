@@ -11,7 +11,7 @@ import msgspec
 
 from advisor.domain.bounds import Amount, Count, Size
 from advisor.domain.decision import DecisionWord
-from advisor.domain.machine import LoadCheck
+from advisor.domain.machine import QuietCheck
 from advisor.domain.measurement import Interval, Platform
 from advisor.domain.outcome import Outcome
 from advisor.domain.plan import Arm, Plan
@@ -32,13 +32,13 @@ class ArmsAdded(msgspec.Struct, frozen=True, kw_only=True, tag="arms-added"):
     instead_of: str
 
 
-class LoadChecked(msgspec.Struct, frozen=True, kw_only=True, tag="load-checked"):
+class QuietChecked(msgspec.Struct, frozen=True, kw_only=True, tag="load-checked"):
     """The load of the machine was checked before measuring.
 
     `waits` is true if the run waits and checks again.
     """
 
-    check: LoadCheck
+    check: QuietCheck
     waits: bool = False
 
 
@@ -286,7 +286,7 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):
 RunEvent = (
     Planned
     | ArmsAdded
-    | LoadChecked
+    | QuietChecked
     | WorkerSpawned
     | BuildStarted
     | WorkerReported

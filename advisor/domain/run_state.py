@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from advisor.domain.machine import LoadCheck
+from advisor.domain.machine import QuietCheck
 from advisor.domain.measurement import Platform
 from advisor.domain.outcome import Outcome, OutOfMemory
 from advisor.domain.plan import REFERENCE, Plan
@@ -23,7 +23,6 @@ from advisor.domain.run_events import (
     DeviceMemory,
     EnergyMeasured,
     Finished,
-    LoadChecked,
     LoadMeasured,
     LoggedEvent,
     MemoryChecked,
@@ -31,6 +30,7 @@ from advisor.domain.run_events import (
     OtherPlatformFound,
     Planned,
     ProvisionalAnswer,
+    QuietChecked,
     RaceClosed,
     RaceOpened,
     RepetitionStarted,
@@ -143,7 +143,7 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     repeats: dict[int, tuple[str, ...]] = {}
     memory_checked: MemoryChecked | None = None
     #: The last check of the machine's load before a measurement.
-    load_check: LoadCheck | None = None
+    load_check: QuietCheck | None = None
     surveyed: tuple[ModelSurveyed, ...] = ()
     platforms: tuple[Platform, ...] = ()
     #: The last answer before all arms had raced; null before the first one.
@@ -213,7 +213,7 @@ def _run_changes(state: RunState, run_event: RunEvent) -> dict[str, Any]:
             return {"closed": {**state.closed, run_event.batch_size: run_event}}
         case RepetitionStarted():
             return {"repeats": {**state.repeats, run_event.repeat: run_event.arms}}
-        case LoadChecked():
+        case QuietChecked():
             return {"load_check": run_event.check}
         case MemoryChecked() | ProvisionalAnswer():
             return {LAST_RUN_EVENT_FIELDS[type(run_event)]: run_event}

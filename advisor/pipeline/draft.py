@@ -52,13 +52,13 @@ def propose(answers: Answers, context: Context, detected: Machine | None = None)
         sandboxing.require()
     question = resolve(answers, here, catalogue, context.environment.get(VISIBLE_DEVICES))
     catalogue = catalogue.for_question(question.device, question.task)
-    catalogue = _limit_loading(catalogue, max_load_seconds(answers))
+    catalogue = _with_open_deadline(catalogue, max_load_seconds(answers))
     if question.load is not None:
         generator_environment.find_interpreter(catalogue, here)
     return DraftRun(catalogue, here, question, applicability.plan(question, here, catalogue))
 
 
-def _limit_loading(catalogue: Catalogue, seconds: float | None) -> Catalogue:
+def _with_open_deadline(catalogue: Catalogue, seconds: float | None) -> Catalogue:
     """Return the catalogue with another deadline for opening the model; None keeps the shipped."""
     if seconds is None:
         return catalogue

@@ -16,7 +16,7 @@ from advisor.domain.run import Header, fleet_id_of
 from advisor.domain.run_events import Finished, LoggedEvent, Resumed
 from advisor.domain.run_state import RunState
 from advisor.errors import RunIsImportedError, RunOfFleetError
-from advisor.pipeline import load_check, survey
+from advisor.pipeline import quiet_check, survey
 from advisor.pipeline.answers import provisional
 from advisor.pipeline.builds import building
 from advisor.pipeline.decision import Decision, evaluate
@@ -70,7 +70,7 @@ def _execute_steps(
     if recorder.state.processes:
         yield recorder.record(Resumed())
     question, limits = header.question, header.catalogue.presets.guard
-    yield from _check_load(header, recorder, context)
+    yield from _wait_until_quiet(header, recorder, context)
     monitor = ConditionsMonitor(GpuMonitor(question.gpu) if question.gpu else None)
     with monitor.running(), open_session(run, header, context, monitor) as session:
         if question.load is not None:
@@ -89,14 +89,16 @@ def _execute_steps(
     yield recorder.record(Finished())
 
 
-def _check_load(header: Header, recorder: Recorder, context: Context) -> Iterator[LoggedEvent]:
+def _wait_until_quiet(
+    header: Header, recorder: Recorder, context: Context
+) -> Iterator[LoggedEvent]:
     """Check the load of the machine, and wait as long as the user allows until it is quiet."""
     limits, question = header.catalogue.presets.quiet, header.question
     if limits is None:
         return
-    read = load_check.load_reader(header.machine, question.gpu, context)
+    read = quiet_check.load_reader(header.machine, question.gpu, context)
     yield from recorder.record_each(
-        load_check.wait_until_quiet(read, limits, question.wait_seconds, context.clock)
+        quiet_check.wait_until_quiet(read, limits, question.wait_seconds, context.clock)
     )
 
 

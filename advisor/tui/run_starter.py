@@ -9,7 +9,7 @@ from typing import cast
 import msgspec
 from textual.app import App
 
-from advisor.domain.machine import LoadProblem
+from advisor.domain.machine import QuietProblem
 from advisor.pipeline.decision import Decision
 from advisor.pipeline.draft import DraftRun, create, propose
 from advisor.report.documents.document import RunDocument
@@ -64,13 +64,13 @@ class RunStarter:
 
         context = self._app_interface.context
 
-        def check() -> tuple[DraftRun | RunDocument, tuple[LoadProblem, ...]]:
+        def check() -> tuple[DraftRun | RunDocument, tuple[QuietProblem, ...]]:
             drafted = draft()
             if isinstance(drafted, RunDocument):
                 return drafted, ()
             return drafted, find_load_problems(drafted, context)
 
-        def show(checked: tuple[DraftRun | RunDocument, tuple[LoadProblem, ...]]) -> None:
+        def show(checked: tuple[DraftRun | RunDocument, tuple[QuietProblem, ...]]) -> None:
             drafted, problems = checked
             if isinstance(drafted, RunDocument):
                 self.show_absent_gpu_answer(drafted)
@@ -81,7 +81,7 @@ class RunStarter:
 
         self._app_interface.background.start("start", check, show)
 
-    def _ask_to_wait(self, drafted: DraftRun, problems: tuple[LoadProblem, ...]) -> None:
+    def _ask_to_wait(self, drafted: DraftRun, problems: tuple[QuietProblem, ...]) -> None:
         """Start the run on a busy machine only if the user chooses so."""
 
         def on_answer(wait_seconds: float | None) -> None:

@@ -19,7 +19,7 @@ from textual.pilot import Pilot
 
 from advisor import catalogue
 from advisor.context import Context
-from advisor.domain.machine import LoadProblem
+from advisor.domain.machine import QuietProblem
 from advisor.question.answers import Answers
 from advisor.report.documents.opening import read_document
 from advisor.store import Run, Store
@@ -44,8 +44,8 @@ def context(tui_context: Context, tmp_path: pathlib.Path) -> Context:
 
 
 @pytest.fixture
-def busy_machine(monkeypatch: pytest.MonkeyPatch) -> tuple[LoadProblem, ...]:
-    problems: tuple[LoadProblem, ...] = ("cpu-busy", "gpu-processes")
+def busy_machine(monkeypatch: pytest.MonkeyPatch) -> tuple[QuietProblem, ...]:
+    problems: tuple[QuietProblem, ...] = ("cpu-busy", "gpu-processes")
     monkeypatch.setattr(run_starter, "find_load_problems", lambda *_: problems)
     return problems
 
@@ -64,7 +64,7 @@ def quick_app(context: Context, host: StartHost | None = None) -> AdvisorApp:
 
 @async_test
 async def test_a_busy_machine_is_named_before_a_run_and_escape_starts_nothing(
-    context: Context, busy_machine: tuple[LoadProblem, ...]
+    context: Context, busy_machine: tuple[QuietProblem, ...]
 ) -> None:
     async with running_app(quick_app(context)) as pilot:
         await start(pilot)

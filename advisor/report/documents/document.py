@@ -14,7 +14,7 @@ from advisor.domain.decision import (
     Recommendation,
     TierGap,
 )
-from advisor.domain.machine import Cpu, Gpu, Interpreter, LoadCheck, Machine
+from advisor.domain.machine import Cpu, Gpu, Interpreter, Machine, QuietCheck
 from advisor.domain.measurement import (
     BuildSeconds,
     CallDiagnosis,
@@ -253,7 +253,7 @@ class RunDocument(msgspec.Struct, frozen=True, kw_only=True):
     #: The origin of an answer that uses a run made on another machine.
     provenance: Provenance | None = None
     #: The load of the machine before the measurement; null if it was not checked.
-    load_check: LoadCheck | None = None
+    load_check: QuietCheck | None = None
     #: What the servers sustained under load; null for tasks other than `serve`.
     serving: ServingResults | None = None
     #: Accuracy against speed and memory; empty without quantised arms and a metric.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from advisor.domain.machine import LoadCheck, LoadProblem, MachineLoad
+from advisor.domain.machine import MachineActivity, QuietCheck, QuietProblem
 
 
-def describe_check(check: LoadCheck, *, waits: bool) -> str | None:
+def describe_check(check: QuietCheck, *, waits: bool) -> str | None:
     """Return a line on the check; None for a machine that was quiet at once."""
     problems = "; ".join(describe_problem(problem, check.load) for problem in check.problems)
     waited, allowed = f"{check.waited_seconds:.0f} s", f"{check.allowed_seconds:.0f} s"
@@ -18,7 +18,7 @@ def describe_check(check: LoadCheck, *, waits: bool) -> str | None:
     return f"warning: the machine is not quiet: {problems}; --wait-for-quiet 5min would wait"
 
 
-def describe_problem(problem: LoadProblem, load: MachineLoad) -> str:
+def describe_problem(problem: QuietProblem, load: MachineActivity) -> str:
     """Return what keeps the machine from being quiet, with its figure."""
     idle, usable = load.idle_processors or 0.0, load.usable_processors
     count = len(load.gpu_processes)

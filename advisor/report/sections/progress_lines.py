@@ -9,12 +9,12 @@ from advisor.domain.run_events import (
     BuildStarted,
     BusyWhileIdle,
     Finished,
-    LoadChecked,
     LoadMeasured,
     LoggedEvent,
     ModelSurveyed,
     Planned,
     ProvisionalAnswer,
+    QuietChecked,
     RaceClosed,
     RaceOpened,
     Resumed,
@@ -40,7 +40,7 @@ def render_event(event: LoggedEvent) -> str | None:
         case ArmsAdded(added=added, instead_of=varying):
             arms = ", ".join(arm.id for arm in added)
             return f"{arms}: measured too, because the outputs of {varying} vary"
-        case LoadChecked(check=check, waits=waits):
+        case QuietChecked(check=check, waits=waits):
             return describe_check(check, waits=waits)
         case RaceOpened() | RaceClosed() | ProvisionalAnswer():
             return _render_race(run_event)

@@ -10,13 +10,13 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widgets import Static
 
-from advisor.domain.machine import LoadProblem
+from advisor.domain.machine import QuietProblem
 from advisor.tui.dialogs.dialog import Dialog
 from advisor.tui.widgets.key_footer import KeyFooter
 
 #: Longest wait for a quiet machine.
 WAIT_SECONDS = 300.0
-PROBLEMS: dict[LoadProblem, str] = {
+PROBLEMS: dict[QuietProblem, str] = {
     "cpu-busy": "other processes keep processors busy",
     "cpu-stolen": "the hypervisor takes processor time",
     "gpu-processes": "other processes use the GPU",
@@ -34,7 +34,7 @@ class LoadDialog(Dialog[float]):
         Binding("escape", "dismiss(None)", "Do not start"),
     ]
 
-    def __init__(self, problems: Sequence[LoadProblem]) -> None:
+    def __init__(self, problems: Sequence[QuietProblem]) -> None:
         super().__init__()
         self._problems = problems
 

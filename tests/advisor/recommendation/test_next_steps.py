@@ -9,6 +9,8 @@ import pytest
 from advisor import recommendation
 from advisor.domain.decision import Recommendation
 from advisor.domain.measurement import BuildSeconds, Measurement, MemoryBytes, StoppedBuild
+from advisor.domain.workflow import Environment
+from advisor.recommendation.reasons import give_next_steps
 
 KEPT = builders.workflow("compiled", deployment_steps=("keep the cache",))
 
@@ -65,3 +67,18 @@ def test_an_arm_whose_build_was_stopped_is_named_with_what_allows_more_time() ->
     arms = [builders.scored_arm("compiled")]
     advice = recommendation.recommend(results, arms, builders.question(), [], context)
     assert any("engine" in step and "allow more time" in step for step in advice.next_steps)
+
+
+def test_one_command_creates_all_missing_environments() -> None:
+    own = Environment(kind="own", name="shared-by-two")
+    known = builders.catalogue(
+        builders.workflow("one"),
+        builders.workflow("first", environment=own),
+        builders.workflow("second", environment=own),
+        builders.workflow("third", environment=Environment(kind="own")),
+    )
+    missing = [builders.excluded(name, fix="a command") for name in ("first", "second", "third")]
+    steps = give_next_steps("A", missing, workflows=known.workflows)
+    assert steps == [
+        "to measure first, second, third too: p3-advisor env create shared-by-two third"
+    ]

@@ -20,10 +20,8 @@ from advisor.domain.decision import Flip, Recommendation, ScoredArm
 from advisor.domain.measurement import Measurement, RaceResult, Results, VisitCounts
 from advisor.domain.plan import Excluded
 from advisor.domain.question import CRITERIA, PILLARS, Constraint, Priorities, Question
-from advisor.domain.workflow import Environment
 from advisor.errors import MachineUnfitError, NothingViableError
 from advisor.recommendation.flips import ENDS, SAME_SCORE, leader_of
-from advisor.recommendation.reasons import give_next_steps
 
 #: How far from a flip it is decided again: more than rounding, less than two flips are apart.
 GAP = 1e-3
@@ -383,21 +381,6 @@ def test_what_could_be_installed_is_a_next_step() -> None:
         for step in advise([builders.scored_arm("one")], excluded=others).next_steps
         if "to measure" in step
     ] == ["to measure absent too: uv pip install absent"]
-
-
-def test_one_command_creates_all_missing_environments() -> None:
-    own = Environment(kind="own", name="shared-by-two")
-    known = builders.catalogue(
-        builders.workflow("one"),
-        builders.workflow("first", environment=own),
-        builders.workflow("second", environment=own),
-        builders.workflow("third", environment=Environment(kind="own")),
-    )
-    missing = [builders.excluded(name, fix="a command") for name in ("first", "second", "third")]
-    steps = give_next_steps("A", missing, workflows=known.workflows)
-    assert steps == [
-        "to measure first, second, third too: p3-advisor env create shared-by-two third"
-    ]
 
 
 def test_reasons_give_the_figures() -> None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 import psutil
 
-from advisor.domain.machine import THROTTLE_BITS, MachineLoad
+from advisor.domain.machine import THROTTLE_BITS, MachineActivity
 from advisor.machine.gpus import DeviceReader
 
 #: NVML reports how busy a GPU was over the last sixth of a second or the last second.
@@ -44,7 +44,7 @@ def read_cpu_seconds() -> CpuSeconds:
     )
 
 
-class LoadReader:
+class ActivityReader:
     """Reads the load of the processors and, if one is measured, of a GPU."""
 
     def __init__(
@@ -61,7 +61,7 @@ class LoadReader:
 
     def read(
         self, seconds: float, clock: Callable[[], float], sleep: Callable[[float], None]
-    ) -> MachineLoad:
+    ) -> MachineActivity:
         """Return the load over the next `seconds`."""
         start, before, busy = clock(), self._cpu_seconds(), []
         while (left := start + seconds - clock()) > 0:
@@ -71,7 +71,7 @@ class LoadReader:
         elapsed, after = clock() - start, self._cpu_seconds()
         total = after.total - before.total
         counted = elapsed > 0 and total > 0
-        load = MachineLoad(
+        load = MachineActivity(
             seconds=elapsed,
             usable_processors=self._usable,
             idle_processors=(after.idle - before.idle) / elapsed if counted else None,
@@ -83,7 +83,7 @@ class LoadReader:
         rates = self._gpu.call("nvmlDeviceGetUtilizationRates") if self._gpu else None
         return rates.gpu * PERCENT if rates is not None else None
 
-    def _with_gpu(self, load: MachineLoad, busy_share: float | None) -> MachineLoad:
+    def _with_gpu(self, load: MachineActivity, busy_share: float | None) -> MachineActivity:
         if self._gpu is None:
             return load
         bits = self._gpu.number("nvmlDeviceGetCurrentClocksThrottleReasons")

@@ -11,15 +11,15 @@ from fake_clock import FakeClock
 
 from advisor import catalogue
 from advisor.context import Context
-from advisor.domain.machine import GpuProcess, MachineLoad
-from advisor.domain.run_events import LoadChecked
+from advisor.domain.machine import GpuProcess, MachineActivity
+from advisor.domain.run_events import QuietChecked
 from advisor.pipeline.decision import decide
-from advisor.pipeline.load_check import check_now, find_problems, wait_until_quiet
+from advisor.pipeline.quiet_check import check_now, find_problems, wait_until_quiet
 from advisor.question.answers import Answers
 from advisor.report.documents import measured_document
 from advisor.report.formatting.machine_load import describe_check
 
-QUIET = MachineLoad(seconds=1.0, usable_processors=2, idle_processors=2.0, stolen_share=0.0)
+QUIET = MachineActivity(seconds=1.0, usable_processors=2, idle_processors=2.0, stolen_share=0.0)
 BUSY = msgspec.structs.replace(QUIET, idle_processors=0.9)
 LIMITS = catalogue.load().presets.quiet or pytest.fail("the catalogue has no limits")
 
@@ -48,11 +48,13 @@ def test_what_disturbs_is_found(changes: dict[str, object], problems: tuple[str,
     assert (describe_check(check, waits=False) is None) == (not problems)
 
 
-def wait(loads: Sequence[MachineLoad], allowed_seconds: float) -> tuple[list[LoadChecked], float]:
+def wait(
+    loads: Sequence[MachineActivity], allowed_seconds: float
+) -> tuple[list[QuietChecked], float]:
     """Return the checks of a machine with these loads, and the seconds that they took."""
     clock, left = FakeClock(), list(loads)
 
-    def read(seconds: float) -> MachineLoad:
+    def read(seconds: float) -> MachineActivity:
         clock.advance(seconds)
         return left.pop(0) if len(left) > 1 else left[0]
 
@@ -94,7 +96,7 @@ def test_waiting_ends_at_the_limit() -> None:
 def test_a_run_records_the_load_before_its_workers(fake_context: Callable[[], Context]) -> None:
     run = sessions.execute_run(fake_context(), Answers(gpu="cpu", workflows="pytorch-eager"))
     kinds = [type(event.run_event).__name__ for event in run.events()]
-    assert kinds.index("LoadChecked") < kinds.index("WorkerSpawned")
+    assert kinds.index("QuietChecked") < kinds.index("WorkerSpawned")
     document = measured_document.compose(decide(run))
     assert document.load_check is not None
     assert document.load_check.load.usable_processors >= 1

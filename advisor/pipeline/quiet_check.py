@@ -12,33 +12,33 @@ import msgspec
 
 from advisor.context import Context
 from advisor.domain.catalogue import QuietLimits
-from advisor.domain.machine import LoadCheck, LoadProblem, Machine, MachineLoad
-from advisor.domain.run_events import LoadChecked
-from advisor.machine.load import LoadReader
+from advisor.domain.machine import Machine, MachineActivity, QuietCheck, QuietProblem
+from advisor.domain.run_events import QuietChecked
+from advisor.machine.activity import ActivityReader
 
 #: Observes the machine for some seconds.
-ReadLoad: TypeAlias = Callable[[float], MachineLoad]
+ReadLoad: TypeAlias = Callable[[float], MachineActivity]
 
 
 def load_reader(machine: Machine, gpu: str | None, context: Context) -> ReadLoad:
     """Return a function that observes the processors, and the GPU with the UUID `gpu`."""
-    reader = LoadReader(machine.cpu.usable_processors, gpu)
+    reader = ActivityReader(machine.cpu.usable_processors, gpu)
     return lambda seconds: reader.read(seconds, context.clock, context.sleep)
 
 
-def check_now(read: ReadLoad, limits: QuietLimits) -> LoadCheck:
+def check_now(read: ReadLoad, limits: QuietLimits) -> QuietCheck:
     """Observe the machine for `limits.sample_seconds` and return what was found."""
     load = read(limits.sample_seconds)
-    return LoadCheck(load=load, problems=find_problems(load, limits))
+    return QuietCheck(load=load, problems=find_problems(load, limits))
 
 
-def find_problems(load: MachineLoad, limits: QuietLimits) -> tuple[LoadProblem, ...]:
+def find_problems(load: MachineActivity, limits: QuietLimits) -> tuple[QuietProblem, ...]:
     """Return what keeps the machine from being quiet; empty if it is quiet.
 
     A figure that the machine does not report is no problem.
     """
     needed = load.usable_processors * (1 - limits.most_busy_share)
-    found: dict[LoadProblem, bool] = {
+    found: dict[QuietProblem, bool] = {
         # A cgroup may allow fewer processors than the host has: others may keep the rest busy.
         "cpu-busy": load.idle_processors is not None and load.idle_processors < needed,
         "cpu-stolen": (load.stolen_share or 0.0) > limits.most_stolen_share,
@@ -54,7 +54,7 @@ def wait_until_quiet(
     limits: QuietLimits,
     allowed_seconds: float,
     clock: Callable[[], float],
-) -> Iterator[LoadChecked]:
+) -> Iterator[QuietChecked]:
     """Check the load, and check it again until the machine is quiet or `allowed_seconds` are over.
 
     Yield the first check, each one whose problems differ from those before it, and the last one.
@@ -69,10 +69,10 @@ def wait_until_quiet(
         left = allowed_seconds - waited
         waits = bool(check.problems) and left > 0
         if not waits or check.problems != reported:
-            yield LoadChecked(check=check, waits=waits)
+            yield QuietChecked(check=check, waits=waits)
         if not waits:
             return
         reported = check.problems
         load = read(min(limits.waiting_sample_seconds, left))
-        check = LoadCheck(load=load, problems=find_problems(load, limits))
+        check = QuietCheck(load=load, problems=find_problems(load, limits))
         waited = clock() - start

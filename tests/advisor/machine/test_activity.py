@@ -6,13 +6,13 @@ import pytest
 from fake_clock import FakeClock
 from nvml import UUID, FakeNvml
 
-from advisor.domain.machine import MachineLoad
-from advisor.machine.load import CpuSeconds, LoadReader, read_cpu_seconds
+from advisor.domain.machine import MachineActivity
+from advisor.machine.activity import ActivityReader, CpuSeconds, read_cpu_seconds
 
 
 def read(
     clock: FakeClock, *, idle_share: float = 1.0, processors: int = 4, nvml: FakeNvml | None = None
-) -> MachineLoad:
+) -> MachineActivity:
     """Return the load of two usable of `processors` processors over one second."""
 
     def cpu_seconds() -> CpuSeconds:
@@ -20,7 +20,7 @@ def read(
         return CpuSeconds(idle=total * idle_share, stolen=total * 0.1, total=total)
 
     gpu = UUID if nvml else None
-    reader = LoadReader(2, gpu, nvml=nvml, cpu_seconds=cpu_seconds)
+    reader = ActivityReader(2, gpu, nvml=nvml, cpu_seconds=cpu_seconds)
     return reader.read(1.0, clock.perf_counter, clock.sleep)
 
 
