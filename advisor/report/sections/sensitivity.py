@@ -47,7 +47,10 @@ def robustness(advice: Recommendation) -> list[str]:
             "of performance, productivity and portability"
         )
     if advice.pareto:
-        lines.append(f"no other arm dominates {', '.join(advice.pareto)} (Pareto front)")
+        lines.append(
+            "not beaten in speed, build time, memory and all grades, accuracy apart (Pareto front): "
+            f"{', '.join(advice.pareto)}"
+        )
     return lines
 
 

@@ -27,7 +27,7 @@ PURPOSE = (
     " recommends one."
 )
 TRADE_OFF = (
-    "P3 is the trade-off between Performance, Productivity and Portability: no way wins all three,"
+    "P3 is the trade-off between Performance, Productivity and Portability: no workflow wins all three,"
     " so you say what matters."
 )
 EXAMPLE = "Example: TinyLlama"
