@@ -48,8 +48,8 @@ def robustness(advice: Recommendation) -> list[str]:
         )
     if advice.pareto:
         lines.append(
-            "not beaten in speed, build time, memory and all grades, accuracy apart (Pareto front): "
-            f"{', '.join(advice.pareto)}"
+            "not beaten in speed, build time, memory and all grades, accuracy apart (Pareto "
+            f"front): {', '.join(advice.pareto)}"
         )
     return lines
 

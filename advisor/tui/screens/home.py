@@ -27,8 +27,8 @@ PURPOSE = (
     " recommends one."
 )
 TRADE_OFF = (
-    "P3 is the trade-off between Performance, Productivity and Portability: no workflow wins all three,"
-    " so you say what matters."
+    "P3 is the trade-off between Performance, Productivity and Portability: no workflow wins all "
+    "three, so you say what matters."
 )
 EXAMPLE = "Example: TinyLlama"
 NEW_ROW, EXAMPLE_PREFIX = "new", "example:"
