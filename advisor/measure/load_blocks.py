@@ -8,7 +8,7 @@ from advisor.domain.question import LoadQuestion
 from advisor.domain.run_events import LoadMeasured
 from advisor.domain.run_state import ProcessState
 from advisor.domain.serving import RateLevel, ServedRequest
-from advisor.statistics.goodput import LoadBlock
+from advisor.statistics.goodput import LoadBlock, count_groups
 from advisor.statistics.intervals import nearest_rank
 
 PERCENTILES = (0.5, 0.95, 0.99)
@@ -31,8 +31,9 @@ def meets_limits(request: ServedRequest, load: LoadQuestion) -> bool:
 
 def load_block(measured: LoadMeasured, load: LoadQuestion) -> LoadBlock:
     """Return how many requests of a block met the limits."""
-    met = sum(meets_limits(request, load) for request in measured.requests)
-    return LoadBlock(measured.rate, met, len(measured.requests))
+    missed = [not meets_limits(request, load) for request in measured.requests]
+    met = len(missed) - sum(missed)
+    return LoadBlock(measured.rate, met, len(missed), count_groups(missed))
 
 
 def valid_blocks(processes: Iterable[ProcessState]) -> list[LoadMeasured]:

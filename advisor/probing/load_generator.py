@@ -89,16 +89,15 @@ class LoadGenerator:
     seed: int
 
     def send(
-        self, server: Serving, blocks: Sequence[PlannedBlock]
+        self, server: Serving, blocks: Sequence[PlannedBlock], gap_seconds: float
     ) -> list[tuple[ServedRequest, ...]]:
         """Send the blocks one after the other; return the requests of each, in their order.
 
+        No request is sent in the gap between two blocks.
         Raise `GeneratorError` where AIPerf fails, and `NotWritableError` for a full disk.
         """
         starts = list(
-            itertools.accumulate(
-                (block.seconds + self.rules.gap_seconds for block in blocks), initial=0.0
-            )
+            itertools.accumulate((block.seconds + gap_seconds for block in blocks), initial=0.0)
         )
         number = len(list(self.directory.glob("*"))) if self.directory.is_dir() else 0
         directory = self.directory / str(number)

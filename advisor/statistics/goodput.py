@@ -1,15 +1,17 @@
 """Find the greatest request rate at which enough requests meet their limits. Pure.
 
 Goodput is the rate at which the share of requests that miss a limit reaches `1 - share`. Blocks of
-requests at given rates are the data. The search tries a ladder of rates and bisects what remains.
-The estimate fits a logistic curve of the missed share over the logarithm of the rate to all blocks,
-by maximum likelihood on a grid. Its interval resamples whole blocks, because requests of one block
-share a queue, and the requests of each, because a block may have few of them.
+requests at given rates are the data. The estimate fits a logistic curve of the missed share over
+the logarithm of the rate, by maximum likelihood on a grid. Blocks count by their distance from it,
+because the missed share of a queue is no logistic curve over all rates. Its interval resamples
+whole blocks, because requests of one block share a queue, and the requests of each, because a block
+may have few of them.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias
@@ -17,24 +19,28 @@ from typing import Any, TypeAlias
 #: An array of float64; NumPy is imported where it computes.
 Array: TypeAlias = Any
 
-#: Factors between two rates while no rate is known that meets the limits, or none that does not.
-DESCENT, ASCENT = (0.25, 0.5), (1.5, 2.5)
-#: The bracket is left when its ends are within this factor; of a coarse search, within the other.
-NARROW, COARSE = 1.4, 2.6
-#: Rates that may be tried without one that meets the limits, before the answer is none; and those
-#: of a coarse search.
-MOST_DESCENTS, MOST_COARSE_DESCENTS = 6, 3
 #: Points of the grid: of the goodput between the lowest and the highest rate, and of the slope.
 RATE_POINTS, SLOPE_POINTS = 240, 24
 #: Slopes of the logistic curve over the logarithm of the rate. A queue that is nearly full has a
 #: steep one; below the least slope the latency hardly depends on the rate.
-LEAST_SLOPE, MOST_SLOPE = 2.0, 80.0
+LEAST_SLOPE, MOST_SLOPE = 1.5, 80.0
 #: The goodput may lie these factors below and above the rates that were tried.
 BELOW, ABOVE = 3.0, 1.1
 #: Shares that a block can have least and most: a finite block excludes neither.
 LEAST_SHARE = 0.002
-#: A block says about as much more of each outcome than it has (Jeffreys' prior).
-HALF_REQUEST = 0.5
+#: Misses of a group have at most so many requests that met the limits between them.
+SEPARATED = 5
+#: Groups of misses that are added to all blocks together.
+ADDED_GROUPS = 0.25
+#: Variance of the misses of a block, in mean sizes of a group times that of independent misses.
+SPREAD = 1.5
+#: Factor on the interval of few resampled blocks. This and the two above are from simulated queues.
+WIDER = 1.2
+#: Least parameter of a distribution of shares.
+LEAST_COUNT = 0.01
+#: A block counts by the normal density of the logarithm of its rate over the goodput, with this
+#: standard deviation. Whether it is near is found in so many passes.
+NEAR, PASSES = 0.3, 5
 DRAWS = 400
 TAIL = 0.025
 
@@ -47,6 +53,13 @@ class LoadBlock:
     rate: float
     met: int
     total: int
+    #: Groups of misses, see `count_groups`; None where each request missed alone.
+    groups: int | None = None
+
+    @property
+    def missed(self) -> int:
+        """Requests that missed a limit."""
+        return self.total - self.met
 
     def meets(self, share: float) -> bool:
         """Return whether at least `share` of the requests met the limits."""
@@ -63,64 +76,14 @@ class Goodput:
     slope: float
 
 
-class GoodputSearch:
-    """Search of the goodput: ask for rates, measure a block at each, record them."""
+def count_groups(missed: Sequence[bool]) -> int:
+    """Return the number of groups of missed requests, from whether each request missed, in order.
 
-    def __init__(
-        self, start_rate: float, share: float, most_blocks: int, ladder: Sequence[float] = (1.0,)
-    ) -> None:
-        """Start at the rates `ladder` times `start_rate` requests per second.
-
-        The search ends after `most_blocks` blocks at the latest. A coarse search uses every second
-        rate of the ladder.
-        """
-        if not (start_rate > 0 and 0 < share < 1 and most_blocks >= 1 and ladder):
-            message = "the rate must be positive, the share between 0 and 1, one block at least"
-            raise ValueError(message)
-        self._share = share
-        self._most_blocks = most_blocks
-        self._ladder = tuple(start_rate * each for each in sorted(ladder))
-        self.blocks: list[LoadBlock] = []
-
-    def is_finished(self, *, coarse: bool = False) -> bool:
-        """Return whether the rate is known well enough, or the blocks are used up."""
-        if len(self.blocks) >= self._most_blocks:
-            return True
-        low, high = self._bracket()
-        if low is None:
-            return len(self.blocks) >= (MOST_COARSE_DESCENTS if coarse else MOST_DESCENTS)
-        return high is not None and high / low <= (COARSE if coarse else NARROW)
-
-    def next_rates(self, *, coarse: bool = False) -> tuple[float, ...]:
-        """Return the rates of the next blocks, in ascending order: a queue grows in the last one.
-
-        A coarse search asks for few.
-        """
-        low, high = self._bracket()
-        if low is not None and high is not None:
-            rates: tuple[float, ...] = (math.sqrt(low * high),)
-        elif high is not None:
-            rates = tuple(high * factor for factor in DESCENT[coarse:])
-        elif low is not None:
-            rates = tuple(low * factor for factor in ASCENT[coarse:])
-        else:
-            rates = self._ladder[:: 2 if coarse else 1]
-        return rates[: self._most_blocks - len(self.blocks)]
-
-    def record(self, block: LoadBlock) -> None:
-        """Add a block."""
-        self.blocks.append(block)
-
-    def _bracket(self) -> tuple[float | None, float | None]:
-        """Return the highest rate below every failure, and the lowest rate that failed."""
-        failed = [block.rate for block in self.blocks if not block.meets(self._share)]
-        high = min(failed, default=None)
-        met = [
-            block.rate
-            for block in self.blocks
-            if block.meets(self._share) and (high is None or block.rate < high)
-        ]
-        return max(met, default=None), high
+    At most `SEPARATED` requests between two misses of a group met the limits.
+    """
+    places = [place for place, each in enumerate(missed) if each]
+    later = sum(b - a > SEPARATED + 1 for a, b in itertools.pairwise(places))
+    return later + bool(places)
 
 
 def estimate_goodput(blocks: Sequence[LoadBlock], share: float, seed: int) -> Goodput | None:
@@ -135,22 +98,71 @@ def estimate_goodput(blocks: Sequence[LoadBlock], share: float, seed: int) -> Go
     import numpy as np  # noqa: PLC0415 - slow to import, and most commands measure no load
 
     curve = _missed_curve(used, share)
+    met = np.array([block.met for block in used], dtype=float)
+    missed = np.array([block.missed for block in used], dtype=float)
+    group = group_size(used)
+    best, weights, added = _fit(curve, met, missed, group)
     stream = np.random.RandomState(seed % 2**32)
     counts = stream.multinomial(len(used), np.full(len(used), 1 / len(used)), size=DRAWS)
-    met = np.array([block.met for block in used], dtype=float)
-    total = np.array([block.total for block in used], dtype=float)
-    shares = stream.beta(met + HALF_REQUEST, total - met + HALF_REQUEST, size=counts.shape)
-    best = int(np.argmax(curve.log_likelihood(met, total)))
+    # A block says as much as it has groups: misses within a group depend on each other.
+    shares = stream.beta(
+        met / (SPREAD * group) + LEAST_COUNT,
+        missed / (SPREAD * group) + LEAST_COUNT,
+        size=counts.shape,
+    )
+    weighted = counts * weights * (met + missed)
+    more = weights * added * stream.exponential(1.0, size=(DRAWS, 1))
+    likeliest = np.argmax(
+        curve.log_likelihood(weighted * shares, weighted * (1 - shares) + more), axis=1
+    )
     value = float(curve.rates[best // SLOPE_POINTS])
-    likeliest = np.argmax(curve.log_likelihood(counts * shares * total, counts * total), axis=1)
     drawn = curve.rates[likeliest // SLOPE_POINTS]
-    low, high = (float(np.quantile(drawn, tail)) for tail in (TAIL, 1 - TAIL))
+    low, high = (
+        value + WIDER * (float(np.quantile(drawn, tail)) - value) for tail in (TAIL, 1 - TAIL)
+    )
     return Goodput(
         value=math.exp(value),
         low=math.exp(min(low, value)),
         high=math.exp(max(high, value)),
         slope=float(curve.slopes[best % SLOPE_POINTS]),
     )
+
+
+def group_size(blocks: Sequence[LoadBlock]) -> float:
+    """Return how many misses a group has on average; 1 where each request missed alone.
+
+    Blocks of which most requests missed do not count: their groups are as long as the block.
+    """
+    few = [block for block in blocks if 0 < block.missed < block.met]
+    groups = sum(block.missed if block.groups is None else block.groups for block in few)
+    return sum(block.missed for block in few) / groups if groups else 1.0
+
+
+def _fit(curve: _MissedCurve, met: Array, missed: Array, group: float) -> tuple[int, Array, Array]:
+    """Return the likeliest place of the grid, the weights of blocks, and misses added to them.
+
+    Misses come in groups. Most series of blocks have fewer groups than the mean, and a few have
+    many more, so the median of the estimate would be too high. A quarter of a group is added to all
+    blocks together, to each by what it says about the goodput: the median is then near the truth.
+    """
+    import numpy as np  # noqa: PLC0415 - as above
+
+    weights, added = np.ones(len(met)), np.zeros(len(met))
+    best = 0
+    for _ in range(PASSES):
+        best = int(np.argmax(curve.log_likelihood(weights * met, weights * (missed + added))))
+        weights = _nearness(curve.log_rates, curve.rates[best // SLOPE_POINTS])
+        log_variances = curve.log_missed[:, best] + curve.log_met[:, best]
+        information = weights * (met + missed) * np.exp(log_variances)
+        added = ADDED_GROUPS * group * information / information.sum()
+    return best, weights, added
+
+
+def _nearness(log_rates: Array, log_goodput: float) -> Array:
+    """Return how much blocks count by the distance of their rates from the goodput."""
+    import numpy as np  # noqa: PLC0415 - as above
+
+    return np.exp(-(((log_rates - log_goodput) / NEAR) ** 2) / 2)
 
 
 def compare_processes(
@@ -161,21 +173,21 @@ def compare_processes(
     Both have the slope of all blocks. Misses come in groups, as long as a queue lasts; by how much
     their number varies more than that of independent requests is estimated from both processes.
     """
-    both = [*first, *second]
-    logs, information, residuals = [], [], 0.0
+    import numpy as np  # noqa: PLC0415 - as above
+
+    logs, information, residuals, counted = [], [], 0.0, 0.0
     for blocks in (first, second):
-        found = _log_goodput_at_slope(blocks, share, slope, both)
-        missed = [_missed_share(block.rate, found, slope, share) for block in blocks]
-        variances = [
-            block.total * each * (1 - each) for block, each in zip(blocks, missed, strict=True)
-        ]
-        residuals += sum(
-            (block.total - block.met - block.total * each) ** 2 / variance
-            for block, each, variance in zip(blocks, missed, variances, strict=True)
-        )
+        found = _log_goodput_at_slope(blocks, share, slope, [*first, *second])
+        rates = np.array([block.rate for block in blocks])
+        total = np.array([block.total for block in blocks], dtype=float)
+        missed = np.array([_missed_share(rate, found, slope, share) for rate in rates])
+        weights, variances = _nearness(np.log(rates), found), total * missed * (1 - missed)
+        differences = np.array([block.missed for block in blocks]) - total * missed
+        residuals += float(np.sum(weights * differences**2 / variances))
+        counted += float(np.sum(weights))
         logs.append(found)
-        information.append(slope**2 * sum(variances))
-    overdispersion = max(1.0, residuals / max(len(both) - 2, 1))
+        information.append(slope**2 * float(np.sum(weights * variances)))
+    overdispersion = max(1.0, residuals / max(counted - 2, 1))
     return logs[1] - logs[0], overdispersion * sum(1 / each for each in information)
 
 
@@ -194,9 +206,13 @@ def _log_goodput_at_slope(
     curve = _missed_curve(blocks, share, among)
     nearest = int(np.argmin(np.abs(np.log(curve.slopes) - math.log(slope))))
     met = np.array([block.met for block in blocks], dtype=float)
-    total = np.array([block.total for block in blocks], dtype=float)
-    likelihood = curve.log_likelihood(met, total)[nearest::SLOPE_POINTS]
-    return float(curve.rates[int(np.argmax(likelihood))])
+    missed = np.array([block.missed for block in blocks], dtype=float)
+    weights, found = np.ones(len(blocks)), 0.0
+    for _ in range(PASSES):
+        likelihood = curve.log_likelihood(weights * met, weights * missed)[nearest::SLOPE_POINTS]
+        found = float(curve.rates[int(np.argmax(likelihood))])
+        weights = _nearness(curve.log_rates, found)
+    return found
 
 
 @dataclasses.dataclass(frozen=True)
@@ -206,14 +222,16 @@ class _MissedCurve:
     #: The grids of log rates and of slopes.
     rates: Array
     slopes: Array
+    #: Logarithms of the rates of the blocks.
+    log_rates: Array
     #: Logarithms of the share that misses and of the one that meets the limits,
     #: `(blocks, rates times slopes)`, with the slopes inside.
     log_missed: Array
     log_met: Array
 
-    def log_likelihood(self, met: Array, total: Array) -> Array:
+    def log_likelihood(self, met: Array, missed: Array) -> Array:
         """Return `(..., rates times slopes)` for requests `(..., blocks)`."""
-        return met @ self.log_met + (total - met) @ self.log_missed
+        return met @ self.log_met + missed @ self.log_missed
 
 
 def _missed_curve(
@@ -226,7 +244,8 @@ def _missed_curve(
     rates = np.linspace(math.log(min(tried) / BELOW), math.log(max(tried) * ABOVE), RATE_POINTS)
     slopes = np.geomspace(LEAST_SLOPE, MOST_SLOPE, SLOPE_POINTS)
     offset = math.log((1 - share) / share)
-    places = np.array([math.log(block.rate) for block in blocks])[:, None, None]
+    log_rates = np.array([math.log(block.rate) for block in blocks])
+    places = log_rates[:, None, None]
     missed = 1 / (1 + np.exp(-(offset + slopes * (places - rates[:, None]))))
     missed = np.clip(missed, LEAST_SHARE, 1 - LEAST_SHARE).reshape(len(blocks), -1)
-    return _MissedCurve(rates, slopes, np.log(missed), np.log1p(-missed))
+    return _MissedCurve(rates, slopes, log_rates, np.log(missed), np.log1p(-missed))

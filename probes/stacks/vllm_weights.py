@@ -17,24 +17,48 @@ MATRIX = 2
 def count_types(model: Any) -> dict[str, list[int]]:
     """Return, by type, the elements and bytes of the matrices of a model, without its tables."""
     found: dict[str, list[int]] = {}
-    for name, tensor in model.named_parameters():
-        if tensor.ndim >= MATRIX and not any(part in name for part in TABLES):
+
+    def add(name: str, tensor: Any, elements: int) -> None:
+        if not any(part in name for part in TABLES):
             sums = found.setdefault(str(tensor.dtype).removeprefix("torch."), [0, 0])
-            sums[0] += tensor.numel()
-            sums[1] += tensor.nbytes
+            sums[0] += elements
+            sums[1] += elements * tensor.itemsize
+
+    for name, tensor in model.named_parameters():
+        if tensor.ndim >= MATRIX:
+            add(name, tensor, tensor.numel())
+    for name, layer in model.named_modules():
+        if elements := packed_elements(layer):
+            add(name, layer.weight, elements)
     return found
 
 
+def packed_elements(layer: Any) -> int:
+    """Return the elements of a linear layer's weight of which no tensor is left; 0 for others.
+
+    On a CPU vLLM packs weights for oneDNN and keeps an empty tensor of their type instead.
+    """
+    weight = getattr(layer, "weight", None)
+    if weight is None or weight.numel() or not hasattr(layer, "output_size_per_partition"):
+        return 0
+    elements: int = layer.output_size_per_partition * layer.input_size_per_partition
+    return elements
+
+
 def count_bytes(model: Any) -> int:
-    """Return the bytes of all parameters."""
-    return sum(int(tensor.nbytes) for _, tensor in model.named_parameters())
+    """Return the bytes of all parameters, with the packed ones."""
+    found = sum(int(tensor.nbytes) for _, tensor in model.named_parameters())
+    for layer in model.modules():
+        if elements := packed_elements(layer):
+            found += elements * layer.weight.itemsize
+    return found
 
 
 def engagement(engine: Any, facts: dict[str, Any]) -> Engagement:
     """Return the share of the bytes of the layers' matrices that are quantised.
 
     `facts` are those of the engine's compilation. vLLM accepts formats that it then does not use:
-    on a CPU, `int8_per_channel_weight_only` leaves linear layers unquantised.
+    `int8_per_channel_weight_only` quantises experts only and leaves linear layers as they are.
     """
     types = engine.apply_model(count_types)[0]
     stored = collections.Counter({kind: bytes_ for kind, (_, bytes_) in types.items()})

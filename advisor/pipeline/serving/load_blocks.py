@@ -56,7 +56,7 @@ class BlockSender:
         )
 
     def measure(
-        self, arm: str, rates: Sequence[tuple[int, float]]
+        self, arm: str, rates: Sequence[tuple[int, float]], gap_seconds: float
     ) -> Generator[RunEvent, None, list[LoadMeasured]]:
         """Send one block for each number and rate; yield and return what was measured.
 
@@ -72,19 +72,21 @@ class BlockSender:
         if share > 0:
             mean_rate = sum(block.rate for block in blocks) / len(blocks)
             self._run.session.start_sampling(arm, 1 / (share * mean_rate))
-        measured = self._send(arm, serving, blocks)
+        measured = self._send(arm, serving, blocks, gap_seconds)
         yield from measured
         if share > 0:
             yield from self._run.session.end_sampling(arm)
         return measured
 
     def _send(
-        self, arm: str, serving: Serving, blocks: Sequence[PlannedBlock]
+        self, arm: str, serving: Serving, blocks: Sequence[PlannedBlock], gap_seconds: float
     ) -> list[LoadMeasured]:
         """Return one event for each block, or one with the problem of the load generator."""
         process = len(self._run.recorder.state.processes[arm]) - 1
         try:
-            sent = self._run.session.under_load(arm, lambda: self._generator.send(serving, blocks))
+            sent = self._run.session.under_load(
+                arm, lambda: self._generator.send(serving, blocks, gap_seconds)
+            )
         except GeneratorError as problem:
             return [
                 LoadMeasured(

@@ -14,7 +14,7 @@ from advisor.errors import NoRecipeError
 from advisor.pipeline.serving.load_blocks import BlockSender, LoadedRun
 from advisor.probing.session import SERVER_SCRIPT
 from advisor.recipes.server import compose_server
-from advisor.statistics.goodput import GoodputSearch
+from advisor.statistics.goodput_search import GoodputSearch
 
 #: Passes over the arms, each in fresh processes.
 SEARCH, REPEAT = 0, 1
@@ -91,7 +91,7 @@ class ServerLoad:
             if search.is_finished(coarse=coarse):
                 return
             rates = search.next_rates(coarse=coarse)
-            measured = yield from self._measure(arm, sent, rates)
+            measured = yield from self._measure(arm, sent, rates, rules.gap_seconds)
             if any(block.problem for block in measured):
                 return
             sent += len(rates)
@@ -111,19 +111,24 @@ class ServerLoad:
                 return
 
     def _repeat(self, arm: Arm) -> Iterator[RunEvent]:
-        """Measure blocks at shares of the goodput that the search found, and at the asked rate."""
+        """Measure blocks at shares of the goodput that the search found, and at the asked rate.
+
+        The rate falls from block to block without a pause: the queue that remains stands for the
+        one that a server has which was under load before.
+        """
         goodput = self.goodput(arm)
         if goodput is None:
             return
         rates = [share * goodput for share in self._run.rules.repeat_rates]
         if self._run.load.rate is not None:
             rates.append(self._run.load.rate / measure.servers_for(self._run.load.rate, goodput))
-        yield from self._measure(arm, FIRST_REPEATED, sorted(rates))
+        yield from self._measure(arm, FIRST_REPEATED, sorted(rates, reverse=True), gap_seconds=0.0)
 
     def _measure(
-        self, arm: Arm, first: int, rates: Sequence[float]
+        self, arm: Arm, first: int, rates: Sequence[float], gap_seconds: float
     ) -> Generator[RunEvent, None, list[LoadMeasured]]:
-        return (yield from self._sender.measure(arm.id, list(enumerate(rates, start=first))))
+        numbered = list(enumerate(rates, start=first))
+        return (yield from self._sender.measure(arm.id, numbered, gap_seconds))
 
     def _first_rate(self, arm: Arm) -> float:
         """Return the greatest rate of the closed loops.

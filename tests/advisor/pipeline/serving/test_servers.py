@@ -87,7 +87,7 @@ def rubric(fake_rubric: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) 
         ("late_share = 0.1", "late_share = 0.8"),
         ("far_below = 2.0", "far_below = 0.3"),
         ("sampled_share = 0.04", "sampled_share = 0.1"),
-        ("repeat_rates = [0.8, 0.95, 1.1]", "repeat_rates = [0.8]"),
+        ("repeat_rates = [1.0, 0.9, 0.8, 0.5]", "repeat_rates = [0.8]"),
         ("request_seconds = 60.0", "request_seconds = 20.0"),
     )
     return directory

@@ -1,0 +1,79 @@
+"""Choose the rates at which the goodput of a server is searched. Pure.
+
+The search tries a ladder of rates and bisects what remains.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from advisor.statistics.goodput import LoadBlock
+
+#: Factors between two rates while no rate is known that meets the limits, or none that does not.
+DESCENT, ASCENT = (0.25, 0.5), (1.5, 2.5)
+#: The bracket is left when its ends are within this factor; of a coarse search, within the other.
+NARROW, COARSE = 1.4, 2.6
+#: Rates that may be tried without one that meets the limits, before the answer is none; and those
+#: of a coarse search.
+MOST_DESCENTS, MOST_COARSE_DESCENTS = 6, 3
+
+
+class GoodputSearch:
+    """Search of the goodput: ask for rates, measure a block at each, record them."""
+
+    def __init__(
+        self, start_rate: float, share: float, most_blocks: int, ladder: Sequence[float] = (1.0,)
+    ) -> None:
+        """Start at the rates `ladder` times `start_rate` requests per second.
+
+        The search ends after `most_blocks` blocks at the latest. A coarse search uses every second
+        rate of the ladder.
+        """
+        if not (start_rate > 0 and 0 < share < 1 and most_blocks >= 1 and ladder):
+            message = "the rate must be positive, the share between 0 and 1, one block at least"
+            raise ValueError(message)
+        self._share = share
+        self._most_blocks = most_blocks
+        self._ladder = tuple(start_rate * each for each in sorted(ladder))
+        self.blocks: list[LoadBlock] = []
+
+    def is_finished(self, *, coarse: bool = False) -> bool:
+        """Return whether the rate is known well enough, or the blocks are used up."""
+        if len(self.blocks) >= self._most_blocks:
+            return True
+        low, high = self._bracket()
+        if low is None:
+            return len(self.blocks) >= (MOST_COARSE_DESCENTS if coarse else MOST_DESCENTS)
+        return high is not None and high / low <= (COARSE if coarse else NARROW)
+
+    def next_rates(self, *, coarse: bool = False) -> tuple[float, ...]:
+        """Return the rates of the next blocks, in ascending order: a queue grows in the last one.
+
+        A coarse search asks for few.
+        """
+        low, high = self._bracket()
+        if low is not None and high is not None:
+            rates: tuple[float, ...] = (math.sqrt(low * high),)
+        elif high is not None:
+            rates = tuple(high * factor for factor in DESCENT[coarse:])
+        elif low is not None:
+            rates = tuple(low * factor for factor in ASCENT[coarse:])
+        else:
+            rates = self._ladder[:: 2 if coarse else 1]
+        return rates[: self._most_blocks - len(self.blocks)]
+
+    def record(self, block: LoadBlock) -> None:
+        """Add a block."""
+        self.blocks.append(block)
+
+    def _bracket(self) -> tuple[float | None, float | None]:
+        """Return the highest rate below every failure, and the lowest rate that failed."""
+        failed = [block.rate for block in self.blocks if not block.meets(self._share)]
+        high = min(failed, default=None)
+        met = [
+            block.rate
+            for block in self.blocks
+            if block.meets(self._share) and (high is None or block.rate < high)
+        ]
+        return max(met, default=None), high

@@ -1,0 +1,120 @@
+"""A server with one queue and a fixed service time (M/D/1) in virtual time, of known goodput.
+
+The unit of time is the service time. Servers are searched and measured again by the rules of
+`rubric/serving.toml`, as in a run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from advisor import catalogue
+from advisor.domain.serving import ServingRules
+from advisor.statistics.goodput import Goodput, LoadBlock, count_groups, estimate_goodput
+from advisor.statistics.goodput_search import GoodputSearch
+
+SHARE = 0.95
+#: Closed loops find at least this share of the capacity.
+LEAST_CAPACITY = 0.9
+#: Halvings of the interval that holds the true goodput.
+HALVINGS = 60
+
+
+@dataclasses.dataclass(frozen=True)
+class Load:
+    """A limit of the latency, and the requests of a block at the true goodput.
+
+    A block lasts at least as many times the limit as the rules say.
+    """
+
+    limit: float
+    requests: int
+
+    def block_seconds(self, rules: ServingRules) -> float:
+        return max(self.requests / true_goodput(self.limit), rules.least_ttfts * self.limit)
+
+
+#: Limits of 2, 5 and 10 service times, blocks of 50 to 500 requests. With the limit 10 a block has
+#: 170 requests at least.
+LOADS = tuple(Load(limit, requests) for limit in (2.0, 5.0, 10.0) for requests in (50, 150, 500))
+
+
+@functools.cache
+def rules_of_serving() -> ServingRules:
+    rules = catalogue.load().serving
+    assert rules is not None
+    return rules
+
+
+def waited_at_most(time: float, rate: float) -> float:
+    """Return the share of requests of an endless queue that wait at most `time` (Erlang)."""
+    return (1 - rate) * sum(
+        math.exp(rate * (time - k)) * (rate * (k - time)) ** k / math.factorial(k)
+        for k in range(int(time) + 1)
+    )
+
+
+@functools.cache
+def true_goodput(limit: float) -> float:
+    """Return the rate at which `SHARE` of the requests wait and are served within the limit."""
+    low, high = 0.01, 0.9999
+    for _ in range(HALVINGS):
+        rate = (low + high) / 2
+        low, high = (rate, high) if waited_at_most(limit - 1, rate) >= SHARE else (low, rate)
+    return low
+
+
+def latencies(arrivals: Any, work: float) -> Any:
+    """Return the time of each request in the queue (Lindley), which has some work at first."""
+    steps = 1 - np.diff(arrivals, prepend=0.0)
+    steps[0] = work - arrivals[0]
+    total = np.cumsum(steps)
+    return total - np.minimum(np.minimum.accumulate(total), 0) + 1
+
+
+def measure_queue(
+    stream: np.random.RandomState, rate: float, seconds: float, load: Load, work: float
+) -> tuple[LoadBlock, float]:
+    """Return a block, and the work that remains at its end."""
+    rules = rules_of_serving()
+    arrivals = np.cumsum(stream.exponential(1 / rate, size=int(1.5 * rate * seconds) + 60))
+    count = max(int(np.searchsorted(arrivals, seconds)), rules.least_requests(SHARE))
+    arrivals = arrivals[:count]
+    seconds = max(seconds, arrivals[-1])
+    times = latencies(arrivals, work)
+    missed = times[arrivals >= rules.lead_share * seconds] > load.limit
+    block = LoadBlock(rate, int((~missed).sum()), len(missed), count_groups(missed.tolist()))
+    return block, max(0.0, times[-1] - (seconds - arrivals[-1]))
+
+
+def measure_in_turn(
+    stream: np.random.RandomState, rates: Sequence[float], load: Load
+) -> Iterator[LoadBlock]:
+    """Yield a block at each rate; the load does not pause between them."""
+    seconds, work = load.block_seconds(rules_of_serving()), 0.0
+    for rate in rates:
+        block, work = measure_queue(stream, rate, seconds, load, work)
+        yield block
+
+
+def measure_server(seed: int, load: Load, start_rate: float | None = None) -> Goodput | None:
+    """Return the goodput of one server: searched, then measured again near what was found."""
+    rules, stream = rules_of_serving(), np.random.RandomState(seed)
+    capacity = LEAST_CAPACITY + (1 - LEAST_CAPACITY) * stream.random_sample()
+    search = GoodputSearch(start_rate or capacity, SHARE, rules.most_blocks, rules.ladder)
+    while not search.is_finished():
+        for rate in search.next_rates():
+            # The queue is empty after the pause between two blocks.
+            for block in measure_in_turn(stream, [rate], load):
+                search.record(block)
+    found = estimate_goodput(search.blocks, SHARE, seed)
+    if found is None:
+        return None
+    rates = [share * found.value for share in rules.repeat_rates]
+    return estimate_goodput([*search.blocks, *measure_in_turn(stream, rates, load)], SHARE, seed)
