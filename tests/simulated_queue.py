@@ -42,7 +42,11 @@ class Load:
 
 #: Limits of 2, 5 and 10 service times, blocks of 50 to 500 requests. With the limit 10 a block has
 #: 170 requests at least.
-LOADS = tuple(Load(limit, requests) for limit in (2.0, 5.0, 10.0) for requests in (50, 150, 500))
+LOADS = tuple(
+    Load(limit, requests)
+    for limit, sizes in ((2.0, (50, 150, 500)), (5.0, (50, 150, 500)), (10.0, (170, 500)))
+    for requests in sizes
+)
 
 
 @functools.cache

@@ -31,7 +31,7 @@ LEAST_SHARE = 0.002
 #: Misses of a group have at most so many requests that met the limits between them.
 SEPARATED = 5
 #: Groups of misses that are added to all blocks together.
-ADDED_GROUPS = 0.25
+ADDED_GROUPS = 0.35
 #: Variance of the misses of a block, in mean sizes of a group times that of independent misses.
 SPREAD = 1.5
 #: Factor on the interval of few resampled blocks. This and the two above are from simulated queues.
@@ -142,7 +142,7 @@ def _fit(curve: _MissedCurve, met: Array, missed: Array, group: float) -> tuple[
     """Return the likeliest place of the grid, the weights of blocks, and misses added to them.
 
     Misses come in groups. Most series of blocks have fewer groups than the mean, and a few have
-    many more, so the median of the estimate would be too high. A quarter of a group is added to all
+    many more, so the median of the estimate would be too high. A third of a group is added to all
     blocks together, to each by what it says about the goodput: the median is then near the truth.
     """
     import numpy as np  # noqa: PLC0415 - as above
