@@ -267,7 +267,10 @@ def test_the_asked_rate_needs_several_servers(decision: Decision) -> None:
         assert asked.verdict == "not-met"
         assert 1 < asked.fewest_servers <= asked.servers <= asked.most_servers
     repeated = decision.state.processes["faster"][1]
-    servers = [ASKED_RATE / block.rate for block in repeated.load_blocks]
+    rates = [block.rate for block in repeated.load_blocks]
+    assert len(rates) == 2
+    assert rates == sorted(rates, reverse=True)
+    servers = [ASKED_RATE / rate for rate in rates]
     assert any(each == pytest.approx(round(each)) for each in servers)
     assert decision.recommendation is not None
     assert any("500 requests/s" in line for line in decision.recommendation.headline)
