@@ -27,8 +27,8 @@ def serving_introduction(document: RunDocument, file: str) -> str:
         else "No recommendation."
     )
     return f"""\
-One command, {count} servers: `{question.model.name}` in {question.dtype}, requests of {lengths}
-tokens, {load.limits}, on an {device_of(document)},
+Servers under load (`--task serve`), one command, {count} servers: `{question.model.name}` in
+{question.dtype}, requests of {lengths} tokens, {load.limits}, on an {device_of(document)},
 {date} ([kept run]({EVIDENCE_LINK}/{file})).
 Versions: {versions_of(document)}.
 {answer}

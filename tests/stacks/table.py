@@ -6,6 +6,7 @@ import pathlib
 
 from stacks import run_notes
 from stacks.kept_runs import EVIDENCE, read_run
+from stacks.run_serving import serving_section
 from stacks.run_tables import (
     EVIDENCE_LINK,
     blocks_table,
@@ -64,6 +65,8 @@ CPU_QUANTISED = (
     "cpu-quantised-bert-512x2048x4.json",
     "cpu-quantised-demo-llama.json",
 )
+#: Runs of servers under load on a machine without other work; none is kept yet.
+CPU_SERVED: tuple[str, ...] = ()
 SURVEY = "cpu-survey.json"
 
 END = "<!-- end of the generated tables -->\n"
@@ -130,6 +133,7 @@ def cpu_section() -> list[str]:
         run_notes.QUANTISED,
         "",
         *(line for file in CPU_QUANTISED for line in quantised_section(file)),
+        *(line for file in CPU_SERVED for line in serving_section(file)),
         *survey_section(SURVEY),
     ]
 
