@@ -284,8 +284,8 @@ def test_a_quantised_engine_is_proven_by_the_types_of_its_weights(tmp_path: path
     assert answer.response == {"status": "completed"}, answer.log
     (engaged,) = events(answer, "engaged")
     assert engaged["share"] == 1.0
-    assert engaged["facts"]["weights"] == {"float8_e4m3fn": 64}
-    assert engaged["weight_bytes"] == 64 + 2 * 128
+    assert engaged["facts"]["weights"] == {"float8_e4m3fn": 2 * 64}
+    assert engaged["weight_bytes"] == 2 * 64 + 2 * 128
 
 
 def test_a_format_that_the_engine_accepts_and_ignores_is_not_engaged(

@@ -22,6 +22,17 @@ KNOWN_ARGUMENTS = {
 STORED = {"fp8": "float8_e4m3fn", "int8_per_channel_weight_only": "bfloat16", None: "bfloat16"}
 
 
+def stored_tensor(kind, elements):
+    size = 2 if kind == "bfloat16" else 1
+    return types.SimpleNamespace(
+        ndim=2,
+        dtype=f"torch.{kind}",
+        itemsize=size,
+        nbytes=elements * size,
+        numel=lambda: elements,
+    )
+
+
 class ModelRegistry:
     @staticmethod
     def get_supported_archs():
@@ -60,13 +71,20 @@ class LLM:
         tables = {"model.embed_tokens.weight": "bfloat16", "lm_head.weight": "bfloat16"}
         layers = {"model.layers.0.qkv_proj.weight": self.stored}
         for name, kind in (tables | layers).items():
-            size = 2 if kind == "bfloat16" else 1
-            yield (
-                name,
-                types.SimpleNamespace(
-                    ndim=2, dtype=f"torch.{kind}", nbytes=64 * size, numel=lambda: 64
-                ),
-            )
+            yield name, stored_tensor(kind, 64)
+
+    def named_modules(self):
+        """Return an ordinary module, and a layer whose weight is packed for oneDNN."""
+        packed = types.SimpleNamespace(
+            weight=stored_tensor(self.stored, 0),
+            output_size_per_partition=8,
+            input_size_per_partition=8,
+        )
+        yield "model.norm", types.SimpleNamespace(weight=stored_tensor("bfloat16", 8))
+        yield "model.layers.0.o_proj", packed
+
+    def modules(self):
+        return (module for _, module in self.named_modules())
 
     def generate(self, prompts, sampling, use_tqdm):
         return [self.answer(prompt["prompt_token_ids"], sampling) for prompt in prompts]
