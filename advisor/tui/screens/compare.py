@@ -28,7 +28,7 @@ from advisor.tui.widgets.table import Column, Table
 VERDICT_LABELS: dict[Verdict, str] = {
     "slower": "> A faster",
     "faster": "< B faster",
-    "same": "= no difference",
+    "same": "= similar",
     "undecided": "? unclear",
     "only-in-first": "only in A",
     "only-in-second": "only in B",
