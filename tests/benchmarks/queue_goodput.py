@@ -1,8 +1,9 @@
 """How near the goodput of simulated queues is to the true one, and how many intervals hold it.
 
 Targets: a median within 5 %, and 90 to 98 % of the intervals hold the true goodput, for limits of
-2, 5 and 10 service times and blocks of 50 to 500 requests. Usage: `queue_goodput.py [SERVERS]`, by
-default 200 for each setting, which takes five minutes on one core. Prints a Markdown table.
+2, 5 and 10 service times and blocks of 50 to 500 requests. Usage: `queue_goodput.py [SERVERS
+[FIRST_SEED]]`, by default 200 for each setting from seed 0 on, which takes five minutes on one
+core. Prints a Markdown table.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ HEAD = """\
 """
 
 
-def row(load: simulated_queue.Load, servers: int) -> str:
+def row(load: simulated_queue.Load, servers: int, first_seed: int) -> str:
     truth = simulated_queue.true_goodput(load.limit)
-    found = [simulated_queue.measure_server(seed, load) for seed in range(servers)]
+    seeds = range(first_seed, first_seed + servers)
+    found = [simulated_queue.measure_server(seed, load) for seed in seeds]
     known = [each for each in found if each is not None]
     ratios = np.array([each.value / truth for each in known])
     held = np.mean([each.low <= truth <= each.high for each in known])
@@ -38,10 +40,10 @@ def row(load: simulated_queue.Load, servers: int) -> str:
 
 
 def main() -> None:
-    servers = int(sys.argv[1]) if len(sys.argv) > 1 else SERVERS
+    servers, first_seed = (*map(int, sys.argv[1:]), *(SERVERS, 0)[len(sys.argv) - 1 :])
     sys.stdout.write(HEAD)
     for load in simulated_queue.LOADS:
-        sys.stdout.write(f"{row(load, servers)}\n")
+        sys.stdout.write(f"{row(load, servers, first_seed)}\n")
         sys.stdout.flush()
 
 
