@@ -50,7 +50,7 @@ ARMS = {
 #: Widths and tokens.
 SIZES = {"tiny": (8, 1), "large": (512, 32)}
 #: Compiling for C++ takes a minute; the tiny model shows the same path.
-LONG = {("aotinductor", "large"), ("aotinductor/dynamic", "large")}
+LONG = {("aotinductor", "large"), ("aotinductor/dynamic", "tiny"), ("aotinductor/dynamic", "large")}
 CASES = [
     pytest.param(
         arm, *shape, id=f"{arm}-{size}", marks=[pytest.mark.long] if (arm, size) in LONG else []

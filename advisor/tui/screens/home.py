@@ -170,9 +170,11 @@ H lists all stored runs."""
         self.query_one("#machine", Static).update(describe_machine(machine))
 
     def _draw(self) -> None:
-        if not self.is_mounted:
+        # A result may arrive before the widgets are there, or while the program ends.
+        tables = self.query(Table)
+        if not tables:
             return
-        table, width = self.query_one(Table), self.size.width
+        table, width = tables.first(), self.size.width
         columns = _columns(width)
         table.set_columns(columns)
         widths = {column.key: column.width for column in columns}
