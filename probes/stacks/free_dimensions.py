@@ -64,3 +64,18 @@ def first_that_works(
     except EXPORT_ERRORS as problem:
         message = f"the model cannot be exported with a free batch: {problem}"
         raise UnsupportedError(message) from problem
+
+
+def export_for_any_shape(subject: TorchSubject, tensors: tuple[torch.Tensor, ...]) -> Any:
+    """Return the exported program whose batch and, for tokens, length are free.
+
+    Raise `UnsupportedError` if the batch cannot be free.
+    """
+    examples = tuple(with_min_batch(tensor) for tensor in tensors)
+    return first_that_works(
+        lambda dimensions: torch.export.export(
+            subject.module, examples, dynamic_shapes=dimensions, strict=False
+        ),
+        subject,
+        examples,
+    )

@@ -53,14 +53,7 @@ def export(subject: TorchSubject, tensors: tuple[torch.Tensor, ...], request: Re
     examples = tuple(tensor.clone() for tensor in tensors)
     if not request.options.get("dynamic"):
         return torch.export.export(subject.module, examples, strict=False)
-    examples = tuple(free_dimensions.with_min_batch(tensor) for tensor in examples)
-    return free_dimensions.first_that_works(
-        lambda dimensions: torch.export.export(
-            subject.module, examples, dynamic_shapes=dimensions, strict=False
-        ),
-        subject,
-        examples,
-    )
+    return free_dimensions.export_for_any_shape(subject, examples)
 
 
 def engagement(program: TorchProgram | CapturedProgram, device_inputs: Any) -> Engagement:

@@ -112,14 +112,7 @@ def export(subject: TorchSubject, inputs: list[Any], request: Request) -> Any:
     tensors = tuple(tensor.clone() for tensor in subject.tensors(inputs))
     if not request.options.get("dynamic"):
         return torch.export.export(subject.module, tensors, strict=False)
-    examples = tuple(free_dimensions.with_min_batch(tensor) for tensor in tensors)
-    return free_dimensions.first_that_works(
-        lambda dimensions: torch.export.export(
-            subject.module, examples, dynamic_shapes=dimensions, strict=False
-        ),
-        subject,
-        examples,
-    )
+    return free_dimensions.export_for_any_shape(subject, tensors)
 
 
 def synchronise() -> None:
