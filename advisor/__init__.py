@@ -18,9 +18,28 @@ from typing import TYPE_CHECKING
 from advisor.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from advisor.api import Report, Session, load, prepare, recommend
+    from advisor.api import (
+        Report,
+        Session,
+        SweepReport,
+        load,
+        load_sweep,
+        prepare,
+        recommend,
+        sweep,
+    )
 
-__all__ = ["Report", "Session", "__version__", "load", "prepare", "recommend"]
+__all__ = [
+    "Report",
+    "Session",
+    "SweepReport",
+    "__version__",
+    "load",
+    "load_sweep",
+    "prepare",
+    "recommend",
+    "sweep",
+]
 
 
 def __getattr__(name: str) -> object:

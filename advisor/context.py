@@ -12,8 +12,8 @@ import random
 import time
 from collections.abc import Callable, Mapping
 
-from advisor import catalogue
-from advisor.store import Store
+from advisor.catalogue import rubric_files
+from advisor.store.store import Store
 from advisor.system.host_lock import HostLock
 
 
@@ -27,7 +27,7 @@ class Context:
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     random: random.Random = dataclasses.field(default_factory=random.SystemRandom)
-    probes: pathlib.Path = dataclasses.field(default_factory=catalogue.probes_directory)
-    rubric: pathlib.Path = dataclasses.field(default_factory=catalogue.rubric_directory)
+    probes: pathlib.Path = dataclasses.field(default_factory=rubric_files.probes_directory)
+    rubric: pathlib.Path = dataclasses.field(default_factory=rubric_files.rubric_directory)
     #: Lock that races on this host share; the default locks nothing.
     host_lock: HostLock = dataclasses.field(default_factory=HostLock)

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from advisor.catalogue import GpusFile, GuidelinesFile, rubric_directory
+from advisor.catalogue.rubric_files import GpusFile, GuidelinesFile, rubric_directory
 from advisor.domain.accuracy import AccuracyRules
 from advisor.domain.catalogue import Models, Panel, Presets
 from advisor.domain.published import DecisionTree, PublishedData

@@ -135,10 +135,12 @@ class Request:
     long_text: dict[str, Any] = dataclasses.field(default_factory=dict)
     #: The user's metric as `file.py:function`, or "".
     metric: str = ""
+    #: Interpreter that writes the quantised checkpoint of the arm, or "".
+    quantiser: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
-class Phase:
+class PhaseStarted:
     """The worker has started a phase."""
 
     phase: str
@@ -261,7 +263,7 @@ class Accuracy:
 
 
 @dataclasses.dataclass(frozen=True)
-class Correctness:
+class Checked:
     """The comparison of one batch size with the reference; see `probes.checking`.
 
     The verdict is `equivalent` (exact), `near` (close), `wrong` (incorrect), or `unchecked` where
@@ -401,7 +403,7 @@ class WarmedUp:
 
 
 @dataclasses.dataclass(frozen=True)
-class Memory:
+class MemoryRead:
     """Peak bytes as the worker sees them; None for what it cannot read."""
 
     peak_rss_bytes: int | None
@@ -425,7 +427,7 @@ class Ready:
 
 
 @dataclasses.dataclass(frozen=True)
-class Visit:
+class BlockTimed:
     """One block of timed calls, in order.
 
     `enqueue_seconds` is the median time until a call returned, before the wait for its end.
@@ -489,7 +491,7 @@ class Sustained:
 
 
 @dataclasses.dataclass(frozen=True)
-class Diagnosis:
+class Diagnosed:
     """The profile of a call by PyTorch's profiler; None for values that only a GPU has."""
 
     batch_size: int

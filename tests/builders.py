@@ -9,8 +9,7 @@ from typing import Any
 
 import msgspec
 
-from advisor import catalogue as catalogue_files
-from advisor import measure, recommendation, score
+from advisor.catalogue import rubric_files
 from advisor.domain.accuracy import Accuracy
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.decision import Rating, ScoredArm
@@ -34,7 +33,7 @@ from advisor.domain.worker_events import (
     BlockTimed,
     Built,
     Checked,
-    Engaged,
+    Engagement,
     Imported,
     Loaded,
     MemoryRead,
@@ -42,9 +41,13 @@ from advisor.domain.worker_events import (
 )
 from advisor.domain.workflow import CitedFact, DeclaredFacts, Environment, Workflow
 from advisor.errors import UserError
+from advisor.measure.process_differences import widen_by_noise_floor
+from advisor.measure.summary import summarise
 from advisor.pipeline.decision import Decision
+from advisor.recommendation.recommend import DecisionContext, recommend
 from advisor.report.documents.document import RunDocument
 from advisor.report.documents.measured_document import compose
+from advisor.score import scoring
 
 BASELINE = "pytorch-eager"
 DUPLICATE = "pytorch-eager#duplicate"
@@ -161,7 +164,7 @@ def workflow(id_: str = "compiled", **changes: Any) -> Workflow:
 
 @functools.cache
 def shipped_catalogue() -> Catalogue:
-    return catalogue_files.load()
+    return rubric_files.load()
 
 
 def catalogue(*workflows: Workflow, **changes: Any) -> Catalogue:
@@ -242,7 +245,7 @@ def process(*made: BlockTimed, **changes: Any) -> ProcessState:
             for size in sizes
         },
         checked={size: checked(size) for size in sizes},
-        engaged=Engaged(share=1.0, proof="a test says so", facts={"graphs": 1}),
+        engaged=Engagement(share=1.0, proof="a test says so", facts={"graphs": 1}),
         warmed_up={
             size: WarmedUp(
                 batch_size=size, typical_seconds=0.01, warmup_calls=10, calls_per_visit=3
@@ -344,6 +347,11 @@ def measurement(
     return msgspec.structs.replace(made, **changes)
 
 
+def score_arms(measured: Results, asked: Question, known: Catalogue) -> tuple[ScoredArm, ...]:
+    """Return every measured arm with its grades and score, best first."""
+    return scoring.weigh_arms(scoring.rate_arms(measured, known).overall, asked)
+
+
 def results(*measurements: Measurement, **changes: Any) -> Results:
     """Return results with four rounds without noise at the speed-ups of the measurements."""
     made = Results(
@@ -360,8 +368,7 @@ def results(*measurements: Measurement, **changes: Any) -> Results:
     return msgspec.structs.replace(
         made,
         measurements=tuple(
-            measure.widen_by_noise_floor(entry, made.races, made.baseline)
-            for entry in made.measurements
+            widen_by_noise_floor(entry, made.races, made.baseline) for entry in made.measurements
         ),
     )
 
@@ -396,7 +403,7 @@ def scored_arm(
         ratings={name: rating(tier) for name, tier in by_criterion.items()},
         score=(weights or priorities()).weigh(by_criterion),
         rank=0,
-        fails=(),
+        failed_constraints=(),
         speedup=1.5,
     )
     return msgspec.structs.replace(made, **changes)
@@ -441,26 +448,26 @@ def decision(**changes: Any) -> Decision:
     )
     known = catalogue(workflow("compiled", verified=("cpu 2026-11",)), workflow("broken"))
     asked = question()
-    measured = measure.summarise(
+    measured = summarise(
         state,
         {1: race_result(1, best="compiled", tied=("compiled",), eliminated={BASELINE: 4})},
         dtype="float32",
         margin=0.02,
     )
-    rated = score.rate_arms(measured, known)
-    ranked = score.weigh_arms(rated.overall, asked)
+    rated = scoring.rate_arms(measured, known)
+    ranked = scoring.weigh_arms(rated.overall, asked)
     found = {
         "header": header(question=asked, catalogue=known),
         "state": state,
         "results": measured,
         "rated": rated,
         "scored": ranked,
-        "recommendation": recommendation.recommend(
+        "recommendation": recommend(
             measured,
             ranked,
             asked,
             [excluded()],
-            recommendation.DecisionContext(rubric=known.rubric),
+            DecisionContext(rubric=known.rubric),
         ),
         "problem": None,
         **changes,

@@ -13,7 +13,7 @@ from advisor.pipeline.decision import Decision, weigh_and_recommend
 from advisor.pipeline.sweeps.decision import decide_mix
 from advisor.report.sweeps import sweep_document
 from advisor.report.sweeps.sweep_document import SweepDocument
-from advisor.score import rate_arms
+from advisor.score.scoring import rate_arms
 
 
 def at(input_tokens: int, output_tokens: int = 16) -> Lengths:

@@ -11,7 +11,7 @@ from typing import Any
 import builders
 import msgspec
 
-from advisor import catalogue
+from advisor.catalogue import rubric_files
 from advisor.domain.worker_events import Environment, Recipe, RecipeFacts
 from advisor.domain.worker_settings import measured_fields
 from advisor.recipes.compose import compose
@@ -19,7 +19,7 @@ from probes import protocol
 from probes.runtime import environment
 
 #: Names of the fields of a request that a recipe is composed from.
-RULES = catalogue.read_shipped_accuracy()
+RULES = rubric_files.read_shipped_accuracy()
 FIELDS = tuple(measured_fields(builders.question(), builders.arm("compiled"), 1, RULES))
 
 
@@ -47,7 +47,7 @@ def compose_recipe(request: protocol.Request, reported: RecipeFacts | None = Non
     values = dataclasses.asdict(request)
     return compose(
         pathlib.Path(request.workflow_file),
-        catalogue.probes_directory(),
+        rubric_files.probes_directory(),
         {name: values[name] for name in FIELDS},
         {},
         this_environment(),

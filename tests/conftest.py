@@ -1,19 +1,21 @@
 from __future__ import annotations
 
 import datetime as dt
+import fcntl
 import itertools
 import os
 import pathlib
 import random
 import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
+from stack_scripts import RunScript, ScriptServer
 
-from advisor import catalogue
+from advisor.catalogue import rubric_files
 from advisor.context import Context
-from advisor.store import Store
+from advisor.store.store import Store
 
 FAKES = pathlib.Path(__file__).parent / "fakes"
 ZONE = dt.timezone.utc
@@ -40,17 +42,57 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put files with real stacks first, and leave out the long tests unless `-m` names them.
+    """Begin with files with real stacks, each followed by another file; leave out long tests.
 
-    A file takes one worker of pytest-xdist, so the longest files must not be the last ones.
+    A file takes one worker of pytest-xdist, so the longest files must not be the last ones. Real
+    stacks keep the processors busy, and the other tests mostly wait. `-m` may name the long tests.
     """
-    first = {item.path for item in items if item.get_closest_marker("stack")}
-    items.sort(key=lambda item: item.path not in first)
+    files: dict[pathlib.Path, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    is_busy = {
+        path: any(item.get_closest_marker("stack") for item in tests)
+        for path, tests in files.items()
+    }
+    busy = [path for path in files if is_busy[path]]
+    waiting = [path for path in files if not is_busy[path]]
+    pairs = itertools.zip_longest(busy, waiting)
+    items[:] = [item for pair in pairs for path in pair if path for item in files[path]]
     if "long" in config.option.markexpr:
         return
     long_tests = [item for item in items if item.get_closest_marker("long")]
     config.hook.pytest_deselected(items=long_tests)
     items[:] = [item for item in items if not item.get_closest_marker("long")]
+
+
+@pytest.fixture(scope="session")
+def copy_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., pathlib.Path]:
+    """Return a function that returns this process's copy of a directory.
+
+    The first process of pytest-xdist fills the directory, and the others wait for it.
+    """
+    own = tmp_path_factory.getbasetemp()
+    shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+    def copy(name: str, fill: Callable[[pathlib.Path], object]) -> pathlib.Path:
+        original = shared / f"original-{name}"
+        with (shared / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not original.exists():
+                staging = tmp_path_factory.mktemp(name) / "filled"
+                fill(staging)
+                staging.rename(original)
+        return pathlib.Path(shutil.copytree(original, tmp_path_factory.mktemp(name) / name))
+
+    return copy
+
+
+@pytest.fixture(scope="module")
+def run_script() -> Iterator[RunScript]:
+    """Return a function that runs scripts with real and fake stacks in processes of their own."""
+    server = ScriptServer()
+    yield server.run
+    server.close()
 
 
 @pytest.fixture
@@ -64,7 +106,7 @@ def fake_probes(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """The real worker and harness with simulated workflows."""
     probes = tmp_path_factory.mktemp("fakes") / "probes"
     shutil.copytree(
-        catalogue.probes_directory(),
+        rubric_files.probes_directory(),
         probes,
         ignore=shutil.ignore_patterns("workflows", "__pycache__"),
     )
@@ -82,7 +124,7 @@ def fake_rubric(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """The shipped rubric with simulated workflows, short deadlines and a short standard budget."""
     rubric = tmp_path_factory.mktemp("fakes") / "rubric"
     shutil.copytree(
-        catalogue.rubric_directory(), rubric, ignore=shutil.ignore_patterns("__pycache__")
+        rubric_files.rubric_directory(), rubric, ignore=shutil.ignore_patterns("__pycache__")
     )
     shutil.copy(FAKES / "rubric" / "workflows.toml", rubric / "workflows.toml")
     presets = (rubric / "presets.toml").read_text()

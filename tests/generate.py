@@ -9,7 +9,8 @@ from collections.abc import Mapping
 
 from stacks import build_times, extras, table, verified
 
-from advisor import catalogue, schemas
+from advisor import schemas
+from advisor.catalogue import rubric_files
 from advisor.probing.environments import registry
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -20,7 +21,7 @@ def render_all() -> dict[pathlib.Path, str]:
     """Return the current text of every generated file by its path."""
     rubric = ROOT / "rubric"
     pyproject = ROOT / "pyproject.toml"
-    environments = registry.own_environments(catalogue.load().workflows)
+    environments = registry.own_environments(rubric_files.load().workflows)
     return {
         pyproject: extras.render(pyproject.read_text(encoding="utf-8"), environments),
         rubric / "integration.toml": render_integrations(),
@@ -37,7 +38,7 @@ def render_all() -> dict[pathlib.Path, str]:
 
 def render_glossary() -> str:
     """Return the terms of `rubric/glossary.toml` as a Markdown page."""
-    terms = catalogue.read_glossary(catalogue.rubric_directory() / "glossary.toml")
+    terms = rubric_files.read_glossary(rubric_files.rubric_directory() / "glossary.toml")
     rows = (f"- **{term}**: {meaning}" for term, meaning in sorted(terms.items(), key=_sort_key))
     return "\n".join(["# Glossary", "", *rows]) + "\n"
 

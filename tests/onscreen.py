@@ -10,12 +10,13 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, TypeVar
 
 from rich.cells import cell_len
+from textual._context import visible_screen_stack
 from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets._footer import FooterKey
 
 from advisor.context import Context
-from advisor.store import Run
+from advisor.store.runs import Run
 from advisor.tui.app import AdvisorApp
 from advisor.tui.options import LaunchOptions
 from advisor.tui.screens.home import HomeScreen
@@ -111,7 +112,8 @@ def key_hints(pilot: Pilot[int]) -> set[str]:
 
 
 def screen_text(pilot: Pilot[int]) -> str:
-    """Return the screen as text."""
+    """Return the screen as text, with the screens behind a dialog."""
+    visible_screen_stack.set(pilot.app._background_screens)
     strips = pilot.app.screen._compositor.render_strips()
     return "\n".join("".join(segment.text for segment in strip).rstrip() for strip in strips)
 

@@ -12,7 +12,7 @@ from advisor.domain.fleet import (
     FleetRequest,
     Pool,
 )
-from advisor.store import Store
+from advisor.store.store import Store
 
 HOSTILE = "[/red]"
 

@@ -25,7 +25,8 @@ from advisor.domain.run_events import (
 )
 from advisor.domain.run_state import ProcessState
 from advisor.domain.worker_events import Loaded, PhaseStarted, Ready, Workload
-from advisor.store import Run, Store
+from advisor.store.runs import Run
+from advisor.store.store import Store
 
 SECONDS = {
     builders.BASELINE: 0.0094,

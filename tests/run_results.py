@@ -5,17 +5,17 @@ from __future__ import annotations
 import builders
 from builders import BASELINE
 
-from advisor import measure
 from advisor.domain.measurement import Measurement, RaceResult, Results
 from advisor.domain.outcome import Incorrect
 from advisor.domain.run_state import RunState
+from advisor.measure import summary
 
 WRONG = Incorrect(phase="done", reason="its last output was wrong")
 RACES = {1: builders.race_result(1)}
 
 
 def summarise(state: RunState, races: dict[int, RaceResult]) -> Results:
-    return measure.summarise(state, races, dtype="float32", margin=0.02)
+    return summary.summarise(state, races, dtype="float32", margin=0.02)
 
 
 def only_measurement(results: Results) -> Measurement:

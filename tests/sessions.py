@@ -15,7 +15,7 @@ from advisor.pipeline.draft import prepare
 from advisor.pipeline.execution import execute
 from advisor.probing.session import Session
 from advisor.question.answers import Answers
-from advisor.store import Run
+from advisor.store.runs import Run
 
 Reported = TypeVar("Reported")
 

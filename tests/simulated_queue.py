@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor import catalogue
+from advisor.catalogue import rubric_files
 from advisor.domain.serving import ServingRules
 from advisor.statistics.goodput import Goodput, LoadBlock, count_groups, estimate_goodput
 from advisor.statistics.goodput_search import GoodputSearch
@@ -51,7 +51,7 @@ LOADS = tuple(
 
 @functools.cache
 def rules_of_serving() -> ServingRules:
-    rules = catalogue.load().serving
+    rules = rubric_files.load().serving
     assert rules is not None
     return rules
 

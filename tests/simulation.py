@@ -8,15 +8,19 @@ of its own.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import random
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import builders
+import sessions
 
 from advisor.domain.outcome import Completed
 from advisor.domain.plan import Arm
+from advisor.domain.question import Question
+from advisor.domain.run import Header
 from advisor.domain.run_events import (
     Conditions,
     Planned,
@@ -27,7 +31,11 @@ from advisor.domain.run_events import (
 )
 from advisor.domain.run_state import RunState
 from advisor.domain.worker_events import BlockTimed, Ready
+from advisor.pipeline import decision
+from advisor.pipeline.answers import provisional
+from advisor.pipeline.races import further_rounds, racing, repetitions
 from advisor.pipeline.recorder import Recorder
+from advisor.pipeline.stored.arms import plan_of
 
 QUIET_CONDITIONS = Conditions(
     seconds=0.05, stolen_share=0.0, queued_share=0.0, throttled_seconds=0.0
@@ -199,7 +207,7 @@ class SimulatedSession:
         """Return whether the arm has a running process."""
         return arm in self._running
 
-    def is_built(self, arm: str) -> bool:
+    def is_warmed_up(self, arm: str) -> bool:
         """Return whether the arm is built; every running arm is."""
         return arm in self._running
 
@@ -212,6 +220,38 @@ class SimulatedSession:
         for arm in sorted(self._running if arms is None else self._running & set(arms)):
             yield WorkerEnded(arm=arm, process=self._processes[arm][0], outcome=Completed())
             self._running.discard(arm)
+
+
+@dataclasses.dataclass(frozen=True)
+class SimulatedRun:
+    """A finished run on a simulated machine."""
+
+    session: SimulatedSession
+    header: Header
+    state: RunState
+
+
+def simulate_run(
+    session: SimulatedSession, arms: Sequence[str], question: Question
+) -> SimulatedRun:
+    """Race these arms and the baseline by the pipeline's rules, then repeat the leaders.
+
+    Each arm is a workflow of the same grades, so that the speeds decide.
+    """
+    workflows = (builders.workflow(arm) for arm in arms)
+    header = builders.header(question=question, catalogue=builders.catalogue(*workflows))
+    recorder, clock = new_recorder(arms), session.machine.clock
+    limits = header.catalogue.presets.guard
+    evaluate = functools.partial(decision.evaluate, header)
+    has_answer = functools.partial(provisional.has_answer, header)
+    same = (recorder, question, limits, clock)
+    started = [(arm, 0) for arm in plan_of(recorder.state).arms]
+    sessions.exhaust(recorder.record_each(session.start(started)))
+    sessions.exhaust(racing.race_batch_sizes(session, *same, has_answer))  # type: ignore[arg-type]
+    sessions.exhaust(further_rounds.race_leaders(session, *same, evaluate))  # type: ignore[arg-type]
+    sessions.exhaust(recorder.record_each(session.stop()))
+    sessions.exhaust(repetitions.repeat_leaders(session, *same, evaluate))  # type: ignore[arg-type]
+    return SimulatedRun(session, header, recorder.state)
 
 
 def new_recorder(arms: Sequence[str]) -> Recorder:

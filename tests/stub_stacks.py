@@ -7,7 +7,7 @@ import sys
 import types
 from unittest import mock
 
-from advisor import catalogue
+from advisor.catalogue import rubric_files
 
 
 def load_with_stubs(path: str, stubs: tuple[str, ...]) -> types.ModuleType:
@@ -15,7 +15,7 @@ def load_with_stubs(path: str, stubs: tuple[str, ...]) -> types.ModuleType:
 
     No other test finds it, or a module that it imports first, in `sys.modules`.
     """
-    file = catalogue.probes_directory() / path
+    file = rubric_files.probes_directory() / path
     spec = importlib.util.spec_from_file_location("probe_with_stubs", file)
     assert spec
     assert spec.loader

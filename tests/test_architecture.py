@@ -18,7 +18,9 @@ import pytest
 import workers
 from packaging.requirements import Requirement
 
-from advisor import applicability, catalogue, errors
+from advisor import errors
+from advisor.applicability import planning
+from advisor.catalogue import rubric_files
 from advisor.context import Context
 from advisor.domain.workflow import Workflow
 from advisor.pipeline.decision import decide
@@ -26,10 +28,10 @@ from advisor.pipeline.draft import prepare
 from advisor.pipeline.execution import execute
 from advisor.probing.environments import registry
 from advisor.question.answers import Answers
-from advisor.store import Store
+from advisor.store.store import Store
 
 ROOT = pathlib.Path(__file__).parents[1]
-PROBES = catalogue.probes_directory()
+PROBES = rubric_files.probes_directory()
 PACKAGES = ("advisor", "probes", "rubric")
 #: Lines that a module may have, by top-level folder.
 MAX_LINES = {"advisor": 400, "probes": 560, "rubric": 400, "tests": 500}
@@ -88,6 +90,18 @@ def test_modules_are_short(folder: str) -> None:
         for file in (ROOT / folder).rglob("*.py")
     }
     assert {file: length for file, length in lengths.items() if length > MAX_LINES[folder]} == {}
+
+
+def test_packages_keep_their_code_in_modules() -> None:
+    # The package `advisor` itself loads its interface when it is first used.
+    found = [
+        name
+        for name, tree in parse_modules("advisor", "probes")
+        if name.endswith("/__init__.py") and name != "advisor/__init__.py"
+        for node in tree.body[1:]
+        if not isinstance(node, ast.ImportFrom) and "__all__" not in names_in(node)
+    ]
+    assert found == []
 
 
 def test_only_the_command_line_prints_or_exits() -> None:
@@ -191,7 +205,7 @@ def test_a_command_without_statistics_loads_no_slow_package(
 
 def test_detecting_the_machine_loads_no_stack(tmp_path: pathlib.Path) -> None:
     loaded, listed = run_and_list_packages(["workflows", "--json", "--gpu", "cpu"], tmp_path)
-    assert len(json.loads(listed)) == len(catalogue.load().workflows)
+    assert len(json.loads(listed)) == len(rubric_files.load().workflows)
     assert loaded & NEVER_LOADED == set()
 
 
@@ -232,8 +246,8 @@ def workflow_files() -> dict[str, pathlib.Path]:
 
 def test_every_module_of_a_workflow_has_an_entry() -> None:
     expected = {
-        catalogue.probe_file(workflow.id)
-        for workflow in catalogue.load().workflows
+        rubric_files.probe_file(workflow.id)
+        for workflow in rubric_files.load().workflows
         if workflow.has_probe
     }
     assert set(workflow_files()) == expected
@@ -241,11 +255,11 @@ def test_every_module_of_a_workflow_has_an_entry() -> None:
 
 @pytest.mark.parametrize(
     "workflow",
-    [each for each in catalogue.load().workflows if each.has_probe],
+    [each for each in rubric_files.load().workflows if each.has_probe],
     ids=lambda workflow: workflow.id,
 )
 def test_a_workflow_module_supports_the_tasks_of_its_entry(workflow: Workflow) -> None:
-    tree = ast.parse((PROBES / "workflows" / catalogue.probe_file(workflow.id)).read_text())
+    tree = ast.parse((PROBES / "workflows" / rubric_files.probe_file(workflow.id)).read_text())
     assigned = [
         each.value
         for each in tree.body
@@ -299,13 +313,17 @@ def provides(requirement: str, package: str) -> bool:
 
 @pytest.mark.parametrize(
     "workflow",
-    [each for each in catalogue.load().workflows if each.has_probe],
+    [each for each in rubric_files.load().workflows if each.has_probe],
     ids=lambda workflow: workflow.id,
 )
 def test_a_workflow_imports_only_the_packages_of_its_entry(workflow: Workflow) -> None:
     project = msgspec.toml.decode((ROOT / "pyproject.toml").read_bytes())["project"]
-    requirements = [*workflow.environment.requirements, *project["optional-dependencies"]["stack"]]
-    packages = imported_packages(PROBES / "workflows" / catalogue.probe_file(workflow.id), set())
+    environments = (workflow.environment, *workflow.arm_quantiser.values())
+    requirements = [
+        *(text for each in environments for text in each.requirements),
+        *project["optional-dependencies"]["stack"],
+    ]
+    packages = imported_packages(PROBES / "workflows" / rubric_files.probe_file(workflow.id), set())
     assert [
         package
         for package in sorted(packages)
@@ -315,7 +333,7 @@ def test_a_workflow_imports_only_the_packages_of_its_entry(workflow: Workflow) -
 
 def test_tensorrt_pins_have_four_parts() -> None:
     """The fourth part is the build number: `==11.1.0` does not match 11.1.0.106."""
-    environments = registry.own_environments(catalogue.load().workflows).values()
+    environments = registry.own_environments(rubric_files.load().workflows).values()
     requirements = [
         requirement for each in environments for requirement in map(Requirement, each.requirements)
     ]
@@ -365,27 +383,27 @@ def extend_catalogue(
 def workflows_of(context: Context) -> dict[str, Workflow]:
     return {
         workflow.id: workflow
-        for workflow in catalogue.load(context.rubric, probes=context.probes).workflows
+        for workflow in rubric_files.load(context.rubric, probes=context.probes).workflows
     }
 
 
 def test_a_module_and_a_table_add_a_workflow(extend_catalogue: Callable[..., Context]) -> None:
     context = extend_catalogue()
     assert workflows_of(context)["throw-away"].has_probe
-    plan = applicability.plan(
+    plan = planning.plan(
         builders.question(),
         builders.machine(),
-        catalogue.load(context.rubric, probes=context.probes),
+        rubric_files.load(context.rubric, probes=context.probes),
     )
     assert "throw-away" in [arm.id for arm in plan.arms]
 
 
 def test_a_table_without_a_module_is_excluded(extend_catalogue: Callable[..., Context]) -> None:
     context = extend_catalogue(with_file=False)
-    plan = applicability.plan(
+    plan = planning.plan(
         builders.question(),
         builders.machine(),
-        catalogue.load(context.rubric, probes=context.probes),
+        rubric_files.load(context.rubric, probes=context.probes),
     )
     (excluded,) = [excluded for excluded in plan.excluded if excluded.workflow == "throw-away"]
     assert excluded.status == "not-covered"

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from stacks import extras
 
-from advisor import catalogue
+from advisor.catalogue import rubric_files
 from advisor.domain.workflow import Environment
 from advisor.probing.environments import registry
 
@@ -18,7 +18,7 @@ PYPROJECT = (generate.ROOT / "pyproject.toml").read_text(encoding="utf-8")
 
 @pytest.fixture(scope="module")
 def environments() -> dict[str, Environment]:
-    return registry.own_environments(catalogue.load().workflows)
+    return registry.own_environments(rubric_files.load().workflows)
 
 
 def test_no_generated_file_is_stale() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import psutil
 
-from advisor import catalogue
+from advisor.catalogue import rubric_files
 from advisor.domain.worker_settings import judged_by
 from probes import protocol
 from probes.checking.rules import Rules, rules_for
@@ -75,7 +75,7 @@ FAULTS_OF_A_BLOCK = 256
 
 def rules(dtype: str = "float32", **changes: Any) -> Rules:
     """Return the shipped thresholds for `dtype`."""
-    shipped = rules_for(judged_by(catalogue.read_shipped_accuracy()), dtype)
+    shipped = rules_for(judged_by(rubric_files.read_shipped_accuracy()), dtype)
     return dataclasses.replace(shipped, **changes)
 
 
@@ -122,7 +122,7 @@ def make_request(workflow: pathlib.Path, shared: pathlib.Path, **changes: Any) -
         block_seconds=0.005,
         warmup_seconds=0.0,
         minimum_engaged_share=0.5,
-        accuracy=judged_by(catalogue.read_shipped_accuracy()),
+        accuracy=judged_by(rubric_files.read_shipped_accuracy()),
     )
     return dataclasses.replace(request, **changes)
 
@@ -141,7 +141,7 @@ def run_worker(
     (directory / protocol.REQUEST).write_text(json.dumps(dataclasses.asdict(request)))
     command = [
         interpreter,
-        str((probes or catalogue.probes_directory()) / "worker.py"),
+        str((probes or rubric_files.probes_directory()) / "worker.py"),
         str(directory),
     ]
     with (

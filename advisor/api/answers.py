@@ -16,8 +16,8 @@ Arguments = ParamSpec("Arguments")
 Returned = TypeVar("Returned")
 
 
-class Options(TypedDict, total=False):
-    """Options of a question; `p3-advisor recommend --help` describes them."""
+class SweepOptions(TypedDict, total=False):
+    """Options of a question but its lengths; `p3-advisor recommend --help` describes them."""
 
     task: Literal["auto", "forward", "generate", "serve"]
     ttft: str
@@ -32,8 +32,6 @@ class Options(TypedDict, total=False):
     quantised: Sequence[str] | str
     data: str
     metric: str
-    input_tokens: int
-    output_tokens: int
     require: Sequence[str] | str
     budget: str | float
     wait_for_quiet: str
@@ -55,8 +53,15 @@ class Options(TypedDict, total=False):
     allow_pickle: bool
 
 
+class Options(SweepOptions, total=False):
+    """Options of a question; `p3-advisor recommend --help` describes them."""
+
+    input_tokens: int
+    output_tokens: int
+
+
 def make_answers(
-    model: str, priorities: Mapping[str, float] | str | None, options: Options
+    model: str, priorities: Mapping[str, float] | str | None, options: Options | SweepOptions
 ) -> Answers:
     """Return the answers.
 

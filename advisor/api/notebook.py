@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from advisor.domain.plan import Plan
 from advisor.domain.run_events import LoggedEvent, WorkerEnded, WorkerReported
 from advisor.domain.worker_events import PhaseStarted
-from advisor.report.documents.document import RunDocument, WorkflowEntry
+from advisor.report.documents.document import WorkflowEntry
 from advisor.report.sections import progress_lines
 from advisor.system.number_format import format_interval, format_number, format_seconds
 
@@ -60,10 +60,10 @@ class _ProgressLine:
             self._handle.update(self._display.HTML(f"{bar} {html.escape(line)}"))
 
 
-def render_summary(document: RunDocument, headline: Sequence[str]) -> str:
+def render_summary(entries: Sequence[WorkflowEntry], headline: Sequence[str]) -> str:
     """Return the headline and a table of the ranked arms as HTML without style or script."""
     first, *rest = (html.escape(line) for line in headline)
-    ranked = [entry for entry in document.workflows if entry.rank is not None]
+    ranked = [entry for entry in entries if entry.rank is not None]
     rows = "".join(_row(entry) for entry in ranked)
     head = "".join(f"<th>{name}</th>" for name in ("arm", "speed-up", "calls", "build s", "score"))
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>" if ranked else ""

@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from advisor import catalogue
 from advisor.api.answers import format_priorities, reports_errors
 from advisor.api.notebook import render_summary
+from advisor.api.saving import save_by_suffix
+from advisor.catalogue import rubric_files
 from advisor.domain.decision import Recommendation
-from advisor.errors import FormatError
 from advisor.question.constraints import parse_constraints
 from advisor.question.priorities import parse_priorities
-from advisor.report import markdown, page, text_report
+from advisor.report import markdown, page
 from advisor.report.comparisons.comparison import Comparison, compare_documents
 from advisor.report.documents import document, reopened
 from advisor.report.documents.document import Problem, RunDocument
 from advisor.report.exports import csv_rows
+from advisor.report.sections import answer
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,7 +49,7 @@ class Report:
     def headline(self) -> tuple[str, ...]:
         """The answer in a few lines of text."""
         advice = self.document.recommendation
-        return (advice and advice.headline) or (text_report.headline(self.document),)
+        return (advice and advice.headline) or (answer.headline(self.document),)
 
     @reports_errors
     def decide(
@@ -62,7 +63,7 @@ class Report:
         return Report(
             reopened.decide_again(
                 self.document,
-                catalogue.load(),
+                rubric_files.load(),
                 priorities=parse_priorities(format_priorities(priorities)) if priorities else None,
                 constraints=parse_constraints(text) if text is not None else None,
             )
@@ -102,23 +103,19 @@ class Report:
 
     def save(self, file: str | pathlib.Path) -> pathlib.Path:
         """Write the report as .json, .html, .md or .csv, by the file's suffix; return its path."""
-        path = pathlib.Path(file)
-        renderers = {
-            ".json": self.to_json,
-            ".html": self.to_html,
-            ".md": self.to_markdown,
-            ".csv": self.to_csv,
-        }
-        if path.suffix not in renderers:
-            raise FormatError(
-                f"unknown format {path.suffix!r}", f"use one of {', '.join(renderers)}"
-            )
-        path.write_text(renderers[path.suffix](), encoding="utf-8")
-        return path
+        return save_by_suffix(
+            file,
+            {
+                ".json": self.to_json,
+                ".html": self.to_html,
+                ".md": self.to_markdown,
+                ".csv": self.to_csv,
+            },
+        )
 
     def __repr__(self) -> str:
         return "\n".join(self.headline)
 
     def _repr_html_(self) -> str:
         """Return the headline and a table of the arms, for notebooks."""
-        return render_summary(self.document, self.headline)
+        return render_summary(self.document.workflows, self.headline)

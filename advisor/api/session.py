@@ -11,7 +11,7 @@ from advisor.domain.run_events import LoggedEvent
 from advisor.pipeline.decision import decide
 from advisor.pipeline.execution import execute
 from advisor.report.documents import measured_document
-from advisor.store import Run
+from advisor.store.runs import Run
 
 
 class Session:

@@ -10,12 +10,12 @@ from advisor.cli.output import print_text
 
 if TYPE_CHECKING:
     from advisor.context import Context
-    from advisor.store import Store
+    from advisor.store.store import Store
 
 
 def open_store() -> Store:
     """Return the stored runs of this user."""
-    from advisor.store import Store, default_home
+    from advisor.store.store import Store, default_home
 
     return Store(default_home(os.environ))
 

@@ -17,7 +17,7 @@ from advisor.question.answers import Answers
 
 if TYPE_CHECKING:
     from advisor.context import Context
-    from advisor.doctor import Finding
+    from advisor.doctor.findings import Finding
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -80,8 +80,8 @@ def doctor(
     json: AsJson = False,
 ) -> None:
     """Check GPU, interpreter, disk and environments. Exit code 3 if a check fails."""
-    from advisor import doctor as checks
-    from advisor.store import default_home
+    from advisor.doctor import checks
+    from advisor.store.store import default_home
 
     python = python or sys.executable
     findings = checks.examine(python, default_home(os.environ), os.environ)
@@ -104,21 +104,22 @@ def doctor(
 
 def list_workflows(answers: Answers, context: Context) -> list[WorkflowRow]:
     """Return every workflow with its status for this machine and question."""
-    from advisor import applicability, question
-    from advisor.catalogue import load
+    from advisor.applicability import planning
+    from advisor.applicability.installation import environment_interpreter
+    from advisor.catalogue.rubric_files import load
     from advisor.pipeline.draft import detect_machine
+    from advisor.question.devices import VISIBLE_DEVICES
+    from advisor.question.resolve import resolve, worker_interpreter
 
     catalogue = load(context.rubric, probes=context.probes)
-    machine = detect_machine(question.worker_interpreter(answers), catalogue, context)
-    resolved = question.resolve(
-        answers, machine, catalogue, context.environment.get(question.VISIBLE_DEVICES)
-    )
+    machine = detect_machine(worker_interpreter(answers), catalogue, context)
+    resolved = resolve(answers, machine, catalogue, context.environment.get(VISIBLE_DEVICES))
     rows = []
     for workflow in catalogue.workflows:
-        obstacle = applicability.find_obstacle(workflow, resolved, machine)
+        obstacle = planning.find_obstacle(workflow, resolved, machine)
         interpreter = None
         if obstacle is None:
-            own = applicability.environment_interpreter(workflow, machine)
+            own = environment_interpreter(workflow, machine)
             interpreter = own or machine.software.executable
         rows.append(
             WorkflowRow(

@@ -170,16 +170,16 @@ def path(
 
 def _load_catalogue() -> tuple[Catalogue, pathlib.Path]:
     """Return the catalogue and the directory of the environments."""
-    from advisor import catalogue
+    from advisor.catalogue import rubric_files
     from advisor.probing.environments import registry
 
-    return catalogue.load(), registry.default_root(os.environ)
+    return rubric_files.load(), registry.default_root(os.environ)
 
 
 def _rubric() -> pathlib.Path:
-    from advisor import catalogue
+    from advisor.catalogue import rubric_files
 
-    return catalogue.rubric_directory()
+    return rubric_files.rubric_directory()
 
 
 def _names() -> list[str]:
@@ -191,7 +191,8 @@ def _names() -> list[str]:
 def _build_settings(
     catalogue: Catalogue, root: pathlib.Path, python: str, *, offline: bool
 ) -> BuildSettings:
-    from advisor import applicability, machine
+    from advisor.applicability.installation import required_packages
+    from advisor.machine import detection
     from advisor.probing.environments import sources
     from advisor.probing.environments.uv_runner import BuildSettings
 
@@ -199,8 +200,8 @@ def _build_settings(
         root=root,
         rubric=_rubric(),
         inherited=dict(os.environ),
-        interpreter=machine.detect_interpreter(
-            python or sys.executable, applicability.required_packages(catalogue)
+        interpreter=detection.detect_interpreter(
+            python or sys.executable, required_packages(catalogue)
         ),
         report=print_status,
         pip_settings=sources.read_pip_settings(os.environ),

@@ -16,16 +16,24 @@ from advisor.errors import exit_code_of
 if TYPE_CHECKING:
     from advisor.pipeline.decision import Decision
     from advisor.report.documents.document import RunDocument
-    from advisor.store import Run
+    from advisor.store.runs import Run
 
 
 def execute(run: Run, *, as_json: bool, as_events: bool) -> None:
-    """Execute the rest of a run, print its progress, then its decision."""
+    """Execute the rest of a run, print its progress, then its decision.
+
+    After the JSON document the answer follows on standard error, for a reader at a terminal.
+    """
     from advisor.pipeline.decision import decide
 
     with resumable_with(f"p3-advisor resume {run.directory.name}"):
         follow(run, as_events=as_events)
-    print_decision(decide(run), as_json=as_json, as_events=as_events)
+    decision = decide(run)
+    print_decision(decision, as_json=as_json, as_events=as_events)
+    if decision.recommendation is not None and (as_json or as_events):
+        for line in decision.recommendation.headline:
+            print_status(line)
+        print_status(f"p3-advisor show {run.directory.name} prints the table")
 
 
 def follow(run: Run, *, as_events: bool) -> None:

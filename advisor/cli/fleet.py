@@ -20,8 +20,8 @@ from advisor.errors import FleetRequestError, NoFleetError
 if TYPE_CHECKING:
     from advisor.context import Context
     from advisor.domain.fleet import FleetRecord, FleetRequest, Pool
-    from advisor.fleet import Cluster, ClusterEvent
     from advisor.fleet.cluster import RayCluster
+    from advisor.fleet.events import Cluster, ClusterEvent
     from advisor.question.answers import Answers
 
 app = typer.Typer(rich_markup_mode=None)
@@ -97,7 +97,8 @@ def recommend(
 
 def resume_fleet(record: FleetRecord, context: Context, *, as_json: bool) -> int:
     """Run the races without a result on the devices that are left; return the exit code."""
-    from advisor.fleet import device_pools, unanswered_assignments
+    from advisor.fleet import device_pools
+    from advisor.fleet.run_fleet import unanswered_assignments
     from advisor.question.answers import Answers
     from advisor.report.fleets import fleet_matrix
     from advisor.report.fleets.fleet_reader import read_run_documents
@@ -167,7 +168,7 @@ def _run_fleet(
 ) -> FleetRecord:
     """Run the races without a result, print what happens, and store the record at every result."""
     from advisor.domain.fleet import AssignmentResult, ContentionCheck
-    from advisor.fleet import run_fleet, save_record, unanswered_assignments
+    from advisor.fleet.run_fleet import run_fleet, save_record, unanswered_assignments
 
     request = record.request
     assignments = unanswered_assignments(request, record.answered)
@@ -197,7 +198,7 @@ def _run_fleet(
 
 def _print_event(event: ClusterEvent) -> None:
     """Print one line of JSON, without the runs and headers, which are stored."""
-    from advisor.fleet import Completed, Started
+    from advisor.fleet.events import Completed, Started
 
     if not isinstance(event, Completed):
         line = msgspec.to_builtins(event)
@@ -209,7 +210,7 @@ def _print_event(event: ClusterEvent) -> None:
 
 def _status_line(event: ClusterEvent, names: dict[int, str]) -> str | None:
     from advisor.domain.fleet import AssignmentResult, ContentionCheck
-    from advisor.fleet import Progress, Started
+    from advisor.fleet.events import Progress, Started
     from advisor.report.fleets import fleet_matrix
     from advisor.report.sections import progress_lines
 

@@ -13,7 +13,7 @@ import typer
 
 from advisor.cli.context import open_store
 from advisor.cli.documents import is_document
-from advisor.cli.options import AsJson, RunName
+from advisor.cli.options import AsJson, StoredRunName
 from advisor.cli.output import STANDARD_OUTPUT, print_text, write_output
 from advisor.domain.sweep import is_sweep_id
 from advisor.errors import DateError, ExportFileError
@@ -44,7 +44,7 @@ def history(
 ) -> None:
     """List the stored runs, newest first, and the sweeps over several lengths."""
     from advisor.report.formatting.tabular import plain_table
-    from advisor.store import HistoryFilter
+    from advisor.store.store import HistoryFilter
 
     run_filter = HistoryFilter(
         model=model,
@@ -82,7 +82,7 @@ def parse_day(text: str) -> str:
 
 @app.command("export-run")
 def export_run(
-    run: RunName = "latest",
+    run: StoredRunName = "latest",
     *,
     output: Annotated[
         str,
@@ -129,7 +129,7 @@ def import_run(
 
 @app.command()
 def note(
-    run: RunName,
+    run: StoredRunName,
     text: Annotated[str, typer.Argument(help="the note, one line; an empty one removes it")],
 ) -> None:
     """Add a note to a run. The history shows it."""

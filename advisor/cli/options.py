@@ -10,13 +10,23 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from advisor.errors import SizeError
 from advisor.question.answers import Answers
 
 RunName = Annotated[
     str,
     typer.Argument(help="a run's id or its beginning, latest, a run directory, or a document file"),
 ]
+#: For commands that need more of a run than its document has.
+StoredRunName = Annotated[
+    str, typer.Argument(help="a run's id or its beginning, latest, or a run directory")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="one JSON document on standard output")]
+
+Output = Annotated[
+    str,
+    typer.Option("--output", "-o", metavar="FILE", help="where to write; - for standard output"),
+]
 
 
 def takes_answers(command: Callable[..., None]) -> Callable[..., None]:
@@ -58,3 +68,15 @@ def answer_parameters() -> list[inspect.Parameter]:
             )
         )
     return parameters
+
+
+def parse_share(text: str) -> float:
+    """Parse a share such as `5%` or `0.05`; raise `SizeError`."""
+    number = text.strip()
+    try:
+        share = float(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < 1:
+        raise SizeError(f"{text!r} is not a share between 0 and 100 %", "write it as 5% or 0.05")
+    return share

@@ -58,7 +58,7 @@ def _ask_until_valid(answers: Answers, context: Context) -> DraftRun:
 
 
 def _ask_all(answers: Answers, context: Context) -> Answers:
-    from advisor.catalogue import load
+    from advisor.catalogue.rubric_files import load
     from advisor.question.task import choose_task
 
     catalogue = load(context.rubric, probes=context.probes)
@@ -93,8 +93,8 @@ def _ask_all(answers: Answers, context: Context) -> Answers:
 
 def _read_model(answers: Answers, catalogue: Catalogue) -> str:
     """Ask for the model until it is one that can be named."""
-    from advisor.question import select_demo_model
     from advisor.question.model import parse_model
+    from advisor.question.resolve import select_demo_model
 
     question = "1 of 5. Model: demo, a file, a directory, a hub name or file.py:factory"
     while True:

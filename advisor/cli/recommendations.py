@@ -1,8 +1,7 @@
-"""Commands that recommend a workflow: from a new, a resumed or a stored run; `explain`; `build`."""
+"""Commands that measure: `recommend`, and `resume` for a run that was interrupted."""
 
 from __future__ import annotations
 
-import pathlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,17 +10,13 @@ import typer
 
 from advisor.cli import sweeps
 from advisor.cli.context import make_context, open_store, print_status
-from advisor.cli.documents import is_document, open_document
 from advisor.cli.execution import (
     execute,
-    print_decided_document,
-    print_decision,
     print_document,
 )
 from advisor.cli.fleet import ALL_GPUS
 from advisor.cli.fleet import recommend as recommend_fleet
-from advisor.cli.options import AsJson, RunName, takes_answers
-from advisor.cli.output import print_text
+from advisor.cli.options import AsJson, takes_answers
 from advisor.domain.sweep import is_sweep_id
 from advisor.errors import (
     FleetRequestError,
@@ -177,121 +172,6 @@ def resume(
         sweeps.resume(sweep.sweep_id, as_json=json, as_events=jsonl)
         return
     execute(found, as_json=json, as_events=jsonl)
-
-
-@app.command()
-def show(
-    run: RunName = "latest",
-    *,
-    json: AsJson = False,
-    times: Annotated[
-        bool, typer.Option("--times", help="with --json: the seconds of every timed call, too")
-    ] = False,
-) -> None:
-    """Show the results of a stored run or sweep."""
-    if is_sweep_id(run):
-        sweeps.show(run, as_json=json)
-        return
-    if is_document(run):
-        print_decided_document(open_document(run), as_json=json)
-        return
-    from advisor.pipeline.decision import decide
-
-    print_decision(decide(open_store().find(run)), as_json=json, with_times=times)
-
-
-@app.command("decide")
-def decide_again(
-    run: RunName = "latest",
-    *,
-    priority: Annotated[
-        str, typer.Option("--priority", "--weights", help="new weights, as in recommend")
-    ] = "",
-    preset: Annotated[str, typer.Option(help="new priorities, by name")] = "",
-    require: Annotated[str, typer.Option(help="new constraints")] = "",
-    rubric: Annotated[str, typer.Option(help="a file that replaces criteria.toml")] = "",
-    platforms: Annotated[
-        str, typer.Option(help="comma-separated runs of the same model on other devices")
-    ] = "",
-    json: AsJson = False,
-) -> None:
-    """Score a stored run or sweep again. The options replace those of the run."""
-    from advisor import catalogue
-    from advisor.pipeline.decision import decide
-    from advisor.question.constraints import parse_constraints
-    from advisor.question.priorities import choose_priorities
-
-    priorities = (
-        choose_priorities(Answers(priority=priority, preset=preset), catalogue.load())
-        if priority or preset
-        else None
-    )
-    constraints = parse_constraints(require) if require else None
-    criteria = pathlib.Path(rubric) if rubric else None
-    if is_sweep_id(run):
-        sweeps.show(
-            run, as_json=json, priorities=priorities, constraints=constraints, rubric=criteria
-        )
-        return
-    if is_document(run):
-        composed = open_document(
-            run, priorities=priorities, constraints=constraints, rubric=criteria
-        )
-        print_decided_document(composed, as_json=json)
-        return
-    store = open_store()
-    decision = decide(
-        store.find(run),
-        priorities=priorities,
-        constraints=constraints,
-        rubric=criteria,
-        platforms=[store.find(name.strip()) for name in platforms.split(",") if name.strip()],
-    )
-    print_decision(decision, as_json=json)
-
-
-@app.command()
-def explain(
-    run: RunName = "latest",
-    workflow: Annotated[
-        str, typer.Argument(help="a workflow or arm; default: the recommended one")
-    ] = "",
-    criterion: Annotated[str, typer.Argument(help="a criterion; default: all five")] = "",
-) -> None:
-    """Explain the tiers and the score of a workflow."""
-    from advisor import catalogue
-    from advisor.report.sections import explanation
-
-    published = catalogue.load().published
-    print_text(
-        explanation.render(open_document(run), workflow, criterion, published),
-        nl=False,
-    )
-
-
-@app.command()
-def build(
-    run: RunName = "latest",
-    *,
-    target: Annotated[
-        str, typer.Option(help="the GPU to build for, such as sm_89; it need not be attached")
-    ],
-    output: Annotated[
-        str, typer.Option("-o", "--output", help="the directory for the engine")
-    ] = ".",
-) -> None:
-    """Build a run's model for a GPU that is not attached. The engine is not run."""
-    from advisor.domain.run_events import LoggedEvent
-    from advisor.pipeline import cross_build
-    from advisor.report.sections import progress_lines
-
-    for run_event in cross_build.build(
-        open_store().find(run), target, pathlib.Path(output), make_context()
-    ):
-        line = progress_lines.render_event(LoggedEvent(seq=1, at=0.0, run_event=run_event))
-        if line is not None:
-            print_status(line)
-    print_text(str(pathlib.Path(output) / f"{target}.engine"))
 
 
 def _answer_for_absent_gpu(

@@ -27,8 +27,8 @@ from advisor.domain.run_events import (
 from advisor.domain.worker_events import BlockTimed, Ready
 from advisor.pipeline.execution import execute
 from advisor.probing.termination import skip
-from advisor.store import Run
 from advisor.store.control import RunControl
+from advisor.store.runs import Run
 
 PAUSED, GOING, STAY = "paused", "going", "stay"
 #: Seconds between two looks at the commands.

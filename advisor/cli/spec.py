@@ -7,7 +7,7 @@ import inspect
 import msgspec
 
 from advisor import errors, schemas
-from advisor.catalogue import load
+from advisor.catalogue.rubric_files import load
 from advisor.version import __version__
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import pathlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -20,11 +20,10 @@ if TYPE_CHECKING:
     from advisor.context import Context
     from advisor.domain.question import Constraint, Priorities
     from advisor.domain.sweep import Lengths, MixedLengths, SweepRecord
-    from advisor.pipeline.decision import Decision
-    from advisor.pipeline.sweeps.planning import Step
+    from advisor.pipeline.sweeps.runs import NextRun
     from advisor.question.answers import Answers
     from advisor.report.sweeps.sweep_document import SweepDocument
-    from advisor.store import Run
+    from advisor.store.runs import Run
 
 #: Formats of a sweep's report, and how the name of its file ends.
 FORMATS = {"html": ".html", "md": ".md", "json": ".json"}
@@ -58,13 +57,14 @@ def show(
 ) -> None:
     """Print the document of a stored sweep, decided again with what replaces the runs' own."""
     from advisor.pipeline.sweeps.decision import decide_lengths
+    from advisor.report.sweeps.sweep_document import decide_and_compose
 
     store = open_store()
     record = store.sweeps.find(name)
     decisions = decide_lengths(
         record, store, priorities=priorities, constraints=constraints, rubric=rubric
     )
-    _print_document(_compose(record, decisions), as_json=as_json, as_events=False)
+    _print_document(decide_and_compose(record, decisions), as_json=as_json, as_events=False)
 
 
 def report(name: str, formats: Sequence[str], directory: str) -> None:
@@ -72,6 +72,7 @@ def report(name: str, formats: Sequence[str], directory: str) -> None:
     from advisor.pipeline.sweeps.decision import decide_lengths
     from advisor.report.documents import document
     from advisor.report.sweeps import sweep_page, sweep_text
+    from advisor.report.sweeps.sweep_document import decide_and_compose
 
     unknown = [each for each in formats if each not in FORMATS]
     if unknown:
@@ -86,7 +87,7 @@ def report(name: str, formats: Sequence[str], directory: str) -> None:
     }
     store = open_store()
     record = store.sweeps.find(name)
-    composed = _compose(record, decide_lengths(record, store))
+    composed = decide_and_compose(record, decide_lengths(record, store))
     for each in formats:
         file = pathlib.Path(directory) / f"{composed.sweep_id}{FORMATS[each]}"
         write_output(str(file), renderers[each](composed))
@@ -96,15 +97,18 @@ def report(name: str, formats: Sequence[str], directory: str) -> None:
 def _measure(record: SweepRecord, context: Context, *, as_json: bool, as_events: bool) -> None:
     """Measure the lengths without a finished run, one after the other, and print the document."""
     from advisor.pipeline.decision import decide
+    from advisor.pipeline.sweeps import runs
     from advisor.pipeline.sweeps.decision import decide_lengths
+    from advisor.report.sweeps.sweep_document import decide_and_compose
 
     decisions = decide_lengths(record, context.store)
     with _resumable(record):
-        while (found := _next_run(record, decisions, context)) is not None:
-            run, lengths, record = found
-            follow(run, as_events=as_events)
-            decisions[lengths] = decide(run)
-    _print_document(_compose(record, decisions), as_json=as_json, as_events=as_events)
+        while (found := runs.next_run(record, decisions, context)) is not None:
+            record = found.record
+            _print_start(found, len(decisions) + 1)
+            follow(found.run, as_events=as_events)
+            decisions[found.lengths] = decide(found.run)
+    _print_document(decide_and_compose(record, decisions), as_json=as_json, as_events=as_events)
 
 
 @contextlib.contextmanager
@@ -120,26 +124,12 @@ def _resumable(record: SweepRecord) -> Iterator[None]:
         raise
 
 
-def _next_run(
-    record: SweepRecord, decisions: Mapping[Lengths, Decision], context: Context
-) -> tuple[Run, Lengths, SweepRecord] | None:
-    """Return the run to execute, its lengths and the record with it; None if all are decided."""
-    from advisor.pipeline.sweeps import runs
-
-    started = runs.find_unfinished(record, decisions, context.store)
-    if started is not None:
-        run = context.store.find(started.run_id)
-        print_status(f"{_describe(started.lengths, run)}: resume run {started.run_id}")
-        return run, started.lengths, record
-    step = runs.next_step(record, decisions)
+def _print_start(found: NextRun, number: int) -> None:
+    run, lengths, record, step = found
+    name = run.directory.name
     if step is None:
-        return None
-    run, record = runs.start_run(record, step, decisions, context)
-    _print_start(record, step, run, len(decisions) + 1)
-    return run, step.lengths, record
-
-
-def _print_start(record: SweepRecord, step: Step, run: Run, number: int) -> None:
+        print_status(f"{_describe(lengths, run)}: resume run {name}")
+        return
     if number == 1:
         print_status(f"sweep {record.sweep_id}: {len(record.mix)} lengths, one run for each")
     seconds = run.header().question.budget.measuring_seconds
@@ -148,8 +138,8 @@ def _print_start(record: SweepRecord, step: Step, run: Run, number: int) -> None
         neighbours = " and ".join(_describe(each, run) for each in step.between)
         limit = f"; only {', '.join(step.limited_to)}: {neighbours} have the same clear answer"
     print_status(
-        f"length {number} of {len(record.mix)}: {_describe(step.lengths, run)}, "
-        f"{seconds:.0f} s of measuring, run {run.directory.name}{limit}"
+        f"length {number} of {len(record.mix)}: {_describe(lengths, run)}, "
+        f"{seconds:.0f} s of measuring, run {name}{limit}"
     )
 
 
@@ -158,17 +148,6 @@ def _describe(lengths: Lengths, run: Run) -> str:
     if run.header().question.task == "forward":
         return f"{lengths.input_tokens} input tokens"
     return f"{lengths.input_tokens}/{lengths.output_tokens} tokens in/out"
-
-
-def _compose(record: SweepRecord, decisions: Mapping[Lengths, Decision]) -> SweepDocument:
-    from advisor.pipeline.sweeps.decision import decide_mix
-    from advisor.report.sweeps import sweep_document
-
-    try:
-        mix = decide_mix(record, decisions)
-    except UserError as problem:
-        return sweep_document.compose(record, decisions, None, problem)
-    return sweep_document.compose(record, decisions, mix, mix.problem)
 
 
 def _print_document(document: SweepDocument, *, as_json: bool, as_events: bool) -> None:

@@ -132,6 +132,6 @@ def ask(  # noqa: PLR0913 - one for each option
 def host(run: str) -> None:
     """Execute a run for screens in another process."""
     from advisor.cli import run_host
-    from advisor.store import Run
+    from advisor.store.runs import Run
 
     run_host.execute_for_screens(Run(pathlib.Path(run)), make_context(), sys.stdin)

@@ -28,7 +28,7 @@ from advisor.statistics.disturbance import (
     estimate_effect,
     sample_in_rounds,
 )
-from advisor.store import Store
+from advisor.store.store import Store
 
 #: A small model, whose short calls show a disturbance best.
 MODEL = "synthetic/ffn@256x1024"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from advisor import question
 from advisor.doctor.findings import Finding
 from advisor.domain.machine import Gpu, Machine
 from advisor.errors import MigEnabledError
+from advisor.question.devices import VISIBLE_DEVICES, choose_visible_gpu
 
 GIBIBYTE = 2**30
 
@@ -18,13 +18,13 @@ def check_selected_gpu(machine: Machine, visible_devices: str | None = None) -> 
             f"none: {reason}; the CPU is measured", "install the NVIDIA driver if there is a GPU"
         )
     try:
-        gpu = question.choose_visible_gpu(machine.gpus, visible_devices)
+        gpu = choose_visible_gpu(machine.gpus, visible_devices)
     except MigEnabledError as problem:
         return _warning(problem.what, problem.next_step)
     if gpu is None:
         return _warning(
-            f"none: {question.VISIBLE_DEVICES} is {visible_devices!r}; the CPU is measured",
-            f"unset {question.VISIBLE_DEVICES}, or name a GPU with --gpu",
+            f"none: {VISIBLE_DEVICES} is {visible_devices!r}; the CPU is measured",
+            f"unset {VISIBLE_DEVICES}, or name a GPU with --gpu",
         )
     free, total = gpu.free_memory_bytes / GIBIBYTE, gpu.memory_bytes / GIBIBYTE
     what = (

@@ -13,7 +13,7 @@ import termios
 import threading
 from collections.abc import Iterator
 
-from advisor.store import Run
+from advisor.store.runs import Run
 from advisor.system.import_path import ADVISOR_COMMAND, without_current_directory
 
 #: At half the recorded speed, because the screens are stopped most of the time and the replay must

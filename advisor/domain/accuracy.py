@@ -12,8 +12,8 @@ import msgspec
 AccuracyClass = Literal["exact", "close", "unchecked", "incorrect"]
 CLASSES: tuple[AccuracyClass, ...] = ("exact", "close", "unchecked", "incorrect")
 #: The same as the workers report it.
-Verdict = Literal["equivalent", "near", "unchecked", "wrong"]
-CLASS_OF: dict[Verdict, AccuracyClass] = {
+CheckVerdict = Literal["equivalent", "near", "unchecked", "wrong"]
+CLASS_OF: dict[CheckVerdict, AccuracyClass] = {
     "equivalent": "exact",
     "near": "close",
     "unchecked": "unchecked",

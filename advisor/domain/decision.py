@@ -70,9 +70,9 @@ class ScoredArm(msgspec.Struct, frozen=True, kw_only=True):
     score: float
     rank: int
     #: Constraints it fails, in words; an arm with any is listed but not recommended.
-    fails: tuple[str, ...]
+    failed_constraints: tuple[str, ...] = msgspec.field(name="fails")
     #: The places of these constraints in the question.
-    failed: tuple[int, ...] = ()
+    failed_places: tuple[int, ...] = msgspec.field(name="failed", default=())
     speedup: float
 
 
@@ -228,7 +228,7 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
     headline: tuple[str, ...] = ()
     #: What each line of the headline is about; empty in documents of early versions.
     headline_parts: tuple[HeadlinePart, ...] = ()
-    decision: DecisionWord | None = None
+    decision_word: DecisionWord | None = msgspec.field(name="decision", default=None)
     #: Share of draws from the measurements' uncertainty in which the advised workflow leads or is
     #: within the indifference of the rubric.
     certainty: float | None = None
@@ -294,7 +294,7 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
     kernel: str
     driver: str | None
     versions: dict[str, str]
-    words: str
+    summary: str = msgspec.field(name="words")
 
 
 class PublishedCase(msgspec.Struct, frozen=True, kw_only=True):

@@ -35,10 +35,14 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
     duplicate_of: str | None = None
     #: Interpreter of its own environment; empty for the question's interpreter.
     python: str = ""
+    #: Interpreter that writes the quantised checkpoint it loads; empty for an arm without one.
+    quantiser: str = ""
     #: Container image it runs in; empty for none.
     image: str = ""
     #: Seconds that its cold build took in earlier runs; null if none is known.
     expected_build_seconds: float | None = None
+    #: Whether no other arm may be built meanwhile.
+    builds_alone: bool = False
     #: Format of its quantised weights; null for a native arm.
     weights: WeightFormat | None = None
     #: What it shares with other arms of its workflow that run the same build; empty for nothing.
@@ -56,8 +60,9 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Excluded(msgspec.Struct, frozen=True, kw_only=True):
-    """A workflow that is not measured, with the reason."""
+    """A workflow, or one arm of a measured workflow, that is not measured, with the reason."""
 
+    #: The id of the workflow or of the arm.
     workflow: str
     status: ExclusionStatus
     reason: str

@@ -245,7 +245,7 @@ def end_cause(closed: RaceClosed) -> EndCause:
 class ProvisionalAnswer(msgspec.Struct, frozen=True, kw_only=True, tag="provisional-answer"):
     """What the advice would be from the arms that have raced so far."""
 
-    decision: DecisionWord | None
+    decision_word: DecisionWord | None = msgspec.field(name="decision")
     arm: str
     certainty: float | None
     #: Of the advised arm over the baseline.

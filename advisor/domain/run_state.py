@@ -46,7 +46,7 @@ from advisor.domain.worker_events import (
     Checked,
     ClosedLoop,
     Diagnosed,
-    Engaged,
+    Engagement,
     Imported,
     Latency,
     Loaded,
@@ -87,7 +87,7 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
     built: dict[int, Built] = {}
     checked: dict[int, Checked] = {}
     caches: Caches | None = None
-    engaged: Engaged | None = None
+    engaged: Engagement | None = None
     text_scores: TextScores | None = None
     user_metric: UserMetric | None = None
     recipe_facts: RecipeFacts | None = None
@@ -129,7 +129,7 @@ class RaceGroup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunState(msgspec.Struct, frozen=True, kw_only=True):
-    """State of a run."""
+    """What the events of a run have shown so far."""
 
     plan: Plan | None = None
     #: By arm, its processes in the order of their start.
@@ -325,7 +325,7 @@ LAST_EVENT_FIELDS: dict[type, str] = {
     Imported: "imported",
     Loaded: "loaded",
     Caches: "caches",
-    Engaged: "engaged",
+    Engagement: "engaged",
     TextScores: "text_scores",
     UserMetric: "user_metric",
     RecipeFacts: "recipe_facts",

@@ -168,3 +168,5 @@ class ServingResults(msgspec.Struct, frozen=True, kw_only=True):
     batch_best: str | None
     #: Standard deviation of the logarithm of the goodput of one process.
     process_deviation: float | None
+    #: Number of completed repetitions in fresh processes; documents of early runs lack it.
+    repeats: int = 0

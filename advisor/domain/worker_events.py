@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from advisor.domain.accuracy import CLASS_OF, Accuracy, AccuracyClass, Verdict
+from advisor.domain.accuracy import CLASS_OF, Accuracy, AccuracyClass, CheckVerdict
 from advisor.domain.bounds import Amount, Count, Duration, Rate, Size
 
 Phase = Literal[
@@ -123,7 +123,7 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=
     """The outputs of a batch size are compared with the reference."""
 
     batch_size: Size
-    verdict: Verdict
+    verdict: CheckVerdict
     reference: str
     rmse: Amount | None
     rmse_eager: Amount | None
@@ -148,7 +148,7 @@ class Caches(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="
     hits: Count | None
 
 
-class Engaged(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="engaged"):
+class Engagement(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="engaged"):
     """Share of the work on the compiled path, and its proof."""
 
     share: Amount
@@ -378,7 +378,7 @@ WorkerEvent = (
     | Built
     | Checked
     | Caches
-    | Engaged
+    | Engagement
     | TextScores
     | UserMetric
     | RecipeFacts

@@ -179,6 +179,8 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     arms_after_nondeterministic: tuple[str, ...] = ()
     #: Position in the order of builds; fast builds come first.
     build_order: int
+    #: Devices on which no other arm may be built meanwhile.
+    builds_alone_on: tuple[Literal["cpu", "cuda"], ...] = ()
     declared: DeclaredFacts
     #: How the user can install it.
     how_to_get: str
@@ -214,12 +216,15 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     containers: tuple[Environment, ...] = ()
     #: Environment of the program that sends requests to its server; null for one without a server.
     load_generator: Environment | None = None
+    #: By arm, the environment whose interpreter writes the quantised checkpoint that the arm loads.
+    arm_quantiser: dict[str, Environment] = {}
 
     @property
     def environments(self) -> tuple[Environment, ...]:
-        """The environments of all devices, and that of the load generator."""
+        """The environments of all devices, of the load generator and of the quantisers."""
         generator = (self.load_generator,) if self.load_generator else ()
-        return (self.environment, *self.environment_on.values(), *generator)
+        quantisers = self.arm_quantiser.values()
+        return (self.environment, *self.environment_on.values(), *generator, *quantisers)
 
     def for_question(self, device: Literal["cpu", "cuda"], task: Task) -> Workflow:
         """Return the workflow with its environment and declared facts for this device and task."""

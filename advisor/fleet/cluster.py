@@ -189,7 +189,7 @@ class RayCluster:
                         references[reference] = (pool.kind, node[:NODE_DIGITS], task)
         contended: set[tuple[str, str]] = set()
         for reference, (kind, node, task) in references.items():
-            check = _contention_check(reference, kind, node, task)
+            check = _read_contention_check(reference, kind, node, task)
             contended |= set() if check.allows_parallel_races else {(kind, node)}
             yield check
         free = {(kind, node) for kind, node, _ in references.values()} - contended
@@ -281,7 +281,7 @@ def _end_event(reference: Any, number: int) -> TaskEvent:  # noqa: ANN401 - Ray 
     return completed
 
 
-def _contention_check(reference: Any, kind: str, node: str, task: Task) -> ContentionCheck:  # noqa: ANN401 - Ray is untyped
+def _read_contention_check(reference: Any, kind: str, node: str, task: Task) -> ContentionCheck:  # noqa: ANN401 - Ray is untyped
     try:
         check: ContentionCheck = msgspec.msgpack.decode(ray.get(reference), type=ContentionCheck)
     except ray.exceptions.RayError as problem:

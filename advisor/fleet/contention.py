@@ -32,7 +32,7 @@ from advisor.pipeline.baseline_pair import (
     time_pair,
 )
 from advisor.question.answers import Answers
-from advisor.recommendation import EPSILON
+from advisor.recommendation.recommend import EPSILON
 from advisor.statistics.disturbance import Condition, Effect, estimate_effect, sample_in_rounds
 
 ROUNDS = 16

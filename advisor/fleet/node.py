@@ -21,7 +21,8 @@ from advisor.pipeline.draft import prepare
 from advisor.pipeline.execution import execute
 from advisor.question.answers import Answers
 from advisor.question.devices import VISIBLE_DEVICES
-from advisor.store import Run, Store
+from advisor.store.runs import Run
+from advisor.store.store import Store
 from advisor.system.host_lock import HostLock
 from advisor.version import __version__
 

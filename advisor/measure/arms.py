@@ -14,6 +14,7 @@ from advisor.domain.measurement import (
     CallPercentiles,
     CallSeconds,
     Cell,
+    GenerationMetrics,
     Interval,
     Measurement,
     Throughput,
@@ -76,7 +77,6 @@ def summarise_arm(
     processes = [process for process in state.processes[arm.id] if process.ready]
     raced = [process for process in processes if process.repeat == 0]
     main = raced[-1]
-    cold, warm = _cold_process(processes), _warm_process(processes)
     imported = main.imported
     if speedup is None:
         speedup = ratio_interval(_overall_log_speedup(series))
@@ -88,25 +88,12 @@ def summarise_arm(
         cells=tuple(
             msgspec.structs.replace(
                 _summarise_cell(state, arm, size, series[size], margin),
-                generation=summarise_generation(
-                    [visit for _, visit in counted_visits(state, arm.id, size)],
-                    main,
-                    workload_of(state, size),
-                    peaks,
-                    dtype,
-                ),
+                generation=_summarise_text(state, arm, main, size, peaks, dtype),
             )
             for size in series
         ),
         speedup=speedup,
-        build_seconds=BuildSeconds(
-            cold=_build_seconds(cold),
-            warm=_build_seconds(warm) if warm else None,
-            worst=_worst_build_seconds(cold),
-            processors=cold.build_started.processors if cold.build_started else None,
-            builds_at_once=cold.build_started.builds_at_once if cold.build_started else None,
-            proven_cold=is_proven_cold(cold),
-        ),
+        build_seconds=_summarise_builds(processes),
         memory_bytes=summarise_memory(main, state.memory_checked),
         weight_bytes=stored_weight_bytes(main),
         correctness=tuple(checked for _, checked in sorted(main.checked.items())),
@@ -123,6 +110,26 @@ def summarise_arm(
         new_shape_results=new_shapes,
         new_shapes=rate_new_shapes(new_shapes),
         new_shapes_complete=is_complete(new_shapes),
+    )
+
+
+def _summarise_text(
+    state: RunState, arm: Arm, process: ProcessState, size: int, peaks: Peaks | None, dtype: str
+) -> GenerationMetrics | None:
+    visits = [visit for _, visit in counted_visits(state, arm.id, size)]
+    return summarise_generation(visits, process, workload_of(state, size), peaks, dtype)
+
+
+def _summarise_builds(processes: Sequence[ProcessState]) -> BuildSeconds:
+    cold, warm = _cold_process(processes), _warm_process(processes)
+    started = cold.build_started
+    return BuildSeconds(
+        cold=_build_seconds(cold),
+        warm=_build_seconds(warm) if warm else None,
+        worst=_worst_build_seconds(cold),
+        processors=started.processors if started else None,
+        builds_at_once=started.builds_at_once if started else None,
+        proven_cold=is_proven_cold(cold),
     )
 
 

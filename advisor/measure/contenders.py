@@ -9,7 +9,7 @@ from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.serving import ServingRules
 from advisor.domain.worker_events import ClosedLoop
 from advisor.measure.load_blocks import load_block, valid_blocks
-from advisor.measure.serving import estimate, has_failed
+from advisor.measure.serving import goodput_of_arm, has_failed_process
 
 #: A rate at which fewer of the requests met the limits is above the goodput beyond doubt.
 HALF = 0.5
@@ -25,9 +25,13 @@ def may_lead(state: RunState, arm: str, load: LoadQuestion, rules: ServingRules,
     if rules.far_below == 0 or plan is None:
         return True
     others = [each.id for each in plan.arms if each.id != arm]
-    goodputs = [estimate(state, each, load, seed) for each in others if not has_failed(state, each)]
+    goodputs = [
+        goodput_of_arm(state, each, load, seed)
+        for each in others
+        if not has_failed_process(state, each)
+    ]
     best = max((found.low for found in goodputs if found is not None), default=0.0)
-    own = estimate(state, arm, load, seed)
+    own = goodput_of_arm(state, arm, load, seed)
     reach = greatest_goodput(state.processes.get(arm, ()), load, rules.probe_gain)
     is_beaten = own is not None and own.high < best
     return not is_beaten and (reach is None or best <= rules.far_below * reach)

@@ -12,12 +12,16 @@ MEBIBYTE = 1 << 20
 TOLERANCE_BYTES = 8 * MEBIBYTE
 DEVICE_SOURCE = "increase in used device memory since before the worker started, by NVML"
 FREED_SOURCE = "device memory that the end of the worker freed, by NVML"
+PENDING_SOURCE = "not known yet: the device's memory is read when the worker ends"
 HOST_SOURCE = "peak resident set size of the worker process"
 
 
 def summarise_memory(process: ProcessState, checked: MemoryChecked | None) -> MemoryBytes:
     """Return the arm's peak memory and its source; null with the reason where it is not known."""
     device, host = process.device_memory, process.memory
+    reserved = host.device_reserved_bytes if host else None
+    if device is None and (checked is not None or reserved is not None):
+        return MemoryBytes(peak=None, source=PENDING_SOURCE, torch_reserved=reserved)
     if device is None:
         if host is None or host.peak_rss_bytes is None:
             return MemoryBytes(peak=None, source="not measured")
@@ -27,13 +31,13 @@ def summarise_memory(process: ProcessState, checked: MemoryChecked | None) -> Me
         return MemoryBytes(
             peak=None,
             source=f"not known: {problem}",
-            torch_reserved=host.device_reserved_bytes if host else None,
+            torch_reserved=reserved,
         )
     return MemoryBytes(
         peak=device.peak_bytes,
         source=FREED_SOURCE if device.source == "freed" else DEVICE_SOURCE,
         serving=device.serving_bytes,
-        torch_reserved=host.device_reserved_bytes if host else None,
+        torch_reserved=reserved,
     )
 
 

@@ -168,12 +168,12 @@ def _widen(speedup: Interval, floor: float) -> Interval:
 
     An interval that has the difference already stays as it is.
     """
-    if speedup.between is not None:
+    if speedup.process_error is not None:
         return speedup
     low, high = speedup.low, speedup.high
     return Interval(
         value=speedup.value,
         low=low and speedup.value * math.exp(-math.hypot(math.log(speedup.value / low), floor)),
         high=high and speedup.value * math.exp(math.hypot(math.log(high / speedup.value), floor)),
-        between=floor / HALF_INTERVAL,
+        process_error=floor / HALF_INTERVAL,
     )

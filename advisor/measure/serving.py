@@ -29,7 +29,7 @@ SECONDS_PER_HOUR, MILLION = 3600, 1_000_000
 HOST_SOURCE = "sum of the peak resident set sizes of the server's processes"
 
 
-def has_failed(state: RunState, arm: str) -> bool:
+def has_failed_process(state: RunState, arm: str) -> bool:
     """Return whether a process of the arm failed, or its texts were wrong after the load."""
     return any(
         process.outcome is not None and not isinstance(process.outcome, Completed)
@@ -37,7 +37,7 @@ def has_failed(state: RunState, arm: str) -> bool:
     )
 
 
-def estimate(state: RunState, arm: str, load: LoadQuestion, seed: int) -> Goodput | None:
+def goodput_of_arm(state: RunState, arm: str, load: LoadQuestion, seed: int) -> Goodput | None:
     """Return the goodput of an arm from all blocks so far; None where no rate meets the limits."""
     blocks = valid_blocks(state.processes.get(arm, ()))
     return estimate_goodput([load_block(block, load) for block in blocks], load.share, seed)
@@ -57,7 +57,7 @@ def add_servers(
     found = {
         arm.id: goodput
         for arm in plan.arms
-        if (goodput := estimate(state, arm.id, load, question.seed)) is not None
+        if (goodput := goodput_of_arm(state, arm.id, load, question.seed)) is not None
     }
     deviation = estimate_deviation(state, found, load, noise)
     served = tuple(
@@ -69,9 +69,10 @@ def add_servers(
         arms=tuple(sorted(served, key=lambda arm: -(arm.goodput.value if arm.goodput else 0.0))),
         batch_best=_batch_best(served),
         process_deviation=deviation if found else None,
+        repeats=min(len(state.repeats), 1),
     )
     results = msgspec.structs.replace(results, serving=serving)
-    found = {arm: goodput for arm, goodput in found.items() if not has_failed(state, arm)}
+    found = {arm: goodput for arm, goodput in found.items() if not has_failed_process(state, arm)}
     if not found:
         return results
     baseline = _baseline(plan, found)
@@ -83,7 +84,7 @@ def add_servers(
             for arm in plan.arms
             if arm.id in found
         ),
-        repeats=min(len(state.repeats), 1),
+        repeats=serving.repeats,
     )
 
 
@@ -102,9 +103,9 @@ def _measurement(
     deviation: float,
 ) -> Measurement:
     """Return the measurement of an arm without cells, whose speed-up is a ratio of goodputs."""
-    counts = (measured_processes(state.processes[each]) for each in (arm.id, baseline))
-    between = standard_error(deviation, *counts)
-    speedup = ratio_interval(found[arm.id], found[baseline], between)
+    counts = (count_measured_processes(state.processes[each]) for each in (arm.id, baseline))
+    process_error = standard_error(deviation, *counts)
+    speedup = goodput_ratio(found[arm.id], found[baseline], process_error)
     if arm.id == baseline:
         speedup = Interval(value=1.0, low=1.0, high=1.0)
     summary = summarise_arm(state, arm, {}, None, dtype=question.dtype, margin=0.0, speedup=speedup)
@@ -118,16 +119,16 @@ def _measurement(
     return msgspec.structs.replace(summary, memory_bytes=memory, settings=settings)
 
 
-def ratio_interval(one: Goodput, other: Goodput, between: float) -> Interval:
-    """Return the ratio of two goodputs; its logarithm differs by `between` between processes."""
-    value, extra = one.value / other.value, between * HALF_INTERVAL
+def goodput_ratio(one: Goodput, other: Goodput, process_error: float) -> Interval:
+    """Return the ratio of two goodputs; `process_error` is the standard error between processes."""
+    value, extra = one.value / other.value, process_error * HALF_INTERVAL
     low = (math.log(one.value / one.low), math.log(other.high / other.value), extra)
     high = (math.log(one.high / one.value), math.log(other.value / other.low), extra)
     return Interval(
         value=value,
         low=value * math.exp(-math.hypot(*low)),
         high=value * math.exp(math.hypot(*high)),
-        between=between,
+        process_error=process_error,
     )
 
 
@@ -136,7 +137,7 @@ def standard_error(deviation: float, *process_counts: int) -> float:
     return deviation * math.sqrt(sum(1 / max(count, 1) for count in process_counts))
 
 
-def measured_processes(processes: Sequence[ProcessState]) -> int:
+def count_measured_processes(processes: Sequence[ProcessState]) -> int:
     """Return the number of processes with blocks that count."""
     return sum(bool(valid_blocks([process])) for process in processes)
 
@@ -178,8 +179,8 @@ def summarise_server(
     mean_tokens = sum(answered) / len(answered) if answered else 0.0
     rate = goodput.value * mean_tokens if goodput else None
     price = question.price_per_hour
-    between = standard_error(deviation, measured_processes(processes))
-    interval = _goodput_interval(goodput, between) if goodput else None
+    process_error = standard_error(deviation, count_measured_processes(processes))
+    interval = _goodput_interval(goodput, process_error) if goodput else None
     return ServedArm(
         arm=arm,
         goodput=interval,
@@ -199,14 +200,14 @@ def summarise_server(
     )
 
 
-def _goodput_interval(goodput: Goodput, between: float) -> Interval:
-    extra = between * HALF_INTERVAL
+def _goodput_interval(goodput: Goodput, process_error: float) -> Interval:
+    extra = process_error * HALF_INTERVAL
     low, high = math.log(goodput.value / goodput.low), math.log(goodput.high / goodput.value)
     return Interval(
         value=goodput.value,
         low=goodput.value * math.exp(-math.hypot(low, extra)),
         high=goodput.value * math.exp(math.hypot(high, extra)),
-        between=between,
+        process_error=process_error,
     )
 
 

@@ -16,7 +16,7 @@ from advisor.domain.plan import BASELINE, REFERENCE, Arm
 from advisor.domain.run_events import Conditions, RunEvent, WorkerEnded
 from advisor.domain.worker_events import BlockTimed
 from advisor.errors import NothingViableError
-from advisor.measure import log_median_seconds
+from advisor.measure.rounds import log_median_seconds
 from advisor.pipeline.draft import prepare
 from advisor.pipeline.execution import open_session
 from advisor.probing.conditions import ConditionsMonitor, GpuMonitor

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from advisor import applicability
+from advisor.applicability.installation import environment_interpreter, has_stack_in_interpreter
 from advisor.context import Context
 from advisor.domain.machine import Machine
 from advisor.domain.outcome import Completed
@@ -27,7 +27,7 @@ from advisor.probing.conditions import ConditionsMonitor
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
 from advisor.probing.supervisor import Supervisor
-from advisor.store import Run
+from advisor.store.runs import Run
 
 
 def build(run: Run, target: str, directory: pathlib.Path, context: Context) -> Iterator[RunEvent]:
@@ -90,12 +90,10 @@ def interpreter_of(workflow: Workflow, here: Machine) -> str:
     """Return the interpreter that has the workflow's stack; empty for that of the question."""
     name = workflow.environment_name
     made = here.environments.get(name)
-    needs_own = workflow.environment.kind == "own" and not applicability.has_stack_in_interpreter(
-        workflow, here
-    )
+    needs_own = workflow.environment.kind == "own" and not has_stack_in_interpreter(workflow, here)
     if needs_own and (made is None or made.fault):
         raise EnvironmentNotUsableError(
             f"the environment of {workflow.id} has not been created",
             f"p3-advisor env create {name}",
         )
-    return applicability.environment_interpreter(workflow, here)
+    return environment_interpreter(workflow, here)

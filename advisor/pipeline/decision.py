@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from advisor import measure, recommendation, score
-from advisor.catalogue import read_rubric, read_shipped_accuracy, read_shipped_rubric
+from advisor.catalogue.criteria import read_rubric
+from advisor.catalogue.rubric_files import read_shipped_accuracy, read_shipped_rubric
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.decision import Recommendation, ScoredArm
 from advisor.domain.machine import Cpu, Gpu, describe_device
@@ -23,11 +23,14 @@ from advisor.domain.run_events import LoggedEvent, end_cause
 from advisor.domain.run_state import RunState, fold
 from advisor.errors import BudgetSpentError, ExportFileError, RunFileError, UserError
 from advisor.measure import trained_loss
+from advisor.measure.serving import add_servers
+from advisor.measure.summary import summarise
 from advisor.pipeline.stored import other_platforms, replay
 from advisor.pipeline.stored.arms import plan_of
 from advisor.pipeline.stored.survey_findings import collect_findings
-from advisor.score import architecture_survey, performance_portability
-from advisor.store import Run
+from advisor.recommendation.recommend import EPSILON, DecisionContext, recommend
+from advisor.score import architecture_survey, performance_portability, scoring
+from advisor.store.runs import Run
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +43,7 @@ class Decision:
     header: Header
     state: RunState
     results: Results
-    rated: score.RatedArms
+    rated: scoring.RatedArms
     scored: tuple[ScoredArm, ...]
     recommendation: Recommendation | None
     problem: UserError | None
@@ -84,11 +87,11 @@ def evaluate(header: Header, state: RunState) -> Decision:
     """Summarise and score a run as far as it has come, and recommend an arm."""
     header = with_shipped_rules(header)
     races = replay.results_by_batch_size(state, header.question)
-    results = measure.summarise(
+    results = summarise(
         state,
         races,
         dtype=header.question.dtype,
-        margin=recommendation.EPSILON,
+        margin=EPSILON,
         noise=header.catalogue.presets.noise,
     )
     surveys = architecture_survey.summarise_surveys(
@@ -101,9 +104,9 @@ def evaluate(header: Header, state: RunState) -> Decision:
         else None
     )
     results = msgspec.structs.replace(results, surveys=surveys, portability=portability)
-    results = measure.add_servers(results, state, header.question, header.catalogue.presets.noise)
+    results = add_servers(results, state, header.question, header.catalogue.presets.noise)
     results = with_losses(results, state, header)
-    rated = score.rate_arms(results, header.catalogue)
+    rated = scoring.rate_arms(results, header.catalogue)
     return weigh_and_recommend(header, state, results, rated)
 
 
@@ -163,13 +166,13 @@ def rescore(
 
 
 def weigh_and_recommend(
-    header: Header, state: RunState, results: Results, rated: score.RatedArms, *, scope: str = ""
+    header: Header, state: RunState, results: Results, rated: scoring.RatedArms, *, scope: str = ""
 ) -> Decision:
     """Score the rated arms with the weights of the question, and recommend one if possible.
 
     `scope` follows model and device in the headline.
     """
-    scored = score.weigh_arms(rated.overall, header.question)
+    scored = scoring.weigh_arms(rated.overall, header.question)
     try:
         causes = {end_cause(closed) for closed in state.closed.values()}
         if not scored and "out-of-time" in causes:
@@ -187,7 +190,7 @@ def _recommend_arm(
     header: Header,
     state: RunState,
     results: Results,
-    rated: score.RatedArms,
+    rated: scoring.RatedArms,
     scored: tuple[ScoredArm, ...],
     scope: str,
 ) -> Recommendation:
@@ -197,18 +200,16 @@ def _recommend_arm(
         rated, question, header.catalogue, machine.cpu, machine.find_gpu(question.gpu)
     )
     context = dataclasses.replace(context, subject=context.subject + scope)
-    return recommendation.recommend(results, scored, question, plan_of(state).excluded, context)
+    return recommend(results, scored, question, plan_of(state).excluded, context)
 
 
 def decision_context(
-    rated: score.RatedArms, question: Question, catalogue: Catalogue, cpu: Cpu, gpu: Gpu | None
-) -> recommendation.DecisionContext:
+    rated: scoring.RatedArms, question: Question, catalogue: Catalogue, cpu: Cpu, gpu: Gpu | None
+) -> DecisionContext:
     """Return what the catalogue and the device add to the scores; `gpu` is None on a CPU."""
-    return recommendation.DecisionContext(
+    return DecisionContext(
         rubric=catalogue.rubric,
-        by_batch_size={
-            size: score.weigh_arms(arms, question) for size, arms in rated.by_batch_size.items()
-        },
+        by_batch_size=scoring.weigh_by_batch_size(rated, question),
         guidelines=catalogue.guidelines,
         tree=catalogue.tree,
         workflows=catalogue.workflows,

@@ -7,8 +7,9 @@ import pathlib
 
 import msgspec
 
-from advisor import applicability, machine
-from advisor.catalogue import load as load_catalogue
+from advisor.applicability import planning
+from advisor.applicability.installation import required_packages
+from advisor.catalogue.rubric_files import load as load_catalogue
 from advisor.context import Context
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine
@@ -16,14 +17,16 @@ from advisor.domain.plan import Plan
 from advisor.domain.question import Question
 from advisor.domain.run import SCHEMA, Header
 from advisor.domain.run_events import LoggedEvent, Planned, RunEvent
+from advisor.machine import detection
 from advisor.pipeline.builds import expected_builds
 from advisor.pipeline.serving import generator_environment
 from advisor.pipeline.stored import other_platforms, survey_findings
 from advisor.probing import sandboxing
 from advisor.probing.environments import containers, registry
-from advisor.question import VISIBLE_DEVICES, max_load_seconds, resolve, worker_interpreter
 from advisor.question.answers import Answers
-from advisor.store import Run
+from advisor.question.devices import VISIBLE_DEVICES
+from advisor.question.resolve import max_load_seconds, resolve, worker_interpreter
+from advisor.store.runs import Run
 from advisor.version import __version__
 
 
@@ -55,7 +58,7 @@ def propose(answers: Answers, context: Context, detected: Machine | None = None)
     catalogue = _with_open_deadline(catalogue, max_load_seconds(answers))
     if question.load is not None:
         generator_environment.find_interpreter(catalogue, here)
-    return DraftRun(catalogue, here, question, applicability.plan(question, here, catalogue))
+    return DraftRun(catalogue, here, question, planning.plan(question, here, catalogue))
 
 
 def _with_open_deadline(catalogue: Catalogue, seconds: float | None) -> Catalogue:
@@ -76,7 +79,7 @@ def detect_machine(
 
     `detected` is the machine with its interpreter if the caller has detected it already.
     """
-    here = detected or machine.detect(python, applicability.required_packages(catalogue))
+    here = detected or detection.detect(python, required_packages(catalogue))
     root = registry.default_root(context.environment)
     environments = registry.find_created(root, catalogue.workflows, context.rubric)
     engine = containers.find_container_engine(context.environment)

@@ -9,7 +9,7 @@ import contextlib
 import functools
 from collections.abc import Callable, Iterator
 
-from advisor.catalogue import read_shipped_accuracy
+from advisor.catalogue.rubric_files import read_shipped_accuracy
 from advisor.context import Context
 from advisor.domain.question import Question
 from advisor.domain.run import Header, fleet_id_of
@@ -30,7 +30,7 @@ from advisor.probing.device_memory import DeviceMemoryMonitor
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
 from advisor.probing.supervisor import Supervisor
-from advisor.store import Run
+from advisor.store.runs import Run
 
 
 def check_resumable(header: Header) -> None:
@@ -140,7 +140,7 @@ def _race_groups(
             question,
             limits,
             clock,
-            functools.partial(provisional.answer_stands, header),
+            functools.partial(provisional.has_answer, header),
         )
         waiting = remaining.waiting_arms(recorder.state, question)
         if (

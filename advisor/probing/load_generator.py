@@ -36,7 +36,7 @@ START_SECONDS = 120.0
 OFFLINE = "HF_HUB_OFFLINE"
 NANOSECONDS, MILLI = 1e-9, 1e-3
 #: How much of AIPerf's log a reason quotes, and the characters of its boxes.
-LOG_BYTES, LOG_LINES = 4000, 3
+LOG_BYTES, LOG_LINES = 2000, 3
 BOX = " \t─│╭╮╰╯━┃┏┓┗┛"
 
 
@@ -112,9 +112,9 @@ class LoadGenerator:
             )
             self._run(server, directory, temporary, starts[-1])
             records = read_records(directory / "out" / RECORDS)
-        if not records:
-            message = f"it recorded no request; its log ends: {log_reason(directory / LOG)}"
-            raise GeneratorError(message)
+            if not records:
+                message = f"it recorded no request; its log says: {log_reason(directory)}"
+                raise GeneratorError(message)
         return assign_records(records, blocks, starts)
 
     def _trace(
@@ -195,8 +195,8 @@ class LoadGenerator:
             if popen.stdin is not None:
                 popen.stdin.close()
         if status:
-            message = f"it exited with status {status}; its log ends: "
-            raise GeneratorError(message + log_reason(directory / LOG))
+            message = f"it exited with status {status}; its log says: "
+            raise GeneratorError(message + log_reason(directory))
         if status is None:
             message = f"it did not end within {limit:.0f} s"
             raise GeneratorError(message)
@@ -214,11 +214,22 @@ class LoadGenerator:
         }
 
 
-def log_reason(log: pathlib.Path) -> str:
-    """Return the last words of AIPerf's log, without the boxes that it draws."""
-    text = log.read_bytes()[-LOG_BYTES:].decode("utf-8", "replace") if log.is_file() else ""
-    lines = [line.strip(BOX) for line in text.splitlines()]
+def log_reason(directory: pathlib.Path) -> str:
+    """Return the first error of AIPerf's log, or the last lines that it printed, without boxes.
+
+    What it prints may end with a reference to its log, which is removed with the directory.
+    """
+    for line in _text_of(directory / "out" / "logs" / "aiperf.log").splitlines():
+        # A line is: time - logger - level - message.
+        _, level, message = line.partition(" - ERROR - ")
+        if level:
+            return message.strip()[:LOG_BYTES]
+    lines = [line.strip(BOX) for line in _text_of(directory / LOG)[-LOG_BYTES:].splitlines()]
     return " ".join([line for line in lines if line][-LOG_LINES:])
+
+
+def _text_of(file: pathlib.Path) -> str:
+    return file.read_bytes().decode("utf-8", "replace") if file.is_file() else ""
 
 
 def read_records(file: pathlib.Path) -> list[Record]:

@@ -73,6 +73,7 @@ class RunConfig:
                 self.probes_directory / "workflows" / f"{arm.workflow.replace('-', '_')}.py"
             ),
             **measured_fields(question, arm, self.threads, self.accuracy),
+            quantiser=arm.quantiser,
             role=ROLES.get(arm.id, "serve" if question.load else "measure"),
             shared_directory=str(shared),
             scratch_directory=str(scratch),

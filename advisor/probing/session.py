@@ -28,7 +28,7 @@ from advisor.domain.run_events import (
     WorkerReported,
     WorkerSpawned,
 )
-from advisor.domain.worker_events import BlockTimed, Engaged
+from advisor.domain.worker_events import BlockTimed, Engagement
 from advisor.probing import idle
 from advisor.probing.conditions import ConditionsMonitor
 from advisor.probing.device_memory import BuildMemory, DeviceMemoryMonitor, increase
@@ -68,7 +68,7 @@ class Session:
         self._reference_lock: contextlib.AbstractContextManager[object] | None = None
         self._conditions: dict[str, Conditions] = {}
         #: Arms whose memory is measured when they end, because they were built alongside others.
-        self._built_beside_others: set[str] = set()
+        self._built_side_by_side: set[str] = set()
 
     def start_reference(self, arm: Arm, process: int) -> Iterator[RunEvent]:
         """Start the reference worker, which runs the workflow of `arm`.
@@ -101,11 +101,11 @@ class Session:
                 yield from self._pool.run_until(
                     lambda: len(self._pool.workers.importing()) < processors
                 )
-                if self._pool.workers.has_failed(REFERENCE) and not self.is_built(REFERENCE):
+                if self._pool.workers.has_failed(REFERENCE) and not self.is_warmed_up(REFERENCE):
                     return
                 if arm.id not in built:
                     self._pool.clear_caches(arm.id)
-                self._built_beside_others.discard(arm.id)
+                self._built_side_by_side.discard(arm.id)
                 yield from self._pool.spawn(arm, process, repeat)
             yield from self._pool.run_until(lambda: not self._pool.workers.importing())
 
@@ -114,7 +114,7 @@ class Session:
         with self._host_lock.exclusive():
             for run_event in SideBySideBuilds(self._pool, choose, builds_at_once).run():
                 if isinstance(run_event, BuildStarted):
-                    self._built_beside_others.add(run_event.arm)
+                    self._built_side_by_side.add(run_event.arm)
                 yield run_event
 
     def build(self, arm: str, limit: BuildLimit | None = None) -> Iterator[RunEvent]:
@@ -132,7 +132,7 @@ class Session:
         with self._host_lock.exclusive():
             yield from (
                 self._build(worker, deferred)
-                if self._memory_monitor is None or arm in self._built_beside_others
+                if self._memory_monitor is None or arm in self._built_side_by_side
                 else self._build_with_memory(worker, self._memory_monitor, deferred)
             )
             if self.is_running(arm):
@@ -158,7 +158,7 @@ class Session:
             for run_event in self._build(worker, deferred):
                 yield run_event
                 if isinstance(run_event, WorkerReported) and isinstance(
-                    run_event.worker_event, Engaged
+                    run_event.worker_event, Engagement
                 ):
                     memory.start_serving()
         measured = memory.result(worker.arm, worker.process)
@@ -214,7 +214,7 @@ class Session:
             trial = self._send_and_wait(arm, token, deferred)
             yield from (
                 self._end_with_memory(arm, self._memory_monitor, trial)
-                if self._memory_monitor is not None and arm in self._built_beside_others
+                if self._memory_monitor is not None and arm in self._built_side_by_side
                 else trial
             )
         yield from deferred
@@ -293,7 +293,7 @@ class Session:
         """Let all workers, or those of `arms`, check their outputs once more and exit."""
         stopping = [arm for arm in self._pool.workers.running() if arms is None or arm in arms]
         if self._memory_monitor is not None:
-            measured = [arm for arm in stopping if arm in self._built_beside_others]
+            measured = [arm for arm in stopping if arm in self._built_side_by_side]
             for arm in measured:
                 with self._host_lock.exclusive():
                     yield from self._end_with_memory(arm, self._memory_monitor, self._stop([arm]))
@@ -341,6 +341,6 @@ class Session:
         """Return whether the arm's worker has built everything and waits to warm up."""
         return self._pool.workers.is_prepared(arm)
 
-    def is_built(self, arm: str) -> bool:
+    def is_warmed_up(self, arm: str) -> bool:
         """Return whether the arm's last worker has built everything and has warmed up."""
-        return self._pool.workers.is_built(arm)
+        return self._pool.workers.is_warmed_up(arm)

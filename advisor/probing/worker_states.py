@@ -17,7 +17,7 @@ class WorkerStates:
         self._imported: set[str] = set()
         self._prepared: set[str] = set()
         self._ready: set[str] = set()
-        self._built: set[str] = set()
+        self._warmed_up: set[str] = set()
         self._failed: set[str] = set()
         self._visits: dict[str, BlockTimed] = {}
 
@@ -26,7 +26,7 @@ class WorkerStates:
 
     def reset(self, arm: str) -> None:
         """Drop the state of the arm, because a new worker of it starts."""
-        for arms in (self._imported, self._prepared, self._ready, self._built, self._failed):
+        for arms in (self._imported, self._prepared, self._ready, self._warmed_up, self._failed):
             arms.discard(arm)
 
     def add(self, arm: str, worker: Worker) -> None:
@@ -47,7 +47,7 @@ class WorkerStates:
         elif isinstance(message, Ready):
             self._prepared.discard(arm)
             self._ready.add(arm)
-            self._built.add(arm)
+            self._warmed_up.add(arm)
         elif isinstance(message, BlockTimed):
             self._visits[arm] = message
 
@@ -94,9 +94,9 @@ class WorkerStates:
     def is_visited_or_ended(self, arm: str) -> bool:
         return arm in self._visits or not self.is_running(arm)
 
-    def is_built(self, arm: str) -> bool:
+    def is_warmed_up(self, arm: str) -> bool:
         """Return whether the arm's last worker has built everything and has warmed up."""
-        return arm in self._built
+        return arm in self._warmed_up
 
     def has_failed(self, arm: str) -> bool:
         return arm in self._failed

@@ -36,7 +36,7 @@ def find_best_exact(
 def _best_of_each(arms: Sequence[ScoredArm], indifference: float) -> tuple[str, ...]:
     first: dict[str, ScoredArm] = {}
     for arm in sorted(arms, key=lambda arm: arm.rank):
-        if not arm.fails:
+        if not arm.failed_constraints:
             first.setdefault(arm.workflow, arm)
     best = next(iter(first.values()), None)
     if best is None:
@@ -81,7 +81,7 @@ def advise_by_batch_size(
     }
     found = []
     for size, ranked in sorted(by_batch_size.items()):
-        best = next((arm for arm in ranked if not arm.fails), None)
+        best = next((arm for arm in ranked if not arm.failed_constraints), None)
         if best is not None and (advised.arm, size) in speedups:
             found.append(
                 BatchAdvice(

@@ -32,7 +32,7 @@ SPEEDUP = "speedup"
 class Certainty:
     """What the draws say about the decision."""
 
-    decision: DecisionWord
+    decision_word: DecisionWord
     #: The arm to advise: the best of its workflow, or one that is as good and more exact.
     arm: str
     certainty: float
@@ -63,13 +63,13 @@ def assess(
     first = _cheapest(equal, viable) if len(equal) > 1 else viable[0].workflow
     advised = find_most_exact(_best_arm(first, viable), viable, results, rubric.indifference)
     certainty = shares[first]
-    decision: DecisionWord = (
+    decision_word: DecisionWord = (
         "EITHER" if len(equal) > 1 else "CLEAR" if certainty >= CERTAIN else "OPEN"
     )
     lost = scores.max(axis=1) - scores[:, [arm.arm for arm in viable].index(advised.arm)]
     contenders = equal if len(equal) > 1 else [w for w, each in shares.items() if each > CONTENDING]
     return Certainty(
-        decision=decision,
+        decision_word=decision_word,
         arm=advised.arm,
         certainty=round(certainty, 4),
         contenders=(first, *(workflow for workflow in contenders if workflow != first)),
@@ -80,7 +80,7 @@ def assess(
         needed_seconds=_needed_seconds(
             draws, viable, _spent_seconds(results, viable, contenders), priorities, rubric
         )
-        if decision == "OPEN"
+        if decision_word == "OPEN"
         else None,
     )
 

@@ -66,13 +66,13 @@ def _follow_lead(
 
 
 def overtaking_weight(
-    faster: ScoredArm, advised: ScoredArm, priorities: Priorities, pillar: str = "performance"
+    faster: ScoredArm, advised: ScoredArm, priorities: Priorities
 ) -> float | None:
-    """Return the weight of `pillar` from which `faster` scores more; None for never."""
-    now = getattr(priorities, pillar)
+    """Return the weight of performance from which `faster` scores more; None for never."""
+    now = priorities.performance
     gaps = [
         moved.weigh(grades_of(faster)) - moved.weigh(grades_of(advised))
-        for moved in (priorities, priorities.with_weight(pillar, 100.0))
+        for moved in (priorities, priorities.with_weight("performance", 100.0))
     ]
     if gaps[1] <= SAME_SCORE:
         return None

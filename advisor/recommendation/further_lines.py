@@ -83,7 +83,7 @@ def _cost(checked: Checked, *, is_quantised: bool = False) -> str:
 
 def describe_batch_sizes(facts: HeadlineFacts) -> list[str]:
     lines = []
-    has_answer = facts.certainty.decision != "OPEN"
+    has_answer = facts.certainty.decision_word != "OPEN"
     if has_answer and len({advice.arm for advice in facts.by_batch_size}) > 1:
         lines.append("Highest score by batch size: " + "; ".join(_runs_of_sizes(facts)) + ".")
     slower = [

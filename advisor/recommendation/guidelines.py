@@ -59,8 +59,8 @@ def compare_with_guideline(
 
 
 def _explain_difference(winner: ScoredArm, named: ScoredArm) -> str:
-    if named.fails:
-        return f"{named.arm} fails a constraint: {'; '.join(named.fails)}"
+    if named.failed_constraints:
+        return f"{named.arm} fails a constraint: {'; '.join(named.failed_constraints)}"
     behind = [
         f"{name.replace('_', ' ')} "
         f"({LETTERS[rating.tier]} against {LETTERS[winner.ratings[name].tier]}: {rating.why})"

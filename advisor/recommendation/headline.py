@@ -55,10 +55,10 @@ def _instruction(facts: HeadlineFacts) -> str:
     others = [
         facts.titles[_best_of(facts, workflow)] for workflow in facts.certainty.contenders[1:]
     ]
-    if facts.certainty.decision == "CLEAR" or not others:
+    if facts.certainty.decision_word == "CLEAR" or not others:
         return f"Use {title} for {facts.subject}."
     names = join_names([title, *others], "or")
-    if facts.certainty.decision == "EITHER":
+    if facts.certainty.decision_word == "EITHER":
         return (
             f"Use {names} for {facts.subject}: "
             "they are equally good, the first is the simplest to adopt."
@@ -67,7 +67,11 @@ def _instruction(facts: HeadlineFacts) -> str:
 
 
 def _best_of(facts: HeadlineFacts, workflow: str) -> str:
-    own = [arm for arm in facts.arms.values() if arm.workflow == workflow and not arm.fails]
+    own = [
+        arm
+        for arm in facts.arms.values()
+        if arm.workflow == workflow and not arm.failed_constraints
+    ]
     return min(own, key=lambda arm: arm.rank).arm
 
 
@@ -79,7 +83,7 @@ def _certainty(facts: HeadlineFacts) -> str:
         "EITHER": f"EITHER: equally good with {share}.",
         "OPEN": f"OPEN: highest score with only {share}. {_what_settles(facts)}",
     }
-    return f"{sentences[found.decision]} {_speed(facts)} {_faster(facts)}"
+    return f"{sentences[found.decision_word]} {_speed(facts)} {_faster(facts)}"
 
 
 def format_share_of_draws(share: float) -> str:
@@ -138,8 +142,8 @@ def _faster(facts: HeadlineFacts) -> str:
 
 
 def _why_not(facts: HeadlineFacts, faster: ScoredArm) -> str:
-    if faster.fails:
-        return f"a constraint excludes it ({'; '.join(faster.fails)})"
+    if faster.failed_constraints:
+        return f"a constraint excludes it ({'; '.join(faster.failed_constraints)})"
     is_sibling = faster.workflow == facts.advised.workflow
     if is_sibling and faster.score >= facts.advised.score - SAME_SCORE:
         return "it scores as well, and its outputs are less exact"
@@ -163,7 +167,7 @@ def _why_not(facts: HeadlineFacts, faster: ScoredArm) -> str:
 def _change(facts: HeadlineFacts) -> str:
     found = facts.certainty
     # The lead may pass between equally good workflows without changing the answer.
-    equal = found.contenders if found.decision == "EITHER" else ()
+    equal = found.contenders if found.decision_word == "EITHER" else ()
     flips = [
         flip
         for flip in facts.flips

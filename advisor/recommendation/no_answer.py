@@ -20,7 +20,7 @@ def nothing_viable(
             "nothing was measured, so there is nothing to recommend",
             "run p3-advisor show --json for the reason of each workflow",
         )
-    fails = "; ".join(f"{arm.arm}: {', '.join(arm.fails)}" for arm in scored)
+    fails = "; ".join(f"{arm.arm}: {', '.join(arm.failed_constraints)}" for arm in scored)
     effects = sensitivity.constraint_effects(scored, constraints, None)
     ways = [
         f"without {effect.constraint} the answer would be {effect.without}"

@@ -143,8 +143,8 @@ def constraint_effects(
     """
     effects = []
     for place, constraint in enumerate(constraints):
-        free = [arm for arm in scored if not set(arm.failed) - {place}]
-        barred = tuple(arm.arm for arm in free if place in arm.failed)
+        free = [arm for arm in scored if not set(arm.failed_places) - {place}]
+        barred = tuple(arm.arm for arm in free if place in arm.failed_places)
         # By name, not by rank: the present rank depends on the constraint.
         ordered = sorted(free, key=lambda arm: (-round(arm.score, 9), -arm.speedup, arm.arm))
         leader = ordered[0].arm if ordered else None

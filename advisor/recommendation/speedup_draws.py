@@ -122,7 +122,7 @@ def includes_processes(measurement: Measurement) -> bool:
     """
     cells = measurement.cells
     is_replicated = bool(cells) and all(cell.processes >= MIN_PROCESSES for cell in cells)
-    return is_replicated or measurement.speedup.between is not None
+    return is_replicated or measurement.speedup.process_error is not None
 
 
 def _speedups(measurements: Sequence[Measurement]) -> list[list[Interval]]:
@@ -139,7 +139,7 @@ def _standard_error(speedup: Interval) -> float:
     if low is None or high is None or low <= 0:
         return UNBOUNDED
     total = math.log(high / low) / (2 * HALF_INTERVAL)
-    return math.sqrt(max(total**2 - (speedup.between or 0.0) ** 2, 0.0))
+    return math.sqrt(max(total**2 - (speedup.process_error or 0.0) ** 2, 0.0))
 
 
 def _process_error(measurement: Measurement) -> float:
@@ -147,7 +147,7 @@ def _process_error(measurement: Measurement) -> float:
 
     Zero where the draws within processes include the differences between processes.
     """
-    between = measurement.speedup.between
+    between = measurement.speedup.process_error
     if between is not None:
         # Two processes differ by the square root of two times what one of them does.
         return between / math.sqrt(2)

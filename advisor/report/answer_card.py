@@ -54,7 +54,7 @@ def tiles(document: RunDocument) -> list[Tile]:
         _text_latency(entry) or _call_time(entry),
         *([_memory(entry)] if entry.memory_bytes and entry.memory_bytes.peak else []),
         *([_build(entry, advice)] if entry.build_seconds else []),
-        *([_confidence(advice)] if advice.decision else []),
+        *([_confidence(advice)] if advice.decision_word else []),
     ]
 
 
@@ -122,7 +122,7 @@ def _payback(advice: Recommendation) -> str:
 
 
 def _confidence(advice: Recommendation) -> Tile:
-    word = advice.decision or ""
+    word = advice.decision_word or ""
     leads = (
         f"leads in {format_share_of_draws(advice.certainty)} of the draws, trust {advice.trust}"
         if advice.certainty is not None

@@ -8,24 +8,21 @@ from advisor.domain.question import CRITERIA
 from advisor.domain.rubric import LETTERS
 from advisor.report.documents import trade_off
 from advisor.report.documents.document import RunDocument, WorkflowEntry
-from advisor.report.formatting.accuracy_text import accuracy_cell
 from advisor.report.formatting.tabular import markdown_table
 from advisor.report.sections import serving_tables, text_generation
-from advisor.report.sections.setup_facts import setup_facts
-from advisor.report.text_report import (
+from advisor.report.sections.answer import confidence, headline, is_unfit, stop_notice
+from advisor.report.sections.ranking_cells import (
+    COST_HEADS,
     CRITERION_HEADS,
-    checks_of,
-    confidence,
-    headline,
-    stop_notice,
+    cost_cells,
+    rank_cell,
+    score_cell,
 )
+from advisor.report.sections.setup_facts import setup_facts
 from advisor.system.number_format import (
     MISSING,
     format_interval,
-    format_mebibytes,
     format_milliseconds,
-    format_number,
-    format_seconds,
 )
 
 #: Characters that Markdown or embedded HTML would interpret.
@@ -40,7 +37,7 @@ def render(document: RunDocument) -> str:
     blocks = [
         [f"## {escape(headline(document))}"],
         [f"{escape(line)}  " for line in (*stop_notice(document), *confidence(document))],
-        ranking(ranked) if ranked else [],
+        ranking(ranked, unfit=is_unfit(document)) if ranked else [],
         _table(text_generation.table_rows(document)),
         [f"{escape(line)}  " for line in text_generation.mismatch_lines(document)],
         _table(serving_tables.server_rows(document)),
@@ -55,7 +52,7 @@ def render(document: RunDocument) -> str:
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
 
-def ranking(ranked: Sequence[WorkflowEntry]) -> list[str]:
+def ranking(ranked: Sequence[WorkflowEntry], *, unfit: bool) -> list[str]:
     """Return the table of the arms with a score, best first."""
     sizes = [cell.batch_size for cell in ranked[0].cells]
     head = [
@@ -63,30 +60,28 @@ def ranking(ranked: Sequence[WorkflowEntry]) -> list[str]:
         "arm",
         "speed-up (95%)",
         *(f"ms @{size}" for size in sizes),
-        "build s",
-        "MiB",
-        "error",
+        *COST_HEADS,
         *CRITERION_HEADS.values(),
         "score",
     ]
-    return markdown_table(head, [_row(entry, sizes) for entry in ranked], text_columns={1})
+    return markdown_table(
+        head, [_row(entry, sizes, unfit=unfit) for entry in ranked], text_columns={1}
+    )
 
 
-def _row(entry: WorkflowEntry, sizes: Sequence[int]) -> list[str]:
+def _row(entry: WorkflowEntry, sizes: Sequence[int], *, unfit: bool) -> list[str]:
     milliseconds = {
         cell.batch_size: format_milliseconds(cell.seconds.median) for cell in entry.cells
     }
     scores = entry.scores or {}
     return [
-        f"{entry.rank}{'!' if entry.fails else ''}",
+        rank_cell(entry, is_unfit=unfit),
         escape(entry.arm),
         format_interval(entry.speedup),
         *(milliseconds.get(size, MISSING) for size in sizes),
-        format_seconds(entry.build_seconds.cold if entry.build_seconds else None),
-        format_mebibytes(entry.memory_bytes.peak if entry.memory_bytes else None),
-        escape(accuracy_cell(checks_of(entry))),
+        *(escape(cell) for cell in cost_cells(entry)),
         *(LETTERS[scores[name].tier] for name in CRITERIA),
-        format_number(entry.score, decimals=2),
+        score_cell(entry, is_unfit=unfit),
     ]
 
 
@@ -115,7 +110,11 @@ def _reasons(document: RunDocument) -> list[list[str]]:
 
 
 def _unranked(document: RunDocument) -> list[str]:
-    barred = [(entry.arm, "; ".join(entry.fails)) for entry in document.workflows if entry.fails]
+    barred = [
+        (entry.arm, "; ".join(entry.failed_constraints))
+        for entry in document.workflows
+        if entry.failed_constraints
+    ]
     missing = [
         (entry.arm, _missing_reason(entry)) for entry in document.workflows if entry.rank is None
     ]

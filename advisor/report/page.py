@@ -15,20 +15,18 @@ from markupsafe import Markup
 
 from advisor.domain.question import CRITERIA, FURTHER_CRITERIA, PILLARS, Priorities
 from advisor.domain.rubric import LETTERS
-from advisor.report import answer_card, charts
+from advisor.report import answer_card
+from advisor.report.charts import pictures
+from advisor.report.charts.pictures import Pictures
 from advisor.report.documents import trade_off
 from advisor.report.documents.document import RunDocument, WorkflowEntry
 from advisor.report.formatting.accuracy_text import LEGEND, accuracy_cell, accuracy_line
 from advisor.report.page_files import package_file, security_policy
 from advisor.report.sections import new_shapes, serving_tables, text_generation
+from advisor.report.sections.answer import UNFIT_NOTICE, flip_lines, headline, is_unfit, stop_notice
+from advisor.report.sections.ranking_cells import CRITERION_HEADS
 from advisor.report.sections.sensitivity import AGREEMENT, break_even_line, robustness
 from advisor.report.sections.setup_facts import setup_facts
-from advisor.report.text_report import (
-    CRITERION_HEADS,
-    flip_lines,
-    headline,
-    stop_notice,
-)
 from advisor.system import number_format
 
 #: Characters that could end a script element, or begin one inside it.
@@ -40,13 +38,14 @@ def render(document: RunDocument, script: str | None = None) -> str:
     ranked = [entry for entry in document.workflows if entry.rank is not None]
     unranked = [entry for entry in document.workflows if entry.rank is None]
     sizes = [cell.batch_size for cell in ranked[0].cells] if ranked else []
-    pictures = charts.draw(document, ranked, sizes)
+    drawn = pictures.draw(document, ranked, sizes)
     style, code = package_file("report.css"), package_file("report.js")
     return _template().render(
         document=document,
         advice=document.recommendation,
         headline=headline(document),
         stop_notice=stop_notice(document),
+        unfit_notice=UNFIT_NOTICE if is_unfit(document) else "",
         policy=security_policy(style, code),
         style=Markup(style),  # noqa: S704 - a file of this package
         code=Markup(code),  # noqa: S704 - a file of this package
@@ -70,13 +69,13 @@ def render(document: RunDocument, script: str | None = None) -> str:
         flips=flip_lines(document),
         robustness=robustness(document.recommendation) if document.recommendation else [],
         agreement=AGREEMENT,
-        pictures=pictures,
+        pictures=drawn,
         memory_sources=sorted(
             {entry.memory_bytes.source for entry in ranked if entry.memory_bytes}
         ),
         setup_facts=setup_facts(document),
         script=script,
-        contents=_contents(document, ranked, unranked, pictures, script),
+        contents=_contents(document, ranked, unranked, drawn, script),
     )
 
 
@@ -84,12 +83,12 @@ def _contents(
     document: RunDocument,
     ranked: list[WorkflowEntry],
     unranked: list[WorkflowEntry],
-    pictures: charts.Pictures,
+    drawn: Pictures,
     script: str | None,
 ) -> list[tuple[str, str]]:
     """Return the ids of the page's sections with their titles."""
     has_figures = bool(ranked and ranked[0].cells)
-    has_accuracy = bool(pictures.accuracy or document.trade_off or trade_off.loss_lines(document))
+    has_accuracy = bool(drawn.accuracy or document.trade_off or trade_off.loss_lines(document))
     sections = [
         ("why", "Why", document.recommendation is not None),
         ("comparison", "Comparison", bool(ranked)),
@@ -115,7 +114,7 @@ def _ranking_data(document: RunDocument, ranked: list[WorkflowEntry]) -> str:
             "grades": [(entry.scores or {})[name].graded for name in CRITERIA],
             "rank": entry.rank,
             "speedup": entry.speedup.value if entry.speedup else 0,
-            "barred": bool(entry.fails),
+            "barred": bool(entry.failed_constraints),
         }
         for entry in ranked
     ]

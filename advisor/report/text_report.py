@@ -4,30 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from advisor.domain.accuracy import AccuracyClass, worst_check
-from advisor.domain.decision import Flip, Recommendation
 from advisor.domain.measurement import ApplicationPortability, Platform, Survey
-from advisor.domain.question import has_random_weights, short_name
+from advisor.domain.question import has_random_weights
 from advisor.domain.rubric import LETTERS
-from advisor.domain.run import resume_command
-from advisor.domain.worker_events import Checked
 from advisor.report.documents.document import PUBLISHED, RunDocument, WorkflowEntry
 from advisor.report.documents.trade_off import trade_off
-from advisor.report.formatting.accuracy_text import LEGEND, MARKS, accuracy_cell
+from advisor.report.formatting.accuracy_text import LEGEND, MARKS
 from advisor.report.formatting.tabular import plain_table
 from advisor.report.sections import new_shapes, serving_tables
-from advisor.report.sections.cost import cost_line
+from advisor.report.sections.answer import (
+    confidence,
+    flip_lines,
+    headline,
+    is_unfit,
+    stop_notice,
+)
+from advisor.report.sections.ranking_cells import (
+    COST_HEADS,
+    CRITERION_HEADS,
+    checks_class,
+    cost_cells,
+    rank_cell,
+    score_cell,
+)
 from advisor.report.sections.sensitivity import sensitivity, titled
 from advisor.report.sections.text_generation import generation_lines
 from advisor.report.sections.unranked import unranked
 from advisor.system.number_format import (
     MISSING,
-    format_bound,
-    format_mebibytes,
     format_milliseconds,
     format_number,
-    format_seconds,
-    format_share,
     format_speedup,
 )
 
@@ -42,16 +48,11 @@ COLUMNS = {
         ("tok/s", "tok/s: generated tokens of a batch"),
     )
 }
-#: How an error begins that says that the machine was not fit to measure on.
-NO_ANSWER = "No answer: "
-#: Column heads of the criteria, in the order of every table.
-CRITERION_HEADS = {
-    "performance": "Perf",
-    "productivity": "Prod",
-    "portability": "Port",
-    "input_flexibility": "Flex",
-    "architecture_support": "Arch",
-}
+#: The same for figures that were published.
+PUBLISHED_COLUMNS = (
+    "speed-up: as published, over PyTorch eager, geometric mean over the batch sizes; "
+    "-: not published; letters: A best, C lowest"
+)
 
 
 def render(document: RunDocument) -> str:
@@ -76,65 +77,6 @@ def render(document: RunDocument) -> str:
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
 
-def headline(document: RunDocument) -> str:
-    """Return the instruction, or why there is none."""
-    advice = document.recommendation
-    if advice is None:
-        problem = document.problem.what if document.problem else "nothing was decided"
-        return problem if problem.startswith(NO_ANSWER) else f"No recommendation: {problem}"
-    if advice.headline:
-        return advice.headline[0]
-    model, device = short_name(document.question.model), document.device_name
-    if advice.ties:
-        others = ", ".join(advice.ties)
-        return f"Tie for {model} on {device}: use {advice.arm}, or as well {others}"
-    return f"Use {advice.arm} for {model} on {device}"
-
-
-def stop_notice(document: RunDocument) -> list[str]:
-    """Return a line for a run that did not finish, with the command that resumes it here."""
-    if document.finished:
-        return []
-    is_local = not (document.imported or document.provenance)
-    return [
-        "The run did not finish"
-        + (f"; {resume_command(document.run_id)} resumes it." if is_local else ".")
-    ]
-
-
-def confidence(document: RunDocument) -> list[str]:
-    """Return the rest of the headline, and the trust with the noise floor and the lead."""
-    advice, race = document.recommendation, document.race
-    origin = [f"Imported: {document.provenance.words}"] if document.provenance else []
-    if advice is None:
-        return [*origin, *([f"Next: {document.problem.next_step}"] if document.problem else [])]
-    lead = (
-        f"lead {advice.margin:+.2f} over {advice.runner_up}"
-        if advice.runner_up and advice.margin is not None
-        else "no runner-up"
-    )
-    floor = race.noise_floor if race else None
-    noise = "not known" if floor is None else format_share(floor, decimals=1)
-    evidence = f"Trust: {_describe_trust(advice)} Noise floor: {noise}. Score: {lead}."
-    if advice.headline:
-        return [*advice.headline[1:], *_cost(document, advice), *origin, evidence]
-    return [*origin, f"Speeds: {advice.verdict}. {evidence}", *flip_lines(document)]
-
-
-def _describe_trust(advice: Recommendation) -> str:
-    """Return the grade of the evidence with the first reason why it is not higher."""
-    reason = f": {advice.trust_reasons[0]}" if advice.trust_reasons else ""
-    return f"{advice.trust} (A best, D lowest){reason}."
-
-
-def _cost(document: RunDocument, advice: Recommendation) -> list[str]:
-    return [
-        f"Cost: {cost_line(document, entry)}."
-        for entry in document.workflows
-        if entry.arm == advice.arm
-    ]
-
-
 def measured_line(document: RunDocument) -> list[str]:
     """Return the question in one line: task, precision, shapes, weights and budget."""
     question = document.question
@@ -150,21 +92,6 @@ def measured_line(document: RunDocument) -> list[str]:
     return [f"Measured: {line}; budget {question.budget.name}, {document.created[:10]}."]
 
 
-def flip_lines(document: RunDocument) -> list[str]:
-    """Return a sentence for each weight at which the recommendation changes."""
-    advice, priorities = document.recommendation, document.question.priorities
-    if advice is None:
-        return []
-    return [_flip_line(flip, getattr(priorities, flip.criterion)) for flip in advice.flips]
-
-
-def _flip_line(flip: Flip, present: float) -> str:
-    return (
-        f"The answer changes to {flip.to} if {flip.criterion} weighs "
-        f"{format_bound(flip.weight, present, flip.when)} (now {present:g} %)."
-    )
-
-
 def ranking(document: RunDocument) -> list[str]:
     """Return the table of the arms with a score, best first."""
     ranked = [entry for entry in document.workflows if entry.rank is not None]
@@ -177,15 +104,17 @@ def ranking(document: RunDocument) -> list[str]:
         "arm",
         "speed-up",
         *(f"{unit} @{size}" for size in sizes),
-        "build s",
-        "MiB",
-        "error",
+        *COST_HEADS,
         *CRITERION_HEADS.values(),
         "score",
     ]
-    table = plain_table([head, *(_ranking_row(entry, sizes) for entry in ranked)], text_columns={1})
+    table = plain_table(
+        [head, *(_ranking_row(entry, sizes, unfit=is_unfit(document)) for entry in ranked)],
+        text_columns={1},
+    )
     marked = any(MARKS[checks_class(entry)] for entry in ranked)
-    return [*table, COLUMNS[unit], *([LEGEND] if marked else [])]
+    legend = PUBLISHED_COLUMNS if document.run_id == PUBLISHED else COLUMNS[unit]
+    return [*table, legend, *([LEGEND] if marked else [])]
 
 
 def serving_tables_of(document: RunDocument) -> list[list[str]]:
@@ -196,18 +125,7 @@ def serving_tables_of(document: RunDocument) -> list[list[str]]:
     ]
 
 
-def checks_of(entry: WorkflowEntry) -> tuple[Checked, ...]:
-    """Return the comparisons of an arm's outputs, by batch size."""
-    return entry.correctness.by_batch_size if entry.correctness else ()
-
-
-def checks_class(entry: WorkflowEntry) -> AccuracyClass:
-    """Return the class of an arm's outputs; exact where nothing is known."""
-    worst = worst_check(checks_of(entry))
-    return worst.accuracy_class if worst else "exact"
-
-
-def _ranking_row(entry: WorkflowEntry, sizes: Sequence[int]) -> list[str]:
+def _ranking_row(entry: WorkflowEntry, sizes: Sequence[int], *, unfit: bool) -> list[str]:
     speeds = {
         cell.batch_size: format_number(cell.throughput.value, 0)
         if cell.generation
@@ -216,15 +134,13 @@ def _ranking_row(entry: WorkflowEntry, sizes: Sequence[int]) -> list[str]:
     }
     scores = entry.scores or {}
     return [
-        f"{entry.rank}{'!' if entry.fails else ''}",
+        rank_cell(entry, is_unfit=unfit),
         entry.arm,
         format_speedup(entry.speedup),
         *(speeds.get(size, MISSING) for size in sizes),
-        format_seconds(entry.build_seconds.cold if entry.build_seconds else None),
-        format_mebibytes(entry.memory_bytes.peak if entry.memory_bytes else None),
-        accuracy_cell(checks_of(entry)),
+        *cost_cells(entry),
         *(LETTERS[scores[name].tier] if name in scores else MISSING for name in CRITERION_HEADS),
-        format_number(entry.score, decimals=2),
+        score_cell(entry, is_unfit=unfit),
     ]
 
 

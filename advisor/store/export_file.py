@@ -26,10 +26,11 @@ from advisor.domain.run_events import ArmsAdded, LoggedEvent, Planned, RunEvent,
 from advisor.domain.run_state import fold
 from advisor.domain.worker_events import Environment, Imported, Recipe
 from advisor.errors import ExportFileError, NotWritableError
-from advisor.store import HOME_VARIABLE, Run, Store
-from advisor.store.runs import DECODE_ERRORS
+from advisor.store.runs import DECODE_ERRORS, Run
+from advisor.store.store import Store
 from advisor.store.write_errors import report_unwritable
 from advisor.system.atomic_write import write_atomically
+from advisor.system.home import HOME_VARIABLE
 
 SCHEMA: Final = "p3-advisor/export/1"
 SUFFIX = ".p3run"

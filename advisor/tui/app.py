@@ -15,7 +15,7 @@ from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
-from advisor import catalogue as catalogue_files
+from advisor.catalogue import rubric_files
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine
 from advisor.errors import DefectError, UserError
@@ -27,7 +27,7 @@ from advisor.tui.screens.home import HomeScreen
 
 if TYPE_CHECKING:
     from advisor.context import Context
-    from advisor.store import Run
+    from advisor.store.runs import Run
     from advisor.tui.answer_actions import AnswerActions
     from advisor.tui.run.host_process import HostProcess
     from advisor.tui.run.unfinished import UnfinishedRun
@@ -86,7 +86,7 @@ class AdvisorApp(App[int]):
     @functools.cached_property
     def catalogue(self) -> Catalogue:
         """The models, workflows and presets, read on first use: the first screen needs none."""
-        return catalogue_files.load(self.context.rubric, probes=self.context.probes)
+        return rubric_files.load(self.context.rubric, probes=self.context.probes)
 
     @property
     def run_controller(self) -> RunController:
@@ -169,13 +169,13 @@ class AdvisorApp(App[int]):
         return self._setup_screen is not None and self.screen is self._setup_screen
 
     def _detect_machine(self) -> Machine:
-        from advisor import applicability, machine, question  # noqa: PLC0415 - see the class
+        from advisor.applicability import installation  # noqa: PLC0415 - see the class
+        from advisor.machine import detection  # noqa: PLC0415 - see the class
+        from advisor.question.resolve import worker_interpreter  # noqa: PLC0415 - see the class
         from advisor.tui import run_controller  # noqa: F401, PLC0415 - preloaded for the next key
 
-        return machine.detect(
-            question.worker_interpreter(self.answers),
-            applicability.required_packages(self.catalogue),
-        )
+        packages = installation.required_packages(self.catalogue)
+        return detection.detect(worker_interpreter(self.answers), packages)
 
     @property
     def known_machine(self) -> Machine | None:

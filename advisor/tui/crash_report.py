@@ -9,7 +9,7 @@ import traceback
 
 from advisor.context import Context
 from advisor.errors import DefectError
-from advisor.store import default_home
+from advisor.store.store import default_home
 from advisor.version import __version__
 
 

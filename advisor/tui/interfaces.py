@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from advisor.pipeline.decision import Decision
     from advisor.pipeline.draft import DraftRun
     from advisor.report.documents.document import RunDocument
-    from advisor.store import Run
+    from advisor.store.runs import Run
     from advisor.tui.answer import RunAnswer
     from advisor.tui.run.host_process import HostProcess
     from advisor.tui.run.session import RunSession
@@ -92,7 +92,7 @@ class AnswerActionsInterface(Protocol):
 
 
 class AppInterface(Protocol):
-    """The app."""
+    """What screens and dialogs need of the app."""
 
     answers: Answers
     background: BackgroundTasks

@@ -7,7 +7,7 @@ import pathlib
 from advisor.context import Context
 from advisor.errors import SettingsError
 from advisor.settings import default_file
-from advisor.store import Run
+from advisor.store.runs import Run
 from advisor.tui.app import AdvisorApp
 from advisor.tui.options import LaunchOptions
 

@@ -13,8 +13,8 @@ from advisor.errors import UserError
 from advisor.pipeline.decision import Decision
 from advisor.pipeline.execution import check_resumable
 from advisor.report.documents.opening import is_document, read_document
-from advisor.report.text_report import headline
-from advisor.store import Run
+from advisor.report.sections.answer import headline
+from advisor.store.runs import Run
 from advisor.tui.answer import RunAnswer
 from advisor.tui.dialogs.confirmations import CancelDialog, QuitDialog
 from advisor.tui.interfaces import AppInterface

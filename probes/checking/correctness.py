@@ -18,7 +18,7 @@ from probes.checking import identity
 from probes.checking.array_reference import ExpectedOutput, Reference
 from probes.checking.deviation import Deviation, cosine, measure, sample, top_of
 from probes.checking.rules import Rules, allowed_error
-from probes.protocol import Accuracy, Correctness
+from probes.protocol import Accuracy, Checked
 
 #: Verdicts from the best to the worst. `unchecked`: there is nothing to compare, because the
 #: outputs are constant or random.
@@ -52,7 +52,7 @@ class Judgement:
 
 def check_outputs(
     reference: Reference, produced: Iterable[Sequence[Any]], rules: Rules, batch_size: int
-) -> tuple[Correctness, str | None]:
+) -> tuple[Checked, str | None]:
     """Compare the outputs of each input set with the reference.
 
     `produced` has, by input set and output, numpy arrays of the model's shapes in any dtype. Return
@@ -203,9 +203,9 @@ def _record(
     judged: Sequence[Judgement],
     verdict: str,
     fault: str,
-) -> Correctness:
+) -> Checked:
     worst = find_worst(judged) if judged else None
-    return Correctness(
+    return Checked(
         batch_size,
         verdict,
         reference.name,

@@ -92,7 +92,7 @@ def check_outputs(
     batch_size: int,
     *,
     with_logprobs: bool = True,
-) -> tuple[protocol.Correctness, str | None]:
+) -> tuple[protocol.Checked, str | None]:
     """Run the program and compare its outputs; return the record and a reason if they are wrong.
 
     The log probabilities of generated text are optional, because the timed calls do not compute

@@ -78,14 +78,6 @@ def measure_fidelity(scores: TokenLogprobs, exact: Any) -> FidelityMetrics:
     )
 
 
-def keep_top_tokens(logprobs: Any) -> TokenLogprobs:
-    """Return the `KEPT_TOKENS` most likely tokens of `(rows, positions, vocabulary)`."""
-    import numpy as np  # noqa: PLC0415
-
-    ids = top_token_ids(logprobs, KEPT_TOKENS)
-    return TokenLogprobs(np.take_along_axis(logprobs, ids, -1), ids)
-
-
 def top_token_ids(logprobs: Any, count: int = TOP_TOKENS) -> Any:
     """Return the indices of the `count` largest values on the last axis, largest first."""
     import numpy as np  # noqa: PLC0415

@@ -23,7 +23,7 @@ from typing import Any, Protocol
 from probes.checking.logprobs import FidelityMetrics, TokenLogprobs, measure_fidelity, merge
 from probes.checking.rules import Rules
 from probes.checking.text_reference import TokenReference
-from probes.protocol import Accuracy, Agreement, Correctness
+from probes.protocol import Accuracy, Agreement, Checked
 
 #: How many standard deviations a share of positions may vary by chance.
 DEVIATIONS = 3.0
@@ -146,7 +146,7 @@ def check_tokens(
     scored: Iterable[TokenLogprobs | None],
     rules: Rules,
     batch_size: int,
-) -> tuple[Correctness, str | None]:
+) -> tuple[Checked, str | None]:
     """Compare free runs and the scores of forced ones with the reference.
 
     `produced` has one array for each input set, `(rows, output tokens)` of integers; `scored` is
@@ -294,8 +294,8 @@ def _record(
     batch_size: int,
     agreement: Agreement | None,
     accuracy: Accuracy,
-) -> Correctness:
+) -> Checked:
     compared = sum(int(tokens.size) for tokens in reference.tokens)
-    return Correctness(
+    return Checked(
         batch_size, verdict, reference.name, None, None, None, None, compared, agreement, accuracy
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any
 
-from probes.protocol import Diagnosis
+from probes.protocol import Diagnosed
 
 PROFILED_CALLS = 3
 #: Functions of the CUDA runtime and driver that launch one kernel, and a captured graph.
@@ -21,7 +21,7 @@ def profile_calls(
     device_inputs: Sequence[Any],
     synchronise: Callable[[], None],
     batch_size: int,
-) -> Diagnosis | None:
+) -> Diagnosed | None:
     """Profile a few calls, each with other inputs; None if PyTorch is not loaded.
 
     Its profiler sees every CUDA kernel of the process.
@@ -53,7 +53,7 @@ def profile_calls(
         return sum(event.name in names for event in events) / calls if on_gpu else None
 
     host_copies = sum(event.name.startswith(DEVICE_TO_HOST) for event in events)
-    return Diagnosis(
+    return Diagnosed(
         batch_size=batch_size,
         operators_per_call=sum(event.name.startswith("aten::") for event in events) / calls,
         kernels_per_call=len(kernels) / calls if on_gpu else None,

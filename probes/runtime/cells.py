@@ -59,7 +59,7 @@ def build_cell(
 
 def check_cell(
     workflow: Any, cell: Cell, batch_size: int, request: protocol.Request, channel: Channel
-) -> protocol.Correctness:
+) -> protocol.Checked:
     """Report the accuracy and return it.
 
     Raise `OutcomeError` for outputs that are wrong, and for outputs that vary.

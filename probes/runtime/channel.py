@@ -36,7 +36,7 @@ class Channel:
     ) -> None:
         """Report the start of a phase; the advisor's deadlines count from here."""
         self.phase = phase
-        self.send(protocol.Phase(phase, batch_size, input_tokens))
+        self.send(protocol.PhaseStarted(phase, batch_size, input_tokens))
 
     def respond(self, outcome: Any) -> None:
         """Write the response atomically."""

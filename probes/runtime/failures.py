@@ -18,6 +18,8 @@ DISK_FULL_ERRNOS = {errno.ENOSPC, errno.EDQUOT}
 #: The message of the C library, which stacks quote in exceptions of their own.
 DISK_FULL = os.strerror(errno.ENOSPC)
 MAX_REASON_LENGTH = 500
+#: Length of a reason that is followed by its cause.
+MAX_OUTER_LENGTH = 150
 #: How PyTorch says that it has no kernel for a precision.
 MISSING_KERNEL = "not implemented for"
 PROBES = pathlib.Path(__file__).resolve().parents[1]
@@ -41,7 +43,9 @@ def classify(problem: BaseException, phase: str, *, is_reference: bool = False) 
     if isinstance(problem, ModelError):
         return protocol.Failed("model-refused", phase, str(problem), problem.fix)
     if isinstance(problem, UnsupportedError):
-        return protocol.Failed("unsupported", phase, str(problem))
+        return protocol.Failed(
+            "unsupported", phase, _with_cause(first_reason(str(problem)), problem)
+        )
     if isinstance(problem, protocol.VersionMismatchError):
         fix = "use a worker and an advisor of the same release"
         return protocol.Failed("unsupported", phase, str(problem), fix)
@@ -89,15 +93,38 @@ def _place_of(problem: BaseException) -> str:
 
 
 def exception_summary(problem: BaseException) -> str:
-    """Return the exception's type and the first line of its message that has a reason.
+    """Return the exception's type and reason, with the exception that it was raised from."""
+    return _with_cause(_type_and_reason(problem), problem)
 
-    A line that ends with a colon only announces the next one, so both are returned. Colours are
-    removed, and the length is limited.
+
+def _type_and_reason(problem: BaseException) -> str:
+    return f"{type(problem).__name__}: {first_reason(str(problem))}"
+
+
+def _with_cause(reason: str, problem: BaseException) -> str:
+    """Return the reason, and the first of the exceptions that led to it unless it is quoted.
+
+    `raise problem from problem` makes a circle of causes.
     """
-    message = TERMINAL_COLOURS.sub("", str(problem))
-    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    cause, seen = problem, {id(problem)}
+    while cause.__cause__ is not None and id(cause.__cause__) not in seen:
+        cause = cause.__cause__
+        seen.add(id(cause))
+    if cause is problem or first_reason(str(cause)) in reason:
+        return reason[:MAX_REASON_LENGTH]
+    return f"{reason[: MAX_REASON_LENGTH // 2]}; cause: {_type_and_reason(cause)}"[
+        :MAX_REASON_LENGTH
+    ]
+
+
+def first_reason(message: str) -> str:
+    """Return the first line of a message that has a reason, without colours.
+
+    A line that ends with a colon only announces the next one, so both are returned.
+    """
+    lines = [line.strip() for line in TERMINAL_COLOURS.sub("", message).splitlines()]
+    lines = [line for line in lines if line]
     last = next(
         (index for index, line in enumerate(lines) if not line.endswith(":")), len(lines) - 1
     )
-    reason = " ".join(lines[: last + 1]) or "no message"
-    return f"{type(problem).__name__}: {reason}"[:MAX_REASON_LENGTH]
+    return " ".join(lines[: last + 1]) or "no message"

@@ -249,9 +249,9 @@ def run_measured_role(
     channel.send(read_memory(workflow))
 
 
-def read_memory(workflow: Any) -> protocol.Memory:
+def read_memory(workflow: Any) -> protocol.MemoryRead:
     """Return the peaks of this process, or of the server that the workflow started."""
-    found: protocol.Memory = getattr(workflow, "read_memory", memory.read_peaks)()
+    found: protocol.MemoryRead = getattr(workflow, "read_memory", memory.read_peaks)()
     return found
 
 

@@ -12,7 +12,7 @@ import pathlib
 import sys
 from collections.abc import Iterator
 
-from probes.protocol import Memory
+from probes.protocol import MemoryRead
 
 KIBIBYTE = 1024
 #: NVIDIA's driver. It allocates below every library, so only the device counts its allocations.
@@ -45,12 +45,12 @@ def peak_rss_bytes_of_tree(process: int) -> int | None:
     return sum(peaks) if peaks else None
 
 
-def read_peaks() -> Memory:
+def read_peaks() -> MemoryRead:
     """Return this process's peaks; the device's only if torch is loaded and has used one."""
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_initialized():
-        return Memory(peak_rss_bytes(), None, None)
-    return Memory(
+        return MemoryRead(peak_rss_bytes(), None, None)
+    return MemoryRead(
         peak_rss_bytes(), torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()
     )
 

@@ -140,10 +140,10 @@ class ServedWorkflow:
         proof = "every text came from the server's process over HTTP"
         return Engagement(1.0, proof, dict(program.server.settings))
 
-    def read_memory(self) -> protocol.Memory:
+    def read_memory(self) -> protocol.MemoryRead:
         """Return the peak memory of the server's processes."""
         assert self._process is not None  # noqa: S101 - for the type checker: `build` came before
-        return protocol.Memory(memory.peak_rss_bytes_of_tree(self._process.pid), None, None)
+        return protocol.MemoryRead(memory.peak_rss_bytes_of_tree(self._process.pid), None, None)
 
     def integration(self, request: Request) -> str:  # noqa: ARG002 - the command has its values
         """Return the command that starts the server."""

@@ -69,7 +69,7 @@ class Service:
             streams=self.request.device == "cuda",
         )
         self.channel.send(
-            protocol.Visit(
+            protocol.BlockTimed(
                 batch_size,
                 round_number,
                 lead_calls=block.lead_calls,

@@ -62,7 +62,7 @@ def first_that_works(
     try:
         return export(batch(tensors))
     except EXPORT_ERRORS as problem:
-        message = f"the model cannot be exported with a free batch: {problem}"
+        message = "the model cannot be exported with a free batch"
         raise UnsupportedError(message) from problem
 
 

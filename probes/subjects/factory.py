@@ -19,6 +19,7 @@ import torch
 
 from probes.adapter import ModelError
 from probes.protocol import Request
+from probes.subjects import precision
 from probes.subjects.call_inputs import flatten
 from probes.subjects.loaded_model import ExampleLike, LoadedModel
 
@@ -40,10 +41,8 @@ def create(request: Request) -> LoadedModel:
         raise ModelError(reason, CONTRACT)
     if request.dtype != "native":
         dtype = getattr(torch, request.dtype)
-        module = module.to(dtype)
-        examples = tuple(
-            example.to(dtype) if example.is_floating_point() else example for example in examples
-        )
+        module = precision.cast_module(module, dtype)
+        examples = tuple(precision.cast(example, dtype) for example in examples)
     return LoadedModel(
         module=module,
         arguments=arguments_like(examples, request.batch_sizes),

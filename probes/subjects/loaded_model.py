@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any, Protocol
 
 import numpy as np
@@ -84,6 +85,11 @@ class ExampleLike:
             return (np.arange(shape[-1]) < lengths).astype(
                 torch.empty(0, dtype=self.dtype).numpy().dtype
             )
+        if self.dtype.is_complex:
+            real, imaginary = generator.standard_normal((2, *shape)) / math.sqrt(2)
+            deviation = self.example.std(correction=0).item() or 1.0
+            drawn = (real + 1j * imaginary) * deviation + self.example.mean().item()
+            return torch.from_numpy(drawn).to(self.dtype).numpy()
         if self.dtype == torch.bool:
             return generator.random(shape) < self.example.float().mean().item()
         if not self.dtype.is_floating_point:

@@ -16,3 +16,10 @@ def step(values: torch.Tensor, unit: float, generator: torch.Generator) -> torch
     # A value is its mantissa, from 0.5 to 1, times a power of two, which is the quotient of both.
     powers = torch.where(mantissas == 0, 0.0, values / mantissas)
     return values + signs * unit * powers.abs() / 2
+
+
+def step_any(values: torch.Tensor, unit: float, generator: torch.Generator) -> torch.Tensor:
+    """Return `step` of float64 values, and of both parts of complex ones; integers stay."""
+    if values.is_complex():
+        return torch.view_as_complex(step(torch.view_as_real(values), unit, generator))
+    return step(values, unit, generator) if values.is_floating_point() else values

@@ -15,7 +15,14 @@ from safetensors.torch import load_file, load_model, save_model
 from probes.adapter import UnsupportedError
 from probes.partial_file import replace_when_complete
 from probes.protocol import Request
-from probes.subjects import exported, factory, perturbation, synthetic, transformers_model
+from probes.subjects import (
+    exported,
+    factory,
+    perturbation,
+    precision,
+    synthetic,
+    transformers_model,
+)
 from probes.subjects.classes import count_classes
 from probes.subjects.flops import count_flops
 from probes.subjects.loaded_model import LoadedModel
@@ -26,6 +33,9 @@ MAX_FLOAT64_PARAMETERS = 2_000_000_000
 WEIGHTS_FILE = "weights.safetensors"
 #: Kinds of models without buffers: all their tensors are in the shared weights.
 WEIGHTS_ALL_SHARED = {"synthetic"}
+#: Weights of this size are drawn in less than half a second. The operators that PyTorch imports for
+#: tensors without values take more than one.
+MAX_DRAWN_BYTES = 64 << 20
 
 OPENERS = {
     "synthetic": synthetic.create,
@@ -92,12 +102,9 @@ class TorchSubject:
         return True
 
     def _outputs_in(self, dtype: torch.dtype, input_sets: list[list[Any]]) -> Iterator[list[Any]]:
-        precise = copy.deepcopy(self.module).to(dtype)
+        precise = precision.cast_module(copy.deepcopy(self.module), dtype)
         for inputs in input_sets:
-            tensors = (
-                tensor.to(dtype) if tensor.is_floating_point() else tensor
-                for tensor in self.tensors(inputs)
-            )
+            tensors = (precision.cast(tensor, dtype) for tensor in self.tensors(inputs))
             yield collect(precise(*tensors))
 
     def perturbed(self, inputs: list[Any], seed: int) -> list[Any] | None:
@@ -110,14 +117,11 @@ class TorchSubject:
         unit = torch.finfo(getattr(torch, self.dtype)).eps
         generator = torch.Generator(device=self._device).manual_seed(seed)
         try:
-            precise = copy.deepcopy(self.module).to(torch.float64)
+            precise = precision.cast_module(copy.deepcopy(self.module), torch.float64)
             for parameter in precise.parameters():
-                if parameter.is_floating_point():
-                    parameter.data = perturbation.step(parameter.data, unit, generator)
+                parameter.data = perturbation.step_any(parameter.data, unit, generator)
             tensors = [
-                perturbation.step(tensor.to(torch.float64), unit, generator)
-                if tensor.is_floating_point()
-                else tensor
+                perturbation.step_any(precision.cast(tensor, torch.float64), unit, generator)
                 for tensor in self.tensors(inputs)
             ]
             return collect(precise(*tensors))
@@ -140,11 +144,13 @@ def open_torch_subject(request: Request) -> TorchSubject:
         pathlib.Path(request.shared_directory) / WEIGHTS_FILE if request.shared_directory else None
     )
     # Random weights that are replaced at once are not drawn: billions of them take minutes.
-    with (
-        torch.device("meta")
-        if kind in WEIGHTS_ALL_SHARED and weights is not None and weights.exists()
-        else contextlib.nullcontext()
-    ):
+    is_drawn = (
+        kind not in WEIGHTS_ALL_SHARED
+        or weights is None
+        or not weights.exists()
+        or weights.stat().st_size <= MAX_DRAWN_BYTES
+    )
+    with contextlib.nullcontext() if is_drawn else torch.device("meta"):
         model = OPENERS[kind](request)
     # An exported program has its mode built in, and raises when it is changed.
     if not isinstance(model.module, torch.fx.GraphModule):
@@ -185,10 +191,13 @@ def floating_dtype(model: LoadedModel) -> str:
 def collect(output: Any) -> list[Any]:
     """Return the tensors in `output` as numpy arrays on the host, in order.
 
-    Half precisions become float32. Containers are searched; anything else is dropped.
+    Half precisions become float32, and complex numbers a last dimension of both parts. Containers
+    are searched; anything else is dropped.
     """
     if isinstance(output, torch.Tensor):
         host = output.detach().cpu()
+        if host.is_complex():
+            host = torch.view_as_real(host.resolve_conj())
         return [
             host.float().numpy() if host.dtype in {torch.bfloat16, torch.float16} else host.numpy()
         ]

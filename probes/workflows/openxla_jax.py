@@ -120,11 +120,13 @@ class XlaProgram:
         return _latest.output
 
     def collect(self, output: Any) -> list[Any]:
-        """Return the outputs on the host, half precisions as float32."""
+        """Return the outputs on the host in the form of `torch_subject.collect`."""
         arrays = [np.asarray(leaf) for leaf in jax.tree_util.tree_leaves(output)]
         return [
             array.astype(np.float32)
             if array.dtype in {np.dtype(ml_dtypes.bfloat16), np.dtype(np.float16)}
+            else np.stack([array.real, array.imag], -1)
+            if np.iscomplexobj(array)
             else array
             for array in arrays
         ]

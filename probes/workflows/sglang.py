@@ -42,7 +42,6 @@ def versions() -> dict[str, str]:
 
 
 def settings(request: Request) -> dict[str, str]:  # noqa: ARG001 - the same for every model
-    """Return the settings."""
     return {"prefix_caching": "off", "processes": "a separate scheduler"}
 
 

@@ -32,7 +32,6 @@ def versions() -> dict[str, str]:
 
 
 def settings(request: Request) -> dict[str, str]:  # noqa: ARG001 - the same for every model
-    """Return the settings."""
     return {"backend": "pytorch", "block_reuse": "off"}
 
 

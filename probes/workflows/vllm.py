@@ -16,7 +16,7 @@ from probes import protocol
 from probes.adapter import Server
 from probes.checking.logprobs import TokenLogprobs, logprobs_from_top_tokens
 from probes.protocol import Engagement, Request
-from probes.stacks import vllm_weights
+from probes.stacks import llm_compressor, vllm_weights
 from probes.subjects.checkpoint import EngineSubject, require_architecture
 
 TASKS = (protocol.GENERATE,)
@@ -93,7 +93,12 @@ def build(subject: EngineSubject, inputs: list[Any], request: Request) -> Engine
         import vllm  # noqa: PLC0415
 
         require_architecture(subject, vllm.ModelRegistry.get_supported_archs(), "vLLM")
-        subject.engine = vllm.LLM(model=str(subject.folder), **engine_arguments(subject, request))
+        folder = (
+            llm_compressor.quantised_folder(subject, request)
+            if request.options.get("scheme")
+            else subject.folder
+        )
+        subject.engine = vllm.LLM(model=str(folder), **engine_arguments(subject, request))
     return EngineGeneration(subject, request)
 
 
@@ -211,6 +216,8 @@ def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:  # 
         "cache_blocks": config.cache_config.num_gpu_blocks,
         "preallocates": True,
     }
+    if scheme := program.request.options.get("scheme"):
+        return vllm_weights.engagement(program.engine, facts, llm_compressor.STORED_TYPES[scheme])
     if program.request.options.get("quantization"):
         return vllm_weights.engagement(program.engine, facts)
     return Engagement(
@@ -254,7 +261,8 @@ def server(subject: EngineSubject, request: Request, port: int) -> Server:
 
 def serving_command(request: Request) -> str:
     """Return the command that serves the model; `--gpu-memory-utilization` would limit memory."""
-    name, batch_size = shlex.quote(request.subject["name"]), max(request.batch_sizes)
+    name = "quantised" if request.options.get("scheme") else shlex.quote(request.subject["name"])
+    batch_size = max(request.batch_sizes)
     quantization = request.options.get("quantization")
     quantised = f" --quantization {quantization}" if quantization else ""
     return f"vllm serve {name} --dtype {request.dtype} --max-num-seqs {batch_size}{quantised}"
@@ -262,12 +270,14 @@ def serving_command(request: Request) -> str:
 
 def integration(request: Request) -> str:
     """Return the lines that start the engine and generate."""
-    quantization = request.options.get("quantization")
+    quantization, scheme = request.options.get("quantization"), request.options.get("scheme")
     quantised = f'quantization="{quantization}", ' if quantization else ""
+    write = llm_compressor.integration_lines(scheme) if scheme else ""
+    checkpoint = '"quantised"' if scheme else "CHECKPOINT"
     return f"""\
-import vllm
+{write}import vllm
 
-engine = vllm.LLM(model=CHECKPOINT, skip_tokenizer_init=True, dtype="{request.dtype}", {quantised}max_num_seqs={max(request.batch_sizes)})
+engine = vllm.LLM(model={checkpoint}, skip_tokenizer_init=True, dtype="{request.dtype}", {quantised}max_num_seqs={max(request.batch_sizes)})
 sampling = vllm.SamplingParams(temperature=0.0, max_tokens={request.output_tokens}, ignore_eos=True, detokenize=False)
 outputs = engine.generate([{{"prompt_token_ids": prompt}} for prompt in prompts], sampling)
 tokens = [list(output.outputs[0].token_ids) for output in outputs]

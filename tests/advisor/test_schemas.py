@@ -12,7 +12,8 @@ import jsonschema
 import msgspec
 import pytest
 
-from advisor import catalogue, schemas
+from advisor import schemas
+from advisor.catalogue import rubric_files
 from advisor.cli import spec
 from advisor.context import Context
 from advisor.pipeline.decision import decide
@@ -45,7 +46,7 @@ def validator(name: str) -> jsonschema.Draft202012Validator:
 
 
 def read_toml(name: str) -> Any:
-    return msgspec.toml.decode((catalogue.rubric_directory() / f"{name}.toml").read_bytes())
+    return msgspec.toml.decode((rubric_files.rubric_directory() / f"{name}.toml").read_bytes())
 
 
 @pytest.fixture(scope="module")

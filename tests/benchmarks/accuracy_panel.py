@@ -54,7 +54,7 @@ from benchmark_report import describe_machine
 from injected_faults import MODULE_FAULTS, change_last_row, half_accumulation
 from panel_stacks import Build
 
-from advisor import catalogue
+from advisor.catalogue import rubric_files
 from probes import protocol
 from probes.checking import correctness, envelope
 from probes.checking.array_reference import Reference, create_reference
@@ -409,7 +409,7 @@ def summarise(lines: list[dict[str, Any]]) -> str:
 def measure_cells(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Yield the lines of the cells in random order until the time is over."""
     chosen = set(filter(None, options.models.split(",")))
-    models = [each for each in catalogue.load().panel.model if not chosen or each.id in chosen]
+    models = [each for each in rubric_files.load().panel.model if not chosen or each.id in chosen]
     sizes = map(int, options.batch_sizes.split(","))
     cells = list(itertools.product(models, options.dtypes.split(","), sizes))
     random.Random(options.first_seed).shuffle(cells)

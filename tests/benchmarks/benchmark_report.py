@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
-from advisor.machine import cpu_model
+from advisor.machine.detection import cpu_model
 from advisor.machine.gpus import detect_gpus
 
 RESULTS = pathlib.Path(__file__).parent / "results"

@@ -31,7 +31,8 @@ from advisor.pipeline.decision import decide
 from advisor.report.comparisons.comparison import compare_documents
 from advisor.report.documents.document import RunDocument
 from advisor.report.documents.measured_document import compose
-from advisor.store import Run, Store
+from advisor.store.runs import Run
+from advisor.store.store import Store
 
 THRESHOLD = 0.05
 #: Makes the calls of an arm take longer by a factor in every run.

@@ -44,19 +44,12 @@ from advisor.domain.fleet import (
 )
 from advisor.domain.run import Header
 from advisor.domain.run_events import LoggedEvent
-from advisor.fleet import (
-    Cluster,
-    Completed,
-    Failed,
-    Progress,
-    Started,
-    TaskEvent,
-    run_fleet,
-    save_record,
-)
+from advisor.fleet.events import Cluster, Completed, Failed, Progress, Started, TaskEvent
 from advisor.fleet.node import NodeRunResult, Task
+from advisor.fleet.run_fleet import run_fleet, save_record
 from advisor.question.answers import Answers
-from advisor.store import Run, Store
+from advisor.store.runs import Run
+from advisor.store.store import Store
 
 DEVICE_KIND = "FAKE"
 LOSS_PROBABILITY, MAX_ATTEMPTS = 0.02, 4

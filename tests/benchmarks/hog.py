@@ -11,6 +11,7 @@ Targets: no false winner. Discarded visits or visits marked unfit show the distu
 from __future__ import annotations
 
 import argparse
+import functools
 import pathlib
 import subprocess
 import sys
@@ -27,17 +28,20 @@ import known_speed_workers
 from builders import BASELINE, DUPLICATE
 from sessions import exhaust
 
-from advisor import catalogue, measure, recommendation, score
+from advisor.catalogue import rubric_files
 from advisor.domain.question import Budget
+from advisor.measure.summary import summarise
+from advisor.pipeline.answers import provisional
 from advisor.pipeline.races import racing
 from advisor.pipeline.recorder import Recorder
 from advisor.pipeline.stored import replay
 from advisor.probing.session import Session
 from advisor.recommendation import certainty, trust
+from advisor.recommendation.recommend import EPSILON
 
 BUSY_LOOP = "while True: pass"
 EXTRA_WORK = {BASELINE: 0.0, DUPLICATE: 0.0, "equal": 0.0, "slower": 0.05}
-GUARD_RULES = catalogue.load().presets.guard
+GUARD_RULES = rubric_files.load().presets.guard
 
 
 @contextmanager
@@ -60,26 +64,32 @@ def run_once(session: Session, seed: int) -> dict[str, Any]:
     )
     processes = {arm.id: builders.process(loaded=None) for arm in plan.arms}
     recorder = Recorder(builders.run_state(processes, plan=plan), time.monotonic)
-    exhaust(racing.race_batch_sizes(session, recorder, question, GUARD_RULES, time.monotonic))
-    results = measure.summarise(
+    known = builders.catalogue(*(builders.workflow(name) for name in ("equal", "slower")))
+    header = builders.header(question=question, catalogue=known)
+    has_answer = functools.partial(provisional.has_answer, header)
+    exhaust(
+        racing.race_batch_sizes(
+            session, recorder, question, GUARD_RULES, time.monotonic, has_answer
+        )
+    )
+    results = summarise(
         recorder.state,
         replay.results_by_batch_size(recorder.state, question),
         dtype="float32",
-        margin=recommendation.EPSILON,
+        margin=EPSILON,
     )
     race = results.races[0]
-    known = builders.catalogue(*(builders.workflow(name) for name in ("equal", "slower")))
-    scored = score.score(results, question, known)
+    scored = builders.score_arms(results, question, known)
     found = certainty.assess(
         scored, scored, results, question.priorities, known.rubric, seed=question.seed
     )
-    grade, reasons = trust.grade(results, found.decision)
+    grade, reasons = trust.grade(results, found.decision_word)
     is_false_winner = race.best == "slower" or (
         race.verdict == "PROVEN" and {BASELINE, "equal"} & set(race.eliminated) != set()
     )
     return {
         "verdict": race.verdict,
-        "decision": found.decision,
+        "decision": found.decision_word,
         "best": race.best,
         "false_winner": bool(is_false_winner) and is_beyond_margin(results, race.best),
         "discarded": results.visits.discarded,
@@ -97,7 +107,7 @@ def is_beyond_margin(results: Any, best: str) -> bool:
         return True
     (measurement,) = [entry for entry in results.measurements if entry.arm == "equal"]
     low, high = measurement.speedup.low, measurement.speedup.high
-    margin = 1 + recommendation.EPSILON
+    margin = 1 + EPSILON
     return (low is not None and low > margin) or (high is not None and high < 1 / margin)
 
 

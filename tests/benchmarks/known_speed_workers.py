@@ -13,8 +13,9 @@ from collections.abc import Iterator, Mapping
 import builders
 import msgspec
 
-from advisor import catalogue, machine
+from advisor.catalogue import rubric_files
 from advisor.domain.plan import REFERENCE, Arm
+from advisor.machine import detection
 from advisor.probing.conditions import ConditionsMonitor
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
@@ -37,7 +38,7 @@ def session(extras: Mapping[str, float]) -> Iterator[Session]:
         directory = pathlib.Path(scratch)
         probes = directory / "probes"
         shutil.copytree(
-            catalogue.probes_directory(),
+            rubric_files.probes_directory(),
             probes,
             ignore=shutil.ignore_patterns("workflows", "__pycache__"),
         )
@@ -46,16 +47,16 @@ def session(extras: Mapping[str, float]) -> Iterator[Session]:
         shutil.copy(HERE / "spin.py", probes / "workflows")
         run_config = RunConfig(
             question=builders.question(python=sys.executable, batch_sizes=(1,)),
-            machine=msgspec.structs.replace(builders.machine(), cpu=machine.detect_cpu()),
+            machine=msgspec.structs.replace(builders.machine(), cpu=detection.detect_cpu()),
             arms_directory=directory / "arms",
             scratch_directory=directory / "scratch",
             probes_directory=probes,
             minimum_engaged_share=0.0,
-            accuracy=catalogue.read_shipped_accuracy(),
+            accuracy=rubric_files.read_shipped_accuracy(),
             environment=dict(os.environ),
         )
         arms = [arm(name, extra) for name, extra in extras.items()]
-        with Supervisor(catalogue.load().presets.deadlines) as supervisor:
+        with Supervisor(rubric_files.load().presets.deadlines) as supervisor:
             workers = Session(supervisor, run_config, ConditionsMonitor())
             for run_events in (
                 workers.start_reference(arms[0], 0),

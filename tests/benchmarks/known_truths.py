@@ -32,14 +32,14 @@ import benchmark_report
 import known_speed_workers
 from simulation import lower_bound, upper_bound
 
-from advisor import catalogue
-from advisor.measure import log_median_seconds
+from advisor.catalogue import rubric_files
+from advisor.measure.rounds import log_median_seconds
 from advisor.pipeline.races import racing
 from advisor.probing.session import Session
 from advisor.statistics.race import Race
 
 MARGIN = 0.02
-GUARD_RULES = catalogue.load().presets.guard
+GUARD_RULES = rubric_files.load().presets.guard
 
 
 def race_once(session: Session, arms: Sequence[str], seed: int) -> Race:

@@ -38,7 +38,7 @@ import benchmark_report
 import psutil
 
 from advisor.domain.run_events import RaceClosed, RaceOpened
-from advisor.store import Store
+from advisor.store.store import Store
 
 MAKE_MODEL = """
 import sys, torch

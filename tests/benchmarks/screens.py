@@ -22,10 +22,11 @@ sys.path[:0] = [str(HERE.parent)]
 import builders
 from onscreen import running_app
 
-from advisor import recommendation, score
 from advisor.context import Context
 from advisor.pipeline.decision import Decision, rescore
-from advisor.store import Store
+from advisor.recommendation.recommend import DecisionContext, recommend
+from advisor.score import scoring
+from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
 from advisor.tui.options import LaunchOptions
 from advisor.tui.screens.results import ResultsScreen
@@ -89,15 +90,15 @@ def large_decision() -> Decision:
             for number, name in enumerate(names)
         ]
     )
-    rated = score.rate_arms(results, header.catalogue)
-    ranked = score.weigh_arms(rated.overall, header.question)
+    rated = scoring.rate_arms(results, header.catalogue)
+    ranked = scoring.weigh_arms(rated.overall, header.question)
     state = builders.run_state({name: builders.process() for name in names}, finished=True)
-    advice = recommendation.recommend(
+    advice = recommend(
         results,
         ranked,
         header.question,
         (),
-        recommendation.DecisionContext(rubric=header.catalogue.rubric),
+        DecisionContext(rubric=header.catalogue.rubric),
     )
     return Decision(header, state, results, rated, ranked, advice, None)
 

@@ -32,10 +32,10 @@ sys.path[:0] = [str(pathlib.Path(__file__).parents[1]), str(pathlib.Path(__file_
 import benchmark_report
 from sessions import exhaust
 
-from advisor import measure
 from advisor.context import Context
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.run import Header
+from advisor.measure.rounds import log_median_seconds
 from advisor.pipeline.decision import Decision, decide
 from advisor.pipeline.draft import prepare
 from advisor.pipeline.execution import execute, open_session
@@ -44,7 +44,8 @@ from advisor.pipeline.stored.arms import plan_of
 from advisor.probing.conditions import ConditionsMonitor, GpuMonitor
 from advisor.probing.session import Session
 from advisor.question.answers import Answers
-from advisor.store import Run, Store
+from advisor.store.runs import Run
+from advisor.store.store import Store
 
 MODELS = "synthetic/matmul-relu@256x1024,synthetic/ffn@512x2048,synthetic/ffn-multilayer@256x1024x4"
 WORKFLOWS = "pytorch-eager,torch-compile-inductor,aotinductor,onnxruntime-cpu"
@@ -135,7 +136,7 @@ def race_all(
             exhaust(racing.measure_visit(session, name, batch_size, number, discards))
             visit = session.last_visit(name)
             if visit is not None:
-                values[name] = measure.log_median_seconds(visit)
+                values[name] = log_median_seconds(visit)
         for name, value in values.items():
             differences[name].append(value - values[baseline.id])
     return {name: statistics.median(each) for name, each in differences.items()}

@@ -23,7 +23,8 @@ import builders
 import msgspec
 
 from advisor.domain.run_events import Finished, Planned
-from advisor.store import Run, Store
+from advisor.store.runs import Run
+from advisor.store.store import Store
 
 RUNS, REPEATS = 1000, 5
 COMMAND = pathlib.Path(sys.executable).with_name("p3-advisor")

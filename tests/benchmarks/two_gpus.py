@@ -30,7 +30,7 @@ from advisor.fleet import contention, node
 from advisor.fleet.node import NodeRunResult, Task
 from advisor.pipeline.decision import decide
 from advisor.question.answers import Answers
-from advisor.store import Store
+from advisor.store.store import Store
 
 HOST = "host"
 

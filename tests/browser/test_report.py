@@ -13,7 +13,7 @@ import builders
 import msgspec
 import pytest
 
-from advisor import catalogue, score
+from advisor.catalogue import rubric_files
 from advisor.domain.measurement import BuildSeconds, MemoryBytes
 from advisor.domain.question import PILLARS, Constraint
 from advisor.pipeline.decision import Decision, rescore
@@ -21,6 +21,7 @@ from advisor.question.answers import Answers
 from advisor.question.priorities import choose_priorities
 from advisor.report import page
 from advisor.report.documents import document, measured_document, reopened
+from advisor.score import scoring
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -134,7 +135,7 @@ def several_arms() -> Decision:
         builders.header(question=asked, catalogue=known),
         builders.decision().state,
         results,
-        score.rate_arms(results, known),
+        scoring.rate_arms(results, known),
         (),
         None,
         None,
@@ -251,7 +252,9 @@ def write_kept(name: str, place: pathlib.Path) -> pathlib.Path:
     """Write the page of a kept run, as `report` opens it."""
     made = msgspec.json.decode((EVIDENCE / name).read_bytes(), type=document.RunDocument)
     file = place / "report.html"
-    file.write_text(page.render(reopened.decide_again(made, catalogue.load()), "print('served')"))
+    file.write_text(
+        page.render(reopened.decide_again(made, rubric_files.load()), "print('served')")
+    )
     return file
 
 

@@ -15,7 +15,7 @@ from advisor.errors import UserError
 from advisor.pipeline.draft import prepare
 from advisor.pipeline.execution import execute
 from advisor.question.answers import Answers
-from advisor.store import Store
+from advisor.store.store import Store
 
 home, probes, rubric = map(pathlib.Path, sys.argv[1:4])
 store = Store(home)

@@ -7,7 +7,8 @@ import sys
 
 from advisor.cli import run_host
 from advisor.context import Context
-from advisor.store import Run, Store
+from advisor.store.runs import Run
+from advisor.store.store import Store
 
 probes, rubric, directory = map(pathlib.Path, sys.argv[1:4])
 context = Context(

@@ -9,7 +9,8 @@ import sys
 
 from advisor.context import Context
 from advisor.question.answers import Answers
-from advisor.store import Run, Store
+from advisor.store.runs import Run
+from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
 from advisor.tui.options import LaunchOptions
 from advisor.tui.run.host_process import HostProcess

@@ -15,21 +15,22 @@ import program
 import recorded_runs
 from targets import Target, allow_user_errors, encoded
 
-from advisor import catalogue
+from advisor.catalogue import rubric_files
 from advisor.cli.history import parse_day
-from advisor.cli.reports import parse_formats, parse_share
+from advisor.cli.options import parse_share
+from advisor.cli.reports import parse_formats
 from advisor.domain.catalogue import Deadlines
 from advisor.domain.outcome import Outcome
 from advisor.domain.run_events import LoggedEvent, WorkerReported
 from advisor.domain.run_state import fold
 from advisor.probing.supervisor import DAMAGED
 from advisor.probing.worker_process import Worker
-from advisor.question import choose_budget, parse_batch_sizes
 from advisor.question.answers import Answers
 from advisor.question.constraints import parse_constraints
 from advisor.question.model import parse_model
 from advisor.question.priorities import choose_priorities
-from advisor.store import Store
+from advisor.question.resolve import choose_budget, parse_batch_sizes
+from advisor.store.store import Store
 from probes import protocol
 
 #: Pieces that the grammars of our options are made of.
@@ -123,7 +124,7 @@ class OptionTexts(Target):
 
     def __init__(self, folder: pathlib.Path) -> None:
         super().__init__(folder)
-        known = catalogue.load()
+        known = rubric_files.load()
         self.parsers = {
             "model": lambda text: parse_model(Answers(model=text), known.models),
             "batch sizes": parse_batch_sizes,

@@ -36,11 +36,11 @@ sys.path[:0] = [str(HERE.parent), str(HERE.parents[1])]
 
 import psutil
 
-from advisor import catalogue
+from advisor.catalogue import rubric_files
 from advisor.domain.run_events import WorkerReported
 from advisor.domain.worker_events import PhaseStarted
 from advisor.pipeline.decision import decide
-from advisor.store import Run
+from advisor.store.runs import Run
 
 FAKES = HERE.parent / "fakes"
 PHASES = ("import", "build", "correctness", "warmup", "measure")
@@ -69,11 +69,11 @@ class Fakes:
     def __init__(self, folder: pathlib.Path) -> None:
         self.probes, self.rubric = folder / "probes", folder / "rubric"
         ignore = shutil.ignore_patterns("workflows", "__pycache__")
-        shutil.copytree(catalogue.probes_directory(), self.probes, ignore=ignore)
+        shutil.copytree(rubric_files.probes_directory(), self.probes, ignore=ignore)
         shutil.copytree(FAKES / "probes" / "workflows", self.probes / "workflows")
         (self.probes / "workflows" / "__init__.py").touch()
         ignore = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(catalogue.rubric_directory(), self.rubric, ignore=ignore)
+        shutil.copytree(rubric_files.rubric_directory(), self.rubric, ignore=ignore)
         shutil.copy(FAKES / "rubric" / "workflows.toml", self.rubric / "workflows.toml")
 
 
@@ -100,7 +100,8 @@ def prepare_run(fakes: Fakes, home: pathlib.Path) -> None:
     program = (
         "import os, pathlib, sys; from advisor.context import Context;"
         "from advisor.pipeline.draft import prepare; from advisor.question.answers import Answers;"
-        "from advisor.store import Store; home, probes, rubric = map(pathlib.Path, sys.argv[1:]);"
+        "from advisor.store.store import Store;"
+        "home, probes, rubric = map(pathlib.Path, sys.argv[1:]);"
         "prepare(Answers(batch_sizes='1', budget='1', workflows='quick'), Context("
         "environment=dict(os.environ), store=Store(home), probes=probes, rubric=rubric))"
     )

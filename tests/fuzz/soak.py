@@ -47,7 +47,8 @@ from advisor.pipeline.decision import decide
 from advisor.pipeline.draft import prepare
 from advisor.pipeline.execution import execute
 from advisor.question.answers import Answers
-from advisor.store import Run, Store
+from advisor.store.runs import Run
+from advisor.store.store import Store
 
 #: Memory that the second half of the runs may need more than the first. Caches of the interpreter
 #: and of the allocator still fill in the first runs.

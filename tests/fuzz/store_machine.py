@@ -18,7 +18,9 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 
 from advisor.domain.run_events import LoggedEvent
 from advisor.errors import UserError
-from advisor.store import Run, Store, export_file
+from advisor.store import export_file
+from advisor.store.runs import Run
+from advisor.store.store import Store
 
 
 def recorded_events() -> tuple[Any, list[LoggedEvent]]:

@@ -20,9 +20,11 @@ import mutations
 import program
 import recorded_runs
 
-from advisor import catalogue, settings
+from advisor import settings
+from advisor.catalogue import rubric_files
 from advisor.errors import UserError
-from advisor.store import Store, export_file
+from advisor.store import export_file
+from advisor.store.store import Store
 
 RECORDED = pathlib.Path(__file__).parents[1] / "advisor/store/recorded/0.1.0-2026-11-21.p3run"
 READING = (
@@ -185,7 +187,7 @@ class TomlFiles(Target):
 
     def __init__(self, folder: pathlib.Path) -> None:
         super().__init__(folder)
-        self.rubric = (catalogue.rubric_directory() / "criteria.toml").read_bytes()
+        self.rubric = (rubric_files.rubric_directory() / "criteria.toml").read_bytes()
         self.settings = b'theme = "dark"\n[keys]\nexport = "ctrl+e"\n[prices]\nH200 = 3.50\n'
 
     def make_input(self, chance: random.Random) -> Any:

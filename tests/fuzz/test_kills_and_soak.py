@@ -51,4 +51,4 @@ def test_runs_in_a_row_hold_nothing_afterwards(
 def test_runs_at_once_do_not_disturb_each_other(
     fakes: kill_schedule.Fakes, tmp_path: pathlib.Path
 ) -> None:
-    assert soak.run_at_once(fakes, tmp_path / "home", 3) == []
+    assert soak.run_at_once(fakes, tmp_path / "home", 2) == []

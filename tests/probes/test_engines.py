@@ -3,96 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import pathlib
 import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
-from typing import Any
 
 import msgspec
-import numpy as np
 import pytest
 import workers
 from composed_recipes import compose_recipe, script_of
+from engine_requests import ENGINES, MODEL, NEW, SETS, SIZES, events, worker_request
 from worker_scripts import DEADLINES, Clock, messages_until_end
 
-from advisor import catalogue
+from advisor.catalogue import rubric_files
 from advisor.domain.outcome import Crashed, TimedOut
 from advisor.domain.worker_events import RecipeFacts
 from advisor.probing.supervisor import Supervisor
 from advisor.probing.worker_process import Worker
-from probes import protocol
-from probes.checking import text_reference
-from probes.checking.logprobs import TokenLogprobs, keep_top_tokens
-from probes.subjects import checkpoint
-
-ENGINES = pathlib.Path(__file__).parents[1] / "fakes" / "engines"
-WORKFLOWS = catalogue.probes_directory() / "workflows"
-#: A shell would split and expand it without quotes.
-MODEL = "my models/bigrams; echo $HOME"
-VOCABULARY, PROMPT, NEW, SIZES, SETS = 64, 5, 7, [1, 3], 2
-
-
-def normalised(values: Any) -> Any:
-    return (values - np.log(np.exp(values).sum(-1, keepdims=True))).astype("float32")
-
-
-def write_checkpoint(shared: pathlib.Path, fault: str, architecture: str) -> None:
-    """Write a bigram model and the references that a reference worker would write."""
-    folder = shared / checkpoint.FOLDER
-    folder.mkdir(parents=True)
-    table = normalised(2 * np.random.default_rng(1).standard_normal((VOCABULARY, VOCABULARY)))
-    np.save(folder / "table.npy", table)
-    (folder / "engine.json").write_text(json.dumps({"fault": fault}))
-    checkpoint.write_info(
-        folder,
-        checkpoint.CheckpointInfo(
-            architecture, "bfloat16", 1000, 2000, "seeded random", VOCABULARY, 64
-        ),
-    )
-    for size in SIZES:
-        prompts = [
-            np.random.default_rng([size, number]).integers(3, VOCABULARY, (size, PROMPT))
-            for number in range(SETS)
-        ]
-        runs = []
-        for prompt in prompts:
-            tokens = [prompt[:, -1]]
-            for _ in range(NEW):
-                tokens.append(table[tokens[-1]].argmax(-1))
-            exact = np.stack([table[token] for token in tokens[:-1]], axis=1)
-            runs.append(
-                text_reference.ReferenceRun(
-                    np.stack(tokens[1:], axis=1),
-                    TokenLogprobs(exact),
-                    keep_top_tokens(exact),
-                    TokenLogprobs(exact),
-                )
-            )
-        text_reference.save_reference(
-            shared / f"reference-{size}.npz", "float64", [[prompt] for prompt in prompts], runs
-        )
-
-
-def worker_request(
-    workflow: str, directory: pathlib.Path, fault: str = "", architecture: str = "LlamaForCausalLM"
-) -> protocol.Request:
-    write_checkpoint(directory / "shared", fault, architecture)
-    return workers.make_request(
-        WORKFLOWS / f"{workflow}.py",
-        directory / "shared",
-        subject={"kind": "transformers", "name": MODEL, "weights": "random"},
-        task="generate",
-        device="cuda",
-        dtype="bfloat16",
-        batch_sizes=SIZES,
-        input_tokens=PROMPT,
-        output_tokens=NEW,
-        input_sets=SETS,
-    )
 
 
 def ask(
@@ -106,10 +35,6 @@ def ask(
         "build\nvisit 3 1\ndiagnose\nflex\n",
         environment=environment,
     )
-
-
-def events(answer: workers.WorkerResult, kind: str) -> list[dict[str, Any]]:
-    return [event for event in answer.events if event["event"] == kind]
 
 
 @pytest.mark.parametrize("workflow", ["vllm", "sglang", "tensorrt_llm"])
@@ -195,7 +120,7 @@ def start(
         directory / "control",
         process=0,
         interpreter=sys.executable,
-        script=catalogue.probes_directory() / "worker.py",
+        script=rubric_files.probes_directory() / "worker.py",
         environment={**mark, "PYTHONPATH": str(ENGINES)},
         max_build_seconds=30,
     )
@@ -238,7 +163,7 @@ def test_the_recorded_interface_of_tensorrt_llm_has_a_source_and_a_date() -> Non
     assert recorded["read"]
     assert (
         next(
-            workflow for workflow in catalogue.load().workflows if workflow.id == "tensorrt-llm"
+            workflow for workflow in rubric_files.load().workflows if workflow.id == "tensorrt-llm"
         ).verified
         == ()
     )
@@ -256,7 +181,7 @@ def test_vllm_gets_its_gpu_by_index(tmp_path: pathlib.Path) -> None:
         "import os, pathlib\nfrom probes.runtime import harness\n"
         f"harness.load_workflow(pathlib.Path({request.workflow_file!r})).versions()\nprint(os.environ['CUDA_VISIBLE_DEVICES'])\n"
     )
-    root = str(catalogue.probes_directory().parent)
+    root = str(rubric_files.probes_directory().parent)
     path = f"{tmp_path}:{os.environ['PATH']}"
     environment = {**os.environ, "PYTHONPATH": f"{ENGINES}:{root}", "PATH": path}
     for visible, expected in (("GPU-bbbb", "1"), ("GPU-cccc", "GPU-cccc"), ("0", "0")):

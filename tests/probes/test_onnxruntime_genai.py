@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from advisor import catalogue
+from advisor.catalogue import rubric_files
 from probes.adapter import UnsupportedError
 
 MAX_PROMPTS, PROMPT, NEW, VOCABULARY = 32, 3, 4, 50
@@ -68,13 +68,13 @@ def program(monkeypatch: pytest.MonkeyPatch) -> Any:
     vars(library).update(Generator=Generator, GeneratorParams=Parameters)
     monkeypatch.setitem(sys.modules, "onnxruntime_genai", library)
     monkeypatch.setitem(sys.modules, "onnxruntime", types.ModuleType("onnxruntime"))
-    file = catalogue.probes_directory() / "workflows" / "onnxruntime_genai.py"
+    file = rubric_files.probes_directory() / "workflows" / "onnxruntime_genai.py"
     spec = importlib.util.spec_from_file_location("probe_of_genai", file)
     assert spec
     assert spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    workflows = {each.id: each for each in catalogue.load().workflows}
+    workflows = {each.id: each for each in rubric_files.load().workflows}
     arm = workflows["onnxruntime-genai"].arms["default"]
     subject = types.SimpleNamespace(
         engine=object(), info=types.SimpleNamespace(vocabulary=VOCABULARY)

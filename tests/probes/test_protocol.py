@@ -15,7 +15,7 @@ import pytest
 import workers
 from msgspec import inspect
 
-from advisor import catalogue
+from advisor.catalogue import rubric_files
 from advisor.domain import outcome, worker_events
 from probes import protocol
 from probes.runtime.channel import Channel
@@ -55,7 +55,7 @@ def field_names(kind: Any) -> set[str]:
 
 def statuses_in_use() -> set[str]:
     """Return the first argument of each `protocol.Failed(...)` in the runtime."""
-    files = (catalogue.probes_directory() / "runtime").glob("*.py")
+    files = (rubric_files.probes_directory() / "runtime").glob("*.py")
     calls = [
         node
         for file in files
@@ -157,7 +157,7 @@ def test_any_text_of_a_stack_can_be_read(
     channel.respond(protocol.Failed("build-failed", "build", text))
     (line,) = (tmp_path / protocol.EVENTS).read_bytes().splitlines()
     expected = text.replace("\udcff", "?")
-    assert msgspec.json.decode(line, type=worker_events.Engaged).proof == expected
+    assert msgspec.json.decode(line, type=worker_events.Engagement).proof == expected
     assert (
         msgspec.json.decode(
             (tmp_path / protocol.RESPONSE).read_bytes(), type=outcome.BuildFailed

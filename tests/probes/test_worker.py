@@ -14,10 +14,10 @@ import venv
 import pytest
 import workers
 
-from advisor import catalogue
+from advisor.catalogue import rubric_files
 from probes import protocol
 
-ROOT = catalogue.probes_directory().parent
+ROOT = rubric_files.probes_directory().parent
 #: A workflow that reports one value.
 REPORTING = """
 import importlib.util, json, subprocess, sys
@@ -67,7 +67,7 @@ def own_probes(tmp_path: pathlib.Path) -> pathlib.Path:
     """A copy of the core that a test may change."""
     probes = tmp_path / "own" / "probes"
     ignored = shutil.ignore_patterns("__pycache__", "subjects", "stacks")
-    shutil.copytree(catalogue.probes_directory(), probes, ignore=ignored)
+    shutil.copytree(rubric_files.probes_directory(), probes, ignore=ignored)
     return probes
 
 
@@ -127,7 +127,7 @@ def test_the_folder_of_the_script_is_removed_from_the_path_by_any_name(
     foreign_python: str, tmp_path: pathlib.Path
 ) -> None:
     link = tmp_path / "link"
-    link.symlink_to(catalogue.probes_directory())
+    link.symlink_to(rubric_files.probes_directory())
     environment = {**os.environ, "PYTHONPATH": str(link)}
     assert evaluate(
         "sys.path", tmp_path, probes=link, interpreter=foreign_python, environment=environment
@@ -178,7 +178,7 @@ def test_modules_of_the_same_names_on_the_path_are_not_imported(tmp_path: pathli
 def standard_modules(name: str) -> set[str]:
     """Return the modules of the standard library that a core module imports."""
     tree = ast.parse(
-        (catalogue.probes_directory().joinpath(*name.split(".")).with_suffix(".py")).read_text()
+        (rubric_files.probes_directory().joinpath(*name.split(".")).with_suffix(".py")).read_text()
     )
     named = {
         alias.name

@@ -27,12 +27,13 @@ sys.path[:0] = [str(HERE.parents[1]), str(HERE.parent)]
 import msgspec
 import psutil
 
-from advisor import catalogue, machine, measure
+from advisor.catalogue import rubric_files
 from advisor.context import Context
 from advisor.domain.run_events import RaceOpened, WorkerEnded, WorkerReported
 from advisor.domain.run_state import fold
 from advisor.domain.worker_events import BlockTimed, PhaseStarted
-from advisor.machine import gpus
+from advisor.machine import detection, gpus
+from advisor.measure.rounds import log_median_seconds
 from advisor.pipeline.decision import decide
 from advisor.pipeline.draft import prepare
 from advisor.pipeline.execution import execute
@@ -44,7 +45,8 @@ from advisor.probing.session import Session
 from advisor.probing.supervisor import Supervisor
 from advisor.question.answers import Answers
 from advisor.statistics.race import Race
-from advisor.store import Run, Store
+from advisor.store.runs import Run
+from advisor.store.store import Store
 from probes import protocol
 from probes.measuring import timing
 
@@ -255,7 +257,7 @@ def two_workers(batch_sizes: str) -> Iterator[tuple[Session, tuple[str, str]]]:
         scratch_directory=run.scratch,
         probes_directory=context.probes,
         minimum_engaged_share=0.5,
-        accuracy=catalogue.read_shipped_accuracy(),
+        accuracy=rubric_files.read_shipped_accuracy(),
         environment=context.environment,
     )
     first, second = plan_of(state).arms
@@ -285,7 +287,7 @@ def equal(seconds: float = 60.0) -> dict[str, Any]:
                         pass
                     visit = session.last_visit(arm)
                     assert visit
-                    race.record(arm, measure.log_median_seconds(visit))
+                    race.record(arm, log_median_seconds(visit))
             kinds[race.verdict.kind] = kinds.get(race.verdict.kind, 0) + 1
             ratios.append(race.ratio(arms[1], to=arms[0]).value)
             seed += 1
@@ -426,7 +428,7 @@ def main(names: list[str]) -> None:
         print(json.dumps(CHECKS[names[0]]()))  # noqa: T201
     else:
         found, _ = gpus.detect_gpus()
-        here = machine.detect(sys.executable, ["torch", "triton"])
+        here = detection.detect(sys.executable, ["torch", "triton"])
         answers = {}
         for name in names or list(CHECKS):
             answer = subprocess.run(

@@ -129,12 +129,12 @@ def integration_of(
 def load_workflows() -> list[tuple[Any, pathlib.Path]]:
     """Return each workflow that has a module, with its file; stub foreign imports from then on."""
     sys.path.insert(0, str(ROOT))
-    from advisor import catalogue  # noqa: PLC0415 - from this checkout, not an installed one
+    from advisor.catalogue import rubric_files  # noqa: PLC0415 - from this checkout, not an installed one
 
-    directory = catalogue.probes_directory() / "workflows"
+    directory = rubric_files.probes_directory() / "workflows"
     workflows = [
-        (workflow, directory / catalogue.probe_file(workflow.id))
-        for workflow in catalogue.load().workflows
+        (workflow, directory / rubric_files.probe_file(workflow.id))
+        for workflow in rubric_files.load().workflows
         if workflow.has_probe
     ]
     sys.meta_path.insert(0, StubFinder())

@@ -20,7 +20,7 @@ import tomlkit
 import uv
 from packaging.specifiers import SpecifierSet
 
-from advisor import catalogue
+from advisor.catalogue import rubric_files
 from advisor.domain.workflow import Environment
 from advisor.probing.environments import registry, sources
 
@@ -99,8 +99,8 @@ def refresh(
     names: list[str], inherited: Mapping[str, str], *, only_hashes: bool = False
 ) -> Iterator[pathlib.Path]:
     """Write the locks of these environments, or of all, and yield each file."""
-    rubric = catalogue.rubric_directory()
-    known = registry.own_environments(catalogue.load().workflows)
+    rubric = rubric_files.rubric_directory()
+    known = registry.own_environments(rubric_files.load().workflows)
     variables = sources.uv_environment(inherited, sources.read_pip_settings(inherited))
     for name in names or sorted(known):
         file, environment = registry.lock_file(rubric, name), known[name]

@@ -19,6 +19,7 @@ from stacks.run_tables import (
 )
 
 ROOT = pathlib.Path(__file__).parents[2]
+DEMO = "h200-demo-block-bfloat16.json"
 FFN = "h200-ffn-multilayer-tinyllama-bfloat16.json"
 LARGE_FFN = "h200-ffn-multilayer-llama2-7b-float16.json"
 FLOAT16_FFN = "h200-ffn-1024x4096x4-float16.json"
@@ -65,8 +66,8 @@ CPU_QUANTISED = (
     "cpu-quantised-bert-512x2048x4.json",
     "cpu-quantised-demo-llama.json",
 )
-#: Runs of servers under load on a machine without other work; none is kept yet.
-CPU_SERVED: tuple[str, ...] = ()
+#: Runs of servers under load on a machine without other work.
+CPU_SERVED = ("cpu-served-demo-llama.json", "cpu-served-demo-llama-again.json")
 SURVEY = "cpu-survey.json"
 
 END = "<!-- end of the generated tables -->\n"
@@ -76,6 +77,12 @@ def gpu_section() -> list[str]:
     """Return the main runs on GPUs."""
     return [
         *race_table(FFN),
+        "",
+        run_notes.DEMO,
+        "",
+        *race_table(DEMO),
+        "",
+        *failures(read_run(DEMO)),
         "",
         run_notes.LARGE_FFN,
         "",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from stack_scripts import run
+from stack_scripts import RunScript
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
@@ -174,18 +174,18 @@ record("kept", lambda: generate({"cache": "kept"}))
 
 
 @pytest.fixture(scope="module")
-def jit() -> dict[str, Any]:
-    return run(JIT, "torch_tensorrt_rtx")
+def jit(run_script: RunScript) -> dict[str, Any]:
+    return run_script(JIT, "torch_tensorrt_rtx")
 
 
 @pytest.fixture(scope="module")
-def sessions() -> dict[str, Any]:
-    return run(SESSIONS, "onnxruntime_gpu")
+def sessions(run_script: RunScript) -> dict[str, Any]:
+    return run_script(SESSIONS, "onnxruntime_gpu")
 
 
 @pytest.fixture(scope="module")
-def engines() -> dict[str, Any]:
-    return run(ENGINES + GRAPHS, "tensorrt")
+def engines(run_script: RunScript) -> dict[str, Any]:
+    return run_script(ENGINES + GRAPHS, "tensorrt")
 
 
 def test_running_engines_are_engaged(jit: dict[str, Any]) -> None:
@@ -206,8 +206,8 @@ def test_eager_code_instead_of_engines_is_not_engaged(jit: dict[str, Any]) -> No
     assert "no TensorRT engine ran" in jit["eager"]["proof"]
 
 
-def test_text_generation_runs_engines_over_a_fixed_cache_only() -> None:
-    results = run(TEXT, "torch_tensorrt_rtx")
+def test_text_generation_runs_engines_over_a_fixed_cache_only(run_script: RunScript) -> None:
+    results = run_script(TEXT, "torch_tensorrt_rtx")
     growing, cached = results["growing cache"], results["fixed cache"]
     assert (growing["share"], growing["proof"][:24]) == (0.0, "no TensorRT engine ran: ")
     assert cached["share"] == pytest.approx(5 / 6), "the prompt's pass stays eager"
@@ -223,8 +223,10 @@ def test_a_session_without_its_provider_is_unsupported_with_the_loader_s_reason(
     assert "libonnxruntime_providers_cuda.so" in sessions["session"]["reason"]
 
 
-def test_the_tensorrt_provider_finds_the_libraries_in_tensorrt_s_wheel() -> None:
-    results = run(PROVIDED, "onnxruntime_gpu", "tensorrt")
+def test_the_tensorrt_provider_finds_the_libraries_in_tensorrt_s_wheel(
+    run_script: RunScript,
+) -> None:
+    results = run_script(PROVIDED, "onnxruntime_gpu", "tensorrt")
     assert results["providers"][0] == "TensorrtExecutionProvider", results
     assert results["versions"]["tensorrt"] == "10.16.1"
 
@@ -269,13 +271,13 @@ def test_promised_graphs_that_are_not_captured_are_not_engaged(
     assert engines["graphs"] == [0.0, 0.5]
 
 
-def test_eager_code_beyond_the_recompile_limit_is_not_engaged() -> None:
-    results = run(RECOMPILES)
+def test_eager_code_beyond_the_recompile_limit_is_not_engaged(run_script: RunScript) -> None:
+    results = run_script(RECOMPILES)
     assert results["first size"]["share"] == 1.0
     assert results["second size"]["share"] == 0.0
     assert "no compiled region ran" in results["second size"]["proof"]
 
 
-def test_the_integration_for_a_cpu_compiles_the_step() -> None:
-    results = run(STEPS)
+def test_the_integration_for_a_cpu_compiles_the_step(run_script: RunScript) -> None:
+    results = run_script(STEPS)
     assert results == {"default": [False, [2, 10]], "kept": [False, [2, 10]]}

@@ -15,6 +15,8 @@ from stacks import notebook
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
+ONNXRUNTIME = '"onnxruntime-cpu/host"'
+
 
 def outputs(cell: nbformat.NotebookNode) -> list[str]:
     """Return the HTML of a cell's outputs."""
@@ -22,7 +24,11 @@ def outputs(cell: nbformat.NotebookNode) -> list[str]:
 
 
 def test_the_notebook_runs_in_a_kernel(tmp_path: pathlib.Path) -> None:
-    executed = notebook.execute(notebook.make(), tmp_path)
+    made = notebook.make()
+    question = made.cells[2]
+    assert ONNXRUNTIME in question.source
+    question.source = question.source.replace(ONNXRUNTIME, "")  # A third of the worker processes.
+    executed = notebook.execute(made, tmp_path)
     _, _, run, frame, decided = executed.cells
     progress, summary = outputs(run)
     assert "<progress" in progress

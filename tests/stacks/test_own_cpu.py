@@ -12,25 +12,21 @@ from typing import Any
 
 import pytest
 
-from advisor import catalogue
+from advisor.catalogue import rubric_files
 from advisor.errors import MachineUnfitError
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(1800)]
 
 COMMAND = pathlib.Path(sys.executable).with_name("p3-advisor")
-#: Workflows of every test run; `-m long` runs the others.
-ALWAYS = ("openvino", "torch-compile-openvino")
+#: The workflow of every test run, with one arm; `-m long` runs all workflows and arms.
+ALWAYS = "openvino"
 OWN = [
     each
-    for each in catalogue.load().for_question("cpu", "forward").workflows
+    for each in rubric_files.load().for_question("cpu", "forward").workflows
     if each.has_probe and each.environment.kind == "own"
 ]
 OWN_ON_CPU = [each for each in OWN if "cpu" in each.devices]
-LONG_WORKFLOWS = tuple(
-    workflow.id
-    for workflow in OWN_ON_CPU
-    if "forward" in workflow.tasks and workflow.id not in ALWAYS
-)
+FORWARD_WORKFLOWS = tuple(workflow.id for workflow in OWN_ON_CPU if "forward" in workflow.tasks)
 TEXT_WORKFLOWS = tuple(workflow.id for workflow in OWN_ON_CPU if "generate" in workflow.tasks)
 #: Half precisions that are known to work.
 HALF = {
@@ -87,21 +83,20 @@ def assert_completed(entry: dict[str, Any], batch_sizes: list[int]) -> None:
     assert entry["build_seconds"]["cold"] > 0
 
 
-def test_an_environment_is_created_and_its_workflows_are_probed_in_it(advise: Advise) -> None:
-    python = make(advise, "openvino")
+def test_an_environment_is_created_and_its_workflow_is_probed_in_it(advise: Advise) -> None:
+    python = make(advise, ALWAYS)
     before = snapshot(python)
-    asked = ("--model", "synthetic/ffn@64x128", "--batch-sizes", "2", "--budget", "2")
-    entries = probe(advise, ",".join(ALWAYS), *asked)
-    for workflow in ALWAYS:
-        assert_completed(entries[workflow], [2])
+    asked = ("--model", "synthetic/ffn@64x128", "--batch-sizes", "2", "--budget", "3")
+    entries = probe(advise, f"{ALWAYS}/default", *asked)
+    assert_completed(entries[ALWAYS], [2])
     assert snapshot(python) == before, "probing has changed the environment"
-    assert advise("env", "check", "openvino").returncode == 0
+    assert advise("env", "check", ALWAYS).returncode == 0
     assert entries["pytorch-eager"]["status"] == "completed"
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("workflow", LONG_WORKFLOWS)
-def test_every_other_workflow_is_probed_in_its_environment(workflow: str, advise: Advise) -> None:
+@pytest.mark.parametrize("workflow", FORWARD_WORKFLOWS)
+def test_every_workflow_is_probed_in_its_environment(workflow: str, advise: Advise) -> None:
     python = make(advise, workflow)
     before = snapshot(python)
     assert_completed(probe(advise, workflow)[workflow], [1, 4])
@@ -114,6 +109,29 @@ def test_every_text_workflow_is_probed_in_its_environment(workflow: str, advise:
     make(advise, workflow)
     options = ("--task", "generate", "--model", "demo/llama", "--batch-sizes", "1,4")
     assert_completed(probe(advise, workflow, *options)[workflow], [1, 4])
+
+
+@pytest.mark.long
+def test_vllm_stores_the_weights_of_a_quantised_checkpoint_as_the_scheme_says(
+    advise: Advise, tmp_path: pathlib.Path
+) -> None:
+    """The sizes of demo/llama, but rows of 704 weights cannot be divided into groups of 128."""
+    make(advise, "vllm")
+    assert advise("env", "create", "llm-compressor").returncode == 0
+    config = rubric_files.load().models.configurations["demo/llama"].config
+    (tmp_path / "config.json").write_text(json.dumps({**config, "intermediate_size": 768}))
+    arms = ("--workflows", "vllm/w8a8,vllm/w4a16", "--quantised", "int8,int4")
+    options = ("--task", "generate", "--dtype", "bfloat16", "--batch-sizes", "1", *arms)
+    reasons = []
+    for model, w4a16 in ((str(tmp_path), "completed"), ("demo/llama", "unsupported")):
+        answer = advise("--json", "--gpu", "cpu", "--budget", "8", "--model", model, *options)
+        entries = {each["arm"]: each for each in json.loads(answer.stdout)["workflows"]}
+        assert entries["vllm/w8a8"]["status"] == "completed", entries["vllm/w8a8"]["reason"]
+        assert entries["vllm/w8a8"]["engaged_share"] == 1.0
+        assert "int8" in entries["vllm/w8a8"]["engagement"]
+        assert entries["vllm/w4a16"]["status"] == w4a16, entries["vllm/w4a16"]["reason"]
+        reasons.append(entries["vllm/w4a16"]["reason"])
+    assert "704" in reasons[-1]
 
 
 @pytest.mark.long

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from stack_scripts import run
+from stack_scripts import RunScript
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
@@ -67,8 +67,8 @@ def assert_quantised(found: dict[str, Any], weights: str) -> None:
     assert found["share"] == 1.0, found["proof"]
 
 
-def test_onnxruntime_stores_and_multiplies_quantised_weights() -> None:
-    results = run(PREPARE + ONNXRUNTIME)
+def test_onnxruntime_stores_and_multiplies_quantised_weights(run_script: RunScript) -> None:
+    results = run_script(PREPARE + ONNXRUNTIME)
     for block in ("ffn-multilayer", "encoder"):
         assert_quantised(results[f"{block} int8"], "int8")
         assert_quantised(results[f"{block} int4"], "int4")
@@ -100,8 +100,8 @@ for name, opened, session in (
 """
 
 
-def test_native_weights_and_native_operators_are_not_engaged() -> None:
-    assert run(PREPARE + NATIVE) == {"native file": 0.0, "fallen back": 0.0, "engaged": 1.0}
+def test_native_weights_and_native_operators_are_not_engaged(run_script: RunScript) -> None:
+    assert run_script(PREPARE + NATIVE) == {"native file": 0.0, "fallen back": 0.0, "engaged": 1.0}
 
 
 TORCHAO = """
@@ -156,9 +156,9 @@ record("native", native)
 """
 
 
-def test_torchao_stores_quantised_weights_and_runs_them_compiled() -> None:
+def test_torchao_stores_quantised_weights_and_runs_them_compiled(run_script: RunScript) -> None:
     pytest.importorskip("torchao", reason="pip install torchao")
-    results = run(PREPARE + TORCHAO)
+    results = run_script(PREPARE + TORCHAO)
     assert_quantised(results["weights"], "int8")
     assert_quantised(results["dynamic"], "int8")
     assert results["dynamic"]["error"] > results["weights"]["error"], "it rounds activations too"
@@ -224,18 +224,18 @@ record("int4", lambda: built(workflow, {"weights": "int4"}))
 """
 
 
-def test_genai_builds_a_graph_of_its_own_with_quantised_weights() -> None:
+def test_genai_builds_a_graph_of_its_own_with_quantised_weights(run_script: RunScript) -> None:
     pytest.importorskip("onnxruntime_genai", reason="pip install onnxruntime-genai")
-    results = run(PREPARE + ENGINE + GENAI)
+    results = run_script(PREPARE + ENGINE + GENAI)
     assert results["int4"]["shape"] == [2, 4], results["int4"]
     assert results["int4"]["share"] == 1.0
     assert set(results["int4"]["facts"]["product_weights"]) == {"MatMulNBits UINT8"}
     assert "product_weights" not in results["native"]["facts"]
 
 
-def test_bitsandbytes_loads_quantised_linear_layers() -> None:
+def test_bitsandbytes_loads_quantised_linear_layers(run_script: RunScript) -> None:
     pytest.importorskip("bitsandbytes", reason="pip install bitsandbytes accelerate")
-    results = run(PREPARE + ENGINE + BITSANDBYTES)
+    results = run_script(PREPARE + ENGINE + BITSANDBYTES)
     for weights, stored in (("int8", "Linear8bitLt int8"), ("int4", "Linear4bit uint8")):
         assert results[weights]["shape"] == [2, 4], results[weights]
         assert results[weights]["share"] == 1.0

@@ -11,13 +11,13 @@ import builders
 import msgspec
 import pytest
 
-from advisor import catalogue
+from advisor.catalogue import rubric_files
 from advisor.context import Context
 from advisor.pipeline.decision import decide
 from advisor.pipeline.draft import DraftRun, create, propose
 from advisor.pipeline.execution import execute
 from advisor.question.answers import Answers
-from advisor.store import Store
+from advisor.store.store import Store
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
 
@@ -49,7 +49,7 @@ for subject in json.loads(sys.argv[2]):
 def test_every_model_of_the_panel_opens_and_runs() -> None:
     panel = builders.shipped_catalogue().panel
     subjects = [model.to_model() for model in panel.surveyed]
-    paths = [str(pathlib.Path(__file__).parents[1]), str(catalogue.probes_directory().parent)]
+    paths = [str(pathlib.Path(__file__).parents[1]), str(rubric_files.probes_directory().parent)]
     encoded = [msgspec.json.encode(value).decode() for value in (paths, subjects)]
     command = [sys.executable, "-W", "ignore", "-c", OPEN_ALL, *encoded]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)

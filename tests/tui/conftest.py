@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import os
 import pathlib
 import random
+import shutil
 import sys
 from collections.abc import Callable
 
 import pytest
 from recorded_runs import make_run
+from textual._compositor import Compositor
 
 from advisor.context import Context
 from advisor.pipeline.draft import prepare
 from advisor.pipeline.execution import execute
 from advisor.question.answers import Answers
-from advisor.store import HOME_VARIABLE, Run, Store
+from advisor.store.runs import Run
+from advisor.store.store import Store
+from advisor.system.home import HOME_VARIABLE
 from advisor.tui import run_starter
 from advisor.tui.run.host_process import HostProcess
 
@@ -29,6 +34,19 @@ def plain_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith("TEXTUAL") or name in {"NO_COLOR", "COLORTERM"}:
             monkeypatch.delenv(name)
+
+
+@pytest.fixture(autouse=True)
+def drawn_when_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw a screen when a test reads or waits for it, not at each change: no terminal shows it.
+
+    The tests in a real terminal draw in a process of their own.
+    """
+
+    def forget_changes(self: Compositor, **_: object) -> None:
+        self._dirty_regions.clear()
+
+    monkeypatch.setattr(Compositor, "render_update", forget_changes)
 
 
 @pytest.fixture(autouse=True)
@@ -61,19 +79,24 @@ def sample_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 @pytest.fixture(scope="session")
-def recorded(tui_context: Context) -> Run:
+def recorded(tui_context: Context, copy_of: Callable[..., pathlib.Path]) -> Run:
     """A finished run of fake workflows.
 
     `quick` is four times as fast as the baseline, `alike` is as fast as the baseline, and
     `misbehaving/segfault` crashes.
     """
-    answers = Answers(
-        batch_sizes="1,2", budget="2", workflows="quick,alike,misbehaving/segfault", gpu="cpu"
-    )
-    run = prepare(answers, tui_context)
-    for _ in execute(run, tui_context):
-        pass
-    return run
+
+    def record(home: pathlib.Path) -> None:
+        context = dataclasses.replace(tui_context, store=Store(home), random=random.Random(1))
+        answers = Answers(
+            batch_sizes="1,2", budget="2", workflows="quick,alike,misbehaving/segfault", gpu="cpu"
+        )
+        run = prepare(answers, context)
+        for _ in execute(run, context):
+            pass
+
+    (run,) = (copy_of("recorded-for-screens", record) / "runs").glob("*-*")
+    return Run(pathlib.Path(shutil.copytree(run, tui_context.store.run_directory(run.name))))
 
 
 @pytest.fixture

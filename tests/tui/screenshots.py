@@ -19,13 +19,15 @@ sys.path[:0] = [str(HERE.parent)]
 
 from onscreen import go_to_step, running_app, settle, wait_for, wait_for_screen  # noqa: E402 - tests are not installed
 
-from advisor import applicability  # noqa: E402 - as above
+from advisor.applicability import planning  # noqa: E402 - as above
 from advisor.context import Context  # noqa: E402 - as above
 from advisor.domain.machine import Machine  # noqa: E402 - as above
 from advisor.domain.run_events import LoggedEvent  # noqa: E402 - as above
 from advisor.pipeline.draft import DraftRun  # noqa: E402 - as above
 from advisor.question.answers import Answers  # noqa: E402 - as above
-from advisor.store import Run, Store, export_file  # noqa: E402 - as above
+from advisor.store import export_file  # noqa: E402 - as above
+from advisor.store.runs import Run  # noqa: E402 - as above
+from advisor.store.store import Store  # noqa: E402 - as above
 from advisor.tui.app import AdvisorApp  # noqa: E402 - as above
 from advisor.tui.options import LaunchOptions  # noqa: E402 - as above
 from advisor.tui.run.session import RunSession  # noqa: E402 - as above
@@ -57,7 +59,7 @@ class AppOnRecordedMachine(AdvisorApp):
 
     def _draft(self) -> DraftRun:
         machine, question = self.header.machine, self.header.question
-        plan = applicability.plan(question, machine, self.catalogue)
+        plan = planning.plan(question, machine, self.catalogue)
         return DraftRun(self.catalogue, machine, question, plan)
 
 

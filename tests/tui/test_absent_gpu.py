@@ -27,11 +27,12 @@ from advisor.domain.plan import BASELINE
 from advisor.errors import GpuNotAttachedError
 from advisor.question.answers import Answers
 from advisor.report.sections import absent_gpu
-from advisor.store import Store
+from advisor.report.sections.answer import FROM_FIGURES
+from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs.export_dialog import ExportDialog
 from advisor.tui.options import LaunchOptions
-from advisor.tui.rendering.absent_gpu import FROM_FIGURES, NOT_MEASURED, render_absent_gpu
+from advisor.tui.rendering.absent_gpu import render_absent_gpu
 from advisor.tui.screens.absent_gpu import AbsentGpuScreen
 from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.screens.setup import SetupScreen
@@ -94,7 +95,7 @@ def test_the_table_fits_into_the_terminal_and_the_origin_comes_first(
     answers = Answers(gpu="RTX 4090", model="TinyLlama/TinyLlama-1.1B-Chat-v1.0")
     document, _ = absent_gpu.answer(answers, context, GpuNotAttachedError("absent", "none"))
     lines = render_absent_gpu(document, width).plain.splitlines()
-    assert lines[0].startswith(NOT_MEASURED + FROM_FIGURES)
+    assert lines[0].startswith(FROM_FIGURES)
     table = [line for line in lines if line.startswith((" #", "  #")) or line[:2].strip().isdigit()]
     assert len(table) > 2
     assert max(map(len, table)) <= width

@@ -22,7 +22,7 @@ from advisor.context import Context
 from advisor.pipeline.decision import decide
 from advisor.report.documents.measured_document import compose
 from advisor.report.recipes import recipe
-from advisor.store import Run
+from advisor.store.runs import Run
 from advisor.tui import answer_actions
 from advisor.tui.dialogs.code_dialog import CodeDialog
 from advisor.tui.dialogs.export_dialog import ExportDialog

@@ -6,7 +6,7 @@ import pathlib
 
 import pytest
 
-from advisor import catalogue
+from advisor.catalogue import rubric_files
 from advisor.report.documents.opening import read_document
 from advisor.tui.answer import RunAnswer
 from advisor.tui.rendering.charts import CHART_COUNT, chart_lines, weight_map_lines
@@ -23,7 +23,7 @@ DOCUMENTS = (
 
 @pytest.fixture(scope="module")
 def answers() -> dict[str, RunAnswer]:
-    known = catalogue.load()
+    known = rubric_files.load()
     return {
         name: RunAnswer.of_document(read_document(str(EVIDENCE / f"{name}.json")), known)
         for name in DOCUMENTS

@@ -17,7 +17,7 @@ from advisor.domain.plan import BASELINE
 from advisor.pipeline.decision import decide
 from advisor.report.documents.document import RunDocument
 from advisor.report.documents.measured_document import compose as compose_document
-from advisor.store import Store
+from advisor.store.store import Store
 from advisor.system.number_format import format_interval
 from advisor.tui.app import AdvisorApp
 from advisor.tui.options import LaunchOptions

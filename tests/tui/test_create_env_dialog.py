@@ -22,7 +22,8 @@ from onscreen import (
 
 from advisor.context import Context
 from advisor.question.answers import Answers
-from advisor.store import HOME_VARIABLE, Store
+from advisor.store.store import Store
+from advisor.system.home import HOME_VARIABLE
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs.create_env_dialog import CreateEnvDialog
 from advisor.tui.options import LaunchOptions

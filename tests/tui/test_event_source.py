@@ -20,7 +20,8 @@ from advisor.domain.run_state import fold
 from advisor.domain.worker_events import PhaseStarted
 from advisor.pipeline.draft import prepare
 from advisor.question.answers import Answers
-from advisor.store import Run, Store
+from advisor.store.runs import Run
+from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs.help_dialog import HelpDialog
 from advisor.tui.options import LaunchOptions

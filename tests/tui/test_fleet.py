@@ -20,7 +20,7 @@ from recorded_fleet import HOSTILE, store_fleet
 from recorded_runs import make_run
 
 from advisor.context import Context
-from advisor.store import Store
+from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
 from advisor.tui.options import LaunchOptions
 from advisor.tui.screens.fleet import FleetScreen

@@ -30,11 +30,12 @@ from recorded_fleet import store_fleet
 from recorded_runs import SECONDS, make_gpu_run, make_long_run, make_run
 from textual.pilot import Pilot
 
-from advisor import doctor
 from advisor.context import Context
+from advisor.doctor import checks
 from advisor.doctor.findings import Finding
 from advisor.question.answers import Answers
-from advisor.store import Run, Store
+from advisor.store.runs import Run
+from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs.help_dialog import HelpDialog
 from advisor.tui.dialogs.load_dialog import LoadDialog
@@ -258,7 +259,7 @@ FINDINGS = [
 async def test_the_checks_of_a_machine(
     tui_context: Context, monkeypatch: pytest.MonkeyPatch, *, update: bool
 ) -> None:
-    monkeypatch.setattr(doctor, "examine", lambda *_: FINDINGS)
+    monkeypatch.setattr(checks, "examine", lambda *_: FINDINGS)
     app = AdvisorApp(LaunchOptions(), tui_context)
     async with running_app(app) as pilot:
         app.action_doctor()

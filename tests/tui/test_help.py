@@ -16,11 +16,11 @@ from textual.pilot import Pilot
 from textual.widget import Widget
 from textual.widgets import Static
 
-from advisor.catalogue import read_glossary, rubric_directory
+from advisor.catalogue.rubric_files import read_glossary, rubric_directory
 from advisor.context import Context
 from advisor.domain.question import PILLARS
 from advisor.question.answers import Answers
-from advisor.store import Run
+from advisor.store.runs import Run
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs.help_dialog import HelpDialog, describe_widget
 from advisor.tui.options import LaunchOptions

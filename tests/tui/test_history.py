@@ -20,7 +20,8 @@ from recorded_runs import make_run
 
 from advisor.context import Context
 from advisor.question.answers import Answers
-from advisor.store import Run, Store
+from advisor.store.runs import Run
+from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs.confirmations import DeleteDialog
 from advisor.tui.options import LaunchOptions

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 
+import builders
 import pytest
 from onscreen import (
     SIZES,
@@ -20,7 +21,7 @@ from recorded_runs import make_run
 
 from advisor.context import Context
 from advisor.question.answers import Answers
-from advisor.store import Store
+from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
 from advisor.tui.options import LaunchOptions
 from advisor.tui.run.summaries import format_age, read_summary
@@ -147,3 +148,7 @@ def test_the_summary_of_a_run_is_stored_and_follows_its_events(context: Context)
 )
 def test_ages(created: str, age: str, context: Context) -> None:
     assert format_age(created, context.now()) == age
+
+
+def test_the_machine_may_be_known_after_the_widgets_are_gone() -> None:
+    HomeScreen().show_machine(builders.machine())

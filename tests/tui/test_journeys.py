@@ -30,7 +30,8 @@ from advisor.context import Context
 from advisor.domain.run_events import Finished
 from advisor.pipeline.draft import prepare
 from advisor.question.answers import Answers
-from advisor.store import Run, Store
+from advisor.store.runs import Run
+from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
 from advisor.tui.options import LaunchOptions
 from advisor.tui.run import device_load

@@ -11,7 +11,7 @@ from advisor.context import Context
 from advisor.domain.worker_events import NewShapeResult
 from advisor.pipeline.decision import decide
 from advisor.report.sections import new_shapes
-from advisor.store import Run
+from advisor.store.runs import Run
 from advisor.tui.answer import RunAnswer
 from advisor.tui.app import AdvisorApp
 from advisor.tui.options import LaunchOptions

@@ -17,11 +17,11 @@ from onscreen import (
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from advisor import catalogue
+from advisor.catalogue import rubric_files
 from advisor.context import Context
 from advisor.domain.measurement import Interval
 from advisor.report.documents.opening import read_document
-from advisor.store import Run
+from advisor.store.runs import Run
 from advisor.tui.answer import RunAnswer
 from advisor.tui.app import AdvisorApp
 from advisor.tui.options import LaunchOptions
@@ -71,7 +71,7 @@ async def test_a_run_document_opens_like_a_stored_run(context: Context) -> None:
 
 @pytest.mark.parametrize("file", sorted(EVIDENCE.glob("*.json")), ids=lambda file: file.stem)
 def test_every_kept_document_has_an_answer(file: pathlib.Path) -> None:
-    answer = RunAnswer.of_document(read_document(str(file)), catalogue.load())
+    answer = RunAnswer.of_document(read_document(str(file)), rubric_files.load())
     assert (answer.recommendation is None) == (answer.document.problem is not None)
     assert answer.ranked[0].rank == 1
     again = answer.with_priorities(answer.priorities)
@@ -179,7 +179,7 @@ def marked_labels(pilot: Pilot[int]) -> list[str]:
 @pytest.mark.parametrize("width", [200, 120, 100, 80, 72, 60])
 def test_the_title_shows_the_batch_sizes_at_every_width(width: int) -> None:
     document = read_document(str(EVIDENCE / "h200-generate-tinyllama-bfloat16.json"))
-    title = results_title(RunAnswer.of_document(document, catalogue.load()), width)
+    title = results_title(RunAnswer.of_document(document, rubric_files.load()), width)
     assert title.cell_len + PROGRAM_CELLS <= width
     assert title.plain.replace(", ", ",").endswith("batch 1,4,16,64")
     assert ("generate text" in title.plain) == (width >= 100)

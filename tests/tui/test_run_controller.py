@@ -25,10 +25,11 @@ from advisor.errors import GpuNotAttachedError
 from advisor.pipeline.decision import decide
 from advisor.pipeline.draft import prepare
 from advisor.question.answers import Answers
-from advisor.report import text_report
 from advisor.report.documents.document import encode
 from advisor.report.documents.measured_document import compose as compose_document
-from advisor.store import Run, Store
+from advisor.report.sections import answer
+from advisor.store.runs import Run
+from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
 from advisor.tui.options import LaunchOptions
 from advisor.tui.run.export import RENDERERS, write_document
@@ -192,7 +193,7 @@ async def test_the_farewell_is_the_last_answer_with_the_command_that_shows_it(
         await pilot.press("q")
         await wait_for(pilot, lambda: app.return_value == 0)
     farewell = app.farewell()
-    assert text_report.headline(results.original.document) in farewell
+    assert answer.headline(results.original.document) in farewell
     assert farewell.endswith(f"p3-advisor show {run.directory.name}")
 
 

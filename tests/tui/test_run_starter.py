@@ -17,12 +17,13 @@ from onscreen import (
 )
 from textual.pilot import Pilot
 
-from advisor import catalogue
+from advisor.catalogue import rubric_files
 from advisor.context import Context
 from advisor.domain.machine import QuietProblem
 from advisor.question.answers import Answers
 from advisor.report.documents.opening import read_document
-from advisor.store import Run, Store
+from advisor.store.runs import Run
+from advisor.store.store import Store
 from advisor.tui import run_starter
 from advisor.tui.answer import RunAnswer
 from advisor.tui.app import AdvisorApp
@@ -120,9 +121,9 @@ async def test_m_measures_the_undecided_workflows_for_longer(
 
 def test_only_the_contenders_of_an_open_answer_are_measured_again() -> None:
     document = read_document(str(EVIDENCE / "cpu-demo.json"))
-    answer = RunAnswer.of_document(document, catalogue.load())
+    answer = RunAnswer.of_document(document, rubric_files.load())
     advice = answer.recommendation
     assert advice is not None
-    assert advice.decision == "OPEN"
+    assert advice.decision_word == "OPEN"
     assert len(advice.contenders) > 1
     assert undecided_workflows(answer) == advice.contenders

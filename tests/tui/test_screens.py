@@ -26,11 +26,11 @@ from onscreen import (
 )
 from textual.widgets import Input, TabbedContent
 
-from advisor import question
 from advisor.cli import plain_prompts
 from advisor.context import Context
 from advisor.question.answers import Answers
-from advisor.store import Run
+from advisor.question.devices import VISIBLE_DEVICES
+from advisor.store.runs import Run
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs.confirmations import CancelDialog, QuitDialog
 from advisor.tui.dialogs.export_dialog import ExportDialog
@@ -82,9 +82,9 @@ async def test_the_default_device_respects_cuda_visible_devices(
     machine = builders.gpu_machine(builders.gpu(), builders.gpu(index=1, uuid="GPU-1"))
     monkeypatch.setattr(AdvisorApp, "_detect_machine", lambda _: machine)
     environment = dict(tui_context.environment)
-    environment.pop(question.VISIBLE_DEVICES, None)
+    environment.pop(VISIBLE_DEVICES, None)
     if visible is not None:
-        environment[question.VISIBLE_DEVICES] = visible
+        environment[VISIBLE_DEVICES] = visible
     context = dataclasses.replace(tui_context, environment=environment)
     async with running_app(app_with(context, gpu="")) as pilot:
         setup = await go_to_step(pilot, 1)

@@ -18,7 +18,7 @@ from textual.dom import DOMNode
 
 from advisor import settings, tui
 from advisor.context import Context
-from advisor.store import Run
+from advisor.store.runs import Run
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs.export_dialog import ExportDialog
 from advisor.tui.options import LaunchOptions

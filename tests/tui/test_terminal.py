@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 import psutil
 import pytest
 
-from advisor.store import Run
+from advisor.store.runs import Run
 
 COMMAND = pathlib.Path(sys.executable).with_name("p3-advisor")
 TIMEOUT_SECONDS = 200

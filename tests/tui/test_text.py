@@ -18,7 +18,8 @@ from onscreen import (
 from recorded_runs import make_run
 
 from advisor.context import Context
-from advisor.store import Run, Store
+from advisor.store.runs import Run
+from advisor.store.store import Store
 from advisor.tui.answer import RunAnswer
 from advisor.tui.app import AdvisorApp
 from advisor.tui.options import LaunchOptions

@@ -23,7 +23,9 @@ from textual.widgets._footer import FooterKey
 
 from advisor.context import Context
 from advisor.errors import SizeError, UserError
-from advisor.store import HOME_VARIABLE, Run, Store
+from advisor.store.runs import Run
+from advisor.store.store import Store
+from advisor.system.home import HOME_VARIABLE
 from advisor.tui import crash_report
 from advisor.tui.app import AdvisorApp
 from advisor.tui.background import BackgroundTasks

@@ -5,6 +5,7 @@ The run is decided again; ratings, trust and text mark it as measured elsewhere.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime as dt
 import pathlib
@@ -12,9 +13,8 @@ import re
 
 import msgspec
 
-from advisor import machine
-from advisor.applicability import required_packages
-from advisor.catalogue import load as load_catalogue
+from advisor.applicability.installation import required_packages
+from advisor.catalogue.rubric_files import load as load_catalogue
 from advisor.context import Context
 from advisor.domain.decision import (
     Provenance,
@@ -25,12 +25,14 @@ from advisor.domain.decision import (
 from advisor.domain.question import Question
 from advisor.domain.run import Header
 from advisor.domain.run_state import RunState
-from advisor.errors import UserError
+from advisor.errors import RunFileError
+from advisor.machine import detection
 from advisor.pipeline.decision import Decision, evaluate, weigh_and_recommend
 from advisor.pipeline.stored import other_platforms
-from advisor.question import CPU, resolve, worker_interpreter
 from advisor.question.answers import Answers
-from advisor.score import RatedArm, RatedArms
+from advisor.question.devices import CPU
+from advisor.question.resolve import resolve, worker_interpreter
+from advisor.score.scoring import RatedArm, RatedArms
 
 #: Best trust grade of an imported answer: whether this machine is like the one of the run is not
 #: known.
@@ -52,7 +54,7 @@ def find_answer(answers: Answers, context: Context) -> ImportedAnswer | None:
     """
     rubric = pathlib.Path(answers.rubric) if answers.rubric else None
     catalogue = load_catalogue(context.rubric, probes=context.probes, rubric=rubric)
-    here = machine.detect(worker_interpreter(answers), required_packages(catalogue))
+    here = detection.detect(worker_interpreter(answers), required_packages(catalogue))
     question = resolve(msgspec.structs.replace(answers, gpu=CPU), here, catalogue)
     found = find_run(answers, question, context)
     if found is None:
@@ -78,19 +80,12 @@ def find_run(
 
     Batch sizes and precision count only if the user has named them.
     """
-    for entry in [] if context.store.is_empty() else context.store.history():
-        if (
-            entry.finished
-            and entry.model == question.model.name
-            and matches_gpu_name(entry.device, answers.gpu)
+    for run, header in context.store.finished_runs(question.model.name):
+        if matches_gpu_name(header.device, answers.gpu) and _is_same_question(
+            header.question, answers, question
         ):
-            try:
-                run = context.store.find(entry.run_id)
-                header = run.header()
-                if _is_same_question(header.question, answers, question):
-                    return header, run.state()
-            except UserError:
-                continue
+            with contextlib.suppress(RunFileError):
+                return header, run.state()
     return None
 
 
@@ -131,7 +126,7 @@ def provenance_of(header: Header, now: dt.datetime) -> Provenance:
         kernel=header.machine.kernel,
         driver=gpu.driver,
         versions=header.machine.software.packages,
-        words=(
+        summary=(
             f"measured {ago} on {gpu.name}, driver {gpu.driver}, {cpu} (run {header.run_id}); "
             "nothing was measured on this machine"
         ),
@@ -169,7 +164,7 @@ def _with_lower_trust(recommendation: Recommendation, provenance: Provenance) ->
     return msgspec.structs.replace(
         recommendation,
         trust=lower_trust(recommendation.trust, BEST_TRUST),
-        trust_reasons=(provenance.words, *recommendation.trust_reasons),
+        trust_reasons=(provenance.summary, *recommendation.trust_reasons),
         next_steps=(
             (
                 "run p3-advisor on the machine that will serve, if it is not the one of run "

@@ -18,7 +18,7 @@ def answer_so_far(header: Header, state: RunState) -> ProvisionalAnswer | None:
         return None
     waiting = remaining.waiting_arms(state, header.question)
     return ProvisionalAnswer(
-        decision=advice.decision,
+        decision_word=advice.decision_word,
         arm=advice.arm,
         certainty=advice.certainty,
         speedup=next(
@@ -28,7 +28,7 @@ def answer_so_far(header: Header, state: RunState) -> ProvisionalAnswer | None:
     )
 
 
-def answer_stands(header: Header, state: RunState) -> bool:
+def has_answer(header: Header, state: RunState) -> bool:
     """Return whether the decision is made with what has been measured so far."""
     advice = evaluate(header, state).recommendation
-    return advice is not None and advice.decision in {"CLEAR", "EITHER"}
+    return advice is not None and advice.decision_word in {"CLEAR", "EITHER"}

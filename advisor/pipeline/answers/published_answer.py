@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from advisor import machine, recommendation, score
-from advisor.applicability import required_packages
-from advisor.catalogue import load as load_catalogue
+from advisor.applicability.installation import required_packages
+from advisor.catalogue.rubric_files import load as load_catalogue
 from advisor.context import Context
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.decision import PublishedAnswer, PublishedCase, Recommendation, ScoredArm
@@ -17,10 +16,17 @@ from advisor.domain.machine import Machine
 from advisor.domain.plan import BASELINE, Excluded
 from advisor.domain.question import Question
 from advisor.errors import NothingViableError, UserError
-from advisor.question import CPU, choose_dtype, find_known_gpu, resolve, worker_interpreter
+from advisor.machine import detection
 from advisor.question.answers import Answers
+from advisor.question.devices import CPU, find_known_gpu
+from advisor.question.resolve import choose_dtype, resolve, worker_interpreter
 from advisor.recommendation import guidelines, published_figures, sensitivity
+from advisor.recommendation.flips import find_flips
 from advisor.recommendation.reasons import describe_rating
+from advisor.score import scoring
+from advisor.score.constraints import failed_constraints
+from advisor.score.facts import declared_facts
+from advisor.score.grades import FactValue
 
 NEXT_STEP = "run p3-advisor on a machine with that GPU"
 
@@ -36,7 +42,7 @@ def answer_from_figures(answers: Answers, context: Context, absent: UserError) -
         probes=context.probes,
         rubric=pathlib.Path(answers.rubric) if answers.rubric else None,
     )
-    here = machine.detect(worker_interpreter(answers), required_packages(catalogue))
+    here = detection.detect(worker_interpreter(answers), required_packages(catalogue))
     gpu = find_known_gpu(answers.gpu, catalogue)
     if gpu is None:
         raise absent
@@ -89,8 +95,8 @@ def recommend_case(
             f"published figures for the {gpu} contradict each other: {', '.join(contradicting)}",
             NEXT_STEP,
         )
-    scored = score.rank([_score(case, question, catalogue) for case in cases])
-    viable = [arm for arm in scored if not arm.fails]
+    scored = scoring.rank([_score(case, question, catalogue) for case in cases])
+    viable = [arm for arm in scored if not arm.failed_constraints]
     if not viable:
         raise NothingViableError(
             f"every workflow with published figures for the {gpu} fails a constraint",
@@ -121,7 +127,7 @@ def _recommend(
         runner_up=runner_up.arm if runner_up else None,
         margin=winner.score - runner_up.score if runner_up else None,
         ties=(),
-        flips=recommendation.find_flips(viable, question.priorities),
+        flips=find_flips(viable, question.priorities),
         reasons=_reasons(winner, case, gpu),
         next_steps=(NEXT_STEP,),
         simplex_share=simplex[winner.arm],
@@ -174,27 +180,27 @@ def published_failures(question: Question, catalogue: Catalogue) -> tuple[Exclud
 
 def _score(case: PublishedCase, question: Question, catalogue: Catalogue) -> ScoredArm:
     workflow = next(workflow for workflow in catalogue.workflows if workflow.id == case.workflow)
-    facts: dict[str, score.FactValue] = {
-        **score.declared_facts(workflow),
+    facts: dict[str, FactValue] = {
+        **declared_facts(workflow),
         "speedup": case.low,
         "build_seconds": case.compile_seconds,
         "performance_portability": None,
     }
     ratings = {}
     for criterion in catalogue.rubric.criteria:
-        rating = score.rate(criterion, facts, catalogue.rubric, skip_unknown=True)
+        rating = scoring.rate(criterion, facts, catalogue.rubric, skip_unknown=True)
         if rating.evidence == "measured":
             why = f"{rating.why}, by published figures, which have no interval"
             rating = msgspec.structs.replace(rating, evidence="published", why=why)
         ratings[criterion.id] = rating
-    fails = score.failed_constraints(ratings, question.constraints)
+    fails = failed_constraints(ratings, question.constraints)
     return ScoredArm(
         arm=case.workflow,
         workflow=case.workflow,
         ratings=ratings,
-        score=score.weigh(ratings, question),
+        score=scoring.weigh(ratings, question),
         rank=0,
-        fails=tuple(fails.values()),
-        failed=tuple(fails),
+        failed_constraints=tuple(fails.values()),
+        failed_places=tuple(fails),
         speedup=case.low,
     )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from advisor import measure
 from advisor.domain.outcome import TimedOut
 from advisor.domain.question import Question
 from advisor.domain.run_state import ProcessState, RunState
+from advisor.measure.rounds import is_valid
 from advisor.pipeline.stored.arms import controls, plan_of
 from advisor.probing.worker_process import BuildLimit
 from advisor.recommendation.break_even import Cost, most_build_seconds
@@ -73,9 +73,7 @@ def limit_by_payback(state: RunState, arm: str, question: Question) -> BuildLimi
     no time. None if no number of requests is given or no arm is built.
     """
     plan = plan_of(state)
-    incumbents = [
-        other.id for other in plan.arms if other.id != arm and measure.is_valid(state, other.id)
-    ]
+    incumbents = [other.id for other in plan.arms if other.id != arm and is_valid(state, other.id)]
     built = [
         next(process for process in state.processes[incumbent] if process.ready)
         for incumbent in incumbents

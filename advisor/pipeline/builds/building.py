@@ -53,7 +53,7 @@ def build_group(session: Session, recorder: Recorder, header: Header) -> Iterato
         yield from recorder.record_each(session.send_and_wait(REFERENCE, "peaks"))
     if not has_reference(recorder.state):
         raise baseline_error(recorder.state, REFERENCE)
-    unbuilt = [arm for arm in arms if not session.is_built(arm.id)]
+    unbuilt = [arm for arm in arms if not session.is_warmed_up(arm.id)]
     if at_once == 1:
         yield from _build_in_turn(session, recorder, unbuilt, question)
     else:
@@ -142,7 +142,7 @@ def _build_in_turn(
 def _has_new_arm(session: Session, state: RunState) -> bool:
     """Return whether an arm that has not raced is built."""
     known = raced_arms(state) | controls(state)
-    return any(arm.id not in known for arm in racing.built_arms(session, state))
+    return any(arm.id not in known for arm in racing.warmed_up_arms(session, state))
 
 
 def _build_side_by_side(
@@ -158,7 +158,7 @@ def _build_side_by_side(
     """
     baseline = plan_of(recorder.state).baseline
     yield from _build_in_turn(session, recorder, [arm for arm in arms if arm == baseline], question)
-    others = _order_builds([arm for arm in arms if arm != baseline], recorder.state, question)
+    others = order_builds([arm for arm in arms if arm != baseline], recorder.state, question)
     # Few builds get more processors each.
     shares = max(1, min(at_once, len(others)))
     queue = BuildQueue(session, recorder, question, others, shares)
@@ -171,22 +171,24 @@ def _build_side_by_side(
             yield from recorder.record_each(session.build(arm.id))
 
 
-def _order_builds(arms: Sequence[Arm], state: RunState, question: Question) -> list[Arm]:
+def order_builds(arms: Sequence[Arm], state: RunState, question: Question) -> list[Arm]:
     """Return the arms in build order: among equals, long and unknown builds come first.
 
     A long build that starts last would run alone at the end. The duplicate precedes all others,
     because every race needs it, and arms of an open race precede those that wait for memory. Arms
+    that must be built alone follow the others. Arms
     whose builds are expected to exceed their limit come last: they cannot change the answer.
     """
     waiting = remaining.waiting_arms(state, question)
     out_of_memory = remaining.oom_beside_others(state)
 
-    def place(arm: Arm) -> tuple[bool, bool, bool, bool, float]:
+    def place(arm: Arm) -> tuple[bool, bool, bool, bool, bool, float]:
         seconds = arm.expected_build_seconds
         limit = build_limits.limit_build(state, arm.id, question)
         return (
             limit is not None and seconds is not None and seconds > limit.seconds,
             arm.duplicate_of is None,
+            arm.builds_alone,
             arm.id in waiting,
             arm.id not in out_of_memory,
             -math.inf if seconds is None else -seconds,
@@ -246,18 +248,18 @@ class BuildQueue:
         return round(max(*known, sum(known) / self.shares), 1)
 
     def _may_start(self, running: int) -> bool:
-        """Return whether memory allows another build.
+        """Return whether memory and the builds that run allow another one.
 
-        An arm that ran out of memory next to others is built while no other build runs.
+        While an arm is built whose stack requires it, or that ran out of memory next to others, no
+        other build runs.
         """
         out_of_memory = remaining.oom_beside_others(self.recorder.state)
+        needs_all = self.waiting[0].builds_alone or self.waiting[0].id in out_of_memory
         if running:
             return (
-                not self._runs_alone
-                and self.waiting[0].id not in out_of_memory
-                and self.session.has_memory_headroom(running)
+                not self._runs_alone and not needs_all and self.session.has_memory_headroom(running)
             )
-        self._runs_alone = self.waiting[0].id in out_of_memory
+        self._runs_alone = needs_all
         has_new_arm = bool(self.started) or _has_new_arm(self.session, self.recorder.state)
         return not has_new_arm or self.session.has_memory_headroom()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -11,10 +12,10 @@ import msgspec
 from advisor.domain.plan import Arm, Plan
 from advisor.domain.run import Header
 from advisor.domain.run_state import RunState
-from advisor.errors import UserError
+from advisor.errors import RunFileError
 from advisor.pipeline.builds.build_limits import build_seconds
 from advisor.pipeline.stored.other_platforms import is_same_work
-from advisor.store import Run, Store
+from advisor.store.store import Store
 
 #: Newest runs of the same work on the same device that are read.
 MOST_RUNS = 3
@@ -60,16 +61,10 @@ def _seconds_in_runs(header: Header, store: Store) -> Mapping[str, float]:
 def _comparable_states(header: Header, store: Store) -> Iterator[RunState]:
     """Yield the states of the newest comparable runs; runs that cannot be read are skipped."""
     found = 0
-    for entry in store.history():
+    for run, other in store.finished_runs(header.question.model.name):
         if found == MOST_RUNS:
             return
-        if not entry.finished or entry.model != header.question.model.name:
-            continue
-        try:
-            run: Run = store.find(entry.run_id)
-            other = run.header()
-            if other.device == header.device and is_same_work(other.question, header.question):
+        if other.device == header.device and is_same_work(other.question, header.question):
+            with contextlib.suppress(RunFileError):
                 yield run.state()
                 found += 1
-        except UserError:
-            continue

@@ -50,7 +50,7 @@ def race_leaders(
                 size,
                 counts,
                 racing.RaceDeadline(clock, end, end + question.budget.open_seconds),
-                racing.StopRule(early=True),
+                racing.ends_at_first_look,
             )
             yield recorder.record(closed)
 

@@ -56,7 +56,7 @@ def while_open(
         advice = decision.recommendation
         may_settle = (
             advice is not None
-            and advice.decision == "OPEN"
+            and advice.decision_word == "OPEN"
             and advice.needed_seconds is not None
             and advice.needed_seconds <= budget
         )

@@ -26,11 +26,11 @@ def measure_further(
     session: Session,
     recorder: Recorder,
     question: Question,
-    evaluate: Callable[[RunState], Decision] | None = None,
+    evaluate: Callable[[RunState], Decision],
 ) -> Iterator[LoggedEvent]:
     """Sustain the two fastest arms, then profile every arm that runs, duplicates excepted.
 
-    Where `evaluate` gives the decision so far, its leaders then try new shapes.
+    The leaders of the decision so far, which `evaluate` gives, then try new shapes.
     """
     arms = [
         arm.id
@@ -40,8 +40,7 @@ def measure_further(
     yield from recorder.record_each(sustain_fastest(session, recorder.state, question))
     for arm in arms:
         yield from recorder.record_each(profile(session, arm, question))
-    if evaluate is not None:
-        yield from try_shapes_of_leaders(session, recorder, question, evaluate)
+    yield from try_shapes_of_leaders(session, recorder, question, evaluate)
 
 
 def try_shapes_of_leaders(
@@ -75,7 +74,9 @@ def free_memory(session: Session, recorder: Recorder, question: Question) -> Ite
     """
     waiting = remaining.waiting_arms(recorder.state, question)
     kept = remaining.retained(recorder.state, question) | waiting
-    for arm in [arm.id for arm in racing.built_arms(session, recorder.state) if arm.id not in kept]:
+    for arm in [
+        arm.id for arm in racing.warmed_up_arms(session, recorder.state) if arm.id not in kept
+    ]:
         yield from recorder.record_each(profile_and_stop(session, arm, question))
     for arm in reversed(remaining.leaders_to_keep(recorder.state, question)[1:]):
         has_crowded_out = waiting & remaining.oom_beside_others(recorder.state)

@@ -8,7 +8,6 @@ import itertools
 import math
 from collections.abc import Callable, Generator, Iterator, Mapping
 
-from advisor import measure
 from advisor.domain.artefacts import varying_sibling
 from advisor.domain.catalogue import VisitQualityLimits
 from advisor.domain.plan import Arm
@@ -21,6 +20,7 @@ from advisor.domain.run_events import (
     RunEvent,
 )
 from advisor.domain.run_state import RunState
+from advisor.measure.rounds import log_median_seconds
 from advisor.pipeline.races import visit_quality
 from advisor.pipeline.recorder import Recorder
 from advisor.pipeline.stored.arms import failed_arms, plan_of, raced_arms
@@ -95,41 +95,40 @@ class RaceDeadline:
         return self.clock() >= (self.deadline if rounds >= DECIDING_ROUNDS else self.last)
 
 
-#: Returns whether the answer stands with what has been measured so far.
-AnswerStands = Callable[[RunState], bool]
+#: Returns whether there is an answer with what has been measured so far.
+HasAnswer = Callable[[RunState], bool]
+#: Returns whether a race may end after its last complete round.
+MayEnd = Callable[[Race, RunState], bool]
 #: Half of an interval that is narrow enough, as a logarithm: 5 %.
 NARROW = math.log(1.05)
 #: An interval that kept this share of its width between two looks has stopped shrinking.
 STALLED_SHARE = 0.9
 
 
+def ends_at_first_look(race: Race, state: RunState) -> bool:
+    """Return whether the race has enough rounds for a first answer; its arms race again later."""
+    del state
+    return race.rounds >= DECIDING_ROUNDS and race.is_look
+
+
 @dataclasses.dataclass
 class StopRule:
-    """When a race may end: the answer stands, and its intervals are narrow or shrink no further.
+    """When a race may end: an answer exists, and its intervals are narrow or shrink no further."""
 
-    Without `stands` the verdict of the race ends it. An `early` race gives a first answer; its arms
-    race again with those that are not built yet.
-    """
-
-    stands: AnswerStands | None = None
-    early: bool = False
+    has_answer: HasAnswer
     _half_widths: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     def may_end(self, race: Race, state: RunState) -> bool:
         """Return whether the race may end after its last complete round."""
         if race.rounds < DECIDING_ROUNDS or not race.is_look:
             return False
-        if self.early:
-            return True
-        if self.stands is None:
-            return race.decided
         before, now = self._half_widths, race.half_widths()
         self._half_widths = now
         are_narrow = all(
             half <= NARROW or half > STALLED_SHARE * before.get(arm, math.inf)
             for arm, half in now.items()
         )
-        return are_narrow and self.stands(state)
+        return are_narrow and self.has_answer(state)
 
 
 def race_batch_sizes(
@@ -138,7 +137,7 @@ def race_batch_sizes(
     question: Question,
     limits: VisitQualityLimits,
     clock: Callable[[], float],
-    stands: AnswerStands | None = None,
+    has_answer: HasAnswer,
 ) -> Iterator[LoggedEvent]:
     """Race the built arms at every batch size that still needs a race.
 
@@ -164,14 +163,15 @@ def race_batch_sizes(
             clock, now + (end - now) / (len(open_sizes) - index), end + OVERTIME * measuring_seconds
         )
         race = replay_race(recorder.state, size, question)
-        rule = StopRule(stands, early=_is_early(session, recorder.state))
-        closed = yield from run_rounds(session, recorder, race, size, counts, deadline, rule)
+        is_early = _is_early(session, recorder.state)
+        may_end = ends_at_first_look if is_early else StopRule(has_answer).may_end
+        closed = yield from run_rounds(session, recorder, race, size, counts, deadline, may_end)
         yield recorder.record(closed)
 
 
 def _is_early(session: Session, state: RunState) -> bool:
     """Return whether arms that are not built yet will race together with those that are."""
-    built = {arm.id for arm in built_arms(session, state)}
+    built = {arm.id for arm in warmed_up_arms(session, state)}
     waiting = {arm.id for arm in plan_of(state).arms} - failed_arms(state) - built
     return bool(waiting) and session.has_memory_headroom()
 
@@ -185,16 +185,16 @@ def _arms_to_race(session: Session, state: RunState, batch_size: int) -> tuple[s
     """Return the arms of the open race, or those that a new race would have."""
     if is_open(state, batch_size):
         return state.opened[batch_size]
-    return tuple(arm.id for arm in built_arms(session, state))
+    return tuple(arm.id for arm in warmed_up_arms(session, state))
 
 
-def built_arms(session: Session, state: RunState) -> list[Arm]:
-    """Return the arms whose workers are running and have built all batch sizes."""
+def warmed_up_arms(session: Session, state: RunState) -> list[Arm]:
+    """Return the arms whose workers are running and have warmed up at all batch sizes."""
     return [
         arm
         for arm in plan_of(state).arms
         if session.is_running(arm.id)
-        and session.is_built(arm.id)
+        and session.is_warmed_up(arm.id)
         and varying_sibling(state, arm.id) is None
     ]
 
@@ -202,7 +202,7 @@ def built_arms(session: Session, state: RunState) -> list[Arm]:
 def unraced_arms(session: Session, state: RunState, batch_size: int) -> set[str]:
     """Return the built arms that have not raced at a batch size."""
     raced = {arm for group in state.groups.get(batch_size, ()) for arm in group.arms}
-    return {arm.id for arm in built_arms(session, state)} - raced
+    return {arm.id for arm in warmed_up_arms(session, state)} - raced
 
 
 def share_of_measuring_time(session: Session, state: RunState, question: Question) -> float:
@@ -215,9 +215,9 @@ def share_of_measuring_time(session: Session, state: RunState, question: Questio
     waiting = (
         {arm.id for arm in plan_of(state).arms}
         - (failed_arms(state) - oom_beside_others(state))
-        - {arm.id for arm in built_arms(session, state)}
+        - {arm.id for arm in warmed_up_arms(session, state)}
     )
-    built = {arm.id for arm in built_arms(session, state)}
+    built = {arm.id for arm in warmed_up_arms(session, state)}
     races_all_again = not waiting and raced_arms(state) - failed_arms(state) <= built
     if not unraced or races_all_again:
         return 1.0
@@ -231,11 +231,11 @@ def run_rounds(
     batch_size: int,
     counts: DiscardCounts,
     deadline: RaceDeadline,
-    rule: StopRule,
+    may_end: MayEnd,
 ) -> Generator[LoggedEvent, None, RaceClosed]:
     """Run rounds until the race may end or its deadline has passed; return its end."""
     first_round = recorder.state.groups[batch_size][-1].first_round
-    while not race.finished and not rule.may_end(race, recorder.state):
+    while not race.finished and not may_end(race, recorder.state):
         if deadline.is_over(race.rounds):
             return RaceClosed(
                 batch_size=batch_size, reason="the measuring time is spent", cause="out-of-time"
@@ -247,7 +247,7 @@ def run_rounds(
                 yield from recorder.record_each(visit)
             block = session.last_visit(arm)
             if session.is_running(arm) and block is not None:
-                race.record(arm, measure.log_median_seconds(block))
+                race.record(arm, log_median_seconds(block))
             elif arm == race.baseline:
                 return RaceClosed(
                     batch_size=batch_size, reason="the baseline ended", cause="baseline-ended"

@@ -66,7 +66,7 @@ def repeat_leaders(
     question: Question,
     limits: VisitQualityLimits,
     clock: Callable[[], float],
-    evaluate: Callable[[RunState], Decision] | None = None,
+    evaluate: Callable[[RunState], Decision],
 ) -> Iterator[LoggedEvent]:
     """Measure the leaders again in fresh processes, most of which start with warm caches.
 
@@ -79,18 +79,17 @@ def repeat_leaders(
         if number not in recorder.state.repeats:
             arms = (
                 leaders_of(evaluate(recorder.state))
-                if evaluate is not None and question.budget.repeated == "leaders"
+                if question.budget.repeated == "leaders"
                 else arms_to_repeat(recorder.state, question)
             )
             if len(arms) < FEWEST_ARMS:
                 return
             started = RepetitionStarted(repeat=number, arms=tuple(arm.id for arm in arms))
             yield recorder.record(started)
-        cold = builds_to_repeat(evaluate(recorder.state)) if evaluate is not None else set()
+        cold = builds_to_repeat(evaluate(recorder.state))
         yield from _repeat_in_groups(session, recorder, number, question, limits, cold)
-        if evaluate is not None:
-            is_open = while_open(recorder, question, clock, evaluate)
-            yield from _repeat_further(session, recorder, number, question, limits, is_open)
+        is_open = while_open(recorder, question, clock, evaluate)
+        yield from _repeat_further(session, recorder, number, question, limits, is_open)
         yield from recorder.record_each(session.stop())
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 
-from advisor import measure
 from advisor.domain.outcome import Unsupported
 from advisor.domain.plan import Arm, arm_directory_name
 from advisor.domain.question import Question
 from advisor.domain.run_events import LoadMeasured, LoggedEvent, RunEvent
 from advisor.domain.run_state import ProcessState
 from advisor.errors import NoRecipeError
+from advisor.measure.asked_rate import servers_for
+from advisor.measure.contenders import is_saturated, may_lead
+from advisor.measure.load_blocks import load_block
+from advisor.measure.serving import goodput_of_arm, has_failed_process
 from advisor.pipeline.serving.load_blocks import BlockSender, LoadedRun
 from advisor.probing.session import SERVER_SCRIPT
 from advisor.recipes.server import compose_server
@@ -32,15 +35,15 @@ class ServerLoad:
 
     def goodput(self, arm: Arm) -> float | None:
         """Return the goodput that the arm's blocks show so far; None without one, or a failure."""
-        if measure.has_failed(self._run.recorder.state, arm.id):
+        if has_failed_process(self._run.recorder.state, arm.id):
             return None
         state, seed = self._run.recorder.state, self._question.seed
-        found = measure.estimate(state, arm.id, self._run.load, seed)
+        found = goodput_of_arm(state, arm.id, self._run.load, seed)
         return found.value if found else None
 
     def may_lead(self, arm: Arm) -> bool:
         """Return whether the goodput of the arm can be the greatest one."""
-        return measure.may_lead(
+        return may_lead(
             self._run.recorder.state, arm.id, self._run.load, self._run.rules, self._question.seed
         )
 
@@ -98,7 +101,7 @@ class ServerLoad:
             discarded += sum(block.discarded for block in measured)
             for block in measured:
                 if not block.discarded:
-                    search.record(measure.load_block(block, self._run.load))
+                    search.record(load_block(block, self._run.load))
 
     def _probe(self, arm: Arm) -> Iterator[RunEvent]:
         """Run closed loops with more and more requests at once, until that is no faster."""
@@ -107,7 +110,7 @@ class ServerLoad:
                 return
             token = f"probe {concurrency} {self._run.rules.probe_seconds:g}"
             yield from self._run.session.send_and_wait(arm.id, token)
-            if measure.is_saturated(self._process(arm).closed_loops, self._run.rules.probe_gain):
+            if is_saturated(self._process(arm).closed_loops, self._run.rules.probe_gain):
                 return
 
     def _repeat(self, arm: Arm) -> Iterator[RunEvent]:
@@ -121,7 +124,7 @@ class ServerLoad:
             return
         rates = [share * goodput for share in self._run.rules.repeat_rates]
         if self._run.load.rate is not None:
-            rates.append(self._run.load.rate / measure.servers_for(self._run.load.rate, goodput))
+            rates.append(self._run.load.rate / servers_for(self._run.load.rate, goodput))
         yield from self._measure(arm, FIRST_REPEATED, sorted(rates, reverse=True), gap_seconds=0.0)
 
     def _measure(

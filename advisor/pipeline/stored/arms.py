@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from advisor import measure
 from advisor.domain.artefacts import varying_sibling
 from advisor.domain.measurement import RaceResult
 from advisor.domain.plan import Plan
 from advisor.domain.run_state import RunState
+from advisor.measure.rounds import is_valid, mean_log_speedups
 
 
 def failed_arms(state: RunState) -> set[str]:
@@ -16,10 +16,7 @@ def failed_arms(state: RunState) -> set[str]:
     return {
         arm
         for arm in state.processes
-        if (
-            any(process.outcome for process in state.processes[arm])
-            and not measure.is_valid(state, arm)
-        )
+        if (any(process.outcome for process in state.processes[arm]) and not is_valid(state, arm))
         or varying_sibling(state, arm) is not None
     }
 
@@ -46,7 +43,7 @@ def arms_by_speed(races: Mapping[int, RaceResult], state: RunState, batch_size: 
     race = races.get(batch_size)
     if race is None:
         return []
-    speedups = measure.mean_log_speedups(state, batch_size)
+    speedups = mean_log_speedups(state, batch_size)
     ahead = [race.best, *(arm for arm in (*race.tied, *race.unresolved) if arm != race.best)]
     return [
         *ahead,

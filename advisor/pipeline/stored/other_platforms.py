@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
-from advisor import measure, recommendation
 from advisor.domain.measurement import Platform, Results
 from advisor.domain.outcome import Completed
 from advisor.domain.question import Question
@@ -12,10 +12,14 @@ from advisor.domain.run import Header
 from advisor.domain.run_events import OtherPlatformFound
 from advisor.domain.run_state import RunState
 from advisor.errors import PlatformError, UserError
+from advisor.measure.rounds import is_valid
+from advisor.measure.summary import summarise
 from advisor.pipeline.stored import replay
 from advisor.pipeline.stored.arms import plan_of
+from advisor.recommendation.recommend import EPSILON
 from advisor.score import performance_portability
-from advisor.store import Run, Store
+from advisor.store.runs import Run
+from advisor.store.store import Store
 
 
 def find_platforms(store: Store, header: Header) -> tuple[OtherPlatformFound, ...]:
@@ -24,23 +28,14 @@ def find_platforms(store: Store, header: Header) -> tuple[OtherPlatformFound, ..
     Unreadable runs are skipped.
     """
     platforms: dict[str, Platform] = {}
-    for entry in store.history():
+    for run, other in store.finished_runs(header.question.model.name):
         if (
-            entry.finished
-            and entry.model == header.question.model.name
-            and entry.run_id != header.run_id
+            other.run_id != header.run_id
+            and other.device not in {header.device, *platforms}
+            and is_same_work(other.question, header.question)
         ):
-            try:
-                run = store.find(entry.run_id)
-                other = run.header()
-                known_devices = {header.device, *platforms}
-                if (
-                    is_same_work(other.question, header.question)
-                    and other.device not in known_devices
-                ):
-                    platforms[other.device] = load_platform(run)
-            except UserError:
-                continue
+            with contextlib.suppress(UserError):
+                platforms[other.device] = load_platform(run)
     return tuple(OtherPlatformFound(platform=platform) for platform in platforms.values())
 
 
@@ -60,9 +55,7 @@ def load_platform(run: Run) -> Platform:
     """Return the results of a stored run as a platform."""
     header, state = run.header(), run.state()
     races = replay.results_by_batch_size(state, header.question)
-    results = measure.summarise(
-        state, races, dtype=header.question.dtype, margin=recommendation.EPSILON
-    )
+    results = summarise(state, races, dtype=header.question.dtype, margin=EPSILON)
     return platform_of(header, state, results)
 
 
@@ -89,9 +82,7 @@ def refused_workflows(state: RunState) -> tuple[str, ...]:
     for arm in plan.arms:
         for process in state.processes.get(arm.id, ()):
             if process.outcome is not None:
-                completed = isinstance(process.outcome, Completed) or measure.is_valid(
-                    state, arm.id
-                )
+                completed = isinstance(process.outcome, Completed) or is_valid(state, arm.id)
                 has_completed.setdefault(arm.workflow, []).append(completed)
     failed = [workflow for workflow, completed in has_completed.items() if not any(completed)]
     return (*unsupported, *failed)

@@ -8,11 +8,12 @@ import math
 import sys
 from collections.abc import Mapping
 
-from advisor import measure, recommendation
 from advisor.domain.measurement import RaceResult, VerdictKind
 from advisor.domain.question import Question
 from advisor.domain.run_state import RaceGroup, RunState
+from advisor.measure.rounds import log_median_seconds, mean_log_speedups, visits_by_round
 from advisor.pipeline.stored.arms import failed_arms, plan_of
+from advisor.recommendation.recommend import EPSILON, STRENGTH
 from advisor.statistics.race import Race, Verdict
 
 #: Fewest rounds of a batch size that count: one round has no spread.
@@ -34,21 +35,21 @@ def replay_race(state: RunState, batch_size: int, question: Question, index: int
     race = Race(
         [arm for arm in group.arms if arm not in duplicates],
         plan.baseline.id,
-        epsilon=recommendation.EPSILON,
+        epsilon=EPSILON,
         seed=question.seed + batch_size + group.first_round - 1,
         always=[plan.baseline.id, *(arm for arm in group.arms if arm in duplicates)],
         most_rounds=question.budget.most_rounds,
     )
     race.ends_with_verdict = False  # `racing` decides, from all that the run has measured
     failed = failed_arms(state)
-    for number, visits in sorted(measure.visits_by_round(state, batch_size).items()):
+    for number, visits in sorted(visits_by_round(state, batch_size).items()):
         if number not in rounds:
             continue
         if race.finished or any(arm not in visits and arm not in failed for arm in race.due):
             break  # An interrupted round does not count; the whole round is run again.
         for arm in race.next_round():
             if arm in visits:
-                race.record(arm, measure.log_median_seconds(visits[arm]))
+                race.record(arm, log_median_seconds(visits[arm]))
             elif arm != race.baseline:
                 race.withdraw(arm)
     for arm in failed & set(group.arms) - {race.baseline}:
@@ -65,7 +66,7 @@ def _rounds_of(group: RaceGroup, groups: tuple[RaceGroup, ...]) -> range:
 def race_result(state: RunState, batch_size: int, question: Question) -> RaceResult:
     """Return the result of a batch size over all its groups, as far as they have been run."""
     failed = failed_arms(state)
-    speedups = measure.mean_log_speedups(state, batch_size)
+    speedups = mean_log_speedups(state, batch_size)
     verdict = functools.reduce(
         lambda earlier, later: merge_verdicts(earlier, later, speedups),
         (
@@ -139,7 +140,7 @@ def merge_verdicts(earlier: Verdict, later: Verdict, log_speedups: Mapping[str, 
         tied, unresolved = [], [*tied, *unresolved]
         kind = "INCONCLUSIVE" if unresolved else kind
     elif tied or unresolved:
-        kind = max(kind, earlier.kind, key=recommendation.STRENGTH.index)
+        kind = max(kind, earlier.kind, key=STRENGTH.index)
     return Verdict(
         kind=kind,
         best=later.best,

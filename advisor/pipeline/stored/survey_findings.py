@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Literal
 
 import msgspec
 
-from advisor import measure
 from advisor.domain.outcome import (
     Completed,
     Failure,
@@ -20,11 +20,13 @@ from advisor.domain.question import Question
 from advisor.domain.run import Header
 from advisor.domain.run_events import ModelSurveyed
 from advisor.domain.run_state import RunState
-from advisor.errors import UserError
+from advisor.errors import RunFileError
+from advisor.measure.rounds import is_valid
 from advisor.pipeline.stored.arms import plan_of
-from advisor.store import Run, Store
+from advisor.store.runs import Run
+from advisor.store.store import Store
 
-Verdict = Literal["pass", "wrong", "failed", "fell-back", "untried"]
+SurveyVerdict = Literal["pass", "wrong", "failed", "fell-back", "untried"]
 
 #: `family` of the user's own model in a finding.
 OWN_MODEL_FAMILY = "your own"
@@ -41,7 +43,7 @@ def one_arm_per_workflow(plan: Plan) -> list[Arm]:
     return list(first.values())
 
 
-def verdict_of(outcome: Outcome | None) -> tuple[Verdict, str | None]:
+def verdict_of(outcome: Outcome | None) -> tuple[SurveyVerdict, str | None]:
     """Return the verdict for the outcome of a worker, and the reason if it is not a pass."""
     if isinstance(outcome, Completed):
         return "pass", None
@@ -78,7 +80,7 @@ def _own_model_findings(state: RunState, question: Question) -> list[ModelSurvey
                 outcomes[-1],
             )
             verdict, reason = (
-                ("pass", None) if measure.is_valid(state, arm.id) else verdict_of(last_failure)
+                ("pass", None) if is_valid(state, arm.id) else verdict_of(last_failure)
             )
             findings.append(
                 ModelSurveyed(
@@ -97,19 +99,18 @@ def find_comparable_survey(store: Store, header: Header) -> tuple[ModelSurveyed,
 
     It has the same stack, precision and device. Unreadable runs are skipped.
     """
-    for entry in store.history():
-        try:
-            run = store.find(entry.run_id)
-            other = run.header()
-            if other.run_id == header.run_id or not (
-                other.question.survey and entry.finished and _is_comparable(other, header)
-            ):
-                continue
-            findings = _own_findings(run)
-        except UserError:
+    for run, other in store.finished_runs():
+        if (
+            other.run_id == header.run_id
+            or not other.question.survey
+            or not _is_comparable(other, header)
+        ):
             continue
-        if findings:
-            return tuple(msgspec.structs.replace(finding, run=entry.run_id) for finding in findings)
+        with contextlib.suppress(RunFileError):
+            if findings := _own_findings(run):
+                return tuple(
+                    msgspec.structs.replace(finding, run=other.run_id) for finding in findings
+                )
     return ()
 
 

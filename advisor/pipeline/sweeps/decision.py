@@ -5,14 +5,14 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Mapping
 
-from advisor import score
 from advisor.domain.question import Constraint, Priorities
 from advisor.domain.sweep import Lengths, SweepRecord
 from advisor.errors import RunFileError, SweepUnfinishedError
 from advisor.pipeline.decision import Decision, decide, weigh_and_recommend
 from advisor.pipeline.stored.arms import plan_of
-from advisor.pipeline.sweeps.mixing import Part, mix_results
-from advisor.store import Store
+from advisor.pipeline.sweeps.mixing import LengthResults, mix_results
+from advisor.score import scoring
+from advisor.store.store import Store
 
 
 def decide_lengths(
@@ -62,11 +62,13 @@ def decide_mix(record: SweepRecord, decisions: Mapping[Lengths, Decision]) -> De
         raise RunFileError(
             f"the runs of {record.sweep_id} have different baselines", "measure the sweep again"
         )
-    results = mix_results([Part(each.share, decisions[each.lengths].results) for each in counted])
+    results = mix_results(
+        [LengthResults(each.share, decisions[each.lengths].results) for each in counted]
+    )
     return weigh_and_recommend(
         widest.header,
         widest.state,
         results,
-        score.rate_arms(results, widest.header.catalogue),
+        scoring.rate_arms(results, widest.header.catalogue),
         scope=f", for a mix of {len(counted)} lengths" if len(counted) > 1 else "",
     )

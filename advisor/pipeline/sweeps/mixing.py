@@ -29,7 +29,7 @@ from advisor.domain.measurement import (
     VisitCounts,
 )
 from advisor.measure.new_shapes import rate_new_shapes
-from advisor.recommendation import STRENGTH
+from advisor.recommendation.recommend import STRENGTH
 from advisor.recommendation.speedup_draws import includes_processes
 
 #: Classes of what is lost of a trained model, from the best; none is known at first.
@@ -38,21 +38,21 @@ LOSS_CLASSES = ("A", "B", "C", "worse", None)
 Number = TypeVar("Number", int, float)
 
 
-class Part(NamedTuple):
+class LengthResults(NamedTuple):
     """The results at one length and their share of the mix."""
 
     share: float
     results: Results
 
 
-class Shared(NamedTuple):
+class ArmAtLength(NamedTuple):
     """An arm at one length and the share of that length."""
 
     share: float
     measurement: Measurement
 
 
-def mix_results(parts: Sequence[Part]) -> Results:
+def mix_results(parts: Sequence[LengthResults]) -> Results:
     """Return the results of the mix; the shares may have any sum.
 
     Lengths without a share do not count. Arms are left out that a length lacks. A single length
@@ -62,7 +62,7 @@ def mix_results(parts: Sequence[Part]) -> Results:
     if len(counted) == 1:
         return counted[0].results
     total = math.fsum(part.share for part in counted)
-    counted = [Part(part.share / total, part.results) for part in counted]
+    counted = [LengthResults(part.share / total, part.results) for part in counted]
     each = [part.results for part in counted]
     floors = [one.noise_floor for one in each]
     return Results(
@@ -83,13 +83,13 @@ def mix_results(parts: Sequence[Part]) -> Results:
     )
 
 
-def _mix_arms(parts: Sequence[Part]) -> Iterable[Measurement]:
+def _mix_arms(parts: Sequence[LengthResults]) -> Iterable[Measurement]:
     """Return the arms that every length has, in the order of the first one."""
     by_length = [{one.arm: one for one in part.results.measurements} for part in parts]
     for first in parts[0].results.measurements:
         found = [known.get(first.arm) for known in by_length]
         shared = [
-            Shared(part.share, one)
+            ArmAtLength(part.share, one)
             for part, one in zip(parts, found, strict=True)
             if one is not None
         ]
@@ -97,7 +97,7 @@ def _mix_arms(parts: Sequence[Part]) -> Iterable[Measurement]:
             yield _mix_arm(shared)
 
 
-def _mix_arm(parts: Sequence[Shared]) -> Measurement:
+def _mix_arm(parts: Sequence[ArmAtLength]) -> Measurement:
     each = [part.measurement for part in parts]
     speedup = mix_intervals([(part.share, part.measurement.speedup) for part in parts])
     tried = tuple(result for one in each for result in one.new_shape_results)
@@ -109,7 +109,9 @@ def _mix_arm(parts: Sequence[Shared]) -> Measurement:
         workflow=each[0].workflow,
         option=each[0].option,
         cells=_mix_cells(parts),
-        speedup=speedup if knows_processes else msgspec.structs.replace(speedup, between=None),
+        speedup=speedup
+        if knows_processes
+        else msgspec.structs.replace(speedup, process_error=None),
         build_seconds=max((one.build_seconds for one in each), key=lambda build: build.cold),
         memory_bytes=_largest_memory([one.memory_bytes for one in each]),
         weight_bytes=_largest([one.weight_bytes for one in each]),
@@ -137,12 +139,12 @@ def mix_intervals(parts: Sequence[tuple[float, Interval]]) -> Interval:
     log = math.fsum(share * math.log(one.value) for share, one in parts)
     lower = _root([_half(share, one.value, one.low) for share, one in parts])
     upper = _root([_half(share, one.value, one.high) for share, one in parts])
-    known = [(share, one.between) for share, one in parts if one.between is not None]
+    known = [(share, one.process_error) for share, one in parts if one.process_error is not None]
     return Interval(
         value=math.exp(log),
         low=None if lower is None else math.exp(log - lower),
         high=None if upper is None else math.exp(log + upper),
-        between=math.hypot(*(share * between for share, between in known)) if known else None,
+        process_error=math.hypot(*(share * error for share, error in known)) if known else None,
     )
 
 
@@ -151,7 +153,7 @@ def _half(share: float, value: float, bound: float | None) -> float | None:
     return share * abs(math.log(value / bound)) if bound else None
 
 
-def _mix_cells(parts: Sequence[Shared]) -> tuple[Cell, ...]:
+def _mix_cells(parts: Sequence[ArmAtLength]) -> tuple[Cell, ...]:
     """Return the cells of the batch sizes that every length has."""
     by_length = [{cell.batch_size: cell for cell in part.measurement.cells} for part in parts]
     sizes = [size for size in by_length[0] if all(size in known for known in by_length)]

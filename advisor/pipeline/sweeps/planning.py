@@ -16,7 +16,7 @@ from advisor.domain.sweep import Lengths
 
 
 @dataclasses.dataclass(frozen=True)
-class Finding:
+class LengthFinding:
     """What the run at one length has shown."""
 
     #: The advised workflow if the decision is CLEAR, else None.
@@ -26,7 +26,7 @@ class Finding:
 
 
 @dataclasses.dataclass(frozen=True)
-class Step:
+class SweepStep:
     """The next length to measure."""
 
     lengths: Lengths
@@ -36,14 +36,16 @@ class Step:
     between: tuple[Lengths, ...] = ()
 
 
-def next_step(lengths: Sequence[Lengths], findings: Mapping[Lengths, Finding]) -> Step | None:
+def next_step(
+    lengths: Sequence[Lengths], findings: Mapping[Lengths, LengthFinding]
+) -> SweepStep | None:
     """Return the length that adds most to what is known; None if all have findings.
 
     The shortest comes first, and the longest, which is the farthest from it, second. Then come
     lengths whose neighbours have different answers, and among them the one in the largest gap.
     """
     if not findings:
-        return Step(min(lengths))
+        return SweepStep(min(lengths))
     left = [each for each in lengths if each not in findings]
     if not left:
         return None
@@ -54,17 +56,17 @@ def next_step(lengths: Sequence[Lengths], findings: Mapping[Lengths, Finding]) -
     )
 
 
-def plan_step(lengths: Lengths, findings: Mapping[Lengths, Finding]) -> Step:
+def plan_step(lengths: Lengths, findings: Mapping[Lengths, LengthFinding]) -> SweepStep:
     """Return the step for a length, limited where both neighbours clearly advise one workflow."""
     between = find_neighbours(lengths, findings)
     found = [findings[each] for each in between]
     answers = {each.clear_workflow for each in found}
     if len(found) < 2 or len(answers) > 1 or None in answers:  # noqa: PLR2004 - both sides
-        return Step(lengths)
+        return SweepStep(lengths)
     names = dict.fromkeys(name for each in found for name in each.contenders)
     # The baseline is in every plan. A limit to it alone would still have to name it.
     rivals = tuple(name for name in names if name != BASELINE)
-    return Step(lengths, rivals or (BASELINE,), between)
+    return SweepStep(lengths, rivals or (BASELINE,), between)
 
 
 def find_neighbours(lengths: Lengths, known: Iterable[Lengths]) -> tuple[Lengths, ...]:
@@ -89,13 +91,13 @@ def distance(one: Lengths, two: Lengths) -> float:
     )
 
 
-def finding_of(advice: Recommendation | None) -> Finding:
+def finding_of(advice: Recommendation | None) -> LengthFinding:
     """Return what a decision says about its length; nothing without advice."""
     if advice is None:
-        return Finding()
+        return LengthFinding()
     runner_up = (advice.runner_up.partition("/")[0],) if advice.runner_up else ()
-    return Finding(
-        clear_workflow=advice.workflow if advice.decision == "CLEAR" else None,
+    return LengthFinding(
+        clear_workflow=advice.workflow if advice.decision_word == "CLEAR" else None,
         contenders=tuple(dict.fromkeys((advice.workflow, *advice.contenders, *runner_up))),
     )
 
@@ -147,6 +149,6 @@ def _is_within(one: Lengths, two: Lengths) -> bool:
     return one.input_tokens <= two.input_tokens and one.output_tokens <= two.output_tokens
 
 
-def _gap(lengths: Lengths, findings: Mapping[Lengths, Finding]) -> float:
+def _gap(lengths: Lengths, findings: Mapping[Lengths, LengthFinding]) -> float:
     """Return the distance to the nearest length with a finding."""
     return min(distance(lengths, each) for each in findings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -20,10 +21,11 @@ from advisor.errors import GpuNotAttachedError, SweepError, UnknownGpuError
 from advisor.pipeline.decision import Decision
 from advisor.pipeline.draft import DraftRun, create, propose
 from advisor.pipeline.sweeps import planning
-from advisor.pipeline.sweeps.planning import Step
+from advisor.pipeline.sweeps.planning import SweepStep
 from advisor.question.answers import Answers
 from advisor.question.sweep import check_answers, check_question
-from advisor.store import Run, Store
+from advisor.store.runs import Run
+from advisor.store.store import Store
 
 
 def new_record(answers: Answers, mix: Sequence[MixedLengths], context: Context) -> SweepRecord:
@@ -39,13 +41,38 @@ def new_record(answers: Answers, mix: Sequence[MixedLengths], context: Context) 
     )
 
 
-def next_step(record: SweepRecord, decisions: Mapping[Lengths, Decision]) -> Step | None:
+def next_step(record: SweepRecord, decisions: Mapping[Lengths, Decision]) -> SweepStep | None:
     """Return the next step of a sweep; None when every length has a decision."""
     findings = {
         lengths: planning.finding_of(decision.recommendation)
         for lengths, decision in decisions.items()
     }
     return planning.next_step([each.lengths for each in record.mix], findings)
+
+
+class NextRun(NamedTuple):
+    """The run of a sweep that is executed next."""
+
+    run: Run
+    lengths: Lengths
+    #: The sweep with this run.
+    record: SweepRecord
+    #: Null for a run that was started before.
+    step: SweepStep | None
+
+
+def next_run(
+    record: SweepRecord, decisions: Mapping[Lengths, Decision], context: Context
+) -> NextRun | None:
+    """Return the run to execute, stored with the sweep; None when every length has a decision."""
+    started = find_unfinished(record, decisions, context.store)
+    if started is not None:
+        return NextRun(context.store.find(started.run_id), started.lengths, record, None)
+    step = next_step(record, decisions)
+    if step is None:
+        return None
+    run, record = start_run(record, step, decisions, context)
+    return NextRun(run, step.lengths, record, step)
 
 
 def find_unfinished(
@@ -64,7 +91,7 @@ def is_stored(run: SweepRun, store: Store) -> bool:
 
 
 def start_run(
-    record: SweepRecord, step: Step, decisions: Mapping[Lengths, Decision], context: Context
+    record: SweepRecord, step: SweepStep, decisions: Mapping[Lengths, Decision], context: Context
 ) -> tuple[Run, SweepRecord]:
     """Store the run of a step and the record with it; return both."""
     run = create(_draft(record, step, decisions, context), context)
@@ -81,7 +108,7 @@ def start_run(
 
 
 def _draft(
-    record: SweepRecord, step: Step, decisions: Mapping[Lengths, Decision], context: Context
+    record: SweepRecord, step: SweepStep, decisions: Mapping[Lengths, Decision], context: Context
 ) -> DraftRun:
     """Return the draft of a step with its part of the budget."""
     try:
@@ -104,7 +131,9 @@ def _draft(
     return dataclasses.replace(draft, question=question)
 
 
-def _answers_of(record: SweepRecord, step: Step, decisions: Mapping[Lengths, Decision]) -> Answers:
+def _answers_of(
+    record: SweepRecord, step: SweepStep, decisions: Mapping[Lengths, Decision]
+) -> Answers:
     """Return the options of the run of a step."""
     answers = msgspec.convert(record.answers, Answers)
     asked = [part.strip() for part in answers.workflows.split(",") if part.strip()]

@@ -19,7 +19,7 @@ from advisor.report.charts.svg import (
     text,
 )
 from advisor.report.documents.document import WorkflowEntry
-from advisor.report.text_report import CRITERION_HEADS
+from advisor.report.sections.ranking_cells import CRITERION_HEADS
 
 HIGHEST_TIER = 3
 

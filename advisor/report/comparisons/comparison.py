@@ -26,7 +26,7 @@ from advisor.report.comparisons.speed_ratios import (
     speedup_ratio,
 )
 from advisor.report.documents.document import RunDocument, Status
-from advisor.report.text_report import headline
+from advisor.report.sections.answer import headline
 
 SCHEMA: Final = "p3-advisor/comparison/2"
 #: How an arm can have ended after which it no longer works; the others say that it was not tried.

@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from advisor.domain.accuracy import AccuracyClass, LossClass, TrainedLoss, Verdict
+from advisor.domain.accuracy import AccuracyClass, CheckVerdict, LossClass, TrainedLoss
 from advisor.domain.decision import (
     Evidence,
     Provenance,
@@ -112,7 +112,7 @@ class ScoreEntry(msgspec.Struct, frozen=True, kw_only=True):
 class Correctness(msgspec.Struct, frozen=True, kw_only=True):
     """The reference of the outputs, and the error against it by batch size."""
 
-    verdict: Verdict
+    verdict: CheckVerdict
     #: The class of the worst batch size.
     accuracy_class: AccuracyClass = "exact"
     reference: str
@@ -180,9 +180,14 @@ class WorkflowEntry(msgspec.Struct, frozen=True, kw_only=True):
     versions: dict[str, str] = {}
     settings: dict[str, str] = {}
     scores: dict[str, ScoreEntry] | None = None
-    fails: tuple[str, ...] = ()
+    failed_constraints: tuple[str, ...] = msgspec.field(name="fails", default=())
     score: float | None = None
     rank: int | None = None
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether speed-ups are relative to the arm: its own is 1 without uncertainty."""
+        return self.speedup == Interval(value=1.0, low=1.0, high=1.0)
 
 
 class TradeOff(msgspec.Struct, frozen=True, kw_only=True):

@@ -146,7 +146,7 @@ def _measured_entry(
         versions=measurement.versions,
         settings=measurement.settings,
         scores={name: ScoreEntry.of(rating, evidence) for name, rating in scored.ratings.items()},
-        fails=scored.fails,
+        failed_constraints=scored.failed_constraints,
         score=scored.score,
         rank=scored.rank,
     )

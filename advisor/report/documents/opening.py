@@ -6,13 +6,13 @@ import pathlib
 
 import msgspec
 
-from advisor import catalogue
+from advisor.catalogue import rubric_files
 from advisor.domain.question import Constraint, Priorities
 from advisor.errors import ExportFileError
 from advisor.pipeline.decision import decide
 from advisor.report.documents import measured_document, reopened
 from advisor.report.documents.document import RunDocument
-from advisor.store import Store
+from advisor.store.store import Store
 
 SUFFIX = ".json"
 
@@ -41,7 +41,7 @@ def open_document(
         return measured_document.compose(decision)
     return reopened.decide_again(
         read_document(name),
-        catalogue.load(rubric=rubric),
+        rubric_files.load(rubric=rubric),
         priorities=priorities,
         constraints=constraints,
     )

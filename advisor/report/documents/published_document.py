@@ -50,7 +50,7 @@ def _scored_entry(arm: ScoredArm, case: PublishedCase) -> WorkflowEntry:
         evidence="published",
         speedup=Interval(value=case.low, low=None, high=None),
         scores={name: ScoreEntry.of(rating) for name, rating in arm.ratings.items()},
-        fails=arm.fails,
+        failed_constraints=arm.failed_constraints,
         score=arm.score,
         rank=arm.rank,
     )

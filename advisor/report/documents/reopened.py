@@ -10,18 +10,19 @@ from collections.abc import Sequence
 
 import msgspec
 
-from advisor import recommendation, score
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.decision import Recommendation, ScoredArm
 from advisor.domain.machine import Gpu
 from advisor.domain.measurement import Cell, Measurement, Results, VisitCounts
 from advisor.domain.plan import BASELINE, Excluded
 from advisor.domain.question import Constraint, Priorities
+from advisor.domain.serving import ServingResults
 from advisor.errors import ExportFileError, UserError
-from advisor.measure import widen_by_noise_floor
 from advisor.measure.generation import explain_mismatch
 from advisor.measure.new_shapes import is_complete, rate_new_shapes
+from advisor.measure.process_differences import widen_by_noise_floor
 from advisor.pipeline.decision import decision_context
+from advisor.recommendation.recommend import recommend
 from advisor.report.documents.document import (
     Problem,
     RaceEntry,
@@ -30,6 +31,7 @@ from advisor.report.documents.document import (
     WorkflowEntry,
 )
 from advisor.report.documents.measured_document import adoption_of
+from advisor.score import scoring
 
 
 def decide_again(
@@ -46,12 +48,12 @@ def decide_again(
     )
     known = known.for_question(asked.device, asked.task)
     results = results_of(document, known)
-    rated = score.rate_arms(results, known)
-    scored = score.weigh_arms(rated.overall, asked)
+    rated = scoring.rate_arms(results, known)
+    scored = scoring.weigh_arms(rated.overall, asked)
     context = decision_context(rated, asked, known, document.machine.cpu, _gpu(document))
     advice, problem = None, None
     try:
-        advice = recommendation.recommend(results, scored, asked, _excluded(document), context)
+        advice = recommend(results, scored, asked, _excluded(document), context)
     except UserError as error:
         problem = Problem(name=error.name, what=error.what, next_step=error.next_step)
     return msgspec.structs.replace(
@@ -66,10 +68,16 @@ def decide_again(
 
 
 def results_of(document: RunDocument, known: Catalogue) -> Results:
-    """Return the figures of a document in the form that scores start from."""
-    race = document.race
+    """Return the figures of a document in the form that scores start from.
+
+    Raise `ExportFileError` if it lacks a baseline, or has workflows that are not known.
+    """
     measured = [entry for entry in document.workflows if entry.status == "completed"]
+    race, serving = document.race, document.serving
     unknown = {entry.id for entry in measured} - {workflow.id for workflow in known.workflows}
+    baseline = next((entry.arm for entry in measured if entry.is_baseline), None)
+    if serving is not None and baseline is not None and not unknown:
+        return _served_results(document, serving, baseline, measured)
     if race is None or unknown or BASELINE not in {entry.arm for entry in measured}:
         raise ExportFileError(
             f"the document of run {document.run_id} has no measurements that can be decided on",
@@ -90,6 +98,26 @@ def results_of(document: RunDocument, known: Catalogue) -> Results:
         repeats=race.repeats,
         surveys=document.surveys,
         portability=document.portability,
+    )
+
+
+def _served_results(
+    document: RunDocument,
+    serving: ServingResults,
+    baseline: str,
+    measured: Sequence[WorkflowEntry],
+) -> Results:
+    """Return the figures of a document of servers, which have no race."""
+    return Results(
+        baseline=baseline,
+        measurements=tuple(map(_measurement, measured)),
+        races=(),
+        noise_floor=None,
+        log_speedups={},
+        repeats=serving.repeats,
+        surveys=document.surveys,
+        portability=document.portability,
+        serving=serving,
     )
 
 
@@ -137,7 +165,7 @@ def _entries(
                 for name, rating in arm.ratings.items()
             },
             adoption=adoption_of(measured[arm.arm], workflows),
-            fails=arm.fails,
+            failed_constraints=arm.failed_constraints,
             score=arm.score,
             rank=arm.rank,
         )

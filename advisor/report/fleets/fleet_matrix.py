@@ -31,7 +31,7 @@ class MatrixCell(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
     next_step: str | None = None
     arm: str | None = None
-    decision: DecisionWord | None = None
+    decision_word: DecisionWord | None = msgspec.field(name="decision", default=None)
     #: The verdict of the race.
     verdict: str | None = None
     trust: str | None = None
@@ -166,7 +166,7 @@ def render_cell(cell: MatrixCell) -> dict[str, str]:
         if throughput
         else MISSING,
         "cost": _render_cost(cell),
-        "decision": cell.decision or MISSING,
+        "decision": cell.decision_word or MISSING,
         "trust": cell.trust or MISSING,
     }
 
@@ -214,7 +214,7 @@ def _answered(cell: MatrixCell, document: RunDocument, advice: Recommendation) -
     return msgspec.structs.replace(
         cell,
         arm=advice.arm,
-        decision=advice.decision,
+        decision_word=advice.decision_word,
         verdict=advice.verdict,
         trust=advice.trust,
         speedup=entry.speedup,

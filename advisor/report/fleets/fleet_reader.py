@@ -9,7 +9,7 @@ from advisor.report.documents import measured_document
 from advisor.report.documents.document import RunDocument
 from advisor.report.fleets import fleet_matrix
 from advisor.report.fleets.fleet_matrix import FleetDocument
-from advisor.store import Store
+from advisor.store.store import Store
 
 
 def read_run_documents(record: FleetRecord, store: Store) -> dict[str, RunDocument]:

@@ -18,7 +18,7 @@ import sys
 import textwrap
 from collections.abc import Sequence
 
-from advisor.catalogue import probe_file, read_shipped_accuracy
+from advisor.catalogue.rubric_files import probe_file, read_shipped_accuracy
 from advisor.domain.measurement import Cell, Interval
 from advisor.domain.question import FactoryModel, Question
 from advisor.domain.run_state import ProcessState, RunState
@@ -46,6 +46,10 @@ OS_IMPORT = "import os"
 
 #: Setting that only composed servers have; see `probes.runtime.served`.
 COMPOSED_SIZES = "batch sizes"
+
+#: Interpreter that writes the quantised checkpoint: of an environment that the user creates next to
+#: the script. The run's own is a path of the machine that measured.
+QUANTISER = "llm-compressor/bin/python"
 
 FORWARD_USAGE = (
     "    uv run check.py               create that environment, build, check and time",
@@ -128,6 +132,8 @@ def find_recipe(decision: Decision, arm: str, probes: pathlib.Path) -> FoundReci
         thread_count(header.machine),
         header.catalogue.accuracy or read_shipped_accuracy(),
     )
+    if planned.quantiser:
+        request["quantiser"] = QUANTISER
     try:
         recipe = compose(
             workflow_file,

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from advisor.domain.interval import Interval
 from advisor.domain.plan import BASELINE
 from advisor.report.documents.document import Adoption, RunDocument, WorkflowEntry
 from advisor.system.number_format import format_mebibytes, format_number, format_seconds
 
-BASELINE_COST = "no build and no change of the code"
+EAGER_COST = "no build and no change of the code"
 
 
 def cost_line(document: RunDocument, entry: WorkflowEntry) -> str:
-    """Return what the arm of `entry` costs its user, next to the baseline."""
-    baseline = next(filter(is_baseline, document.workflows), None)
-    if baseline is None or is_baseline(entry):
-        return BASELINE_COST
+    """Return what the arm of `entry` costs its user, next to the baseline.
+
+    The baseline of servers costs something, too: its server is built and started.
+    """
+    if entry.arm == BASELINE:
+        return EAGER_COST
+    baseline = next((each for each in document.workflows if each.is_baseline), None)
     parts = [*_code(entry.adoption), *_build(entry), *_memory(entry, baseline)]
     advice = document.recommendation
     if advice is not None and advice.arm == entry.arm and advice.break_even_requests is not None:
         requests = _round(advice.break_even_requests)
         parts.append(f"repaid after {requests} request{'' if requests == '1' else 's'}")
     return "; ".join(parts)
-
-
-def is_baseline(entry: WorkflowEntry) -> bool:
-    """Return whether the speed-ups are relative to the arm: its own is 1 without uncertainty."""
-    return entry.speedup == Interval(value=1.0, low=1.0, high=1.0)
 
 
 def _round(requests: float) -> str:
@@ -54,12 +51,14 @@ def _build(entry: WorkflowEntry) -> list[str]:
     return [f"build {format_seconds(build.cold)} s{warm}"]
 
 
-def _memory(entry: WorkflowEntry, baseline: WorkflowEntry) -> list[str]:
-    ours, theirs = entry.memory_bytes, baseline.memory_bytes
-    name = "eager" if baseline.id == BASELINE else baseline.id
+def _memory(entry: WorkflowEntry, baseline: WorkflowEntry | None) -> list[str]:
+    ours = entry.memory_bytes
     if ours is None or ours.peak is None:
         return []
     against = ""
-    if theirs is not None and theirs.peak is not None:
-        against = f" ({name} {format_mebibytes(theirs.peak)})"
+    if baseline is not None and baseline.arm != entry.arm:
+        theirs = baseline.memory_bytes
+        name = "eager" if baseline.id == BASELINE else baseline.id
+        if theirs is not None and theirs.peak is not None:
+            against = f" ({name} {format_mebibytes(theirs.peak)})"
     return [f"{format_mebibytes(ours.peak)} MiB{against}"]

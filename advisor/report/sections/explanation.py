@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from advisor.domain.published import PublishedData, PublishedFigure
 from advisor.domain.question import CRITERIA
-from advisor.domain.rubric import LETTERS
+from advisor.domain.rubric import LETTERS, Basis
 from advisor.errors import UnknownCriterionError, UnknownWorkflowError
 from advisor.report.documents.document import RunDocument, ScoreEntry, WorkflowEntry
 from advisor.report.formatting.accuracy_text import accuracy_line
@@ -18,6 +18,11 @@ from advisor.system.number_format import (
     format_number,
     format_share,
 )
+
+#: What letters and grades mean.
+LEGEND = "  letters: A for a grade from 2.5, B from 1.5, C below"
+#: Where a rule comes from.
+BASES: dict[Basis, str] = {"paper": "stated in the paper", "ours": "our reading of the paper"}
 
 
 def render(document: RunDocument, workflow: str, criterion: str, published: PublishedData) -> str:
@@ -66,7 +71,7 @@ def explain_entry(
             f"{entry.arm}: {entry.status}, {entry.reason}",
             *([f"  next: {entry.fix}"] if entry.fix else []),
         ]
-    lines = [f"{entry.arm}, run {document.run_id}, rubric {document.rubric}"]
+    lines = [f"{entry.arm}, run {document.run_id}, rubric {document.rubric}", LEGEND]
     if "performance" in criteria:
         lines += _measured_lines(entry)
         lines += _published_lines(document, entry, published)
@@ -78,8 +83,8 @@ def explain_entry(
     terms = " + ".join(
         f"{shares[name]:.3f} x {entry.scores[name].graded:.3f} ({name})" for name in CRITERIA
     )
-    lines += ["  score", f"    {terms} = {format_number(entry.score, decimals=3)}"]
-    return [*lines, *(f"  excluded: {fail}" for fail in entry.fails)]
+    lines += ["  score: weight x grade", f"    {terms} = {format_number(entry.score, decimals=3)}"]
+    return [*lines, *(f"  excluded: {fail}" for fail in entry.failed_constraints)]
 
 
 def _measured_lines(entry: WorkflowEntry) -> list[str]:
@@ -139,7 +144,7 @@ def _criterion_lines(name: str, score: ScoreEntry) -> list[str]:
     lines = [
         f"  {name}: {LETTERS[score.tier]}, grade {score.graded:.2f}, {score.why}",
         f"    rule: {score.rule}; decided by {decisive} ({score.evidence})",
-        f"    basis: {score.basis}; {score.source}",
+        f"    basis: {BASES[score.basis]}; {score.source}",
     ]
     for gap in score.to_next or ():
         distance = f", {format_number(gap.missing)} away" if gap.missing is not None else ""

@@ -13,7 +13,9 @@ NOT_TRIED: tuple[Status, ...] = ("skipped", "not-installed", "excluded", "unsupp
 def unranked(document: RunDocument) -> list[str]:
     """Return the arms that fail a constraint and the workflows that have no measurement."""
     lines = [
-        f"  {entry.arm}: {'; '.join(entry.fails)}" for entry in document.workflows if entry.fails
+        f"  {entry.arm}: {'; '.join(entry.failed_constraints)}"
+        for entry in document.workflows
+        if entry.failed_constraints
     ]
     missing = [entry for entry in document.workflows if entry.rank is None]
     lines += _reasons([entry for entry in missing if entry.status != "not-covered"])

@@ -13,6 +13,7 @@ from advisor.domain.question import Constraint, Dtype, Priorities, Task
 from advisor.domain.sweep import Lengths, MixedLengths, SweepRecord
 from advisor.errors import UserError
 from advisor.pipeline.decision import Decision
+from advisor.pipeline.sweeps.decision import decide_mix
 from advisor.report.documents import measured_document
 from advisor.report.documents.document import Problem, RunDocument, Status, WorkflowEntry
 from advisor.version import __version__
@@ -42,7 +43,7 @@ class LengthEntry(msgspec.Struct, frozen=True, kw_only=True):
     #: Workflows that the run's plan was limited to, and the lengths whose equal answers limit it.
     limited_to: tuple[str, ...] = ()
     between: tuple[Lengths, ...] = ()
-    decision: DecisionWord | None = None
+    decision_word: DecisionWord | None = msgspec.field(name="decision", default=None)
     certainty: float | None = None
     trust: Trust | None = None
     #: The arm advised for all batch sizes at this length.
@@ -107,6 +108,15 @@ class SweepDocument(msgspec.Struct, frozen=True, kw_only=True):
     curves: tuple[ArmCurve, ...]
 
 
+def decide_and_compose(record: SweepRecord, decisions: Mapping[Lengths, Decision]) -> SweepDocument:
+    """Return the document of a sweep with the decision for its mix, or why there is none."""
+    try:
+        mix = decide_mix(record, decisions)
+    except UserError as problem:
+        return compose(record, decisions, None, problem)
+    return compose(record, decisions, mix, mix.problem)
+
+
 def compose(
     record: SweepRecord,
     decisions: Mapping[Lengths, Decision],
@@ -134,7 +144,7 @@ def compose(
         priorities=question.priorities if question else None,
         constraints=question.constraints if question else (),
         lengths=tuple(
-            _length(each, record, documents.get(each.lengths), advice) for each in record.mix
+            _length_entry(each, record, documents.get(each.lengths), advice) for each in record.mix
         ),
         recommendation=advice,
         problem=Problem(name=problem.name, what=problem.what, next_step=problem.next_step)
@@ -151,7 +161,7 @@ def _mixed_entries(mix: Decision | None) -> tuple[WorkflowEntry, ...]:
     return tuple(entry for entry in entries if entry.rank is not None)
 
 
-def _length(
+def _length_entry(
     mixed: MixedLengths,
     record: SweepRecord,
     document: RunDocument | None,
@@ -174,7 +184,7 @@ def _length(
         return entry
     return msgspec.structs.replace(
         entry,
-        decision=advice.decision,
+        decision_word=advice.decision_word,
         certainty=advice.certainty,
         trust=advice.trust,
         arm=advice.arm,

@@ -6,17 +6,14 @@ import functools
 
 from advisor.domain.sweep import Lengths
 from advisor.report.documents.document import Problem
-from advisor.report.formatting.accuracy_text import accuracy_cell
 from advisor.report.formatting.tabular import markdown_table, plain_table
 from advisor.report.markdown import escape
+from advisor.report.sections.answer import NO_ANSWER
+from advisor.report.sections.ranking_cells import COST_HEADS, cost_cells, rank_cell, score_cell
 from advisor.report.sweeps.sweep_document import LengthEntry, SweepDocument
-from advisor.report.text_report import NO_ANSWER, checks_of
 from advisor.system.number_format import (
     MISSING,
     format_interval,
-    format_mebibytes,
-    format_number,
-    format_seconds,
     format_share,
     format_speedup,
 )
@@ -122,7 +119,7 @@ def _length_row(entry: LengthEntry, document: SweepDocument) -> list[str]:
         format_lengths(entry.lengths, document),
         format_share(entry.share, decimals=None),
         *best,
-        entry.decision or (entry.problem.name if entry.problem else "not measured"),
+        entry.decision_word or (entry.problem.name if entry.problem else "not measured"),
         entry.trust or MISSING,
         entry.run_id or MISSING,
     ]
@@ -131,7 +128,7 @@ def _length_row(entry: LengthEntry, document: SweepDocument) -> list[str]:
 def mix_table(document: SweepDocument) -> Table:
     """Return a row for each arm of the mix, with its speed-up at each length."""
     names = [format_lengths(each.lengths, document) for each in document.lengths]
-    head = ["#", "arm", "mix", *names, "build s", "MiB", "error", "score"]
+    head = ["#", "arm", "mix", *names, *COST_HEADS, "score"]
     speedups = {
         (curve.arm, point.lengths): point.speedup
         for curve in document.curves
@@ -139,14 +136,12 @@ def mix_table(document: SweepDocument) -> Table:
     }
     rows = [
         [
-            f"{entry.rank}{'!' if entry.fails else ''}",
+            rank_cell(entry),
             entry.arm,
             format_speedup(entry.speedup),
             *(format_speedup(speedups.get((entry.arm, each.lengths))) for each in document.lengths),
-            format_seconds(entry.build_seconds.cold if entry.build_seconds else None),
-            format_mebibytes(entry.memory_bytes.peak if entry.memory_bytes else None),
-            accuracy_cell(checks_of(entry)),
-            format_number(entry.score, decimals=2),
+            *cost_cells(entry),
+            score_cell(entry),
         ]
         for entry in document.workflows
     ]
@@ -169,9 +164,9 @@ def notes(document: SweepDocument) -> list[str]:
         for arm in document.left_out
     ]
     fails = [
-        f"A constraint excludes {entry.arm} (!): {'; '.join(entry.fails)}"
+        f"A constraint excludes {entry.arm} (!): {'; '.join(entry.failed_constraints)}"
         for entry in document.workflows
-        if entry.fails
+        if entry.failed_constraints
     ]
     return [*limited, *_problems(document), *fails, *left_out]
 

@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widgets import Static
 
-from advisor.store import HistoryEntry
+from advisor.store.index import HistoryEntry
 from advisor.tui.dialogs.dialog import Dialog
 from advisor.tui.rendering import text
 from advisor.tui.widgets.key_footer import KeyFooter

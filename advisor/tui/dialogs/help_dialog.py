@@ -15,7 +15,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
-from advisor.catalogue import read_glossary, rubric_directory
+from advisor.catalogue.rubric_files import read_glossary, rubric_directory
 from advisor.question.answers import Answers
 from advisor.tui.dialogs.dialog import Dialog
 from advisor.tui.widgets.key_footer import KeyFooter
@@ -48,7 +48,7 @@ class Describing(Protocol):
 
 
 class HelpDialog(Dialog[None]):
-    """The help dialog."""
+    """Explains the screen, its keys and the terms under the cursor."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,question_mark,f1,q,enter", "dismiss", "Close")

@@ -5,16 +5,14 @@ from __future__ import annotations
 from rich.text import Text
 
 from advisor.domain.rubric import LETTERS
-from advisor.report import text_report
 from advisor.report.documents.document import RunDocument, WorkflowEntry
+from advisor.report.sections.answer import confidence, headline
+from advisor.report.sections.ranking_cells import CRITERION_HEADS
 from advisor.report.sections.unranked import unranked
-from advisor.report.text_report import CRITERION_HEADS
 from advisor.system.number_format import MISSING, format_speedup
 from advisor.tui.rendering import text
 
-NOT_MEASURED = "Not measured here. "
-FROM_FIGURES = "From published figures: "
-FROM_RUN = "From a stored run: "
+FROM_RUN = "Not measured here. From a stored run: "
 #: Width of the names of arms, at most, and of the rest of a row.
 MAX_ARM_WIDTH, REST_WIDTH = 36, 40
 MIN_ARM_WIDTH = 12
@@ -22,10 +20,10 @@ MIN_ARM_WIDTH = 12
 
 def render_absent_gpu(document: RunDocument, width: int) -> Text:
     """Return the origin, the answer, a table that fits into `width` cells, and the reasons."""
-    origin = FROM_FIGURES if document.provenance is None else FROM_RUN
-    headline = text.printable(text_report.headline(document), 300)
-    lines = text.styled(f"{NOT_MEASURED}{origin}{headline}\n", "bold")
-    lines += _lines(text_report.confidence(document))
+    origin = FROM_RUN if document.provenance is not None else ""
+    first_line = text.printable(headline(document), 300)
+    lines = text.styled(f"{origin}{first_line}\n", "bold")
+    lines += _lines(confidence(document))
     arm_width = max(min(width - REST_WIDTH, MAX_ARM_WIDTH), MIN_ARM_WIDTH)
     lines += Text("\n") + _table(document, arm_width) + Text("\n")
     advice = document.recommendation
@@ -59,7 +57,7 @@ def _row(entry: WorkflowEntry, arm_width: int) -> str:
         for name in CRITERION_HEADS
     )
     arm = text.truncate_middle(text.printable(entry.arm), arm_width)
-    mark = "!" if entry.fails else " "
+    mark = "!" if entry.failed_constraints else " "
     return (
         f"{entry.rank:>2}{mark} {arm:<{arm_width}} {format_speedup(entry.speedup):>7}  {letters}\n"
     )

@@ -6,7 +6,13 @@ from rich.table import Table
 from rich.text import Text
 
 from advisor.domain.decision import DecisionWord, HeadlinePart, Recommendation
-from advisor.report import text_report
+from advisor.report.sections.answer import (
+    UNFIT_NOTICE,
+    confidence,
+    headline,
+    is_unfit,
+    stop_notice,
+)
 from advisor.report.sections.cost import cost_line
 from advisor.tui.answer import RunAnswer
 from advisor.tui.rendering import text
@@ -47,26 +53,24 @@ CUT_LABELS = {"Cost", "Trust"}
 #: Colours of the decision's word.
 DECISION_COLOURS: dict[DecisionWord, str] = {"CLEAR": "green", "EITHER": "cyan", "OPEN": "yellow"}
 EXPLORED = "With these weights: "
-#: Follows an answer that there is none, where figures are shown all the same.
-NOT_FIT = "The figures below were measured on a machine that was not fit: do not use them."
 
 
 def answer_lines(answer: RunAnswer, *, is_explored: bool = False) -> list[tuple[str, str]]:
     """Return pairs of label and line."""
     document, advice = answer.document, answer.recommendation
     if advice is None:
-        lines = [("Answer", text_report.headline(document))]
+        lines = [("Answer", headline(document))]
         if document.problem is not None:
             lines.append(("Next", document.problem.next_step))
-        if lines[0][1].startswith(text_report.NO_ANSWER):
-            lines.append(("Note", NOT_FIT))
+        if is_unfit(document):
+            lines.append(("Note", UNFIT_NOTICE))
         return [*lines, *_stopped(answer)]
     lines = _headline_lines(advice)
     lines, further = lines[:FIRST_LINES], lines[FIRST_LINES:]
     if not advice.headline:
         lines = [
-            ("Answer", text_report.headline(document)),
-            *(("Sure?", line) for line in text_report.confidence(document)),
+            ("Answer", headline(document)),
+            *(("Sure?", line) for line in confidence(document)),
         ]
     if is_explored:
         lines[0] = ("Answer", EXPLORED + lines[0][1])
@@ -89,7 +93,7 @@ def _headline_lines(advice: Recommendation) -> list[tuple[str, str]]:
 
 
 def _stopped(answer: RunAnswer) -> list[tuple[str, str]]:
-    return [("Stopped", line) for line in text_report.stop_notice(answer.document)]
+    return [("Stopped", line) for line in stop_notice(answer.document)]
 
 
 def describe_arm(answer: RunAnswer, arm: str) -> str:

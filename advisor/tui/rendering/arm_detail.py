@@ -45,7 +45,7 @@ def render_score(answer: RunAnswer, entry: WorkflowEntry) -> Text:
         "The three Ps share what input flexibility and architecture support leave of the score.\n",
         "dim",
     )
-    for constraint in entry.fails:
+    for constraint in entry.failed_constraints:
         lines += Text(f"\nnot recommended: {text.printable(constraint, 200)}", "bold")
     return lines
 

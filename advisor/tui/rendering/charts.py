@@ -136,7 +136,7 @@ def weight_map_lines(answer: RunAnswer, width: int, height: int) -> list[str]:
     rest.
     """
     rows, columns = max(height - 4, 1), max(min(width // 2, 60), 10)
-    candidates = [entry for entry in answer.ranked if entry.scores and not entry.fails]
+    candidates = [entry for entry in answer.ranked if entry.scores and not entry.failed_constraints]
     leaders: dict[str, WorkflowEntry] = {}
     lines = []
     for row in range(rows):

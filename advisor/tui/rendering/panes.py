@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from rich.text import Text
 
 from advisor.domain.question import FURTHER_CRITERIA
-from advisor.report import text_report
 from advisor.report.sections import new_shapes
+from advisor.report.sections.answer import flip_lines
 from advisor.report.sections.unranked import unranked
 from advisor.system.number_format import format_share
 from advisor.tui.answer import RunAnswer
@@ -59,8 +59,8 @@ def render_trust(answer: RunAnswer) -> Text:
     found = []
     if advice.certainty is not None:
         found.append(
-            f"{advice.decision}: leads in {format_share(advice.certainty)} of what the measurements"
-            " allow"
+            f"{advice.decision_word}: leads in {format_share(advice.certainty)} of what the"
+            " measurements allow"
         )
     if advice.needed_seconds is not None:
         found.append(f"about {advice.needed_seconds:.0f} more seconds would settle it")
@@ -104,7 +104,7 @@ def describe_weights(answer: RunAnswer) -> Text:
     lines = text.styled(
         f"The three share {share:g} % of the score; {' and '.join(further)}.\n", "dim"
     )
-    return lines + _items(text_report.flip_lines(answer.document) or [NO_FLIP], " ")
+    return lines + _items(flip_lines(answer.document) or [NO_FLIP], " ")
 
 
 def _items(items: Iterable[str] | Sequence[str], bullet: str) -> Text:

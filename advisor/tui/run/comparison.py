@@ -12,12 +12,12 @@ from advisor.domain.plan import BASELINE
 from advisor.report.comparisons.comparison import Comparison, compare_documents
 from advisor.report.comparisons.speed_ratios import SpeedVerdict
 from advisor.report.documents.document import RunDocument
-from advisor.report.text_report import headline
+from advisor.report.sections.answer import headline
 
 #: Speeds within this share of each other count as equal; the default of `p3-advisor compare`.
 THRESHOLD = 0.05
 
-Verdict = SpeedVerdict | Literal["only-in-first", "only-in-second", "not-compared"]
+RowVerdict = SpeedVerdict | Literal["only-in-first", "only-in-second", "not-compared"]
 
 
 class ComparisonRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,7 +31,7 @@ class ComparisonRow(msgspec.Struct, frozen=True, kw_only=True):
     #: Speed-up in the second run over that in the first, for the baseline the speed; None where
     #: they are not comparable.
     speed: Interval | None
-    verdict: Verdict
+    verdict: RowVerdict
 
 
 class RunComparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,7 +83,7 @@ def _rows(
     for key in dict.fromkeys([*first_cells, *second_cells]):
         arm, batch_size = key
         change = changes.get(key)
-        verdict: Verdict = change[1] if change else "not-compared"
+        verdict: RowVerdict = change[1] if change else "not-compared"
         if key not in first_cells:
             verdict = "only-in-second"
         elif key not in second_cells:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from typing import Any
 
 import psutil
 
@@ -24,12 +23,12 @@ def format_cpu_load() -> str:
     return f"CPU  busy {busy:.0f} %  load {load:.1f}  memory {used:.1f}/{total:.1f} GiB"
 
 
-def format_gpu_load(uuid: str, nvml: Any | None = None) -> str:  # noqa: ANN401 - the module pynvml, or a test's substitute
+def format_gpu_load(uuid: str) -> str:
     """Return memory use, utilization, temperature and clock of a GPU.
 
     Values that NVML cannot read are left out.
     """
-    nvml = nvml or importlib.import_module("pynvml")
+    nvml = importlib.import_module("pynvml")
     try:
         nvml.nvmlInit()
         handle = nvml.nvmlDeviceGetHandleByUUID(uuid)

@@ -10,7 +10,7 @@ from advisor.domain.run import Header
 from advisor.domain.run_events import LoggedEvent, WorkerReported
 from advisor.domain.run_state import RunState, fold
 from advisor.domain.worker_events import PhaseStarted
-from advisor.store import Run
+from advisor.store.runs import Run
 
 
 class EventSource(Protocol):
@@ -26,20 +26,19 @@ class EventSource(Protocol):
 class EventFileTail:
     """Reads new events from the file of a run that another process may be writing."""
 
-    def __init__(self, run: Run, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, run: Run) -> None:
         self._run = run
-        self._clock = clock
         self._offset = 0
-        self._read_at = clock()
+        self._read_at = time.monotonic()
 
     def poll(self) -> list[LoggedEvent]:
         events, self._offset = self._run.read_events_after(self._offset)
         if events:
-            self._read_at = self._clock()
+            self._read_at = time.monotonic()
         return events
 
     def now(self, last: float) -> float:
-        return last + self._clock() - self._read_at
+        return last + time.monotonic() - self._read_at
 
 
 class RecordingPlayback:

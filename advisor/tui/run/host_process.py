@@ -10,7 +10,7 @@ import os
 import signal
 import subprocess
 
-from advisor.store import Run
+from advisor.store.runs import Run
 from advisor.system.import_path import ADVISOR_COMMAND, without_current_directory
 
 HOST_COMMAND = (*ADVISOR_COMMAND, "host")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import msgspec
 
-from advisor import applicability, machine
+from advisor.applicability import planning
+from advisor.applicability.installation import required_packages
 from advisor.domain.outcome import Completed
 from advisor.domain.question import Budget
 from advisor.domain.run import Header
 from advisor.errors import GpuNotAttachedError
+from advisor.machine import detection
 from advisor.pipeline.decision import Decision
 from advisor.pipeline.draft import DraftRun
 from advisor.tui.answer import RunAnswer
@@ -29,7 +31,7 @@ def failed_arms(decision: Decision) -> tuple[str, ...]:
 def undecided_workflows(answer: RunAnswer) -> tuple[str, ...]:
     """Return the workflows that an open decision is between, else those of the question."""
     advice = answer.recommendation
-    if advice is not None and advice.decision == "OPEN":
+    if advice is not None and advice.decision_word == "OPEN":
         return advice.contenders
     return answer.document.question.workflows
 
@@ -53,7 +55,7 @@ def propose_retry(
     Raise `GpuNotAttachedError` if the GPU of that run is not attached to this machine.
     """
     question, catalogue = header.question, header.catalogue
-    here = machine.detect(question.python, applicability.required_packages(catalogue))
+    here = detection.detect(question.python, required_packages(catalogue))
     if question.gpu and question.gpu not in {gpu.uuid for gpu in here.gpus}:
         raise GpuNotAttachedError(
             "the GPU of that run is not attached",
@@ -62,4 +64,4 @@ def propose_retry(
     question = msgspec.structs.replace(
         question, workflows=workflows, budget=budget or question.budget
     )
-    return DraftRun(catalogue, here, question, applicability.plan(question, here, catalogue))
+    return DraftRun(catalogue, here, question, planning.plan(question, here, catalogue))

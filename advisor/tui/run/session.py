@@ -8,7 +8,7 @@ from typing import Literal
 
 from advisor.domain.plan import REFERENCE
 from advisor.pipeline.decision import Decision, evaluate
-from advisor.store import Run
+from advisor.store.runs import Run
 from advisor.tui.run.event_source import EventFileTail, RecordingPlayback, RunFollower
 from advisor.tui.run.host_process import HostProcess
 

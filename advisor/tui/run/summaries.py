@@ -12,7 +12,9 @@ import msgspec
 import advisor
 from advisor.domain.decision import DecisionWord, Recommendation, Trust
 from advisor.errors import UserError
-from advisor.store import HistoryEntry, Run, Store
+from advisor.store.index import HistoryEntry
+from advisor.store.runs import Run
+from advisor.store.store import Store
 from advisor.system.atomic_write import write_atomically
 
 FILE_NAME = "answer.json"
@@ -29,7 +31,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     version: str = ""
     events_bytes: int = 0
     arm: str | None = None
-    decision: DecisionWord | None = None
+    decision_word: DecisionWord | None = msgspec.field(name="decision", default=None)
     trust: Trust | None = None
     speedup: float | None = None
     #: The first line of the answer, or why there is none.
@@ -50,7 +52,7 @@ def summary_of(
     lines = recommendation.headline
     return RunSummary(
         arm=recommendation.arm,
-        decision=recommendation.decision,
+        decision_word=recommendation.decision_word,
         trust=recommendation.trust,
         speedup=speedup,
         headline=lines[0] if lines else f"Use {recommendation.arm}.",

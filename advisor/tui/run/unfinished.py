@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from advisor.store import Store
+from advisor.store.store import Store
 from advisor.tui.rendering import text
 
 

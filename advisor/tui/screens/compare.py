@@ -19,13 +19,13 @@ from advisor.system.number_format import (
     format_interval,
 )
 from advisor.tui.rendering import text
-from advisor.tui.run.comparison import ComparisonRow, RunComparison, Verdict
+from advisor.tui.run.comparison import ComparisonRow, RowVerdict, RunComparison
 from advisor.tui.screens.advisor_screen import AdvisorScreen, TitleBar
 from advisor.tui.widgets.key_footer import KeyFooter
 from advisor.tui.widgets.table import Column, Table
 
 #: Labels of the verdicts; the sign distinguishes them without colours.
-VERDICT_LABELS: dict[Verdict, str] = {
+VERDICT_LABELS: dict[RowVerdict, str] = {
     "slower": "> A faster",
     "faster": "< B faster",
     "same": "= similar",

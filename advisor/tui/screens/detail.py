@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import Static, TabbedContent, TabPane
 
-from advisor.store import Run
+from advisor.store.runs import Run
 from advisor.system.number_format import format_interval
 from advisor.tui.answer import RunAnswer
 from advisor.tui.rendering import text

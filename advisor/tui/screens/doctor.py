@@ -16,11 +16,12 @@ from textual.containers import VerticalScroll
 from textual.timer import Timer
 from textual.widgets import Static
 
-from advisor import doctor, question
+from advisor.doctor import checks
 from advisor.doctor.findings import OVERHEAD_NAME, Finding
 from advisor.errors import UserError
+from advisor.question.resolve import worker_interpreter
 from advisor.statistics.disturbance import Condition
-from advisor.store import default_home
+from advisor.store.store import default_home
 from advisor.tui.rendering import text
 from advisor.tui.screens.advisor_screen import AdvisorScreen, TitleBar
 from advisor.tui.widgets.key_footer import KeyFooter
@@ -68,8 +69,8 @@ slows timed calls down: the same check as p3-advisor doctor --observer, drawn at
 
     def _examine(self) -> list[Finding]:
         try:
-            return doctor.examine(
-                question.worker_interpreter(self.app_interface.answers),
+            return checks.examine(
+                worker_interpreter(self.app_interface.answers),
                 default_home(self.app_interface.context.environment),
             )
         except UserError as problem:

@@ -12,7 +12,9 @@ from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, Static
 
 from advisor.errors import UserError
-from advisor.store import HistoryEntry, Run, Store
+from advisor.store.index import HistoryEntry
+from advisor.store.runs import Run
+from advisor.store.store import Store
 from advisor.tui.dialogs.confirmations import DeleteDialog
 from advisor.tui.dialogs.note_dialog import NoteDialog
 from advisor.tui.rendering import text

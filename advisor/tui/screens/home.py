@@ -19,7 +19,7 @@ from advisor.tui.widgets.key_footer import KeyFooter
 from advisor.tui.widgets.table import Column, SelectableTable, Table
 
 if TYPE_CHECKING:
-    from advisor.store import HistoryEntry
+    from advisor.store.index import HistoryEntry
     from advisor.tui.run.summaries import RunStatus, RunSummary
 
 PURPOSE = (
@@ -129,7 +129,7 @@ H lists all stored runs."""
         app = self.app_interface
 
         def list_runs() -> list[tuple[HistoryEntry, RunStatus]]:
-            from advisor.store import Run  # noqa: PLC0415 - speeds up the start
+            from advisor.store.runs import Run  # noqa: PLC0415 - speeds up the start
             from advisor.tui.run.summaries import state_of  # noqa: PLC0415 - as above
 
             store = app.context.store
@@ -167,7 +167,9 @@ H lists all stored runs."""
 
     def show_machine(self, machine: Machine) -> None:
         """Show the devices of the machine."""
-        self.query_one("#machine", Static).update(describe_machine(machine))
+        # The result may arrive while the program ends, without the widgets.
+        for line in self.query("#machine").results(Static):
+            line.update(describe_machine(machine))
 
     def _draw(self) -> None:
         # A result may arrive before the widgets are there, or while the program ends.
@@ -257,7 +259,7 @@ def _columns(width: int) -> list[Column]:
 
 def example_files() -> list[pathlib.Path]:
     """Return the recorded runs that are part of the program."""
-    from advisor.catalogue import rubric_directory  # noqa: PLC0415 - as above
+    from advisor.catalogue.rubric_files import rubric_directory  # noqa: PLC0415 - as above
 
     return sorted((rubric_directory() / "examples").glob("*.json"))
 

@@ -220,15 +220,14 @@ measurements."""
             return
         leader, advice = decision.scored[0], decision.recommendation
         line = text.styled("So far: ", "dim")
-        if advice is not None and advice.decision is not None:
-            line += Text(f"{advice.decision} ", "bold")
+        if advice is not None and advice.decision_word is not None:
+            line += Text(f"{advice.decision_word} ", "bold")
         measured = {entry.arm: entry.speedup for entry in decision.results.measurements}
         line += Text(text.printable(leader.arm, 60), "bold")
         line += Text(f"  {format_interval(measured.get(leader.arm))}  score {leader.score:.2f}")
         notice.update(line + Text("  provisional", "dim"), layout=False)
 
     def show_device_load(self, load: str) -> None:
-        """Show the load of the device."""
         if self.is_attached:
             self.query_one("#device", Static).update(Text(load, "dim"), layout=False)
 

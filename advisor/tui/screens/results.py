@@ -9,6 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import DataTable
 
+from advisor.report.sections.answer import is_unfit
 from advisor.tui.answer import RunAnswer
 from advisor.tui.rendering.answer_lines import answer_lines, describe_arm
 from advisor.tui.rendering.results_title import results_title
@@ -137,10 +138,15 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
         entries = sort_entries(self.answer, self._sort)
         advice = self.answer.recommendation
         best = advice.arm if advice else None
+        unfit = is_unfit(self.answer.document)
         table.set_rows(
             {entry.arm: ranking_cells(self.answer, entry, by_key) for entry in entries},
             {
-                entry.arm: "bold" if entry.arm == best else "dim" if entry.fails else ""
+                entry.arm: "bold"
+                if entry.arm == best
+                else "dim"
+                if entry.failed_constraints or unfit
+                else ""
                 for entry in entries
             },
         )

@@ -9,7 +9,8 @@ from advisor.domain.measurement import Cell
 from advisor.domain.rubric import LETTERS
 from advisor.report.documents.document import WorkflowEntry
 from advisor.report.formatting.accuracy_text import accuracy_cell
-from advisor.report.text_report import CRITERION_HEADS
+from advisor.report.sections.answer import is_unfit
+from advisor.report.sections.ranking_cells import CRITERION_HEADS
 from advisor.system.number_format import MISSING, format_mebibytes, format_seconds
 from advisor.tui.answer import RunAnswer
 from advisor.tui.rendering import text
@@ -118,8 +119,9 @@ def ranking_cells(
 ) -> dict[str, str]:
     """Return the cells of an arm; `!` marks an arm that does not meet a constraint."""
     build, memory = entry.build_seconds, entry.memory_bytes
+    unfit = is_unfit(answer.document)
     return {
-        "rank": f"{entry.rank}{rank_mark(answer, entry)}",
+        "rank": MISSING if unfit else f"{entry.rank}{rank_mark(answer, entry)}",
         "arm": text.truncate_middle(text.printable(entry.arm), columns["arm"].width),
         "interval": axis_of(answer, columns["interval"].width).bar(entry.speedup),
         "speed": text.format_ratio(entry.speedup.value if entry.speedup else None),
@@ -130,18 +132,20 @@ def ranking_cells(
         "accuracy": accuracy_cell(entry.correctness.by_batch_size if entry.correctness else ()),
         "memory": format_mebibytes(memory.peak if memory else None),
         **{name: f" {_letter(entry, name)}" for name in CRITERION_HEADS},
-        "score": MISSING if entry.score is None else f"{entry.score:.2f}",
+        "score": MISSING if unfit or entry.score is None else f"{entry.score:.2f}",
     }
 
 
 def rank_mark(answer: RunAnswer, entry: WorkflowEntry) -> str:
     """Return `!` for an arm that fails a constraint, `=` for one of several equally good ones."""
-    if entry.fails:
+    if entry.failed_constraints:
         return "!"
     advice = answer.recommendation
-    if advice is None or advice.decision != "EITHER" or entry.id not in advice.contenders:
+    if advice is None or advice.decision_word != "EITHER" or entry.id not in advice.contenders:
         return " "
-    best = next(each for each in answer.ranked if each.id == entry.id and not each.fails)
+    best = next(
+        each for each in answer.ranked if each.id == entry.id and not each.failed_constraints
+    )
     return "=" if best.arm == entry.arm else " "
 
 

@@ -37,7 +37,7 @@ def _named(check: Callable[[str], object], name: str, label: str, typed: str) ->
 
 
 def _check_gpu(typed: str, catalogue: Catalogue) -> None:
-    from advisor.question import find_known_gpu  # noqa: PLC0415 - speeds up the start
+    from advisor.question.devices import find_known_gpu  # noqa: PLC0415 - speeds up the start
 
     if find_known_gpu(typed, catalogue) is None:
         raise UnknownGpuError(
@@ -47,7 +47,7 @@ def _check_gpu(typed: str, catalogue: Catalogue) -> None:
 
 
 def _check_batch_sizes(typed: str) -> None:
-    from advisor.question import parse_batch_sizes  # noqa: PLC0415 - as above
+    from advisor.question.resolve import parse_batch_sizes  # noqa: PLC0415 - as above
 
     parse_batch_sizes(typed)
 

@@ -205,8 +205,8 @@ class ModelStep(Step):
 
     def store_answers(self) -> None:
         """Store model and task; raise `UserError` if they do not exist or do not fit."""
-        from advisor.question import select_demo_model  # noqa: PLC0415 - not needed for the first sight
         from advisor.question.model import parse_model  # noqa: PLC0415 - as above
+        from advisor.question.resolve import select_demo_model  # noqa: PLC0415 - not needed for the first sight
         from advisor.question.task import check_task  # noqa: PLC0415 - as above
 
         task = cast("Task", self.query_one("#task", Choice).value)

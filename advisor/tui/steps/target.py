@@ -132,14 +132,14 @@ class TargetStep(Step):
 
         Return an empty text for a GPU that cannot be chosen; the plan then shows the error.
         """
-        from advisor import question  # noqa: PLC0415 - speeds up the start
+        from advisor.question.devices import CPU, VISIBLE_DEVICES, choose_gpu  # noqa: PLC0415 - speeds up the start
 
-        visible = self.app_interface.context.environment.get(question.VISIBLE_DEVICES)
+        visible = self.app_interface.context.environment.get(VISIBLE_DEVICES)
         try:
-            gpu = question.choose_gpu("", machine, self.app_interface.catalogue, visible)
+            gpu = choose_gpu("", machine, self.app_interface.catalogue, visible)
         except MigEnabledError:
             return ""
-        return str(gpu.index) if gpu else question.CPU
+        return str(gpu.index) if gpu else CPU
 
     def _draw_device_note(self, machine: Machine) -> None:
         chosen = self.query_one("#device", Choice).value

@@ -15,7 +15,9 @@ import pytest
 
 import advisor
 from advisor import api, errors, schemas
-from advisor.api.answers import Options, make_answers
+from advisor.api import functions
+from advisor.api.answers import Options, SweepOptions, make_answers
+from advisor.api.sweeps import format_mix, format_tokens
 from advisor.context import Context
 from advisor.domain.run_events import Finished, LoggedEvent, Planned
 from advisor.question.answers import Answers
@@ -34,12 +36,12 @@ def simulated(
 ) -> None:
     """Make the interface use simulated workflows and a store of this test."""
     monkeypatch.setenv("P3_ADVISOR_HOME", str(home))
-    real = api._context
+    real = functions._context
 
     def context() -> Context:
         return dataclasses.replace(real(), probes=fake_probes, rubric=fake_rubric)
 
-    monkeypatch.setattr(api, "_context", context)
+    monkeypatch.setattr(functions, "_context", context)
 
 
 @pytest.mark.usefixtures("simulated")
@@ -144,7 +146,7 @@ def test_python_values_become_the_texts_of_the_command_line() -> None:
 
 def test_a_wrong_option_is_refused() -> None:
     with pytest.raises(TypeError, match="colour"):
-        make_answers("demo", None, {"colour": "red"})  # type: ignore[typeddict-unknown-key]
+        make_answers("demo", None, {"colour": "red"})  # type: ignore[arg-type]
     with pytest.raises(errors.SizeError):
         make_answers("demo", None, {"input_tokens": -1})
 
@@ -158,3 +160,36 @@ def test_the_import_is_cheap_and_loads_no_stack() -> None:
         "assert not {'torch', 'pandas', 'textual', 'IPython'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.usefixtures("simulated")
+def test_a_sweep_answers_for_the_mix_and_is_loaded_again(tmp_path: pathlib.Path) -> None:
+    events: list[LoggedEvent] = []
+    options: SweepOptions = {
+        "gpu": "cpu",
+        "batch_sizes": (1,),
+        "budget": 1,
+        "workflows": ["quick"],
+    }
+    found = advisor.sweep(
+        "demo", input_tokens=(8, 32), length_mix={8: 3, 32: 1}, on_event=events.append, **options
+    )
+    assert sum(isinstance(each.run_event, Finished) for each in events) == 2
+    assert [each.share for each in found.document.lengths] == [0.75, 0.25]
+    assert found.recommendation is not None or found.problem is not None
+    assert advisor.load_sweep(found.sweep_id).document == found.document
+    runs = {lengths: advisor.load(run_id) for lengths, run_id in found.run_ids.items()}
+    assert {run.document.question.input_tokens for run in runs.values()} == {8, 32}
+    table = found.to_dataframe()
+    assert list(table["input_tokens"]) == [8, 32]
+    assert "<table>" in found._repr_html_()
+    file = found.save(tmp_path / "sweep.json")
+    jsonschema.validate(
+        json.loads(file.read_text()), json.loads(schemas.schema_file("sweep").read_text())
+    )
+
+
+def test_a_mix_is_written_as_the_option_takes_it() -> None:
+    assert format_mix({32: 70, (512, 16): 30.5}) == "32:70,512/16:30.5"
+    assert format_tokens((32, 512)) == "32,512"
+    assert format_tokens(32) == "32"

@@ -6,7 +6,7 @@ import builders
 import pytest
 from builders import BASELINE
 
-from advisor import applicability
+from advisor.applicability import planning
 
 RUNTIME = builders.workflow(
     "runtime",
@@ -24,7 +24,7 @@ RUNTIME = builders.workflow(
     ],
 )
 def test_a_fallback_is_planned_only_by_its_name(named: tuple[str, ...], arms: set[str]) -> None:
-    plan = applicability.plan(
+    plan = planning.plan(
         builders.question(workflows=named), builders.machine(), builders.catalogue(RUNTIME)
     )
     assert {arm.id for arm in plan.arms} - {BASELINE, f"{BASELINE}#duplicate"} == arms

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builders
 import pytest
 
-from advisor import applicability
+from advisor.applicability import planning
 from advisor.domain.question import Dtype
 
 
@@ -20,8 +20,8 @@ def test_less_exact_products_are_arms_of_their_precision(dtype: Dtype, options: 
         if less_exact & set(workflow.arms):
             found = {
                 arm.option
-                for arm in applicability.list_arms(workflow)
-                if applicability.unsupported_use(workflow, arm, question) is None
+                for arm in planning.list_arms(workflow, "cuda")
+                if planning.unsupported_use(workflow, arm, question) is None
             }
             assert found & less_exact == options
 
@@ -33,5 +33,5 @@ def test_a_model_in_its_own_precision_is_asked_in_the_worker() -> None:
         for workflow in builders.shipped_catalogue().workflows
         if workflow.id == builders.BASELINE
     ]
-    arms = {arm.option: arm for arm in applicability.list_arms(eager)}
-    assert applicability.unsupported_use(eager, arms["tf32"], question) is None
+    arms = {arm.option: arm for arm in planning.list_arms(eager, "cuda")}
+    assert planning.unsupported_use(eager, arms["tf32"], question) is None

@@ -8,9 +8,11 @@ import builders
 import pytest
 from builders import BASELINE
 
-from advisor import applicability
+from advisor.applicability import planning
+from advisor.domain.machine import CreatedEnvironment, Machine
 from advisor.domain.plan import Plan
 from advisor.domain.worker_settings import measured_fields
+from advisor.domain.workflow import Environment
 
 ENGINE = builders.workflow(
     "engine",
@@ -20,9 +22,7 @@ ENGINE = builders.workflow(
 
 
 def plan(**asked: Any) -> Plan:
-    return applicability.plan(
-        builders.question(**asked), builders.machine(), builders.catalogue(ENGINE)
-    )
+    return planning.plan(builders.question(**asked), builders.machine(), builders.catalogue(ENGINE))
 
 
 def planned(**asked: Any) -> set[str]:
@@ -74,3 +74,51 @@ def test_native_arms_keep_the_rules_of_accuracy_and_quantised_ones_do_not() -> N
     assert native["text"]["exact_divergence"] > quantised["text"]["exact_divergence"] == 0
     assert set(quantised["text"]["gap"].values()) == {rules.quantised.gap}
     assert set(native) == {"exact", "close", "repeats", "envelope", "text"}
+
+
+WRITER = Environment(kind="own", name="writer", requirements=("llmcompressor>=0.12",))
+WRITTEN = builders.workflow(
+    "engine",
+    arms={"default": {}, "written": {"scheme": "W8A8"}},
+    arm_weights={"written": "int8"},
+    arm_quantiser={"written": WRITER},
+)
+
+
+def plan_written(machine: Machine, **asked: Any) -> Plan:
+    return planning.plan(builders.question(**asked), machine, builders.catalogue(WRITTEN))
+
+
+def with_environment(fault: str | None = None) -> Machine:
+    created = CreatedEnvironment(name="writer", python="/env/bin/python", digest="0", fault=fault)
+    return builders.machine(environments={"writer": created})
+
+
+def test_an_arm_has_the_interpreter_that_writes_its_checkpoint() -> None:
+    found = plan_written(with_environment(), quantised=("int8",))
+    quantisers = {arm.id: arm.quantiser for arm in found.arms}
+    assert (quantisers["engine"], quantisers["engine/written"]) == ("", "/env/bin/python")
+    assert found.excluded == ()
+
+
+def test_the_interpreter_of_the_question_writes_it_if_it_has_the_packages() -> None:
+    packages = {"torch": "2.13.0", "llmcompressor": "0.14.0.1"}
+    software = builders.interpreter(packages=packages)
+    found = plan_written(builders.machine(software=software), quantised=("int8",))
+    assert {arm.quantiser for arm in found.arms} == {"", software.executable}
+
+
+@pytest.mark.parametrize(
+    "machine", [builders.machine(), with_environment("its interpreter is missing")]
+)
+def test_an_arm_without_it_is_not_installed_and_the_others_are_measured(machine: Machine) -> None:
+    found = plan_written(machine, quantised=("int8",))
+    assert "engine" in {arm.id for arm in found.arms}
+    (excluded,) = found.excluded
+    assert (excluded.workflow, excluded.status) == ("engine/written", "not-installed")
+    assert excluded.fix == "p3-advisor env create writer"
+
+
+def test_the_environment_is_not_missed_where_no_arm_needs_it() -> None:
+    assert plan_written(builders.machine()).excluded == ()
+    assert plan_written(builders.machine(), quantised=("int4",)).excluded == ()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from advisor import catalogue
+from advisor.catalogue import rubric_files
 
 Edit = Callable[[str, str, str], None]
 
@@ -18,7 +18,7 @@ def rubric(tmp_path: pathlib.Path) -> pathlib.Path:
     """A copy of the files that ship."""
     directory = tmp_path / "rubric"
     shutil.copytree(
-        catalogue.rubric_directory(),
+        rubric_files.rubric_directory(),
         directory,
         ignore=shutil.ignore_patterns("__pycache__", "schema"),
     )

@@ -14,27 +14,28 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from advisor import catalogue
+from advisor.catalogue import rubric_files
+from advisor.catalogue.toml_file import read
 from advisor.domain.plan import BASELINE
 from advisor.domain.question import CRITERIA, PILLARS
 from advisor.domain.workflow import CitedFact, Workflow
 from advisor.errors import CatalogueError
 
-SHIPPED = catalogue.load()
+SHIPPED = rubric_files.load()
 INTEGRATION = pathlib.Path(__file__).parents[2] / "stacks" / "integration.py"
 Edit = Callable[[str, str, str], None]
 
 
 def load_error(rubric: pathlib.Path) -> CatalogueError:
     with pytest.raises(CatalogueError) as problem:
-        catalogue.load(rubric)
+        rubric_files.load(rubric)
     assert "\n" not in problem.value.what
     assert problem.value.next_step
     return problem.value
 
 
 def test_a_copy_of_the_shipped_files_loads_as_the_original(rubric: pathlib.Path) -> None:
-    assert catalogue.load(rubric) == SHIPPED
+    assert rubric_files.load(rubric) == SHIPPED
 
 
 @pytest.mark.parametrize("workflow", SHIPPED.workflows, ids=lambda workflow: workflow.id)
@@ -65,9 +66,7 @@ def test_a_workflow_has_either_a_probe_or_the_reason_why_not(workflow: Workflow)
 
 
 def test_verified_toml_names_known_workflows() -> None:
-    verified = catalogue.read(
-        catalogue.rubric_directory() / "verified.toml", dict[str, tuple[str, ...]]
-    )
+    verified = read(rubric_files.rubric_directory() / "verified.toml", dict[str, tuple[str, ...]])
     assert set(verified) <= {workflow.id for workflow in SHIPPED.workflows}
 
 
@@ -97,7 +96,7 @@ def test_workflows_are_in_build_order_with_the_baseline_first() -> None:
 def test_a_workflow_with_a_module_has_a_probe(tmp_path: pathlib.Path) -> None:
     (tmp_path / "workflows").mkdir()
     (tmp_path / "workflows" / "torch_compile_inductor.py").touch()
-    known = catalogue.load(probes=tmp_path)
+    known = rubric_files.load(probes=tmp_path)
     assert [workflow.id for workflow in known.workflows if workflow.has_probe] == [
         "torch-compile-inductor"
     ]
@@ -107,7 +106,7 @@ def test_verifications_are_read_from_verified_toml(rubric: pathlib.Path) -> None
     (rubric / "verified.toml").write_text('onnxruntime-cpu = ["cpu 2026-11"]\n')
     verified = {
         workflow.id: workflow.verified
-        for workflow in catalogue.load(rubric).workflows
+        for workflow in rubric_files.load(rubric).workflows
         if workflow.verified
     }
     assert verified == {"onnxruntime-cpu": ("cpu 2026-11",)}
@@ -115,7 +114,7 @@ def test_verifications_are_read_from_verified_toml(rubric: pathlib.Path) -> None
 
 def test_another_rubric_replaces_only_the_criteria(rubric: pathlib.Path, edit: Edit) -> None:
     edit("criteria.toml", 'name = "p3-advisor 2"', 'name = "mine"')
-    known = catalogue.load(rubric=rubric / "criteria.toml")
+    known = rubric_files.load(rubric=rubric / "criteria.toml")
     assert known.rubric.name == "mine"
     assert msgspec.structs.replace(known, rubric=SHIPPED.rubric) == SHIPPED
 
@@ -330,7 +329,7 @@ def test_lines_changed_is_counted_from_the_integration(tmp_path: pathlib.Path) -
         if workflow.integration is not None:
             assert workflow.declared.lines_changed.value == workflow.integration.lines_changed
     assert known["pytorch-eager"].declared.lines_changed.value == 0
-    bare = catalogue.read_workflows(catalogue.rubric_directory(), tmp_path)
+    bare = rubric_files.read_workflows(rubric_files.rubric_directory(), tmp_path)
     assert all(workflow.integration is None for workflow in bare), (
         "a workflow without a probe has no integration"
     )
@@ -399,11 +398,11 @@ def test_a_decision_tree_with_a_dead_end_or_a_cycle_is_an_error(
     assert old in file.read_text()
     file.write_text(file.read_text().replace(old, new))
     with pytest.raises(CatalogueError, match="neither a node nor a leaf"):
-        catalogue.load(rubric)
+        rubric_files.load(rubric)
 
 
 def test_arm_tables_name_existing_arms() -> None:
-    for workflow in catalogue.load().workflows:
+    for workflow in rubric_files.load().workflows:
         named = (
             workflow.arm_devices,
             workflow.arm_tasks,
@@ -439,7 +438,7 @@ def test_facts_for_a_task_name_existing_arms_tasks_and_devices() -> None:
 
 def test_an_arm_inherits_the_facts_of_its_workflow() -> None:
     eager = next(
-        workflow for workflow in catalogue.load().workflows if workflow.id == "pytorch-eager"
+        workflow for workflow in rubric_files.load().workflows if workflow.id == "pytorch-eager"
     )
     graph = eager.for_arm("cuda-graph")
     assert graph.declared.vendors.value == 2

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from advisor import catalogue
+from advisor.catalogue import rubric_files
 from advisor.errors import CatalogueError
 
 Edit = Callable[[str, str, str], None]
@@ -17,7 +17,7 @@ KNOTS = "[[0.5, 0.0], [1.0, 1.0], [1.05, 1.5], [1.2, 2.5], [2.4, 3.5]]"
 
 def load_error(rubric: pathlib.Path) -> CatalogueError:
     with pytest.raises(CatalogueError) as problem:
-        catalogue.load(rubric)
+        rubric_files.load(rubric)
     assert "\n" not in problem.value.what
     assert problem.value.next_step
     return problem.value

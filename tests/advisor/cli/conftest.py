@@ -16,27 +16,30 @@ from advisor.context import Context
 from advisor.pipeline.draft import prepare
 from advisor.pipeline.execution import execute
 from advisor.question.answers import Answers
-from advisor.store import Store
+from advisor.store.store import Store
 
 RunCli = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(scope="session")
 def recorded(
-    fake_probes: pathlib.Path, fake_rubric: pathlib.Path, tmp_path_factory: pytest.TempPathFactory
+    fake_probes: pathlib.Path, fake_rubric: pathlib.Path, copy_of: Callable[..., pathlib.Path]
 ) -> pathlib.Path:
     """A finished run in which `quick` is four times as fast as the baseline."""
-    directory = tmp_path_factory.mktemp("recorded")
-    context = Context(
-        environment=dict(os.environ),
-        store=Store(directory / "home"),
-        probes=fake_probes,
-        rubric=fake_rubric,
-    )
-    run = prepare(Answers(gpu="cpu", batch_sizes="1", budget="4", workflows="quick"), context)
-    for _ in execute(run, context):
-        pass
-    return run.directory
+
+    def record(home: pathlib.Path) -> None:
+        context = Context(
+            environment=dict(os.environ),
+            store=Store(home),
+            probes=fake_probes,
+            rubric=fake_rubric,
+        )
+        run = prepare(Answers(gpu="cpu", batch_sizes="1", budget="4", workflows="quick"), context)
+        for _ in execute(run, context):
+            pass
+
+    (run,) = (copy_of("recorded-for-commands", record) / "runs").glob("*-*")
+    return run
 
 
 @pytest.fixture

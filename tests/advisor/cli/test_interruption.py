@@ -13,7 +13,7 @@ import pytest
 from advisor.cli import run_host
 from advisor.cli.interruption import InterruptedRunError
 from advisor.pipeline import decision
-from advisor.store import Store
+from advisor.store.store import Store
 
 RunCli = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -12,7 +12,8 @@ import pytest
 import workers
 from builders import question
 
-from advisor import catalogue, machine
+from advisor.catalogue import rubric_files
+from advisor.machine import detection
 from advisor.probing.environments import sources
 from advisor.probing.environments.variables import worker_environment
 from advisor.tui.run.host_process import HOST_COMMAND
@@ -79,7 +80,7 @@ def test_detecting_an_interpreter_executes_nothing_in_the_current_directory(
 ) -> None:
     monkeypatch.chdir(checkout)
     monkeypatch.setenv("PYTHONPATH", "/nowhere:")
-    machine.detect_interpreter(sys.executable, ["torch"])
+    detection.detect_interpreter(sys.executable, ["torch"])
     assert executed(checkout) == []
 
 
@@ -124,7 +125,7 @@ def test_processes_of_a_stack_import_nothing_from_the_current_directory(
         tmp_path / "control",
         "build\n",
         environment=worker_environment(inherited, question(), 1, tmp_path / "scratch"),
-        probes=catalogue.probes_directory(),
+        probes=rubric_files.probes_directory(),
     )
     assert executed(checkout) == []
     assert "far enough" in json.dumps(result.response)

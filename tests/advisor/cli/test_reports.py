@@ -14,7 +14,7 @@ import pytest
 import recorded_runs
 
 from advisor import schemas
-from advisor.store import Store
+from advisor.store.store import Store
 
 RunCli = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -273,3 +273,7 @@ def test_json_lines_begin_with_the_run_and_its_plan(
     assert first["question"]["batch_sizes"] == [1]
     assert (planned["seq"], planned["happening"]["type"]) == (1, "planned")
     assert last["document"]["run_id"] == recorded.name
+    answer_lines = [
+        f"p3-advisor: {line}" for line in last["document"]["recommendation"]["headline"]
+    ]
+    assert answer.stderr.splitlines()[-len(answer_lines) - 1 : -1] == answer_lines

@@ -23,7 +23,7 @@ from advisor.domain.sweep import RECORD_SCHEMA, Lengths, MixedLengths, SweepReco
 from advisor.question.answers import Answers
 from advisor.report.documents.document import RunDocument
 from advisor.report.sweeps.sweep_document import SweepDocument
-from advisor.store import Store
+from advisor.store.store import Store
 
 RunCli = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -91,8 +91,8 @@ def test_a_sweep_measures_every_length_and_answers_for_the_mix(
     assert [run.lengths.input_tokens for run in record.runs] == [8, 32, 16]
 
     shortest, middle, longest = found.lengths
-    ends = {(each.decision, each.arm) for each in (shortest, longest)}
-    agree = len(ends) == 1 and shortest.decision == "CLEAR"
+    ends = {(each.decision_word, each.arm) for each in (shortest, longest)}
+    agree = len(ends) == 1 and shortest.decision_word == "CLEAR"
     assert bool(middle.limited_to) == agree
     assert middle.between == ((shortest.lengths, longest.lengths) if agree else ())
     seconds = [

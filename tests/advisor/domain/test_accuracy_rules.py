@@ -6,14 +6,14 @@ from typing import Any
 
 import msgspec
 
-from advisor import catalogue
+from advisor.catalogue import rubric_files
 from advisor.domain.accuracy import AccuracyRules
 from advisor.domain.worker_settings import judged_by
 from probes.checking.rules import rules_for
 
 
 def test_the_rules_of_an_early_version_do_not_limit_the_typical_error() -> None:
-    shipped = catalogue.read_shipped_accuracy()
+    shipped = rubric_files.read_shipped_accuracy()
     assert rules_for(judged_by(shipped), "float16").typical_eager_times == 3.0
     table: dict[str, Any] = msgspec.to_builtins(shipped)
     del table["exact"]["typical_eager_times"]

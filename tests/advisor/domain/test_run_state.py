@@ -27,7 +27,7 @@ from advisor.domain.run_events import (
 from advisor.domain.run_state import ProcessState, RunState, fold
 from advisor.domain.worker_events import (
     Built,
-    Engaged,
+    Engagement,
     Imported,
     Loaded,
     MemoryRead,
@@ -53,7 +53,7 @@ WARM = [
     WarmedUp(batch_size=size, typical_seconds=0.01, warmup_calls=5, calls_per_visit=3)
     for size in (1, 4)
 ]
-ENGAGED = Engaged(share=0.9, proof="a test says so", facts={})
+ENGAGED = Engagement(share=0.9, proof="a test says so", facts={})
 MEMORY = MemoryRead(peak_rss_bytes=1, device_allocated_bytes=None, device_reserved_bytes=None)
 VISITS = builders.visits([0.1, 0.2])
 DEVICE = DeviceMemory(arm="compiled", process=0, before_bytes=1, peak_bytes=3, resident_bytes=2)

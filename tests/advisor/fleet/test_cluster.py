@@ -21,12 +21,15 @@ from advisor.domain.fleet import AssignmentResult, ContentionCheck, FleetRequest
 from advisor.domain.run import Header
 from advisor.domain.run_events import LoggedEvent
 from advisor.errors import FleetUnreachableError
-from advisor.fleet import ClusterEvent, Progress, node, run_fleet
+from advisor.fleet import node
+from advisor.fleet.events import ClusterEvent, Progress
 from advisor.fleet.head import RESTART_SECONDS, HeadNode
 from advisor.fleet.node import NodeRunResult, Publish, Task
+from advisor.fleet.run_fleet import run_fleet
 from advisor.pipeline.decision import decide
 from advisor.question.answers import Answers
-from advisor.store import Run, Store
+from advisor.store.runs import Run
+from advisor.store.store import Store
 
 ray = pytest.importorskip("ray", reason="a cluster needs Ray: the extra `fleet`")
 ray_cluster = pytest.importorskip("ray.cluster_utils")

@@ -13,21 +13,15 @@ import recorded_runs
 from advisor.context import Context
 from advisor.domain.fleet import AssignmentResult, FleetRequest, Pool
 from advisor.errors import RunFileError, RunOfFleetError, UnknownRunError
-from advisor.fleet import (
-    Completed,
-    Failed,
-    Progress,
-    Started,
-    TaskEvent,
-    list_assignments,
-    node,
-    run_fleet,
-)
+from advisor.fleet import node
+from advisor.fleet.events import Completed, Failed, Progress, Started, TaskEvent
 from advisor.fleet.node import NodeRunResult, Task
+from advisor.fleet.run_fleet import list_assignments, run_fleet
 from advisor.pipeline.decision import decide
 from advisor.pipeline.execution import execute
 from advisor.question.answers import Answers
-from advisor.store import Run, Store
+from advisor.store.runs import Run
+from advisor.store.store import Store
 
 REQUEST = FleetRequest(
     fleet_id="20261121-120000-f1ee",

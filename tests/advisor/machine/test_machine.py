@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from advisor import machine
 from advisor.domain.machine import Gpu
 from advisor.errors import InterpreterError
-from advisor.machine import gpus
+from advisor.machine import detection, gpus
 
 
 class NVMLError(Exception):
@@ -137,7 +136,9 @@ def test_the_affinity_limits_the_processor(
     monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _process: {0, 3})
-    cpu = machine.detect_cpu(tmp_path, write_topology(tmp_path, [[number] for number in range(64)]))
+    cpu = detection.detect_cpu(
+        tmp_path, write_topology(tmp_path, [[number] for number in range(64)])
+    )
     assert (cpu.usable_processors, cpu.physical_cores) == (2, 2)
     assert cpu.memory_bytes > 0
 
@@ -147,7 +148,7 @@ def test_hyperthreads_share_a_physical_core(
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _process: {0, 1, 2, 3, 64, 65, 66, 67})
     processors = write_topology(tmp_path, [[number, number + 64] for number in range(64)])
-    cpu = machine.detect_cpu(tmp_path, processors)
+    cpu = detection.detect_cpu(tmp_path, processors)
     assert (cpu.usable_processors, cpu.physical_cores) == (8, 4)
 
 
@@ -157,7 +158,7 @@ def test_without_topology_the_cores_are_limited_by_the_physical_ones(
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _process: set(range(3)))
     monkeypatch.setattr("psutil.cpu_count", lambda logical: 128 if logical else physical_cores)
-    assert machine.detect_cpu(tmp_path, tmp_path).physical_cores == cores
+    assert detection.detect_cpu(tmp_path, tmp_path).physical_cores == cores
 
 
 @pytest.mark.parametrize(
@@ -168,14 +169,14 @@ def test_a_cgroup_quota_limits_the_processors(
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _process: set(range(64)))
     processors = write_topology(tmp_path / "cpu", [[number] for number in range(64)])
-    cpu = machine.detect_cpu(write_cgroup_limits(tmp_path / "proc", quota, "1048576"), processors)
+    cpu = detection.detect_cpu(write_cgroup_limits(tmp_path / "proc", quota, "1048576"), processors)
     assert (cpu.usable_processors, cpu.physical_cores, cpu.memory_bytes) == (limit, limit, 1 << 20)
 
 
 def test_the_model_name_is_read_from_cpuinfo(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "cpuinfo"
     file.write_bytes(b"processor\t: 0\nmodel name\t: Fancy CPU: 3 GHz \xff\nmodel name\t: Other\n")
-    assert machine.cpu_model(file) == "Fancy CPU: 3 GHz \N{REPLACEMENT CHARACTER}"
+    assert detection.cpu_model(file) == "Fancy CPU: 3 GHz \N{REPLACEMENT CHARACTER}"
 
 
 @pytest.mark.parametrize("content", [None, b"processor\t: 0\nBogoMIPS\t: 50.00\n"])
@@ -186,7 +187,7 @@ def test_a_processor_without_a_model_name_gets_a_default(
     file = tmp_path / "cpuinfo"
     if content is not None:
         file.write_bytes(content)
-    assert machine.cpu_model(file)
+    assert detection.cpu_model(file)
 
 
 ANSWER = {
@@ -213,7 +214,7 @@ class FakeRun:
 
 def test_the_answer_of_an_interpreter_is_decoded() -> None:
     run = FakeRun(json.dumps(ANSWER).encode())
-    software = machine.detect_interpreter("python", ["torch", "onnx"], run=run)
+    software = detection.detect_interpreter("python", ["torch", "onnx"], run=run)
     assert (software.executable, software.version, software.torch_cuda) == (
         "/opt/python",
         "3.12.1",
@@ -239,14 +240,14 @@ def test_the_answer_of_an_interpreter_is_decoded() -> None:
 )
 def test_an_interpreter_without_a_valid_answer_is_an_error(answer: bytes | Exception) -> None:
     with pytest.raises(InterpreterError) as problem:
-        machine.detect_interpreter("/opt/wrong", [], run=FakeRun(answer))
+        detection.detect_interpreter("/opt/wrong", [], run=FakeRun(answer))
     assert "'/opt/wrong'" in problem.value.what
     assert "--python" in problem.value.next_step
     assert problem.value.exit_code == 3
 
 
 def test_the_current_interpreter_is_detected() -> None:
-    software = machine.detect_interpreter(sys.executable, ["msgspec", "no-such-distribution"])
+    software = detection.detect_interpreter(sys.executable, ["msgspec", "no-such-distribution"])
     assert pathlib.Path(software.executable).samefile(sys.executable)
     assert software.version == ".".join(map(str, sys.version_info[:3]))
     assert list(software.packages) == ["msgspec"]
@@ -264,12 +265,12 @@ def test_torch_is_not_imported(
     (torch / "__init__.py").write_text("raise RuntimeError('torch was imported')")
     (torch / "version.py").write_text(version_file)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    assert machine.detect_interpreter(sys.executable, []).torch_cuda == cuda
+    assert detection.detect_interpreter(sys.executable, []).torch_cuda == cuda
 
 
 def test_a_machine_has_processor_gpus_and_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
     install(FakeNvml(fails="nvmlInit"), monkeypatch)
-    here = machine.detect("python", [], run=FakeRun(json.dumps(ANSWER).encode()))
+    here = detection.detect("python", [], run=FakeRun(json.dumps(ANSWER).encode()))
     assert (here.gpus, here.gpu_problem) == ((), "nvmlInit failed")
     assert here.software.executable == "/opt/python"
     assert here.cpu.usable_processors >= 1

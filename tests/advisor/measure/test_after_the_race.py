@@ -49,9 +49,9 @@ def test_two_processes_count_alike_and_widen_the_interval_by_their_difference() 
     assert (cell.processes, cell.process_variation, results.repeats) == (2, None, 1)
     assert cell.speedup.value == pytest.approx(math.exp(-0.05))
     (alike,) = only_measurement(summarise(repeated(0.0, 0.0), RACES)).cells
-    assert cell.speedup.between is not None
-    assert alike.speedup.between is not None
-    assert cell.speedup.between > 2 * alike.speedup.between
+    assert cell.speedup.process_error is not None
+    assert alike.speedup.process_error is not None
+    assert cell.speedup.process_error > 2 * alike.speedup.process_error
 
 
 def test_a_repetition_is_paired_with_its_own_baseline() -> None:

@@ -5,25 +5,26 @@ from __future__ import annotations
 import math
 
 import builders
+import msgspec
 import pytest
 from builders import BASELINE, DUPLICATE
 from hypothesis import given
 from hypothesis import strategies as st
 from run_results import RACES, WRONG, only_measurement, run_with, summarise
 
-from advisor import measure
 from advisor.domain.outcome import Completed, Crashed, Outcome, TimedOut
 from advisor.domain.plan import REFERENCE
 from advisor.domain.run_events import DeviceMemory
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.worker_events import BlockTimed, Built, Loaded, MemoryRead, Workload
+from advisor.measure.rounds import is_valid, last_ready_process, log_median_seconds, visits_by_round
 
 
 def test_a_visit_counts_with_the_log_median_of_its_calls() -> None:
     visit = BlockTimed(
         batch_size=1, round=1, seconds=(9.0, 0.5, 0.4), warmup_calls=1, cpu_seconds=0.1
     )
-    assert measure.log_median_seconds(visit) == pytest.approx(math.log(0.5))
+    assert log_median_seconds(visit) == pytest.approx(math.log(0.5))
 
 
 def test_rounds_hold_the_visits_of_their_batch_size_only() -> None:
@@ -34,10 +35,8 @@ def test_rounds_hold_the_visits_of_their_batch_size_only() -> None:
             )
         }
     )
-    assert measure.visits_by_round(state, 4) == {
-        1: {BASELINE: builders.visits([2.0], batch_size=4)[0]}
-    }
-    assert measure.visits_by_round(state, 16) == {}
+    assert visits_by_round(state, 4) == {1: {BASELINE: builders.visits([2.0], batch_size=4)[0]}}
+    assert visits_by_round(state, 16) == {}
 
 
 def test_a_repeated_round_counts_with_its_second_visit() -> None:
@@ -45,7 +44,7 @@ def test_a_repeated_round_counts_with_its_second_visit() -> None:
         builders.process(*builders.visits([1.0, 7.0])),
         builders.process(*builders.visits([2.0], first_round=2)),
     )
-    rounds = measure.visits_by_round(builders.run_state({BASELINE: [before, after]}), 1)
+    rounds = visits_by_round(builders.run_state({BASELINE: [before, after]}), 1)
     assert [rounds[number][BASELINE].seconds[0] for number in (1, 2)] == [1.0, 2.0]
 
 
@@ -56,8 +55,8 @@ def test_the_measured_process_is_the_last_one_that_was_ready() -> None:
         builders.process(ready=False),
     )
     state = builders.run_state({BASELINE: [first, second, third]})
-    assert measure.last_ready_process(state, BASELINE) == second
-    assert measure.last_ready_process(state, "unknown") is None
+    assert last_ready_process(state, BASELINE) == second
+    assert last_ready_process(state, "unknown") is None
 
 
 @pytest.mark.parametrize(
@@ -75,12 +74,12 @@ def test_times_are_valid_unless_a_failure_invalidates_them(
     ends: list[Outcome | None], valid: bool
 ) -> None:
     state = builders.run_state({"compiled": [builders.process(outcome=end) for end in ends]})
-    assert measure.is_valid(state, "compiled") is valid
+    assert is_valid(state, "compiled") is valid
 
 
 def test_an_arm_that_was_never_ready_is_not_valid() -> None:
-    assert not measure.is_valid(builders.run_state({"compiled": ProcessState()}), "compiled")
-    assert not measure.is_valid(builders.run_state({}), "compiled")
+    assert not is_valid(builders.run_state({"compiled": ProcessState()}), "compiled")
+    assert not is_valid(builders.run_state({}), "compiled")
 
 
 def test_a_speedup_is_the_seconds_of_the_baseline_over_those_of_the_arm() -> None:
@@ -302,14 +301,16 @@ def test_a_second_process_gives_the_warm_build_seconds() -> None:
 
 DEVICE = DeviceMemory(arm="compiled", process=0, before_bytes=5, peak_bytes=700, resident_bytes=600)
 HOST = MemoryRead(peak_rss_bytes=300, device_allocated_bytes=200, device_reserved_bytes=250)
-UNKNOWN_RSS = MemoryRead(peak_rss_bytes=None, device_allocated_bytes=200, device_reserved_bytes=250)
+ON_CPU = msgspec.structs.replace(HOST, device_allocated_bytes=None, device_reserved_bytes=None)
+UNKNOWN_RSS = msgspec.structs.replace(ON_CPU, peak_rss_bytes=None)
 
 
 @pytest.mark.parametrize(
     ("device", "host", "peak", "source"),
     [
         (DEVICE, HOST, 700, "NVML"),
-        (None, HOST, 300, "resident set"),
+        (None, HOST, None, "not known yet"),
+        (None, ON_CPU, 300, "resident set"),
         (None, UNKNOWN_RSS, None, "not measured"),
         (None, None, None, "not measured"),
     ],

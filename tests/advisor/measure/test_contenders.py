@@ -4,7 +4,7 @@ import builders
 import msgspec
 import pytest
 
-from advisor import catalogue
+from advisor.catalogue import rubric_files
 from advisor.domain.outcome import Incorrect
 from advisor.domain.plan import Plan
 from advisor.domain.question import LoadQuestion, RequestLengths
@@ -20,7 +20,7 @@ LOAD = LoadQuestion(
     ttft_seconds=0.5,
     itl_seconds=0.05,
 )
-RULES = catalogue.load().serving
+RULES = rubric_files.load().serving
 GAIN = 1.3
 
 

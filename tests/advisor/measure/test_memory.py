@@ -57,6 +57,21 @@ def test_plausible_memory_has_peak_serving_and_reserved_bytes() -> None:
 
 
 @pytest.mark.parametrize(
+    ("host", "checked"),
+    [
+        (HOST, None),
+        (msgspec.structs.replace(HOST, device_reserved_bytes=None), checked_allocation(256)),
+    ],
+)
+def test_memory_of_the_host_is_no_memory_of_a_gpu(
+    host: MemoryRead, checked: MemoryChecked | None
+) -> None:
+    found = summarise(device=None, host=host, checked=checked)
+    assert found.peak is None
+    assert found.source == memory.PENDING_SOURCE
+
+
+@pytest.mark.parametrize(
     ("changes", "reason"),
     [
         ({"peak_bytes": None}, "does not report"),

@@ -10,7 +10,7 @@ from advisor.domain.run_events import LoadMeasured
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.serving import ServedRequest
 from advisor.measure.load_blocks import load_block, meets_limits
-from advisor.measure.serving import estimate, estimate_deviation, summarise_server
+from advisor.measure.serving import estimate_deviation, goodput_of_arm, summarise_server
 
 LOAD = LoadQuestion(
     name="mine",
@@ -78,13 +78,13 @@ def test_a_block_counts_the_requests_that_meet_the_limits() -> None:
 def test_discarded_blocks_do_not_change_the_goodput() -> None:
     blocks = (block(2.0, 40, 0), block(4.0, 38, 2), block(8.0, 1, 40))
     disturbed = (*blocks, block(1.0, 0, 50, discarded=True))
-    assert estimate(state_of(disturbed), "slow", LOAD, 0) == estimate(
+    assert goodput_of_arm(state_of(disturbed), "slow", LOAD, 0) == goodput_of_arm(
         state_of(blocks), "slow", LOAD, 0
     )
 
 
 def test_an_arm_that_meets_no_limit_has_no_goodput() -> None:
-    assert estimate(state_of((block(1.0, 0, 40),)), "slow", LOAD, 0) is None
+    assert goodput_of_arm(state_of((block(1.0, 0, 40),)), "slow", LOAD, 0) is None
 
 
 def test_two_processes_that_differ_widen_the_intervals() -> None:
@@ -96,7 +96,7 @@ def test_two_processes_that_differ_widen_the_intervals() -> None:
             block(6.0 * shift, 20, 40),
         )
         state = state_of(first, second)
-        found = estimate(state, "slow", LOAD, 0)
+        found = goodput_of_arm(state, "slow", LOAD, 0)
         assert found is not None
         return estimate_deviation(state, {"slow": found}, LOAD, NoisePrior())
 
@@ -121,7 +121,7 @@ def test_the_latency_is_given_by_rate_and_equal_rates_are_pooled() -> None:
         discarded=False,
     )
     state = state_of((*blocks, failed))
-    found = estimate(state, "slow", LOAD, 0)
+    found = goodput_of_arm(state, "slow", LOAD, 0)
     served = summarise_server(state, "slow", found, question, 0.01)
     assert [(level.rate, level.requests) for level in served.levels] == [
         (2.0, 40),

@@ -7,10 +7,10 @@ import msgspec
 import pytest
 from builders import BASELINE
 
-from advisor import measure
 from advisor.domain.artefacts import varying_sibling
 from advisor.domain.outcome import Incorrect, Nondeterministic, Outcome
 from advisor.domain.run_state import RunState
+from advisor.measure.rounds import is_valid
 from advisor.pipeline.stored.arms import failed_arms
 
 VARIES = Nondeterministic(phase="done", reason="call 31 with the same input differs")
@@ -49,7 +49,7 @@ def test_arms_with_the_same_artefact_are_invalid(
 ) -> None:
     state = state_with(outcome, artefacts)
     assert varying_sibling(state, "runtime/bound") == sibling
-    assert measure.is_valid(state, "runtime/bound") == (sibling is None)
+    assert is_valid(state, "runtime/bound") == (sibling is None)
     assert ("runtime/bound" in failed_arms(state)) == (sibling is not None)
-    assert not measure.is_valid(state, "runtime/host")
-    assert measure.is_valid(state, BASELINE)
+    assert not is_valid(state, "runtime/host")
+    assert is_valid(state, BASELINE)

@@ -10,11 +10,11 @@ import msgspec
 import pytest
 from builders import BASELINE
 
-from advisor import measure
 from advisor.domain.measurement import GenerationMetrics
 from advisor.domain.plan import REFERENCE
 from advisor.domain.run_state import ProcessState
 from advisor.domain.worker_events import Latency, Loaded, Peaks, Workload
+from advisor.measure.summary import summarise
 
 LOADED = Loaded(
     seconds=1.0,
@@ -57,7 +57,7 @@ def metrics_of(
         "compiled": builders.process(*visits, **own),
         REFERENCE: reference,
     }
-    results = measure.summarise(
+    results = summarise(
         builders.run_state(processes), {4: builders.race_result(4)}, dtype="bfloat16", margin=0.02
     )
     (cell,) = next(

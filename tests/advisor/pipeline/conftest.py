@@ -7,7 +7,7 @@ import random
 import pytest
 
 from advisor.context import Context
-from advisor.store import Store
+from advisor.store.store import Store
 
 
 @pytest.fixture(scope="module")

@@ -8,19 +8,14 @@ import random
 
 import builders
 import pytest
-import sessions
 from builders import BASELINE, DUPLICATE
-from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, new_recorder
+from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, simulate_run
 
-from advisor import catalogue, measure
+from advisor.catalogue import rubric_files
 from advisor.domain.measurement import Interval
-from advisor.domain.question import Budget
-from advisor.pipeline.races import racing, repetitions
-from advisor.pipeline.stored import replay
-from advisor.pipeline.stored.arms import plan_of
+from advisor.pipeline import decision
 
-PRESETS = catalogue.load().presets
-QUICK = Budget(name="quick", measuring_seconds=45, most_rounds=13, repeats=1)
+PRESETS = rubric_files.load().presets
 GAPS = {BASELINE: 0.0, "first": -0.5, "close": -0.47, "middle": -0.2, "slower": 0.1}
 RUNS = 20
 #: Shares of compatible pairs, and of intervals that contain the truth.
@@ -32,26 +27,9 @@ def simulate(noise: str, seed: int) -> dict[str, Interval]:
     session = SimulatedSession(
         SimulatedMachine(NOISE_LEVELS[noise], random.Random(seed)), {**GAPS, DUPLICATE: 0.0}
     )
-    recorder = new_recorder([arm for arm in GAPS if arm != BASELINE])
-    question = builders.question(budget=QUICK, seed=seed)
-    arms = [(arm, 0) for arm in plan_of(recorder.state).arms]
-    sessions.exhaust(recorder.record_each(session.start(arms)))
-    clock, limits = session.machine.clock, PRESETS.guard
-    sessions.exhaust(racing.race_batch_sizes(session, recorder, question, limits, clock))  # type: ignore[arg-type]
-    sessions.exhaust(recorder.record_each(session.stop()))
-    sessions.exhaust(
-        repetitions.repeat_leaders(
-            session,  # type: ignore[arg-type]
-            recorder,
-            question,
-            limits,
-            session.machine.clock,
-        )
-    )
-    races = replay.results_by_batch_size(recorder.state, question)
-    results = measure.summarise(
-        recorder.state, races, dtype="float32", margin=0.02, noise=PRESETS.noise
-    )
+    question = builders.question(budget=PRESETS.budgets["quick"], seed=seed)
+    run = simulate_run(session, [arm for arm in GAPS if arm != BASELINE], question)
+    results = decision.evaluate(run.header, run.state).results
     return {
         entry.arm: entry.cells[0].speedup for entry in results.measurements if entry.arm != BASELINE
     }

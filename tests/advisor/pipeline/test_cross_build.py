@@ -14,7 +14,7 @@ from advisor.errors import NothingViableError, UnknownGpuError
 from advisor.pipeline import cross_build
 from advisor.pipeline.draft import prepare
 from advisor.question.answers import Answers
-from advisor.store import Run
+from advisor.store.runs import Run
 
 
 @pytest.fixture

@@ -195,7 +195,7 @@ def test_a_constraint_only_removes(
     state = state_of(seconds_of(drawn, deviations))
     free = evaluate(header_of(weight), state)
     bound = evaluate(header_of(weight, Constraint(criterion=criterion, at_least=tier)), state)
-    kept = [arm.arm for arm in bound.scored if not arm.fails]
+    kept = [arm.arm for arm in bound.scored if not arm.failed_constraints]
     assert kept == [arm.arm for arm in free.scored if arm.ratings[criterion].tier >= tier]
     assert {arm.arm: arm.score for arm in bound.scored} == {
         arm.arm: arm.score for arm in free.scored
@@ -226,5 +226,5 @@ def test_rescoring_on_both_sides_of_a_flip_gives_the_arms_that_the_flip_names(
         # Of equally good workflows the simplest is advised, so the leader is the first by score.
         assert beyond.scored[0].arm == flip.to
         assert before.scored[0].arm != flip.to
-        if beyond.recommendation is not None and beyond.recommendation.decision == "CLEAR":
+        if beyond.recommendation is not None and beyond.recommendation.decision_word == "CLEAR":
             assert beyond.recommendation.workflow == beyond.scored[0].workflow

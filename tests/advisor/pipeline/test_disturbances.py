@@ -11,26 +11,25 @@ import builders
 import pytest
 import sessions
 from builders import BASELINE, DUPLICATE
-from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, new_recorder
+from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, simulate_run
 
-from advisor import catalogue, measure
+from advisor.catalogue import rubric_files
 from advisor.context import Context
 from advisor.domain.measurement import Results
 from advisor.domain.question import Budget
 from advisor.domain.run_events import Conditions
 from advisor.errors import MachineUnfitError
+from advisor.measure.summary import summarise
 from advisor.pipeline import execution
 from advisor.pipeline.decision import Decision, decide
-from advisor.pipeline.races import racing
 from advisor.pipeline.stored import replay
-from advisor.pipeline.stored.arms import plan_of
 from advisor.probing.conditions import CpuReading
 from advisor.question.answers import Answers
 from advisor.recommendation import trust
 from advisor.report.documents import measured_document
 from advisor.statistics.changepoint import MIN_ROUNDS
 
-LIMITS = catalogue.load().presets.guard
+LIMITS = rubric_files.load().presets.guard
 MARGIN = 0.02
 
 
@@ -43,15 +42,11 @@ def simulate(regime: str, seed: int, shift: tuple[int, float] | None = None) -> 
     session = SimulatedSession(SimulatedMachine(NOISE_LEVELS[regime], random.Random(seed)), gaps)
     if shift:
         session.shifts["compiled"] = shift
-    recorder = new_recorder(["compiled", "other"])
     budget = Budget(name="standard", measuring_seconds=120, most_rounds=40)
-    question, clock = builders.question(budget=budget, seed=seed), session.machine.clock
-    arms = [(arm, 0) for arm in plan_of(recorder.state).arms]
-    sessions.exhaust(recorder.record_each(session.start(arms)))
-    sessions.exhaust(racing.race_batch_sizes(session, recorder, question, LIMITS, clock))  # type: ignore[arg-type]
-    sessions.exhaust(recorder.record_each(session.stop()))
-    races = replay.results_by_batch_size(recorder.state, question)
-    return measure.summarise(recorder.state, races, dtype="float32", margin=MARGIN)
+    question = builders.question(budget=budget, seed=seed)
+    run = simulate_run(session, ["compiled", "other"], question)
+    races = replay.results_by_batch_size(run.state, question)
+    return summarise(run.state, races, dtype="float32", margin=MARGIN)
 
 
 def shifts(results: Results) -> dict[str, float]:

@@ -14,7 +14,8 @@ import builders
 import msgspec
 import pytest
 
-from advisor import applicability, recommendation, score
+from advisor.applicability import planning
+from advisor.applicability.installation import required_packages
 from advisor.domain.decision import Recommendation
 from advisor.domain.measurement import (
     BuildSeconds,
@@ -29,6 +30,8 @@ from advisor.domain.measurement import (
 )
 from advisor.domain.question import Constraint, OnnxModel, Question
 from advisor.domain.workflow import CitedFact, Environment
+from advisor.recommendation.recommend import DecisionContext, recommend
+from advisor.score import scoring
 
 GOLDENS = pathlib.Path(__file__).parent / "goldens"
 SHIPPED = builders.shipped_catalogue()
@@ -86,7 +89,7 @@ def test_a_plan_has_a_reason_for_each_workflow_that_is_left_out(
     question = builders.question(**{"device": "cuda", "gpu": "GPU-0000", **asked})
     expect(
         f"plan-{name}",
-        applicability.plan(question, builders.gpu_machine(), builders.catalogue(*WORKFLOWS)),
+        planning.plan(question, builders.gpu_machine(), builders.catalogue(*WORKFLOWS)),
     )
 
 
@@ -98,25 +101,21 @@ def test_a_plan_without_a_baseline_raises_an_error_with_a_next_step(
     expect(
         "plan-without-baseline",
         {
-            "no torch": error_fields(
-                lambda: applicability.plan(builders.question(), bare, catalogue)
-            ),
+            "no torch": error_fields(lambda: planning.plan(builders.question(), bare, catalogue)),
             "no such precision": error_fields(
-                lambda: applicability.plan(builders.question(dtype="float64"), here, catalogue)
+                lambda: planning.plan(builders.question(dtype="float64"), here, catalogue)
             ),
             "no entry": error_fields(
-                lambda: applicability.plan(
-                    builders.question(), here, builders.catalogue(workflows=())
-                )
+                lambda: planning.plan(builders.question(), here, builders.catalogue(workflows=()))
             ),
             "a file": error_fields(
-                lambda: applicability.plan(
+                lambda: planning.plan(
                     builders.question(model=OnnxModel(name="n.onnx"), dtype="native"),
                     here,
                     catalogue,
                 )
             ),
-            "packages": applicability.required_packages(builders.catalogue(*WORKFLOWS)),
+            "packages": required_packages(builders.catalogue(*WORKFLOWS)),
         },
     )
 
@@ -218,20 +217,20 @@ def test_tiers_and_recommendations_match_their_golden_files(
     )
     results = builders.results(*MEASURED, races=races, sustained=CHECK, noise_floor=noise)
     asked = question_of(case)
-    scored = score.score(results, asked, KNOWN)
+    scored = builders.score_arms(results, asked, KNOWN)
     left_out = [
         builders.excluded("absent", fix="make it"),
         builders.excluded("vllm", status="unsupported", reason="no", fix=None),
         builders.excluded("unfixed", fix=None),
     ]
-    advice = recommendation.recommend(
+    advice = recommend(
         results,
         scored,
         asked,
         left_out,
-        recommendation.DecisionContext(
+        DecisionContext(
             rubric=SHIPPED.rubric,
-            by_batch_size=score.score_by_batch_size(results, asked, KNOWN),
+            by_batch_size=scoring.weigh_by_batch_size(scoring.rate_arms(results, KNOWN), asked),
             guidelines=SHIPPED.guidelines,
             tree=SHIPPED.tree,
             workflows=KNOWN.workflows,
@@ -258,19 +257,17 @@ def test_an_error_without_a_viable_arm_names_its_reason_and_a_next_step(
         barred, constraints=(*barred.constraints, Constraint(criterion="productivity", at_least=3))
     )
     few = builders.results(MEASURED[0], MEASURED[1])
-    context = recommendation.DecisionContext(rubric=SHIPPED.rubric)
+    context = DecisionContext(rubric=SHIPPED.rubric)
 
     def advise(found: Results, asked: Question) -> Recommendation:
-        scored = score.score(found, asked, KNOWN)
-        return recommendation.recommend(found, scored, asked, [], context)
+        scored = builders.score_arms(found, asked, KNOWN)
+        return recommend(found, scored, asked, [], context)
 
     expect(
         "advice-nothing",
         {
             "barred": error_fields(lambda: advise(few, barred)),
             "strict": error_fields(lambda: advise(few, strict)),
-            "nothing": error_fields(
-                lambda: recommendation.recommend(results, [], barred, [], context)
-            ),
+            "nothing": error_fields(lambda: recommend(results, [], barred, [], context)),
         },
     )

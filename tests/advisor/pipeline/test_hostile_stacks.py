@@ -15,7 +15,7 @@ from advisor.context import Context
 from advisor.domain.outcome import Completed
 from advisor.pipeline.decision import Decision, decide
 from advisor.question.answers import Answers
-from advisor.store import Store
+from advisor.store.store import Store
 
 #: By option of the workflow `misbehaving`: the status, and a part of the reason.
 HOSTILE = {

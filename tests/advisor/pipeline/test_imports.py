@@ -10,7 +10,7 @@ import sys
 import pytest
 import recorded_runs
 
-from advisor.store import Store
+from advisor.store.store import Store
 
 RUNS = ("20261120-000000-0000", "20261121-000000-0000")
 COMMANDS = {

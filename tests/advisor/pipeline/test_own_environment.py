@@ -11,7 +11,7 @@ import msgspec
 import pytest
 import sessions
 
-from advisor import catalogue
+from advisor.catalogue import rubric_files
 from advisor.context import Context
 from advisor.domain.catalogue import Catalogue
 from advisor.pipeline.decision import decide
@@ -87,7 +87,7 @@ def test_a_worker_runs_in_its_own_interpreter_without_the_users_pythonpath(
     rubric = write_rubric(shared.rubric, tmp_path / "rubric", environment)
     log = tmp_path / "log"
     python = create_environment(
-        home / "environments", catalogue.load(rubric, probes=shared.probes), rubric, log
+        home / "environments", rubric_files.load(rubric, probes=shared.probes), rubric, log
     )
     variables = {**os.environ, "P3_ADVISOR_HOME": str(home), "PYTHONPATH": str(tmp_path / "poison")}
     context = Context(

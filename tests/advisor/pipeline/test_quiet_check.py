@@ -9,7 +9,7 @@ import pytest
 import sessions
 from fake_clock import FakeClock
 
-from advisor import catalogue
+from advisor.catalogue import rubric_files
 from advisor.context import Context
 from advisor.domain.machine import GpuProcess, MachineActivity
 from advisor.domain.run_events import QuietChecked
@@ -21,7 +21,7 @@ from advisor.report.formatting.machine_load import describe_check
 
 QUIET = MachineActivity(seconds=1.0, usable_processors=2, idle_processors=2.0, stolen_share=0.0)
 BUSY = msgspec.structs.replace(QUIET, idle_processors=0.9)
-LIMITS = catalogue.load().presets.quiet or pytest.fail("the catalogue has no limits")
+LIMITS = rubric_files.load().presets.quiet or pytest.fail("the catalogue has no limits")
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from builders import BASELINE, DUPLICATE
 from sessions import LimitedMemory
 from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, new_recorder
 
-from advisor import catalogue, measure
+from advisor.catalogue import rubric_files
 from advisor.context import Context
 from advisor.domain.question import Budget
 from advisor.domain.run_events import (
@@ -27,7 +27,8 @@ from advisor.domain.run_events import (
     RunEvent,
 )
 from advisor.domain.worker_events import BlockTimed
-from advisor.pipeline.decision import Decision, decide
+from advisor.measure.rounds import visits_by_round
+from advisor.pipeline.decision import Decision, decide, evaluate
 from advisor.pipeline.draft import prepare
 from advisor.pipeline.execution import execute
 from advisor.pipeline.races import repetitions
@@ -147,12 +148,13 @@ def test_a_repetition_runs_in_groups_that_fit_in_memory_each_with_the_baseline()
             session,  # type: ignore[arg-type]
             recorder,
             question,
-            catalogue.load().presets.guard,
+            rubric_files.load().presets.guard,
             session.machine.clock,
+            lambda state: evaluate(builders.header(question=question), state),
         )
     )
     assert session.most_built == 3
-    rounds = measure.visits_by_round(recorder.state, 1, repeat=1)
+    rounds = visits_by_round(recorder.state, 1, repeat=1)
     visited = [set(rounds[number]) for number in sorted(rounds)]
     assert visited == [
         *[{BASELINE, "a", "b"}] * repetitions.REPEAT_ROUNDS,

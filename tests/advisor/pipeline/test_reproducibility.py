@@ -14,13 +14,14 @@ import recorded_runs
 from advisor.errors import RunFileError
 from advisor.pipeline.decision import decide
 from advisor.report.documents import document, measured_document
-from advisor.store import Run, Store
+from advisor.store.runs import Run
+from advisor.store.store import Store
 
 DECIDE_SCRIPT = """
 import pathlib, sys
 from advisor.pipeline.decision import decide
 from advisor.report.documents import document, measured_document
-from advisor.store import Run
+from advisor.store.runs import Run
 
 run = Run(pathlib.Path(sys.argv[1]))
 decision = decide(run)

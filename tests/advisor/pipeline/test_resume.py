@@ -32,7 +32,7 @@ from advisor.domain.worker_events import BlockTimed, PhaseStarted
 from advisor.pipeline.builds.building import has_reference
 from advisor.pipeline.decision import decide
 from advisor.pipeline.execution import execute
-from advisor.store import Run
+from advisor.store.runs import Run
 
 DRIVER = pathlib.Path(__file__).parents[2] / "fakes" / "drive.py"
 WORKFLOWS = "quick,alike,misbehaving/raises"

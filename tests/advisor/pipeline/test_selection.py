@@ -11,20 +11,18 @@ import math
 import random
 
 import builders
+import msgspec
 import pytest
-import sessions
 from builders import BASELINE, DUPLICATE
-from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, lower_bound, new_recorder
+from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, lower_bound, simulate_run
 
-from advisor import catalogue, measure
 from advisor.domain.measurement import RaceResult
 from advisor.domain.question import Budget
 from advisor.domain.run_state import RunState
-from advisor.pipeline.races import racing, repetitions
+from advisor.measure.summary import summarise
 from advisor.pipeline.stored import replay
-from advisor.pipeline.stored.arms import plan_of
 
-LIMITS = catalogue.load().presets.guard
+#: The shipped budget, without further rounds for an open decision.
 STANDARD = Budget(name="standard", measuring_seconds=120, most_rounds=40, repeats=2)
 WITHIN, CLEARLY_SLOWER = 0.02, 0.05
 #: How much slower than the best each arm is, as a share.
@@ -82,25 +80,10 @@ def race(
     session = SimulatedSession(
         SimulatedMachine(NOISE_LEVELS[noise], chance), {**gaps, DUPLICATE: gaps[BASELINE]}
     )
-    recorder = new_recorder([arm for arm in gaps if arm != BASELINE])
-    question = builders.question(budget=STANDARD, seed=seed)
-    clock = session.machine.clock
-    arms = [(arm, 0) for arm in plan_of(recorder.state).arms]
-    sessions.exhaust(recorder.record_each(session.start(arms)))
-    sessions.exhaust(racing.race_batch_sizes(session, recorder, question, LIMITS, clock))  # type: ignore[arg-type]
-    sessions.exhaust(recorder.record_each(session.stop()))
-    if repeats:
-        sessions.exhaust(
-            repetitions.repeat_leaders(
-                session,  # type: ignore[arg-type]
-                recorder,
-                question,
-                LIMITS,
-                clock,
-            )
-        )
-    result = replay.race_result(recorder.state, 1, question)
-    return Instance(gaps, session, recorder.state, result)
+    budget = STANDARD if repeats else msgspec.structs.replace(STANDARD, repeats=0)
+    question = builders.question(budget=budget, seed=seed)
+    run = simulate_run(session, [arm for arm in gaps if arm != BASELINE], question)
+    return Instance(gaps, session, run.state, replay.race_result(run.state, 1, question))
 
 
 def check_choices(noise: str, per_scenario: int) -> None:
@@ -119,7 +102,7 @@ def check_choices(noise: str, per_scenario: int) -> None:
 
 @pytest.mark.parametrize("noise", NOISE_LEVELS)
 def test_the_selected_arm_is_within_two_percent_of_the_best(noise: str) -> None:
-    check_choices(noise, per_scenario=30)
+    check_choices(noise, per_scenario=20)
 
 
 @pytest.mark.long
@@ -139,7 +122,7 @@ def count_covered(noise: str, trials: int) -> int:
         instance = race(noise, "pair", seed, repeats=True, gaps=gaps)
         (measurement,) = (
             one
-            for one in measure.summarise(
+            for one in summarise(
                 instance.state, {1: instance.result}, dtype="float32", margin=0.02
             ).measurements
             if one.arm == "compiled"

@@ -27,7 +27,7 @@ from advisor.pipeline.draft import DraftRun, create, propose
 from advisor.pipeline.execution import execute
 from advisor.pipeline.stored import survey_findings
 from advisor.question.answers import Answers
-from advisor.store import Run
+from advisor.store.runs import Run
 
 ANSWERS = Answers(gpu="cpu", batch_sizes="1", budget="1", workflows="quick,misbehaving/falls-back")
 #: Models of the panel that the survey tries.

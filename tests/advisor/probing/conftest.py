@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import builders
 import pytest
 
-from advisor import catalogue
+from advisor.catalogue import rubric_files
 from advisor.domain.machine import Cpu
 from advisor.probing.conditions import ConditionsMonitor
 from advisor.probing.run_config import RunConfig
@@ -20,7 +20,7 @@ from advisor.probing.supervisor import Supervisor
 
 @pytest.fixture
 def supervisor() -> Iterator[Supervisor]:
-    with Supervisor(catalogue.load().presets.deadlines) as supervisor:
+    with Supervisor(rubric_files.load().presets.deadlines) as supervisor:
         yield supervisor
 
 
@@ -36,7 +36,7 @@ def run_config(tmp_path: pathlib.Path, fake_probes: pathlib.Path) -> RunConfig:
         scratch_directory=tmp_path / "scratch",
         probes_directory=fake_probes,
         minimum_engaged_share=0.5,
-        accuracy=catalogue.read_shipped_accuracy(),
+        accuracy=rubric_files.read_shipped_accuracy(),
         environment=dict(os.environ),
     )
 

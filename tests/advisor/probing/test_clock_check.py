@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from sessions import QUICK, outcomes_by_arm, start_workers
 
-from advisor import catalogue
+from advisor.catalogue import rubric_files
 from advisor.domain.outcome import Incorrect
 from advisor.probing.clock_check import ClockComparison
 from advisor.probing.conditions import ConditionsMonitor
@@ -50,7 +50,7 @@ def test_without_a_visit_nothing_contradicts() -> None:
 
 def test_the_clock_of_a_paused_run_is_not_compared(run_config: RunConfig) -> None:
     """The clock of the deadlines stops while a run is paused; here it never runs."""
-    with Supervisor(catalogue.load().presets.deadlines, clock=lambda: 0.0) as supervisor:
+    with Supervisor(rubric_files.load().presets.deadlines, clock=lambda: 0.0) as supervisor:
         session = Session(supervisor, run_config, ConditionsMonitor())
         start_workers(session, QUICK)
         list(session.build("quick"))
@@ -63,7 +63,7 @@ def test_the_clock_of_a_paused_run_is_not_compared(run_config: RunConfig) -> Non
 def test_a_worker_whose_clock_differs_is_ended(run_config: RunConfig) -> None:
     """Our own clock runs at ten times its speed."""
     supervisor = Supervisor(
-        catalogue.load().presets.deadlines, monotonic=lambda: 10 * time.monotonic()
+        rubric_files.load().presets.deadlines, monotonic=lambda: 10 * time.monotonic()
     )
     with supervisor:
         session = Session(supervisor, run_config, ConditionsMonitor())

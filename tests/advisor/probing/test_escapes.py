@@ -13,7 +13,7 @@ import psutil
 import pytest
 import workers
 
-from advisor import catalogue
+from advisor.catalogue import rubric_files
 from advisor.domain.catalogue import Deadlines
 from advisor.domain.outcome import Crashed, ModelRefused, Outcome
 from advisor.probing.supervisor import Supervisor
@@ -88,7 +88,7 @@ def start(supervisor: Supervisor, workflow: pathlib.Path) -> Worker:
         workflow.parent / "control",
         process=0,
         interpreter=sys.executable,
-        script=catalogue.probes_directory() / "worker.py",
+        script=rubric_files.probes_directory() / "worker.py",
         environment={**os.environ},
         max_build_seconds=60.0,
     )

@@ -13,6 +13,7 @@ from advisor.probing.load_generator import (
     Record,
     RecordMetadata,
     assign_records,
+    log_reason,
     read_records,
 )
 from advisor.probing.load_trace import BlockLimits, PlannedBlock, TracedRequest, plan_block
@@ -110,6 +111,25 @@ def test_no_file_has_no_records_and_a_damaged_one_is_an_error(tmp_path: pathlib.
     (tmp_path / "damaged").write_text('{"metadata": 1}\n')
     with pytest.raises(GeneratorError):
         read_records(tmp_path / "damaged")
+
+
+def test_the_reason_of_a_failure_is_the_first_error_that_the_generator_logged(
+    tmp_path: pathlib.Path,
+) -> None:
+    (tmp_path / "log").write_text("│ See the log for more error details. │\n│ Log File: /gone │\n")
+    printed = "See the log for more error details. Log File: /gone"
+    assert log_reason(tmp_path) == printed
+    logs = tmp_path / "out" / "logs"
+    logs.mkdir(parents=True)
+    lines = [
+        "2026-11-23 16:13:53.877 - aiperf.runner - INFO - Starting AIPerf System",
+        "2026-11-23 16:13:54.100 - aiperf.worker - ERROR - no tokenizer in this directory",
+        "2026-11-23 16:13:54.200 - aiperf.runner - ERROR - the system ended",
+    ]
+    (logs / "aiperf.log").write_text("\n".join(lines[:1]))
+    assert log_reason(tmp_path) == printed
+    (logs / "aiperf.log").write_text("\n".join(lines))
+    assert log_reason(tmp_path) == "no tokenizer in this directory"
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ import workers
 from worker_scripts import DEADLINES, WAIT, Clock, messages_until_end, next_message, start
 
 from advisor.domain.outcome import Crashed
-from advisor.domain.worker_events import Engaged, PhaseStarted, Ready
+from advisor.domain.worker_events import Engagement, PhaseStarted, Ready
 from advisor.probing import termination
 from advisor.probing.supervisor import Supervisor
 from probes import protocol
@@ -112,7 +112,7 @@ def test_processes_without_the_mark_are_killed_with_their_worker(
         titled += [
             psutil.Process(int(message.proof))
             for _, message in supervisor.poll()
-            if isinstance(message, Engaged)
+            if isinstance(message, Engagement)
         ]
     assert {process.pid for process in titled} < {
         process.pid for process in termination.process_tree(worker.directory)

@@ -13,11 +13,11 @@ import msgspec
 import pytest
 import workers
 
-from advisor import catalogue
+from advisor.catalogue import rubric_files
 from advisor.errors import VerificationError
 from advisor.probing.rerun import RecipeResult, run_recipe
 
-PROBES = catalogue.probes_directory()
+PROBES = rubric_files.probes_directory()
 PRINT_RESULT = """
 import json
 print(json.dumps(dict(batch_size=1, unit='sequences', throughput=2.0, seconds=0.5,

@@ -39,12 +39,12 @@ def test_two_arms_build_at_the_same_time_and_wait_to_warm_up(session: Session) -
     assert max(began.values()) < min(ended)
     assert not worker_events_of(built, WarmedUp)
     assert all(map(session.is_prepared, began))
-    assert not any(map(session.is_built, began))
+    assert not any(map(session.is_warmed_up, began))
 
     warmed = list(session.build(QUICK.id))
     assert [each.phase for each in worker_events_of(warmed, PhaseStarted)][:1] == ["warmup"]
     assert worker_events_of(warmed, Ready)
-    assert session.is_built(QUICK.id)
+    assert session.is_warmed_up(QUICK.id)
     assert not session.is_prepared(QUICK.id)
     assert outcomes_by_arm(session.stop()) == {QUICK.id: Completed(), ALIKE.id: Completed()}
 
@@ -94,7 +94,7 @@ class StagedMemory(DeviceMemoryMonitor):
         return self.readings.pop(0)
 
 
-def test_memory_of_an_arm_built_beside_others_is_what_its_end_frees(
+def test_memory_of_an_arm_built_side_by_side_is_what_its_end_frees(
     supervisor: Supervisor, run_config: RunConfig
 ) -> None:
     session = Session(supervisor, run_config, ConditionsMonitor(), StagedMemory())

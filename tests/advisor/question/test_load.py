@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from advisor import catalogue
+from advisor.catalogue import rubric_files
 from advisor.domain.question import SyntheticModel, TransformersModel
 from advisor.errors import SizeError, TaskError, UserError
 from advisor.question.answers import Answers
 from advisor.question.load import parse_load
 
-KNOWN = catalogue.load()
+KNOWN = rubric_files.load()
 MODEL = TransformersModel(
     name="demo/llama", weights="random", config={"max_position_embeddings": 2048}
 )

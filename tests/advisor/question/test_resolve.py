@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor import question
 from advisor.domain.machine import Gpu, Machine
 from advisor.domain.question import (
     Constraint,
@@ -35,6 +34,8 @@ from advisor.errors import (
     UserError,
 )
 from advisor.question.answers import Answers
+from advisor.question.devices import choose_gpu
+from advisor.question.resolve import choose_dtype, default_batch_sizes, resolve, worker_interpreter
 
 SHIPPED = builders.shipped_catalogue()
 H100, H200 = (
@@ -43,12 +44,12 @@ H100, H200 = (
 )
 
 
-def resolve(machine: Machine | None = None, **answers: Any) -> Question:
-    return question.resolve(Answers(**answers), machine or builders.machine(), SHIPPED)
+def resolved(machine: Machine | None = None, **answers: Any) -> Question:
+    return resolve(Answers(**answers), machine or builders.machine(), SHIPPED)
 
 
 def test_the_default_is_the_demo_model_on_the_cpu() -> None:
-    asked = resolve()
+    asked = resolved()
     assert asked.model == SHIPPED.models.demo
     assert (asked.device, asked.gpu, asked.dtype, asked.task) == ("cpu", None, "float32", "forward")
     assert asked.batch_sizes == SHIPPED.models.demo_batch_sizes
@@ -57,11 +58,11 @@ def test_the_default_is_the_demo_model_on_the_cpu() -> None:
 
 
 def test_on_a_gpu_the_demo_is_a_block_that_keeps_the_gpu_busy() -> None:
-    asked = resolve(builders.gpu_machine(H100))
+    asked = resolved(builders.gpu_machine(H100))
     assert asked.model == SHIPPED.models.demo_gpu
     assert asked.batch_sizes == SHIPPED.models.demo_gpu_batch_sizes
-    assert resolve(model="demo/block").model == SHIPPED.models.demo_gpu
-    small = resolve(builders.gpu_machine(H100), model="demo/encoder")
+    assert resolved(model="demo/block").model == SHIPPED.models.demo_gpu
+    small = resolved(builders.gpu_machine(H100), model="demo/encoder")
     assert (small.model, small.batch_sizes) == (
         SHIPPED.models.demo,
         SHIPPED.models.demo_batch_sizes,
@@ -69,7 +70,7 @@ def test_on_a_gpu_the_demo_is_a_block_that_keeps_the_gpu_busy() -> None:
 
 
 def test_every_answer_becomes_part_of_the_question() -> None:
-    asked = resolve(
+    asked = resolved(
         model="synthetic/ffn@8x16",
         dtype="bfloat16",
         batch_sizes="16,1,4,4",
@@ -144,7 +145,7 @@ def test_each_invalid_answer_has_its_own_error(
     answers: dict[str, Any], error: type[UserError], words: str
 ) -> None:
     with pytest.raises(UserError) as problem:
-        resolve(**answers)
+        resolved(**answers)
     assert type(problem.value) is error
     assert words in problem.value.what
     assert problem.value.next_step
@@ -173,7 +174,7 @@ options: dict[str, st.SearchStrategy[Any]] = {
 )
 def test_every_accepted_answer_survives_encoding(answer: dict[str, Any]) -> None:
     try:
-        asked = resolve(**answer)
+        asked = resolved(**answer)
     except UserError:
         return
     assert msgspec.json.decode(msgspec.json.encode(asked), type=Question) == asked
@@ -197,20 +198,20 @@ def test_a_gpu_is_found_by_index_uuid_or_words_of_its_name(text: str, expected: 
     machine = builders.gpu_machine(H100, H200)
     if expected is None and text != "cpu":
         with pytest.raises(UserError):
-            question.choose_gpu(text, machine, SHIPPED)
+            choose_gpu(text, machine, SHIPPED)
     else:
-        assert question.choose_gpu(text, machine, SHIPPED) == expected
+        assert choose_gpu(text, machine, SHIPPED) == expected
 
 
 def test_an_index_does_not_match_part_of_a_name() -> None:
     twins = builders.gpu_machine(H100, msgspec.structs.replace(H100, index=1, uuid="GPU-cccc"))
-    chosen = question.choose_gpu("1", twins, SHIPPED)
+    chosen = choose_gpu("1", twins, SHIPPED)
     assert chosen is not None
     assert chosen.uuid == "GPU-cccc"
     with pytest.raises(UnknownGpuError):
-        question.choose_gpu("1", builders.gpu_machine(H100), SHIPPED)
+        choose_gpu("1", builders.gpu_machine(H100), SHIPPED)
     with pytest.raises(UnknownGpuError):
-        question.choose_gpu("0", builders.machine(), SHIPPED)
+        choose_gpu("0", builders.machine(), SHIPPED)
 
 
 @pytest.mark.parametrize(
@@ -234,27 +235,23 @@ def test_the_default_gpu_respects_cuda_visible_devices(
     visible_devices: str | None, expected: Gpu | None
 ) -> None:
     machine = builders.gpu_machine(H100, H200)
-    assert question.choose_gpu("", machine, SHIPPED, visible_devices) == expected
-    assert question.choose_gpu("0", machine, SHIPPED, visible_devices) == H100
-    resolved = question.resolve(Answers(), machine, SHIPPED, visible_devices)
-    assert (resolved.gpu, resolved.device) == (
+    assert choose_gpu("", machine, SHIPPED, visible_devices) == expected
+    assert choose_gpu("0", machine, SHIPPED, visible_devices) == H100
+    question = resolve(Answers(), machine, SHIPPED, visible_devices)
+    assert (question.gpu, question.device) == (
         (expected.uuid, "cuda") if expected else (None, "cpu")
     )
 
 
 def test_a_gpu_with_mig_is_rejected_or_skipped() -> None:
     partitioned = msgspec.structs.replace(H100, mig=True)
-    assert question.choose_gpu("", builders.gpu_machine(partitioned, H200), SHIPPED) == H200
+    assert choose_gpu("", builders.gpu_machine(partitioned, H200), SHIPPED) == H200
     for text, visible_devices in (("0", None), ("", "0"), ("", "MIG-4711"), ("MIG-4711", None)):
         with pytest.raises(MigEnabledError, match="MIG") as problem:
-            question.choose_gpu(
-                text, builders.gpu_machine(partitioned, H200), SHIPPED, visible_devices
-            )
+            choose_gpu(text, builders.gpu_machine(partitioned, H200), SHIPPED, visible_devices)
         assert "--gpu" in problem.value.next_step
         assert problem.value.exit_code == 3
-    assert (
-        question.choose_gpu("cpu", builders.gpu_machine(partitioned), SHIPPED, "MIG-4711") is None
-    )
+    assert choose_gpu("cpu", builders.gpu_machine(partitioned), SHIPPED, "MIG-4711") is None
 
 
 @pytest.mark.parametrize("text", ["RTX 4090", "4090", "NVIDIA GeForce RTX 4090", "rtx 4090"])
@@ -262,22 +259,22 @@ def test_a_known_gpu_that_is_not_attached_has_its_own_error(
     text: str,
 ) -> None:
     with pytest.raises(GpuNotAttachedError, match="RTX 4090") as problem:
-        question.choose_gpu(text, builders.gpu_machine(H100), SHIPPED)
+        choose_gpu(text, builders.gpu_machine(H100), SHIPPED)
     assert H100.name in problem.value.what
     assert problem.value.exit_code == 3
 
 
 def test_a_cpu_build_of_torch_cannot_use_a_gpu() -> None:
     machine = builders.machine(gpus=(H100,))
-    assert question.choose_gpu("", machine, SHIPPED) is None
+    assert choose_gpu("", machine, SHIPPED) is None
     with pytest.raises(NoStackError) as problem:
-        question.choose_gpu("0", machine, SHIPPED)
+        choose_gpu("0", machine, SHIPPED)
     assert "without CUDA" in problem.value.what
     assert "--python" in problem.value.next_step
 
 
 def test_a_question_for_a_gpu_has_its_uuid() -> None:
-    asked = resolve(builders.gpu_machine(H100, H200), gpu="H200")
+    asked = resolved(builders.gpu_machine(H100, H200), gpu="H200")
     assert (asked.device, asked.gpu) == ("cuda", "GPU-bbbb")
 
 
@@ -300,26 +297,29 @@ def test_the_default_dtype_depends_on_model_and_device(
     model: str, on_gpu: bool, expected: str
 ) -> None:
     machine = builders.gpu_machine() if on_gpu else builders.machine()
-    assert resolve(machine, model=model).dtype == expected
-    assert resolve(machine, model=model, dtype="float16").dtype == "float16"
+    assert resolved(machine, model=model).dtype == expected
+    assert resolved(machine, model=model, dtype="float16").dtype == "float16"
 
 
 @pytest.mark.parametrize(
     "model", [OnnxModel(name="a.onnx"), ExportedModel(name="a.pt2"), FactoryModel(name="a:b")]
 )
 def test_a_model_with_its_own_inputs_keeps_dtype_and_batch_size(model: Model) -> None:
-    assert question.choose_dtype("auto", model, SHIPPED.models, on_gpu=True) == "native"
-    assert question.default_batch_sizes(model, SHIPPED.models) == (1,)
+    assert choose_dtype("auto", model, SHIPPED.models, on_gpu=True) == "native"
+    assert default_batch_sizes(model, SHIPPED.models) == (1,)
 
 
 def test_the_default_batch_sizes_are_those_of_the_paper() -> None:
-    assert question.default_batch_sizes(
-        TransformersModel(name="a/b", weights="random"), SHIPPED.models
-    ) == (1, 4, 16, 64)
+    assert default_batch_sizes(TransformersModel(name="a/b", weights="random"), SHIPPED.models) == (
+        1,
+        4,
+        16,
+        64,
+    )
 
 
 def test_a_budget_in_seconds_has_the_rounds_of_the_default_budget() -> None:
-    budget = resolve(budget="7.5").budget
+    budget = resolved(budget="7.5").budget
     assert (budget.name, budget.measuring_seconds) == ("7.5 s", 7.5)
     assert budget.most_rounds == SHIPPED.presets.budgets[SHIPPED.presets.default_budget].most_rounds
 
@@ -334,7 +334,7 @@ def test_a_budget_in_seconds_has_the_rounds_of_the_default_budget() -> None:
     ],
 )
 def test_workflows_and_arms_limit_the_plan(text: str) -> None:
-    assert resolve(workflows=text).workflows == (text.strip(" ,"),)
+    assert resolved(workflows=text).workflows == (text.strip(" ,"),)
 
 
 @pytest.mark.parametrize(
@@ -346,13 +346,13 @@ def test_workflows_and_arms_limit_the_plan(text: str) -> None:
 )
 def test_the_error_of_a_misspelt_workflow_suggests_a_close_one(text: str, suggestion: str) -> None:
     with pytest.raises(UnknownWorkflowError) as problem:
-        resolve(workflows=text)
+        resolved(workflows=text)
     assert problem.value.next_step == f"did you mean {suggestion}?"
 
 
 def test_the_default_interpreter_is_the_current_one() -> None:
-    assert question.worker_interpreter(Answers()) == sys.executable
-    assert question.worker_interpreter(Answers(python="/opt/python")) == "/opt/python"
+    assert worker_interpreter(Answers()) == sys.executable
+    assert worker_interpreter(Answers(python="/opt/python")) == "/opt/python"
 
 
 @pytest.mark.parametrize("field", msgspec.structs.fields(Answers), ids=lambda field: field.name)

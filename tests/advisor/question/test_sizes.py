@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from advisor import catalogue
+from advisor.catalogue import rubric_files
 from advisor.question import sizes
 
-MODELS = catalogue.load().models
+MODELS = rubric_files.load().models
 
 
 def write_tensors(file: pathlib.Path, **shapes: list[int]) -> None:

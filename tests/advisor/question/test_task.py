@@ -8,21 +8,22 @@ import builders
 import msgspec
 import pytest
 
-from advisor import catalogue, question
+from advisor.catalogue import rubric_files
 from advisor.domain.question import Question, TransformersModel
 from advisor.errors import TaskError
 from advisor.question.answers import Answers
+from advisor.question.resolve import resolve
 from advisor.question.task import suggest_task
 
-SHIPPED = catalogue.load()
+SHIPPED = rubric_files.load()
 
 
-def resolve(**answers: str | int) -> Question:
-    return question.resolve(msgspec.convert(answers, Answers), builders.machine(), SHIPPED)
+def resolved(**answers: str | int) -> Question:
+    return resolve(msgspec.convert(answers, Answers), builders.machine(), SHIPPED)
 
 
 def test_the_default_model_of_generation_is_the_demo_language_model() -> None:
-    asked = resolve(task="generate")
+    asked = resolved(task="generate")
     assert isinstance(asked.model, TransformersModel)
     assert (asked.task, asked.model.name, asked.model.weights) == (
         "generate",
@@ -34,7 +35,7 @@ def test_the_default_model_of_generation_is_the_demo_language_model() -> None:
 
 
 def test_a_language_model_has_the_given_lengths_and_the_batch_sizes_of_the_paper() -> None:
-    asked = resolve(
+    asked = resolved(
         task="generate",
         model="meta-llama/Llama-3.1-8B-Instruct",
         input_tokens=100,
@@ -50,7 +51,7 @@ def test_a_language_model_has_the_given_lengths_and_the_batch_sizes_of_the_paper
 @pytest.mark.parametrize("model", ["synthetic/ffn", "package.module:factory"])
 def test_a_model_that_is_no_language_model_cannot_generate(model: str) -> None:
     with pytest.raises(TaskError, match="cannot generate") as refused:
-        resolve(task="generate", model=model)
+        resolved(task="generate", model=model)
     assert "demo/llama" in refused.value.next_step
 
 
@@ -95,13 +96,13 @@ def test_the_suggestion_uses_shipped_configurations_and_local_files(model: str, 
     ],
 )
 def test_the_task_of_a_language_model_suits_the_named_workflows(workflows: str, task: str) -> None:
-    assert resolve(model="demo/llama", workflows=workflows).task == task
+    assert resolved(model="demo/llama", workflows=workflows).task == task
 
 
 def test_workflows_without_a_common_task_are_refused_by_name() -> None:
     with pytest.raises(TaskError, match="onnxruntime-cpu") as refused:
-        resolve(model="demo/llama", workflows="onnxruntime-cpu,vllm")
+        resolved(model="demo/llama", workflows="onnxruntime-cpu,vllm")
     assert "vllm" in refused.value.what
     assert "--task forward" in refused.value.next_step
-    forced = resolve(model="demo/llama", workflows="onnxruntime-cpu,vllm", task="forward")
+    forced = resolved(model="demo/llama", workflows="onnxruntime-cpu,vllm", task="forward")
     assert forced.task == "forward"

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from advisor import catalogue
+from advisor.catalogue import rubric_files
 from advisor.recipes.bundler import CannotBundleError, SourceBundler
 
-PROBES = catalogue.probes_directory()
+PROBES = rubric_files.probes_directory()
 
 
 def bundle(tmp_path: pathlib.Path, *names: str, **modules: str) -> str:

@@ -16,7 +16,7 @@ import pytest
 import workers
 from composed_recipes import compose_recipe, facts, script_of
 
-from advisor import catalogue
+from advisor.catalogue import rubric_files
 from advisor.domain import worker_settings
 from advisor.probing.environments import variables
 from probes import protocol
@@ -25,7 +25,7 @@ from probes.recipes import forward_check
 #: The modules of workflows that build something; one that only has a server does not.
 WORKFLOWS = sorted(
     file
-    for file in (catalogue.probes_directory() / "workflows").glob("*.py")
+    for file in (rubric_files.probes_directory() / "workflows").glob("*.py")
     if file.name != "__init__.py" and "\ndef build(" in file.read_text()
 )
 KINDS = ("synthetic", "transformers", "factory", "exported", "onnx")
@@ -95,6 +95,7 @@ def synchronise():
 """
 #: Fields of a request that say nothing about the model, its shapes or the build.
 OTHER_FIELDS = {
+    "quantiser",
     "long_text",
     "metric",
     "version",

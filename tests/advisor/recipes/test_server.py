@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import importlib
 import io
 import json
 import os
@@ -21,22 +22,14 @@ from typing import Any
 import builders
 import numpy as np
 import pytest
-import torch
-import transformers
 import workers
 
-from advisor import catalogue
+from advisor.catalogue import rubric_files
 from advisor.domain.question import Question, SyntheticModel, TransformersModel
 from advisor.errors import NoRecipeError
 from advisor.recipes.server import compose_server, divide
-from probes.workflows import (
-    onnxruntime_cpu,
-    pytorch_eager,
-    torch_compile_inductor,
-    torch_compile_inductor_static_cache,
-)
 
-PROBES = catalogue.probes_directory()
+PROBES = rubric_files.probes_directory()
 SIZES = (1, 4)
 MODEL = SyntheticModel(name="demo", block="encoder", hidden=16, intermediate=32, layers=1, heads=2)
 CONFIG = {
@@ -108,6 +101,8 @@ def status_of(address: str, body: Any) -> int:
 
 def expected_rows(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return what the demonstration model computes; the recipe has its seed."""
+    import torch  # noqa: PLC0415 - takes seconds, in each process that collects the tests
+
     torch.manual_seed(0)
     torch.backends.mha.set_fastpath_enabled(False)
     layer = torch.nn.TransformerEncoderLayer(
@@ -123,14 +118,14 @@ def expected_rows(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 @pytest.mark.parametrize(
     ("workflow", "options"),
     [
-        (pytorch_eager, {}),
-        pytest.param(torch_compile_inductor, {"dynamic": False}, marks=pytest.mark.long),
-        (onnxruntime_cpu, {"feeding": "io-binding"}),
-        (onnxruntime_cpu, {"feeding": "host"}),
+        ("pytorch_eager", {}),
+        pytest.param("torch_compile_inductor", {"dynamic": False}, marks=pytest.mark.long),
+        ("onnxruntime_cpu", {"feeding": "io-binding"}),
+        ("onnxruntime_cpu", {"feeding": "host"}),
     ],
 )
 def test_an_array_server_answers_requests_of_several_clients(
-    workflow: Any, options: dict[str, Any], tmp_path: pathlib.Path
+    workflow: str, options: dict[str, Any], tmp_path: pathlib.Path
 ) -> None:
     integration = integration_of(workflow, options)
     script = compose_server(question(), SIZES, integration, PROBES)
@@ -160,15 +155,18 @@ def test_an_array_server_answers_requests_of_several_clients(
 @pytest.mark.parametrize(
     ("workflow", "options"),
     [
-        (pytorch_eager, {}),
+        ("pytorch_eager", {}),
         pytest.param(
-            torch_compile_inductor_static_cache, {"cache": "kept"}, marks=pytest.mark.long
+            "torch_compile_inductor_static_cache", {"cache": "kept"}, marks=pytest.mark.long
         ),
     ],
 )
 def test_a_text_server_speaks_openais_protocol(
-    workflow: Any, options: dict[str, Any], tmp_path: pathlib.Path
+    workflow: str, options: dict[str, Any], tmp_path: pathlib.Path
 ) -> None:
+    import torch  # noqa: PLC0415 - as above
+    import transformers  # noqa: PLC0415 - as above
+
     torch.manual_seed(1)
     model = transformers.AutoModelForCausalLM.from_config(
         transformers.AutoConfig.for_model(**CONFIG)
@@ -233,16 +231,19 @@ def test_a_text_server_speaks_openais_protocol(
 
 
 def greedy(model: Any, prompt: list[int]) -> str:
+    import torch  # noqa: PLC0415 - as above
+
     tokens = model.generate(
         torch.tensor([prompt]), do_sample=False, max_new_tokens=5, pad_token_id=0, eos_token_id=None
     )
     return "".join(f" {token}" for token in tokens[0, len(prompt) :].tolist())
 
 
-def integration_of(workflow: Any, options: dict[str, Any], task: str = "forward") -> str:
+def integration_of(workflow: str, options: dict[str, Any], task: str = "forward") -> str:
+    module = importlib.import_module(f"probes.workflows.{workflow}")
     changes = {"options": options, "task": task, "input_tokens": 6, "output_tokens": 5}
     request = workers.make_request(pathlib.Path("unused.py"), pathlib.Path(), **changes)
-    return str(workflow.integration(request))
+    return str(module.integration(request))
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ import msgspec
 import pytest
 from builders import BASELINE
 
-from advisor import recommendation, score
 from advisor.domain.accuracy import Accuracy
 from advisor.domain.decision import Recommendation
 from advisor.domain.measurement import Measurement
 from advisor.domain.question import Constraint
+from advisor.recommendation.recommend import DecisionContext, recommend
 
 CLOSE = Accuracy(fault="error", relative_error=2.1e-3, ratio_to_eager=7.0)
 
@@ -27,11 +27,9 @@ def advise(*arms: Measurement, **asked: Any) -> Recommendation:
     results = builders.results(builders.measurement(BASELINE, speedup=1.0), *arms)
     known = builders.catalogue(*(builders.workflow(arm.workflow) for arm in arms))
     question = builders.question(**asked)
-    context = recommendation.DecisionContext(
-        rubric=known.rubric, workflows=known.workflows, subject="demo"
-    )
-    scored = score.score(results, question, known)
-    return recommendation.recommend(results, scored, question, [], context)
+    context = DecisionContext(rubric=known.rubric, workflows=known.workflows, subject="demo")
+    scored = builders.score_arms(results, question, known)
+    return recommend(results, scored, question, [], context)
 
 
 def test_a_close_arm_may_lead_and_the_best_exact_one_is_named_with_it() -> None:
@@ -57,7 +55,7 @@ def test_of_equally_good_arms_of_a_workflow_the_more_exact_one_is_advised() -> N
         )
     )
     advice = advise(coarse, fine, slow)
-    assert (advice.arm, advice.decision) == ("quantised/int8", "CLEAR")
+    assert (advice.arm, advice.decision_word) == ("quantised/int8", "CLEAR")
     assert advice.speed_regret is not None
     assert advice.speed_regret.arm == "quantised/int4"
 

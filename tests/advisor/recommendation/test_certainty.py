@@ -12,7 +12,6 @@ from builders import BASELINE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor import score
 from advisor.domain.measurement import CallSeconds, Cell, Interval, Measurement, Results, Throughput
 from advisor.domain.question import Priorities
 from advisor.recommendation import certainty
@@ -54,13 +53,13 @@ def assess(found: Results, priorities: Priorities | None = None, seed: int = 0) 
     names = [entry.workflow for entry in found.measurements if entry.workflow != BASELINE]
     known = builders.catalogue(*(builders.workflow(name) for name in dict.fromkeys(names)))
     asked = builders.question(priorities=priorities or builders.priorities())
-    scored = score.score(found, asked, known)
+    scored = builders.score_arms(found, asked, known)
     return certainty.assess(scored, scored, found, asked.priorities, known.rubric, seed=seed)
 
 
 def test_a_workflow_that_is_far_ahead_is_clear() -> None:
     found = assess(results(measured("fast", 5.0), measured("slow", 1.1)))
-    assert (found.decision, found.arm, found.contenders) == ("CLEAR", "fast", ("fast",))
+    assert (found.decision_word, found.arm, found.contenders) == ("CLEAR", "fast", ("fast",))
     assert found.certainty > 0.999
     assert found.speed_regret.arm is None
     assert found.speed_regret.value == 1.0
@@ -70,19 +69,19 @@ def test_a_workflow_that_is_far_ahead_is_clear() -> None:
 def test_workflows_within_the_indifference_are_both_named_and_the_cheaper_first() -> None:
     both = results(measured("one", 2.0, spread=0.002), measured("two", 2.01, spread=0.002))
     found = assess(both)
-    assert found.decision == "EITHER"
+    assert found.decision_word == "EITHER"
     assert set(found.contenders) == {"one", "two"}
     slow = builders.workflow("two", declared=builders.declared(lines_changed=20))
     known = builders.catalogue(builders.workflow("one"), slow)
     asked = builders.question(priorities=builders.priorities(98, 1, 1))
-    scored = score.score(both, asked, known)
+    scored = builders.score_arms(both, asked, known)
     cheaper = certainty.assess(scored, scored, both, asked.priorities, known.rubric, seed=0)
-    assert (cheaper.decision, cheaper.arm) == ("EITHER", "one")
+    assert (cheaper.decision_word, cheaper.arm) == ("EITHER", "one")
 
 
 def test_speeds_that_are_not_known_well_leave_the_decision_open() -> None:
     found = assess(results(measured("one", 2.0, spread=0.5), measured("two", 2.3, spread=0.5)))
-    assert found.decision == "OPEN"
+    assert found.decision_word == "OPEN"
     assert set(found.contenders) == {"one", "two"}
     assert 0.5 < found.certainty < 0.95
     assert found.needed_seconds is not None
@@ -104,26 +103,26 @@ def test_servers_have_no_timed_calls_of_which_more_would_settle_the_decision() -
         for entry in made.measurements
     )
     found = assess(msgspec.structs.replace(made, measurements=without_cells, races=()))
-    assert found.decision == "OPEN"
+    assert found.decision_word == "OPEN"
     assert found.needed_seconds is None
 
 
 def test_what_lies_between_processes_is_not_settled_by_measuring_longer() -> None:
     found = assess(results(measured("one", 2.0), measured("two", 2.2), noise=NOISY))
-    assert found.decision == "OPEN"
+    assert found.decision_word == "OPEN"
     assert found.needed_seconds is None
 
 
 def test_a_decision_stays_clear_on_a_noisy_machine_where_the_gain_is_large() -> None:
     found = assess(results(measured("graph", 9.0, spread=0.3), noise=NOISY))
-    assert (found.decision, found.arm) == ("CLEAR", "graph")
+    assert (found.decision_word, found.arm) == ("CLEAR", "graph")
 
 
 def test_arms_of_one_workflow_count_together() -> None:
     one, two = measured("same/one", 2.0, spread=0.1), measured("same/two", 2.1, spread=0.1)
     one, two = (msgspec.structs.replace(each, workflow="same") for each in (one, two))
     found = assess(results(one, two))
-    assert (found.decision, found.arm, found.contenders) == ("CLEAR", "same/two", ("same",))
+    assert (found.decision_word, found.arm, found.contenders) == ("CLEAR", "same/two", ("same",))
 
 
 def test_the_fastest_arm_is_named_with_how_much_faster_it_is() -> None:
@@ -136,7 +135,7 @@ def test_the_fastest_arm_is_named_with_how_much_faster_it_is() -> None:
         ),
     )
     asked = builders.question(priorities=builders.priorities(10, 45, 45))
-    scored = score.score(easy, asked, known)
+    scored = builders.score_arms(easy, asked, known)
     found = certainty.assess(scored, scored, easy, asked.priorities, known.rubric, seed=0)
     assert found.arm == "easy"
     assert found.speed_regret.arm == "fast"
@@ -158,5 +157,5 @@ def test_shares_regrets_and_words_fit_together(speeds: Sequence[float], spread: 
     assert 0 <= found.certainty <= 1
     assert found.score_regret.expected >= 0 <= found.score_regret.high
     assert found.speed_regret.high >= found.speed_regret.value >= 1
-    assert (found.decision == "OPEN") == (found.certainty < certainty.CERTAIN)
+    assert (found.decision_word == "OPEN") == (found.certainty < certainty.CERTAIN)
     assert found.contenders[0] == found.arm.partition("/")[0]

@@ -11,13 +11,14 @@ from builders import BASELINE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor import recommendation, score
-from advisor.domain.decision import Recommendation
+from advisor.domain.decision import Recommendation, SpeedRegret
 from advisor.domain.measurement import CallSeconds, Cell, Interval, Measurement, Throughput
 from advisor.domain.question import Constraint
 from advisor.domain.workflow import Workflow
 from advisor.recommendation.headline import format_share_of_draws
 from advisor.recommendation.headline_facts import join_names
+from advisor.recommendation.recommend import DecisionContext, recommend
+from advisor.score import scoring
 
 #: By how much a measured arm has to be faster to be named in every output.
 CLEARLY_FASTER = 1.2
@@ -39,7 +40,7 @@ def measured(
     )
     made = builders.measurement(name, speedup=mean, cells=cells)
     low, high = mean / (1 + spread), mean * (1 + spread)
-    ends = Interval(value=mean, low=low, high=high, between=between)
+    ends = Interval(value=mean, low=low, high=high, process_error=between)
     return msgspec.structs.replace(made, speedup=ends)
 
 
@@ -57,33 +58,37 @@ def advise(
     others = sorted({arm.workflow for arm in arms} - given_ids)
     known = builders.catalogue(*workflows, *(builders.workflow(name) for name in others))
     question = builders.question(batch_sizes=tuple(sizes), **asked)
-    context = recommendation.DecisionContext(
+    context = DecisionContext(
         rubric=known.rubric,
-        by_batch_size=score.score_by_batch_size(results, question, known),
+        by_batch_size=scoring.weigh_by_batch_size(scoring.rate_arms(results, known), question),
         workflows=known.workflows,
         subject="demo on a CPU, 2 cores",
     )
-    scored = score.score(results, question, known)
-    return recommendation.recommend(results, scored, question, [], context)
+    scored = builders.score_arms(results, question, known)
+    return recommend(results, scored, question, [], context)
 
 
 def test_a_clear_answer_has_three_lines() -> None:
     advice = advise(measured("compiled", 1.5))
-    assert advice.decision == "CLEAR"
-    first, second, third = advice.headline
-    assert first == "Use Compiled for demo on a CPU, 2 cores."
-    assert second == (
-        "CLEAR: highest score with over 99 % certainty. "
-        "1.50x as fast as Pytorch-Eager (1.48 to 1.52). Nothing measured is faster."
+    assert advice.decision_word == "CLEAR"
+    assert (advice.arm, advice.flips, advice.speed_regret) == (
+        "compiled",
+        (),
+        SpeedRegret(arm=None, value=1.0, high=1.0),
     )
-    assert third.startswith("No weighting of the three Ps changes the answer.")
+    assert advice.headline_parts == ("answer", "certainty", "change")
+    first, second, _ = advice.headline
+    assert "Compiled" in first
+    assert "demo on a CPU, 2 cores" in first
+    for value in ("CLEAR", "99 %", "1.50x", "Pytorch-Eager", "1.48", "1.52"):
+        assert value in second
 
 
 def test_equally_good_workflows_are_both_named() -> None:
     advice = advise(measured("one", 2.0, spread=0.002), measured("two", 2.01, spread=0.002))
-    assert advice.decision == "EITHER"
-    assert "One or Two" in advice.headline[0] or "Two or One" in advice.headline[0]
-    assert advice.headline[1].startswith("EITHER: ")
+    assert advice.decision_word == "EITHER"
+    assert {*advice.contenders} == {"one", "two"}
+    assert all(name in advice.headline[0] for name in ("One", "Two"))
 
 
 def test_equally_good_workflows_are_no_change_of_the_answer() -> None:
@@ -94,7 +99,7 @@ def test_equally_good_workflows_are_no_change_of_the_answer() -> None:
         workflows=(longer,),
         priorities=builders.priorities(40, 4, 56),
     )
-    assert (advice.decision, advice.arm) == ("EITHER", "short")
+    assert (advice.decision_word, advice.arm) == ("EITHER", "short")
     assert advice.runner_up == "longer"
     assert advice.margin is not None
     assert advice.margin < 0
@@ -105,24 +110,24 @@ def test_equally_good_workflows_are_no_change_of_the_answer() -> None:
 def test_three_workflows_in_question_are_listed() -> None:
     arms = [measured(name, 2.0 + place / 10, spread=0.5) for place, name in enumerate("xyz")]
     advice = advise(*arms)
-    assert advice.decision == "OPEN"
-    assert "Z, Y or X." in advice.headline[0]
+    assert advice.decision_word == "OPEN"
+    assert advice.contenders == ("z", "y", "x")
+    assert all(name in advice.headline[0] for name in ("Z", "Y", "X"))
 
 
 def test_an_open_answer_says_what_would_settle_it() -> None:
     advice = advise(measured("one", 2.0, spread=0.5), measured("two", 2.3, spread=0.5))
-    assert advice.decision == "OPEN"
-    assert advice.headline[0].startswith("Not settled for demo")
+    assert advice.decision_word == "OPEN"
     assert "One" in advice.headline[0]
     assert "Two" in advice.headline[0]
-    assert "measuring would settle it" in advice.headline[1]
+    assert advice.needed_seconds is not None
 
 
 def test_an_open_answer_of_a_noisy_machine_asks_for_a_quiet_one() -> None:
     arms = [measured("one", 2.0, between=0.3), measured("two", 2.2, between=0.3)]
     quiet, noisy = (advise(*arms, noise_floor=floor) for floor in (0.01, 0.3))
     for advice in (quiet, noisy):
-        assert (advice.decision, advice.needed_seconds) == ("OPEN", None)
+        assert (advice.decision_word, advice.needed_seconds) == ("OPEN", None)
     assert "--wait-for-quiet" in noisy.headline[1]
     assert "--wait-for-quiet" not in quiet.headline[1]
 
@@ -144,11 +149,9 @@ def test_a_faster_arm_is_named_with_what_it_loses_and_when_it_wins() -> None:
     assert advice.speed_regret is not None
     assert advice.speed_regret.arm == "hard"
     second = advice.headline[1]
-    assert (
-        "Faster: Hard, 2.10x as fast as this one; it loses on productivity (C), portability (C)"
-        in second
-    )
-    assert "leads if performance weighs more than" in second
+    for value in ("Hard", "2.10x", "productivity (C)", "portability (C)"):
+        assert value in second
+    assert ("performance", "hard") in {(flip.criterion, flip.to) for flip in advice.flips}
 
 
 def test_a_faster_arm_that_a_constraint_excludes_is_named_with_the_constraint() -> None:
@@ -159,7 +162,9 @@ def test_a_faster_arm_that_a_constraint_excludes_is_named_with_the_constraint() 
         constraints=(Constraint(criterion="portability", at_least=2),),
     )
     assert advice.arm == "easy"
-    assert "Faster: Hard, 6.00x as fast as this one; a constraint excludes it" in advice.headline[1]
+    assert advice.speed_regret is not None
+    assert advice.speed_regret.arm == "hard"
+    assert all(value in advice.headline[1] for value in ("Hard", "6.00x", "constraint"))
 
 
 def test_the_winner_of_each_batch_size_is_named_where_they_differ() -> None:
@@ -170,18 +175,16 @@ def test_the_winner_of_each_batch_size_is_named_where_they_differ() -> None:
         (4, "large"),
         (16, "large"),
     ]
-    assert advice.headline[3] == (
-        "Highest score by batch size: 1: Small, 6.00x; "
-        "4, 16: Large, 1.60x, 2.20x (this answer 1.50x, 0.80x). "
-        "Small is slower than Pytorch-Eager at batch size 16 (0.80x)."
-    )
+    line = advice.headline[advice.headline_parts.index("batch-sizes")]
+    for value in ("Small, 6.00x", "4, 16: Large", "1.60x", "2.20x", "1.50x", "0.80x"):
+        assert value in line
 
 
 def test_the_answer_is_the_baseline_where_nothing_gains() -> None:
     advice = advise(measured("slow", 0.5))
     assert advice.arm == BASELINE
-    assert "It is the baseline" in advice.headline[1]
-    assert "Nothing measured is faster." in advice.headline[1]
+    assert advice.speed_regret is not None
+    assert advice.speed_regret.arm is None
 
 
 speeds = st.lists(st.floats(0.1, 20), min_size=1, max_size=5)

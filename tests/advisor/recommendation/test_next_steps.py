@@ -6,11 +6,11 @@ import builders
 import msgspec
 import pytest
 
-from advisor import recommendation
 from advisor.domain.decision import Recommendation
 from advisor.domain.measurement import BuildSeconds, Measurement, MemoryBytes, StoppedBuild
 from advisor.domain.workflow import Environment
 from advisor.recommendation.reasons import give_next_steps
+from advisor.recommendation.recommend import DecisionContext, recommend
 
 KEPT = builders.workflow("compiled", deployment_steps=("keep the cache",))
 
@@ -18,12 +18,12 @@ KEPT = builders.workflow("compiled", deployment_steps=("keep the cache",))
 def advise(measurement: Measurement, device_bytes: int | None = None) -> Recommendation:
     results = builders.results(measurement)
     arms = [builders.scored_arm("compiled")]
-    context = recommendation.DecisionContext(
+    context = DecisionContext(
         rubric=builders.shipped_catalogue().rubric,
         workflows=[builders.workflow("other", deployment_steps=("another",)), KEPT],
         device_bytes=device_bytes,
     )
-    return recommendation.recommend(results, arms, builders.question(), [], context)
+    return recommend(results, arms, builders.question(), [], context)
 
 
 def test_what_was_built_is_kept_and_what_was_measured_is_pinned() -> None:
@@ -61,12 +61,12 @@ def test_a_build_that_was_short_of_memory_is_a_reason() -> None:
 def test_an_arm_whose_build_was_stopped_is_named_with_what_allows_more_time() -> None:
     results = msgspec.structs.replace(
         builders.results(builders.measurement("compiled", versions={})),
-        stopped_builds=(StoppedBuild(arm="engine", fix="allow more time"),),
+        stopped_builds=(StoppedBuild(arm="engine", fix="--max-build-times"),),
     )
-    context = recommendation.DecisionContext(rubric=builders.shipped_catalogue().rubric)
+    context = DecisionContext(rubric=builders.shipped_catalogue().rubric)
     arms = [builders.scored_arm("compiled")]
-    advice = recommendation.recommend(results, arms, builders.question(), [], context)
-    assert any("engine" in step and "allow more time" in step for step in advice.next_steps)
+    advice = recommend(results, arms, builders.question(), [], context)
+    assert any("engine" in step and "--max-build-times" in step for step in advice.next_steps)
 
 
 def test_one_command_creates_all_missing_environments() -> None:

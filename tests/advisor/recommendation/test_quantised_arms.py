@@ -5,9 +5,9 @@ from __future__ import annotations
 import builders
 from builders import BASELINE
 
-from advisor import recommendation, score
 from advisor.domain.decision import Recommendation
 from advisor.domain.question import Constraint
+from advisor.recommendation.recommend import DecisionContext, recommend
 
 ENGINE = builders.workflow("engine", arms={"default": {}, "q8": {}}, arm_weights={"q8": "int8"})
 
@@ -20,11 +20,9 @@ def advise(native: float, quantised: float, *constraints: Constraint) -> Recomme
     )
     known = builders.catalogue(ENGINE)
     question = builders.question(quantised=("int8",), constraints=constraints)
-    context = recommendation.DecisionContext(
-        rubric=known.rubric, workflows=known.workflows, subject="demo"
-    )
-    scored = score.score(results, question, known)
-    return recommendation.recommend(results, scored, question, [], context)
+    context = DecisionContext(rubric=known.rubric, workflows=known.workflows, subject="demo")
+    scored = builders.score_arms(results, question, known)
+    return recommend(results, scored, question, [], context)
 
 
 def test_the_best_native_arm_is_named_next_to_a_quantised_answer() -> None:

@@ -15,13 +15,15 @@ from builders import BASELINE
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from advisor import recommendation, score
 from advisor.domain.decision import Flip, Recommendation, ScoredArm
 from advisor.domain.measurement import Measurement, RaceResult, Results, VisitCounts
 from advisor.domain.plan import Excluded
 from advisor.domain.question import CRITERIA, PILLARS, Constraint, Priorities, Question
 from advisor.errors import MachineUnfitError, NothingViableError
-from advisor.recommendation.flips import ENDS, SAME_SCORE, leader_of
+from advisor.recommendation.flips import ENDS, SAME_SCORE, find_flips, leader_of
+from advisor.recommendation.recommend import DecisionContext, is_tie, recommend
+from advisor.score import scoring
+from advisor.score.constraints import failed_constraints
 
 #: How far from a flip it is decided again: more than rounding, less than two flips are apart.
 GAP = 1e-3
@@ -48,7 +50,7 @@ def weights(draw: st.DrawFn) -> Priorities:
 
 def decide(field: Field, priorities: Priorities) -> tuple[ScoredArm, ...]:
     """Return the arms with these tiers and speeds, ranked."""
-    return score.rank(
+    return scoring.rank(
         [
             builders.scored_arm(
                 f"arm{place}", priorities, tiers=tier, speedup=speedup, workflow=f"arm{place}"
@@ -67,14 +69,14 @@ def advise(
     made = results or builders.results(
         *(builders.measurement(arm.arm, speedup=arm.speedup, workflow=arm.workflow) for arm in arms)
     )
-    context = recommendation.DecisionContext(rubric=builders.shipped_catalogue().rubric)
-    return recommendation.recommend(made, arms, question or builders.question(), excluded, context)
+    context = DecisionContext(rubric=builders.shipped_catalogue().rubric)
+    return recommend(made, arms, question or builders.question(), excluded, context)
 
 
 def flips_of(field: Field, priorities: Priorities, pillar: str) -> list[Flip]:
     return [
         flip
-        for flip in recommendation.find_flips(decide(field, priorities), priorities)
+        for flip in find_flips(decide(field, priorities), priorities)
         if flip.criterion == pillar
     ]
 
@@ -145,7 +147,7 @@ def test_flips_of_a_criterion_come_nearest_first() -> None:
         ((1, 1, 3, 2, 2), 0.9),
     ]
     priorities = builders.priorities(40, 35, 25)
-    flips = recommendation.find_flips(decide(field, priorities), priorities)
+    flips = find_flips(decide(field, priorities), priorities)
     for pillar in PILLARS:
         distances = [
             abs(flip.weight - getattr(priorities, pillar))
@@ -185,7 +187,7 @@ def test_scores_beyond_the_ninth_place_leave_it_to_the_speed() -> None:
         msgspec.structs.replace(slow, score=2 + 2e-10),
         msgspec.structs.replace(fast, score=2.0),
     )
-    assert [arm.arm for arm in score.rank([slow, fast])] == ["fast", "slow"]
+    assert [arm.arm for arm in scoring.rank([slow, fast])] == ["fast", "slow"]
     assert leader_of([slow, fast], {"slow": slow.score, "fast": fast.score}) == "fast"
 
 
@@ -194,7 +196,7 @@ def test_an_arm_that_leads_at_a_single_point_is_no_flip() -> None:
     field = [((3, 1, 2, 2, 2), 1.0), ((2, 2, 2, 2, 2), 9.0), ((1, 3, 2, 2, 2), 1.0)]
     for performance in range(51, 100):
         priorities = builders.priorities(performance, 100 - performance, 0)
-        flips = recommendation.find_flips(decide(field, priorities), priorities)
+        flips = find_flips(decide(field, priorities), priorities)
         assert {flip.to for flip in flips} == {"arm2"}
 
 
@@ -229,7 +231,7 @@ def test_the_order_of_arms_does_not_matter(
 
     def whole(measurements: Sequence[Measurement]) -> Recommendation:
         results = builders.results(*measurements)
-        return advise(score.score(results, question, known), results, question)
+        return advise(builders.score_arms(results, question, known), results, question)
 
     assert whole(chance.sample(arms, len(arms))) == whole(arms)
 
@@ -245,15 +247,17 @@ def test_constraints_only_remove(
     field: Field, priorities: Priorities, required: list[Constraint]
 ) -> None:
     free = decide(field, priorities)
-    bound = score.rank(
+    bound = scoring.rank(
         [
-            msgspec.structs.replace(arm, fails=tuple(failed.values()), failed=tuple(failed))
+            msgspec.structs.replace(
+                arm, failed_constraints=tuple(failed.values()), failed_places=tuple(failed)
+            )
             for arm in free
-            for failed in [score.failed_constraints(arm.ratings, required)]
+            for failed in [failed_constraints(arm.ratings, required)]
         ]
     )
     question = builders.question(priorities=priorities)
-    left = [arm.arm for arm in free if not score.failed_constraints(arm.ratings, required)]
+    left = [arm.arm for arm in free if not failed_constraints(arm.ratings, required)]
     if not left:
         with pytest.raises(NothingViableError):
             advise(bound, question=question)
@@ -274,7 +278,7 @@ def two(
         builders.scored_arm("two", tiers=(tier, 2, 2, 2, 2), speedup=speedups[1]),
     ]
     measurements = [builders.measurement(arm.arm, speedup=arm.speedup) for arm in made]
-    return list(score.rank(made)), builders.results(*measurements, **changes)
+    return list(scoring.rank(made)), builders.results(*measurements, **changes)
 
 
 @pytest.mark.parametrize(
@@ -312,8 +316,8 @@ def test_scores_that_differ_by_no_more_than_rounding_are_the_same() -> None:
     arms, results = two()
     last = msgspec.structs.replace(arms[1], score=0.0)
     same, apart = (msgspec.structs.replace(arms[0], score=times * SAME_SCORE) for times in (1, 2))
-    assert recommendation.is_tie(same, last, results)
-    assert not recommendation.is_tie(apart, last, results)
+    assert is_tie(same, last, results)
+    assert not is_tie(apart, last, results)
 
 
 def test_the_runner_up_is_the_best_of_another_workflow() -> None:
@@ -322,10 +326,10 @@ def test_the_runner_up_is_the_best_of_another_workflow() -> None:
         builders.scored_arm("one/tuned", tiers=(3, 3, 3, 3, 2)),
         builders.scored_arm("two", tiers=(2, 2, 2, 2, 2)),
     ]
-    advice = advise(score.rank(arms))
+    advice = advise(scoring.rank(arms))
     assert (advice.arm, advice.workflow, advice.runner_up) == ("one/default", "one", "two")
     assert advice.margin == pytest.approx(1)
-    assert advise(score.rank(arms[:2])).runner_up == "one/tuned"
+    assert advise(scoring.rank(arms[:2])).runner_up == "one/tuned"
 
 
 def test_a_lone_arm_has_no_runner_up() -> None:
@@ -433,7 +437,7 @@ def test_nothing_measured_is_nothing_to_recommend() -> None:
 
 def test_every_constraint_that_fails_is_named_when_nothing_is_left() -> None:
     arms = [
-        builders.scored_arm(name, fails=(f"{name} is too slow", "and too large"))
+        builders.scored_arm(name, failed_constraints=(f"{name} is too slow", "and too large"))
         for name in ("one", "two")
     ]
     with pytest.raises(NothingViableError) as problem:
@@ -464,7 +468,7 @@ def test_an_open_decision_has_the_lowest_trust_and_a_next_step() -> None:
         msgspec.structs.replace(arm, ratings={**arm.ratings, "performance": graded}) for arm in arms
     ]
     advice = advise(arms, msgspec.structs.replace(results, measurements=wide))
-    assert (advice.decision, advice.trust) == ("OPEN", "D")
+    assert (advice.decision_word, advice.trust) == ("OPEN", "D")
     assert set(advice.contenders) == {"one", "two"}
     assert any("--budget" in step for step in advice.next_steps)
 

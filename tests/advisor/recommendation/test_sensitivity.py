@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor import score
 from advisor.domain.decision import ScoredArm
 from advisor.domain.measurement import BuildSeconds, Measurement, MemoryBytes
 from advisor.domain.question import CRITERIA, Constraint, Priorities
 from advisor.recommendation import sensitivity
+from advisor.score import scoring
+from advisor.score.constraints import failed_constraints
 
 tiers = st.tuples(*[st.integers(1, 3)] * len(CRITERIA))
 fields = st.lists(st.tuples(tiers, st.sampled_from([0.9, 1.0, 1.5, 2.0])), min_size=1, max_size=6)
@@ -25,7 +26,7 @@ PRIORITIES = builders.priorities()
 def arms_of(
     field: Sequence[tuple[tuple[int, ...], float]], priorities: Priorities = PRIORITIES
 ) -> tuple[ScoredArm, ...]:
-    return score.rank(
+    return scoring.rank(
         [
             builders.scored_arm(f"arm{place}", priorities, tiers=tier, speedup=speed)
             for place, (tier, speed) in enumerate(field)
@@ -127,13 +128,15 @@ def test_what_would_be_without_a_constraint_is_what_deciding_without_it_gives(
 
     def decide(required: list[Constraint]) -> str | None:
         ranked = exclude(required)
-        return None if ranked[0].fails else ranked[0].arm
+        return None if ranked[0].failed_constraints else ranked[0].arm
 
     def exclude(required: list[Constraint]) -> tuple[ScoredArm, ...]:
-        failed = [score.failed_constraints(arm.ratings, required) for arm in free]
-        return score.rank(
+        failed = [failed_constraints(arm.ratings, required) for arm in free]
+        return scoring.rank(
             [
-                msgspec.structs.replace(arm, fails=tuple(each.values()), failed=tuple(each))
+                msgspec.structs.replace(
+                    arm, failed_constraints=tuple(each.values()), failed_places=tuple(each)
+                )
                 for arm, each in zip(free, failed, strict=True)
             ]
         )

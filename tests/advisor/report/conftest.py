@@ -10,7 +10,7 @@ import recorded_runs
 from advisor.pipeline.decision import decide
 from advisor.report.documents import measured_document
 from advisor.report.documents.document import RunDocument
-from advisor.store import Store
+from advisor.store.store import Store
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import builders
 import msgspec
 
 from advisor.report import markdown
-from advisor.report.text_report import stop_notice
+from advisor.report.sections.answer import stop_notice
 
 HOSTILE = "|</td>`=cmd()\n# x"
 

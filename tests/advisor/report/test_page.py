@@ -19,7 +19,7 @@ from advisor.domain.workflow import Integration
 from advisor.report import answer_card, page, page_files
 from advisor.report.documents import measured_document
 from advisor.report.documents.document import RunDocument
-from advisor.report.text_report import stop_notice
+from advisor.report.sections.answer import stop_notice
 from advisor.score import performance_portability
 from advisor.system import number_format
 from advisor.system.number_format import MISSING

@@ -14,7 +14,9 @@ from advisor.domain.measurement import MemoryBytes
 from advisor.report import markdown, page, text_report
 from advisor.report.documents import measured_document
 from advisor.report.documents.document import Problem, RunDocument
+from advisor.report.sections import answer
 from advisor.report.sections.unranked import unranked
+from advisor.system.number_format import MISSING
 
 
 def with_advice(**changes: Any) -> RunDocument:
@@ -47,20 +49,20 @@ def test_the_instruction_of_an_early_version_is_written_from_its_fields() -> Non
 
 def test_an_unfinished_run_has_the_command_that_resumes_it() -> None:
     document = builders.document(finished=False)
-    (notice,) = text_report.stop_notice(document)
+    (notice,) = answer.stop_notice(document)
     assert f"p3-advisor resume {document.run_id}" in notice
     assert text_report.render(document).splitlines()[1] == notice
-    assert text_report.stop_notice(builders.document()) == []
+    assert answer.stop_notice(builders.document()) == []
 
 
 def test_an_unfinished_run_of_another_machine_has_no_command() -> None:
-    (notice,) = text_report.stop_notice(builders.document(finished=False, imported=True))
+    (notice,) = answer.stop_notice(builders.document(finished=False, imported=True))
     assert "p3-advisor" not in notice
 
 
 def test_an_unfinished_run_of_a_fleet_is_resumed_with_its_fleet() -> None:
     document = builders.document(finished=False, run_id="20261121-120001-0000-0001-1")
-    (notice,) = text_report.stop_notice(document)
+    (notice,) = answer.stop_notice(document)
     assert "p3-advisor fleet 20261121-120001-0000 --resume" in notice
 
 
@@ -115,13 +117,19 @@ def test_a_machine_that_is_not_fit_is_no_answer() -> None:
     problem = Problem(name="machine-unfit", what="No answer: busy", next_step="measure again")
     lines = text_report.render(msgspec.structs.replace(NONE, problem=problem)).splitlines()
     assert lines[:2] == ["No answer: busy", "Next: measure again"]
+    measured = msgspec.structs.replace(builders.document(), recommendation=None, problem=problem)
+    assert answer.UNFIT_NOTICE in text_report.render(measured).splitlines()
+    arms = {entry.arm for entry in measured.workflows if entry.rank is not None}
+    rows = [row.split() for row in text_report.ranking(measured)]
+    ranks = {row[1]: (row[0], row[-1]) for row in rows if row[1] in arms}
+    assert ranks == dict.fromkeys(arms, (MISSING, MISSING))
 
 
 def test_an_unknown_noise_floor_and_a_missing_runner_up_are_named() -> None:
     made = with_advice(runner_up=None, margin=None)
     assert made.race is not None
     made = msgspec.structs.replace(made, race=msgspec.structs.replace(made.race, noise_floor=None))
-    assert text_report.confidence(made)[-1].endswith("Noise floor: not known. Score: no runner-up.")
+    assert answer.confidence(made)[-1].endswith("Noise floor: not known. Score: no runner-up.")
 
 
 @pytest.mark.parametrize(
@@ -193,7 +201,9 @@ def test_a_figure_that_is_missing_is_a_dash() -> None:
 def test_an_arm_that_fails_a_constraint_is_marked_with_its_reason() -> None:
     made = builders.document()
     entries = tuple(
-        msgspec.structs.replace(entry, fails=("too slow",)) if entry.arm == BASELINE else entry
+        msgspec.structs.replace(entry, failed_constraints=("too slow",))
+        if entry.arm == BASELINE
+        else entry
         for entry in made.workflows
     )
     made = msgspec.structs.replace(made, workflows=entries)

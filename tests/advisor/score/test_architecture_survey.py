@@ -5,7 +5,7 @@ from __future__ import annotations
 import builders
 import pytest
 
-from advisor import catalogue, score
+from advisor.catalogue import rubric_files
 from advisor.domain.catalogue import Panel
 from advisor.domain.measurement import Survey
 from advisor.domain.run_events import ModelSurveyed
@@ -82,7 +82,7 @@ def test_a_survey_takes_the_place_of_what_is_declared(verdicts: list[str], tier:
     results = builders.results(
         builders.measurement("compiled"), builders.measurement(builders.BASELINE), surveys=surveys
     )
-    scored = {arm.arm: arm for arm in score.score(results, builders.question(), known)}
+    scored = {arm.arm: arm for arm in builders.score_arms(results, builders.question(), known)}
     rating = scored["compiled"].ratings["architecture_support"]
     assert (rating.tier, rating.evidence) == (tier, "measured")
     assert f"{verdicts.count('pass')} of 2 surveyed models pass" in rating.why
@@ -94,7 +94,8 @@ def test_new_shapes_that_were_tried_take_the_place_of_what_is_declared() -> None
         builders.workflow("compiled", declared=builders.declared(new_shapes="refused"))
     )
     results = builders.results(builders.measurement("compiled", new_shapes="served"))
-    rating = score.score(results, builders.question(), known)[0].ratings["input_flexibility"]
+    (scored,) = builders.score_arms(results, builders.question(), known)
+    rating = scored.ratings["input_flexibility"]
     assert (rating.tier, rating.value, rating.evidence) == (3, "served", "measured")
 
 
@@ -120,4 +121,4 @@ def test_a_panel_model_comes_from_one_place(
     file = tmp_path_factory.mktemp("panel") / "panel.toml"
     file.write_text(f'[[model]]\nid = "odd"\nfamily = "decoder"\n{lines}\n')
     with pytest.raises(CatalogueError, match="odd must occur once"):
-        catalogue.read_panel(file)
+        rubric_files.read_panel(file)

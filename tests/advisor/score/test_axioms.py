@@ -13,13 +13,14 @@ from builders import BASELINE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor import score
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.decision import ScoredArm
 from advisor.domain.measurement import BuildSeconds, Measurement
 from advisor.domain.question import Priorities
 from advisor.domain.rubric import LETTERS, Rubric
 from advisor.domain.workflow import Environment, Workflow
+from advisor.score import scoring
+from advisor.score.facts import facts_of
 from advisor.score.grades import BAND_STARTS
 
 #: From the worst value of a fact to its best one.
@@ -106,7 +107,7 @@ def rank(field: Mapping[str, Arm], priorities: Priorities) -> dict[str, ScoredAr
     measured += [measurement_of(name, arm) for name, arm in field.items()]
     known: Catalogue = builders.catalogue(*(workflow_of(name, arm) for name, arm in field.items()))
     asked = builders.question(priorities=priorities)
-    scored = score.score(builders.results(*measured), asked, known)
+    scored = builders.score_arms(builders.results(*measured), asked, known)
     return {arm.arm: arm for arm in scored}
 
 
@@ -183,11 +184,11 @@ def test_letter_and_grade_agree_and_the_score_is_their_weighted_mean(
 @given(arms, weights())
 def test_an_unknown_build_time_never_pays(arm: Arm, priorities: Priorities) -> None:
     known = rank({"arm0": arm}, priorities)["arm0"]
-    facts = score.facts_of(measurement_of("arm0", arm), workflow_of("arm0", arm))
+    facts = facts_of(measurement_of("arm0", arm), workflow_of("arm0", arm))
     rubric = builders.shipped_catalogue().rubric
     for criterion in rubric.criteria:
         for name in (rule.fact for rule in criterion.grades if not rule.optional):
-            worse = score.rate(criterion, {**facts, name: None}, rubric)
+            worse = scoring.rate(criterion, {**facts, name: None}, rubric)
             assert worse.graded <= known.ratings[criterion.id].graded or name == "speedup"
 
 
@@ -213,7 +214,7 @@ def test_leaving_out_one_of_the_new_shapes_never_pays(
         entry = msgspec.structs.replace(
             measurement_of("arm0", arm), new_shapes=found, new_shapes_complete=complete
         )
-        (scored,) = score.score(builders.results(entry), asked, known)
+        (scored,) = builders.score_arms(builders.results(entry), asked, known)
         scores.append(scored.score)
     assert scores[1] <= scores[0]
 
@@ -222,7 +223,7 @@ def test_the_rubric_that_ships_has_the_figures_of_its_description() -> None:
     rubric = builders.shipped_catalogue().rubric
     performance = next(each for each in rubric.criteria if each.id == "performance")
     grades = {
-        speedup: score.rate(
+        speedup: scoring.rate(
             performance, {**dict.fromkeys(rubric.facts, None), "speedup": speedup}, rubric
         ).grade
         for speedup in (0.25, 0.5, 1.0, 1.05, 1.2, 2.4, 4.8, 9.6)

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor import score
 from advisor.domain.measurement import CallDiagnosis, Efficiency, Platform, Portability
 from advisor.domain.workflow import Integration, Workflow
 from advisor.score import performance_portability
@@ -138,7 +137,7 @@ def test_a_run_is_a_platform_with_the_fastest_arm_of_each_application() -> None:
 def rated(found: Portability | None) -> Any:
     known = builders.catalogue(builders.workflow("compiled"))
     results = builders.results(builders.measurement("compiled"), portability=found)
-    return score.score(results, builders.question(), known)[0].ratings["portability"]
+    return builders.score_arms(results, builders.question(), known)[0].ratings["portability"]
 
 
 def test_with_one_platform_the_cell_stays_declared_and_says_so() -> None:

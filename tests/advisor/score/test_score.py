@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor import score
-from advisor.domain.accuracy import TrainedLoss, Verdict
+from advisor.domain.accuracy import CheckVerdict, TrainedLoss
 from advisor.domain.measurement import (
     BuildSeconds,
     CallSeconds,
@@ -25,7 +24,10 @@ from advisor.domain.measurement import (
 from advisor.domain.question import CRITERIA, Constraint
 from advisor.domain.rubric import Criterion, GradeRule, TierRule
 from advisor.domain.workflow import Environment, Workflow
-from advisor.score import FactValue
+from advisor.score import scoring
+from advisor.score.constraints import failed_constraints
+from advisor.score.facts import facts_of
+from advisor.score.grades import FactValue
 
 RUBRIC = builders.shipped_catalogue().rubric
 
@@ -67,7 +69,7 @@ BEST: dict[str, FactValue] = {"speedup": 1.2, "build_seconds": 30.0, "artefact_s
 def test_the_smallest_grade_of_the_facts_counts(
     changes: dict[str, FactValue], tier: int, grade: float
 ) -> None:
-    rating = score.rate(CRITERION, {**BEST, **changes}, RUBRIC)
+    rating = scoring.rate(CRITERION, {**BEST, **changes}, RUBRIC)
     assert rating.tier == tier
     assert rating.grade == pytest.approx(grade, abs=2e-3)
 
@@ -78,7 +80,7 @@ def test_a_rating_names_the_fact_with_the_smallest_grade_and_what_the_next_lette
         "build_seconds": 300.0,
         "artefact_scope": "vendor",
     }
-    rating = score.rate(CRITERION, facts, RUBRIC)
+    rating = scoring.rate(CRITERION, facts, RUBRIC)
     assert (rating.fact, rating.value, rating.evidence) == ("artefact_scope", "vendor", "declared")
     assert (rating.source, rating.why) == ("source of artefact_scope", "why 2")
     assert rating.rule == "artefact_scope: A any, B any or vendor"
@@ -89,20 +91,20 @@ def test_a_rating_names_the_fact_with_the_smallest_grade_and_what_the_next_lette
 
 
 def test_the_best_letter_asks_for_nothing() -> None:
-    assert score.rate(CRITERION, BEST, RUBRIC).to_next == ()
+    assert scoring.rate(CRITERION, BEST, RUBRIC).to_next == ()
 
 
 def test_an_optional_unknown_fact_is_left_out() -> None:
     optional = msgspec.structs.replace(SCOPE, optional=True)
     criterion = msgspec.structs.replace(CRITERION, grades=(SPEED, SECONDS, optional))
-    assert score.rate(criterion, {**BEST, "artefact_scope": None}, RUBRIC).tier == 3
+    assert scoring.rate(criterion, {**BEST, "artefact_scope": None}, RUBRIC).tier == 3
     alone = msgspec.structs.replace(CRITERION, grades=(optional,))
-    assert score.rate(alone, {**BEST, "artefact_scope": None}, RUBRIC).grade == 0.0
+    assert scoring.rate(alone, {**BEST, "artefact_scope": None}, RUBRIC).grade == 0.0
 
 
 def test_the_evidence_is_measured_where_the_run_has_the_fact() -> None:
-    rating = score.rate(CRITERION, {**BEST, "artefact_scope": "vendor"}, RUBRIC)
-    measured = score.rate(
+    rating = scoring.rate(CRITERION, {**BEST, "artefact_scope": "vendor"}, RUBRIC)
+    measured = scoring.rate(
         CRITERION, {**BEST, "artefact_scope": "vendor"}, RUBRIC, measured=("artefact_scope",)
     )
     assert (rating.evidence, measured.evidence) == ("declared", "measured")
@@ -111,20 +113,20 @@ def test_the_evidence_is_measured_where_the_run_has_the_fact() -> None:
 @pytest.mark.parametrize(("kind", "own"), [("shared", False), ("own", True), ("container", True)])
 def test_a_separate_environment_is_a_fact(kind: Any, own: bool) -> None:
     workflow = builders.workflow(environment=Environment(kind=kind))
-    assert score.facts_of(builders.measurement(), workflow)["own_environment"] is own
+    assert facts_of(builders.measurement(), workflow)["own_environment"] is own
 
 
 def test_facts_come_from_the_measurement_and_the_declaration() -> None:
     workflow = builders.workflow(declared=builders.declared(vendors=2, export_step=True))
     build = BuildSeconds(cold=3.0, warm=None, worst=2.0)
     measured = builders.measurement(speedup=1.5, low=1.3, build_seconds=build)
-    facts = score.facts_of(measured, workflow)
+    facts = facts_of(measured, workflow)
     names = ("speedup", "build_seconds", "vendors", "export_step")
     assert [facts[name] for name in names] == [1.5, 2.0, 2, True]
 
 
 def test_documents_of_early_versions_count_the_sum_of_the_builds() -> None:
-    facts = score.facts_of(builders.measurement(), builders.workflow())
+    facts = facts_of(builders.measurement(), builders.workflow())
     assert facts["build_seconds"] == 3.0
 
 
@@ -142,7 +144,7 @@ def test_shapes_that_were_tried_count_before_what_is_declared_about_them(
 ) -> None:
     workflow = builders.workflow("compiled", declared=builders.declared(new_shapes=declared))
     results = builders.results(builders.measurement("compiled", new_shapes=measured))
-    (scored,) = score.score(results, builders.question(), builders.catalogue(workflow))
+    (scored,) = builders.score_arms(results, builders.question(), builders.catalogue(workflow))
     rating = scored.ratings["input_flexibility"]
     assert (rating.tier, rating.value, rating.evidence) == (tier, measured or declared, evidence)
 
@@ -161,7 +163,7 @@ def test_a_shape_that_was_left_out_never_pays(
 ) -> None:
     workflow = builders.workflow("compiled", declared=builders.declared(new_shapes=declared))
     partly = builders.measurement("compiled", new_shapes=measured, new_shapes_complete=False)
-    (scored,) = score.score(
+    (scored,) = builders.score_arms(
         builders.results(partly), builders.question(), builders.catalogue(workflow)
     )
     rating = scored.ratings["input_flexibility"]
@@ -169,7 +171,7 @@ def test_a_shape_that_was_left_out_never_pays(
 
 
 def test_every_fact_of_the_shipped_rubric_is_known_to_the_score() -> None:
-    facts = score.facts_of(builders.measurement(), builders.workflow())
+    facts = facts_of(builders.measurement(), builders.workflow())
     assert set(builders.shipped_catalogue().rubric.facts) == set(facts)
 
 
@@ -183,7 +185,7 @@ def scored(
         - {builders.BASELINE}
     )
     known = builders.catalogue(*workflows, *(builders.workflow(name) for name in sorted(names)))
-    ranked = score.score(builders.results(*measurements), builders.question(**asked), known)
+    ranked = builders.score_arms(builders.results(*measurements), builders.question(**asked), known)
     return {arm.arm: (arm.rank, arm.score) for arm in ranked}
 
 
@@ -264,14 +266,18 @@ def test_arms_that_fail_a_constraint_come_after_those_that_do_not(
     drawn: list[tuple[tuple[int, ...], bool]],
 ) -> None:
     arms = [
-        builders.scored_arm(f"arm{place}", tiers=tier, fails=("it is barred",) if barred else ())
+        builders.scored_arm(
+            f"arm{place}", tiers=tier, failed_constraints=("it is barred",) if barred else ()
+        )
         for place, (tier, barred) in enumerate(drawn)
     ]
-    ranked = score.rank(arms)
+    ranked = scoring.rank(arms)
     assert [arm.rank for arm in ranked] == list(range(1, len(arms) + 1))
-    assert [bool(arm.fails) for arm in ranked] == sorted(barred for _, barred in drawn)
+    assert [bool(arm.failed_constraints) for arm in ranked] == sorted(barred for _, barred in drawn)
     for one, two in itertools.pairwise(ranked):
-        assert one.score >= two.score - 1e-9 or bool(one.fails) < bool(two.fails)
+        assert one.score >= two.score - 1e-9 or bool(one.failed_constraints) < bool(
+            two.failed_constraints
+        )
 
 
 def test_a_failed_constraint_names_both_letters() -> None:
@@ -281,7 +287,7 @@ def test_a_failed_constraint_names_both_letters() -> None:
         Constraint(criterion="portability", at_least=2),
         Constraint(criterion="productivity", at_least=3),
     )
-    assert score.failed_constraints(arm.ratings, required) == {
+    assert failed_constraints(arm.ratings, required) == {
         1: "portability is C; the constraint requires >=B",
         2: "productivity is B; the constraint requires >=A",
     }
@@ -306,7 +312,7 @@ def test_constraints_on_figures_exclude_and_an_unknown_figure_meets_none(
 ) -> None:
     measured = builders.measurement("one", speedup=1.5)
     ratings = builders.scored_arm("one").ratings
-    assert bool(score.failed_constraints(ratings, (constraint,), measured)) == failed
+    assert bool(failed_constraints(ratings, (constraint,), measured)) == failed
 
 
 @pytest.mark.parametrize(
@@ -334,7 +340,7 @@ def test_constraints_on_figures_exclude_and_an_unknown_figure_meets_none(
 def test_a_failed_figure_is_shown_with_its_unit(constraint: Constraint, text: str) -> None:
     measured = builders.measurement("one", speedup=1.5)
     ratings = builders.scored_arm("one").ratings
-    assert score.failed_constraints(ratings, (constraint,), measured) == {0: text}
+    assert failed_constraints(ratings, (constraint,), measured) == {0: text}
 
 
 RANDOM = TrainedLoss(basis="needs-real-weights")
@@ -358,13 +364,13 @@ RANDOM = TrainedLoss(basis="needs-real-weights")
     ],
 )
 def test_a_class_of_accuracy_is_measured_or_that_of_exact_outputs(
-    loss: TrainedLoss | None, verdict: Verdict, has: str
+    loss: TrainedLoss | None, verdict: CheckVerdict, has: str
 ) -> None:
     measured = builders.measurement(
         "one", trained_loss=loss, correctness=(builders.checked(verdict=verdict),)
     )
     required = (Constraint(criterion="accuracy", at_least=2),)
-    failed = score.failed_constraints(builders.scored_arm("one").ratings, required, measured)
+    failed = failed_constraints(builders.scored_arm("one").ratings, required, measured)
     assert failed == ({0: f"{has}; the constraint requires >=B"} if has else {})
 
 
@@ -381,7 +387,8 @@ def test_each_batch_size_is_scored_alone() -> None:
     one = builders.measurement("one", cells=(cell(1, 4.0), cell(16, 1.0)), speedup=2.0)
     two = builders.measurement("two", cells=(cell(1, 1.0), cell(16, 3.0)), speedup=1.7)
     known = builders.catalogue(builders.workflow("one"), builders.workflow("two"))
-    by_size = score.score_by_batch_size(
-        builders.results(one, two), builders.question(batch_sizes=(1, 16)), known
+    by_size = scoring.weigh_by_batch_size(
+        scoring.rate_arms(builders.results(one, two), known),
+        builders.question(batch_sizes=(1, 16)),
     )
     assert {size: ranked[0].arm for size, ranked in by_size.items()} == {1: "one", 16: "two"}

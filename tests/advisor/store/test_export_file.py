@@ -21,7 +21,9 @@ from advisor.errors import ExportFileError, RunIsImportedError
 from advisor.pipeline import decision as deciding
 from advisor.pipeline.decision import decide, evaluate_imported
 from advisor.pipeline.execution import execute
-from advisor.store import Run, Store, export_file
+from advisor.store import export_file
+from advisor.store.runs import Run
+from advisor.store.store import Store
 
 RECIPE = Recipe(
     imports=("import json",),

@@ -10,7 +10,9 @@ import builders
 import pytest
 
 from advisor.domain.run_events import Finished, Planned
-from advisor.store import HistoryEntry, Store, index
+from advisor.store import index
+from advisor.store.index import HistoryEntry
+from advisor.store.store import Store
 
 IDS = ("20261120-080000-aaaa", "20261121-120000-0000", "20261121-120000-00ff")
 HISTORY = list(reversed(IDS))

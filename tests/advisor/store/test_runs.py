@@ -13,7 +13,6 @@ import msgspec
 import platformdirs
 import pytest
 
-from advisor import store
 from advisor.domain.run import Header
 from advisor.domain.run_events import (
     Finished,
@@ -25,7 +24,11 @@ from advisor.domain.run_events import (
 )
 from advisor.domain.worker_events import Ready
 from advisor.errors import NotWritableError, RunFileError, RunIsActiveError, UnknownRunError
-from advisor.store import HistoryEntry, Run, Store, runs
+from advisor.store import runs
+from advisor.store.index import HistoryEntry
+from advisor.store.runs import Run
+from advisor.store.store import Store, default_home
+from advisor.system.home import HOME_VARIABLE
 
 IDS = ("20261120-080000-aaaa", "20261121-120000-0000", "20261121-120000-00ff")
 HISTORY = list(reversed(IDS))
@@ -273,6 +276,14 @@ def test_an_unknown_run_raises_an_error_with_its_name(three_runs: Store, name: s
     assert "history" in problem.value.next_step
 
 
+def test_a_file_is_no_stored_run(three_runs: Store, tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "run.json.txt"
+    file.write_text("{}")
+    with pytest.raises(UnknownRunError) as problem:
+        three_runs.find(str(file))
+    assert "import-run" in problem.value.next_step
+
+
 def test_an_ambiguous_prefix_raises_an_error_with_the_ids(three_runs: Store) -> None:
     with pytest.raises(UnknownRunError) as problem:
         three_runs.find("20261121")
@@ -354,7 +365,7 @@ def test_a_run_that_cannot_be_stored_raises_an_error(blocked_home: pathlib.Path)
     with pytest.raises(NotWritableError) as problem:
         Store(blocked_home).create(header())
     assert str(blocked_home) in problem.value.what
-    assert store.HOME_VARIABLE in problem.value.next_step
+    assert HOME_VARIABLE in problem.value.next_step
     assert problem.value.exit_code == 3
 
 
@@ -422,10 +433,10 @@ def test_an_event_written_in_parts_is_complete() -> None:
 def test_the_default_home_is_the_named_directory_or_the_users_state(
     tmp_path: pathlib.Path,
 ) -> None:
-    assert store.default_home({store.HOME_VARIABLE: str(tmp_path)}) == tmp_path
-    assert store.default_home({store.HOME_VARIABLE: "state"}) == pathlib.Path.cwd() / "state"
+    assert default_home({HOME_VARIABLE: str(tmp_path)}) == tmp_path
+    assert default_home({HOME_VARIABLE: "state"}) == pathlib.Path.cwd() / "state"
     assert (
-        store.default_home({store.HOME_VARIABLE: ""})
-        == store.default_home({})
+        default_home({HOME_VARIABLE: ""})
+        == default_home({})
         == platformdirs.user_state_path("p3-advisor")
     )

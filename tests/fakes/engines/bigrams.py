@@ -13,7 +13,7 @@ import numpy as np
 class Bigrams:
     def __init__(self, folder):
         folder = pathlib.Path(folder)
-        settings = json.loads((folder / "engine.json").read_text())
+        self.settings = settings = json.loads((folder / "engine.json").read_text())
         match settings.get("fault"):
             case "hangs":
                 # Real engines hold the GPU in a child process, which may have its own session.

@@ -54,7 +54,8 @@ class LLM:
         assert arguments["enable_prefix_caching"] is False
         self.model = Bigrams(model)
         self.length = arguments["max_model_len"]
-        self.stored = STORED[arguments.get("quantization")]
+        # A quantised checkpoint states how it is stored.
+        self.stored = self.model.settings.get("stored", STORED[arguments.get("quantization")])
         mode = types.SimpleNamespace(
             mode=types.SimpleNamespace(name="VLLM_COMPILE"),
             cudagraph_mode=types.SimpleNamespace(name="NONE"),

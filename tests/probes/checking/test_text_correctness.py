@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from top_tokens import keep_top_tokens
 from workers import rules
 
 from probes.checking import text_correctness
-from probes.checking.logprobs import TokenLogprobs, keep_top_tokens, logprobs_from_top_tokens
+from probes.checking.logprobs import TokenLogprobs, logprobs_from_top_tokens
 from probes.checking.text_reference import (
     ReferenceRun,
     TokenReference,
@@ -225,12 +226,9 @@ def test_a_row_without_all_probabilities_is_compared_with_the_most_likely_tokens
     assert "after 3 tokens" in (text_correctness.find_fault(tokens, reference, ROWS, rules()) or "")
 
 
-def test_the_gap_of_an_unlikely_token_is_at_least_that_of_the_last_kept_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("probes.checking.logprobs.KEPT_TOKENS", 4)
+def test_the_gap_of_an_unlikely_token_is_at_least_that_of_the_last_kept_one() -> None:
     exact = logprobs(0)
-    kept, order = keep_top_tokens(exact), np.argsort(-exact[1, 2])
+    kept, order = keep_top_tokens(exact, 4), np.argsort(-exact[1, 2])
     gaps = [
         text_correctness.measure_gap(kept, (1, 2), order[0], order[rank], VOCABULARY)
         for rank in (1, 3, 20)

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from top_tokens import keep_top_tokens
 
 from probes.adapter import ModelError
-from probes.checking.logprobs import TokenLogprobs, keep_top_tokens
+from probes.checking.logprobs import TokenLogprobs
 from probes.checking.text_reference import (
     ReferenceRun,
     load_reference,

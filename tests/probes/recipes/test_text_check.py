@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from top_tokens import keep_top_tokens
 
-from probes.checking.logprobs import keep_top_tokens
 from probes.recipes.text_check import EagerText, compare_texts
 
 #: Log probabilities of three tokens at two positions. At the first, tokens 0 and 1 are nearly tied.

@@ -32,6 +32,36 @@ def test_the_reason_is_the_first_line_that_does_not_only_announce_one(
     assert exception_summary(RuntimeError(message)) == f"RuntimeError: {reason}"
 
 
+def chained(outer: Exception, cause: Exception) -> Exception:
+    try:
+        raise outer from cause
+    except type(outer) as problem:
+        return problem
+
+
+def test_the_reason_has_the_exception_that_it_was_raised_from() -> None:
+    guard = ValueError("could not guard on u0 > 0\n\nUser stack:\n...")
+    exporting = chained(RuntimeError("\x1b[96mstep 1 of 3\x1b[0m failed\nNext steps"), guard)
+    cause = "ValueError: could not guard on u0 > 0"
+    assert exception_summary(exporting) == f"RuntimeError: step 1 of 3 failed; cause: {cause}"
+    refused = chained(UnsupportedError("no free batch"), exporting)
+    assert classify(refused, "build").reason == f"no free batch; cause: {cause}"
+
+
+def test_a_circle_of_causes_ends() -> None:
+    itself = ValueError("no kernel")
+    assert exception_summary(chained(itself, itself)) == "ValueError: no kernel"
+    first, second = RuntimeError("first"), ValueError("second")
+    first.__cause__, second.__cause__ = second, first
+    assert exception_summary(first) == "RuntimeError: first; cause: ValueError: second"
+
+
+def test_a_cause_that_the_reason_quotes_is_not_repeated() -> None:
+    problem = ValueError("no 4-bit weights")
+    refused = chained(UnsupportedError(f"torchao: {problem}"), problem)
+    assert classify(refused, "build").reason == "torchao: no 4-bit weights"
+
+
 @pytest.mark.parametrize(
     ("problem", "phase", "status"),
     [

@@ -9,12 +9,12 @@ import sys
 import pytest
 import workers
 
-from advisor import catalogue
+from advisor.catalogue import rubric_files
 from probes import protocol
 from probes.runtime import memory
 
 MEBIBYTE = 1 << 20
-ROOT = catalogue.probes_directory().parent
+ROOT = rubric_files.probes_directory().parent
 GROWTH = """
 import sys
 sys.path.insert(0, {root!r})

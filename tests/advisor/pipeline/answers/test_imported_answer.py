@@ -53,9 +53,9 @@ def test_the_text_report_names_the_origin_and_the_age(context: Context) -> None:
     recorded_runs.make_gpu_run(context.store)
     answer = find_answer(context)
     text = text_report.render(imported_document.compose(answer, "p3-advisor"))
-    assert f"Imported: {answer.provenance.words}" in text.splitlines()[:5]
+    assert f"Imported: {answer.provenance.summary}" in text.splitlines()[:5]
     for fact in ("20 days ago", recorded_runs.GPU_NAME, "driver 580.65"):
-        assert fact in answer.provenance.words
+        assert fact in answer.provenance.summary
     assert "(measured)" not in text
 
 
@@ -65,7 +65,7 @@ def test_the_trust_of_an_imported_answer_is_limited(context: Context) -> None:
     recommendation = answer.decision.recommendation
     assert recommendation is not None
     assert recommendation.trust >= imported_answer.BEST_TRUST
-    assert recommendation.trust_reasons[0] == answer.provenance.words
+    assert recommendation.trust_reasons[0] == answer.provenance.summary
 
 
 def test_a_run_of_a_forward_pass_does_not_answer_for_generation(context: Context) -> None:

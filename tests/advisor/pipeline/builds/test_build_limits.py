@@ -130,7 +130,6 @@ def test_a_build_that_cannot_pay_back_is_killed_and_the_others_race(
     decision = decide(sessions.execute_run(fake_context(), answers))
     (killed,) = decision.state.processes["misbehaving/hangs"]
     assert isinstance(killed.outcome, TimedOut)
-    assert "cannot be paid back" in killed.outcome.reason
     assert "--requests" in (killed.outcome.fix or "")
     assert "quick" in measured_arms(decision)
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Literal
+
 import builders
 import msgspec
 import pytest
 import simulation
 
-from advisor import catalogue
+from advisor.applicability import planning
+from advisor.catalogue import rubric_files
 from advisor.context import Context
 from advisor.domain.plan import Arm
 from advisor.domain.question import Constraint
@@ -35,7 +39,7 @@ def early_names(*arms: Arm, at_once: int = 2) -> list[str]:
 
 
 def shipped_header() -> Header:
-    return builders.header(catalogue=catalogue.load())
+    return builders.header(catalogue=rubric_files.load())
 
 
 def test_cheap_arms_come_first_with_the_controls() -> None:
@@ -99,6 +103,49 @@ def test_an_answer_comes_before_the_long_builds(module_context: Context) -> None
     assert any(isinstance(each, BuildStarted) and each.arm == "alike" for each in events[place:])
 
 
+def queue_of(arms: Sequence[Arm], shares: int) -> building.BuildQueue:
+    return building.BuildQueue(
+        IdleSession(),  # type: ignore[arg-type]
+        simulation.new_recorder([arm.id for arm in arms]),
+        builders.question(),
+        list(arms),
+        shares=shares,
+    )
+
+
+def chosen(queue: building.BuildQueue, running: int) -> str | None:
+    build = queue.choose(running)
+    return build.arm.id if build else None
+
+
+def test_no_other_arm_is_built_while_one_that_builds_alone_is() -> None:
+    engine = msgspec.structs.replace(expecting("engine", 50.0), builds_alone=True)
+    other = expecting("other", 10.0)
+    queue = queue_of([other, engine, expecting("last", 5.0)], shares=3)
+    assert chosen(queue, 0) == "other"
+    assert chosen(queue, 1) is None
+    assert chosen(queue, 0) == "engine"
+    assert chosen(queue, 1) is None
+    assert chosen(queue, 0) == "last"
+
+
+def test_arms_that_build_alone_follow_the_others() -> None:
+    engine = msgspec.structs.replace(expecting("engine", 50.0), builds_alone=True)
+    arms = [engine, expecting("other", 10.0), DUPLICATE]
+    state = simulation.new_recorder(["engine", "other"]).state
+    ordered = building.order_builds(arms, state, builders.question())
+    assert [arm.id for arm in ordered] == [DUPLICATE.id, "other", "engine"]
+
+
+@pytest.mark.parametrize(("device", "builds_alone"), [("cuda", True), ("cpu", False)])
+def test_engines_that_share_no_gpu_memory_build_alone_there(
+    device: Literal["cpu", "cuda"], builds_alone: bool
+) -> None:
+    engine = next(each for each in rubric_files.load().workflows if each.id == "vllm")
+    arms = planning.list_arms(engine, device)
+    assert {arm.builds_alone for arm in arms} == {builds_alone}
+
+
 class IdleSession:
     """A session in which no worker runs."""
 
@@ -106,7 +153,7 @@ class IdleSession:
         del arm
         return False
 
-    is_prepared = is_built = has_started = is_running
+    is_prepared = is_warmed_up = has_started = is_running
 
     def has_memory_headroom(self, running_builds: int = 0) -> bool:
         del running_builds
@@ -115,12 +162,6 @@ class IdleSession:
 
 def test_the_expected_time_is_that_of_all_builds_side_by_side() -> None:
     arms = [expecting("long", 30.0), expecting("one", 10.0), expecting("two", 8.0)]
-    queue = building.BuildQueue(
-        IdleSession(),  # type: ignore[arg-type]
-        simulation.new_recorder([arm.id for arm in arms]),
-        builders.question(),
-        list(arms),
-        shares=2,
-    )
+    queue = queue_of(arms, shares=2)
     found = [queue.choose(0) for _ in arms]
     assert [each.expected_seconds_left for each in found if each] == [30.0, 10.0, 8.0]

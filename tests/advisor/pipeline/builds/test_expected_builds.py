@@ -10,7 +10,7 @@ import recorded_runs
 
 from advisor.domain.run import Header
 from advisor.pipeline.builds.expected_builds import with_expected_builds
-from advisor.store import Store
+from advisor.store.store import Store
 
 SECONDS = {"cpu": {"pytorch-eager": 0.1, "compiled": 20.0, "compiled/short": 10.0}}
 

@@ -15,7 +15,7 @@ from advisor.domain.outcome import Completed, Nondeterministic
 from advisor.domain.run_events import ArmsAdded
 from advisor.pipeline.decision import Decision, decide
 from advisor.question.answers import Answers
-from advisor.store import Run
+from advisor.store.runs import Run
 
 #: A workflow whose outputs vary unless it runs on one thread.
 WORKFLOW = """

@@ -13,7 +13,7 @@ import sessions
 from builders import BASELINE, DUPLICATE
 from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, new_recorder
 
-from advisor import catalogue
+from advisor.catalogue import rubric_files
 from advisor.domain.decision import DecisionWord
 from advisor.domain.question import Budget, Question
 from advisor.domain.run_events import RepetitionStarted
@@ -24,7 +24,7 @@ from advisor.pipeline.recorder import Recorder
 from advisor.pipeline.stored import replay
 from advisor.pipeline.stored.arms import plan_of
 
-LIMITS = catalogue.load().presets.guard
+LIMITS = rubric_files.load().presets.guard
 OPEN_SECONDS = 5.0
 QUESTION = builders.question(
     batch_sizes=(1, 4),
@@ -40,7 +40,7 @@ def advice(word: DecisionWord, needed: float | None) -> Decision:
     assert made.recommendation is not None
     return builders.decision(
         recommendation=msgspec.structs.replace(
-            made.recommendation, decision=word, needed_seconds=needed
+            made.recommendation, decision_word=word, needed_seconds=needed
         )
     )
 

@@ -11,7 +11,7 @@ import sessions
 from builders import BASELINE, DUPLICATE
 from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, new_recorder
 
-from advisor import catalogue
+from advisor.catalogue import rubric_files
 from advisor.domain.outcome import Crashed
 from advisor.domain.run_events import RunEvent, WorkerEnded
 from advisor.domain.run_state import RunState
@@ -69,11 +69,18 @@ def test_no_race_is_opened_after_the_baseline_has_ended() -> None:
         SimulatedMachine(NOISE_LEVELS["quiet"], random.Random(0)),
         {BASELINE: 0.0, DUPLICATE: 0.0, "compiled": 0.1},
     )
-    recorder, limits = new_recorder(["compiled"]), catalogue.load().presets.guard
+    recorder, limits = new_recorder(["compiled"]), rubric_files.load().presets.guard
     arms = [(arm, 0) for arm in plan_of(recorder.state).arms]
     sessions.exhaust(recorder.record_each(session.start(arms)))
     sessions.exhaust(
-        racing.race_batch_sizes(session, recorder, TWO_SIZES, limits, session.machine.clock)  # type: ignore[arg-type]
+        racing.race_batch_sizes(
+            session,  # type: ignore[arg-type]
+            recorder,
+            TWO_SIZES,
+            limits,
+            session.machine.clock,
+            has_answer=lambda _: True,
+        )
     )
     state = recorder.state
     assert {size: closed.cause for size, closed in state.closed.items()} == {1: "baseline-ended"}
@@ -93,9 +100,16 @@ def test_a_stored_race_without_the_baseline_has_no_result_and_is_not_continued()
     assert list(replay.results_by_batch_size(state, TWO_SIZES)) == [1]
     assert remaining.needed_arms(state, TWO_SIZES) == []
     session = SimulatedSession(SimulatedMachine(NOISE_LEVELS["quiet"], random.Random(0)), {})
-    limits, clock = catalogue.load().presets.guard, session.machine.clock
+    limits, clock = rubric_files.load().presets.guard, session.machine.clock
     recorder = Recorder(state, clock)
-    events = racing.race_batch_sizes(session, recorder, TWO_SIZES, limits, clock)  # type: ignore[arg-type]
+    events = racing.race_batch_sizes(
+        session,  # type: ignore[arg-type]
+        recorder,
+        TWO_SIZES,
+        limits,
+        clock,
+        has_answer=lambda _: True,
+    )
     assert list(events) == []
 
 
@@ -109,24 +123,24 @@ def race_with(rounds: int, *, spread: float) -> Race:
     return race
 
 
-def test_a_race_ends_at_a_look_when_the_answer_stands_and_its_intervals_are_narrow() -> None:
-    rule = StopRule(stands=lambda _: True)
+def test_a_race_ends_at_a_look_when_there_is_an_answer_and_its_intervals_are_narrow() -> None:
+    rule = StopRule(has_answer=lambda _: True)
     assert not rule.may_end(race_with(DECIDING_ROUNDS - 1, spread=0.001), RunState())
     assert not rule.may_end(race_with(5, spread=0.001), RunState()), "5 rounds are no look"
     assert rule.may_end(race_with(DECIDING_ROUNDS, spread=0.001), RunState())
 
 
 def test_a_race_goes_on_while_the_answer_does_not_stand() -> None:
-    assert not StopRule(stands=lambda _: False).may_end(race_with(6, spread=0.001), RunState())
+    assert not StopRule(has_answer=lambda _: False).may_end(race_with(6, spread=0.001), RunState())
 
 
 def test_a_race_goes_on_while_wide_intervals_shrink_and_ends_when_they_stop() -> None:
-    rule = StopRule(stands=lambda _: True)
+    rule = StopRule(has_answer=lambda _: True)
     assert not rule.may_end(race_with(4, spread=0.5), RunState())
     assert not rule.may_end(race_with(9, spread=0.5), RunState()), "the interval has shrunk"
     assert rule.may_end(race_with(9, spread=0.5), RunState()), "as wide as at the last look"
 
 
 def test_an_early_race_ends_at_the_first_look() -> None:
-    rule = StopRule(stands=lambda _: False, early=True)
-    assert rule.may_end(race_with(DECIDING_ROUNDS, spread=0.5), RunState())
+    assert not racing.ends_at_first_look(race_with(DECIDING_ROUNDS - 1, spread=0.5), RunState())
+    assert racing.ends_at_first_look(race_with(DECIDING_ROUNDS, spread=0.5), RunState())

@@ -20,11 +20,11 @@ import msgspec
 import pytest
 import sessions
 
-from advisor import catalogue
+from advisor.catalogue import rubric_files
 from advisor.context import Context
 from advisor.domain.measurement import Results
 from advisor.domain.outcome import Incorrect
-from advisor.domain.question import LoadQuestion, RequestLengths
+from advisor.domain.question import Constraint, LoadQuestion, RequestLengths
 from advisor.domain.run_events import LoadMeasured, LoggedEvent, WorkerEnded, WorkerSpawned
 from advisor.domain.serving import ServedArm, ServedRequest
 from advisor.errors import EnvironmentNotUsableError, NoRecipeError, NothingViableError
@@ -35,10 +35,13 @@ from advisor.pipeline.serving import load_blocks
 from advisor.probing.environments import registry
 from advisor.question.answers import Answers
 from advisor.report import text_report
-from advisor.report.documents import measured_document
+from advisor.report.documents import document as documents
+from advisor.report.documents import measured_document, reopened
+from advisor.report.documents.document import RunDocument
 from advisor.report.recipes import recipe
 from advisor.report.sections import serving_tables
-from advisor.store import Run, Store
+from advisor.store.runs import Run
+from advisor.store.store import Store
 
 FAKES = pathlib.Path(__file__).parents[3] / "fakes"
 BASELINE = "transformers-serve"
@@ -109,7 +112,7 @@ def home(
     """A directory of runs whose environment `aiperf` has the fake AIPerf."""
     home = tmp_path_factory.mktemp("home")
     environments = home / "environments"
-    known = catalogue.load(rubric, probes=probes)
+    known = rubric_files.load(rubric, probes=probes)
     environment = registry.own_environments(known.workflows)["aiperf"]
     digest = registry.environment_digest(environment, registry.lock_file(rubric, "aiperf"))
     directory = registry.environment_directory(environments, "aiperf", digest)
@@ -230,7 +233,7 @@ def test_the_faster_server_is_advised_by_its_request_rate(decision: Decision) ->
     assert decision.results.serving.batch_best == "faster"
     assert all(arm.batch_tokens_per_second for arm in found.values())
     assert any("requests/s" in line for line in advice.headline)
-    assert any("the request rate of transformers-serve" in reason for reason in advice.reasons)
+    assert any(BASELINE in reason for reason in advice.reasons)
 
 
 def test_the_contender_alone_is_measured_in_two_processes(
@@ -336,6 +339,18 @@ def test_the_same_events_give_the_same_decision(measured: Run, decision: Decisio
     assert msgspec.json.encode(again) == msgspec.json.encode(measured_document.compose(decision))
 
 
+def test_a_document_of_servers_decided_again_has_the_same_advice(decision: Decision) -> None:
+    text = documents.encode(measured_document.compose(decision))
+    document = msgspec.json.decode(text, type=RunDocument)
+    known = decision.header.catalogue
+    again = reopened.decide_again(document, known)
+    assert again == document
+    memory = (Constraint(criterion="memory", at_most=1.0),)
+    refused = reopened.decide_again(document, known, constraints=memory)
+    assert refused.recommendation is None
+    assert refused.problem is not None
+
+
 def test_failing_servers_are_outcomes_and_the_others_are_measured(
     make_context: Callable[[str], Context], lengths: str
 ) -> None:
@@ -416,7 +431,7 @@ def test_the_beginning_of_a_block_does_not_count() -> None:
 
 
 def test_a_block_is_discarded_when_many_requests_were_late() -> None:
-    rules = catalogue.load().serving
+    rules = rubric_files.load().serving
     assert rules is not None
     punctual = [sent(float(number)) for number in range(20)]
     assert not load_blocks.fell_behind(punctual, LOAD, rules)

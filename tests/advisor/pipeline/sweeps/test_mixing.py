@@ -25,7 +25,7 @@ from advisor.domain.measurement import (
     Throughput,
     VisitCounts,
 )
-from advisor.pipeline.sweeps.mixing import Part, mix_intervals, mix_results
+from advisor.pipeline.sweeps.mixing import LengthResults, mix_intervals, mix_results
 
 speedups = st.floats(0.1, 20)
 shares = st.floats(0.01, 100)
@@ -58,7 +58,7 @@ def compiled_of(results: Results) -> Measurement:
 @given(speedups, speedups, shares)
 def test_all_on_one_length_gives_its_results(one: float, two: float, share: float) -> None:
     first, second = at_length(one), at_length(two)
-    assert mix_results([Part(share, first), Part(0, second)]) is first
+    assert mix_results([LengthResults(share, first), LengthResults(0, second)]) is first
 
 
 @given(speedups, speedups, shares, shares, st.floats(0.001, 1000))
@@ -66,27 +66,29 @@ def test_scaling_the_shares_changes_nothing(
     one: float, two: float, share: float, other: float, factor: float
 ) -> None:
     first, second = at_length(one), at_length(two)
-    plain = compiled_of(mix_results([Part(share, first), Part(other, second)]))
-    scaled = compiled_of(mix_results([Part(share * factor, first), Part(other * factor, second)]))
+    plain = compiled_of(mix_results([LengthResults(share, first), LengthResults(other, second)]))
+    scaled = compiled_of(
+        mix_results([LengthResults(share * factor, first), LengthResults(other * factor, second)])
+    )
     assert scaled.speedup.value == pytest.approx(plain.speedup.value)
     assert scaled.speedup.low == pytest.approx(plain.speedup.low)
 
 
 @given(st.lists(st.tuples(speedups, shares), min_size=2, max_size=5))
 def test_the_mean_is_weighted_and_geometric(found: list[tuple[float, float]]) -> None:
-    mixed = mix_results([Part(share, at_length(one)) for one, share in found])
+    mixed = mix_results([LengthResults(share, at_length(one)) for one, share in found])
     total = sum(share for _, share in found)
     log = sum(share / total * math.log(one) for one, share in found)
     assert compiled_of(mixed).speedup.value == pytest.approx(math.exp(log))
 
 
 def test_two_equal_halves_have_a_narrower_interval_than_one() -> None:
-    part = Interval(value=2.0, low=2.0 / 1.1, high=2.0 * 1.2, between=0.01)
+    part = Interval(value=2.0, low=2.0 / 1.1, high=2.0 * 1.2, process_error=0.01)
     mixed = mix_intervals([(0.5, part), (0.5, part)])
     assert mixed.value == pytest.approx(2)
     assert mixed.low == pytest.approx(2 * 1.1 ** -math.sqrt(0.5))
     assert mixed.high == pytest.approx(2 * 1.2 ** math.sqrt(0.5))
-    assert mixed.between == pytest.approx(0.01 * math.sqrt(0.5))
+    assert mixed.process_error == pytest.approx(0.01 * math.sqrt(0.5))
 
 
 def test_an_unbounded_length_leaves_the_mix_unbounded() -> None:
@@ -102,20 +104,22 @@ def test_a_length_without_differences_between_processes_leaves_the_mix_without()
     stripped = msgspec.structs.replace(
         without,
         measurements=tuple(
-            msgspec.structs.replace(one, speedup=msgspec.structs.replace(one.speedup, between=None))
+            msgspec.structs.replace(
+                one, speedup=msgspec.structs.replace(one.speedup, process_error=None)
+            )
             for one in without.measurements
         ),
     )
-    assert compiled_of(known).speedup.between is not None
-    both = mix_results([Part(1, known), Part(1, known)])
-    assert compiled_of(both).speedup.between is not None
-    mixed = mix_results([Part(1, known), Part(1, stripped)])
-    assert compiled_of(mixed).speedup.between is None
+    assert compiled_of(known).speedup.process_error is not None
+    both = mix_results([LengthResults(1, known), LengthResults(1, known)])
+    assert compiled_of(both).speedup.process_error is not None
+    mixed = mix_results([LengthResults(1, known), LengthResults(1, stripped)])
+    assert compiled_of(mixed).speedup.process_error is None
 
 
 def test_an_arm_that_a_length_lacks_is_left_out() -> None:
     only_baseline = builders.results(builders.measurement(BASELINE, speedup=1.0))
-    mixed = mix_results([Part(1, at_length(2.0)), Part(1, only_baseline)])
+    mixed = mix_results([LengthResults(1, at_length(2.0)), LengthResults(1, only_baseline)])
     assert [one.arm for one in mixed.measurements] == [BASELINE]
 
 
@@ -133,7 +137,7 @@ def test_figures_are_the_worst_of_the_lengths() -> None:
         trained_loss=TrainedLoss(basis="text", loss_class="A"),
         steady=False,
     )
-    mixed = compiled_of(mix_results([Part(1, short), Part(1, long)]))
+    mixed = compiled_of(mix_results([LengthResults(1, short), LengthResults(1, long)]))
     assert mixed.build_seconds.cold == 9
     assert mixed.memory_bytes.peak == 900 << 20
     assert mixed.correctness == (near, builders.checked())
@@ -144,13 +148,16 @@ def test_figures_are_the_worst_of_the_lengths() -> None:
 
 def test_an_unknown_figure_of_a_length_is_unknown_in_the_mix() -> None:
     unknown = at_length(2.0, memory_bytes=MemoryBytes(peak=None, source="no counter"))
-    mixed = compiled_of(mix_results([Part(1, unknown), Part(1, at_length(2.0))]))
+    mixed = compiled_of(mix_results([LengthResults(1, unknown), LengthResults(1, at_length(2.0))]))
     assert mixed.memory_bytes.peak is None
     assert mixed.trained_loss is None
 
 
 def test_a_cell_has_the_expected_seconds_of_a_call() -> None:
-    parts = [Part(3, at_length(2.0, seconds=0.1)), Part(1, at_length(4.0, seconds=0.5))]
+    parts = [
+        LengthResults(3, at_length(2.0, seconds=0.1)),
+        LengthResults(1, at_length(4.0, seconds=0.5)),
+    ]
     (mixed,) = compiled_of(mix_results(parts)).cells
     assert mixed.seconds.median == pytest.approx(0.2)
     assert mixed.throughput.value == pytest.approx(1 / 0.2)
@@ -165,7 +172,7 @@ def test_a_batch_size_that_a_length_lacks_has_no_cell_and_no_race() -> None:
     baseline = builders.measurement(BASELINE, cells=(cell(1), cell(4)))
     races = (builders.race_result(1), builders.race_result(4))
     long = builders.results(baseline, wide, races=races)
-    mixed = mix_results([Part(1, long), Part(1, at_length(2.0))])
+    mixed = mix_results([LengthResults(1, long), LengthResults(1, at_length(2.0))])
     assert [one.batch_size for one in compiled_of(mixed).cells] == [1]
     assert [race.batch_size for race in mixed.races] == [1]
 
@@ -190,7 +197,7 @@ def test_the_weakest_race_and_the_evidence_of_all_lengths_count() -> None:
         visits=VisitCounts(made=10, discarded=2, unfit=5),
         sustained=check,
     )
-    mixed = mix_results([Part(1, sure), Part(1, weak)])
+    mixed = mix_results([LengthResults(1, sure), LengthResults(1, weak)])
     assert mixed.races[0].verdict == "INCONCLUSIVE"
     assert mixed.noise_floor == 0.1
     assert mixed.repeats == 1

@@ -16,8 +16,8 @@ from advisor.domain.question import Budget
 from advisor.domain.run_events import RaceClosed, RaceOpened
 from advisor.domain.sweep import Lengths
 from advisor.pipeline.sweeps.planning import (
-    Finding,
-    Step,
+    LengthFinding,
+    SweepStep,
     distance,
     find_neighbours,
     finding_of,
@@ -27,9 +27,9 @@ from advisor.pipeline.sweeps.planning import (
     spent_seconds,
 )
 
-OPEN = Finding(contenders=("one", "two"))
-CLEAR = Finding(clear_workflow="one", contenders=("one", "two"))
-OTHER = Finding(clear_workflow="two", contenders=("two",))
+OPEN = LengthFinding(contenders=("one", "two"))
+CLEAR = LengthFinding(clear_workflow="one", contenders=("one", "two"))
+OTHER = LengthFinding(clear_workflow="two", contenders=("two",))
 BUDGET = Budget(
     name="standard", measuring_seconds=120, most_rounds=40, open_seconds=60, sustained_seconds=40
 )
@@ -56,9 +56,11 @@ def advised(**changes: Any) -> Recommendation:
     return msgspec.structs.replace(made, **changes)
 
 
-def order(lengths: list[Lengths], answers: dict[Lengths, Finding] | None = None) -> list[Step]:
+def order(
+    lengths: list[Lengths], answers: dict[Lengths, LengthFinding] | None = None
+) -> list[SweepStep]:
     """Return all steps of a sweep whose runs have these answers, by default open ones."""
-    found: dict[Lengths, Finding] = {}
+    found: dict[Lengths, LengthFinding] = {}
     steps = []
     while (step := next_step(lengths, found)) is not None:
         steps.append(step)
@@ -83,7 +85,7 @@ def test_a_length_between_equal_clear_answers_is_limited_and_comes_last() -> Non
     answers = {at(8): CLEAR, at(64): CLEAR, at(4096): OTHER}
     steps = order(lengths, answers)
     assert [step.lengths.input_tokens for step in steps] == [8, 4096, 64, 16]
-    assert steps[-1] == Step(at(16), ("one", "two"), (at(8), at(64)))
+    assert steps[-1] == SweepStep(at(16), ("one", "two"), (at(8), at(64)))
     assert not any(step.limited_to for step in steps[:-1])
 
 
@@ -101,15 +103,15 @@ def test_a_small_gap_between_different_answers_comes_before_a_larger_one_between
 def test_a_limit_names_the_baseline_only_if_nothing_else_contends(
     contenders: tuple[str, ...], limit: tuple[str, ...]
 ) -> None:
-    end = Finding(clear_workflow=contenders[0], contenders=contenders)
+    end = LengthFinding(clear_workflow=contenders[0], contenders=contenders)
     (*_, last) = order([at(8), at(16), at(32)], {at(8): end, at(32): end})
     assert last.limited_to == limit
 
 
 @pytest.mark.parametrize("end", [OPEN, OTHER])
-def test_different_or_open_neighbours_limit_nothing(end: Finding) -> None:
+def test_different_or_open_neighbours_limit_nothing(end: LengthFinding) -> None:
     steps = order([at(8), at(16), at(32)], {at(8): CLEAR, at(32): end})
-    assert steps[-1] == Step(at(16))
+    assert steps[-1] == SweepStep(at(16))
 
 
 def test_neighbours_are_shorter_and_longer_in_both_lengths() -> None:
@@ -130,10 +132,10 @@ def test_the_distance_is_that_of_factors() -> None:
 
 
 def test_the_runner_up_stays_a_rival() -> None:
-    advice = advised(decision="CLEAR", contenders=("one",), runner_up="two/fast")
+    advice = advised(decision_word="CLEAR", contenders=("one",), runner_up="two/fast")
     assert finding_of(advice) == CLEAR
-    assert finding_of(msgspec.structs.replace(advice, decision="OPEN")) == OPEN
-    assert finding_of(None) == Finding()
+    assert finding_of(msgspec.structs.replace(advice, decision_word="OPEN")) == OPEN
+    assert finding_of(None) == LengthFinding()
 
 
 def test_a_limit_keeps_the_arms_that_the_user_named() -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import builders
 import pytest
 
-from advisor import applicability
+from advisor.applicability import planning
 from advisor.context import Context
 from advisor.domain.workflow import Environment
 from advisor.pipeline.decision import decide
@@ -115,9 +115,9 @@ def test_an_image_is_used_where_there_is_no_environment() -> None:
         environment=Environment(kind="own", requirements=("rare",)), containers=(CONTAINER,)
     )
     here = builders.machine(engine="/usr/bin/docker", images=(IMAGE,))
-    (arm,) = applicability.plan(builders.question(), here, builders.catalogue(workflow)).arms[2:]
+    (arm,) = planning.plan(builders.question(), here, builders.catalogue(workflow)).arms[2:]
     assert (arm.image, arm.python) == (IMAGE, "")
-    found = applicability.find_obstacle(
+    found = planning.find_obstacle(
         workflow, builders.question(), builders.machine(engine="/usr/bin/docker")
     )
     assert found is not None

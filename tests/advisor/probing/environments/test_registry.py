@@ -9,7 +9,7 @@ import builders
 import msgspec
 import pytest
 
-from advisor import catalogue
+from advisor.catalogue import rubric_files
 from advisor.domain.workflow import Environment
 from advisor.errors import UnknownEnvironmentError
 from advisor.probing.environments import registry
@@ -125,8 +125,8 @@ def test_an_unknown_name_is_an_error(name: str, message: str) -> None:
 
 
 def test_shipped_environments_have_requirements_imports_and_a_licence() -> None:
-    rubric = catalogue.rubric_directory()
-    known = registry.own_environments(catalogue.load().workflows)
+    rubric = rubric_files.rubric_directory()
+    known = registry.own_environments(rubric_files.load().workflows)
     for name, environment in known.items():
         assert environment.requirements, name
         assert environment.imports, name
@@ -136,14 +136,14 @@ def test_shipped_environments_have_requirements_imports_and_a_licence() -> None:
 
 
 def test_lock_files_pin_versions_and_name_no_index_or_path() -> None:
-    for file in (catalogue.rubric_directory() / "locks").rglob("*.txt"):
+    for file in (rubric_files.rubric_directory() / "locks").rglob("*.txt"):
         pins = [line for line in registry.read_pins(file).splitlines() if line[0] != "#"]
         assert pins
         assert all(re.fullmatch(r"[a-z0-9-]+==[a-z0-9.]+", pin) for pin in pins), file.name
 
 
 def test_lock_files_have_hashes_of_all_packages_but_those_that_pytorch_builds() -> None:
-    for file in (catalogue.rubric_directory() / "locks").rglob("*.txt"):
+    for file in (rubric_files.rubric_directory() / "locks").rglob("*.txt"):
         _, *entries = file.read_text().replace(" \\\n    ", " ").splitlines()
         for entry in entries:
             pin, *hashes = entry.split()

@@ -6,14 +6,14 @@ import itertools
 
 import pytest
 
-from advisor import catalogue
+from advisor.catalogue import rubric_files
 from advisor.report.charts.names import LONGEST_NAME, short_names, spread
 
 
 def test_names_of_all_arms_of_the_catalogue_stay_distinct_and_fit() -> None:
     arms = [
         f"{workflow.id}/{option}"
-        for workflow in catalogue.load().workflows
+        for workflow in rubric_files.load().workflows
         for option in (*workflow.arms, "default")
     ]
     shown = short_names(arms)

@@ -12,8 +12,8 @@ import msgspec
 import pytest
 from markupsafe import Markup
 
-from advisor import catalogue
-from advisor.report.charts import Pictures, draw
+from advisor.catalogue import rubric_files
+from advisor.report.charts.pictures import Pictures, draw
 from advisor.report.charts.svg import WIDTH, Picture
 from advisor.report.documents import reopened
 from advisor.report.documents.document import RunDocument
@@ -73,7 +73,7 @@ def pictures_of(document: RunDocument) -> Pictures:
 def kept(name: str) -> RunDocument:
     """Return a kept run as `report` opens it."""
     document = msgspec.json.decode((EVIDENCE / name).read_bytes(), type=RunDocument)
-    return reopened.decide_again(document, catalogue.load())
+    return reopened.decide_again(document, rubric_files.load())
 
 
 RUNS = sorted(file.name for file in EVIDENCE.glob("*.json"))

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from builders import BASELINE
 
-from advisor import recommendation, schemas, score
+from advisor import schemas
 from advisor.domain.outcome import (
     BuildFailed,
     Completed,
@@ -28,8 +28,10 @@ from advisor.domain.outcome import (
 )
 from advisor.domain.question import CRITERIA
 from advisor.errors import NothingViableError
+from advisor.recommendation.recommend import DecisionContext, recommend
 from advisor.report.documents import document, measured_document
 from advisor.report.documents.document import RunDocument, WorkflowEntry
+from advisor.score import scoring
 
 FAILURES: Mapping[str, Failure] = {
     "unsupported": Unsupported(phase="build", reason="r"),
@@ -216,22 +218,24 @@ def test_a_run_that_has_not_been_planned_has_a_document() -> None:
 
 def test_an_arm_that_fails_a_constraint_has_the_reason() -> None:
     decided = builders.decision()
-    barred = score.rank(
+    barred = scoring.rank(
         [
-            msgspec.structs.replace(arm, fails=("too slow",) if arm.arm == "compiled" else ())
+            msgspec.structs.replace(
+                arm, failed_constraints=("too slow",) if arm.arm == "compiled" else ()
+            )
             for arm in decided.scored
         ]
     )
     rubric = decided.header.catalogue.rubric
-    advice = recommendation.recommend(
+    advice = recommend(
         decided.results,
         barred,
         decided.header.question,
         [],
-        recommendation.DecisionContext(rubric=rubric),
+        DecisionContext(rubric=rubric),
     )
     composed = compose(scored=barred, recommendation=advice)
-    assert [(entry.arm, entry.fails) for entry in composed.workflows][:2] == [
+    assert [(entry.arm, entry.failed_constraints) for entry in composed.workflows][:2] == [
         (BASELINE, ()),
         ("compiled", ("too slow",)),
     ]

@@ -10,7 +10,7 @@ import builders
 import pytest
 from builders import BASELINE
 
-from advisor import catalogue
+from advisor.catalogue import rubric_files
 from advisor.domain.outcome import Completed, Failure, Incorrect
 from advisor.domain.workflow import KnownFault, Workflow
 from advisor.report import markdown
@@ -26,7 +26,7 @@ FAULT = KnownFault(
     source="https://example.org/1",
 )
 NEXT_STEP = "ask for another precision: its products are wrong (https://example.org/1)"
-FAULTY = [workflow for workflow in catalogue.load().workflows if workflow.faults]
+FAULTY = [workflow for workflow in rubric_files.load().workflows if workflow.faults]
 
 
 def header_with(*known: KnownFault, capability: str | None = "9.0", dtype: str = "bfloat16") -> Any:
@@ -103,7 +103,7 @@ def test_a_missing_workflow_has_no_next_step_of_its_own() -> None:
 
 @pytest.mark.parametrize("workflow", FAULTY, ids=lambda workflow: workflow.id)
 def test_every_shipped_fault_has_a_source(workflow: Workflow) -> None:
-    root = pathlib.Path(catalogue.rubric_directory()).parent
+    root = pathlib.Path(rubric_files.rubric_directory()).parent
     for fault in workflow.faults:
         files = re.findall(r"tests/[\w/.-]+", fault.source)
         assert re.search(r"https://\S+", fault.source) or files

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 import recorded_runs
 
+from advisor.catalogue import rubric_files
 from advisor.domain.question import Constraint, Priorities
 from advisor.errors import ExportFileError
 from advisor.pipeline.decision import Decision, decide
@@ -17,9 +18,10 @@ from advisor.report import page, text_report
 from advisor.report.documents import document as documents
 from advisor.report.documents import measured_document, reopened
 from advisor.report.documents.document import RunDocument
-from advisor.store import Run, Store
+from advisor.store.runs import Run
+from advisor.store.store import Store
 
-EVIDENCE = pathlib.Path(__file__).parents[2] / "stacks" / "evidence"
+EVIDENCE = pathlib.Path(__file__).parents[3] / "stacks" / "evidence"
 BOUND = (Constraint(criterion="productivity", at_least=3),)
 
 
@@ -160,11 +162,10 @@ def test_a_document_of_an_early_version_gets_grades_and_a_headline(home: pathlib
 
 def kept_documents() -> list[pathlib.Path]:
     """Return the kept documents of runs that measured something."""
-    return [
-        file
-        for file in sorted(EVIDENCE.glob("*.json"))
-        if msgspec.json.decode(file.read_bytes()).get("race")
-    ]
+    contents = {file: msgspec.json.decode(file.read_bytes()) for file in EVIDENCE.glob("*.json")}
+    return sorted(
+        file for file, content in contents.items() if content.get("race") or content.get("serving")
+    )
 
 
 @pytest.mark.parametrize("file", kept_documents(), ids=lambda file: file.stem)
@@ -193,4 +194,22 @@ def test_a_kept_document_is_decided_again_or_has_a_problem(
         assert fastest.speedup is not None
         assert advised.speedup is not None
         if fastest.speedup.value >= 1.2 * advised.speedup.value:
-            assert fastest.arm in first
+            assert again.recommendation.speed_regret is not None
+            assert again.recommendation.speed_regret.arm == fastest.arm
+            titles = {each.id: each.title for each in builders.shipped_catalogue().workflows}
+            assert titles[fastest.id] in first
+
+
+@pytest.mark.parametrize("damage", ["no baseline", "unknown workflow"])
+def test_a_damaged_document_of_servers_is_refused(damage: str) -> None:
+    file = EVIDENCE / "cpu-served-demo-llama.json"
+    document = msgspec.json.decode(file.read_bytes(), type=RunDocument)
+    known = rubric_files.load()
+    assert reopened.decide_again(document, known).recommendation is not None
+    entries = [
+        msgspec.structs.replace(each, id="gone") if damage == "unknown workflow" else each
+        for each in document.workflows
+        if damage == "unknown workflow" or not each.is_baseline
+    ]
+    with pytest.raises(ExportFileError):
+        reopened.decide_again(msgspec.structs.replace(document, workflows=tuple(entries)), known)

@@ -71,9 +71,9 @@ def test_a_cell_has_the_recommendation_of_its_run(finished_run: RunDocument) -> 
     (cell,) = fleet_matrix.compose(record(answered("H200", "lost", "a")), {"a": finished_run}).cells
     advice = finished_run.recommendation
     assert advice is not None
-    assert (cell.arm, cell.decision, cell.trust, cell.run_id, cell.attempts) == (
+    assert (cell.arm, cell.decision_word, cell.trust, cell.run_id, cell.attempts) == (
         advice.arm,
-        advice.decision,
+        advice.decision_word,
         advice.trust,
         "a",
         2,
@@ -90,14 +90,8 @@ def test_figures_of_an_abandoned_race_are_not_an_answer(
     given_up = record(answered("H200", "lost", "a", reason="the fleet has lost its last H200"))
     made = fleet_matrix.compose(given_up, {"a": priced(finished_run, 0.5)})
     (cell,) = made.cells
-    assert (cell.arm, cell.decision, cell.speedup, cell.throughput, cell.cost, cell.run_id) == (
-        None,
-        None,
-        None,
-        None,
-        None,
-        "a",
-    )
+    assert (cell.arm, cell.decision_word) == (None, None)
+    assert (cell.speedup, cell.throughput, cell.cost, cell.run_id) == (None, None, None, "a")
     assert "answered at attempt" not in fleet_matrix.render(made)
 
 

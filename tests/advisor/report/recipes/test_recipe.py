@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import json
 import os
 import pathlib
@@ -15,7 +16,7 @@ import builders
 import msgspec
 import pytest
 
-from advisor import catalogue
+from advisor.catalogue import rubric_files
 from advisor.domain.measurement import CallSeconds
 from advisor.domain.plan import Plan
 from advisor.domain.worker_events import Environment, Imported, Recipe, RecipeFacts
@@ -25,7 +26,7 @@ from advisor.report.documents.document import RunDocument
 from advisor.report.recipes import recipe
 from probes.runtime.source_digest import source_digest
 
-PROBES = catalogue.probes_directory()
+PROBES = rubric_files.probes_directory()
 #: As runs of earlier versions store it.
 RECIPE = Recipe(
     imports=("import json",),
@@ -236,6 +237,22 @@ def test_the_script_is_composed_from_the_source_of_the_measured_workflow() -> No
     }
     assert recipe.SOURCE_CHANGED not in script
     assert recipe.render_recommended(document, decision, PROBES) == script
+
+
+def test_the_path_of_the_quantiser_is_not_that_of_the_measuring_machine() -> None:
+    made = measured("vllm", source_digest(PROBES))
+    assert made.state.plan is not None
+    arm = msgspec.structs.replace(
+        made.state.plan.arms[0], quantiser="/home/me/bin/python", options={"scheme": "W8A8"}
+    )
+    plan = msgspec.structs.replace(made.state.plan, arms=(arm,))
+    decision = dataclasses.replace(made, state=msgspec.structs.replace(made.state, plan=plan))
+    found = recipe.find_recipe(decision, "compiled", PROBES)
+    assert found is not None
+    assert f"quantiser='{recipe.QUANTISER}'" in found.recipe.source.replace('"', "'")
+    assert "/home/me" not in found.recipe.source
+    # The lines that the adapter hands out name the same interpreter.
+    assert f'"{recipe.QUANTISER}"' in (PROBES / "stacks" / "llm_compressor.py").read_text()
 
 
 def test_the_head_notes_that_the_source_has_changed_since_the_measurement() -> None:

@@ -12,7 +12,7 @@ import builders
 import msgspec
 import pytest
 
-from advisor import catalogue
+from advisor.catalogue import rubric_files
 from advisor.domain.question import ExportedModel, FactoryModel, Model, TransformersModel
 from advisor.domain.worker_events import Recipe
 from advisor.errors import NoRecipeError
@@ -21,7 +21,7 @@ from advisor.report.documents.document import RunDocument
 from advisor.report.recipes.recipe import FoundRecipe
 from advisor.report.recipes.server_recipe import render_dockerfile, render_server
 
-PROBES = catalogue.probes_directory()
+PROBES = rubric_files.probes_directory()
 RECIPE = Recipe(
     imports=("import json",),
     source="",
@@ -144,10 +144,10 @@ def test_an_image_installs_the_measured_build_of_torch(version: str, backend: st
 
 
 def test_every_workflow_has_a_server() -> None:
-    workflows = catalogue.load().workflows
+    workflows = rubric_files.load().workflows
     without = set()
     for workflow in workflows:
-        file = PROBES / "workflows" / catalogue.probe_file(workflow.id)
+        file = PROBES / "workflows" / rubric_files.probe_file(workflow.id)
         if not workflow.has_probe:
             continue
         lines = workflow.integration.source if workflow.integration else ""

@@ -13,7 +13,7 @@ from advisor.pipeline.decision import decide
 from advisor.report import text_report
 from advisor.report.documents import measured_document
 from advisor.report.sections.text_generation import generation_lines, render_generation
-from advisor.store import Store
+from advisor.store.store import Store
 
 
 def test_each_arm_has_a_line_with_its_rate_and_latencies(tmp_path: pathlib.Path) -> None:

@@ -19,7 +19,7 @@ from advisor.report.documents.document import Problem, encode
 from advisor.report.sweeps import sweep_document, sweep_page, sweep_text
 from advisor.report.sweeps.length_chart import length_charts
 from advisor.report.sweeps.sweep_document import SweepDocument
-from advisor.score import rate_arms
+from advisor.score.scoring import rate_arms
 
 RENDERERS = (sweep_text.render, sweep_text.render_markdown, sweep_page.render)
 HOSTILE = "</td><script>alert(1)</script>|{{ 7*7 }}"
@@ -99,7 +99,7 @@ def test_a_sweep_without_any_run_has_outputs() -> None:
 def test_a_length_without_an_answer_shows_its_problem(swept: SweepDocument) -> None:
     problem = MachineUnfitError("No answer: busy", "measure again")
     noted = Problem(name=problem.name, what=problem.what, next_step=problem.next_step)
-    first = msgspec.structs.replace(swept.lengths[0], problem=noted, decision=None, cells=())
+    first = msgspec.structs.replace(swept.lengths[0], problem=noted, decision_word=None, cells=())
     found = msgspec.structs.replace(swept, lengths=(first, *swept.lengths[1:]))
     for render in RENDERERS:
         text = render(found).replace("\\", "")

@@ -1,5 +1,6 @@
 """The part of torch that an engine's probe uses, without any computation."""
 
+import os
 import types
 
 __version__ = "0.0"
@@ -13,6 +14,10 @@ class cuda:  # noqa: N801
     @staticmethod
     def get_device_properties(_device):
         return types.SimpleNamespace(total_memory=140 << 30)
+
+    @staticmethod
+    def get_device_capability():
+        return tuple(map(int, os.environ.get("FAKE_COMPUTE_CAPABILITY", "8.9").split(".")))
 
     @staticmethod
     def mem_get_info():

@@ -1,0 +1,166 @@
+"""Parse the arguments, run the command, and turn errors into exit codes."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Annotated, NoReturn, TextIO
+
+import typer
+
+from advisor.cli import (
+    comparisons,
+    diagnostics,
+    environments,
+    fleet,
+    history,
+    recipes,
+    recommendations,
+    reports,
+    stored_runs,
+    terminal,
+)
+from advisor.cli.interruption import InterruptedRunError, Interruptions
+from advisor.cli.output import print_text
+from advisor.errors import OutputFileError, UserError
+from advisor.version import __version__
+
+#: Errors of a write: no space, no quota, a file too large, a device or terminal that is gone.
+DISK_ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+ROOT_FLAGS = {"--help", "--version", "--spec", "--install-completion", "--show-completion"}
+#: A shell sets it when it asks for completions.
+COMPLETION_VARIABLE = "_P3_ADVISOR_COMPLETE"
+SHORT_HELP = """\
+p3-advisor recommends a compilation workflow for a PyTorch model. On a terminal it asks questions;
+there is no terminal here.
+  p3-advisor --json                 measure the demo model on this machine, print one JSON document
+  p3-advisor recommend --model M    measure your model, print a table
+  p3-advisor ask --plain            ask questions line by line, without cursor control
+  p3-advisor workflows              list the workflows that apply, and how to install the others
+  p3-advisor doctor                 check this machine
+  p3-advisor --help                 list all commands
+"""
+
+app = typer.Typer(
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    no_args_is_help=False,
+    help="Measure compilation workflows of a PyTorch model on this machine and recommend one.",
+    epilog="Without a command, p3-advisor --json means p3-advisor recommend --json; on a terminal,"
+    " p3-advisor means p3-advisor ask.",
+)
+
+# --help lists the commands in this order.
+for module in (
+    terminal,
+    recommendations,
+    stored_runs,
+    fleet,
+    diagnostics,
+    environments,
+    reports,
+    recipes,
+    comparisons,
+    history,
+):
+    app.add_typer(module.app)
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and exit."""
+    args = list(sys.argv[1:] if arguments is None else arguments)
+    if COMPLETION_VARIABLE in os.environ:
+        _run(args)
+    if not args and not terminal.is_terminal(os.environ):
+        sys.stderr.write(SHORT_HELP)
+        sys.exit(2)
+    if not args or (args[0].startswith("-") and args[0] not in ROOT_FLAGS):
+        args.insert(0, "ask" if terminal.wants_terminal(args, os.environ) else "recommend")
+    with Interruptions():
+        try:
+            _run(args)
+        finally:
+            _drop_unwritable_output(sys.stdout)
+            _drop_unwritable_output(sys.stderr)
+    sys.exit(0)
+
+
+def _run(args: Sequence[str]) -> None:
+    """Run the command line; turn a `UserError` or an interruption into an exit code."""
+    try:
+        app(args, prog_name="p3-advisor")
+    except UserError as problem:
+        _exit_with(problem)
+    except InterruptedRunError as interruption:
+        command = interruption.resume_command
+        kept = f"; measurements are kept, resume with: {command}" if command else ""
+        print_text(f"p3-advisor: stopped{kept}", err=True)
+        sys.exit(128 + interruption.number)
+    except BrokenPipeError:
+        # The reader of standard output has closed the pipe, as `head` does.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(128 + signal.SIGPIPE)
+    except OSError as problem:
+        if problem.errno not in DISK_ERRNOS:
+            raise
+        name = f"{problem.filename}" if problem.filename else "the output"
+        _exit_with(
+            OutputFileError(
+                f"{name} cannot be written: {problem.strerror}",
+                "free disk space, or write to another disk",
+            )
+        )
+
+
+def _exit_with(problem: UserError) -> NoReturn:
+    # Without a place for the message, the exit code still says what was wrong.
+    with contextlib.suppress(OSError):
+        print_text(f"p3-advisor: {problem.what}\n  next: {problem.next_step}", err=True)
+    sys.exit(problem.exit_code)
+
+
+def _drop_unwritable_output(stream: TextIO) -> None:
+    """Discard buffered output that cannot be written: Python would write it again at its end."""
+    try:
+        stream.flush()
+    except (OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _print_version(is_given: bool) -> None:  # noqa: FBT001 - Typer's callback
+    if is_given:
+        print_text(__version__)
+        raise typer.Exit
+
+
+def _print_spec(is_given: bool) -> None:  # noqa: FBT001 - Typer's callback
+    if is_given:
+        from advisor.cli import spec
+
+        print_text(spec.render(), nl=False)
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="print the version"),
+    ] = False,
+    spec: Annotated[
+        bool,
+        typer.Option(
+            "--spec",
+            callback=_print_spec,
+            is_eager=True,
+            help="print every option, workflow, criterion and schema as JSON",
+        ),
+    ] = False,
+) -> None:
+    """Parse the options that belong to no command."""

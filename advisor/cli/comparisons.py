@@ -1,0 +1,76 @@
+"""The command that compares two runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from advisor.cli.documents import open_document
+from advisor.cli.options import Output, RunName, parse_share
+from advisor.cli.output import STANDARD_OUTPUT, write_output
+from advisor.errors import FormatError, NotComparableError, UndecidedError
+
+if TYPE_CHECKING:
+    from advisor.report.comparisons.comparison import Comparison
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+@app.command()
+def compare(
+    before: RunName,
+    after: RunName,
+    *,
+    fail_on_regression: Annotated[
+        str,
+        typer.Option(
+            metavar="SHARE",
+            help="exit with code 1 when the speed-up of an arm fell by more than this, such as 5%",
+        ),
+    ] = "",
+    fail_on_undecided: Annotated[
+        bool,
+        typer.Option(
+            "--fail-on-undecided",
+            help="exit with code 4 when the figures cannot exclude such a regression",
+        ),
+    ] = False,
+    formats: Annotated[str, typer.Option("--format", "-f", help="text, md or json")] = "text",
+    output: Output = STANDARD_OUTPUT,
+) -> None:
+    """Compare a run with an earlier one.
+
+    With a --fail option the exit code is 0 without a regression, 1 with one, 2 for runs that are
+    not comparable, 4 if undecided.
+    """
+    from advisor.report.comparisons import comparison_text
+    from advisor.report.comparisons.comparison import compare_documents
+    from advisor.report.documents import document
+
+    renderers = {
+        "text": comparison_text.render,
+        "md": comparison_text.render_markdown,
+        "json": document.encode,
+    }
+    if formats not in renderers:
+        raise FormatError(f"unknown format {formats!r}", f"use one of {', '.join(renderers)}")
+    threshold = parse_share(fail_on_regression or "5%")
+    first, second = (open_document(name) for name in (before, after))
+    comparison = compare_documents(first, second, threshold)
+    write_output(output, renderers[formats](comparison))
+    if fail_on_regression or fail_on_undecided:
+        _exit_with_outcome(comparison, comparison_text.conclusion(comparison)[0], fail_on_undecided)
+
+
+def _exit_with_outcome(comparison: Comparison, reason: str, fail_on_undecided: bool) -> None:  # noqa: FBT001
+    """Exit with the code of the outcome; return for one that does not fail."""
+    if comparison.outcome == "not-comparable":
+        raise NotComparableError(reason, "compare runs of the same question on the same device")
+    if comparison.outcome == "regression":
+        raise typer.Exit(1)
+    if comparison.outcome == "undecided" and fail_on_undecided:
+        raise UndecidedError(
+            "the intervals are too wide to exclude a regression",
+            "measure both runs with --budget standard, on a machine that does nothing else",
+        )

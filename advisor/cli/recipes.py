@@ -1,0 +1,117 @@
+"""Commands that write the code of a workflow as it was measured, and run it again."""
+
+from __future__ import annotations
+
+import functools
+import os
+import pathlib
+import tempfile
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from advisor.cli.context import make_context, open_store, print_status
+from advisor.cli.options import AsJson, Output, StoredRunName, parse_share
+from advisor.cli.output import STANDARD_OUTPUT, print_text, write_output
+from advisor.cli.reports import decide_with_document
+from advisor.errors import FormatError, OutputFileError, RunIsImportedError
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+@app.command()
+def recipe(
+    run: StoredRunName = "latest",
+    *,
+    workflow: Annotated[
+        str, typer.Option(help="a workflow or arm; default: the recommended one")
+    ] = "",
+    style: Annotated[
+        str,
+        typer.Option(
+            help="snippet: load, compile and call in a few lines; check: a script that also checks"
+            " the outputs and the measured throughput; server: a server for the model, or the"
+            " command of an engine's own; dockerfile: an image of the server in server.py"
+        ),
+    ] = "snippet",
+    output: Output = STANDARD_OUTPUT,
+) -> None:
+    """Write code that runs a workflow as it was measured."""
+    from advisor.report.recipes import recipe as recipes
+    from advisor.report.recipes import server_recipe
+
+    probes = make_context().probes
+    styles: dict[str, Callable[..., str]] = {
+        "snippet": recipes.render_snippet,
+        "check": recipes.render,
+        "server": functools.partial(server_recipe.render_server, probes=probes),
+        "dockerfile": server_recipe.render_dockerfile,
+    }
+    if style not in styles:
+        raise FormatError(f"unknown style {style!r}", f"use one of {', '.join(styles)}")
+    decision, run_document = decide_with_document(open_store().find(run))
+    entry, found_recipe = recipes.choose(run_document, decision, workflow, probes)
+    name = pathlib.Path(output).name
+    if recipes.shadows_import(name, found_recipe.recipe):
+        raise OutputFileError(
+            f"a file named {name} would shadow the Python module of that name",
+            "choose another name, such as recipe.py",
+        )
+    if run_document.imported:
+        print_status("the run comes from another machine: read the script before you run it")
+    if found_recipe.is_source_changed and style == "check":
+        print_status(recipes.SOURCE_CHANGED)
+    write_output(output, styles[style](run_document, entry, found_recipe))
+
+
+@app.command()
+def verify(
+    run: StoredRunName = "latest",
+    *,
+    workflow: Annotated[
+        str, typer.Option(help="a workflow or arm; default: the recommended one")
+    ] = "",
+    seconds: Annotated[
+        float, typer.Option(help="seconds of timing for each batch size", min=0.1)
+    ] = 3.0,
+    tolerance: Annotated[
+        str,
+        typer.Option(metavar="SHARE", help="tolerance beyond the measured interval"),
+    ] = "5%",
+    json: AsJson = False,
+) -> None:
+    """Run a recipe and check the measured throughput. Exit code 1 if it is not reached."""
+    from advisor.domain.worker_settings import thread_count
+    from advisor.probing import rerun
+    from advisor.probing.environments.variables import worker_environment
+    from advisor.report.documents import document
+    from advisor.report.recipes import recipe as recipes
+    from advisor.report.recipes import verification
+
+    share = parse_share(tolerance)
+    decision, run_document = decide_with_document(open_store().find(run))
+    if run_document.imported:
+        raise RunIsImportedError(
+            f"run {run_document.run_id} comes from another machine, so its recipe is not executed",
+            f"read the recipe first: p3-advisor recipe {run_document.run_id}",
+        )
+    probes = make_context().probes
+    entry, found_recipe = recipes.choose(run_document, decision, workflow, probes)
+    if found_recipe.is_source_changed:
+        print_status(recipes.SOURCE_CHANGED)
+    question, machine = decision.header.question, decision.header.machine
+    with tempfile.TemporaryDirectory() as scratch:
+        variables = worker_environment(
+            dict(os.environ), question, thread_count(machine), pathlib.Path(scratch)
+        )
+        timeout_seconds = (question.max_build_seconds + 10 * seconds) * len(question.batch_sizes)
+        script, interpreter = (
+            recipes.render(run_document, entry, found_recipe),
+            found_recipe.recipe.interpreter,
+        )
+        results = rerun.run_recipe(script, interpreter, variables, seconds, timeout_seconds, probes)
+    verified = verification.verify(run_document.run_id, entry, results, share)
+    print_text(document.encode(verified) if json else verification.render(verified), nl=False)
+    if not verified.holds:
+        raise typer.Exit(1)

@@ -1,0 +1,232 @@
+"""Summarise the state of a run as `Results`."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from advisor.domain.catalogue import NoisePrior
+from advisor.domain.measurement import (
+    HostSpeed,
+    RaceResult,
+    Results,
+    StoppedBuild,
+    SustainedCheck,
+)
+from advisor.domain.outcome import TimedOut
+from advisor.domain.plan import REFERENCE, Arm, Plan
+from advisor.domain.question import Dtype
+from advisor.domain.run_state import ProcessState, RunState
+from advisor.domain.worker_events import Peaks
+from advisor.measure.arms import TAIL, Series, count_visits, summarise_arm
+from advisor.measure.process_differences import (
+    estimate_process_variances,
+    widen_by_variances,
+)
+from advisor.measure.rounds import (
+    host_seconds,
+    is_valid,
+    paired_log_speedups,
+    race_log_speedups,
+    visits_by_round,
+)
+from advisor.statistics.intervals import paired_interval
+from advisor.statistics.trimmed import trimmed_mean
+
+#: Visits from which the middle 90 % mean something.
+MIN_HOST_VISITS = 20
+#: Log speed-ups over the baseline by arm and batch size, in the order of the rounds.
+LogSpeedups = Mapping[str, Mapping[int, Sequence[float]]]
+
+
+def summarise(
+    state: RunState,
+    races: Mapping[int, RaceResult],
+    *,
+    dtype: Dtype,
+    margin: float,
+    noise: NoisePrior | None = None,
+) -> Results:
+    """Return the measurements of every valid arm, made in `dtype`.
+
+    Changes of less than `margin`, as a share, are ignored. `noise` is what equal processes are
+    known to differ by.
+    """
+    if state.plan is None:
+        message = "a run without a plan has no results"
+        raise ValueError(message)
+    series = {
+        arm.id: _series_by_batch_size(state, races, state.plan.baseline.id, arm.id)
+        for arm in state.plan.arms
+        if is_valid(state, arm.id)
+    }
+    log_speedups = {
+        arm: {size: tuple(each[0]) for size, each in sizes.items()} for arm, sizes in series.items()
+    }
+    baseline = state.plan.baseline.id
+    noise_floors = _noise_floors(state.plan, log_speedups, races)
+    known_floors = [floor for floor in noise_floors.values() if floor is not None]
+    margins = {size: max(margin, floor or 0.0) for size, floor in noise_floors.items()}
+    peaks = device_peaks(state)
+    variances = estimate_process_variances(
+        {arm: each for arm, each in series.items() if arm != baseline},
+        _duplicate_of(state.plan),
+        noise or NoisePrior(),
+    )
+    return Results(
+        baseline=baseline,
+        measurements=tuple(
+            widen_by_variances(
+                summarise_arm(state, arm, series[arm.id], peaks, dtype=dtype, margin=margin),
+                variances.get(arm.id, {}),
+                baseline,
+            )
+            for arm in (_comparable_arms(state.plan, log_speedups) if races else ())
+        ),
+        races=tuple(
+            msgspec.structs.replace(race, noise_floor=noise_floors[size])
+            for size, race in sorted(races.items())
+        ),
+        noise_floor=max(known_floors, default=None),
+        log_speedups=log_speedups,
+        visits=count_visits([process for each in state.processes.values() for process in each]),
+        sustained=_check_sustained(state, log_speedups, margins),
+        peaks=peaks,
+        host=_summarise_host(host_seconds(state)),
+        repeats=_count_repetitions(series.values()),
+        stopped_builds=tuple(_stopped_builds(state)),
+    )
+
+
+def _comparable_arms(plan: Plan, log_speedups: LogSpeedups) -> Iterator[Arm]:
+    """Yield the arms with figures at every batch size, without the duplicate of the baseline."""
+    for arm in plan.arms:
+        if (
+            arm.duplicate_of is None
+            and arm.id in log_speedups
+            and all(log_speedups[arm.id].values())
+        ):
+            yield arm
+
+
+def _stopped_builds(state: RunState) -> Iterator[StoppedBuild]:
+    """Yield the arms without a measurement whose last build was ended for time."""
+    for arm in state.plan.arms if state.plan else ():
+        processes = state.processes.get(arm.id)
+        outcome = processes[-1].outcome if processes else None
+        is_measured = is_valid(state, arm.id) or arm.duplicate_of is not None
+        if isinstance(outcome, TimedOut) and outcome.phase == "build" and not is_measured:
+            yield StoppedBuild(arm=arm.id, fix=outcome.fix)
+
+
+def _summarise_host(seconds: Sequence[float]) -> HostSpeed | None:
+    """Return how fast the host was, and how much that changed; None for few visits."""
+    if len(seconds) < MIN_HOST_VISITS:
+        return None
+    median, ordered = statistics.median(seconds), sorted(seconds)
+    outer = len(ordered) // 20
+    return HostSpeed(
+        median_seconds=median,
+        spread=(ordered[len(ordered) - 1 - outer] - ordered[outer]) / median,
+    )
+
+
+def _count_repetitions(series: Iterable[Series]) -> int:
+    """Return the largest number of repetitions of an arm at a batch size."""
+    return max((len(each) for sizes in series for each in sizes.values()), default=1) - 1
+
+
+def _series_by_batch_size(
+    state: RunState, races: Mapping[int, RaceResult], baseline: str, arm: str
+) -> Series:
+    """Return the paired log speed-ups of the race, then those of each repetition that has some."""
+    series: dict[int, list[tuple[float, ...]]] = {}
+    for size in races:
+        repeated = [
+            paired_log_speedups(visits_by_round(state, size, number), baseline, arm)
+            for number in sorted(state.repeats)
+        ]
+        series[size] = [
+            race_log_speedups(visits_by_round(state, size), baseline, arm, races[size].best),
+            *(each for each in repeated if len(each) > 1),
+        ]
+    return series
+
+
+def _duplicate_of(plan: Plan) -> str | None:
+    return next((arm.id for arm in plan.arms if arm.duplicate_of), None)
+
+
+def _noise_floors(
+    plan: Plan, log_speedups: LogSpeedups, races: Mapping[int, RaceResult]
+) -> dict[int, float | None]:
+    """Return the noise floor by batch size; None without two rounds of the duplicate."""
+    duplicate = _duplicate_of(plan)
+    differences = log_speedups.get(duplicate, {}) if duplicate else {}
+    return {size: _noise_floor(differences.get(size, ())) for size in races}
+
+
+def _noise_floor(differences: Sequence[float]) -> float | None:
+    """Return the largest share by which the baseline and its duplicate may differ at 95 %."""
+    if len(differences) < 2:  # noqa: PLR2004 - one value has no spread
+        return None
+    interval = paired_interval(differences, TAIL)
+    return math.expm1(max(abs(interval.low), abs(interval.high)))
+
+
+def device_peaks(state: RunState) -> Peaks | None:
+    """Return the measured peaks of the device, if there are any."""
+    return next(
+        (
+            process.peaks
+            for process in reversed(state.processes.get(REFERENCE, ()))
+            if process.peaks
+        ),
+        None,
+    )
+
+
+def _check_sustained(
+    state: RunState, log_speedups: LogSpeedups, margins: Mapping[int, float]
+) -> SustainedCheck | None:
+    """Compare two arms called without a pause with their result in the race; None without both."""
+    processes = {
+        arm: process
+        for arm, each in state.processes.items()
+        for process in each
+        if process.sustained
+    }
+    if len(processes) != 2:  # noqa: PLR2004 - a pair
+        return None
+    first, second = processes
+    size = processes[first].sustained[0].batch_size
+    raced = [log_speedups.get(arm, {}).get(size) for arm in (first, second)]
+    if not (raced[0] and raced[1]):
+        return None
+    burst = trimmed_mean(raced[0]) - trimmed_mean(raced[1])
+    sustained = math.log(
+        _sustained_seconds(processes[second]) / _sustained_seconds(processes[first])
+    )
+    return SustainedCheck(
+        batch_size=size,
+        arms=(first, second),
+        burst_ratio=math.exp(burst),
+        sustained_ratio=math.exp(sustained),
+        agrees=abs(burst - sustained) <= math.log1p(margins[size]),
+        joules_per_call={arm: _joules_per_call(process) for arm, process in processes.items()},
+    )
+
+
+def _sustained_seconds(process: ProcessState) -> float:
+    return statistics.fmean(each.seconds / each.calls for each in process.sustained)
+
+
+def _joules_per_call(process: ProcessState) -> float | None:
+    joules = [each.joules for each in process.energy]
+    known = [each for each in joules if each is not None]
+    if not joules or len(known) < len(joules):
+        return None
+    return sum(known) / sum(each.calls for each in process.sustained)

@@ -1,0 +1,223 @@
+"""Turn `Answers` into a `Question`."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import sys
+from typing import Literal
+
+import msgspec
+
+from advisor.domain.catalogue import Catalogue, Models
+from advisor.domain.machine import Machine
+from advisor.domain.question import (
+    Budget,
+    Dtype,
+    ExportedModel,
+    FactoryModel,
+    Model,
+    OnnxModel,
+    Question,
+    SyntheticModel,
+)
+from advisor.errors import SizeError, UnknownWorkflowError
+from advisor.question.answers import Answers
+from advisor.question.build_times import parse_build_times
+from advisor.question.constraints import parse_constraints, parse_duration
+from advisor.question.devices import (
+    choose_gpu,
+)
+from advisor.question.load import SERVE, parse_load
+from advisor.question.loss_files import parse_data, parse_metric
+from advisor.question.model import family_name, parse_model
+from advisor.question.priorities import choose_priorities
+from advisor.question.task import check_task, choose_task
+from advisor.question.tolerance import parse_tolerance
+from advisor.question.weight_formats import choose_weight_formats
+
+#: Prompts whose texts are compared before a server is put under load; they are sent at once.
+CHECKED_PROMPTS = (4,)
+
+
+def resolve(
+    answers: Answers, machine: Machine, catalogue: Catalogue, visible_devices: str | None = None
+) -> Question:
+    """Return the question; raise the `UserError` of the first invalid answer.
+
+    `visible_devices` is the value of `CUDA_VISIBLE_DEVICES`; it counts without `--gpu`.
+    """
+    model = parse_model(select_demo_model(answers, catalogue.models), catalogue.models)
+    workflows = parse_workflows(answers.workflows, catalogue)
+    task = choose_task(answers, catalogue.models, catalogue.workflows, workflows)
+    check_task(task, model, catalogue.models)
+    constraints = parse_constraints(answers.require)
+    gpu = choose_gpu(answers.gpu, machine, catalogue, visible_devices)
+    if gpu is not None and answers.model == model.name == catalogue.models.demo.name:
+        model = catalogue.models.demo_gpu or model
+    return Question(
+        model=model,
+        task=task,
+        device="cuda" if gpu else "cpu",
+        gpu=gpu.uuid if gpu else None,
+        dtype=choose_dtype(answers.dtype, model, catalogue.models, on_gpu=gpu is not None),
+        batch_sizes=parse_batch_sizes(answers.batch_sizes)
+        or (CHECKED_PROMPTS if task == SERVE else default_batch_sizes(model, catalogue.models)),
+        input_tokens=_in_range("--input-tokens", answers.input_tokens, 1, 1 << 20),
+        output_tokens=_in_range("--output-tokens", answers.output_tokens, 1, 1 << 20),
+        priorities=choose_priorities(answers, catalogue),
+        constraints=constraints,
+        budget=choose_budget(answers.budget, catalogue),
+        max_build_seconds=_positive(
+            "--max-build-seconds", answers.max_build_seconds, "seconds, such as 120"
+        ),
+        max_build_times=parse_build_times(answers.max_build_times, catalogue),
+        workflows=workflows,
+        seed=_in_range("--seed", answers.seed, 0, (1 << 63) - 1),
+        python=machine.software.executable,
+        trust_remote_code=answers.trust_remote_code,
+        allow_pickle=answers.allow_pickle,
+        offline=answers.offline or answers.sandbox,
+        sandbox=answers.sandbox,
+        requests=_in_range("--requests", answers.requests, 1, 1 << 53)
+        if answers.requests
+        else None,
+        price_per_hour=_positive("--price-per-hour", answers.price_per_hour, "a price, such as 2.5")
+        if answers.price_per_hour
+        else None,
+        survey=answers.survey,
+        wait_seconds=parse_duration("--wait-for-quiet", answers.wait_for_quiet)
+        if answers.wait_for_quiet
+        else 0.0,
+        build_minutes=_positive("--build-minutes", answers.build_minutes, "minutes, such as 30")
+        if answers.build_minutes
+        else None,
+        accuracy=parse_tolerance(answers.accuracy),
+        quantised=choose_weight_formats(answers.quantised, constraints),
+        load=parse_load(answers, task, model, catalogue),
+        data=parse_data(answers.data),
+        metric=parse_metric(answers.metric),
+    )
+
+
+def select_demo_model(answers: Answers, models: Models) -> Answers:
+    """Return the answers with the demo model of the task."""
+    if answers.task in {"generate", "serve"} and answers.model == models.demo.name:
+        return msgspec.structs.replace(answers, model=models.demo_language_model)
+    return answers
+
+
+def choose_dtype(
+    text: Literal["auto"] | Dtype, model: Model, models: Models, *, on_gpu: bool
+) -> Dtype:
+    """Return the dtype that `text` names, or the default.
+
+    The default is the paper's dtype for the model on a GPU, float32 on the CPU, and the model's own
+    for files and factories.
+    """
+    if text != "auto":
+        return text
+    if isinstance(model, (FactoryModel, ExportedModel, OnnxModel)):
+        return "native"
+    if not on_gpu:
+        return "float32"
+    if isinstance(model, SyntheticModel):
+        family = family_name(model)
+        return models.families[family].dtype if family in models.families else "bfloat16"
+    return (
+        models.configurations[model.name].dtype
+        if model.name in models.configurations
+        else "bfloat16"
+    )
+
+
+def parse_batch_sizes(text: str) -> tuple[int, ...]:
+    """Return the batch sizes in ascending order; an empty tuple for an empty text."""
+    if not text:
+        return ()
+    try:
+        sizes = sorted({int(part) for part in text.split(",")})
+    except ValueError as problem:
+        raise SizeError(
+            f"--batch-sizes {text!r} is not a list of whole numbers", "write it like 1,4,16,64"
+        ) from problem
+    for size in sizes:
+        _in_range("--batch-sizes", size, 1, 65536)
+    return tuple(sizes)
+
+
+def default_batch_sizes(model: Model, models: Models) -> tuple[int, ...]:
+    """Return the paper's batch sizes, fewer for a demo model, 1 for a model with its own inputs."""
+    if model.name in {models.demo.name, *models.demo_language_models}:
+        return models.demo_batch_sizes
+    if models.demo_gpu is not None and model.name == models.demo_gpu.name:
+        return models.demo_gpu_batch_sizes
+    return (
+        (1,) if isinstance(model, (FactoryModel, ExportedModel, OnnxModel)) else models.batch_sizes
+    )
+
+
+def choose_budget(text: str, catalogue: Catalogue) -> Budget:
+    """Return a named budget, or the default one with other seconds of measuring."""
+    budgets = catalogue.presets.budgets
+    name = text or catalogue.presets.default_budget
+    if name in budgets:
+        return budgets[name]
+    try:
+        seconds = _positive("--budget", float(name), "seconds, such as 120")
+    except ValueError as problem:
+        raise SizeError(
+            f"--budget {text!r} is neither a known name nor a number of seconds",
+            f"use one of {', '.join(budgets)}, or seconds",
+        ) from problem
+    default = budgets[catalogue.presets.default_budget]
+    return msgspec.structs.replace(
+        default,
+        name=f"{seconds:g} s",
+        measuring_seconds=seconds,
+        # Measuring an open decision further takes no longer than measuring until then.
+        open_seconds=min(default.open_seconds, seconds),
+    )
+
+
+def parse_workflows(text: str, catalogue: Catalogue) -> tuple[str, ...]:
+    """Return the workflows and arms that the plan is limited to; raise `UnknownWorkflowError`."""
+    workflows = {workflow.id: workflow for workflow in catalogue.workflows}
+    chosen = tuple(filter(None, (part.strip() for part in text.split(","))))
+    for name in chosen:
+        workflow, _, option = name.partition("/")
+        if workflow not in workflows or (option and option not in workflows[workflow].arms):
+            known_names = [
+                *workflows,
+                *(f"{id_}/{arm}" for id_, entry in workflows.items() for arm in entry.arms),
+            ]
+            close = difflib.get_close_matches(name, known_names, n=1)
+            raise UnknownWorkflowError(
+                f"unknown workflow {name!r}",
+                f"did you mean {close[0]}?" if close else "see p3-advisor workflows",
+            )
+    return chosen
+
+
+def worker_interpreter(answers: Answers) -> str:
+    return answers.python or sys.executable
+
+
+def _in_range(name: str, number: int, low: int, high: int) -> int:
+    if not low <= number <= high:
+        raise SizeError(
+            f"{name} {number} is out of range", f"use a whole number from {low} to {high}"
+        )
+    return number
+
+
+def max_load_seconds(answers: Answers) -> float | None:
+    """Return the deadline for opening the model; None for the shipped one. Raise `SizeError`."""
+    seconds = answers.max_load_seconds
+    return _positive("--max-load-seconds", seconds, "seconds, such as 120") if seconds else None
+
+
+def _positive(name: str, number: float, expected: str) -> float:
+    if not (math.isfinite(number) and number > 0):
+        raise SizeError(f"{name} {number:g} is not a positive number", f"use {expected}")
+    return number

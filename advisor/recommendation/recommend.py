@@ -1,0 +1,296 @@
+"""Make the recommendation from the scores: the last step of a decision."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from advisor.domain.decision import Recommendation, ScoredArm
+from advisor.domain.measurement import Results, VerdictKind
+from advisor.domain.plan import Excluded
+from advisor.domain.published import DecisionTree, Guideline
+from advisor.domain.question import Question, WeightFormat, has_random_weights
+from advisor.domain.rubric import Rubric
+from advisor.domain.workflow import Workflow
+from advisor.recommendation import certainty, costs, guidelines, sensitivity, trust
+from advisor.recommendation.best_arms import (
+    advise_by_batch_size,
+    find_best_exact,
+    find_best_native,
+)
+from advisor.recommendation.certainty import Certainty
+from advisor.recommendation.flips import SAME_SCORE, find_flips
+from advisor.recommendation.headline import write_headline
+from advisor.recommendation.headline_facts import HeadlineFacts, arm_titles
+from advisor.recommendation.load_lines import write_load_lines
+from advisor.recommendation.no_answer import machine_unfit, nothing_viable
+from advisor.recommendation.reasons import (
+    explain_constraints,
+    explain_horizon,
+    explain_memory,
+    give_deployment_steps,
+    give_next_steps,
+    give_reasons,
+)
+from advisor.recommendation.speedup_draws import includes_processes
+from advisor.statistics.intervals import geometric_mean_interval
+
+#: Equivalence margin: a smaller relative difference in speed does not matter.
+EPSILON = 0.02
+#: Verdicts from the strongest to the weakest; the weakest of the batch sizes counts.
+STRENGTH: tuple[VerdictKind, ...] = ("PROVEN", "TIE", "SAFE", "INCONCLUSIVE")
+
+
+@dataclasses.dataclass(frozen=True)
+class DecisionContext:
+    """What the catalogue and the machine add to the scores."""
+
+    rubric: Rubric
+    #: Scores of every arm at one batch size alone, best first, by batch size.
+    by_batch_size: dict[int, tuple[ScoredArm, ...]] = dataclasses.field(default_factory=dict)
+    guidelines: Sequence[Guideline] = ()
+    tree: DecisionTree | None = None
+    workflows: Sequence[Workflow] = ()
+    #: Memory of the GPU; None where the model runs on the CPU.
+    device_bytes: int | None = None
+    #: What the headline is about: `demo on AMD EPYC, 2 cores`.
+    subject: str = ""
+
+
+def recommend(
+    results: Results,
+    scored: Sequence[ScoredArm],
+    question: Question,
+    excluded: Sequence[Excluded],
+    context: DecisionContext,
+) -> Recommendation:
+    """Return the advice.
+
+    Raise `NothingViableError` when nothing was measured or every arm fails a constraint, and
+    `MachineUnfitError` when the decision is open because the machine was not fit to measure on.
+    """
+    viable = [arm for arm in scored if not arm.failed_constraints]
+    if not viable:
+        raise nothing_viable(scored, question.constraints)
+    found = certainty.assess(
+        viable, scored, results, question.priorities, context.rubric, seed=question.seed
+    )
+    if found.decision_word == "OPEN" and trust.is_unfit(results):
+        raise machine_unfit(results)
+    missing = find_missing(results, question)
+    grade, trust_reasons = trust.grade(results, found.decision_word, missing)
+    winner = next(arm for arm in viable if arm.arm == found.arm)
+    simplex = sensitivity.leading_shares(viable, question.priorities)
+    ties = tuple(arm.arm for arm in viable if arm is not winner and is_tie(winner, arm, results))
+    measurements = {entry.arm: entry for entry in results.measurements}
+    advice = Recommendation(
+        arm=winner.arm,
+        workflow=winner.workflow,
+        verdict=_weakest_verdict(results, missing),
+        trust=grade,
+        trust_reasons=trust_reasons,
+        ties=ties,
+        flips=find_flips(viable, question.priorities),
+        simplex_share=simplex[winner.arm],
+        simplex=simplex,
+        pareto=sensitivity.find_pareto(viable, measurements),
+        reasons=(),
+        next_steps=tuple(
+            give_next_steps(grade, excluded, results.stopped_builds, context.workflows)
+        ),
+        **_runner_up(winner, viable),
+    )
+    advice = _add_certainty(advice, found, question)
+    advice = _add_costs(advice, viable, results, question, context)
+    advice = _add_published_advice(advice, scored, question, excluded, context)
+    advice = _add_reasons(advice, winner, results, question, context)
+    return _add_headline(advice, scored, results, question, context, found)
+
+
+def find_missing(results: Results, question: Question) -> tuple[int, ...]:
+    """Return the batch sizes of the question without a race that has enough rounds.
+
+    Servers do not race.
+    """
+    raced = {race.batch_size for race in results.races}
+    if question.load is not None:
+        return ()
+    return tuple(size for size in question.batch_sizes if size not in raced)
+
+
+def _weakest_verdict(results: Results, missing: Sequence[int]) -> VerdictKind:
+    if missing:
+        return "INCONCLUSIVE"
+    verdicts = [race.verdict for race in results.races]
+    return max(verdicts, key=STRENGTH.index, default="INCONCLUSIVE")
+
+
+def _runner_up(winner: ScoredArm, viable: Sequence[ScoredArm]) -> dict[str, Any]:
+    """Return the best arm of another workflow, else the next arm, and the lead over it."""
+    others = [arm for arm in viable if arm is not winner]
+    runner_up = next((arm for arm in others if arm.workflow != winner.workflow), None)
+    runner_up = runner_up or next(iter(others), None)
+    if runner_up is None:
+        return {"runner_up": None, "margin": None}
+    return {"runner_up": runner_up.arm, "margin": winner.score - runner_up.score}
+
+
+def _add_certainty(advice: Recommendation, found: Certainty, question: Question) -> Recommendation:
+    return msgspec.structs.replace(
+        advice,
+        decision_word=found.decision_word,
+        certainty=found.certainty,
+        certainty_seed=question.seed,
+        contenders=found.contenders,
+        speed_regret=found.speed_regret,
+        score_regret=found.score_regret,
+        needed_seconds=found.needed_seconds,
+    )
+
+
+def _add_costs(
+    advice: Recommendation,
+    viable: Sequence[ScoredArm],
+    results: Results,
+    question: Question,
+    context: DecisionContext,
+) -> Recommendation:
+    """Return the advice with break-even, horizons, running costs, memory and energy."""
+    measurements = {entry.arm: entry for entry in results.measurements}
+    candidates = [measurements[arm.arm] for arm in viable]
+    measurement, baseline = measurements[advice.arm], measurements.get(results.baseline)
+    paid_after = (
+        costs.find_break_even(measurement, baseline)
+        if baseline is not None and baseline is not measurement
+        else ()
+    )
+    return msgspec.structs.replace(
+        advice,
+        break_even_requests=costs.worst_break_even(paid_after),
+        break_even=paid_after,
+        horizons=costs.find_horizons(candidates, question.requests),
+        costs=costs.price(candidates, question.price_per_hour),
+        memory=costs.fit_memory(candidates, context.device_bytes),
+        energy=costs.energy_use(results.sustained),
+    )
+
+
+def _add_published_advice(
+    advice: Recommendation,
+    scored: Sequence[ScoredArm],
+    question: Question,
+    excluded: Sequence[Excluded],
+    context: DecisionContext,
+) -> Recommendation:
+    """Return the advice next to what the paper and the handbook advise for the question."""
+    guideline = guidelines.choose_guideline(context.guidelines, question)
+    winner = next(arm for arm in scored if arm.arm == advice.arm)
+    return msgspec.structs.replace(
+        advice,
+        guideline=guidelines.compare_with_guideline(guideline, winner, scored, excluded)
+        if guideline
+        else None,
+        tree=guidelines.follow_tree(context.tree, question, scored) if context.tree else (),
+        constraints=sensitivity.constraint_effects(scored, question.constraints, advice.arm),
+    )
+
+
+def _add_reasons(
+    advice: Recommendation,
+    winner: ScoredArm,
+    results: Results,
+    question: Question,
+    context: DecisionContext,
+) -> Recommendation:
+    measurement = next(entry for entry in results.measurements if entry.arm == winner.arm)
+    keep = next(
+        (each.deployment_steps for each in context.workflows if each.id == winner.workflow), ()
+    )
+    missing = find_missing(results, question)
+    return msgspec.structs.replace(
+        advice,
+        reasons=(
+            *give_reasons(winner, measurement, results, question.priorities, advice.ties, missing),
+            *explain_horizon(advice.horizons, question.requests),
+            *explain_constraints(advice.constraints),
+            *explain_memory(advice.memory, winner.arm),
+        ),
+        next_steps=(*give_deployment_steps(measurement, keep), *advice.next_steps),
+    )
+
+
+def _add_headline(
+    advice: Recommendation,
+    scored: Sequence[ScoredArm],
+    results: Results,
+    question: Question,
+    context: DecisionContext,
+    found: Certainty,
+) -> Recommendation:
+    arms = {arm.arm: arm for arm in scored}
+    by_size = advise_by_batch_size(arms[advice.arm], results, context.by_batch_size)
+    indifference = context.rubric.indifference
+    best_exact = find_best_exact(scored, results, indifference)
+    formats = weight_formats(context.workflows)
+    best_native = find_best_native(scored, formats, indifference)
+    measurement = next(entry for entry in results.measurements if entry.arm == advice.arm)
+    facts = HeadlineFacts(
+        advised=arms[advice.arm],
+        speedup=measurement.speedup,
+        has_process_differences=includes_processes(measurement),
+        baseline=results.baseline,
+        certainty=found,
+        indifference=indifference,
+        arms=arms,
+        titles=arm_titles(scored, context.workflows),
+        flips=advice.flips,
+        priorities=question.priorities,
+        by_batch_size=by_size,
+        subject=context.subject or question.model.name,
+        checks=measurement.correctness,
+        best_exact=best_exact,
+        weights=formats.get(advice.arm),
+        best_native=best_native,
+        has_random_weights=has_random_weights(question.model),
+        noise_floor=results.noise_floor,
+        load_lines=write_load_lines(
+            advice.arm, results.serving, question.load, arm_titles(scored, context.workflows)
+        ),
+    )
+    lines = write_headline(facts)
+    return msgspec.structs.replace(
+        advice,
+        headline=tuple(line for _, line in lines),
+        headline_parts=tuple(part for part, _ in lines),
+        advice_by_batch_size=by_size,
+        best_exact=next(iter(best_exact), None),
+        best_native=next(iter(best_native), None),
+    )
+
+
+def weight_formats(workflows: Sequence[Workflow]) -> dict[str, WeightFormat]:
+    """Return the formats of quantised weights by arm."""
+    return {
+        f"{workflow.id}/{option}": weights
+        for workflow in workflows
+        for option, weights in workflow.arm_weights.items()
+    }
+
+
+def is_tie(winner: ScoredArm, other: ScoredArm, results: Results) -> bool:
+    """Check whether score and speed are the same within the margin."""
+    if abs(winner.score - other.score) > SAME_SCORE:
+        return False
+    margin = math.log1p(max(EPSILON, results.noise_floor or 0.0))
+    ours = results.log_speedups.get(winner.arm, {})
+    theirs = results.log_speedups.get(other.arm, {})
+    pairs = [
+        [one - two for one, two in zip(ours[size], theirs[size], strict=False)]
+        for size in ours
+        if ours[size] and theirs.get(size)
+    ]
+    return bool(pairs) and abs(geometric_mean_interval(pairs, 0.95).value) <= margin

@@ -1,0 +1,104 @@
+"""The lines of an answer: the instruction, whether the run finished, and how certain it is."""
+
+from __future__ import annotations
+
+from advisor.domain.decision import Flip, Recommendation
+from advisor.domain.question import short_name
+from advisor.domain.run import resume_command
+from advisor.errors import MachineUnfitError
+from advisor.report.documents.document import PUBLISHED, RunDocument
+from advisor.report.sections.cost import cost_line
+from advisor.system.number_format import format_bound, format_share
+
+#: Beginning of the error that the machine was not fit to measure on.
+NO_ANSWER = "No answer: "
+#: Beginning of an answer from published figures.
+FROM_FIGURES = "Not measured. By published figures: "
+#: Precedes figures that were measured all the same, where there is no answer.
+UNFIT_NOTICE = (
+    "The figures below were measured while the machine was busy or unsteady: do not use them."
+)
+
+
+def headline(document: RunDocument) -> str:
+    """Return the instruction, or why there is none."""
+    advice = document.recommendation
+    if advice is None:
+        problem = document.problem.what if document.problem else "nothing was decided"
+        return problem if problem.startswith(NO_ANSWER) else f"No recommendation: {problem}"
+    if advice.headline:
+        return advice.headline[0]
+    model, device = short_name(document.question.model), document.device_name
+    if document.run_id == PUBLISHED:
+        return f"{FROM_FIGURES}use {advice.arm} for {model} on {device}"
+    if advice.ties:
+        others = ", ".join(advice.ties)
+        return f"Tie for {model} on {device}: use {advice.arm}, or as well {others}"
+    return f"Use {advice.arm} for {model} on {device}"
+
+
+def is_unfit(document: RunDocument) -> bool:
+    """Return whether there is no answer because the machine was not fit to measure on."""
+    return document.problem is not None and document.problem.name == MachineUnfitError.name
+
+
+def stop_notice(document: RunDocument) -> list[str]:
+    """Return a line for a run that did not finish, with the command that resumes it here."""
+    if document.finished:
+        return []
+    is_local = not (document.imported or document.provenance)
+    return [
+        "The run did not finish"
+        + (f"; {resume_command(document.run_id)} resumes it." if is_local else ".")
+    ]
+
+
+def confidence(document: RunDocument) -> list[str]:
+    """Return the rest of the headline, and the trust with the noise floor and the lead."""
+    advice, race = document.recommendation, document.race
+    origin = [f"Imported: {document.provenance.summary}"] if document.provenance else []
+    if advice is None:
+        next_step = [f"Next: {document.problem.next_step}"] if document.problem else []
+        return [*origin, *next_step, *([UNFIT_NOTICE] if is_unfit(document) else [])]
+    lead = (
+        f"lead {advice.margin:+.2f} over {advice.runner_up}"
+        if advice.runner_up and advice.margin is not None
+        else "no runner-up"
+    )
+    if document.run_id == PUBLISHED:
+        return [f"Trust: {_describe_trust(advice)} Score: {lead}.", *flip_lines(document)]
+    floor = race.noise_floor if race else None
+    noise = "not known" if floor is None else format_share(floor, decimals=1)
+    evidence = f"Trust: {_describe_trust(advice)} Noise floor: {noise}. Score: {lead}."
+    if advice.headline:
+        return [*advice.headline[1:], *_cost(document, advice), *origin, evidence]
+    return [*origin, f"Speeds: {advice.verdict}. {evidence}", *flip_lines(document)]
+
+
+def _describe_trust(advice: Recommendation) -> str:
+    """Return the grade of the evidence with the first reason why it is not higher."""
+    reason = f": {advice.trust_reasons[0]}" if advice.trust_reasons else ""
+    return f"{advice.trust} (A best, D lowest){reason}."
+
+
+def _cost(document: RunDocument, advice: Recommendation) -> list[str]:
+    return [
+        f"Cost: {cost_line(document, entry)}."
+        for entry in document.workflows
+        if entry.arm == advice.arm
+    ]
+
+
+def flip_lines(document: RunDocument) -> list[str]:
+    """Return a sentence for each weight at which the recommendation changes."""
+    advice, priorities = document.recommendation, document.question.priorities
+    if advice is None:
+        return []
+    return [_flip_line(flip, getattr(priorities, flip.criterion)) for flip in advice.flips]
+
+
+def _flip_line(flip: Flip, present: float) -> str:
+    return (
+        f"The answer changes to {flip.to} if {flip.criterion} weighs "
+        f"{format_bound(flip.weight, present, flip.when)} (now {present:g} %)."
+    )

@@ -1,0 +1,248 @@
+"""Grade each arm by its facts, weigh the grades, and rank the arms."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+
+import msgspec
+
+from advisor.domain.catalogue import Catalogue
+from advisor.domain.decision import Rating, ScoredArm, TierGap
+from advisor.domain.measurement import Measurement, Results
+from advisor.domain.question import Question
+from advisor.domain.rubric import Criterion, GradeRule, Rubric
+from advisor.domain.workflow import Workflow
+from advisor.score import architecture_survey, performance_portability
+from advisor.score.constraints import failed_constraints
+from advisor.score.facts import NEW_SHAPES_ORDER, facts_of, measured_facts
+from advisor.score.grades import (
+    BAND_STARTS,
+    DIGITS,
+    FactValue,
+    describe_rule,
+    describe_threshold,
+    figure_for,
+    grade_of,
+    tier_of,
+)
+
+#: Facts that break ties of score and speed, in this order, smaller first; a mapping ranks values
+#: that are not numbers.
+TIE_BREAKERS: tuple[tuple[str, Mapping[object, int] | None], ...] = (
+    ("build_seconds", None),
+    ("lines_changed", None),
+    ("export_step", None),
+    ("own_environment", None),
+    ("vendors", None),
+    ("artefact_scope", {"any": 0, "vendor": 1, "gpu-model": 2, "process": 3}),
+    ("new_shapes", NEW_SHAPES_ORDER),
+    ("architectures", {"any": 0, "most": 1, "listed": 2}),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class RatedArm:
+    """A measured arm with its grades, which depend on no weight and no constraint."""
+
+    measurement: Measurement
+    #: By criterion.
+    ratings: dict[str, Rating]
+    #: Breaks ties of score and speed; the smaller tuple comes first.
+    adoption_cost: tuple[float, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class RatedArms:
+    """The measured arms with their grades over all batch sizes, and at each size alone."""
+
+    overall: tuple[RatedArm, ...]
+    #: Empty where one batch size was measured, which has the answer of the whole.
+    by_batch_size: dict[int, tuple[RatedArm, ...]]
+
+
+def rate_arms(results: Results, catalogue: Catalogue) -> RatedArms:
+    """Return every measured arm with its grades, in the order of the measurements."""
+    sizes = sorted({cell.batch_size for entry in results.measurements for cell in entry.cells})
+    return RatedArms(
+        overall=_rate(results, catalogue),
+        by_batch_size={
+            size: _rate(_at_batch_size(results, size), catalogue)
+            for size in (sizes if len(sizes) > 1 else ())
+        },
+    )
+
+
+def weigh_arms(rated: Sequence[RatedArm], question: Question) -> tuple[ScoredArm, ...]:
+    """Return the arms with their scores, best first.
+
+    Arms that fail a constraint come after those that do not.
+    """
+    scored = [score_arm(each.measurement, each.ratings, question) for each in rated]
+    return rank(scored, {each.measurement.arm: each.adoption_cost for each in rated})
+
+
+def weigh_by_batch_size(rated: RatedArms, question: Question) -> dict[int, tuple[ScoredArm, ...]]:
+    """Return the scores at each batch size alone, best first; empty where there is one."""
+    return {size: weigh_arms(arms, question) for size, arms in rated.by_batch_size.items()}
+
+
+def _rate(results: Results, catalogue: Catalogue) -> tuple[RatedArm, ...]:
+    workflows = {workflow.id: workflow for workflow in catalogue.workflows}
+    return tuple(
+        _rate_arm(entry, workflows[entry.workflow].for_arm(entry.option), results, catalogue.rubric)
+        for entry in results.measurements
+    )
+
+
+def _rate_arm(
+    measurement: Measurement, workflow: Workflow, results: Results, rubric: Rubric
+) -> RatedArm:
+    surveyed = architecture_survey.find_survey(results.surveys, measurement.workflow)
+    facts = facts_of(measurement, workflow, surveyed)
+    facts["performance_portability"] = performance_portability.portability_of(
+        results.portability, workflow
+    )
+    measured = measured_facts(measurement, workflow, surveyed)
+    ratings = {
+        criterion.id: _explain(rate(criterion, facts, rubric, measured=measured), results, workflow)
+        for criterion in rubric.criteria
+    }
+    return RatedArm(measurement, ratings, _adoption_cost(facts))
+
+
+def _at_batch_size(results: Results, size: int) -> Results:
+    """Return the results with each arm's speed-up at one batch size in the place of the mean."""
+    measurements = [
+        msgspec.structs.replace(entry, speedup=cell.speedup)
+        for entry in results.measurements
+        for cell in entry.cells
+        if cell.batch_size == size
+    ]
+    return msgspec.structs.replace(results, measurements=tuple(measurements))
+
+
+def score_arm(
+    measurement: Measurement, ratings: dict[str, Rating], question: Question
+) -> ScoredArm:
+    """Return an arm with its score, not ranked yet."""
+    fails = failed_constraints(ratings, question.constraints, measurement)
+    return ScoredArm(
+        arm=measurement.arm,
+        workflow=measurement.workflow,
+        ratings=ratings,
+        score=weigh(ratings, question),
+        rank=0,
+        failed_constraints=tuple(fails.values()),
+        failed_places=tuple(fails),
+        speedup=measurement.speedup.value,
+    )
+
+
+def weigh(ratings: Mapping[str, Rating], question: Question) -> float:
+    """Return the weighted mean of the grades."""
+    grades = {name: rating.graded for name, rating in ratings.items()}
+    return round(question.priorities.weigh(grades), DIGITS)
+
+
+def rank(
+    scored: Sequence[ScoredArm], adoption_costs: Mapping[str, tuple[float, ...]] | None = None
+) -> tuple[ScoredArm, ...]:
+    """Order by constraints met, score, measured speed and cost of adoption; number the places."""
+    known = adoption_costs or {}
+    ordered = sorted(
+        scored,
+        key=lambda arm: (
+            bool(arm.failed_constraints),
+            -round(arm.score, DIGITS),
+            -arm.speedup,
+            known.get(arm.arm, ()),
+            arm.arm,
+        ),
+    )
+    return tuple(
+        msgspec.structs.replace(arm, rank=place) for place, arm in enumerate(ordered, start=1)
+    )
+
+
+def _adoption_cost(facts: Mapping[str, FactValue]) -> tuple[float, ...]:
+    cost = []
+    for name, order in TIE_BREAKERS:
+        value = facts.get(name)
+        if order is not None:
+            cost.append(float(order.get(value, len(order))))
+        else:
+            number = float(value) if isinstance(value, (int, float)) else 0.0
+            cost.append(-number if name == "vendors" else number)
+    return tuple(cost)
+
+
+def _explain(rating: Rating, results: Results, workflow: Workflow) -> Rating:
+    """Return the rating with what a survey or other platforms add to its explanation."""
+    surveyed = architecture_survey.find_survey(results.surveys, workflow.id)
+    more = ""
+    if rating.fact == "architectures" and surveyed is not None:
+        more = architecture_survey.describe_survey(surveyed)
+    elif rating.fact in {"performance_portability", "vendors", "artefact_scope"}:
+        more = performance_portability.describe_portability(results.portability, workflow)
+    return msgspec.structs.replace(rating, why=f"{rating.why}; {more}") if more else rating
+
+
+def rate(
+    criterion: Criterion,
+    facts: Mapping[str, FactValue],
+    rubric: Rubric,
+    *,
+    measured: Collection[str] = (),
+    skip_unknown: bool = False,
+) -> Rating:
+    """Return the criterion's grade, the smallest of the grades of its facts, and its letter.
+
+    `measured` names the facts that this run has measured. An unknown fact has the lowest grade
+    unless its rule is optional or `skip_unknown` is set.
+    """
+    known = [
+        rule
+        for rule in criterion.grades
+        if facts[rule.fact] is not None or not (rule.optional or skip_unknown)
+    ]
+    grades = [(grade_of(rule, facts[rule.fact]), rule) for rule in known or criterion.grades]
+    grade, limiting = min(grades, key=lambda pair: pair[0])
+    tier = tier_of(grade)
+    letter = next(each for each in criterion.tiers if each.tier == tier)
+    return Rating(
+        tier=tier,
+        grade=round(grade, DIGITS),
+        fact=limiting.fact,
+        value=facts[limiting.fact],
+        rule=describe_rule(limiting),
+        evidence="measured" if limiting.fact in measured else rubric.facts[limiting.fact].evidence,
+        basis=limiting.basis,
+        source=limiting.source,
+        to_next=tuple(_gaps(tier + 1, [rule for _, rule in grades], facts)),
+        why=letter.why,
+    )
+
+
+def _gaps(tier: int, rules: Sequence[GradeRule], facts: Mapping[str, FactValue]) -> list[TierGap]:
+    """Return what each fact lacks for the letter `tier`; nothing above A."""
+    start = BAND_STARTS.get(tier)
+    if start is None:
+        return []
+    return [
+        _gap(tier, rule, facts[rule.fact], start)
+        for rule in rules
+        if round(grade_of(rule, facts[rule.fact]), DIGITS) < start
+    ]
+
+
+def _gap(tier: int, rule: GradeRule, value: FactValue, start: float) -> TierGap:
+    figure = figure_for(rule, start) if rule.knots else None
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return TierGap(
+        tier=tier,
+        fact=rule.fact,
+        value=value,
+        threshold=describe_threshold(rule, start),
+        missing=abs(float(value) - figure) if is_number and figure is not None else None,  # type: ignore[arg-type]
+    )

@@ -1,0 +1,226 @@
+"""The store of runs, fleets and sweeps in one home directory."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import shutil
+from collections.abc import Iterator, Mapping
+
+import msgspec
+import platformdirs
+
+from advisor.domain.run import Header
+from advisor.domain.run_events import Finished
+from advisor.domain.sweep import is_sweep_id
+from advisor.errors import NotWritableError, RunFileError, RunIsActiveError, UnknownRunError
+from advisor.store.fleets import Fleets
+from advisor.store.index import HistoryEntry, Index
+from advisor.store.records import LATEST
+from advisor.store.runs import Run
+from advisor.store.sweeps import Sweeps
+from advisor.store.write_errors import report_unwritable
+from advisor.system.atomic_write import write_atomically
+from advisor.system.home import HOME_VARIABLE, named_home
+
+
+class HistoryFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """A selection of runs; an empty or null field selects all."""
+
+    #: Part of the name, case-insensitive; the same for `device` and `note`.
+    model: str = ""
+    device: str = ""
+    note: str = ""
+    #: First day, as 2026-11-21.
+    since: str = ""
+    finished: bool | None = None
+    imported: bool | None = None
+
+    def matches(self, entry: HistoryEntry) -> bool:
+        """Return whether a run is selected."""
+        texts = ((self.model, entry.model), (self.device, entry.device), (self.note, entry.note))
+        flags = ((self.finished, entry.finished), (self.imported, entry.imported))
+        return (
+            all(part.lower() in text.lower() for part, text in texts)
+            and entry.created >= self.since
+            and all(wanted is None or wanted == flag for wanted, flag in flags)
+        )
+
+
+def default_home(environment: Mapping[str, str]) -> pathlib.Path:
+    """Return `P3_ADVISOR_HOME` if it is set, else the platform's folder for the user's state."""
+    return named_home(environment) or platformdirs.user_state_path("p3-advisor")
+
+
+class Store:
+    """All runs below one directory."""
+
+    def __init__(self, home: pathlib.Path) -> None:
+        self._home = home
+        self._runs = home / "runs"
+        self.fleets = Fleets(home / "fleets")
+        self.sweeps = Sweeps(home / "sweeps")
+
+    def create(self, header: Header) -> Run:
+        """Make the directory of a new run; raise `NotWritableError` if it exists."""
+        directory = self._runs / header.run_id
+        next_step = f"make it writable, or set {HOME_VARIABLE} to another directory"
+        with report_unwritable(self._home, next_step):
+            directory.mkdir(parents=True)
+            write_atomically(directory / "run.json", msgspec.json.encode(header))
+            for name in ("arms", "scratch"):
+                (directory / name).mkdir()
+        return Run(directory)
+
+    def find(self, name: str) -> Run:
+        """Return the run with this id, a unique prefix of it, `latest`, or a path.
+
+        Raise `UnknownRunError` without a single match.
+        """
+        if not name:
+            raise UnknownRunError("the name of the run is empty", "see p3-advisor history")
+        for path in (pathlib.Path(name), self.run_directory(name)):
+            # `Path.is_file` raises an error for a path that is not readable or too long.
+            if os.path.isfile(path / "run.json"):  # noqa: PTH113 - see above
+                return Run(path)
+        ids = self._ids()
+        matches = (
+            ids[-1:] if name == LATEST else [run_id for run_id in ids if run_id.startswith(name)]
+        )
+        if len(matches) == 1:
+            return Run(self.run_directory(matches[0]))
+        if matches:
+            raise UnknownRunError(
+                f"{name!r} is the beginning of {len(matches)} runs",
+                f"write more of it: {', '.join(matches[:5])}",
+            )
+        if is_sweep_id(name):
+            raise UnknownRunError(
+                f"{name!r} is a sweep, which has several runs",
+                f"name one of its runs; p3-advisor show {name} lists them",
+            )
+        if os.path.isfile(name):  # noqa: PTH113 - as above
+            raise UnknownRunError(
+                f"{name!r} is a file, and this needs a stored run",
+                "name the run, or store an exported one with p3-advisor import-run FILE",
+            )
+        raise UnknownRunError(f"there is no run {name!r}", "see p3-advisor history")
+
+    def run_directory(self, run_id: str) -> pathlib.Path:
+        """Return the directory of the run with this id, which may not exist."""
+        return self._runs / run_id
+
+    def delete(self, name: str) -> str:
+        """Remove the directory of a stored run; return its id."""
+        run = self.find(name)
+        if run.directory.resolve().parent != self._runs.resolve():
+            raise UnknownRunError(
+                f"{name!r} is not one of the stored runs", "remove the directory yourself"
+            )
+        if run.is_active():
+            raise RunIsActiveError(
+                f"another process works on run {run.directory.name}", "stop it first"
+            )
+        try:
+            shutil.rmtree(run.directory)
+        except OSError as problem:
+            raise NotWritableError(
+                f"{run.directory} cannot be removed: {problem.strerror}", "make it writable"
+            ) from problem
+        return run.directory.name
+
+    def newest_resumable(self) -> Run:
+        """Return the newest run that can be resumed; raise `UnknownRunError` if there is none."""
+        for entry in self.history():
+            if entry.is_resumable:
+                run = Run(self.run_directory(entry.run_id))
+                with contextlib.suppress(RunFileError):
+                    run.header()
+                    run.state()
+                    return run
+        raise UnknownRunError("there is no run that could be resumed", "see p3-advisor history")
+
+    def is_empty(self) -> bool:
+        """Return whether no run was ever stored, without writing anything."""
+        # `Path.is_dir` raises an error for a directory that is not readable.
+        return not os.path.isdir(self._runs)  # noqa: PTH112 - see above
+
+    def history(self, wanted: HistoryFilter | None = None) -> list[HistoryEntry]:
+        """Return the readable runs, newest first; read only those that changed since the index."""
+        ids, index = self._ids(), Index(self._home / "index.sqlite")
+        known, changed = index.read(), dict[str, tuple[int, HistoryEntry]]()
+        removed = known.keys() - set(ids)
+        for run_id in ids:
+            size = _file_size(f"{self._runs}/{run_id}/events.jsonl")
+            if known.get(run_id, (None,))[0] != size:
+                entry = self._read_entry(run_id)
+                if entry is None:
+                    known.pop(run_id, None)
+                else:
+                    changed[run_id] = (size, entry)
+        known.update(changed)
+        if changed or removed:
+            index.write(changed, removed)
+        entries = [
+            msgspec.structs.replace(known[run_id][1], note=Run(self._runs / run_id).note())
+            for run_id in reversed(ids)
+            if run_id in known
+        ]
+        return [entry for entry in entries if wanted is None or wanted.matches(entry)]
+
+    def finished_runs(self, model: str = "") -> Iterator[tuple[Run, Header]]:
+        """Yield the finished runs of a model, or of all, with their headers, newest first.
+
+        Runs whose header cannot be read are skipped; nothing is written where no run was stored.
+        """
+        for entry in [] if self.is_empty() else self.history():
+            if entry.finished and model in {"", entry.model}:
+                run = Run(self.run_directory(entry.run_id))
+                try:
+                    header = run.header()
+                except RunFileError:
+                    continue
+                yield run, header
+
+    def _ids(self) -> list[str]:
+        try:
+            with os.scandir(self._runs) as entries:
+                paths = {entry.name: entry.path for entry in entries if entry.name[0] != "."}
+        except FileNotFoundError:
+            return []
+        except OSError as problem:
+            raise NotWritableError(
+                f"{self._runs} cannot be read: {problem.strerror}",
+                f"make it readable and writable, or set {HOME_VARIABLE} to another directory",
+            ) from problem
+        # With a thousand runs, `Path` objects would take most of the time.
+        return sorted(name for name, path in paths.items() if os.path.isfile(f"{path}/run.json"))  # noqa: PTH113 - see above
+
+    def _read_entry(self, run_id: str) -> HistoryEntry | None:
+        run = Run(self.run_directory(run_id))
+        try:
+            header, events = run.header(), run.events()
+        except RunFileError:
+            return None
+        question = header.question
+        gpu = header.machine.find_gpu(question.gpu)
+        return HistoryEntry(
+            run_id=run_id,
+            created=header.created,
+            model=question.model.name,
+            device=gpu.name if gpu else "CPU",
+            finished=any(isinstance(event.run_event, Finished) for event in events),
+            imported=header.imported,
+        )
+
+
+def _file_size(file: str) -> int:
+    """Return the size of a file; 0 if it is missing.
+
+    Events are only appended, so a run has changed if and only if its size has.
+    """
+    try:
+        return os.stat(file).st_size  # noqa: PTH116 - see `Store._ids`
+    except OSError:
+        return 0

@@ -1,0 +1,86 @@
+"""Requests to workers of engines, with a bigram model as the checkpoint."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+import numpy as np
+import workers
+from top_tokens import keep_top_tokens
+
+from advisor.catalogue import rubric_files
+from probes import protocol
+from probes.checking import text_reference
+from probes.checking.logprobs import TokenLogprobs
+from probes.subjects import checkpoint
+
+ENGINES = pathlib.Path(__file__).parent / "fakes" / "engines"
+WORKFLOWS = rubric_files.probes_directory() / "workflows"
+#: A shell would split and expand it without quotes.
+MODEL = "my models/bigrams; echo $HOME"
+VOCABULARY, PROMPT, NEW, SIZES, SETS = 64, 5, 7, [1, 3], 2
+
+
+def normalised(values: Any) -> Any:
+    return (values - np.log(np.exp(values).sum(-1, keepdims=True))).astype("float32")
+
+
+def write_checkpoint(shared: pathlib.Path, fault: str, architecture: str) -> None:
+    """Write a bigram model and the references that a reference worker would write."""
+    folder = shared / checkpoint.FOLDER
+    folder.mkdir(parents=True)
+    table = normalised(2 * np.random.default_rng(1).standard_normal((VOCABULARY, VOCABULARY)))
+    np.save(folder / "table.npy", table)
+    (folder / "engine.json").write_text(json.dumps({"fault": fault}))
+    checkpoint.write_info(
+        folder,
+        checkpoint.CheckpointInfo(
+            architecture, "bfloat16", 1000, 2000, "seeded random", VOCABULARY, 64
+        ),
+    )
+    for size in SIZES:
+        prompts = [
+            np.random.default_rng([size, number]).integers(3, VOCABULARY, (size, PROMPT))
+            for number in range(SETS)
+        ]
+        runs = []
+        for prompt in prompts:
+            tokens = [prompt[:, -1]]
+            for _ in range(NEW):
+                tokens.append(table[tokens[-1]].argmax(-1))
+            exact = np.stack([table[token] for token in tokens[:-1]], axis=1)
+            runs.append(
+                text_reference.ReferenceRun(
+                    np.stack(tokens[1:], axis=1),
+                    TokenLogprobs(exact),
+                    keep_top_tokens(exact),
+                    TokenLogprobs(exact),
+                )
+            )
+        text_reference.save_reference(
+            shared / f"reference-{size}.npz", "float64", [[prompt] for prompt in prompts], runs
+        )
+
+
+def worker_request(
+    workflow: str, directory: pathlib.Path, fault: str = "", architecture: str = "LlamaForCausalLM"
+) -> protocol.Request:
+    write_checkpoint(directory / "shared", fault, architecture)
+    return workers.make_request(
+        WORKFLOWS / f"{workflow}.py",
+        directory / "shared",
+        subject={"kind": "transformers", "name": MODEL, "weights": "random"},
+        task="generate",
+        device="cuda",
+        dtype="bfloat16",
+        batch_sizes=SIZES,
+        input_tokens=PROMPT,
+        output_tokens=NEW,
+        input_sets=SETS,
+    )
+
+
+def events(answer: workers.WorkerResult, kind: str) -> list[dict[str, Any]]:
+    return [event for event in answer.events if event["event"] == kind]

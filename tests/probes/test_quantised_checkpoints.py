@@ -1,0 +1,124 @@
+"""vLLM's arms whose quantised checkpoint another interpreter writes, with fakes of both stacks."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+import sys
+
+import pytest
+import workers
+from engine_requests import ENGINES, events, worker_request
+
+from probes import protocol
+
+QUANTISER = pathlib.Path(__file__).parents[1] / "fakes" / "quantiser"
+
+
+def write_quantiser(directory: pathlib.Path) -> pathlib.Path:
+    """Write an interpreter that has the fake of llm-compressor, and counts its runs."""
+    file = directory / "quantiser"
+    file.write_text(
+        f"#!/bin/sh\necho run >> {directory}/runs\nexport PYTHONPATH={QUANTISER}\n"
+        f'exec {sys.executable} "$@"\n'
+    )
+    file.chmod(0o755)
+    return file
+
+
+def scheme_request(
+    directory: pathlib.Path, scheme: str, fault: str = "", device: str = "cpu"
+) -> protocol.Request:
+    return dataclasses.replace(
+        worker_request("vllm", directory, fault),
+        options={"scheme": scheme},
+        device=device,
+        quantiser=str(write_quantiser(directory)),
+    )
+
+
+def ask(directory: pathlib.Path, scheme: str, fault: str = "") -> workers.WorkerResult:
+    return start(scheme_request(directory, scheme, fault), directory / "control")
+
+
+def start(
+    request: protocol.Request, control: pathlib.Path, **variables: str
+) -> workers.WorkerResult:
+    environment = {**os.environ, "PYTHONPATH": str(ENGINES), **variables}
+    return workers.run_worker(request, control, "build\nstop\n", environment=environment)
+
+
+def test_the_engine_loads_what_the_other_interpreter_wrote(tmp_path: pathlib.Path) -> None:
+    answer = ask(tmp_path, "W8A8")
+    assert answer.response == {"status": "completed"}, answer.log
+    (engaged,) = events(answer, "engaged")
+    assert (engaged["share"], engaged["facts"]["weights"]) == (1.0, {"int8": 2 * 64})
+    assert "a line of the library" in answer.log
+
+
+def test_another_process_of_the_arm_does_not_write_again(tmp_path: pathlib.Path) -> None:
+    request = scheme_request(tmp_path, "W8A8")
+    for process in ("first", "second"):
+        assert start(request, tmp_path / process).response == {"status": "completed"}
+    assert (tmp_path / "runs").read_text() == "run\n"
+
+
+def test_a_checkpoint_that_is_not_quantised_is_not_engaged(tmp_path: pathlib.Path) -> None:
+    answer = ask(tmp_path, "W8A8", "not quantised")
+    assert answer.response["status"] == "not-engaged"
+    (engaged,) = events(answer, "engaged")
+    assert engaged["facts"]["weights"] == {"bfloat16": 2 * 64}
+
+
+def test_weights_of_another_format_than_the_scheme_s_are_not_engaged(
+    tmp_path: pathlib.Path,
+) -> None:
+    assert ask(tmp_path, "FP8_DYNAMIC", "another format").response["status"] == "not-engaged"
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [("no scheme", "ValueError: the scheme is unknown: W0A0"), ("ends", "status 7")],
+)
+def test_a_quantiser_that_fails_is_a_failed_build_with_its_reason(
+    fault: str, reason: str, tmp_path: pathlib.Path
+) -> None:
+    answer = ask(tmp_path, "W8A8", fault)
+    assert (answer.response["status"], answer.response["phase"]) == ("build-failed", "build")
+    assert reason in answer.response["reason"]
+    assert list((tmp_path / "shared").glob("checkpoint-*")) == [], "a part is not reused"
+
+
+@pytest.mark.parametrize(
+    ("capability", "status"), [("8.9", "completed"), ("9.0", "completed"), ("8.6", "unsupported")]
+)
+def test_activations_in_float8_need_a_gpu_with_such_products(
+    capability: str, status: str, tmp_path: pathlib.Path
+) -> None:
+    request = scheme_request(tmp_path, "FP8_DYNAMIC", device="cuda")
+    answer = start(request, tmp_path / "control", FAKE_COMPUTE_CAPABILITY=capability)
+    assert answer.response["status"] == status, answer.log
+    assert (tmp_path / "runs").exists() == (status == "completed"), "nothing is written for it"
+
+
+@pytest.mark.parametrize(("intermediate", "status"), [(256, "completed"), (200, "unsupported")])
+def test_rows_that_cannot_be_divided_into_groups_are_unsupported(
+    intermediate: int, status: str, tmp_path: pathlib.Path
+) -> None:
+    pytest.importorskip("transformers")
+    request = scheme_request(tmp_path, "W4A16")
+    config = {
+        "model_type": "llama",
+        "vocab_size": 64,
+        "hidden_size": 128,
+        "intermediate_size": intermediate,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+    }
+    (tmp_path / "shared" / "checkpoint" / "config.json").write_text(json.dumps(config))
+    answer = start(request, tmp_path / "control")
+    assert answer.response["status"] == status, answer.log
+    if status == "unsupported":
+        assert "model.layers.0.mlp.down_proj have 200" in answer.response["reason"]
