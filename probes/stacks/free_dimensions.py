@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -45,6 +46,16 @@ def with_min_batch(tensor: torch.Tensor) -> torch.Tensor:
     return tensor
 
 
+def by_parameter(module: torch.nn.Module, free: FreeDimensions) -> Any:
+    """Return the free dimensions in the structure of the parameters of `forward`.
+
+    Exporters take those of `*arguments` as one tuple.
+    """
+    parameters = inspect.signature(module.forward).parameters.values()
+    takes_any = any(each.kind is inspect.Parameter.VAR_POSITIONAL for each in parameters)
+    return (free,) if takes_any else free
+
+
 def first_that_works(
     export: Callable[[FreeDimensions], Any],
     subject: TorchSubject,
@@ -74,7 +85,10 @@ def export_for_any_shape(subject: TorchSubject, tensors: tuple[torch.Tensor, ...
     examples = tuple(with_min_batch(tensor) for tensor in tensors)
     return first_that_works(
         lambda dimensions: torch.export.export(
-            subject.module, examples, dynamic_shapes=dimensions, strict=False
+            subject.module,
+            examples,
+            dynamic_shapes=by_parameter(subject.module, dimensions),
+            strict=False,
         ),
         subject,
         examples,

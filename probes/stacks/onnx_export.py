@@ -110,8 +110,9 @@ def _export(
     device = next((parameter.device for parameter in parameters), tensors[0].device)
     with pytorch.without_inference_mode():
         arguments = tuple(tensor.to(device, copy=True) for tensor in tensors)
+        shapes = free_dimensions.by_parameter(subject.module, free) if free else None
         program = torch.onnx.export(
-            subject.module, arguments, dynamo=True, verbose=False, dynamic_shapes=free
+            subject.module, arguments, dynamo=True, verbose=False, dynamic_shapes=shapes
         )
     if program is None:
         message = "torch.onnx.export returned no program"

@@ -11,7 +11,7 @@ import torch_tensorrt
 
 from probes.partial_file import replace_when_complete
 from probes.protocol import Engagement, Request
-from probes.stacks import kernel_launches, pytorch, torch_tensorrt_engines
+from probes.stacks import free_dimensions, kernel_launches, pytorch, torch_tensorrt_engines
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects.torch_subject import TorchSubject, open_torch_subject
 
@@ -56,7 +56,7 @@ def compile_module(
     if dynamic:
         low, best, high = batch_range(request.batch_sizes)
         batch = torch.export.Dim("batch", min=low, max=high)
-        shapes = tuple({0: batch} for _ in examples)
+        shapes = free_dimensions.by_parameter(subject.module, tuple({0: batch} for _ in examples))
         examples = tuple(repeat_rows(tensor, high) for tensor in examples)
         arguments = [
             torch_tensorrt.Input(

@@ -1,0 +1,71 @@
+"""Modules with any signature are exported with a free batch and length."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import pytest
+import workers
+
+torch = pytest.importorskip(
+    "torch", reason="the stack is not installed: pip install 'p3-advisor[stack]'"
+)
+pytest.importorskip("onnxruntime", reason="pip install 'p3-advisor[stack]'")
+
+from probes.stacks import free_dimensions  # noqa: E402 - the next lines need torch
+from probes.subjects.call_inputs import flatten  # noqa: E402
+from probes.subjects.loaded_model import LoadedModel, NormalValues, RandomIntegers  # noqa: E402
+from probes.subjects.torch_subject import TorchSubject  # noqa: E402
+from probes.workflows import onnxruntime_cpu  # noqa: E402
+
+# A warning of a stack is no error of ours.
+pytestmark = [pytest.mark.stack, pytest.mark.filterwarnings("ignore")]
+
+TOKENS = 6
+
+
+class Weighted(torch.nn.Module):  # type: ignore[name-defined]
+    """Takes keyword inputs only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = torch.nn.Embedding(50, 8)
+
+    def forward(self, *, ids: Any, factor: Any) -> Any:
+        """Return the rows of `ids`, scaled."""
+        return self.table(ids) * factor.unsqueeze(1)
+
+
+def keyword_subject(request: Any) -> TorchSubject:
+    """Return a subject whose module calls another one with keyword inputs."""
+    examples = {"ids": torch.zeros(1, TOKENS, dtype=torch.int64), "factor": torch.ones(1, 8)}
+    module, _ = flatten(Weighted().eval(), (), examples)
+    arguments = (RandomIntegers((TOKENS,), 0, 50), NormalValues((8,), torch.float32))
+    model = LoadedModel(module, arguments, "random", False, "tokens", TOKENS)  # noqa: FBT003 - two words
+    return TorchSubject(model, request)
+
+
+@pytest.mark.parametrize("with_onnx", [False, True], ids=["torch.export", "ONNX Runtime"])
+def test_keyword_inputs_get_a_free_batch_and_length(
+    with_onnx: bool,
+    tmp_path: pathlib.Path,
+) -> None:
+    options = {"feeding": "host", "dynamic": True}
+    request = workers.make_request(
+        pathlib.Path("x.py"), tmp_path, options=options, dtype="float32", batch_sizes=[1]
+    )
+    subject = keyword_subject(request)
+    inputs = subject.inputs(5, 0)
+    longer = [inputs[0].repeat(2, axis=1), inputs[1]]
+    with torch.no_grad():
+        if with_onnx:
+            program = onnxruntime_cpu.build(subject, subject.inputs(1, 0), request)
+            (found,) = program.collect(program(program.feed(longer)))
+        else:
+            tensors = subject.tensors(subject.inputs(1, 0))
+            exported = free_dimensions.export_for_any_shape(subject, tensors)
+            found = exported.module()(*subject.tensors(longer)).numpy()
+        (expected,) = subject.run(longer)
+    assert found.shape == (5, 2 * TOKENS, 8)
+    assert abs(found - expected).max() < 1e-5
