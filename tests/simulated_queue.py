@@ -1,7 +1,7 @@
 """A server with one queue and a fixed service time (M/D/1) in virtual time, of known goodput.
 
 The unit of time is the service time. Servers are searched and measured again by the rules of
-`rubric/serving.toml`, as in a run.
+`rubric/serving.toml`, as in a run. A disturbance of the host can slow a share of the blocks.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from advisor.statistics.goodput_search import GoodputSearch
 SHARE = 0.95
 #: Closed loops find at least this share of the capacity.
 LEAST_CAPACITY = 0.9
+#: The service time of a block that a disturbance slows.
+SLOWED = 1.5
 #: Halvings of the interval that holds the true goodput.
 HALVINGS = 60
 
@@ -35,6 +37,8 @@ class Load:
 
     limit: float
     requests: int
+    #: Share of the blocks whose service time is `SLOWED`.
+    slowed_share: float = 0.0
 
     def block_seconds(self, rules: ServingRules) -> float:
         return max(self.requests / true_goodput(self.limit), rules.least_ttfts * self.limit)
@@ -74,12 +78,12 @@ def true_goodput(limit: float) -> float:
     return low
 
 
-def latencies(arrivals: Any, work: float) -> Any:
+def latencies(arrivals: Any, work: float, service: float = 1.0) -> Any:
     """Return the time of each request in the queue (Lindley), which has some work at first."""
-    steps = 1 - np.diff(arrivals, prepend=0.0)
+    steps = service - np.diff(arrivals, prepend=0.0)
     steps[0] = work - arrivals[0]
     total = np.cumsum(steps)
-    return total - np.minimum(np.minimum.accumulate(total), 0) + 1
+    return total - np.minimum(np.minimum.accumulate(total), 0) + service
 
 
 def measure_queue(
@@ -87,11 +91,12 @@ def measure_queue(
 ) -> tuple[LoadBlock, float]:
     """Return a block, and the work that remains at its end."""
     rules = rules_of_serving()
+    service = SLOWED if load.slowed_share and stream.random_sample() < load.slowed_share else 1.0
     arrivals = np.cumsum(stream.exponential(1 / rate, size=int(1.5 * rate * seconds) + 60))
     count = max(int(np.searchsorted(arrivals, seconds)), rules.least_requests(SHARE))
     arrivals = arrivals[:count]
     seconds = max(seconds, arrivals[-1])
-    times = latencies(arrivals, work)
+    times = latencies(arrivals, work, service)
     missed = times[arrivals >= rules.lead_share * seconds] > load.limit
     block = LoadBlock(rate, int((~missed).sum()), len(missed), count_groups(missed.tolist()))
     return block, max(0.0, times[-1] - (seconds - arrivals[-1]))

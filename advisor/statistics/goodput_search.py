@@ -1,6 +1,7 @@
 """Choose the rates at which the goodput of a server is searched. Pure.
 
-The search tries a ladder of rates and bisects what remains.
+The search tries a ladder of rates and bisects what remains. A rate that failed below one that met
+the limits is measured again first: a disturbance may have slowed the server during one block.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ class GoodputSearch:
         """Return whether the rate is known well enough, or the blocks are used up."""
         if len(self.blocks) >= self._most_blocks:
             return True
+        if self._contradicted(coarse=coarse):
+            return False
         low, high = self._bracket()
         if low is None:
             return len(self.blocks) >= (MOST_COARSE_DESCENTS if coarse else MOST_DESCENTS)
@@ -53,8 +56,11 @@ class GoodputSearch:
         A coarse search asks for few.
         """
         low, high = self._bracket()
-        if low is not None and high is not None:
-            rates: tuple[float, ...] = (math.sqrt(low * high),)
+        contradicted = self._contradicted(coarse=coarse)
+        if contradicted:
+            rates: tuple[float, ...] = contradicted
+        elif low is not None and high is not None:
+            rates = (math.sqrt(low * high),)
         elif high is not None:
             rates = tuple(high * factor for factor in DESCENT[coarse:])
         elif low is not None:
@@ -67,13 +73,34 @@ class GoodputSearch:
         """Add a block."""
         self.blocks.append(block)
 
-    def _bracket(self) -> tuple[float | None, float | None]:
-        """Return the highest rate below every failure, and the lowest rate that failed."""
-        failed = [block.rate for block in self.blocks if not block.meets(self._share)]
-        high = min(failed, default=None)
-        met = [
+    def _contradicted(self, *, coarse: bool) -> tuple[float, ...]:
+        """Return the rates that failed once although a higher rate met the limits.
+
+        A coarse search measures none of them again.
+        """
+        most = max((block.rate for block in self.blocks if block.meets(self._share)), default=0.0)
+        failed = [
             block.rate
             for block in self.blocks
-            if block.meets(self._share) and (high is None or block.rate < high)
+            if block.rate < most and not block.meets(self._share) and self._count(block.rate) == 1
         ]
-        return max(met, default=None), high
+        return () if coarse else tuple(sorted(failed))
+
+    def _count(self, rate: float) -> int:
+        return sum(block.rate == rate for block in self.blocks)
+
+    def _bracket(self) -> tuple[float | None, float | None]:
+        """Return the highest rate below every failure, and the lowest rate that failed.
+
+        A rate that failed and met the limits when it was measured again, as a higher one did, has
+        not failed.
+        """
+        met = {block.rate for block in self.blocks if block.meets(self._share)}
+        most = max(met, default=0.0)
+        failed = [
+            block.rate
+            for block in self.blocks
+            if not block.meets(self._share) and not (block.rate < most and block.rate in met)
+        ]
+        high = min(failed, default=None)
+        return max((rate for rate in met if high is None or rate < high), default=None), high

@@ -2,12 +2,14 @@
 
 Targets: a median within 5 %, and 90 to 98 % of the intervals hold the true goodput, for limits of
 2, 5 and 10 service times and blocks of 50 to 500 requests. Usage: `queue_goodput.py [SERVERS
-[FIRST_SEED]]`, by default 200 for each setting from seed 0 on, which takes five minutes on one
-core. Prints a Markdown table.
+[FIRST_SEED [SLOWED_SHARE]]]`, by default 200 for each setting from seed 0 on, which takes five
+minutes on one core. `SLOWED_SHARE` of the blocks have half more service time, as if something
+else had used the host; the true goodput is that of the others. Prints a Markdown table.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 import sys
 
@@ -40,10 +42,12 @@ def row(load: simulated_queue.Load, servers: int, first_seed: int) -> str:
 
 
 def main() -> None:
-    servers, first_seed = (*map(int, sys.argv[1:]), *(SERVERS, 0)[len(sys.argv) - 1 :])
+    given = sys.argv[1:]
+    servers, first_seed, slowed_share = (*given, *(str(SERVERS), "0", "0")[len(given) :])
     sys.stdout.write(HEAD)
-    for load in simulated_queue.LOADS:
-        sys.stdout.write(f"{row(load, servers, first_seed)}\n")
+    for each in simulated_queue.LOADS:
+        load = dataclasses.replace(each, slowed_share=float(slowed_share))
+        sys.stdout.write(f"{row(load, int(servers), int(first_seed))}\n")
         sys.stdout.flush()
 
 

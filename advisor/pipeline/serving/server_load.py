@@ -116,8 +116,8 @@ class ServerLoad:
     def _repeat(self, arm: Arm) -> Iterator[RunEvent]:
         """Measure blocks at shares of the goodput that the search found, and at the asked rate.
 
-        The rate falls from block to block without a pause: the queue that remains stands for the
-        one that a server has which was under load before.
+        The rate rises from block to block without a pause: the queue that remains stands for the
+        one of a server that was under load before, and is never one of too high a rate.
         """
         goodput = self.goodput(arm)
         if goodput is None:
@@ -125,7 +125,7 @@ class ServerLoad:
         rates = [share * goodput for share in self._run.rules.repeat_rates]
         if self._run.load.rate is not None:
             rates.append(self._run.load.rate / servers_for(self._run.load.rate, goodput))
-        yield from self._measure(arm, FIRST_REPEATED, sorted(rates, reverse=True), gap_seconds=0.0)
+        yield from self._measure(arm, FIRST_REPEATED, sorted(rates), gap_seconds=0.0)
 
     def _measure(
         self, arm: Arm, first: int, rates: Sequence[float], gap_seconds: float

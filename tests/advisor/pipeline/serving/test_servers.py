@@ -90,7 +90,7 @@ def rubric(fake_rubric: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) 
         ("late_share = 0.1", "late_share = 0.8"),
         ("far_below = 2.0", "far_below = 0.3"),
         ("sampled_share = 0.04", "sampled_share = 0.1"),
-        ("repeat_rates = [1.0, 0.9, 0.8, 0.5]", "repeat_rates = [0.8]"),
+        ("repeat_rates = [0.5, 0.8, 0.9, 1.0]", "repeat_rates = [0.8]"),
         ("request_seconds = 60.0", "request_seconds = 20.0"),
     )
     return directory
@@ -272,7 +272,7 @@ def test_the_asked_rate_needs_several_servers(decision: Decision) -> None:
     repeated = decision.state.processes["faster"][1]
     rates = [block.rate for block in repeated.load_blocks]
     assert len(rates) == 2
-    assert rates == sorted(rates, reverse=True)
+    assert rates == sorted(rates)
     servers = [ASKED_RATE / rate for rate in rates]
     assert any(each == pytest.approx(round(each)) for each in servers)
     assert decision.recommendation is not None
