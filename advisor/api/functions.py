@@ -18,7 +18,7 @@ from advisor.context import Context
 from advisor.domain.run_events import LoggedEvent
 from advisor.domain.sweep import Lengths
 from advisor.errors import GpuNotAttachedError, UnknownGpuError
-from advisor.pipeline.decision import Decision, decide
+from advisor.pipeline.decision import Decision
 from advisor.pipeline.draft import prepare as prepare_run
 from advisor.pipeline.execution import execute
 from advisor.pipeline.sweeps import runs as sweep_runs
@@ -111,12 +111,11 @@ def sweep(
     )
     record = sweep_runs.new_record(make_answers(model, priorities, options), mix, context)
     decisions: dict[Lengths, Decision] = {}
-    while (found := sweep_runs.next_run(record, decisions, context)) is not None:
+    for found in sweep_runs.runs_left(record, decisions, context):
         record = found.record
         for event in execute(found.run, context):
             if on_event is not None:
                 on_event(event)
-        decisions[found.lengths] = decide(found.run)
     return SweepReport(decide_and_compose(record, decisions))
 
 

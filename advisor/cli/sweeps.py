@@ -19,11 +19,10 @@ from advisor.errors import FormatError, UserError, exit_code_of
 if TYPE_CHECKING:
     from advisor.context import Context
     from advisor.domain.question import Constraint, Priorities
-    from advisor.domain.sweep import Lengths, MixedLengths, SweepRecord
+    from advisor.domain.sweep import MixedLengths, SweepRecord
     from advisor.pipeline.sweeps.runs import NextRun
     from advisor.question.answers import Answers
     from advisor.report.sweeps.sweep_document import SweepDocument
-    from advisor.store.runs import Run
 
 #: Formats of a sweep's report, and how the name of its file ends.
 FORMATS = {"html": ".html", "md": ".md", "json": ".json"}
@@ -96,18 +95,16 @@ def report(name: str, formats: Sequence[str], directory: str) -> None:
 
 def _measure(record: SweepRecord, context: Context, *, as_json: bool, as_events: bool) -> None:
     """Measure the lengths without a finished run, one after the other, and print the document."""
-    from advisor.pipeline.decision import decide
     from advisor.pipeline.sweeps import runs
     from advisor.pipeline.sweeps.decision import decide_lengths
     from advisor.report.sweeps.sweep_document import decide_and_compose
 
     decisions = decide_lengths(record, context.store)
     with _resumable(record):
-        while (found := runs.next_run(record, decisions, context)) is not None:
+        for found in runs.runs_left(record, decisions, context):
             record = found.record
             _print_start(found, len(decisions) + 1)
             follow(found.run, as_events=as_events)
-            decisions[found.lengths] = decide(found.run)
     _print_document(decide_and_compose(record, decisions), as_json=as_json, as_events=as_events)
 
 
@@ -125,29 +122,25 @@ def _resumable(record: SweepRecord) -> Iterator[None]:
 
 
 def _print_start(found: NextRun, number: int) -> None:
+    from advisor.report.formatting.lengths_text import describe_lengths
+
     run, lengths, record, step = found
+    task = run.header().question.task
     name = run.directory.name
     if step is None:
-        print_status(f"{_describe(lengths, run)}: resume run {name}")
+        print_status(f"{describe_lengths(lengths, task)}: resume run {name}")
         return
     if number == 1:
         print_status(f"sweep {record.sweep_id}: {len(record.mix)} lengths, one run for each")
     seconds = run.header().question.budget.measuring_seconds
     limit = ""
     if step.limited_to:
-        neighbours = " and ".join(_describe(each, run) for each in step.between)
+        neighbours = " and ".join(describe_lengths(each, task) for each in step.between)
         limit = f"; only {', '.join(step.limited_to)}: {neighbours} have the same clear answer"
     print_status(
-        f"length {number} of {len(record.mix)}: {_describe(lengths, run)}, "
+        f"length {number} of {len(record.mix)}: {describe_lengths(lengths, task)}, "
         f"{seconds:.0f} s of measuring, run {name}{limit}"
     )
-
-
-def _describe(lengths: Lengths, run: Run) -> str:
-    """Return lengths in words; a forward pass has no output length."""
-    if run.header().question.task == "forward":
-        return f"{lengths.input_tokens} input tokens"
-    return f"{lengths.input_tokens}/{lengths.output_tokens} tokens in/out"
 
 
 def _print_document(document: SweepDocument, *, as_json: bool, as_events: bool) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from advisor.context import Context
+from advisor.domain.machine import Machine
 from advisor.domain.sweep import (
     ID_PREFIX,
     RECORD_SCHEMA,
@@ -18,7 +19,7 @@ from advisor.domain.sweep import (
     SweepRun,
 )
 from advisor.errors import GpuNotAttachedError, SweepError, UnknownGpuError
-from advisor.pipeline.decision import Decision
+from advisor.pipeline.decision import Decision, decide
 from advisor.pipeline.draft import DraftRun, create, propose
 from advisor.pipeline.sweeps import planning
 from advisor.pipeline.sweeps.planning import SweepStep
@@ -41,6 +42,13 @@ def new_record(answers: Answers, mix: Sequence[MixedLengths], context: Context) 
     )
 
 
+def start_sweep(answers: Answers, mix: Sequence[MixedLengths], context: Context) -> Run:
+    """Store a new sweep with the run of its first length; return the run."""
+    record = new_record(answers, mix, context)
+    first = planning.next_step([each.lengths for each in mix], {}) or SweepStep(mix[0].lengths)
+    return start_run(record, first, {}, context)[0]
+
+
 def next_step(record: SweepRecord, decisions: Mapping[Lengths, Decision]) -> SweepStep | None:
     """Return the next step of a sweep; None when every length has a decision."""
     findings = {
@@ -59,6 +67,19 @@ class NextRun(NamedTuple):
     record: SweepRecord
     #: Null for a run that was started before.
     step: SweepStep | None
+
+
+def runs_left(
+    record: SweepRecord, decisions: dict[Lengths, Decision], context: Context
+) -> Iterator[NextRun]:
+    """Yield the runs to execute, one after the other, until every length has a decision.
+
+    A run is decided, and added to `decisions`, when the next one is asked for.
+    """
+    while (found := next_run(record, decisions, context)) is not None:
+        record = found.record
+        yield found
+        decisions[found.lengths] = decide(found.run)
 
 
 def next_run(
@@ -111,14 +132,7 @@ def _draft(
     record: SweepRecord, step: SweepStep, decisions: Mapping[Lengths, Decision], context: Context
 ) -> DraftRun:
     """Return the draft of a step with its part of the budget."""
-    try:
-        draft = propose(_answers_of(record, step, decisions), context)
-    except (GpuNotAttachedError, UnknownGpuError) as absent:
-        raise SweepError(
-            f"a sweep measures on a device that is attached: {absent.what}",
-            "ask with one length for an answer from stored runs or published figures",
-        ) from absent
-    check_question(draft.question, record.mix)
+    draft = _propose(_answers_of(record, step, decisions), record.mix, context)
     spent = sum(
         planning.spent_seconds(
             context.store.find(decision.header.run_id).events(), decision.header.question.budget
@@ -129,6 +143,39 @@ def _draft(
     budget = planning.share_budget(draft.question.budget, spent, left)
     question = msgspec.structs.replace(draft.question, budget=budget)
     return dataclasses.replace(draft, question=question)
+
+
+def propose_sweep(
+    answers: Answers,
+    mix: Sequence[MixedLengths],
+    context: Context,
+    detected: Machine | None = None,
+) -> DraftRun:
+    """Return the draft of the shortest length, with the measuring time of all; raise `SweepError`.
+
+    `detected` is the machine with its interpreter if the caller has detected it already.
+    """
+    check_answers(answers)
+    shortest = msgspec.structs.asdict(mix[0].lengths)
+    return _propose(msgspec.structs.replace(answers, **shortest), mix, context, detected)
+
+
+def _propose(
+    answers: Answers,
+    mix: Sequence[MixedLengths],
+    context: Context,
+    detected: Machine | None = None,
+) -> DraftRun:
+    """Return the draft of a run of a sweep."""
+    try:
+        draft = propose(answers, context, detected)
+    except (GpuNotAttachedError, UnknownGpuError) as absent:
+        raise SweepError(
+            f"a sweep measures on a device that is attached: {absent.what}",
+            "ask with one length for an answer from stored runs or published figures",
+        ) from absent
+    check_question(draft.question, mix)
+    return draft
 
 
 def _answers_of(

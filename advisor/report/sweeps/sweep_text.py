@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 
-from advisor.domain.sweep import Lengths
 from advisor.report.documents.document import Problem
+from advisor.report.formatting.lengths_text import format_lengths, length_unit
 from advisor.report.formatting.tabular import markdown_table, plain_table
 from advisor.report.markdown import escape
 from advisor.report.sections.answer import NO_ANSWER
@@ -71,20 +71,17 @@ def answer(document: SweepDocument) -> list[str]:
 
 
 def mix_line(document: SweepDocument) -> str:
-    """Return the shares of the mix."""
-    shares = ", ".join(
-        f"{format_lengths(each.lengths, document)} {format_share(each.share, decimals=None)}"
+    """Return the shares of the mix, and what its speed-up is."""
+    return f"Mix of lengths: {shares(document)}. Its speed-up is the weighted geometric mean."
+
+
+def shares(document: SweepDocument) -> str:
+    """Return the lengths of the mix with their shares."""
+    return ", ".join(
+        f"{format_lengths(each.lengths, document.task)} {format_share(each.share, decimals=None)}"
         for each in document.lengths
         if each.share > 0
     )
-    return f"Mix of lengths: {shares}. Its speed-up is the weighted geometric mean."
-
-
-def format_lengths(lengths: Lengths, document: SweepDocument) -> str:
-    """Return the tokens of an input, and those of an output where text is generated."""
-    if document.task == "forward":
-        return f"{lengths.input_tokens}"
-    return f"{lengths.input_tokens}/{lengths.output_tokens}"
 
 
 def tables(document: SweepDocument) -> list[Table]:
@@ -95,9 +92,8 @@ def tables(document: SweepDocument) -> list[Table]:
 def length_table(document: SweepDocument) -> Table:
     """Return a row for each length with the best arm by score at each batch size."""
     sizes = document.batch_sizes
-    unit = "input tokens" if document.task == "forward" else "tokens in/out"
     head = [
-        unit,
+        length_unit(document.task),
         "share",
         *(f"best @{size}" for size in sizes),
         "decision",
@@ -116,7 +112,7 @@ def _length_row(entry: LengthEntry, document: SweepDocument) -> list[str]:
         for size in document.batch_sizes
     ]
     return [
-        format_lengths(entry.lengths, document),
+        format_lengths(entry.lengths, document.task),
         format_share(entry.share, decimals=None),
         *best,
         entry.decision_word or (entry.problem.name if entry.problem else "not measured"),
@@ -127,7 +123,7 @@ def _length_row(entry: LengthEntry, document: SweepDocument) -> list[str]:
 
 def mix_table(document: SweepDocument) -> Table:
     """Return a row for each arm of the mix, with its speed-up at each length."""
-    names = [format_lengths(each.lengths, document) for each in document.lengths]
+    names = [format_lengths(each.lengths, document.task) for each in document.lengths]
     head = ["#", "arm", "mix", *names, *COST_HEADS, "score"]
     speedups = {
         (curve.arm, point.lengths): point.speedup
@@ -151,13 +147,8 @@ def mix_table(document: SweepDocument) -> Table:
 
 def notes(document: SweepDocument) -> list[str]:
     """Return which plans were limited, which arms the mix lacks, and what lengths lack."""
-    name = functools.partial(format_lengths, document=document)
-    limited = [
-        f"At {name(each.lengths)} only {', '.join(each.limited_to)} and the baseline were planned: "
-        f"{' and '.join(name(other) for other in each.between)} clearly have the same answer."
-        for each in document.lengths
-        if each.limited_to
-    ]
+    name = functools.partial(format_lengths, task=document.task)
+    limited = [limit_note(each, document) for each in document.lengths if each.limited_to]
     left_out = [
         f"Not in the mix: {arm.arm}: "
         + "; ".join(f"at {name(each.lengths)} {each.status}, {each.reason}" for each in arm.missing)
@@ -171,12 +162,21 @@ def notes(document: SweepDocument) -> list[str]:
     return [*limited, *_problems(document), *fails, *left_out]
 
 
+def limit_note(entry: LengthEntry, document: SweepDocument) -> str:
+    """Return to which workflows the plan of a length was limited, and why."""
+    name = functools.partial(format_lengths, task=document.task)
+    return (
+        f"At {name(entry.lengths)} only {', '.join(entry.limited_to)} and the baseline were "
+        f"planned: {' and '.join(map(name, entry.between))} clearly have the same answer."
+    )
+
+
 def _problems(document: SweepDocument) -> list[str]:
     """Return why lengths have no answer, each reason once with its lengths."""
     lengths_by_problem: dict[Problem, list[str]] = {}
     for each in document.lengths:
         if each.problem:
-            name = format_lengths(each.lengths, document)
+            name = format_lengths(each.lengths, document.task)
             lengths_by_problem.setdefault(each.problem, []).append(name)
     return [
         f"At {', '.join(names)}: {problem.what}; next: {problem.next_step}"
