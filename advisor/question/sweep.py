@@ -6,6 +6,8 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 from advisor.domain.question import ExportedModel, FactoryModel, Question
 from advisor.domain.sweep import Lengths, MixedLengths
 from advisor.errors import SizeError, SweepError
@@ -14,6 +16,23 @@ from advisor.question.load import SERVE
 
 MOST_TOKENS = 1 << 20
 MIX_EXAMPLE = "write it like 32:70,512:20,2048:10, or 32/16:70,512/128:30 with output lengths"
+
+
+class LengthAnswers(msgspec.Struct, frozen=True, kw_only=True):
+    """Lengths of inputs and outputs and their shares, as the user writes them."""
+
+    input_tokens: str = str(Answers().input_tokens)
+    output_tokens: str = str(Answers().output_tokens)
+    length_mix: str = ""
+
+    @classmethod
+    def of(cls, answers: Answers) -> LengthAnswers:
+        """Return the single length of the options of a run."""
+        return cls(input_tokens=str(answers.input_tokens), output_tokens=str(answers.output_tokens))
+
+    def parse(self) -> tuple[MixedLengths, ...]:
+        """Return every pair with its share; raise `SizeError` or `SweepError`."""
+        return parse_lengths(self.input_tokens, self.output_tokens, self.length_mix)
 
 
 def parse_lengths(input_tokens: str, output_tokens: str, mix: str = "") -> tuple[MixedLengths, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Callable
 from typing import cast
 
 from textual.app import App
@@ -12,6 +13,7 @@ from advisor.pipeline.decision import Decision, decide
 from advisor.report.documents.document import RunDocument
 from advisor.report.documents.measured_document import compose as compose_document
 from advisor.report.documents.opening import is_document, read_document
+from advisor.report.sweeps.sweep_document import SweepDocument
 from advisor.system.import_path import ADVISOR_COMMAND
 from advisor.tui.answer import RunAnswer
 from advisor.tui.dialogs.code_dialog import CodeDialog
@@ -19,7 +21,12 @@ from advisor.tui.dialogs.export_dialog import ExportDialog
 from advisor.tui.dialogs.verify_dialog import VerifyDialog
 from advisor.tui.interfaces import AppInterface
 from advisor.tui.run.comparison import RunComparison, compare_runs
-from advisor.tui.run.export import RENDERERS, write_document
+from advisor.tui.run.export import (
+    RENDERERS,
+    SWEEP_RENDERERS,
+    write_document,
+    write_sweep,
+)
 from advisor.tui.screens.compare import CompareScreen
 
 
@@ -83,15 +90,31 @@ class AnswerActions:
             probes = self._app_interface.context.probes
             return recipe.render_recommended(document, decision, probes) if decision else None
 
-        def write(file: pathlib.Path | None) -> None:
+        name = f"p3-advisor-{document.run_id}{'-explored' if explored else ''}.html"
+        self._ask_for_file(
+            ExportDialog(pathlib.Path.cwd() / name, list(RENDERERS)),
+            lambda file: write_document(document, file, make_script),
+        )
+
+    def export_sweep(self, document: SweepDocument) -> None:
+        """Write the document of a sweep to a file that the user names."""
+        file = pathlib.Path.cwd() / f"p3-advisor-{document.sweep_id}.html"
+        self._ask_for_file(
+            ExportDialog(file, list(SWEEP_RENDERERS), subject="sweep"),
+            lambda file: write_sweep(document, file),
+        )
+
+    def _ask_for_file(self, dialog: ExportDialog, write: Callable[[pathlib.Path], None]) -> None:
+        """Write to the file that the user names, and show why it fails."""
+
+        def on_answer(file: pathlib.Path | None) -> None:
             if file is None:
                 return
             try:
-                write_document(document, file, make_script)
+                write(file)
             except UserError as error:
                 self._app_interface.show_error(error)
             else:
                 self._app.notify(f"written: {file.absolute()}", markup=False)
 
-        name = f"p3-advisor-{document.run_id}{'-explored' if explored else ''}.html"
-        self._app.push_screen(ExportDialog(pathlib.Path.cwd() / name, list(RENDERERS)), write)
+        self._app.push_screen(dialog, on_answer)

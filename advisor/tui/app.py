@@ -20,6 +20,7 @@ from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine
 from advisor.errors import DefectError, UserError
 from advisor.question.answers import Answers
+from advisor.question.sweep import LengthAnswers
 from advisor.tui.appearance import Appearance
 from advisor.tui.background import BackgroundTasks
 from advisor.tui.options import LaunchOptions
@@ -67,6 +68,7 @@ class AdvisorApp(App[int]):
         super().__init__(ansi_color=True if no_color else None)
         self.launch_options, self.context = launch_options, context
         self.answers: Answers = launch_options.answers
+        self.lengths: LengthAnswers = launch_options.lengths or LengthAnswers.of(self.answers)
         self.machine: Machine | None = None
         self.defect: DefectError | None = None
         self.background = BackgroundTasks(self._call_in_app, self.show_error)
@@ -133,7 +135,7 @@ class AdvisorApp(App[int]):
             return
         if self.launch_options.open:
             self.run_controller.open(self.launch_options.open)
-        elif self.answers != Answers():
+        elif self.launch_options.lengths is not None or self.answers != Answers():
             self.action_setup()
         self.background.start("machine", self._detect_machine, self._show_machine)
         self.background.start("unfinished", self._find_unfinished_run, self._show_unfinished_run)

@@ -12,6 +12,7 @@ from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine
 from advisor.errors import UserError
 from advisor.question.answers import Answers
+from advisor.question.sweep import LengthAnswers
 from advisor.tui.background import BackgroundTasks
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from advisor.pipeline.decision import Decision
     from advisor.pipeline.draft import DraftRun
     from advisor.report.documents.document import RunDocument
+    from advisor.report.sweeps.sweep_document import SweepDocument
     from advisor.store.runs import Run
     from advisor.tui.answer import RunAnswer
     from advisor.tui.run.host_process import HostProcess
@@ -36,16 +38,16 @@ class RunControllerInterface(Protocol):
         """The host process that this program started, while it is running."""
 
     def open(self, run_id: str) -> None:
-        """Show the results of a stored run, or its progress if it is running."""
+        """Show the results of a stored run or sweep, or the progress of a run."""
 
     def resume(self, run_id: str) -> None:
-        """Resume a stopped run."""
+        """Resume a stopped run or sweep."""
 
     def refuse_if_busy(self) -> bool:
         """Return whether this program runs a run already, after notifying the user."""
 
     def run(self, run: Run) -> None:
-        """Start the host process of a run and show its progress."""
+        """Start the host process of a run, and of the runs after it in a sweep; show it."""
 
     def toggle_pause(self) -> None:
         """Pause the run after the current timed section, or continue it."""
@@ -61,7 +63,10 @@ class RunStarterInterface(Protocol):
         """Make the plan of the current answers in the background and show it."""
 
     def start_from_answers(self) -> None:
-        """Start a run with the current answers; show the answer for a GPU that is absent."""
+        """Start a run, or a sweep, with the current answers.
+
+        Show the answer for a GPU that is absent.
+        """
 
     def show_absent_gpu_answer(self, document: RunDocument) -> None:
         """Show the answer for a GPU that is not attached."""
@@ -90,11 +95,16 @@ class AnswerActionsInterface(Protocol):
     ) -> None:
         """Write a document, with the script of its `decision`, to a file that the user names."""
 
+    def export_sweep(self, document: SweepDocument) -> None:
+        """Write the document of a sweep to a file that the user names."""
+
 
 class AppInterface(Protocol):
     """What screens and dialogs need of the app."""
 
     answers: Answers
+    #: Those of the answers, or several, which are a sweep.
+    lengths: LengthAnswers
     background: BackgroundTasks
     machine: Machine | None
     context: Context

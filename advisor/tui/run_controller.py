@@ -9,11 +9,13 @@ from typing import cast
 from textual.app import App
 
 from advisor.domain.run import Header, resume_command
+from advisor.domain.sweep import SweepRecord, is_sweep_id
 from advisor.errors import UserError
 from advisor.pipeline.decision import Decision
 from advisor.pipeline.execution import check_resumable
 from advisor.report.documents.opening import is_document, read_document
 from advisor.report.sections.answer import headline
+from advisor.report.sweeps import sweep_text
 from advisor.store.runs import Run
 from advisor.tui.answer import RunAnswer
 from advisor.tui.dialogs.confirmations import CancelDialog, QuitDialog
@@ -21,8 +23,11 @@ from advisor.tui.interfaces import AppInterface
 from advisor.tui.rendering.text import printable
 from advisor.tui.run.host_process import HostProcess
 from advisor.tui.run.session import NOT_CONTROLLED_MESSAGE, RunSession
+from advisor.tui.run.sweep_view import SweepView
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import ResultsScreen
+from advisor.tui.screens.sweep import SweepScreen
+from advisor.tui.sweep_controller import SweepController
 
 BUSY_MESSAGE = "a run is in progress; cancel it or wait until it ends"
 
@@ -36,9 +41,10 @@ class RunController:
         self._app = app
         self._app_interface = cast("AppInterface", app)
         self._start_host = start_host or HostProcess
+        self._sweeps = SweepController(app, self.show_sweep)
         self.session: RunSession | None = None
-        #: The last answer that was shown, and the run that was left to itself.
-        self._answer: RunAnswer | None = None
+        #: The last answer that was shown, and the run or sweep that was left to itself.
+        self._answer: RunAnswer | SweepView | None = None
         self._left_run = ""
 
     @property
@@ -49,7 +55,7 @@ class RunController:
 
     def status(self) -> str:
         """Return the status of the run for the title bar, empty if no run is going on."""
-        if self.session is None or self.session.is_finished or not self.session.is_running:
+        if self.session is None or not self.session.is_going_on:
             return ""
         state = "paused" if self.session.is_paused else "going on"
         return f" run {self.session.follower.run.directory.name[-4:]} {state}: ^g "
@@ -68,8 +74,11 @@ class RunController:
         return self.owned_host is not None
 
     def run(self, run: Run) -> None:
-        """Start the host process of a run and show its progress."""
-        self.show(RunSession.for_run(run, self._start_host(run)))
+        """Start the host process of a run, and of the runs after it in a sweep; show it."""
+        self.show(RunSession.for_run(run, self._start_host(run), self._sweep_of(run)))
+
+    def _sweep_of(self, run: Run) -> SweepRecord | None:
+        return self._app_interface.context.store.sweeps.find_of_run(run.directory.name)
 
     def replay(self, directory: str, speed: float) -> None:
         """Play a recorded run back."""
@@ -84,7 +93,7 @@ class RunController:
 
     def show_current(self) -> bool:
         """Show the run that is going on; return whether there is one."""
-        if self.session is None or self.session.is_finished or not self.session.is_running:
+        if self.session is None or not self.session.is_going_on:
             return False
         if not isinstance(self._app.screen, LiveScreen):
             self._app_interface.action_home()
@@ -92,24 +101,39 @@ class RunController:
         return True
 
     def _refresh(self, session: RunSession) -> None:
-        """Read and draw new events, and schedule the next refresh."""
+        """Read and draw new events, and schedule the next refresh.
+
+        After a run of a sweep the session of the next one replaces it.
+        """
         is_replaced = session is not self.session
         if is_replaced or not self._app.screen_stack:  # without screens, the program is ending
             return
         try:
             session.refresh()
+            following = self._sweeps.next_session(session)
         except UserError as error:
             self._app_interface.show_error(error)
             return
+        if following is not None:
+            self.session = following
+            self._refresh(following)
+            return
         if isinstance(self._app.screen, LiveScreen):
             self._app.screen.draw()
-        if session.is_finished:
-            self._app.call_later(self.show_results)
+        if session.is_finished and not session.awaits_next_run:
+            self._app.call_later(self._show_end)
             return
         rank = session.ranking_job(asyncio.get_running_loop().time())
         if rank is not None:
             self._app_interface.background.start("rank", rank, session.set_provisional)
         self._app.set_timer(session.refresh_interval_seconds, lambda: self._refresh(session))
+
+    def _show_end(self) -> None:
+        """Show the results of the run that has ended, or those of its sweep."""
+        if self.session is not None and self.session.sweep is not None:
+            self._sweeps.show_end(self.session)
+        else:
+            self.show_results()
 
     def show_results(self) -> None:
         """Decide from the current state of the run and show the decision."""
@@ -121,13 +145,24 @@ class RunController:
         self.show_answer(RunAnswer.of_decision(decision))
 
     def show_answer(self, answer: RunAnswer) -> None:
-        """Show the answer of a run in place of the current screens."""
+        """Show the answer of a run in place of the current screens, or above its sweep."""
         self._answer = answer
-        self._app_interface.action_home()
+        screen = self._app.screen
+        if not (isinstance(screen, SweepScreen) and screen.has_run(answer.document.run_id)):
+            self._app_interface.action_home()
         self._app.push_screen(ResultsScreen(answer))
 
+    def show_sweep(self, view: SweepView) -> None:
+        """Show a sweep in place of the current screens."""
+        self._answer = view
+        self._app_interface.action_home()
+        self._app.push_screen(SweepScreen(view))
+
     def open(self, run_id: str) -> None:
-        """Show the results of a stored run or run document, or the progress of a running run."""
+        """Show the results of a stored run, sweep or document, or the progress of a run."""
+        if is_sweep_id(run_id):
+            self._sweeps.open(run_id)
+            return
         if is_document(run_id):
             self._open_document(run_id)
             return
@@ -159,13 +194,17 @@ class RunController:
             self._app_interface.show_error(error)
             return
         if session.is_running:
+            session.sweep = self._sweep_of(run)
             self.show(session)
         else:
             self.session = session
             self.show_results()
 
     def resume(self, run_id: str) -> None:
-        """Resume a stopped run; show it if another process is working on it."""
+        """Resume a stopped run or sweep; show it if another process is working on it."""
+        if is_sweep_id(run_id):
+            self._sweeps.resume(run_id)
+            return
         run = self._find(run_id, check_resumable)
         if run is None:
             return
@@ -204,10 +243,10 @@ class RunController:
             except UserError as error:
                 self._app_interface.show_error(error)
             else:
-                self.show_results()
+                self._show_end()
 
         if self.session is not None and not self.session.is_running:
-            self.show_results()
+            self._show_end()
         elif self.session is None or not self.session.is_controlled:
             self._app.notify(NOT_CONTROLLED_MESSAGE, markup=False)
         elif not isinstance(self._app.screen, CancelDialog):
@@ -233,12 +272,20 @@ class RunController:
         if self._left_run:
             return f"The run goes on. p3-advisor ask --open {self._left_run} shows it."
         if self.session is not None and not self.session.is_finished and not self.session.is_replay:
-            return f"The run was stopped. {resume_command(self.session.follower.header.run_id)}"
+            return f"The run was stopped. {resume_command(self._shown_id(self.session))}"
+        if isinstance(self._answer, SweepView):
+            swept = self._answer.document
+            return f"{printable(sweep_text.answer(swept)[0], 300)} p3-advisor show {swept.sweep_id}"
         if self._answer is None:
             return ""
         document = self._answer.document
         shown = f" p3-advisor show {document.run_id}" if self._answer.decision is not None else ""
         return f"{printable(headline(document), 300)}{shown}"
+
+    @staticmethod
+    def _shown_id(session: RunSession) -> str:
+        """Return the id of the sweep that is shown, or that of the run."""
+        return session.sweep.sweep_id if session.sweep else session.follower.header.run_id
 
     def detach(self) -> None:
         """Let the run continue without this program."""
@@ -246,7 +293,7 @@ class RunController:
             if self.session.is_paused or self.session.is_pause_requested:
                 self.session.toggle_pause()
             self.owned_host.detach()
-            self._left_run = self.session.follower.run.directory.name
+            self._left_run = self._shown_id(self.session)
             self.session = None
 
     def terminate(self) -> None:

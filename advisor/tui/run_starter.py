@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from typing import cast
 
 import msgspec
 from textual.app import App
 
 from advisor.domain.machine import QuietProblem
+from advisor.domain.sweep import MixedLengths
 from advisor.pipeline.decision import Decision
 from advisor.pipeline.draft import DraftRun, create, propose
+from advisor.pipeline.sweeps.runs import propose_sweep, start_sweep
+from advisor.question.answers import Answers
 from advisor.report.documents.document import RunDocument
 from advisor.report.sections import absent_gpu
+from advisor.store.runs import Run
 from advisor.tui.answer import RunAnswer
 from advisor.tui.dialogs.load_dialog import LoadDialog
 from advisor.tui.interfaces import AppInterface
@@ -35,12 +40,11 @@ class RunStarter:
         self._app_interface = cast("AppInterface", app)
 
     def draft(self) -> DraftRun:
-        """Return the plan of the current answers."""
-        return propose(
-            self._app_interface.answers,
-            self._app_interface.context,
-            self._app_interface.known_machine,
-        )
+        """Return the plan of the current answers; for several lengths that of the shortest."""
+        app, mix = self._app_interface, self._app_interface.lengths.parse()
+        if len(mix) > 1:
+            return propose_sweep(app.answers, mix, app.context, app.known_machine)
+        return propose(app.answers, app.context, app.known_machine)
 
     def draft_or_answer(self) -> DraftRun | RunDocument:
         """Return the plan of the current answers, or the answer for a GPU that is absent."""
@@ -53,16 +57,40 @@ class RunStarter:
         self._app_interface.background.start("plan", self.draft_or_answer, show)
 
     def start_from_answers(self) -> None:
-        """Start a run with the current answers; show the answer for a GPU that is absent."""
-        self.start(self.draft_or_answer)
+        """Start a run, or the sweep of several lengths, with the current answers.
 
-    def start(self, draft: Callable[[], DraftRun | RunDocument]) -> None:
+        Show the answer for a GPU that is absent.
+        """
+        answers, mix = self._app_interface.answers, self._app_interface.lengths.parse()
+        if len(mix) > 1:
+            self.start(self.draft_or_answer, functools.partial(self._create_sweep, answers, mix))
+        else:
+            self.start(self.draft_or_answer)
+
+    def _create_sweep(
+        self, answers: Answers, mix: Sequence[MixedLengths], drafted: DraftRun
+    ) -> Run:
+        """Store a sweep whose runs wait for a quiet machine as long as `drafted`.
+
+        Return its first run.
+        """
+        seconds = drafted.question.wait_seconds
+        if seconds:
+            answers = msgspec.structs.replace(answers, wait_for_quiet=f"{seconds:g}s")
+        return start_sweep(answers, mix, self._app_interface.context)
+
+    def start(
+        self,
+        draft: Callable[[], DraftRun | RunDocument],
+        create_run: Callable[[DraftRun], Run] | None = None,
+    ) -> None:
         """Create a run from a draft and start it; show the answer for a GPU that is absent."""
         if self._app_interface.run_controller.refuse_if_busy():
             return
         self._app.notify("making the plan ...", timeout=2, markup=False)
 
         context = self._app_interface.context
+        create_run = create_run or functools.partial(create, context=context)
 
         def check() -> tuple[DraftRun | RunDocument, tuple[QuietProblem, ...]]:
             drafted = draft()
@@ -75,26 +103,30 @@ class RunStarter:
             if isinstance(drafted, RunDocument):
                 self.show_absent_gpu_answer(drafted)
             elif problems and not drafted.question.wait_seconds:
-                self._ask_to_wait(drafted, problems)
+                self._ask_to_wait(drafted, problems, create_run)
             else:
-                self._create_and_start(drafted)
+                self._create_and_start(drafted, create_run)
 
         self._app_interface.background.start("start", check, show)
 
-    def _ask_to_wait(self, drafted: DraftRun, problems: tuple[QuietProblem, ...]) -> None:
+    def _ask_to_wait(
+        self,
+        drafted: DraftRun,
+        problems: tuple[QuietProblem, ...],
+        create_run: Callable[[DraftRun], Run],
+    ) -> None:
         """Start the run on a busy machine only if the user chooses so."""
 
         def on_answer(wait_seconds: float | None) -> None:
             if wait_seconds is not None:
                 question = msgspec.structs.replace(drafted.question, wait_seconds=wait_seconds)
-                self._create_and_start(dataclasses.replace(drafted, question=question))
+                self._create_and_start(dataclasses.replace(drafted, question=question), create_run)
 
         self._app.push_screen(LoadDialog(problems), on_answer)
 
-    def _create_and_start(self, drafted: DraftRun) -> None:
-        context = self._app_interface.context
+    def _create_and_start(self, drafted: DraftRun, create_run: Callable[[DraftRun], Run]) -> None:
         self._app_interface.background.start(
-            "create", lambda: create(drafted, context), self._app_interface.run_controller.run
+            "create", lambda: create_run(drafted), self._app_interface.run_controller.run
         )
 
     def show_absent_gpu_answer(self, document: RunDocument) -> None:

@@ -29,12 +29,14 @@ from onscreen import (
 )
 from recorded_fleet import store_fleet
 from recorded_runs import SECONDS, make_gpu_run, make_long_run, make_run
+from recorded_sweep import SWEEP_ID, store_sweep
 from textual.pilot import Pilot
 
 from advisor.context import Context
 from advisor.doctor import checks
 from advisor.doctor.findings import Finding
 from advisor.question.answers import Answers
+from advisor.question.sweep import LengthAnswers
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
@@ -50,6 +52,7 @@ from advisor.tui.screens.fleet import FleetScreen
 from advisor.tui.screens.history import HistoryScreen
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import ResultsScreen
+from advisor.tui.screens.sweep import SweepScreen
 
 EVIDENCE = pathlib.Path(__file__).parents[1] / "stacks" / "evidence"
 GOLDENS = pathlib.Path(__file__).parent / "goldens"
@@ -342,3 +345,57 @@ async def test_text_generation(
         await wait_for_screen(pilot, DetailScreen)
         await pilot.press("2")
         await wait_for_text(pilot, "first token after")
+
+
+@async_test
+async def test_the_results_of_a_sweep(
+    tui_context: Context, tmp_path: pathlib.Path, *, update: bool
+) -> None:
+    complete, partial = Store(tmp_path / "complete"), Store(tmp_path / "partial")
+    store_sweep(complete)
+    store_sweep(partial, measured=(32, 2048), started=(512,))
+    for name, store in (("sweep", complete), ("sweep-unfinished", partial)):
+        app = AdvisorApp(
+            LaunchOptions(open=SWEEP_ID), dataclasses.replace(tui_context, store=store)
+        )
+        async with running_app(app) as pilot:
+            await wait_for_screen(pilot, SweepScreen)
+            await compare(name, pilot, update=update)
+
+
+@async_test
+async def test_a_sweep_in_the_lists_and_in_progress(
+    tui_context: Context, tmp_path: pathlib.Path, *, update: bool
+) -> None:
+    store = Store(tmp_path)
+    record = store_sweep(store, measured=(32, 2048), started=(512,))
+    app = AdvisorApp(LaunchOptions(), dataclasses.replace(tui_context, store=store))
+    async with running_app(app) as pilot:
+        app.action_history()
+        await wait_for_screen(pilot, HistoryScreen)
+        await wait_for_text(pilot, "4.59x")
+        await compare("history-sweep", pilot, update=update)
+        run = store.find(record.runs[-1].run_id)
+        app.run_controller.show(RunSession.for_run(run, sweep=record))
+        await wait_for_screen(pilot, LiveScreen)
+        await wait_for_text(pilot, "So far: ")
+        await compare("live-sweep", pilot, update=update)
+
+
+@async_test
+async def test_the_questions_of_a_sweep(
+    tui_context: Context, monkeypatch: pytest.MonkeyPatch, *, update: bool
+) -> None:
+    software = builders.interpreter(executable=sys.executable)
+    machine = builders.machine(software=software)
+    monkeypatch.setattr(AdvisorApp, "_detect_machine", lambda _: machine)
+    options = LaunchOptions(
+        answers=Answers(gpu="cpu", workflows="quick,alike"),
+        lengths=LengthAnswers(input_tokens="32,512,2048", length_mix="32:70,512:20,2048:10"),
+    )
+    app = AdvisorApp(options, tui_context)
+    async with running_app(app) as pilot:
+        await wait_for(pilot, lambda: app.machine is not None)
+        for index, name in ((1, "target-sweep"), (3, "plan-sweep")):
+            await go_to_step(pilot, index)
+            await compare(name, pilot, update=update)

@@ -65,22 +65,24 @@ class CancelDialog(Dialog[bool]):
 
 
 class DeleteDialog(Dialog[bool]):
-    """Asks whether to delete a stored run."""
+    """Asks whether to delete a stored run or sweep."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "dismiss(True)", "Delete it"),
         Binding("escape,n", "dismiss(False)", "Keep it"),
     ]
 
-    def __init__(self, entry: HistoryEntry) -> None:
+    def __init__(self, entry: HistoryEntry, *, is_sweep: bool = False) -> None:
         super().__init__()
-        self._entry = entry
+        self._entry, self._is_sweep = entry, is_sweep
 
     def compose(self) -> ComposeResult:
         entry = self._entry
         with Vertical(classes="dialog"):
             yield Static(
-                "Delete this run?  Its figures, logs and note cannot be recovered.",
+                "Delete this sweep?  Its runs stay, as runs of one length."
+                if self._is_sweep
+                else "Delete this run?  Its figures, logs and note cannot be recovered.",
                 markup=False,
                 classes="lead",
             )

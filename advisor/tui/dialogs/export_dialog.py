@@ -26,8 +26,11 @@ class ExportDialog(Dialog[pathlib.Path | None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Close")]
 
-    def __init__(self, proposed: pathlib.Path, extensions: Sequence[str]) -> None:
+    def __init__(
+        self, proposed: pathlib.Path, extensions: Sequence[str], *, subject: str = "run"
+    ) -> None:
         super().__init__()
+        self._subject = subject
         self._proposed = proposed
         self._extensions = extensions
         self._overwrite_confirmed = ""
@@ -35,7 +38,7 @@ class ExportDialog(Dialog[pathlib.Path | None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
             yield Static(
-                "Export this run.  The extension selects the format: "
+                f"Export this {self._subject}.  The extension selects the format: "
                 + ", ".join(self._extensions),
                 markup=False,
                 classes="lead",

@@ -45,6 +45,7 @@ LINE_TERMS = {
     "Error": ("exact, close", "accuracy"),
     "Note": ("unfit visit", "trust"),
     "Stopped": ("run",),
+    "Mix": ("sweep",),
 }
 #: Largest number of lines of an answer.
 MOST_LINES = 8
@@ -65,7 +66,7 @@ def answer_lines(answer: RunAnswer, *, is_explored: bool = False) -> list[tuple[
         if is_unfit(document):
             lines.append(("Note", UNFIT_NOTICE))
         return [*lines, *_stopped(answer)]
-    lines = _headline_lines(advice)
+    lines = headline_lines(advice)
     lines, further = lines[:FIRST_LINES], lines[FIRST_LINES:]
     if not advice.headline:
         lines = [
@@ -84,8 +85,8 @@ def answer_lines(answer: RunAnswer, *, is_explored: bool = False) -> list[tuple[
     ]
 
 
-def _headline_lines(advice: Recommendation) -> list[tuple[str, str]]:
-    """Return the lines of the headline with their labels."""
+def headline_lines(advice: Recommendation) -> list[tuple[str, str]]:
+    """Return the lines of a headline with their labels."""
     parts = advice.headline_parts or EARLY_PARTS
     labels = [HEADLINE_LABELS[part] for part in parts]
     labels += [labels[-1]] * (len(advice.headline) - len(labels))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from rich.text import Text
 
 from advisor.domain.plan import Arm, ExclusionStatus
 from advisor.domain.question import Question
+from advisor.domain.sweep import MixedLengths
 from advisor.domain.workflow import Environment, Workflow
 from advisor.pipeline.draft import DraftRun
+from advisor.report.formatting.lengths_text import format_lengths, length_unit
 from advisor.tui.rendering import text
 
 #: Status of a workflow that can be measured on this machine after an installation.
@@ -59,20 +61,31 @@ def _requirements(draft: DraftRun, arm: str) -> str:
     return f"{lines} line{'' if lines == 1 else 's'} changed{export}; verified: {verified}"
 
 
-def plan_summary(draft: DraftRun, left_out: Collection[str]) -> str:
-    """Return the summary: the number of arms, the question, and the time limit."""
-    question = draft.question
+def plan_summary(
+    draft: DraftRun, left_out: Collection[str], mix: Sequence[MixedLengths] = ()
+) -> str:
+    """Return the summary: the runs of a sweep, the number of arms, the question, and the time.
+
+    `mix` has the lengths of a sweep; a single length is no sweep.
+    """
+    question, runs = draft.question, max(len(mix), 1)
     measured = len(distinct_arms(draft)) - len(left_out)
     sizes = ", ".join(map(str, question.batch_sizes))
+    lead, in_all = "", ""
+    if runs > 1:
+        lengths = ", ".join(format_lengths(each.lengths, question.task) for each in mix)
+        lead = f"{runs} runs, one for each of {lengths} {length_unit(question.task)}: "
+        in_all = " in all"
     summary = (
-        f"{measured} ways to {_task(question)}, batch {sizes}, {question.dtype}."
-        f"  At most {question.budget.measuring_seconds:g} s{_builds(draft, left_out)}."
+        f"{lead}{measured} ways to {_task(question, is_sweep=runs > 1)}, batch {sizes},"
+        f" {question.dtype}.  At most {question.budget.measuring_seconds:g} s{in_all}"
+        f"{_builds(draft, left_out, runs)}."
     )
     installable = sum(entry.status == INSTALLABLE for entry in draft.plan.excluded)
     return f"{summary}  {installable} more can be installed." if installable else summary
 
 
-def _builds(draft: DraftRun, left_out: Collection[str]) -> str:
+def _builds(draft: DraftRun, left_out: Collection[str], runs: int) -> str:
     """Return what builds add to the measuring time, by the typical builds of the catalogue."""
     typical = draft.catalogue.build_seconds.get(draft.question.device, {})
     known = [
@@ -80,13 +93,15 @@ def _builds(draft: DraftRun, left_out: Collection[str]) -> str:
         for arm in distinct_arms(draft)
         if arm.id in typical and arm.id not in left_out
     ]
-    return f" + about {sum(known):.0f} s of builds" if known else " + builds"
+    return f" + about {sum(known) * runs:.0f} s of builds" if known else " + builds"
 
 
-def _task(question: Question) -> str:
+def _task(question: Question, *, is_sweep: bool) -> str:
     name = text.printable(question.model.name, 30)
     if question.task == "forward":
         return f"run {name}"
+    if is_sweep:
+        return f"generate text with {name}"
     return f"generate {question.output_tokens} tokens from {question.input_tokens} with {name}"
 
 

@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 from advisor.errors import NotWritableError
 from advisor.report.documents.document import RunDocument, encode
+from advisor.report.sweeps import sweep_text
+from advisor.report.sweeps.sweep_document import SweepDocument
 from advisor.system.atomic_write import write_atomically
 from advisor.system.terminal_text import escape_control_chars
 
@@ -22,7 +24,19 @@ def write_document(
     An HTML page contains the script of the recommended arm, as returned by `make_script`. Raise
     `NotWritableError` if the file cannot be written.
     """
-    text = RENDERERS[file.suffix.lower()](document, make_script)
+    write_text(file, RENDERERS[file.suffix.lower()](document, make_script))
+
+
+def write_sweep(document: SweepDocument, file: pathlib.Path) -> None:
+    """Write the document of a sweep; the extension of `file` must be a key of `SWEEP_RENDERERS`.
+
+    Raise `NotWritableError` if the file cannot be written.
+    """
+    write_text(file, SWEEP_RENDERERS[file.suffix.lower()](document))
+
+
+def write_text(file: pathlib.Path, text: str) -> None:
+    """Write a text atomically, with control characters escaped; raise `NotWritableError`."""
     try:
         write_atomically(file, escape_control_chars(text).encode())
     except OSError as problem:
@@ -49,10 +63,22 @@ def _csv(document: RunDocument, _: ScriptMaker) -> str:
     return csv_rows.render([document])
 
 
+def _sweep_html(document: SweepDocument) -> str:
+    from advisor.report.sweeps import sweep_page  # noqa: PLC0415 - as above
+
+    return sweep_page.render(document)
+
+
 #: Renders a document as text, by file extension.
 RENDERERS: dict[str, Callable[[RunDocument, ScriptMaker], str]] = {
     ".html": _html,
     ".md": _markdown,
     ".csv": _csv,
     ".json": lambda document, _: encode(document),
+}
+#: The same for the document of a sweep.
+SWEEP_RENDERERS: dict[str, Callable[[SweepDocument], str]] = {
+    ".html": _sweep_html,
+    ".md": sweep_text.render_markdown,
+    ".json": encode,
 }

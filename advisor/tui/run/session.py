@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from advisor.domain.plan import REFERENCE
+from advisor.domain.sweep import SweepRecord
 from advisor.pipeline.decision import Decision, evaluate
 from advisor.store.runs import Run
 from advisor.tui.run.event_source import EventFileTail, RecordingPlayback, RunFollower
@@ -28,9 +29,16 @@ class RunSession:
     """The run that is shown."""
 
     def __init__(
-        self, follower: RunFollower, host: HostProcess | None, *, is_replay: bool = False
+        self,
+        follower: RunFollower,
+        host: HostProcess | None,
+        *,
+        is_replay: bool = False,
+        sweep: SweepRecord | None = None,
     ) -> None:
         self.follower = follower
+        #: The sweep that the run belongs to, if it is shown as a part of it.
+        self.sweep = sweep
         #: The process that works on the run, if this program started it.
         self.host = host
         self.is_replay = is_replay
@@ -39,9 +47,11 @@ class RunSession:
         self._ranked_seq, self._ranked_at = 0, -RANKING_INTERVAL_SECONDS
 
     @classmethod
-    def for_run(cls, run: Run, host: HostProcess | None = None) -> RunSession:
-        """Return the session of a stored run."""
-        return cls(RunFollower(run, EventFileTail(run)), host)
+    def for_run(
+        cls, run: Run, host: HostProcess | None = None, sweep: SweepRecord | None = None
+    ) -> RunSession:
+        """Return the session of a stored run, of its own or as a part of a sweep."""
+        return cls(RunFollower(run, EventFileTail(run)), host, sweep=sweep)
 
     @classmethod
     def replay(cls, directory: str, speed: float) -> RunSession:
@@ -65,6 +75,17 @@ class RunSession:
     def is_finished(self) -> bool:
         """Whether the run has reached its end."""
         return self.follower.state.finished
+
+    @property
+    def awaits_next_run(self) -> bool:
+        """Whether the run is finished and its process may continue with the next of the sweep."""
+        has_others = self.sweep is not None and self.host is not None
+        return has_others and self.is_finished and self.is_running
+
+    @property
+    def is_going_on(self) -> bool:
+        """Whether there is more to come of the run, or of its sweep."""
+        return self.is_running and (not self.is_finished or self.awaits_next_run)
 
     @property
     def refresh_interval_seconds(self) -> float:

@@ -5,17 +5,21 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 from collections.abc import Callable, Iterable
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 import advisor
 from advisor.domain.decision import DecisionWord, Recommendation, Trust
+from advisor.domain.sweep import is_sweep_id
 from advisor.errors import UserError
 from advisor.store.index import HistoryEntry
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.system.atomic_write import write_atomically
+
+if TYPE_CHECKING:
+    from advisor.pipeline.decision import Decision
 
 FILE_NAME = "answer.json"
 DAY_SECONDS, HOUR_SECONDS, MINUTE_SECONDS = 86400, 3600, 60
@@ -76,10 +80,8 @@ def read_summary(run: Run) -> RunSummary:
         found = decide(run)
     except UserError as problem:
         return RunSummary(headline=problem.what)
-    advice = found.recommendation
-    measured = {entry.arm: entry.speedup.value for entry in found.results.measurements}
     summary = msgspec.structs.replace(
-        summary_of(advice, measured.get(advice.arm) if advice else None, found.problem),
+        summary_of(found.recommendation, _advised_speedup(found), found.problem),
         version=advisor.__version__,
         events_bytes=size,
     )
@@ -88,12 +90,34 @@ def read_summary(run: Run) -> RunSummary:
     return summary
 
 
+def read_sweep_summary(store: Store, sweep_id: str) -> RunSummary:
+    """Return the answer for the mix of a sweep; one that cannot be read has an empty summary."""
+    from advisor.pipeline.sweeps.decision import decide_lengths, decide_mix  # noqa: PLC0415 - most lists have no sweep
+
+    try:
+        record = store.sweeps.find(sweep_id)
+        mix = decide_mix(record, decide_lengths(record, store))
+    except UserError as problem:
+        return RunSummary(headline=problem.what)
+    return summary_of(mix.recommendation, _advised_speedup(mix), mix.problem)
+
+
+def _advised_speedup(decision: Decision) -> float | None:
+    advice = decision.recommendation
+    measured = {entry.arm: entry.speedup.value for entry in decision.results.measurements}
+    return measured.get(advice.arm) if advice else None
+
+
 def read_summaries(
     store: Store, entries: Iterable[HistoryEntry], deliver: Callable[[str, RunSummary], object]
 ) -> None:
-    """Deliver the answer of each finished run, in this order."""
+    """Deliver the answer of each finished run or sweep, in this order."""
     for entry in entries:
-        if entry.finished:
+        if not entry.finished:
+            continue
+        if is_sweep_id(entry.run_id):
+            deliver(entry.run_id, read_sweep_summary(store, entry.run_id))
+        else:
             deliver(entry.run_id, read_summary(Run(store.run_directory(entry.run_id))))
 
 

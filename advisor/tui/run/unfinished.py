@@ -1,15 +1,17 @@
-"""Find the newest run of this machine that was not finished."""
+"""Find the newest run or sweep of this machine that was not finished."""
 
 from __future__ import annotations
 
 import msgspec
 
+from advisor.domain.sweep import is_sweep_id
 from advisor.store.store import Store
 from advisor.tui.rendering import text
+from advisor.tui.run.stored_items import list_sweeps
 
 
 class UnfinishedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """An unfinished run, stopped or in progress in another process."""
+    """An unfinished run or sweep, stopped or in progress in another process."""
 
     run_id: str
     model: str
@@ -27,21 +29,32 @@ class UnfinishedRun(msgspec.Struct, frozen=True, kw_only=True):
             if self.is_active
             else ("Stopped", "ctrl+g resumes it")
         )
-        run = f"run {self.run_id[-11:]}, {text.printable(self.model, 20)}"
+        kind = "sweep" if is_sweep_id(self.run_id) else "run"
+        run = f"{kind} {self.run_id[-11:]}, {text.printable(self.model, 20)}"
         others = f"; {self.others} more in the history" if self.others else ""
         return f"{state}: {run} on {text.printable(self.device, 20)}; {key}{others}"
 
 
 def find_unfinished_run(store: Store) -> UnfinishedRun | None:
-    """Return the newest unfinished run; creates nothing in an empty store."""
-    entries = [] if store.is_empty() else [entry for entry in store.history() if entry.is_resumable]
-    if not entries:
+    """Return the newest unfinished run, or the sweep that it belongs to.
+
+    Creates nothing in an empty store.
+    """
+    entries = [] if store.is_empty() else store.history()
+    sweeps = {item.item_id: item for item in list_sweeps(store, entries)}
+    of_sweeps = {run_id for item in sweeps.values() for run_id in item.run_ids}
+    runs = [entry for entry in entries if entry.run_id not in of_sweeps]
+    unfinished = [
+        entry for entry in (*runs, *(item.entry for item in sweeps.values())) if entry.is_resumable
+    ]
+    if not unfinished:
         return None
-    newest = entries[0]
+    newest = max(unfinished, key=lambda entry: entry.created)
+    sweep = sweeps.get(newest.run_id)
     return UnfinishedRun(
         run_id=newest.run_id,
         model=newest.model,
         device=newest.device,
-        is_active=store.find(newest.run_id).is_active(),
-        others=len(entries) - 1,
+        is_active=sweep.is_going_on if sweep else store.find(newest.run_id).is_active(),
+        others=len(unfinished) - 1,
     )

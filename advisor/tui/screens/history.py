@@ -1,4 +1,4 @@
-"""List the stored runs to open, resume, compare, annotate or delete them."""
+"""List the stored runs and sweeps to open, resume, compare, annotate or delete them."""
 
 from __future__ import annotations
 
@@ -12,19 +12,12 @@ from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, Static
 
 from advisor.errors import UserError
-from advisor.store.index import HistoryEntry
-from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.tui.dialogs.confirmations import DeleteDialog
 from advisor.tui.dialogs.note_dialog import NoteDialog
 from advisor.tui.rendering import text
-from advisor.tui.run.summaries import (
-    RunStatus,
-    RunSummary,
-    format_age,
-    read_summaries,
-    state_of,
-)
+from advisor.tui.run.stored_items import StoredItem, list_items
+from advisor.tui.run.summaries import RunSummary, format_age, read_summaries
 from advisor.tui.screens.advisor_screen import TitleBar
 from advisor.tui.screens.filtered_screen import FilteredScreen
 from advisor.tui.widgets.key_footer import KeyFooter
@@ -34,8 +27,12 @@ from advisor.tui.widgets.table import Column, SelectableTable, Table
 WIDE_WIDTH = 110
 COMPARE_TITLE = "Compare with which run?  enter chooses it, esc goes back"
 MAX_ROWS = 500
+#: Cells of the id of a run; those of a sweep are longer.
+ID_WIDTH = 20
 #: Number of runs that are compared.
 PAIR = 2
+#: Actions that need the figures of a run.
+RUN_ACTIONS = {"mark", "compare", "note"}
 EMPTY_MESSAGE = "No runs yet.  Press n for the questions, or run  p3-advisor --json"
 
 
@@ -43,10 +40,11 @@ class HistoryScreen(FilteredScreen):
     """The stored runs."""
 
     HELP_TEXT = """\
-Enter opens a run: its results, or its progress while it is running. r resumes a stopped run.
-Space marks a run; with two marked runs, c compares them. t edits the note on a run, d deletes a
-run; p3-advisor note and delete do the same. f shows the answers of the newest fleet, for each model
-and kind of device."""
+Enter opens a run: its results, or its progress while it is running. A sweep has several lengths:
+enter shows the answer for their mix and their runs. r resumes a stopped run or sweep. Space marks a
+run; with two marked runs, c compares them. t edits the note on a run, d deletes a run or a sweep;
+p3-advisor note and delete do the same. f shows the answers of the newest fleet, for each model and
+kind of device."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "resume", "Resume", id="resume"),
         Binding("space", "mark", "Mark", id="mark", tooltip="mark a run, to compare two"),
@@ -59,7 +57,7 @@ and kind of device."""
             "delete",
             "Delete",
             id="delete",
-            tooltip="delete the run under the cursor, after a confirmation",
+            tooltip="delete the row under the cursor, after a confirmation",
         ),
         FilteredScreen.FILTER,
         Binding("n", "app.new_question", "New", id="new"),
@@ -73,8 +71,7 @@ and kind of device."""
         self._marked = [marked] if marked else []
         #: Whether the screen asks for the second run of a comparison.
         self._chooses_second = marked is not None
-        self._entries: list[HistoryEntry] | None = None
-        self._states: dict[str, RunStatus] = {}
+        self._items: list[StoredItem] | None = None
         self._summaries: dict[str, RunSummary] = {}
 
     def compose(self) -> ComposeResult:
@@ -91,26 +88,24 @@ and kind of device."""
             Text(COMPARE_TITLE if self._chooses_second else "History", "bold")
         )
         self.query_one(Table).focus()
-        self._read_entries()
+        self._read_items()
 
-    def _read_entries(self) -> None:
+    def _read_items(self) -> None:
         store = self.app_interface.context.store
 
-        def read() -> tuple[list[HistoryEntry], dict[str, RunStatus]]:
-            entries = store.history()
-            return entries, {
-                entry.run_id: state_of(entry, Run(store.run_directory(entry.run_id)))
-                for entry in entries
-            }
+        def read() -> list[StoredItem]:
+            items = list_items(store)
+            # A sweep has no figures of its own that could be compared.
+            return [item for item in items if not (item.is_sweep and self._chooses_second)]
 
-        self.app_interface.background.start("history", read, self._show_entries)
+        self.app_interface.background.start("history", read, self._show_items)
 
-    def _show_entries(self, read: tuple[list[HistoryEntry], dict[str, RunStatus]]) -> None:
-        self._entries, self._states = read
+    def _show_items(self, items: list[StoredItem]) -> None:
+        self._items = items
         self.list_rows()
         self.refresh_bindings()
         store = self.app_interface.context.store
-        entries = [entry for entry in self._entries if entry.run_id not in self._summaries]
+        entries = [item.entry for item in items if item.item_id not in self._summaries]
 
         def summarise() -> dict[str, RunSummary]:
             found: dict[str, RunSummary] = {}
@@ -124,11 +119,11 @@ and kind of device."""
         self.list_rows()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's interface
-        """Offer to resume only a run that was stopped."""
-        entry = self._entry_at_cursor() if self.is_mounted else None
-        return action != "resume" or (
-            entry is not None and self._states.get(entry.run_id) == "stopped"
-        )
+        """Offer to resume only what was stopped, and to mark, compare and note only runs."""
+        item = self._item_at_cursor() if self.is_mounted else None
+        if action == "resume":
+            return item is not None and item.state == "stopped"
+        return not (action in RUN_ACTIONS and item is not None and item.is_sweep)
 
     def on_resize(self, event: events.Resize) -> None:
         super().on_resize(event)
@@ -136,19 +131,19 @@ and kind of device."""
 
     def list_rows(self) -> None:
         """Fill the table with the runs that pass the filter."""
-        if self._entries is None or not self.is_attached:
+        if self._items is None or not self.is_attached:
             return
         columns = self._columns()
         widths = {column.key: column.width for column in columns}
         shown = [
-            entry
-            for entry in self._entries
-            if self.passes_filter(entry.run_id, entry.model, entry.device, entry.note)
+            item
+            for item in self._items
+            if self.passes_filter(item.item_id, item.model, item.entry.device, item.entry.note)
         ]
         table = self.query_one(Table)
         table.set_columns(columns)
-        table.set_rows({entry.run_id: self._cells(entry, widths) for entry in shown[:MAX_ROWS]})
-        message = "" if shown else "no run passes the filter" if self._entries else EMPTY_MESSAGE
+        table.set_rows({item.item_id: self._cells(item, widths) for item in shown[:MAX_ROWS]})
+        message = "" if shown else "no run passes the filter" if self._items else EMPTY_MESSAGE
         self.query_one("#empty", Static).update(message)
         self._draw_note()
 
@@ -159,7 +154,7 @@ and kind of device."""
             Column("state", "State", 8),
             Column("speed", "Speed", 6, is_numeric=True, terms=("speed-up", "baseline")),
             Column("trust", "Trust", 5, terms=("trust",)),
-            *([Column("age", "Age", 10), Column("id", "Run", 20)] if is_wide else []),
+            *([Column("age", "Age", 10), Column("id", "Run", ID_WIDTH)] if is_wide else []),
         ]
         rest = width - 4 - sum(column.width + 1 for column in fixed)
         note = max(rest - 90, 0) if is_wide else 0
@@ -175,38 +170,46 @@ and kind of device."""
             *([Column("note", "Note", note)] if note else []),
         ]
 
-    def _cells(self, entry: HistoryEntry, widths: Mapping[str, int]) -> dict[str, str]:
+    def _cells(self, item: StoredItem, widths: Mapping[str, int]) -> dict[str, str]:
+        entry = item.entry
         mark = "AB"[self._marked.index(entry.run_id)] if entry.run_id in self._marked else ""
         summary = self._summaries.get(entry.run_id) if entry.finished else None
-        answer = summary.winner if summary is not None else ""
+        width = widths["answer"]
+        answer = text.truncate(item.progress, width)
+        if summary is not None:
+            answer = text.truncate_middle(text.printable(summary.winner), width)
         return {
             "mark": mark,
-            "id": entry.run_id,
-            "model": text.truncate_middle(text.printable(entry.model), widths["model"]),
-            "answer": text.truncate_middle(text.printable(answer), widths["answer"]),
+            "id": text.truncate_middle(entry.run_id, ID_WIDTH),
+            "model": text.truncate_middle(text.printable(item.model), widths["model"]),
+            "answer": answer,
             "speed": text.format_ratio(summary.speedup) if summary and summary.arm else "",
             "trust": (summary.trust or "") if summary else "",
             "device": text.printable(entry.device, widths["device"]),
             "age": format_age(entry.created, self.app_interface.context.now()),
-            "state": self._states.get(entry.run_id, ""),
+            "state": item.state,
             "note": text.printable(entry.note, 200),
         }
 
     def _draw_note(self) -> None:
-        """Show the id, the age and the note of the run under the cursor."""
-        entry = self._entry_at_cursor()
+        """Show the id, the age and the note of the row under the cursor."""
+        item = self._item_at_cursor()
         parts = []
-        if entry is not None:
+        if item is not None:
+            entry = item.entry
             age = format_age(entry.created, self.app_interface.context.now())
             note = text.printable(entry.note, 200)
-            parts = [f"Run {entry.run_id}", age, f"Note: {note}" if note else ""]
+            name = f"Sweep {item.item_id}" if item.is_sweep else f"Run {item.item_id}"
+            sweep = f"of {item.sweep_id}" if item.sweep_id else ""
+            lengths = f"{item.lengths} lengths" if item.is_sweep else sweep
+            parts = [name, lengths, age, f"Note: {note}" if note else ""]
         self.query_one("#note", Static).update(
             Text("   ".join(filter(None, parts)), no_wrap=True), layout=False
         )
 
-    def _entry_at_cursor(self) -> HistoryEntry | None:
-        run_id = self.query_one(Table).key_at_cursor()
-        return next((entry for entry in self._entries or () if entry.run_id == run_id), None)
+    def _item_at_cursor(self) -> StoredItem | None:
+        item_id = self.query_one(Table).key_at_cursor()
+        return next((item for item in self._items or () if item.item_id == item_id), None)
 
     def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
         event.stop()
@@ -243,28 +246,28 @@ and kind of device."""
 
     def action_note(self) -> None:
         """Edit the note on the run under the cursor."""
-        entry = self._entry_at_cursor()
-        if entry is None:
+        item = self._item_at_cursor()
+        if item is None:
             return
 
         def write(note: str | None) -> None:
             if note is not None:
-                self._change_store(lambda store: store.find(entry.run_id).write_note(note))
+                self._change_store(lambda store: store.find(item.item_id).write_note(note))
 
-        self.app.push_screen(NoteDialog(entry.run_id, entry.note), write)
+        self.app.push_screen(NoteDialog(item.item_id, item.entry.note), write)
 
     def action_delete(self) -> None:
-        """Delete the run under the cursor after a confirmation."""
-        entry = self._entry_at_cursor()
-        if entry is None:
+        """Delete the run or sweep under the cursor after a confirmation."""
+        item = self._item_at_cursor()
+        if item is None:
             return
 
         def on_answer(confirmed: bool | None) -> None:  # noqa: FBT001 - Textual's callback
             if confirmed:
-                self._marked = [run_id for run_id in self._marked if run_id != entry.run_id]
-                self._change_store(lambda store: store.delete(entry.run_id))
+                self._marked = [run_id for run_id in self._marked if run_id != item.item_id]
+                self._change_store(lambda store: _delete(item, store))
 
-        self.app.push_screen(DeleteDialog(entry), on_answer)
+        self.app.push_screen(DeleteDialog(item.entry, is_sweep=item.is_sweep), on_answer)
 
     def _change_store(self, change: Callable[[Store], object]) -> None:
         """Change the store and list the runs again; show why it failed."""
@@ -272,10 +275,17 @@ and kind of device."""
             change(self.app_interface.context.store)
         except UserError as error:
             self.app_interface.show_error(error)
-        self._read_entries()
+        self._read_items()
 
     def action_resume(self) -> None:
-        """Resume the run under the cursor."""
-        run_id = self.query_one(Table).key_at_cursor()
-        if run_id is not None:
-            self.app_interface.run_controller.resume(run_id)
+        """Resume the run or sweep under the cursor."""
+        item_id = self.query_one(Table).key_at_cursor()
+        if item_id is not None:
+            self.app_interface.run_controller.resume(item_id)
+
+
+def _delete(item: StoredItem, store: Store) -> None:
+    if item.is_sweep:
+        store.sweeps.delete(item.item_id)
+    else:
+        store.delete(item.item_id)

@@ -19,8 +19,8 @@ from advisor.tui.widgets.key_footer import KeyFooter
 from advisor.tui.widgets.table import Column, SelectableTable, Table
 
 if TYPE_CHECKING:
-    from advisor.store.index import HistoryEntry
-    from advisor.tui.run.summaries import RunStatus, RunSummary
+    from advisor.tui.run.stored_items import StoredItem
+    from advisor.tui.run.summaries import RunSummary
 
 PURPOSE = (
     "p3-advisor measures the ways to compile and run a PyTorch model on this machine, and"
@@ -59,7 +59,7 @@ class HomeScreen(AdvisorScreen):
 Enter opens the row under the cursor: a new question, a run that is going on, an answer, or the
 recorded run that is part of the program. n asks a new question; ctrl+r measures at once with the
 default answers. ctrl+g shows the run that is going on, or resumes the newest one that was stopped.
-H lists all stored runs."""
+H lists all stored runs. A row of several lengths is a sweep, which stands for its runs."""
     TERMS = ("P3", "workflow", "run", "trust")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "open", "Open", id="open"),
@@ -93,7 +93,7 @@ H lists all stored runs."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._entries: list[tuple[HistoryEntry, RunStatus]] = []
+        self._items: list[StoredItem] = []
         self._summaries: dict[str, RunSummary] = {}
 
     def compose(self) -> ComposeResult:
@@ -128,26 +128,22 @@ H lists all stored runs."""
         """List the newest runs, then their answers, in the background."""
         app = self.app_interface
 
-        def list_runs() -> list[tuple[HistoryEntry, RunStatus]]:
-            from advisor.store.runs import Run  # noqa: PLC0415 - speeds up the start
-            from advisor.tui.run.summaries import state_of  # noqa: PLC0415 - as above
+        def list_newest() -> list[StoredItem]:
+            from advisor.tui.run.stored_items import list_items  # noqa: PLC0415 - speeds up the start
 
-            store = app.context.store
-            entries = [] if store.is_empty() else store.history()
-            runs = [
-                (entry, state_of(entry, Run(store.run_directory(entry.run_id))))
-                for entry in entries[: MOST_RUNS * 4]
-            ]
-            going_on = [run for run in runs if run[1] in {"running", "paused"}]
-            return (going_on + [run for run in runs if run not in going_on])[:MOST_RUNS]
+            items = list_items(app.context.store, MOST_RUNS * 4)
+            # Sweeps stand for their runs.
+            items = [item for item in items if not item.sweep_id]
+            # The sort is stable: those that are going on come first, each group newest first.
+            return sorted(items, key=lambda item: not item.is_going_on)[:MOST_RUNS]
 
-        app.background.start("runs", list_runs, self._show_runs)
+        app.background.start("runs", list_newest, self._show_items)
 
-    def _show_runs(self, entries: list[tuple[HistoryEntry, RunStatus]]) -> None:
-        self._entries = entries
+    def _show_items(self, items: list[StoredItem]) -> None:
+        self._items = items
         self.refresh_bindings()
         self._draw()
-        unknown = [entry for entry, _ in entries if entry.run_id not in self._summaries]
+        unknown = [item.entry for item in items if item.item_id not in self._summaries]
         if not any(entry.finished for entry in unknown):
             return
         app = self.app_interface
@@ -181,9 +177,7 @@ H lists all stored runs."""
         table.set_columns(columns)
         widths = {column.key: column.width for column in columns}
         rows = {NEW_ROW: self._new_cells()}
-        rows |= {
-            entry.run_id: self._run_cells(entry, state, widths) for entry, state in self._entries
-        }
+        rows |= {item.item_id: self._item_cells(item, widths) for item in self._items}
         for file in example_files():
             rows[f"{EXAMPLE_PREFIX}{file}"] = {
                 "mark": MARKS["example"],
@@ -200,14 +194,16 @@ H lists all stored runs."""
             "answer": "measure a model",
         }
 
-    def _run_cells(self, entry: HistoryEntry, state: str, widths: dict[str, int]) -> dict[str, str]:
+    def _item_cells(self, item: StoredItem, widths: dict[str, int]) -> dict[str, str]:
         from advisor.tui.run.summaries import format_age  # noqa: PLC0415 - speeds up the start
 
+        entry = item.entry
+        answer = ", ".join(filter(None, (item.state, item.progress)))
         cells = {
-            "mark": MARKS[state],
-            "what": text.truncate_middle(text.printable(entry.model), widths["what"]),
+            "mark": MARKS[item.state],
+            "what": text.truncate_middle(text.printable(item.model), widths["what"]),
             "device": text.printable(entry.device, widths.get("device", 0) or 1),
-            "answer": state,
+            "answer": text.truncate(answer, widths["answer"]),
             "age": format_age(entry.created, self.app_interface.context.now()),
         }
         summary = self._summaries.get(entry.run_id)
@@ -223,7 +219,7 @@ H lists all stored runs."""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's interface
         """Hide the key of the current run while there is none to show or to resume."""
-        return action != "go_on" or any(state in UNFINISHED for _, state in self._entries)
+        return action != "go_on" or any(item.state in UNFINISHED for item in self._items)
 
     def action_go_on(self) -> None:
         """Show the run that is going on, or resume the newest stopped one."""

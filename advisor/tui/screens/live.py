@@ -27,6 +27,7 @@ from advisor.tui.run.progress import (
     remaining_seconds,
 )
 from advisor.tui.run.session import NOT_CONTROLLED_MESSAGE, RunSession, SkipResult
+from advisor.tui.run.sweep_view import describe_place
 from advisor.tui.screens.advisor_screen import AdvisorScreen, TitleBar
 from advisor.tui.screens.live_table import STYLES, process_cells, process_columns
 from advisor.tui.widgets.key_footer import KeyFooter
@@ -36,6 +37,8 @@ from advisor.tui.widgets.table import Table
 SILENCE_SECONDS = 60.0
 #: Seconds between two updates of the load of the device.
 DEVICE_SECONDS = 3.0
+#: The stage between two runs of a sweep.
+NEXT_LENGTH = "Planning the next length"
 SKIP_MESSAGES: dict[SkipResult, str] = {
     "skipping": "skipping {arm}",
     "not-controlled": NOT_CONTROLLED_MESSAGE,
@@ -104,7 +107,8 @@ measurements."""
 
     def on_mount(self) -> None:
         self._log = LogTail()
-        self._logged_failures: set[str] = set()
+        #: Runs of a sweep and their arms.
+        self._logged_failures: set[tuple[str, str]] = set()
         self.query_one(Table).focus()
         self.set_interval(DEVICE_SECONDS, self._update_device_load)
         self._update_device_load()
@@ -145,12 +149,13 @@ measurements."""
         question = follower.header.question
         sizes = ",".join(map(str, question.batch_sizes))
         task = "  generate" if question.task == "generate" else ""
+        run_id = follower.run.directory.name
+        place = f"  {describe_place(session.sweep, run_id, question)}" if session.sweep else ""
         title = Text(
-            f"{text.printable(question.model.name, 30)}{task}  {question.device}"
+            f"{text.printable(question.model.name, 30)}{place or task}  {question.device}"
             f"  {question.dtype}  batch {sizes}"
         )
         state = "replay" if session.is_replay else "paused" if session.is_paused else ""
-        run_id = follower.run.directory.name
         self.query_one(TitleBar).set_text(title, f"{state} {run_id[-11:]} ")
 
     def _draw_stage(self, session: RunSession, rows: list[ProcessRow]) -> None:
@@ -159,11 +164,13 @@ measurements."""
             follower.state, follower.header.question, rows, is_running=session.is_running
         )
         now = follower.now()
-        lines = text.styled(stage.title, "bold") + Text(f"   {stage.marks}   ")
+        title = NEXT_LENGTH if session.awaits_next_run else stage.title
+        lines = text.styled(title, "bold") + Text(f"   {stage.marks}   ")
         lines += Text(f"{text.format_duration(now)} elapsed")
         left = remaining_seconds(follower.state, follower.header.question, now)
         if left is not None and session.is_running and not session.is_replay:
-            lines += Text(f", about {text.format_duration(left)} left at most", "dim")
+            length = " for this length" if session.sweep else ""
+            lines += Text(f", about {text.format_duration(left)} left at most{length}", "dim")
         lines += Text("\n")
         self.query_one("#stage", Static).update(
             lines + self._stage_note(session, stage), layout=False
@@ -240,8 +247,9 @@ measurements."""
         process = max(len(follower.state.processes.get(arm, ())) - 1, 0)
         lines = self._log.read(follower.run.worker_log_path(arm, process), arm)
         for row in rows:
-            if row.reason and row.arm not in self._logged_failures:
-                self._logged_failures.add(row.arm)
+            failure = (follower.header.run_id, row.arm)
+            if row.reason and failure not in self._logged_failures:
+                self._logged_failures.add(failure)
                 lines.append(f"{row.arm}: {row.label}, {text.printable(row.reason, 600)}")
         if lines:
             self.query_one(RichLog).write(Text("\n".join(lines)))

@@ -24,6 +24,7 @@ from advisor.tui.screens.results_table import (
     sort_entries,
     sort_names,
 )
+from advisor.tui.screens.sweep import SweepScreen
 from advisor.tui.widgets.answer_panel import AnswerPanel
 from advisor.tui.widgets.key_footer import KeyFooter
 from advisor.tui.widgets.pane_bar import PaneBar
@@ -223,6 +224,13 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
         if arm is not None:
             run = session.follower.run if session and self.original.decision is not None else None
             self.app.push_screen(DetailScreen(self.answer, arm, run))
+
+    def action_back(self) -> None:
+        """Go to the sweep of the run where it is below, else to the first screen."""
+        if isinstance(self.app.screen_stack[-2], SweepScreen):
+            self.app.pop_screen()
+        else:
+            self.app_interface.action_home()
 
     # Actions on the run
 

@@ -73,6 +73,6 @@ RESULTS_KEYS: list[BindingType] = [
         tooltip="copy the command that shows this run",
         show=False,
     ),
-    Binding("escape", "app.home", "Home", id="back", show=False),
+    Binding("escape", "back", "Back", id="back", show=False),
     Binding("q", "app.leave", "Quit", id="quit"),
 ]

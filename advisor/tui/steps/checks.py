@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import pathlib
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from advisor.domain.catalogue import Catalogue
 from advisor.errors import InterpreterError, SizeError, UnknownGpuError, UserError
 from advisor.tui.widgets.answer_input import Check
-
-MOST_TOKENS = 1 << 20
 
 
 def of_field(name: str, label: str, catalogue: Catalogue) -> Check | None:
@@ -18,8 +16,8 @@ def of_field(name: str, label: str, catalogue: Catalogue) -> Check | None:
     checks: dict[str, Callable[[str], object]] = {
         "absent_gpu": lambda typed: _check_gpu(typed, catalogue),
         "batch_sizes": _check_batch_sizes,
-        "input_tokens": _check_tokens,
-        "output_tokens": _check_tokens,
+        "input_tokens": lambda typed: _check_tokens("--input-tokens", typed),
+        "output_tokens": lambda typed: _check_tokens("--output-tokens", typed),
         "max_build_seconds": _check_seconds,
         "python": _check_interpreter,
     }
@@ -32,8 +30,16 @@ def _named(check: Callable[[str], object], name: str, label: str, typed: str) ->
     try:
         check(typed)
     except UserError as error:
-        what = error.what.replace(f"--{name.replace('_', '-')}", label)
-        raise type(error)(what, error.next_step) from error
+        raise with_labels(error, {name: label}) from error
+
+
+def with_labels(error: UserError, labels: Mapping[str, str]) -> UserError:
+    """Return the error with the labels of fields instead of the options that they stand for."""
+    what, next_step = error.what, error.next_step
+    for name, label in labels.items():
+        option = f"--{name.replace('_', '-')}"
+        what, next_step = what.replace(option, label), next_step.replace(option, label)
+    return type(error)(what, next_step)
 
 
 def _check_gpu(typed: str, catalogue: Catalogue) -> None:
@@ -52,9 +58,10 @@ def _check_batch_sizes(typed: str) -> None:
     parse_batch_sizes(typed)
 
 
-def _check_tokens(typed: str) -> None:
-    if not (typed.isdigit() and 1 <= int(typed) <= MOST_TOKENS):
-        raise SizeError(f"{typed!r} is not a number of tokens", "use a whole number, such as 128")
+def _check_tokens(option: str, typed: str) -> None:
+    from advisor.question.sweep import parse_token_counts  # noqa: PLC0415 - as above
+
+    parse_token_counts(option, typed)
 
 
 def _check_seconds(typed: str) -> None:

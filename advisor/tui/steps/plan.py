@@ -119,7 +119,9 @@ class PlanStep(Step):
         )
         excluded = {entry.workflow: "dim" for entry in self._draft.plan.excluded}
         table.set_rows(plan_rows(self._draft, self._left_out), excluded)
-        self.query_one("#summary", Static).update(plan_summary(self._draft, self._left_out))
+        mix = self.app_interface.lengths.parse()
+        summary = plan_summary(self._draft, self._left_out, mix)
+        self.query_one("#summary", Static).update(summary)
 
     def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
         """Explain the row under the cursor."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import cast, get_args
 
+import msgspec
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.widgets import Input, Label, Static
 
 from advisor.domain.machine import Machine
 from advisor.domain.question import Dtype
+from advisor.domain.sweep import MixedLengths
 from advisor.errors import MigEnabledError, UserError
+from advisor.question.sweep import LengthAnswers
 from advisor.question.weight_formats import ANY, FORMATS
 from advisor.tui.rendering import text
 from advisor.tui.steps import checks
@@ -21,8 +24,14 @@ from advisor.tui.widgets.choice import Choice
 DTYPES = ("auto", *(name for name in get_args(Dtype) if name != "native"))
 QUANTISED = [("", "none"), *((name, name) for name in (*FORMATS, ANY))]
 GIBIBYTE = 2**30
-#: Defaults of empty inputs, the same as on the command line.
-DEFAULT_TOKENS, DEFAULT_MAX_BUILD_SECONDS = "32", "600"
+#: Default of an empty input, the same as on the command line.
+DEFAULT_MAX_BUILD_SECONDS = "600"
+#: Labels of the fields of lengths.
+LENGTH_LABELS = {
+    "input_tokens": "Input tokens",
+    "output_tokens": "Output tokens",
+    "length_mix": "Length mix",
+}
 
 
 class TargetStep(Step):
@@ -53,11 +62,7 @@ class TargetStep(Step):
         yield from self._field(
             "batch_sizes", "Batch sizes", answers.batch_sizes, "default of the model"
         )
-        for name, label, tokens in (
-            ("input_tokens", "Input tokens", answers.input_tokens),
-            ("output_tokens", "Output tokens", answers.output_tokens),
-        ):
-            yield from self._field(name, label, str(tokens), DEFAULT_TOKENS)
+        yield from self._length_fields()
         yield from self._field(
             "max_build_seconds",
             "Build limit, s",
@@ -68,6 +73,19 @@ class TargetStep(Step):
             "python", "Python with torch", answers.python, "the interpreter of p3-advisor"
         )
         yield Static("", id="machine", markup=False, classes="hint")
+
+    def _length_fields(self) -> ComposeResult:
+        lengths, defaults = self.app_interface.lengths, LengthAnswers()
+        for name in ("input_tokens", "output_tokens"):
+            value = getattr(lengths, name)
+            yield from self._field(name, LENGTH_LABELS[name], value, getattr(defaults, name))
+        yield from self._field(
+            "length_mix",
+            LENGTH_LABELS["length_mix"],
+            lengths.length_mix,
+            "equal shares, or such as 32:70,512:30",
+        )
+        yield Static("", id="lengths-note", markup=False, classes="hint")
 
     def _budget_choice(self) -> Choice:
         budget, presets = self.answers.budget, self.app_interface.catalogue.presets
@@ -95,6 +113,7 @@ class TargetStep(Step):
     def begin(self) -> None:
         self.has_begun = True
         self.query_one("#field-output_tokens").display = self.answers.task == "generate"
+        self._draw_lengths()
         if self.app_interface.machine is not None:
             self.show_machine(self.app_interface.machine)
         self.query_one("#device", Choice).focus()
@@ -156,6 +175,38 @@ class TargetStep(Step):
             note = "the GPU is not used"
         self.query_one("#device-note", Static).update(note)
 
+    def on_input_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        if event.input.id in {"input_tokens", "output_tokens"}:
+            self._draw_lengths()
+
+    def _draw_lengths(self) -> None:
+        """Ask for the mix of several lengths, and state what they are measured as."""
+        lengths = msgspec.structs.replace(self._typed_lengths(), length_mix="")
+        try:
+            count = len(lengths.parse())
+        except UserError:
+            count = 1
+        self.query_one("#field-length_mix").display = count > 1
+        self.query_one("#lengths-note", Static).update(
+            f"a sweep: {count} runs, which share the measuring time"
+            if count > 1
+            else "several, such as 32,512,2048, are a sweep"
+        )
+
+    def _typed_lengths(self) -> LengthAnswers:
+        """Return the lengths of the fields that are shown."""
+        shown = [name for name in LENGTH_LABELS if self.query_one(f"#field-{name}").display]
+        typed = {name: self._typed(name) for name in shown}
+        return LengthAnswers(**{name: value for name, value in typed.items() if value})
+
+    def _parse_lengths(self) -> tuple[MixedLengths, ...]:
+        """Return the lengths with their shares; raise an error that names the fields."""
+        try:
+            return self._typed_lengths().parse()
+        except UserError as error:
+            raise checks.with_labels(error, LENGTH_LABELS) from error
+
     def on_choice_chosen(self, event: Choice.Chosen) -> None:
         event.stop()
         if event.choice.id == "device":
@@ -173,7 +224,13 @@ class TargetStep(Step):
     def _first_error(self) -> UserError | None:
         shown = (field for field in self.query(AnswerInput) if field.is_shown)
         errors = (field.find_error() for field in shown)
-        return next((error for error in errors if error is not None), None)
+        first = next((error for error in errors if error is not None), None)
+        if first is None:
+            try:
+                self._parse_lengths()
+            except UserError as error:
+                return error
+        return first
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
@@ -184,20 +241,19 @@ class TargetStep(Step):
         error = self._first_error()
         if error is not None:
             raise error
+        shortest = self._parse_lengths()[0].lengths
+        self.app_interface.lengths = self._typed_lengths()
         self.change_answers(
             gpu=self._typed("absent_gpu") or self.query_one("#device", Choice).value,
             dtype=cast("Dtype", self.query_one("#dtype", Choice).value),
             quantised=self.query_one("#quantised", Choice).value,
             budget=self.query_one("#budget", Choice).value,
             batch_sizes=self._typed("batch_sizes"),
-            input_tokens=self._tokens("input_tokens"),
-            output_tokens=self._tokens("output_tokens"),
+            input_tokens=shortest.input_tokens,
+            output_tokens=shortest.output_tokens,
             max_build_seconds=float(self._typed("max_build_seconds") or DEFAULT_MAX_BUILD_SECONDS),
             python=self._typed("python"),
         )
 
     def _typed(self, name: str) -> str:
         return self.query_one(f"#{name}", Input).value.strip()
-
-    def _tokens(self, name: str) -> int:
-        return int(self._typed(name) or DEFAULT_TOKENS)

@@ -1,0 +1,209 @@
+"""Show a sweep: the answer for its mix, the advice at each length, and the arms of the mix."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.widgets import DataTable, Static
+
+from advisor.report.sweeps.sweep_document import LengthEntry, SweepDocument
+from advisor.tui.rendering import text
+from advisor.tui.rendering.sweep_lines import length_notes, sweep_lines, sweep_title
+from advisor.tui.run.summaries import RunStatus
+from advisor.tui.run.sweep_view import SweepView, read_sweep
+from advisor.tui.screens.advisor_screen import AdvisorScreen, TitleBar
+from advisor.tui.screens.sweep_tables import (
+    arm_cells,
+    arm_columns,
+    length_cells,
+    length_columns,
+)
+from advisor.tui.widgets.answer_panel import AnswerPanel
+from advisor.tui.widgets.key_footer import KeyFooter
+from advisor.tui.widgets.table import SelectableTable, Table
+
+#: Seconds between two looks at a sweep with lengths that are not measured.
+REFRESH_SECONDS = 2.0
+#: Heights of the terminal from which every line of the answer wraps, and from which the answer
+#: may take almost half of it.
+TALL_HEIGHT, LOW_HEIGHT = 24, 20
+
+
+class LengthTable(SelectableTable):
+    """The lengths of a sweep."""
+
+
+class ArmTable(Table):
+    """The arms of the mix."""
+
+    HELP = """\
+The arms of the mix by rank: the speed-up over the mix, and at each length. Left and right mark a
+column, and ? then explains it."""
+
+
+class SweepScreen(AdvisorScreen):
+    """The results of one sweep."""
+
+    HELP_TEXT = """\
+The first lines are the answer for the mix of the lengths. Each row of the first table is one
+length, with the workflow that is advised there; enter opens its run: the results, or the progress
+while it is measured. The second table has the arms of the mix, with the speed-up over the mix and
+at each length. ctrl+g measures the lengths that are left, or shows the run that is going on."""
+    TERMS = ("sweep", "speed-up", "CLEAR, EITHER, OPEN", "trust", "arm")
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(
+            "ctrl+g",
+            "resume",
+            "Resume",
+            id="resume",
+            key_display="^g",
+            tooltip="measure the lengths that are left",
+        ),
+        Binding("e", "export", "Export", id="export", tooltip="write a report to a file"),
+        Binding("y", "copy", "Copy", id="copy", tooltip="copy the command that shows this sweep"),
+        Binding("n", "app.new_question", "New", id="new", tooltip="a new question"),
+        Binding("H", "app.history", "History", id="history"),
+        Binding("escape", "app.home", "Home", id="back"),
+        Binding("q", "app.leave", "Quit", id="quit"),
+    ]
+
+    def __init__(self, view: SweepView) -> None:
+        super().__init__()
+        self._view = view
+
+    def compose(self) -> ComposeResult:
+        yield TitleBar()
+        yield AnswerPanel(id="answer")
+        yield LengthTable(id="lengths", gap=1)
+        yield Static("", id="note", markup=False)
+        yield ArmTable(id="mixed-arms", gap=1)
+        yield self.compose_too_small_notice()
+        yield KeyFooter()
+
+    def on_mount(self) -> None:
+        self.query_one(LengthTable).focus()
+        self.draw()
+        self.set_interval(REFRESH_SECONDS, self.look_again)
+
+    def on_resize(self, event: events.Resize) -> None:
+        super().on_resize(event)
+        self.call_after_refresh(self.draw)
+
+    def on_screen_resume(self) -> None:
+        """Read the sweep again: a run may have been resumed or deleted meanwhile."""
+        self.look_again()
+
+    @property
+    def document(self) -> SweepDocument:
+        """The sweep as it was read last."""
+        return self._view.document
+
+    def has_run(self, run_id: str) -> bool:
+        """Return whether a run belongs to this sweep."""
+        return self._view.has_run(run_id)
+
+    def look_again(self) -> None:
+        """Read the sweep again while this screen is shown and lengths are left."""
+        known = self._view
+        if not self.is_current or known.document.finished:
+            return
+        store = self.app_interface.context.store
+        self.app_interface.background.start(
+            "sweep", lambda: read_sweep(known.document.sweep_id, store, known), self._show
+        )
+
+    def _show(self, view: SweepView) -> None:
+        if view is not self._view and self.is_attached:
+            self._view = view
+            self.draw()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's interface
+        """Offer to measure only lengths that are left."""
+        return action != "resume" or not self._view.document.finished
+
+    def draw(self) -> None:
+        """Show the sweep as it was read last."""
+        if not self.query(LengthTable):
+            return
+        document = self._view.document
+        title = sweep_title(document)
+        self.query_one(TitleBar).set_text(title, f"{document.sweep_id[-11:]} ")
+        self.set_class(self.size.height < LOW_HEIGHT, "-low")
+        is_short = self.size.height < TALL_HEIGHT
+        lines = sweep_lines(document, is_going_on=self._view.is_going_on)
+        self.query_one(AnswerPanel).show(lines, is_short=is_short)
+        self._draw_lengths()
+        self._draw_arms()
+        self._draw_note()
+        self.refresh_bindings()
+
+    def _draw_lengths(self) -> None:
+        table, document = self.query_one(LengthTable), self._view.document
+        columns = length_columns(document, self.size.width)
+        by_key = {column.key: column for column in columns}
+        table.set_columns(columns)
+        table.set_rows(
+            {
+                str(place): length_cells(each, document, self._state_of(each), by_key)
+                for place, each in enumerate(document.lengths)
+            }
+        )
+
+    def _draw_arms(self) -> None:
+        table, document = self.query_one(ArmTable), self._view.document
+        columns = arm_columns(document, self.size.width)
+        by_key = {column.key: column for column in columns}
+        table.display = bool(document.workflows)
+        table.set_columns(columns)
+        advised = document.recommendation.arm if document.recommendation else None
+        table.set_rows(
+            {entry.arm: arm_cells(entry, document, by_key) for entry in document.workflows},
+            {entry.arm: "bold" for entry in document.workflows if entry.arm == advised},
+        )
+
+    def _draw_note(self) -> None:
+        """Show more about the length under the cursor."""
+        entry = self._entry_at_cursor()
+        lines = length_notes(entry, self._view.document, self._state_of(entry)) if entry else []
+        shown = Text("\n".join(text.printable(line, 300) for line in lines))
+        self.query_one("#note", Static).update(shown)
+
+    def _state_of(self, entry: LengthEntry) -> RunStatus | None:
+        return self._view.states.get(entry.run_id) if entry.run_id else None
+
+    def _entry_at_cursor(self) -> LengthEntry | None:
+        place = self.query_one(LengthTable).key_at_cursor()
+        return self._view.document.lengths[int(place)] if place is not None else None
+
+    def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
+        event.stop()
+        self._draw_note()
+
+    def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
+        """Open the run of a length."""
+        event.stop()
+        if not isinstance(event.data_table, LengthTable):
+            return
+        entry = self._entry_at_cursor()
+        if entry is None or entry.run_id is None or self._state_of(entry) is None:
+            self.notify("this length has no run", markup=False)
+        else:
+            self.app_interface.run_controller.open(entry.run_id)
+
+    def action_resume(self) -> None:
+        """Measure the lengths that are left, or show the progress of the one that is measured."""
+        self.app_interface.run_controller.resume(self._view.document.sweep_id)
+
+    def action_export(self) -> None:
+        """Write the document to a file that the user names."""
+        self.app_interface.answer_actions.export_sweep(self._view.document)
+
+    def action_copy(self) -> None:
+        """Copy the command that shows this sweep."""
+        command = f"p3-advisor show {self._view.document.sweep_id}"
+        self.app.copy_to_clipboard(command)
+        self.notify(f"copied: {command}", markup=False)
