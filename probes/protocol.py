@@ -337,12 +337,13 @@ class RecipeFacts:
 
     `allowances` has, by batch size, how far outputs may be from eager PyTorch's: for the task
     `forward` eager's error for each output, for `generate` a gap in nats. `integration` has the
-    workflow's lines.
+    workflow's lines, `inputs` the `InputFacts` of a PyTorch module: none if nested, else None.
     """
 
     allowances: dict[int, Any]
     serving_command: str | None
     integration: str
+    inputs: list[Any] | None = None
     event: str = "recipe-facts"
 
 

@@ -12,7 +12,8 @@ import builders
 import msgspec
 
 from advisor.catalogue import rubric_files
-from advisor.domain.worker_events import Environment, Recipe, RecipeFacts
+from advisor.domain.recipe_facts import RecipeFacts
+from advisor.domain.worker_events import Environment, Recipe
 from advisor.domain.worker_settings import measured_fields
 from advisor.recipes.compose import compose
 from probes import protocol

@@ -16,6 +16,7 @@ from advisor.domain.machine import QuietCheck
 from advisor.domain.measurement import Platform
 from advisor.domain.outcome import Outcome, OutOfMemory
 from advisor.domain.plan import REFERENCE, Plan
+from advisor.domain.recipe_facts import RecipeFacts
 from advisor.domain.run_events import (
     ArmsAdded,
     BuildStarted,
@@ -58,7 +59,6 @@ from advisor.domain.worker_events import (
     Prepared,
     Ready,
     Recipe,
-    RecipeFacts,
     Serving,
     Sustained,
     TextScores,

@@ -11,6 +11,7 @@ import msgspec
 
 from advisor.domain.accuracy import CLASS_OF, Accuracy, AccuracyClass, CheckVerdict
 from advisor.domain.bounds import Amount, Count, Duration, Rate, Size
+from advisor.domain.recipe_facts import RecipeFacts
 
 Phase = Literal[
     "queued",
@@ -182,18 +183,6 @@ class UserMetric(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", t
 
     value: float | None
     problem: str
-
-
-class RecipeFacts(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="recipe-facts"):
-    """What the script of an arm needs to know from its worker; `advisor.recipes` composes it."""
-
-    #: By batch size, how far outputs may be from eager PyTorch's: its error for each output, or a
-    #: gap in nats for generated text.
-    allowances: dict[int, tuple[float, ...] | float | None]
-    #: For an engine, the command that serves the model.
-    serving_command: str | None
-    #: The lines that a user writes; empty for one forward pass in runs of early versions.
-    integration: str
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="recipe"):

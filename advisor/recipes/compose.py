@@ -11,7 +11,8 @@ import pprint
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from advisor.domain.worker_events import Environment, Recipe, RecipeFacts
+from advisor.domain.recipe_facts import RecipeFacts
+from advisor.domain.worker_events import Environment, Recipe
 from advisor.domain.worker_settings import MEMORY_ON_DEMAND, THREAD_COUNTS
 from advisor.recipes.bundler import SourceBundler
 from advisor.recipes.pins import pin

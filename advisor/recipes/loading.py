@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pathlib
 import pprint
+from collections.abc import Sequence
 
 from advisor.domain.question import (
     ExportedModel,
@@ -17,31 +18,22 @@ from advisor.domain.question import (
     SyntheticModel,
     TransformersModel,
 )
+from advisor.domain.recipe_facts import InputFacts
 from advisor.errors import NoRecipeError
+from advisor.recipes.calls import TENSORS_OF_OUTPUT, call_class, random_values
 
 WIDTH = 100
 #: The token numbers of random prompts.
 INPUT_IDS = "torch.randint(0, model.config.vocab_size, ({batch_size}, {tokens}){device})"
-#: The forward pass that is measured: positional tensors in, one tensor out.
-FORWARD_CLASS = (
-    "class Forward(torch.nn.Module):",
-    "    def __init__(self, model):",
-    "        super().__init__()",
-    "        self.model = model",
-    "",
-    "    def forward(self, tensor):",
-    "        inputs = {self.model.main_input_name: tensor}",
-    "        if self.model.config.is_encoder_decoder:",
-    '            inputs["decoder_input_ids"] = tensor',
-    "        output = self.model(**inputs, return_dict=True)",
-    '        return output["logits"] if "logits" in output else output["last_hidden_state"]',
-    "",
-    "",
-)
 
 
-def loading_lines(question: Question, batch_size: int) -> list[str]:
-    """Return the lines for a batch size; raise `NoRecipeError` for models without short ones."""
+def loading_lines(
+    question: Question, batch_size: int, inputs: Sequence[InputFacts] | None = None
+) -> list[str]:
+    """Return the lines for a batch size; raise `NoRecipeError` for models without short ones.
+
+    `inputs` are those that the worker reported.
+    """
     match question.model:
         case SyntheticModel() as model:
             lines = [*_synthetic_lines(model), *_cast_lines(question)]
@@ -51,16 +43,21 @@ def loading_lines(question: Question, batch_size: int) -> list[str]:
             return [
                 f'program = torch.export.load("{_file_name(name)}")  # path of your file',
                 f"model = program.module(){_to_device(question)}",
-                *_example_lines("program.example_inputs[0]", question, batch_size),
+                *_example_lines("program.example_inputs[0]", question, batch_size, inputs),
             ]
         case FactoryModel(name=name):
-            return _factory_lines(name, question, batch_size)
+            return _factory_lines(name, question, batch_size, inputs)
         case TransformersModel() as model if question.task == "generate":
             return [*_language_model_lines(model, question), *_prompt_lines(question, batch_size)]
         case OnnxModel(name=name):
             return _onnx_lines(name, question, batch_size)
         case TransformersModel() as model:
-            return _forward_model_lines(model, question, batch_size)
+            if not inputs:
+                raise NoRecipeError(
+                    "the run does not have the inputs of the model",
+                    "use --style check, or measure again",
+                )
+            return _forward_model_lines(model, question, batch_size, inputs)
 
 
 def _synthetic_lines(model: SyntheticModel) -> list[str]:
@@ -96,7 +93,15 @@ def _synthetic_lines(model: SyntheticModel) -> list[str]:
             ]
 
 
-def _factory_lines(name: str, question: Question, batch_size: int) -> list[str]:
+def _factory_lines(
+    name: str, question: Question, batch_size: int, inputs: Sequence[InputFacts] | None
+) -> list[str]:
+    """Return the lines that call the factory; keyword inputs become positional ones.
+
+    Exporters take positional tensors only.
+    """
+    if inputs is not None and not inputs:
+        raise NoRecipeError("the inputs of the model are nested", "use --style check")
     place, _, function = name.rpartition(":")
     module = pathlib.PurePath(place).stem if place.endswith(".py") else place
     imported = [f"from {module} import {function}  # your code"]
@@ -105,22 +110,39 @@ def _factory_lines(name: str, question: Question, batch_size: int) -> list[str]:
             "import runpy",
             f'{function} = runpy.run_path("{_file_name(place)}")["{function}"]  # your code',
         ]
+    if inputs and all(each.name for each in inputs):
+        return [
+            *call_class("Call", inputs, ("return output",)),
+            *imported,
+            f"model, *examples = {function}()",
+            "model = Call(model)",
+            *_cast_lines(question),
+            f"examples = [examples[-1][name] for name in {[each.name for each in inputs]}]",
+            *_example_lines("examples", question, batch_size, inputs),
+        ]
     return [
         *imported,
-        f"model, examples = {function}()",
+        f"model, examples, *_ = {function}()",
         *_cast_lines(question),
-        *_example_lines("examples", question, batch_size),
+        "examples = (examples,) if isinstance(examples, torch.Tensor) else examples",
+        *_example_lines("examples", question, batch_size, inputs),
     ]
 
 
-def _example_lines(examples: str, question: Question, batch_size: int) -> list[str]:
-    """Return the lines that repeat or cut example inputs to the batch size."""
+def _example_lines(
+    examples: str, question: Question, batch_size: int, inputs: Sequence[InputFacts] | None
+) -> list[str]:
+    """Return the lines that repeat or cut example inputs to the batch size, if they have one."""
     dtype = f".to(torch.{question.dtype})" if question.dtype != "native" else ""
     cast = f"x{dtype} if x.is_floating_point() else x" if dtype else "x"
-    repeated = f"({cast}).repeat({batch_size}, *[1] * (x.dim() - 1))[:{batch_size}]"
+    value = f"({cast}).repeat({batch_size}, *[1] * (x.dim() - 1))[:{batch_size}]"
+    if inputs and not any(each.batched for each in inputs):
+        value = f"({cast})"
+    elif inputs and not all(each.batched for each in inputs):
+        value = f"({value} if x.dim() else x)"
     return [
         "inputs = tuple(",
-        f"    {repeated}{_to_device(question)}",
+        f"    {value}{_to_device(question)}",
         f"    for x in {examples}",
         ")",
     ]
@@ -159,7 +181,7 @@ def _onnx_lines(name: str, question: Question, batch_size: int) -> list[str]:
 
 
 def _forward_model_lines(
-    model: TransformersModel, question: Question, batch_size: int
+    model: TransformersModel, question: Question, batch_size: int, inputs: Sequence[InputFacts]
 ) -> list[str]:
     """Return the lines that wrap the model of a configuration or checkpoint for a forward pass."""
     name = model_name(model.name)
@@ -169,22 +191,18 @@ def _forward_model_lines(
         opened = (
             f"_from_config(config, dtype={dtype})" if dtype != '"auto"' else "_from_config(config)"
         )
-    tokens = f"({batch_size}, {question.input_tokens})"
-    pixels = f"{batch_size}, config.num_channels, config.image_size, config.image_size"
     return [
-        *FORWARD_CLASS,
+        *call_class("Forward", inputs, TENSORS_OF_OUTPUT, ", return_dict=True"),
         f"config = {_config(model)}",
-        "config.use_cache = False",
+        "config.get_text_config().use_cache = False",
         "if config.architectures:",
         "    model_class = getattr(transformers, config.architectures[0])",
         "else:",
         "    model_class = transformers.MODEL_MAPPING[type(config)]",
         f"model = Forward(model_class.{opened}{_to_device(question)}).eval()",
-        'if model.model.main_input_name == "pixel_values":',
-        f"    inputs = (torch.randn({pixels}).to(model.model.dtype){_to_device(question)},)",
-        "else:",
-        "    vocabulary = config.get_text_config().vocab_size",
-        f"    inputs = (torch.randint(vocabulary, {tokens}){_to_device(question)},)",
+        "inputs = (",
+        *(f"    {random_values(each, batch_size)}{_to_device(question)}," for each in inputs),
+        ")",
     ]
 
 

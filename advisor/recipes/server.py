@@ -13,6 +13,7 @@ import textwrap
 from collections.abc import Sequence
 
 from advisor.domain.question import Question
+from advisor.domain.recipe_facts import InputFacts
 from advisor.errors import NoRecipeError
 from advisor.recipes.bundler import LINTER_COMMENTS
 from advisor.recipes.loading import checkpoint_lines, loading_lines
@@ -33,11 +34,16 @@ SOURCES = {
 
 
 def compose_server(
-    question: Question, batch_sizes: Sequence[int], integration: str, probes: pathlib.Path
+    question: Question,
+    batch_sizes: Sequence[int],
+    integration: str,
+    probes: pathlib.Path,
+    inputs: Sequence[InputFacts] | None = None,
 ) -> str:
     """Return the imports and the code of a server; raise `NoRecipeError` where there is none.
 
-    It compiles for each batch size. `probes` is the directory of the package.
+    It compiles for each batch size. `probes` is the directory of the package, `inputs` are those
+    that the worker reported.
     """
     once, each = divide(integration)
     if question.task == "generate":
@@ -46,7 +52,7 @@ def compose_server(
         tokens = (question.input_tokens, question.output_tokens)
         call = f"serve_texts(load, build, BATCH_SIZES, CHECKPOINT, tokens={tokens})"
     else:
-        loading = loading_lines(question, 1)
+        loading = loading_lines(question, 1, inputs)
         functions = _array_functions(loading, once, each)
         call = "serve_arrays(load, build, BATCH_SIZES)"
     sources = [_read_source(probes / "recipes" / name) for name in SOURCES[question.task]]

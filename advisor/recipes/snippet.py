@@ -9,6 +9,7 @@ import ast
 from collections.abc import Sequence
 
 from advisor.domain.question import Question
+from advisor.domain.recipe_facts import InputFacts
 from advisor.errors import NoRecipeError
 from advisor.recipes.loading import loading_lines
 
@@ -16,15 +17,23 @@ from advisor.recipes.loading import loading_lines
 USED_PACKAGES = ("onnxruntime", "os", "torch", "transformers")
 
 
-def compose_snippet(question: Question, batch_size: int, integration: str) -> str:
-    """Return the imports and the lines; raise `NoRecipeError` where there are none."""
+def compose_snippet(
+    question: Question,
+    batch_size: int,
+    integration: str,
+    inputs: Sequence[InputFacts] | None = None,
+) -> str:
+    """Return the imports and the lines; raise `NoRecipeError` where there are none.
+
+    `inputs` are those that the worker reported.
+    """
     if not integration:
         raise NoRecipeError(
             "the run does not have the lines of this workflow",
             "use --style check, or measure again",
         )
     imports, steps = split_imports(integration)
-    lines = loading_lines(question, batch_size)
+    lines = loading_lines(question, batch_size, inputs)
     loaded_imports, loading = split_imports("\n".join(lines))
     text = "\n".join(lines)
     used = [f"import {name}" for name in USED_PACKAGES if f"{name}." in text]

@@ -216,7 +216,7 @@ def run_measured_role(
     }
     channel.send(protocol.Caches(bytes_before, caches.count_bytes(scratch), caches.count_hits()))
     check_engagement(workflow, cells[request.batch_sizes[-1]], request, channel)
-    report_recipe_facts(workflow, cells, request, channel)
+    report_recipe_facts(workflow, subject, cells, request, channel)
     losses.report_losses(workflow, cells, request, channel, attempt)
     if request.role == "serve":
         channel.send(workflow.address())
@@ -257,6 +257,7 @@ def read_memory(workflow: Any) -> protocol.MemoryRead:
 
 def report_recipe_facts(
     workflow: Any,
+    subject: Any,
     cells: dict[int, Cell],
     request: protocol.Request,
     channel: Channel,
@@ -271,6 +272,7 @@ def report_recipe_facts(
             },
             workflow.serving_command(request) if hasattr(workflow, "serving_command") else None,
             workflow.integration(request),
+            subject.describe_inputs() if hasattr(subject, "describe_inputs") else None,
         )
 
     facts: protocol.RecipeFacts | None = attempt(collect, lambda _: None)

@@ -111,7 +111,6 @@ def open_causal_lm(request: Request) -> CausalLm:
     model = transformers.AutoModelForCausalLM.from_pretrained(
         folder,
         dtype=getattr(torch, checkpoint.read_info(request).dtype),
-        attn_implementation="sdpa",
         use_safetensors=True,
         trust_remote_code=request.trust_remote_code,
     )
@@ -149,7 +148,7 @@ def make_model(model_class: Any, config: Any, request: Request) -> Any:
     dtype = None if request.dtype == "native" else getattr(torch, request.dtype)
     with torch.device(request.device):
         model = model_class._from_config(  # noqa: SLF001 - no public function takes any class
-            config, dtype=dtype, attn_implementation="sdpa"
+            config, dtype=dtype
         )
     suppress_eos(model)
     return model

@@ -35,7 +35,8 @@ TRIPLE = 3
 def create(request: Request) -> LoadedModel:
     """Call the factory, and cast what it returns to the request's precision."""
     target = request.subject["name"]
-    module, examples = flatten(*check_returned(call_factory(target), target))
+    returned = check_returned(call_factory(target), target)
+    module, examples = flatten(*returned)
     if not examples:
         reason = f"{target!r} returned example inputs without a tensor"
         raise ModelError(reason, CONTRACT)
@@ -48,7 +49,18 @@ def create(request: Request) -> LoadedModel:
         arguments=arguments_like(examples, request.batch_sizes),
         weights="as the factory made them",
         shares_weights=any(True for _ in module.parameters()),
+        names=keyword_names(*returned[1:]),
     )
+
+
+def keyword_names(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[str, ...] | None:
+    """Return the names of keyword tensors, or none for positional tensors.
+
+    Return None for inputs that are both or neither.
+    """
+    if not all(isinstance(each, torch.Tensor) for each in (*arguments, *keywords.values())):
+        return None
+    return None if arguments and keywords else tuple(keywords)
 
 
 def call_factory(target: str) -> object:

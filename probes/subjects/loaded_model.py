@@ -25,6 +25,10 @@ class Argument(Protocol):
     def dtype(self) -> torch.dtype:
         """The type of its tensor."""
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of its tensor without the batch."""
+
     def draw(self, generator: np.random.Generator, batch_size: int) -> Any:
         """Return random values for a batch as a numpy array."""
 
@@ -77,9 +81,14 @@ class ExampleLike:
     batched: bool
     dtype: torch.dtype
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape without the batch."""
+        return tuple(self.example.shape[1:] if self.batched else self.example.shape)
+
     def draw(self, generator: np.random.Generator, batch_size: int) -> Any:
         """Return values for a batch, in the dtype of the host."""
-        shape = (batch_size, *self.example.shape[1:]) if self.batched else tuple(self.example.shape)
+        shape = (batch_size, *self.shape) if self.batched else self.shape
         if self._is_mask_of_ones():
             lengths = generator.integers(-(-shape[-1] // 2), shape[-1] + 1, size=(*shape[:-1], 1))
             return (np.arange(shape[-1]) < lengths).astype(
@@ -120,6 +129,22 @@ class ExampleLike:
 
 
 @dataclasses.dataclass(frozen=True)
+class InputFacts:
+    """One tensor that the model takes."""
+
+    #: Name of the keyword; empty for a positional input.
+    name: str
+    #: Its shape without the batch.
+    shape: list[int]
+    dtype: str
+    #: Whether its first dimension is the batch.
+    batched: bool = True
+    #: Range `[low, high)` of random integers, such as token ids; None for other values.
+    low: int | None = None
+    high: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
 class LoadedModel:
     """A model's module, the arguments of its call, and facts for reports."""
 
@@ -130,5 +155,8 @@ class LoadedModel:
     #: Whether all workers load the reference worker's weights, because a second load of the model
     #: could give others.
     shares_weights: bool
+    #: Names of keyword inputs in the order of the arguments; empty for positional ones, None for
+    #: nested ones.
+    names: tuple[str, ...] | None = ()
     unit: str = "samples"
     units_per_sample: int = 1

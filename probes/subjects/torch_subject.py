@@ -25,7 +25,7 @@ from probes.subjects import (
 )
 from probes.subjects.classes import count_classes
 from probes.subjects.flops import count_flops
-from probes.subjects.loaded_model import LoadedModel
+from probes.subjects.loaded_model import InputFacts, LoadedModel
 
 #: The reference of a larger model is computed in float32, because a float64 copy seldom fits in
 #: memory next to it.
@@ -58,7 +58,7 @@ class TorchSubject:
         self.dtype = floating_dtype(model)
         #: Sizes of a last dimension that is classes or a vocabulary.
         self.class_counts = count_classes(model.module)
-        self._arguments = model.arguments
+        self._arguments, self._names = model.arguments, model.names
         self._device = torch.device(request.device)
         self._seed = request.seed
 
@@ -66,6 +66,23 @@ class TorchSubject:
         """Return seeded random arrays, one for each argument of the module."""
         generator = np.random.default_rng([self._seed, batch_size, number])
         return [argument.draw(generator, batch_size) for argument in self._arguments]
+
+    def describe_inputs(self) -> list[InputFacts]:
+        """Return what a recipe needs to make inputs; nothing for nested ones."""
+        if self._names is None:
+            return []
+        names = self._names or [""] * len(self._arguments)
+        return [
+            InputFacts(
+                name,
+                list(each.shape),
+                str(each.dtype).removeprefix("torch."),
+                getattr(each, "batched", True),
+                getattr(each, "low", None),
+                getattr(each, "high", None),
+            )
+            for name, each in zip(names, self._arguments, strict=True)
+        ]
 
     def tensors(self, inputs: list[Any]) -> tuple[torch.Tensor, ...]:
         """Return arrays as tensors on the device, in the arguments' types."""

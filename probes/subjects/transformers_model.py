@@ -10,21 +10,20 @@ import transformers
 
 from probes.adapter import ModelError
 from probes.protocol import Request
-from probes.subjects.loaded_model import Argument, LoadedModel, NormalValues, RandomIntegers
+from probes.subjects.loaded_model import LoadedModel
+from probes.subjects.transformers_inputs import DECODER_TOKENS, TOKENS, arguments_of
 
-#: Names of a model's main input, by the kind of input that it takes.
-TOKEN_INPUTS = {"input_ids"}
-IMAGE_INPUTS = {"pixel_values"}
-SPECTROGRAM_INPUTS = {"input_features"}
-DECODER_INPUT = "decoder_input_ids"
+#: Outputs of a part of the model that are only passed on; the decoder reads them.
+PASSED_ON = {"encoder_last_hidden_state"}
 
 
 class Forward(torch.nn.Module):
-    """The model's forward pass with positional tensors in and one tensor out, for exporters."""
+    """The model's forward pass with positional tensors in and tensors out, for exporters."""
 
     def __init__(self, model: Any, names: tuple[str, ...]) -> None:
         super().__init__()
         self.model = model
+        self.config = model.config
         self.names = names
         # One forward pass does not need a key-value cache, which would be another output to export.
         self.fixed = (
@@ -33,12 +32,17 @@ class Forward(torch.nn.Module):
             else {}
         )
 
-    def forward(self, *arguments: torch.Tensor) -> torch.Tensor:
-        """Return the logits, or the last hidden state if the model has no head."""
+    def forward(self, *arguments: torch.Tensor) -> Any:
+        """Return the tensors that the model returns, such as logits, or the only one."""
         output = self.model(
             **dict(zip(self.names, arguments, strict=True)), **self.fixed, return_dict=True
         )
-        return output["logits"] if "logits" in output else output["last_hidden_state"]
+        tensors = [
+            value
+            for name, value in output.items()
+            if isinstance(value, torch.Tensor) and name not in PASSED_ON
+        ]
+        return tensors[0] if len(tensors) == 1 else tuple(tensors)
 
 
 def create(request: Request) -> LoadedModel:
@@ -51,17 +55,19 @@ def create(request: Request) -> LoadedModel:
     if random:
         with torch.device(request.device):
             model = model_class._from_config(  # noqa: SLF001 - no public function takes any class
-                config, dtype=dtype, attn_implementation=attention_of(model_class)
+                config, dtype=dtype
             )
     else:
         model = open_weights(model_class, config, request)
-    arguments = arguments_of(model, config, request.input_tokens, model.dtype)
-    text = getattr(model, "main_input_name", "") in TOKEN_INPUTS
+    place = None if subject.get("config") else subject["name"]
+    arguments = arguments_of(model, config, request.input_tokens, model.dtype, place)
+    text = set(arguments) <= {TOKENS, DECODER_TOKENS}
     return LoadedModel(
         module=Forward(model, tuple(arguments)),
         arguments=tuple(arguments.values()),
         weights="seeded random" if random else f"from {subject['weights']}",
         shares_weights=random,
+        names=tuple(arguments),
         unit="tokens" if text else "samples",
         units_per_sample=request.input_tokens if text else 1,
     )
@@ -100,11 +106,6 @@ def find_class(config: Any, subject: dict[str, Any]) -> Any:
     raise ModelError(reason, "give the model as file.py:factory instead")
 
 
-def attention_of(model_class: Any) -> str:
-    """Return `sdpa` if the class supports it; other classes refuse to be opened with it."""
-    return "sdpa" if getattr(model_class, "_supports_sdpa", False) else "eager"
-
-
 def open_weights(model_class: Any, config: Any, request: Request) -> Any:
     """Load trained weights, from safetensors only unless the request allows pickles."""
     source = (
@@ -117,7 +118,6 @@ def open_weights(model_class: Any, config: Any, request: Request) -> Any:
             source,
             config=config,
             dtype="auto" if request.dtype == "native" else getattr(torch, request.dtype),
-            attn_implementation=attention_of(model_class),
             use_safetensors=None if request.allow_pickle else True,
             trust_remote_code=request.trust_remote_code,
         )
@@ -126,29 +126,3 @@ def open_weights(model_class: Any, config: Any, request: Request) -> Any:
         raise ModelError(
             reason, "use --weights-from random, or convert the weights to safetensors"
         ) from problem
-
-
-def arguments_of(model: Any, config: Any, tokens: int, dtype: torch.dtype) -> dict[str, Argument]:
-    """Return the model's arguments by name.
-
-    Raise `ModelError` if the name of the main input is unknown.
-    """
-    main = model.main_input_name
-    if main in TOKEN_INPUTS:
-        names = [main, DECODER_INPUT] if config.is_encoder_decoder else [main]
-        return dict.fromkeys(names, token_ids(config, tokens))
-    if main in IMAGE_INPUTS:
-        size = config.image_size if isinstance(config.image_size, int) else config.image_size[0]
-        return {main: NormalValues((config.num_channels, size, size), dtype)}
-    if main in SPECTROGRAM_INPUTS:
-        frames = 2 * config.max_source_positions
-        spectrogram = NormalValues((config.num_mel_bins, frames), dtype)
-        return {main: spectrogram, DECODER_INPUT: token_ids(config, tokens)}
-    reason = f"the model's main input {main!r} is of a kind that p3-advisor cannot generate"
-    raise ModelError(reason, "give the model as file.py:factory with example inputs")
-
-
-def token_ids(config: Any, tokens: int) -> RandomIntegers:
-    """Return random token ids without the first three, which most vocabularies reserve."""
-    vocabulary = config.get_text_config().vocab_size
-    return RandomIntegers((tokens,), low=min(3, vocabulary - 1), high=vocabulary)

@@ -19,7 +19,7 @@ from worker_scripts import DEADLINES, Clock, messages_until_end
 
 from advisor.catalogue import rubric_files
 from advisor.domain.outcome import Crashed, TimedOut
-from advisor.domain.worker_events import RecipeFacts
+from advisor.domain.recipe_facts import RecipeFacts
 from advisor.probing.supervisor import Supervisor
 from advisor.probing.worker_process import Worker
 

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from advisor.catalogue.rubric_files import probe_file, read_shipped_accuracy
 from advisor.domain.measurement import Cell, Interval
 from advisor.domain.question import FactoryModel, Question
+from advisor.domain.recipe_facts import InputFacts
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.worker_events import Recipe
 from advisor.domain.worker_settings import measured_fields, thread_count
@@ -77,6 +78,8 @@ class FoundRecipe:
     is_source_changed: bool = False
     #: The lines that a user writes to adopt the workflow.
     integration: str = ""
+    #: The inputs of a PyTorch module; see `RecipeFacts`.
+    inputs: tuple[InputFacts, ...] | None = None
 
 
 def choose(
@@ -147,7 +150,7 @@ def find_recipe(decision: Decision, arm: str, probes: pathlib.Path) -> FoundReci
     except CannotBundleError as problem:
         raise NoRecipeError(f"no script can be composed for {arm}: {problem}", fix) from problem
     is_changed = source_digest(probes) != imported.environment.source_digest
-    return FoundRecipe(recipe, is_changed, facts.integration)
+    return FoundRecipe(recipe, is_changed, facts.integration, facts.inputs)
 
 
 def _started_by_command(state: RunState, arm: str, question: Question) -> NoRecipeError:
@@ -240,7 +243,7 @@ def render_snippet(document: RunDocument, entry: WorkflowEntry, found: FoundReci
     question = document.question
     fastest = max(entry.cells, key=lambda cell: cell.speedup.value) if entry.cells else None
     size = fastest.batch_size if fastest else question.batch_sizes[0]
-    body = compose_snippet(question, size, found.integration)
+    body = compose_snippet(question, size, found.integration, found.inputs)
     speed = f": {format_interval(fastest.speedup)} as fast as eager PyTorch" if fastest else ""
     error = worst_error(entry.correctness.by_batch_size) if entry.correctness else None
     loss = f" Its weights are quantised to {entry.weights}" if entry.weights else ""

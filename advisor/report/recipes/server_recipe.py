@@ -37,7 +37,7 @@ def render_server(
         return _render_command(document, entry, found)
     question = document.question
     sizes = [cell.batch_size for cell in entry.cells] or list(question.batch_sizes)
-    body = server.compose_server(question, sizes, found.integration, probes)
+    body = server.compose_server(question, sizes, found.integration, probes, found.inputs)
     path = "/v1/completions" if question.task == "generate" else "/predict"
     title = f"Serve {question.model.name} with {entry.arm} at POST {path}, {question.dtype}."
     return f'''\

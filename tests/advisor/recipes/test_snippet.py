@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import pathlib
 from typing import Any
 
 import builders
+import msgspec
 import numpy as np
 import pytest
 import torch
@@ -20,9 +22,11 @@ from advisor.domain.question import (
     SyntheticModel,
     TransformersModel,
 )
+from advisor.domain.recipe_facts import InputFacts
 from advisor.errors import NoRecipeError
 from advisor.recipes.loading import loading_lines
 from advisor.recipes.snippet import compose_snippet
+from probes.subjects.torch_subject import open_torch_subject
 from probes.workflows import onnxruntime_cpu, pytorch_eager
 
 INTEGRATION = """\
@@ -61,14 +65,17 @@ MODELS: list[tuple[Model, str]] = [
 ]
 
 
+TOKENS = InputFacts(name="input_ids", shape=(7,), dtype="int64", low=3, high=50)
+
+
 @pytest.mark.parametrize(("model", "task"), MODELS)
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_a_snippet_is_short_python_without_paths(model: Model, task: str, device: str) -> None:
     question = builders.question(model=model, task=task, device=device, dtype="float16")
-    text = compose_snippet(question, 4, INTEGRATION)
+    text = compose_snippet(question, 4, INTEGRATION, (TOKENS,))
     ast.parse(text)
     assert "/secret" not in text
-    assert len(text.splitlines()) <= 40
+    assert len(text.splitlines()) <= 45
     assert ('"cuda"' in text) == (device == "cuda")
     first_step = text.index("with torch.no_grad")
     assert all(line in text[:first_step] for line in ("import onnxruntime", "import torch"))
@@ -102,57 +109,163 @@ def test_the_snippet_of_an_onnx_file_runs_the_file(
         assert expected.shape == (4, 2)
 
 
-CONFIGS: list[tuple[dict[str, Any], tuple[int, ...]]] = [
+TINY = {
+    "hidden_size": 16,
+    "intermediate_size": 32,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+}
+TEXT = {**TINY, "vocab_size": 50}
+T5 = {"d_model": 16, "d_ff": 32, "d_kv": 8, "num_layers": 1, "num_heads": 2, "vocab_size": 50}
+PATCHES = {**TINY, "image_size": 32, "patch_size": 16}
+CONFIGS: list[tuple[dict[str, Any], list[tuple[int, ...]]]] = [
+    ({"model_type": "bert", **TEXT}, [(4, 7, 16), (4, 16)]),
+    ({"model_type": "vit", **PATCHES}, [(4, 5, 16), (4, 16)]),
     (
-        {
-            "model_type": "bert",
-            "hidden_size": 16,
-            "intermediate_size": 32,
-            "num_hidden_layers": 1,
-            "num_attention_heads": 2,
-            "vocab_size": 50,
-        },
-        (4, 7, 16),
+        {"model_type": "t5", **T5, "architectures": ["T5ForConditionalGeneration"]},
+        [(4, 7, 50)],
     ),
     (
         {
-            "model_type": "vit",
-            "hidden_size": 16,
-            "intermediate_size": 32,
-            "num_hidden_layers": 1,
-            "num_attention_heads": 2,
-            "image_size": 32,
-            "patch_size": 16,
+            "model_type": "clip",
+            "projection_dim": 8,
+            "text_config": TEXT,
+            "vision_config": PATCHES,
+            "architectures": ["CLIPModel"],
         },
-        (4, 5, 16),
-    ),
-    (
-        {
-            "model_type": "t5",
-            "d_model": 16,
-            "d_ff": 32,
-            "d_kv": 8,
-            "num_layers": 1,
-            "num_heads": 2,
-            "vocab_size": 50,
-            "architectures": ["T5ForConditionalGeneration"],
-        },
-        (4, 7, 50),
+        [(4, 4), (4, 4), (4, 8), (4, 8)],
     ),
 ]
 
 
 @pytest.mark.stack
-@pytest.mark.parametrize(("config", "shape"), CONFIGS)
-def test_the_snippet_of_a_transformers_model_computes_its_output(
-    config: dict[str, Any], shape: tuple[int, ...]
+@pytest.mark.parametrize(("config", "shapes"), CONFIGS, ids=lambda each: str(each)[:24])
+def test_the_snippet_of_a_transformers_model_computes_the_measured_outputs(
+    config: dict[str, Any], shapes: list[tuple[int, ...]], tmp_path: pathlib.Path
 ) -> None:
-    model = TransformersModel(name="demo/encoder", weights="random", config=config)
-    question = builders.question(model=model, input_tokens=7)
+    request = workers.make_request(
+        pathlib.Path("unused.py"),
+        tmp_path,
+        subject={"kind": "transformers", "name": "demo", "weights": "random", "config": config},
+        input_tokens=7,
+        dtype="float32",
+    )
+    subject = open_torch_subject(request)
+    model = TransformersModel(name="demo", weights="random", config=config)
     integration = integration_of(pytorch_eager, {"kind": "transformers"})
-    names = run_snippet(compose_snippet(question, 4, integration))
-    assert names["output"].shape == shape
-    assert names["output"].isfinite().all()
+    question = builders.question(model=model, input_tokens=7)
+    text = compose_snippet(question, 4, integration, reported_inputs(subject))
+    with torch.no_grad():
+        output = run_snippet(text)["output"]
+        measured = subject.run(subject.inputs(4, 0))
+    outputs = [output] if isinstance(output, torch.Tensor) else list(output)
+    assert [tuple(each.shape) for each in outputs] == shapes
+    assert [each.shape for each in measured] == shapes
+    assert all(each.isfinite().all() for each in outputs)
+
+
+def test_a_run_without_the_inputs_of_a_transformers_model_has_no_snippet() -> None:
+    question = builders.question(model=TransformersModel(name="org/bert", weights="random"))
+    with pytest.raises(NoRecipeError):
+        compose_snippet(question, 1, INTEGRATION)
+
+
+#: A factory for each form of example inputs.
+FACTORIES = """
+import torch
+
+
+class Scaled(torch.nn.Module):
+    def forward(self, x, scale, *, shift=0):
+        return x * scale + shift
+
+
+class Doubled(torch.nn.Module):
+    def forward(self, x):
+        return 2 * x
+
+
+def tensor():
+    return Doubled(), torch.ones(1, 3)
+
+
+def keywords():
+    return Scaled(), {"x": torch.ones(1, 3), "scale": torch.ones(1, 3)}
+
+
+def third():
+    return Scaled(), (), {"scale": torch.ones(1, 3), "x": torch.ones(1, 3)}
+
+
+def number():
+    return Scaled(), (torch.ones(1, 3), torch.tensor(2.0))
+
+
+def fixed():
+    return Scaled(), (torch.ones(5, 3), torch.ones(1, 3))
+
+
+def nested():
+    return Doubled(), ({"x": torch.ones(1, 3)},)
+
+
+def constant():
+    return Scaled(), (torch.ones(1, 3), torch.ones(1, 3)), {"shift": 1}
+"""
+
+
+def measured_inputs(file: pathlib.Path, function: str, batch_size: int) -> Any:
+    request = workers.make_request(
+        pathlib.Path("unused.py"),
+        file.parent,
+        subject={"kind": "factory", "name": f"{file}:{function}"},
+        dtype="float32",
+        batch_sizes=[batch_size],
+    )
+    return reported_inputs(open_torch_subject(request))
+
+
+@pytest.mark.stack
+@pytest.mark.parametrize(
+    ("function", "shape"),
+    [
+        ("tensor", (4, 3)),
+        ("keywords", (4, 3)),
+        ("third", (4, 3)),
+        ("number", (4, 3)),
+        ("fixed", (5, 3)),
+    ],
+)
+def test_the_snippet_of_a_factory_calls_the_model(
+    function: str, shape: tuple[int, ...], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "nets_of_snippets.py"
+    file.write_text(FACTORIES)
+    monkeypatch.syspath_prepend(tmp_path)
+    size = 1 if function == "fixed" else 4
+    question = builders.question(model=FactoryModel(name=f"{file}:{function}"))
+    integration = integration_of(pytorch_eager, {"kind": "factory"})
+    inputs = measured_inputs(file, function, size)
+    output = run_snippet(compose_snippet(question, size, integration, inputs))["output"]
+    assert tuple(output.shape) == shape
+    assert output.isfinite().all()
+
+
+@pytest.mark.stack
+@pytest.mark.parametrize("function", ["nested", "constant"])
+def test_nested_inputs_have_no_snippet(function: str, tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "nets.py"
+    file.write_text(FACTORIES)
+    inputs = measured_inputs(file, function, 1)
+    question = builders.question(model=FactoryModel(name=f"{file}:{function}"))
+    with pytest.raises(NoRecipeError):
+        compose_snippet(question, 1, INTEGRATION, inputs)
+
+
+def reported_inputs(subject: Any) -> tuple[InputFacts, ...]:
+    """Return the inputs as the advisor reads them from a worker."""
+    facts = [dataclasses.asdict(each) for each in subject.describe_inputs()]
+    return msgspec.convert(facts, tuple[InputFacts, ...])
 
 
 def integration_of(workflow: Any, subject: dict[str, Any], **options: Any) -> str:

@@ -42,7 +42,14 @@ def keyword_subject(request: Any) -> TorchSubject:
     examples = {"ids": torch.zeros(1, TOKENS, dtype=torch.int64), "factor": torch.ones(1, 8)}
     module, _ = flatten(Weighted().eval(), (), examples)
     arguments = (RandomIntegers((TOKENS,), 0, 50), NormalValues((8,), torch.float32))
-    model = LoadedModel(module, arguments, "random", False, "tokens", TOKENS)  # noqa: FBT003 - two words
+    model = LoadedModel(
+        module=module,
+        arguments=arguments,
+        weights="random",
+        shares_weights=False,
+        unit="tokens",
+        units_per_sample=TOKENS,
+    )
     return TorchSubject(model, request)
 
 

@@ -19,7 +19,8 @@ import pytest
 from advisor.catalogue import rubric_files
 from advisor.domain.measurement import CallSeconds
 from advisor.domain.plan import Plan
-from advisor.domain.worker_events import Environment, Imported, Recipe, RecipeFacts
+from advisor.domain.recipe_facts import RecipeFacts
+from advisor.domain.worker_events import Environment, Imported, Recipe
 from advisor.errors import NoRecipeError
 from advisor.pipeline.decision import Decision
 from advisor.report.documents.document import RunDocument

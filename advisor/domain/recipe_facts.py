@@ -1,0 +1,39 @@
+"""What a worker reports for the recipes of its arm."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from advisor.domain.bounds import Count
+
+
+class InputFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """One tensor that the model takes."""
+
+    #: Name of the keyword; empty for a positional input.
+    name: Annotated[str, msgspec.Meta(pattern=r"^(?:[^\W\d]\w*)?$")]
+    #: Its shape without the batch.
+    shape: tuple[Count, ...]
+    dtype: Annotated[str, msgspec.Meta(pattern="^[a-z0-9]+$")]
+    #: Whether its first dimension is the batch.
+    batched: bool = True
+    #: Range of random integers, such as token ids, without `high`; null for other values.
+    low: int | None = None
+    high: int | None = None
+
+
+class RecipeFacts(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="recipe-facts"):
+    """What the script of an arm needs to know from its worker; `advisor.recipes` composes it."""
+
+    #: By batch size, how far outputs may be from eager PyTorch's: its error for each output, or a
+    #: gap in nats for generated text.
+    allowances: dict[int, tuple[float, ...] | float | None]
+    #: For an engine, the command that serves the model.
+    serving_command: str | None
+    #: The lines that a user writes; empty for one forward pass in runs of early versions.
+    integration: str
+    #: The inputs of a PyTorch module, empty for nested ones; null for another model and in runs of
+    #: early versions.
+    inputs: tuple[InputFacts, ...] | None = None

@@ -1,0 +1,51 @@
+"""Lines that call a model with the tensors that were measured, in the order of its inputs.
+
+Exporters take positional tensors, so a module with keyword inputs gets a module around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from advisor.domain.recipe_facts import InputFacts
+
+#: What a model of transformers returns, without outputs that only the decoder reads.
+TENSORS_OF_OUTPUT = (
+    "tensors = tuple(",
+    "    value",
+    "    for name, value in output.items()",
+    '    if isinstance(value, torch.Tensor) and name != "encoder_last_hidden_state"',
+    ")",
+    "return tensors[0] if len(tensors) == 1 else tensors",
+)
+
+
+def call_class(
+    name: str, inputs: Sequence[InputFacts], last: Sequence[str], constants: str = ""
+) -> list[str]:
+    """Return the lines of a module that calls another one with keyword inputs.
+
+    `constants` are further keyword inputs.
+    """
+    names = [each.name for each in inputs]
+    keywords = ", ".join(f"{each}={each}" for each in names)
+    return [
+        f"class {name}(torch.nn.Module):",
+        "    def __init__(self, model):",
+        "        super().__init__()",
+        "        self.model = model",
+        "",
+        f"    def forward(self, {', '.join(names)}):",
+        f"        output = self.model({keywords}{constants})",
+        *(f"        {line}" for line in last),
+        "",
+        "",
+    ]
+
+
+def random_values(each: InputFacts, batch_size: int) -> str:
+    """Return the expression for random values of an input."""
+    shape = f"({', '.join(map(str, (batch_size, *each.shape)))})"
+    if each.low is not None and each.high is not None:
+        return f"torch.randint({each.low}, {each.high}, {shape})"
+    return f"torch.randn({shape}, dtype=torch.{each.dtype})"
