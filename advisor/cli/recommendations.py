@@ -16,7 +16,7 @@ from advisor.cli.execution import (
 )
 from advisor.cli.fleet import ALL_GPUS
 from advisor.cli.fleet import recommend as recommend_fleet
-from advisor.cli.options import AsJson, takes_answers
+from advisor.cli.options import AsJson, InputTokens, LengthMix, OutputTokens, takes_answers
 from advisor.domain.sweep import is_sweep_id
 from advisor.errors import (
     FleetRequestError,
@@ -26,6 +26,7 @@ from advisor.errors import (
     UserError,
 )
 from advisor.question.answers import Answers
+from advisor.question.sweep import DEFAULT_LENGTHS, LengthAnswers
 
 if TYPE_CHECKING:
     from advisor.context import Context
@@ -40,29 +41,9 @@ app = typer.Typer(rich_markup_mode=None)
 def recommend(  # noqa: PLR0913 - one for each option
     answers: Answers,
     *,
-    input_tokens: Annotated[
-        str,
-        typer.Option(
-            metavar="TOKENS",
-            help="tokens of each input; several, such as 32,512,2048, are a sweep: one run for "
-            "each length, and an answer for their mix",
-        ),
-    ] = str(Answers().input_tokens),
-    output_tokens: Annotated[
-        str,
-        typer.Option(
-            metavar="TOKENS",
-            help="tokens generated for each input; several are swept with every input length",
-        ),
-    ] = str(Answers().output_tokens),
-    length_mix: Annotated[
-        str,
-        typer.Option(
-            metavar="SHARES",
-            help="with several lengths: the share of each in percent, such as "
-            "32:70,512:20,2048:10, or 32/16:70 with the output; default: equal shares",
-        ),
-    ] = "",
+    input_tokens: InputTokens = DEFAULT_LENGTHS.input_tokens,
+    output_tokens: OutputTokens = DEFAULT_LENGTHS.output_tokens,
+    length_mix: LengthMix = DEFAULT_LENGTHS.length_mix,
     json: AsJson = False,
     jsonl: Annotated[
         bool,
@@ -92,9 +73,11 @@ def recommend(  # noqa: PLR0913 - one for each option
 ) -> None:
     """Measure and score the workflows, and recommend one."""
     from advisor.pipeline.draft import prepare
-    from advisor.question.sweep import parse_lengths
 
-    mix = parse_lengths(input_tokens, output_tokens, length_mix)
+    lengths = LengthAnswers(
+        input_tokens=input_tokens, output_tokens=output_tokens, length_mix=length_mix
+    )
+    mix = lengths.parse()
     if len(mix) > 1:
         _recommend_sweep(answers, mix, fleet or models or on, as_json=json, as_events=jsonl)
         return

@@ -35,6 +35,9 @@ class LengthAnswers(msgspec.Struct, frozen=True, kw_only=True):
         return parse_lengths(self.input_tokens, self.output_tokens, self.length_mix)
 
 
+DEFAULT_LENGTHS = LengthAnswers()
+
+
 def parse_lengths(input_tokens: str, output_tokens: str, mix: str = "") -> tuple[MixedLengths, ...]:
     """Return every pair of an input and an output length with its share, the shortest first.
 

@@ -28,19 +28,24 @@ from advisor.context import Context
 from advisor.domain.sweep import SweepRecord
 from advisor.pipeline.sweeps.decision import decide_lengths
 from advisor.question.answers import Answers
+from advisor.question.constraints import parse_duration
 from advisor.question.sweep import LengthAnswers
 from advisor.report.sweeps.sweep_document import SweepDocument
 from advisor.store.runs import Run
 from advisor.store.store import Store
+from advisor.tui import run_starter
 from advisor.tui.app import AdvisorApp
+from advisor.tui.dialogs.load_dialog import WAIT_SECONDS, LoadDialog
 from advisor.tui.options import LaunchOptions
 from advisor.tui.run.host_process import HostProcess
+from advisor.tui.run.session import RunSession
 from advisor.tui.run.stored_items import list_items
 from advisor.tui.run.unfinished import find_unfinished_run
 from advisor.tui.screens.history import HistoryScreen
 from advisor.tui.screens.home import HomeScreen
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import ResultsScreen
+from advisor.tui.screens.setup import SetupScreen
 from advisor.tui.screens.sweep import LengthTable, SweepScreen
 from advisor.tui.widgets.table import Table
 
@@ -253,3 +258,55 @@ async def test_a_sweep_is_exported(context: Context, tmp_path: pathlib.Path) -> 
             await wait_for_screen(pilot, SweepScreen)
     written = msgspec.json.decode((tmp_path / "sweep.json").read_bytes(), type=SweepDocument)
     assert written.sweep_id == SWEEP_ID
+
+
+@async_test
+async def test_every_run_of_a_sweep_waits_for_a_quiet_machine(
+    context: Context, fake_host: StartHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_starter, "find_load_problems", lambda *_: ("cpu-busy",))
+    app = sweeping_app(context, fake_host)
+    async with running_app(app) as pilot:
+        await pilot.press("ctrl+r")
+        await wait_for_screen(pilot, LoadDialog)
+        assert not context.store.sweeps.ids()
+        await pilot.press("w")
+        await wait_for_screen(pilot, LiveScreen)
+    record = stored_sweep(context)
+    first = context.store.find(record.runs[0].run_id).header().question
+    assert first.wait_seconds == WAIT_SECONDS
+    answers = msgspec.convert(record.answers, Answers)
+    assert parse_duration("", answers.wait_for_quiet) == WAIT_SECONDS
+
+
+@async_test
+async def test_a_sweep_needs_a_device_that_is_attached(context: Context) -> None:
+    options = LaunchOptions(answers=Answers(gpu="H100"), lengths=LengthAnswers(input_tokens="8,32"))
+    app = AdvisorApp(options, context)
+    async with running_app(app) as pilot:
+        setup = await wait_for_screen(pilot, SetupScreen)
+        await pilot.press("ctrl+r")
+        await wait_for(pilot, lambda: setup.query_one("#error").has_class("-shown"))
+        assert app.screen is setup
+    assert not context.store.sweeps.ids()
+
+
+class EndedHost:
+    """A host process that has failed to plan the next length."""
+
+    is_running = False
+
+    def failure_reason(self) -> str:
+        return "the model cannot be read"
+
+
+@async_test
+async def test_a_sweep_whose_next_length_cannot_be_planned_shows_why(context: Context) -> None:
+    record = store_sweep(context.store, measured=(32,))
+    run = context.store.find(record.runs[0].run_id)
+    app = AdvisorApp(LaunchOptions(), context)
+    async with running_app(app) as pilot:
+        app.run_controller.show(RunSession.for_run(run, EndedHost(), record))  # type: ignore[arg-type]
+        screen = await wait_for_screen(pilot, SweepScreen)
+        await wait_for_text(pilot, EndedHost().failure_reason())
+        assert [each.finished for each in screen.document.lengths] == [True, False, False]

@@ -13,7 +13,7 @@ from advisor.domain.machine import Machine
 from advisor.domain.question import Dtype
 from advisor.domain.sweep import MixedLengths
 from advisor.errors import MigEnabledError, UserError
-from advisor.question.sweep import LengthAnswers
+from advisor.question.sweep import DEFAULT_LENGTHS, LengthAnswers
 from advisor.question.weight_formats import ANY, FORMATS
 from advisor.tui.rendering import text
 from advisor.tui.steps import checks
@@ -75,7 +75,7 @@ class TargetStep(Step):
         yield Static("", id="machine", markup=False, classes="hint")
 
     def _length_fields(self) -> ComposeResult:
-        lengths, defaults = self.app_interface.lengths, LengthAnswers()
+        lengths, defaults = self.app_interface.lengths, DEFAULT_LENGTHS
         for name in ("input_tokens", "output_tokens"):
             value = getattr(lengths, name)
             yield from self._field(name, LENGTH_LABELS[name], value, getattr(defaults, name))

@@ -277,6 +277,12 @@ def test_what_cannot_be_swept_is_a_usage_error_and_stores_nothing(
     assert Store(home).is_empty()
 
 
+def test_the_plain_prompts_refuse_several_lengths(run_cli: RunCli, home: pathlib.Path) -> None:
+    refused = run_cli("ask", "--plain", "--input-tokens", "8,16", home=home)
+    assert refused.returncode == 2
+    assert Store(home).is_empty()
+
+
 @pytest.mark.parametrize("command", ["recipe", "explain", "verify"])
 def test_commands_of_one_run_refuse_a_sweep(
     command: str, run_cli: RunCli, recorded: pathlib.Path, store: Store, home: pathlib.Path
