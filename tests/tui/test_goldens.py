@@ -361,6 +361,10 @@ async def test_the_results_of_a_sweep(
         async with running_app(app) as pilot:
             await wait_for_screen(pilot, SweepScreen)
             await compare(name, pilot, update=update)
+            if store is complete:
+                await pilot.press("down", "enter")
+                await wait_for_screen(pilot, ResultsScreen)
+                await compare("results-sweep", pilot, update=update)
 
 
 @async_test

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from advisor.domain.question import Task
+from advisor.domain.question import Question, Task
 from advisor.domain.sweep import Lengths
+
+
+def lengths_of(question: Question) -> Lengths:
+    """Return the lengths of a run."""
+    return Lengths(input_tokens=question.input_tokens, output_tokens=question.output_tokens)
 
 
 def format_lengths(lengths: Lengths, task: Task | None) -> str:

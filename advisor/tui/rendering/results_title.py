@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.cells import cell_len
 from rich.text import Text
 
+from advisor.report.formatting.lengths_text import describe_lengths, lengths_of
 from advisor.tui.answer import RunAnswer
 from advisor.tui.rendering import text
 
@@ -15,8 +16,8 @@ PROGRAM_CELLS = 5
 MAX_MODEL_CELLS, MIN_MODEL_CELLS, MAX_DEVICE_CELLS = 30, 12, 24
 
 
-def results_title(answer: RunAnswer, width: int) -> Text:
-    """Return model, device, task, precision and batch sizes.
+def results_title(answer: RunAnswer, width: int, *, with_lengths: bool = False) -> Text:
+    """Return model, device, task, precision and batch sizes, and first the lengths if asked for.
 
     In a narrow terminal the task and then the precision are left out, and the model is shortened.
     """
@@ -24,13 +25,16 @@ def results_title(answer: RunAnswer, width: int) -> Text:
     task = "generate text" if answer.is_generation else ""
     batch = f"batch {', '.join(map(str, question.batch_sizes))}"
     device = text.printable(answer.document.device_name, MAX_DEVICE_CELLS)
-    room = width - PROGRAM_CELLS - len(LEAD)
+    lead = LEAD
+    if with_lengths:
+        lead = f"{LEAD.strip()}, {describe_lengths(lengths_of(question), question.task)}  "
+    room = width - PROGRAM_CELLS - len(lead)
     shortest = (device, batch.replace(", ", ","))
     candidates = ((device, task, question.dtype, batch), (device, question.dtype, batch))
     facts = next((each for each in candidates if room - _cells(each) >= MIN_MODEL_CELLS), shortest)
     cells = min(max(room - _cells(facts), MIN_MODEL_CELLS), MAX_MODEL_CELLS)
     model = text.truncate_middle(text.printable(question.model.name), cells)
-    return Text.assemble((LEAD, "bold"), DOT.join(filter(None, (model, *facts))))
+    return Text.assemble((lead, "bold"), DOT.join(filter(None, (model, *facts))))
 
 
 def _cells(facts: tuple[str, ...]) -> int:

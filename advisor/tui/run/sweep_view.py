@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Mapping
 
 from advisor.domain.question import Question
-from advisor.domain.sweep import Lengths, SweepRecord
+from advisor.domain.sweep import SweepRecord
 from advisor.pipeline.sweeps.decision import decide_lengths
-from advisor.report.formatting.lengths_text import describe_lengths
+from advisor.report.formatting.lengths_text import describe_lengths, lengths_of
 from advisor.report.sweeps.sweep_document import SweepDocument, decide_and_compose
 from advisor.store.store import Store
 from advisor.tui.run.stored_items import GOING_ON, run_states
@@ -44,5 +44,5 @@ def read_sweep(name: str, store: Store, known: SweepView | None = None) -> Sweep
 def describe_place(record: SweepRecord, run_id: str, question: Question) -> str:
     """Return which of the lengths the run measures, such as `length 2 of 3: 512 input tokens`."""
     place = [run.run_id for run in record.runs].index(run_id) + 1
-    lengths = Lengths(input_tokens=question.input_tokens, output_tokens=question.output_tokens)
-    return f"length {place} of {len(record.mix)}: {describe_lengths(lengths, question.task)}"
+    lengths = describe_lengths(lengths_of(question), question.task)
+    return f"length {place} of {len(record.mix)}: {lengths}"

@@ -72,6 +72,12 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
         self.original = self.answer = answer
         self._sort = "score"
 
+    @property
+    def _is_above_sweep(self) -> bool:
+        """Whether the screen was opened from that of a sweep."""
+        stack = self.app.screen_stack
+        return self in stack and isinstance(stack[stack.index(self) - 1], SweepScreen)
+
     def compose(self) -> ComposeResult:
         yield TitleBar()
         yield AnswerPanel(id=ANSWER)
@@ -127,7 +133,8 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
     def _draw_title(self) -> None:
         mark = " *" if self.is_explored else ""
         run_id = f"{self.answer.document.run_id[-11:]}{mark} "
-        self.query_one(TitleBar).set_text(results_title(self.answer, self.size.width), run_id)
+        title = results_title(self.answer, self.size.width, with_lengths=self._is_above_sweep)
+        self.query_one(TitleBar).set_text(title, run_id)
 
     def _draw_table(self) -> None:
         if not self.is_mounted:
@@ -227,7 +234,7 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
 
     def action_back(self) -> None:
         """Go to the sweep of the run where it is below, else to the first screen."""
-        if isinstance(self.app.screen_stack[-2], SweepScreen):
+        if self._is_above_sweep:
             self.app.pop_screen()
         else:
             self.app_interface.action_home()

@@ -34,7 +34,14 @@ TALL_HEIGHT, LOW_HEIGHT = 24, 20
 
 
 class LengthTable(SelectableTable):
-    """The lengths of a sweep."""
+    """The lengths of a sweep; up in its first row goes to the answer."""
+
+    def action_cursor_up(self) -> None:
+        """Move up."""
+        if self.cursor_row == 0:
+            self.screen.focus_previous()
+        else:
+            super().action_cursor_up()
 
 
 class ArmTable(Table):
