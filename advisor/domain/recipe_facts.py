@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import msgspec
 
 from advisor.domain.bounds import Count
@@ -13,10 +11,10 @@ class InputFacts(msgspec.Struct, frozen=True, kw_only=True):
     """One tensor that the model takes."""
 
     #: Name of the keyword; empty for a positional input.
-    name: Annotated[str, msgspec.Meta(pattern=r"^(?:[^\W\d]\w*)?$")]
+    name: str
     #: Its shape without the batch.
     shape: tuple[Count, ...]
-    dtype: Annotated[str, msgspec.Meta(pattern="^[a-z0-9]+$")]
+    dtype: str
     #: Whether its first dimension is the batch.
     batched: bool = True
     #: Range of random integers, such as token ids, without `high`; null for other values.

@@ -5,9 +5,11 @@ Exporters take positional tensors, so a module with keyword inputs gets a module
 
 from __future__ import annotations
 
+import keyword
 from collections.abc import Sequence
 
 from advisor.domain.recipe_facts import InputFacts
+from advisor.errors import NoRecipeError
 
 #: What a model of transformers returns, without outputs that only the decoder reads.
 TENSORS_OF_OUTPUT = (
@@ -28,6 +30,9 @@ def call_class(
     `constants` are further keyword inputs.
     """
     names = [each.name for each in inputs]
+    # A run from another machine could have anything else here.
+    if not all(each.isidentifier() and not keyword.iskeyword(each) for each in names):
+        raise NoRecipeError("the model's inputs have names that are none", "use --style check")
     keywords = ", ".join(f"{each}={each}" for each in names)
     return [
         f"class {name}(torch.nn.Module):",
@@ -48,4 +53,6 @@ def random_values(each: InputFacts, batch_size: int) -> str:
     shape = f"({', '.join(map(str, (batch_size, *each.shape)))})"
     if each.low is not None and each.high is not None:
         return f"torch.randint({each.low}, {each.high}, {shape})"
+    if not each.dtype.isidentifier():
+        raise NoRecipeError(f"{each.dtype!r} is no dtype", "measure again")
     return f"torch.randn({shape}, dtype=torch.{each.dtype})"

@@ -25,6 +25,9 @@ from probes.subjects.transformers_generate import TextGeneration
 
 #: Most vocabularies start with padding and the begin and end of a text; prompts have none of them.
 FIRST_ORDINARY_TOKEN = 3
+#: Part of the names of the experts' weights, and names of their number in configurations.
+EXPERTS = ".experts."
+EXPERT_COUNTS = ("num_local_experts", "num_experts", "n_routed_experts")
 
 
 class CausalLm:
@@ -59,13 +62,31 @@ class CausalLm:
         self, eager: TextGeneration, device_inputs: list[Any]
     ) -> tuple[str, Iterator[ReferenceRun]]:
         """Return the name of the higher precision, and an iterator over its run of each input."""
-        dtype = torch.float64 if self.parameters <= MAX_FLOAT64_PARAMETERS else torch.float32
-        return str(dtype).removeprefix("torch."), self._runs_in(dtype, eager, device_inputs)
+        precise = self._precise_generation(device_inputs[0])
+        return str(precise.model.dtype).removeprefix("torch."), self._runs_of(
+            precise, eager, device_inputs
+        )
 
-    def _runs_in(
-        self, dtype: torch.dtype, eager: TextGeneration, device_inputs: list[Any]
+    def _precise_generation(self, prompts: torch.Tensor) -> TextGeneration:
+        """Return the model in float64, or in float32 if it is too large or has no kernels for it.
+
+        For example, the grouped matrix products of mixtures of experts have none.
+        """
+        if self.parameters <= MAX_FLOAT64_PARAMETERS:
+            precise = TextGeneration(copy.deepcopy(self.model).to(torch.float64), self.request)
+            try:
+                precise.first_token(prompts)
+            except torch.OutOfMemoryError:
+                raise
+            except RuntimeError:
+                pass
+            else:
+                return precise
+        return TextGeneration(copy.deepcopy(self.model).to(torch.float32), self.request)
+
+    def _runs_of(
+        self, precise: TextGeneration, eager: TextGeneration, device_inputs: list[Any]
     ) -> Iterator[ReferenceRun]:
-        precise = TextGeneration(copy.deepcopy(self.model).to(dtype), self.request)
         batch_size = len(device_inputs[0])
         rows = rows_with_logprobs(
             batch_size, self.request.output_tokens, self.info.vocabulary, self.request.input_sets
@@ -83,14 +104,15 @@ class CausalLm:
     def memory_traffic(self, batch_size: int) -> tuple[int, int | None, int | None]:
         """Return lower bounds of the bytes moved by a call and a decode step, and the cache's size.
 
-        Each pass reads every weight except the embedding table, of which it reads a few rows. Each
-        step also reads the cache so far. The cache's size is that at the end of a call. Both last
-        values are None if the size of a token in the cache is unknown.
+        Each pass reads every weight except the embedding table, of which it reads a few rows, and
+        the experts that a token does not use. Each step also reads the cache so far. The cache's
+        size is that at the end of a call. Both last values are None if the size of a token in the
+        cache is unknown.
         """
         table = self.model.get_input_embeddings().weight
         head = self.model.get_output_embeddings()
         tied = head is None or head.weight is table
-        weights = self.parameter_bytes - (0 if tied else table.nbytes)
+        weights = self.parameter_bytes - (0 if tied else table.nbytes) - idle_bytes(self.model)
         prompt, new = self.request.input_tokens, self.request.output_tokens
         each = self.info.cache_bytes_per_token
         if each is None:
@@ -98,6 +120,17 @@ class CausalLm:
         steps = [weights + batch_size * length * each for length in range(prompt + 1, prompt + new)]
         cache = batch_size * (prompt + new) * each
         return weights + sum(steps), sum(steps) // len(steps) if steps else None, cache
+
+
+def idle_bytes(model: Any) -> int:
+    """Return the bytes of the experts that one token does not use; 0 without experts."""
+    text = model.config.get_text_config()
+    counts = (getattr(text, name, None) for name in EXPERT_COUNTS)
+    count, used = next(filter(None, counts), None), getattr(text, "num_experts_per_tok", None)
+    if not count or not used:
+        return 0
+    experts = sum(each.nbytes for name, each in model.named_parameters() if EXPERTS in name)
+    return int(experts * (count - used) // count)
 
 
 def open_causal_lm(request: Request) -> CausalLm:
@@ -124,7 +157,9 @@ def create_checkpoint(folder: pathlib.Path, request: Request) -> None:
     subject = request.subject
     config = transformers_model.open_config(subject, request)
     model_class = transformers_model.find_class(config, subject)
-    if config.is_encoder_decoder or not getattr(model_class, "can_generate", lambda: False)():
+    is_known = type(config) in transformers.MODEL_FOR_CAUSAL_LM_MAPPING
+    generates = getattr(model_class, "can_generate", lambda: False)()
+    if config.is_encoder_decoder or not is_known or not generates:
         reason = f"{subject['name']!r} is no causal language model"
         raise ModelError(reason, "leave --task generate out, or name a causal language model")
     with replace_when_complete(folder) as partial:
@@ -162,16 +197,14 @@ def suppress_eos(model: Any) -> None:
     eos = model.config.get_text_config().eos_token_id
     head = model.get_output_embeddings()
     for token in eos if isinstance(eos, list) else [eos]:
-        if token is not None and head is not None:
+        # Configurations of small models often keep the number of the large model's token.
+        if token is not None and head is not None and token < len(head.weight):
             head.weight[token] = 0.0
 
 
 def checkpoint_info(model: Any, weights: str) -> checkpoint.CheckpointInfo:
     """Return what engines need to know before they open the checkpoint."""
     text = model.config.get_text_config()
-    heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
-    size = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
-    layer_types = set(getattr(text, "layer_types", None) or ["full_attention"])
     parameters = list(model.parameters())
     return checkpoint.CheckpointInfo(
         architecture=type(model).__name__,
@@ -180,10 +213,22 @@ def checkpoint_info(model: Any, weights: str) -> checkpoint.CheckpointInfo:
         parameter_bytes=sum(parameter.nbytes for parameter in parameters),
         weights=weights,
         vocabulary=text.vocab_size,
-        cache_bytes_per_token=2 * text.num_hidden_layers * heads * size * model.dtype.itemsize
-        if layer_types == {"full_attention"}
-        else None,
+        cache_bytes_per_token=measure_cache(model),
     )
+
+
+def measure_cache(model: Any) -> int | None:
+    """Return the bytes of a token in the key-value cache.
+
+    None if the cache does not grow with each token: of sliding windows and state-space models.
+    """
+    types = getattr(model.config.get_text_config(), "layer_types", None) or ["full_attention"]
+    output = model(input_ids=torch.zeros((1, 1), dtype=torch.int64, device=model.device))
+    layers = getattr(getattr(output, "past_key_values", None), "layers", ())
+    parts = [getattr(layer, name, None) for layer in layers for name in ("keys", "values")]
+    tensors = [part for part in parts if isinstance(part, torch.Tensor)]
+    grows = {*types} == {"full_attention"} and len(tensors) == len(parts) > 0
+    return sum(tensor.nbytes for tensor in tensors) if grows else None
 
 
 def write_tokenizer(folder: pathlib.Path, config: Any) -> None:
@@ -194,7 +239,8 @@ def write_tokenizer(folder: pathlib.Path, config: Any) -> None:
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     eos = text.eos_token_id[0] if isinstance(text.eos_token_id, list) else text.eos_token_id
     special = {"unk_token": checkpoint.token_word(0), "pad_token": checkpoint.token_word(0)}
-    special |= {"eos_token": checkpoint.token_word(eos)} if eos is not None else {}
+    if eos is not None and eos < text.vocab_size:
+        special["eos_token"] = checkpoint.token_word(eos)
     transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special).save_pretrained(
         folder
     )

@@ -170,6 +170,13 @@ def test_a_run_without_the_inputs_of_a_transformers_model_has_no_snippet() -> No
         compose_snippet(question, 1, INTEGRATION)
 
 
+@pytest.mark.parametrize("name", ["a b", "x): import os  #", "class"])
+def test_a_name_that_is_no_name_does_not_become_code(name: str) -> None:
+    question = builders.question(model=TransformersModel(name="org/bert", weights="random"))
+    with pytest.raises(NoRecipeError):
+        compose_snippet(question, 1, INTEGRATION, (InputFacts(name=name, shape=(), dtype="int64"),))
+
+
 #: A factory for each form of example inputs.
 FACTORIES = """
 import torch

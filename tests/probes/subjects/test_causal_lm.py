@@ -1,0 +1,132 @@
+"""Language models of every architecture generate text and have a reference and a known traffic."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+import pytest
+import workers
+
+torch = pytest.importorskip(
+    "torch", reason="the stack is not installed: pip install 'p3-advisor[stack]'"
+)
+
+from probes import protocol  # noqa: E402 - the next lines need torch
+from probes.adapter import ModelError  # noqa: E402
+from probes.subjects.causal_lm import open_causal_lm  # noqa: E402
+from probes.subjects.transformers_generate import TextGeneration  # noqa: E402
+
+pytestmark = [pytest.mark.stack, pytest.mark.filterwarnings("ignore")]
+
+BATCH, PROMPT, NEW = 2, 5, 4
+TINY = {
+    "vocab_size": 50,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+}
+GROUPED = {**TINY, "num_key_value_heads": 2, "head_dim": 8}
+EXPERTS = {**GROUPED, "num_local_experts": 4, "num_experts_per_tok": 1}
+#: By architecture: the configuration, the precision of the reference, and the bytes of the cache of
+#: a token, 2 layers with keys and values in float32.
+MODELS: dict[str, tuple[dict[str, Any], str, int | None]] = {
+    "GPTNeoXForCausalLM": ({"model_type": "gpt_neox", **TINY}, "float64", 2 * 2 * 32 * 4),
+    "Gemma2ForCausalLM": (
+        {"model_type": "gemma2", **GROUPED, "sliding_window": 4},
+        "float64",
+        None,
+    ),
+    "BloomForCausalLM": (
+        {"model_type": "bloom", "vocab_size": 50, "hidden_size": 32, "n_layer": 2, "n_head": 4},
+        "float64",
+        2 * 2 * 32 * 4,
+    ),
+    "FalconForCausalLM": ({"model_type": "falcon", **TINY}, "float64", 2 * 2 * 8 * 4),
+    "MixtralForCausalLM": ({"model_type": "mixtral", **EXPERTS}, "float32", 2 * 2 * 16 * 4),
+    "MambaForCausalLM": (
+        {
+            "model_type": "mamba",
+            "vocab_size": 50,
+            "hidden_size": 32,
+            "state_size": 4,
+            "num_hidden_layers": 2,
+        },
+        "float64",
+        None,
+    ),
+    # The number of the end-of-text token is that of the full vocabulary.
+    "GPT2LMHeadModel": (
+        {
+            "model_type": "gpt2",
+            "vocab_size": 50,
+            "n_embd": 32,
+            "n_layer": 2,
+            "n_head": 4,
+            "eos_token_id": 50256,
+        },
+        "float64",
+        2 * 2 * 32 * 4,
+    ),
+}
+
+
+def write_request(config: dict[str, Any], directory: pathlib.Path) -> protocol.Request:
+    """Write the configuration, and return the request for random weights of it."""
+    source = directory / "source"
+    source.mkdir()
+    (source / "config.json").write_text(json.dumps(config))
+    return workers.make_request(
+        pathlib.Path("x.py"),
+        directory,
+        subject={"kind": "transformers", "name": str(source), "weights": "random"},
+        task=protocol.GENERATE,
+        shared_directory=str(directory),
+        dtype="float32",
+        input_tokens=PROMPT,
+        output_tokens=NEW,
+    )
+
+
+@pytest.mark.parametrize("architecture", MODELS)
+def test_a_language_model_generates_and_has_a_reference(
+    architecture: str, tmp_path: pathlib.Path
+) -> None:
+    config, precision, cache = MODELS[architecture]
+    request = write_request({**config, "architectures": [architecture]}, tmp_path)
+    with torch.inference_mode():
+        subject = open_causal_lm(request)
+        program = TextGeneration(subject.model, request)
+        prompts = program.feed(subject.inputs(BATCH, 0))
+        (tokens,) = program.collect(program(prompts))
+        name, runs = subject.reference_runs(program, [prompts])
+        (run,) = runs
+    assert tokens.shape == run.tokens.shape == (BATCH, NEW)
+    assert name == precision
+    assert subject.info.cache_bytes_per_token == cache
+    moved, step, _ = subject.memory_traffic(BATCH)
+    assert moved > 0
+    assert (step is None) == (cache is None)
+
+
+def test_experts_that_a_token_does_not_use_are_not_counted_as_read(tmp_path: pathlib.Path) -> None:
+    config = {"model_type": "mixtral", **EXPERTS, "architectures": ["MixtralForCausalLM"]}
+    with torch.inference_mode():
+        subject = open_causal_lm(write_request(config, tmp_path))
+    # Each expert has three matrices.
+    expert = 3 * 32 * 64 * 4
+    layers, idle_experts = 2, 3
+    table = 50 * 32 * 4
+    cache = 2 * 2 * 16 * 4
+    weights = subject.parameter_bytes - table - layers * idle_experts * expert
+    _, step, _ = subject.memory_traffic(1)
+    lengths = range(PROMPT + 1, PROMPT + NEW)
+    assert step == weights + cache * sum(lengths) // len(lengths)
+
+
+def test_a_model_that_needs_an_image_is_refused(tmp_path: pathlib.Path) -> None:
+    config = {"model_type": "llava", "architectures": ["LlavaForConditionalGeneration"]}
+    with pytest.raises(ModelError):
+        open_causal_lm(write_request(config, tmp_path))
