@@ -55,7 +55,7 @@ def resolve(
     gpu = choose_gpu(answers.gpu, machine, catalogue, visible_devices)
     if gpu is not None and answers.model == model.name == catalogue.models.demo.name:
         model = catalogue.models.demo_gpu or model
-    return Question(
+    question = Question(
         model=model,
         task=task,
         device="cuda" if gpu else "cpu",
@@ -71,32 +71,54 @@ def resolve(
         max_build_seconds=_positive(
             "--max-build-seconds", answers.max_build_seconds, "seconds, such as 120"
         ),
-        max_build_times=parse_build_times(answers.max_build_times, catalogue),
         workflows=workflows,
         seed=_in_range("--seed", answers.seed, 0, (1 << 63) - 1),
         python=machine.software.executable,
+        load=parse_load(answers, task, model, catalogue),
+    )
+    question = _add_limits(question, answers, catalogue)
+    return _add_permissions(_add_accuracy(question, answers), answers)
+
+
+def _add_limits(question: Question, answers: Answers, catalogue: Catalogue) -> Question:
+    """Return the question with limits of builds and waiting, and with the expected use."""
+    requests, price, minutes = answers.requests, answers.price_per_hour, answers.build_minutes
+    return msgspec.structs.replace(
+        question,
+        max_build_times=parse_build_times(answers.max_build_times, catalogue),
+        build_minutes=_positive("--build-minutes", minutes, "minutes, such as 30")
+        if minutes
+        else None,
+        requests=_in_range("--requests", requests, 1, 1 << 53) if requests else None,
+        price_per_hour=_positive("--price-per-hour", price, "a price, such as 2.5")
+        if price
+        else None,
+        wait_seconds=parse_duration("--wait-for-quiet", answers.wait_for_quiet)
+        if answers.wait_for_quiet
+        else 0.0,
+    )
+
+
+def _add_accuracy(question: Question, answers: Answers) -> Question:
+    """Return the question with the admitted error, quantised weights, and what tests them."""
+    return msgspec.structs.replace(
+        question,
+        accuracy=parse_tolerance(answers.accuracy),
+        quantised=choose_weight_formats(answers.quantised, question.constraints),
+        data=parse_data(answers.data),
+        metric=parse_metric(answers.metric),
+    )
+
+
+def _add_permissions(question: Question, answers: Answers) -> Question:
+    """Return the question with what workers may do, and whether the survey runs."""
+    return msgspec.structs.replace(
+        question,
         trust_remote_code=answers.trust_remote_code,
         allow_pickle=answers.allow_pickle,
         offline=answers.offline or answers.sandbox,
         sandbox=answers.sandbox,
-        requests=_in_range("--requests", answers.requests, 1, 1 << 53)
-        if answers.requests
-        else None,
-        price_per_hour=_positive("--price-per-hour", answers.price_per_hour, "a price, such as 2.5")
-        if answers.price_per_hour
-        else None,
         survey=answers.survey,
-        wait_seconds=parse_duration("--wait-for-quiet", answers.wait_for_quiet)
-        if answers.wait_for_quiet
-        else 0.0,
-        build_minutes=_positive("--build-minutes", answers.build_minutes, "minutes, such as 30")
-        if answers.build_minutes
-        else None,
-        accuracy=parse_tolerance(answers.accuracy),
-        quantised=choose_weight_formats(answers.quantised, constraints),
-        load=parse_load(answers, task, model, catalogue),
-        data=parse_data(answers.data),
-        metric=parse_metric(answers.metric),
     )
 
 
