@@ -44,7 +44,8 @@ from advisor.errors import UserError
 from advisor.measure.process_differences import widen_by_noise_floor
 from advisor.measure.summary import summarise
 from advisor.pipeline.decision import Decision
-from advisor.recommendation.recommend import DecisionContext, recommend
+from advisor.recommendation.decision_context import DecisionContext
+from advisor.recommendation.recommend import recommend
 from advisor.report.documents.document import RunDocument
 from advisor.report.documents.measured_document import compose
 from advisor.score import scoring

@@ -28,7 +28,8 @@ from advisor.measure.summary import summarise
 from advisor.pipeline.stored import other_platforms, replay
 from advisor.pipeline.stored.arms import plan_of
 from advisor.pipeline.stored.survey_findings import collect_findings
-from advisor.recommendation.recommend import EPSILON, DecisionContext, recommend
+from advisor.recommendation.decision_context import DecisionContext
+from advisor.recommendation.recommend import EPSILON, recommend
 from advisor.score import architecture_survey, performance_portability, scoring
 from advisor.store.runs import Run
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -12,21 +11,12 @@ import msgspec
 from advisor.domain.decision import Recommendation, ScoredArm
 from advisor.domain.measurement import Results, VerdictKind
 from advisor.domain.plan import Excluded
-from advisor.domain.published import DecisionTree, Guideline
-from advisor.domain.question import Question, WeightFormat, has_random_weights
-from advisor.domain.rubric import Rubric
-from advisor.domain.workflow import Workflow
+from advisor.domain.question import Question
 from advisor.recommendation import certainty, costs, guidelines, sensitivity, trust
-from advisor.recommendation.best_arms import (
-    advise_by_batch_size,
-    find_best_exact,
-    find_best_native,
-)
 from advisor.recommendation.certainty import Certainty
+from advisor.recommendation.decision_context import DecisionContext
 from advisor.recommendation.flips import SAME_SCORE, find_flips
-from advisor.recommendation.headline import write_headline
-from advisor.recommendation.headline_facts import HeadlineFacts, arm_titles
-from advisor.recommendation.load_lines import write_load_lines
+from advisor.recommendation.headline_advice import add_headline
 from advisor.recommendation.no_answer import machine_unfit, nothing_viable
 from advisor.recommendation.reasons import (
     explain_constraints,
@@ -36,29 +26,12 @@ from advisor.recommendation.reasons import (
     give_next_steps,
     give_reasons,
 )
-from advisor.recommendation.speedup_draws import includes_processes
 from advisor.statistics.intervals import geometric_mean_interval
 
 #: Equivalence margin: a smaller relative difference in speed does not matter.
 EPSILON = 0.02
 #: Verdicts from the strongest to the weakest; the weakest of the batch sizes counts.
 STRENGTH: tuple[VerdictKind, ...] = ("PROVEN", "TIE", "SAFE", "INCONCLUSIVE")
-
-
-@dataclasses.dataclass(frozen=True)
-class DecisionContext:
-    """What the catalogue and the machine add to the scores."""
-
-    rubric: Rubric
-    #: Scores of every arm at one batch size alone, best first, by batch size.
-    by_batch_size: dict[int, tuple[ScoredArm, ...]] = dataclasses.field(default_factory=dict)
-    guidelines: Sequence[Guideline] = ()
-    tree: DecisionTree | None = None
-    workflows: Sequence[Workflow] = ()
-    #: Memory of the GPU; None where the model runs on the CPU.
-    device_bytes: int | None = None
-    #: What the headline is about: `demo on AMD EPYC, 2 cores`.
-    subject: str = ""
 
 
 def recommend(
@@ -108,7 +81,7 @@ def recommend(
     advice = _add_costs(advice, viable, results, question, context)
     advice = _add_published_advice(advice, scored, question, excluded, context)
     advice = _add_reasons(advice, winner, results, question, context)
-    return _add_headline(advice, scored, results, question, context, found)
+    return add_headline(advice, scored, results, question, context, found)
 
 
 def find_missing(results: Results, question: Question) -> tuple[int, ...]:
@@ -221,64 +194,6 @@ def _add_reasons(
         ),
         next_steps=(*give_deployment_steps(measurement, keep), *advice.next_steps),
     )
-
-
-def _add_headline(
-    advice: Recommendation,
-    scored: Sequence[ScoredArm],
-    results: Results,
-    question: Question,
-    context: DecisionContext,
-    found: Certainty,
-) -> Recommendation:
-    arms = {arm.arm: arm for arm in scored}
-    by_size = advise_by_batch_size(arms[advice.arm], results, context.by_batch_size)
-    indifference = context.rubric.indifference
-    best_exact = find_best_exact(scored, results, indifference)
-    formats = weight_formats(context.workflows)
-    best_native = find_best_native(scored, formats, indifference)
-    measurement = next(entry for entry in results.measurements if entry.arm == advice.arm)
-    facts = HeadlineFacts(
-        advised=arms[advice.arm],
-        speedup=measurement.speedup,
-        has_process_differences=includes_processes(measurement),
-        baseline=results.baseline,
-        certainty=found,
-        indifference=indifference,
-        arms=arms,
-        titles=arm_titles(scored, context.workflows),
-        flips=advice.flips,
-        priorities=question.priorities,
-        by_batch_size=by_size,
-        subject=context.subject or question.model.name,
-        checks=measurement.correctness,
-        best_exact=best_exact,
-        weights=formats.get(advice.arm),
-        best_native=best_native,
-        has_random_weights=has_random_weights(question.model),
-        noise_floor=results.noise_floor,
-        load_lines=write_load_lines(
-            advice.arm, results.serving, question.load, arm_titles(scored, context.workflows)
-        ),
-    )
-    lines = write_headline(facts)
-    return msgspec.structs.replace(
-        advice,
-        headline=tuple(line for _, line in lines),
-        headline_parts=tuple(part for part, _ in lines),
-        advice_by_batch_size=by_size,
-        best_exact=next(iter(best_exact), None),
-        best_native=next(iter(best_native), None),
-    )
-
-
-def weight_formats(workflows: Sequence[Workflow]) -> dict[str, WeightFormat]:
-    """Return the formats of quantised weights by arm."""
-    return {
-        f"{workflow.id}/{option}": weights
-        for workflow in workflows
-        for option, weights in workflow.arm_weights.items()
-    }
 
 
 def is_tie(winner: ScoredArm, other: ScoredArm, results: Results) -> bool:

@@ -24,7 +24,8 @@ from onscreen import running_app
 
 from advisor.context import Context
 from advisor.pipeline.decision import Decision, rescore
-from advisor.recommendation.recommend import DecisionContext, recommend
+from advisor.recommendation.decision_context import DecisionContext
+from advisor.recommendation.recommend import recommend
 from advisor.score import scoring
 from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp

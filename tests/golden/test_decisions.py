@@ -22,7 +22,8 @@ from advisor.domain.measurement import (
 )
 from advisor.question.constraints import parse_constraints
 from advisor.question.priorities import parse_priorities
-from advisor.recommendation.recommend import DecisionContext, recommend
+from advisor.recommendation.decision_context import DecisionContext
+from advisor.recommendation.recommend import recommend
 from advisor.report.documents import reopened
 from advisor.report.documents.document import RunDocument
 from advisor.score import scoring

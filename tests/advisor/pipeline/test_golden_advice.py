@@ -30,7 +30,8 @@ from advisor.domain.measurement import (
 )
 from advisor.domain.question import Constraint, OnnxModel, Question
 from advisor.domain.workflow import CitedFact, Environment
-from advisor.recommendation.recommend import DecisionContext, recommend
+from advisor.recommendation.decision_context import DecisionContext
+from advisor.recommendation.recommend import recommend
 from advisor.score import scoring
 
 GOLDENS = pathlib.Path(__file__).parent / "goldens"

@@ -13,7 +13,8 @@ from advisor.domain.accuracy import Accuracy
 from advisor.domain.decision import Recommendation
 from advisor.domain.measurement import Measurement
 from advisor.domain.question import Constraint
-from advisor.recommendation.recommend import DecisionContext, recommend
+from advisor.recommendation.decision_context import DecisionContext
+from advisor.recommendation.recommend import recommend
 
 CLOSE = Accuracy(fault="error", relative_error=2.1e-3, ratio_to_eager=7.0)
 

@@ -15,9 +15,10 @@ from advisor.domain.decision import Recommendation, SpeedRegret
 from advisor.domain.measurement import CallSeconds, Cell, Interval, Measurement, Throughput
 from advisor.domain.question import Constraint
 from advisor.domain.workflow import Workflow
+from advisor.recommendation.decision_context import DecisionContext
 from advisor.recommendation.headline import format_share_of_draws
 from advisor.recommendation.headline_facts import join_names
-from advisor.recommendation.recommend import DecisionContext, recommend
+from advisor.recommendation.recommend import recommend
 from advisor.score import scoring
 
 #: By how much a measured arm has to be faster to be named in every output.

@@ -9,8 +9,9 @@ import pytest
 from advisor.domain.decision import Recommendation
 from advisor.domain.measurement import BuildSeconds, Measurement, MemoryBytes, StoppedBuild
 from advisor.domain.workflow import Environment
+from advisor.recommendation.decision_context import DecisionContext
 from advisor.recommendation.reasons import give_next_steps
-from advisor.recommendation.recommend import DecisionContext, recommend
+from advisor.recommendation.recommend import recommend
 
 KEPT = builders.workflow("compiled", deployment_steps=("keep the cache",))
 

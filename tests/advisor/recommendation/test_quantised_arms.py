@@ -7,7 +7,8 @@ from builders import BASELINE
 
 from advisor.domain.decision import Recommendation
 from advisor.domain.question import Constraint
-from advisor.recommendation.recommend import DecisionContext, recommend
+from advisor.recommendation.decision_context import DecisionContext
+from advisor.recommendation.recommend import recommend
 
 ENGINE = builders.workflow("engine", arms={"default": {}, "q8": {}}, arm_weights={"q8": "int8"})
 

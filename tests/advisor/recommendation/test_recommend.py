@@ -20,8 +20,9 @@ from advisor.domain.measurement import Measurement, RaceResult, Results, VisitCo
 from advisor.domain.plan import Excluded
 from advisor.domain.question import CRITERIA, PILLARS, Constraint, Priorities, Question
 from advisor.errors import MachineUnfitError, NothingViableError
+from advisor.recommendation.decision_context import DecisionContext
 from advisor.recommendation.flips import ENDS, SAME_SCORE, find_flips, leader_of
-from advisor.recommendation.recommend import DecisionContext, is_tie, recommend
+from advisor.recommendation.recommend import is_tie, recommend
 from advisor.score import scoring
 from advisor.score.constraints import failed_constraints
 

@@ -28,7 +28,8 @@ from advisor.domain.outcome import (
 )
 from advisor.domain.question import CRITERIA
 from advisor.errors import NothingViableError
-from advisor.recommendation.recommend import DecisionContext, recommend
+from advisor.recommendation.decision_context import DecisionContext
+from advisor.recommendation.recommend import recommend
 from advisor.report.documents import document, measured_document
 from advisor.report.documents.document import RunDocument, WorkflowEntry
 from advisor.score import scoring

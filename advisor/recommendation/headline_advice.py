@@ -1,0 +1,87 @@
+"""Add the headline to the advice, with the facts that it is written from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from advisor.domain.decision import Recommendation, ScoredArm
+from advisor.domain.measurement import Results
+from advisor.domain.question import Question, WeightFormat, has_random_weights
+from advisor.domain.workflow import Workflow
+from advisor.recommendation.best_arms import (
+    advise_by_batch_size,
+    find_best_exact,
+    find_best_native,
+)
+from advisor.recommendation.certainty import Certainty
+from advisor.recommendation.decision_context import DecisionContext
+from advisor.recommendation.headline import write_headline
+from advisor.recommendation.headline_facts import HeadlineFacts, arm_titles
+from advisor.recommendation.load_lines import write_load_lines
+from advisor.recommendation.speedup_draws import includes_processes
+
+
+def add_headline(
+    advice: Recommendation,
+    scored: Sequence[ScoredArm],
+    results: Results,
+    question: Question,
+    context: DecisionContext,
+    found: Certainty,
+) -> Recommendation:
+    """Return the advice with its lines, and with the best arms that they name."""
+    facts = _gather_facts(advice, scored, results, question, context, found)
+    lines = write_headline(facts)
+    return msgspec.structs.replace(
+        advice,
+        headline=tuple(line for _, line in lines),
+        headline_parts=tuple(part for part, _ in lines),
+        advice_by_batch_size=facts.by_batch_size,
+        best_exact=next(iter(facts.best_exact), None),
+        best_native=next(iter(facts.best_native), None),
+    )
+
+
+def _gather_facts(
+    advice: Recommendation,
+    scored: Sequence[ScoredArm],
+    results: Results,
+    question: Question,
+    context: DecisionContext,
+    found: Certainty,
+) -> HeadlineFacts:
+    arms, titles = {arm.arm: arm for arm in scored}, arm_titles(scored, context.workflows)
+    formats, indifference = _weight_formats(context.workflows), context.rubric.indifference
+    measurement = next(entry for entry in results.measurements if entry.arm == advice.arm)
+    return HeadlineFacts(
+        advised=arms[advice.arm],
+        speedup=measurement.speedup,
+        has_process_differences=includes_processes(measurement),
+        baseline=results.baseline,
+        certainty=found,
+        indifference=indifference,
+        arms=arms,
+        titles=titles,
+        flips=advice.flips,
+        priorities=question.priorities,
+        by_batch_size=advise_by_batch_size(arms[advice.arm], results, context.by_batch_size),
+        subject=context.subject or question.model.name,
+        checks=measurement.correctness,
+        best_exact=find_best_exact(scored, results, indifference),
+        weights=formats.get(advice.arm),
+        best_native=find_best_native(scored, formats, indifference),
+        has_random_weights=has_random_weights(question.model),
+        noise_floor=results.noise_floor,
+        load_lines=write_load_lines(advice.arm, results.serving, question.load, titles),
+    )
+
+
+def _weight_formats(workflows: Sequence[Workflow]) -> dict[str, WeightFormat]:
+    """Return the formats of quantised weights by arm."""
+    return {
+        f"{workflow.id}/{option}": weights
+        for workflow in workflows
+        for option, weights in workflow.arm_weights.items()
+    }
