@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import functools
-import pathlib
 from collections.abc import Callable
 from typing import Any
 
 import builders
 import msgspec
 import pytest
+from golden_files import Expect
 
 from advisor.applicability import planning
 from advisor.applicability.installation import required_packages
@@ -34,24 +34,10 @@ from advisor.recommendation.decision_context import DecisionContext
 from advisor.recommendation.recommend import recommend
 from advisor.score import scoring
 
-GOLDENS = pathlib.Path(__file__).parent / "goldens"
 SHIPPED = builders.shipped_catalogue()
 OWN = Environment(kind="own", requirements=("elsewhere==1.0",))
 MISSING_PACKAGES = Environment(kind="shared", requirements=("torch>=3", "missing-package>=1"))
 REFUSAL = CitedFact(value="it cannot", source="a test")
-
-
-@pytest.fixture
-def expect(request: pytest.FixtureRequest) -> Callable[[str, object], None]:
-    def compare(name: str, value: object) -> None:
-        file = GOLDENS / f"{name}.json"
-        text = msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
-        if request.config.getoption("--update-goldens"):
-            file.parent.mkdir(exist_ok=True)
-            file.write_bytes(text)
-        assert text.decode() == file.read_text()
-
-    return compare
 
 
 def error_fields(action: Callable[[], object]) -> list[str]:
@@ -85,7 +71,7 @@ WORKFLOWS = (
     ],
 )
 def test_a_plan_has_a_reason_for_each_workflow_that_is_left_out(
-    name: str, asked: dict[str, Any], expect: Callable[[str, object], None]
+    name: str, asked: dict[str, Any], expect: Expect
 ) -> None:
     question = builders.question(**{"device": "cuda", "gpu": "GPU-0000", **asked})
     expect(
@@ -95,7 +81,7 @@ def test_a_plan_has_a_reason_for_each_workflow_that_is_left_out(
 
 
 def test_a_plan_without_a_baseline_raises_an_error_with_a_next_step(
-    expect: Callable[[str, object], None],
+    expect: Expect,
 ) -> None:
     catalogue, here = builders.catalogue(), builders.machine()
     bare = builders.machine(software=builders.interpreter(packages={}))
@@ -210,7 +196,7 @@ def question_of(case: str) -> Any:
 @pytest.mark.parametrize("case", ["balanced", "serving", "bound"])
 @pytest.mark.parametrize(("verdict", "noise"), [("PROVEN", 0.03), ("INCONCLUSIVE", 0.4)])
 def test_tiers_and_recommendations_match_their_golden_files(
-    case: str, verdict: str, noise: float, expect: Callable[[str, object], None]
+    case: str, verdict: str, noise: float, expect: Expect
 ) -> None:
     races = (
         builders.race_result(1, noise_floor=noise),
@@ -244,7 +230,7 @@ def test_tiers_and_recommendations_match_their_golden_files(
 
 
 def test_an_error_without_a_viable_arm_names_its_reason_and_a_next_step(
-    expect: Callable[[str, object], None],
+    expect: Expect,
 ) -> None:
     results = builders.results(*MEASURED)
     barred = builders.question(

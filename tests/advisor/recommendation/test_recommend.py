@@ -12,6 +12,7 @@ import builders
 import msgspec
 import pytest
 from builders import BASELINE
+from golden_files import Expect
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -22,7 +23,7 @@ from advisor.domain.question import CRITERIA, PILLARS, Constraint, Priorities, Q
 from advisor.errors import MachineUnfitError, NothingViableError
 from advisor.recommendation.decision_context import DecisionContext
 from advisor.recommendation.flips import ENDS, SAME_SCORE, find_flips, leader_of
-from advisor.recommendation.recommend import is_tie, recommend
+from advisor.recommendation.recommend import find_missing, is_tie, recommend
 from advisor.score import scoring
 from advisor.score.constraints import failed_constraints
 
@@ -300,7 +301,6 @@ def test_a_tie_is_the_same_score_and_speeds_within_the_noise(
     advice = advise(arms, results)
     assert advice.arm == "one"
     assert advice.ties == ties
-    assert any("tie: two" in reason for reason in advice.reasons) == bool(ties)
 
 
 def test_arms_that_never_ran_in_the_same_rounds_are_no_tie() -> None:
@@ -375,29 +375,22 @@ def test_a_noisy_machine_is_trusted_less_than_a_quiet_one() -> None:
     assert set(quiet.trust_reasons) < set(noisy.trust_reasons)
 
 
-def test_what_could_be_installed_is_a_next_step() -> None:
+def test_what_could_be_installed_is_a_next_step(expect: Expect) -> None:
     others = [
         builders.excluded("absent", fix="uv pip install absent"),
         builders.excluded("impossible", status="unsupported", fix=None),
         builders.excluded("left-out", status="excluded", fix="by hand"),
     ]
-    assert [
-        step
-        for step in advise([builders.scored_arm("one")], excluded=others).next_steps
-        if "to measure" in step
-    ] == ["to measure absent too: uv pip install absent"]
+    advice = advise([builders.scored_arm("one")], excluded=others)
+    expect("next-steps-installable", advice.next_steps)
 
 
-def test_reasons_give_the_figures() -> None:
+def test_reasons_give_the_figures(expect: Expect) -> None:
     arms, results = two((1.5, 1.2))
-    reasons = "\n".join(advise(arms, results).reasons)
-    assert "it scores 2.00" in reasons
-    assert f"1.50x as fast as {BASELINE} (95 %: 1.49 to 1.51)" in reasons
-    for criterion in CRITERIA:
-        assert f"{criterion.replace('_', ' ')} B (2.00; vendors: 4)" in reasons
+    expect("reasons", advise(arms, results).reasons)
 
 
-def test_a_speedup_without_bounds_is_given_without_them() -> None:
+def test_a_speedup_without_bounds_is_given_without_them(expect: Expect) -> None:
     arms, results = two()
     measured = results.measurements[0]
     open_ended = msgspec.structs.replace(
@@ -406,10 +399,10 @@ def test_a_speedup_without_bounds_is_given_without_them() -> None:
     reasons = advise(
         arms, msgspec.structs.replace(results, measurements=(open_ended, results.measurements[1]))
     ).reasons
-    assert f"it is 1.50x as fast as {BASELINE}, geometric mean over the batch sizes" in reasons
+    expect("reasons-without-bounds", reasons)
 
 
-def test_a_batch_size_without_a_race_leaves_the_speeds_open() -> None:
+def test_a_batch_size_without_a_race_leaves_the_speeds_open(expect: Expect) -> None:
     arms, results = two((1.5, 1.2))
     advice = advise(arms, results, builders.question(batch_sizes=(1, 16, 64)))
     assert (advise(arms, results).verdict, advice.verdict, advice.trust) == (
@@ -417,37 +410,27 @@ def test_a_batch_size_without_a_race_leaves_the_speeds_open() -> None:
         "INCONCLUSIVE",
         "D",
     )
-    assert "batch sizes 16, 64 were not measured" in advice.trust_reasons
-    assert any(
-        reason.endswith("geometric mean over the batch sizes that were measured")
-        for reason in advice.reasons
-    )
+    assert find_missing(results, builders.question(batch_sizes=(1, 16, 64))) == (16, 64)
+    expect("reasons-missing-sizes", [*advice.trust_reasons, *advice.reasons])
 
 
-def test_the_baseline_is_not_praised_for_being_as_fast_as_itself() -> None:
-    reasons = advise([builders.scored_arm(BASELINE, speedup=1.0)]).reasons
-    assert not any("as fast as" in reason for reason in reasons)
-    assert any("outweigh" in reason for reason in reasons)
+def test_the_baseline_is_not_praised_for_being_as_fast_as_itself(expect: Expect) -> None:
+    expect("reasons-baseline", advise([builders.scored_arm(BASELINE, speedup=1.0)]).reasons)
 
 
 def test_nothing_measured_is_nothing_to_recommend() -> None:
-    with pytest.raises(NothingViableError) as problem:
+    with pytest.raises(NothingViableError):
         advise([])
-    assert "nothing was measured" in problem.value.what
 
 
-def test_every_constraint_that_fails_is_named_when_nothing_is_left() -> None:
+def test_every_constraint_that_fails_is_named_when_nothing_is_left(expect: Expect) -> None:
     arms = [
         builders.scored_arm(name, failed_constraints=(f"{name} is too slow", "and too large"))
         for name in ("one", "two")
     ]
     with pytest.raises(NothingViableError) as problem:
         advise(arms)
-    assert (
-        "one: one is too slow, and too large; two: two is too slow, and too large"
-        in problem.value.what
-    )
-    assert "--require" in problem.value.next_step
+    expect("nothing-viable", [problem.value.what, problem.value.next_step])
 
 
 def test_the_noise_of_pairs_is_judged_by_their_mean() -> None:
@@ -487,5 +470,4 @@ def test_no_answer_is_given_when_the_machine_was_not_fit_to_decide() -> None:
     ]
     with pytest.raises(MachineUnfitError) as problem:
         advise(arms, results)
-    assert problem.value.exit_code == 4
-    assert problem.value.what.startswith("No answer: ")
+    assert (problem.value.name, problem.value.exit_code) == ("machine-unfit", 4)
