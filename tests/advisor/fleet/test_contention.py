@@ -104,7 +104,10 @@ def test_a_change_beyond_the_noise_floor_makes_races_take_turns(slowdown: float)
     assert not found.allows_parallel_races
     assert found.change is not None
     assert found.change.value == pytest.approx(slowdown, abs=0.005)
-    assert found.explanation.endswith("runs execute one at a time")
+    assert found.change.low is not None
+    assert found.change.high is not None
+    # The interval excludes that there is no effect.
+    assert found.change.low > 0 or found.change.high < 0
 
 
 def test_an_effect_at_one_batch_size_is_enough() -> None:
@@ -114,7 +117,10 @@ def test_an_effect_at_one_batch_size_is_enough() -> None:
 def test_a_noisy_host_does_not_allow_parallel_races() -> None:
     found = check(SimulatedSession(noise=0.3))
     assert not found.allows_parallel_races
-    assert "too noisy" in found.explanation
+    assert found.change is not None
+    assert found.change.low is not None
+    assert found.change.high is not None
+    assert found.change.low < 0 < found.change.high
 
 
 def test_a_change_within_a_large_noise_floor_does_not_allow_parallel_races() -> None:

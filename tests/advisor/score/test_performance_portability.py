@@ -6,6 +6,7 @@ from typing import Any
 
 import builders
 import pytest
+from golden_files import Expect
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -140,15 +141,15 @@ def rated(found: Portability | None) -> Any:
     return builders.score_arms(results, builders.question(), known)[0].ratings["portability"]
 
 
-def test_with_one_platform_the_cell_stays_declared_and_says_so() -> None:
+def test_with_one_platform_the_cell_stays_declared_and_says_so(expect: Expect) -> None:
     rating = rated(None)
     assert (rating.tier, rating.evidence, rating.fact) == (3, "declared", "vendors")
-    assert rating.why.endswith("; this model was measured on no other platform")
+    expect("portability-one-platform", rating.why)
 
 
 @pytest.mark.parametrize(("elsewhere", "tier"), [(1.0, 3), (0.2, 2), (None, 1)])
 def test_with_more_platforms_it_is_measured_and_they_are_named(
-    elsewhere: float | None, tier: int
+    elsewhere: float | None, tier: int, expect: Expect
 ) -> None:
     other = (
         platform("GPU", compiled=elsewhere) if elsewhere else platform("GPU", refused=("compiled",))
@@ -161,14 +162,14 @@ def test_with_more_platforms_it_is_measured_and_they_are_named(
         "measured",
         "performance_portability",
     )
-    assert "CPU (run run-CPU) and GPU (run run-GPU)" in rating.why
+    expect(f"portability-two-platforms-{elsewhere}", rating.why)
 
 
-def test_what_was_not_tried_on_the_other_platform_stays_declared() -> None:
+def test_what_was_not_tried_on_the_other_platform_stays_declared(expect: Expect) -> None:
     rating = rated(
         performance_portability.compare_platforms(
             [platform("CPU", compiled=1.0), platform("GPU")], WORKFLOWS
         )
     )
     assert (rating.tier, rating.evidence) == (3, "declared")
-    assert rating.why.endswith("; it was not measured on GPU")
+    expect("portability-not-tried", rating.why)

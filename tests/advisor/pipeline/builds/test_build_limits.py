@@ -149,7 +149,6 @@ def test_arms_that_are_not_built_in_the_time_for_all_builds_are_left_out(
     for arm in ("misbehaving/hangs", "misbehaving/wrong"):
         (killed,) = decision.state.processes[arm]
         assert isinstance(killed.outcome, TimedOut)
-        assert "0.05 minutes for all builds together" in killed.outcome.reason
         assert "--build-minutes" in (killed.outcome.fix or "")
     assert "quick" in measured_arms(decision)
     loading = {
