@@ -137,6 +137,8 @@ class Request:
     metric: str = ""
     #: Interpreter that writes the quantised checkpoint of the arm, or "".
     quantiser: str = ""
+    #: Number of devices over which a server splits the model.
+    devices_per_model: int = 1
 
 
 @dataclasses.dataclass(frozen=True)

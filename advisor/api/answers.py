@@ -26,6 +26,7 @@ class SweepOptions(TypedDict, total=False):
     rate: float
     percentile: float
     gpu: str
+    gpus_per_model: int
     dtype: Literal["auto", "float32", "float16", "bfloat16"]
     batch_sizes: Sequence[int] | str
     accuracy: str | float

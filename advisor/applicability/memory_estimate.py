@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from advisor.domain.machine import Gpu
+import math
+
+from advisor.domain.machine import Gpu, describe_gpus
 from advisor.domain.question import (
     Model,
     Question,
@@ -26,13 +28,46 @@ def find_shortage(workflow: Workflow, question: Question, gpu: Gpu) -> str | Non
         return None
     held = workflow.weight_copies
     copies = held.always + held.each_batch_size * len(question.batch_sizes)
-    if copies * weights <= gpu.memory_bytes:
+    memory_bytes = gpu.memory_bytes * question.devices_per_model
+    if copies * weights <= memory_bytes:
         return None
     hint = "; measure fewer --batch-sizes" if held.each_batch_size else ""
     return (
         f"it needs at least {copies * weights / GIBIBYTE:.1f} GiB for {copies:.1f} copies of the "
-        f"weights, and the {gpu.name} has {gpu.memory_bytes / GIBIBYTE:.1f} GiB{hint}"
+        f"weights, and the {describe_gpus(gpu.name, question.devices_per_model)} has "
+        f"{memory_bytes / GIBIBYTE:.1f} GiB{hint}"
     )
+
+
+def advise_on_shortage(question: Question, gpu: Gpu) -> str | None:
+    """Return what to do where the weights do not fit: more GPUs, and a smaller format.
+
+    None where they fit, or where their number is unknown.
+    """
+    weights = weight_bytes(question)
+    if weights is None or weights <= gpu.memory_bytes * question.devices_per_model:
+        return None
+    steps = [advise_more_gpus(weights, question, gpu), advise_smaller_format(question, gpu)]
+    return "; or ".join(step for step in steps if step) or None
+
+
+def advise_more_gpus(weights: float, question: Question, gpu: Gpu) -> str | None:
+    """Return how many GPUs hold the weights of a language model; None for other models."""
+    if question.task == "forward":
+        return None
+    count = gpus_needed(weights, gpu)
+    return (
+        f"{count} of these GPUs hold the weights: --task serve --gpus-per-model {count} measures "
+        "the servers that split the model"
+    )
+
+
+def gpus_needed(weights: float, gpu: Gpu) -> int:
+    """Return the least power of two of GPUs whose memory together holds `weights` bytes.
+
+    Engines split attention heads evenly, and most models have a power of two of them.
+    """
+    return int(2 ** math.ceil(math.log2(max(weights / gpu.memory_bytes, 1.0))))
 
 
 def advise_smaller_format(question: Question, gpu: Gpu) -> str | None:

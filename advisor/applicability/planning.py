@@ -184,8 +184,8 @@ def find_obstacle(workflow: Workflow, question: Question, machine: Machine) -> E
         return _exclude(workflow, "unsupported", limit, None)
     gpu = machine.find_gpu(question.gpu)
     if gpu and (shortage := memory_estimate.find_shortage(workflow, question, gpu)):
-        smaller = memory_estimate.advise_smaller_format(question, gpu)
-        return _exclude(workflow, "unsupported", shortage, smaller)
+        next_step = memory_estimate.advise_on_shortage(question, gpu)
+        return _exclude(workflow, "unsupported", shortage, next_step)
     missing = missing_packages(workflow.environment.requirements, machine)
     if workflow.environment.kind == "shared" and missing:
         quoted = " ".join(f"'{requirement}'" for requirement in missing)
@@ -251,6 +251,8 @@ def find_limit(workflow: Workflow, question: Question, machine: Machine) -> str 
             f"it does not support {question.dtype} on {question.device}, "
             f"only {', '.join(workflow.dtypes)}"
         )
+    if question.further_gpus and workflow.tensor_parallel is None:
+        return "it cannot split a model over several GPUs"
     gpu = machine.find_gpu(question.gpu)
     lowest = workflow.min_compute_capability
     if gpu and lowest and Version(gpu.compute_capability) < Version(lowest):

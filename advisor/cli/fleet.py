@@ -68,6 +68,10 @@ def recommend(
     from advisor.domain.fleet import FLEET_SCHEMA, FleetRecord
     from advisor.fleet import device_pools
 
+    if answers.gpus_per_model > 1:
+        raise FleetRequestError(
+            "a fleet measures each model on one GPU", "leave out --gpus-per-model or --fleet"
+        )
     requested = [device_pools.parse_pool(text) for text in on]
     names = device_pools.parse_models(models, answers.model)
     prices = settings.read(settings.default_file()).prices

@@ -139,9 +139,14 @@ class QuietCheck(msgspec.Struct, frozen=True, kw_only=True):
     allowed_seconds: float = 0.0
 
 
-def describe_device(cpu: Cpu, gpu: Gpu | None) -> str:
-    """Return the GPU's name; without one, the processor's name and the processors in use."""
+def describe_device(cpu: Cpu, gpu: Gpu | None, count: int = 1) -> str:
+    """Return the name of `count` GPUs; without one, that of the processor and those in use."""
     if gpu is not None:
-        return gpu.name
+        return describe_gpus(gpu.name, count)
     cores = cpu.usable_processors
     return f"{cpu.model or 'CPU'}, {cores} core{'s' if cores != 1 else ''}"
+
+
+def describe_gpus(name: str, count: int) -> str:
+    """Return the name of this many equal GPUs, as `2x NVIDIA H200`."""
+    return name if count == 1 else f"{count}x {name}"

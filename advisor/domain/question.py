@@ -322,7 +322,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     sandbox: bool = False
     #: Expected number of requests, within which a build should pay for itself.
     requests: Annotated[int, msgspec.Meta(ge=1)] | None = None
-    #: Price of the device per hour, in any currency.
+    #: Price of one device per hour, in any currency.
     price_per_hour: Annotated[float, msgspec.Meta(gt=0)] | None = None
     #: Whether to try every workflow on the panel of small models.
     survey: bool = False
@@ -343,6 +343,23 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     max_build_times: dict[str, Annotated[float, msgspec.Meta(gt=0)]] = {}
     #: The load of the task `serve`; null for the other tasks.
     load: LoadQuestion | None = None
+    #: UUIDs of the GPUs over which each model is split, besides `gpu`; empty for one device.
+    further_gpus: tuple[str, ...] = ()
+
+    @property
+    def gpus(self) -> tuple[str, ...]:
+        """UUIDs of all measured GPUs; empty on the CPU."""
+        return (self.gpu, *self.further_gpus) if self.gpu else ()
+
+    @property
+    def devices_per_model(self) -> int:
+        """Number of devices over which each model is split; 1 on the CPU."""
+        return 1 + len(self.further_gpus)
+
+    @property
+    def price_of_all_devices(self) -> float | None:
+        """Price per hour of all devices of one model."""
+        return self.price_per_hour and self.price_per_hour * self.devices_per_model
 
     def with_longest_requests(self) -> Question:
         """Return the question about text that a server's longest requests ask.

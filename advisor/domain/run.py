@@ -7,7 +7,7 @@ import re
 import msgspec
 
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.machine import Machine
+from advisor.domain.machine import Machine, describe_gpus
 from advisor.domain.question import Question
 
 SCHEMA = "p3-advisor/run-header/1"
@@ -45,4 +45,6 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     def device(self) -> str:
         """Name of the measured GPU or processor."""
         gpu = self.machine.find_gpu(self.question.gpu)
-        return gpu.name if gpu else self.machine.cpu.model
+        if gpu is None:
+            return self.machine.cpu.model
+        return describe_gpus(gpu.name, self.question.devices_per_model)

@@ -202,6 +202,8 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     #: Version specifiers of the supported compute capabilities, of which one must match; empty for
     #: all.
     compute_capabilities: tuple[str, ...] = ()
+    #: States that its server can split a model over several GPUs; null where it cannot.
+    tensor_parallel: CitedFact | None = None
     #: By device or task, why it is known not to work.
     refused: dict[str, CitedFact] = {}
     faults: tuple[KnownFault, ...] = ()

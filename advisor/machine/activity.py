@@ -1,12 +1,13 @@
-"""Read what else runs on the machine: how many processors are idle, and the load of one GPU."""
+"""Read what else runs on the machine: how many processors are idle, and the load of GPUs."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib
+import itertools
 import os
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -45,19 +46,20 @@ def read_cpu_seconds() -> CpuSeconds:
 
 
 class ActivityReader:
-    """Reads the load of the processors and, if one is measured, of a GPU."""
+    """Reads the load of the processors and of the GPUs that are measured."""
 
     def __init__(
         self,
         usable_processors: int,
-        gpu: str | None,
+        gpus: Sequence[str],
         *,
         nvml: Any | None = None,  # noqa: ANN401 - the module pynvml, or a fake
         cpu_seconds: Callable[[], CpuSeconds] = read_cpu_seconds,
     ) -> None:
-        """Open the GPU with the UUID `gpu`, unless it is None."""
+        """Open the GPUs with these UUIDs."""
         self._usable, self._cpu_seconds = usable_processors, cpu_seconds
-        self._gpu = _open_gpu(gpu, nvml or importlib.import_module("pynvml")) if gpu else None
+        opened = [_open_gpu(gpu, nvml or importlib.import_module("pynvml")) for gpu in gpus]
+        self._gpus = [gpu for gpu in opened if gpu is not None]
 
     def read(
         self, seconds: float, clock: Callable[[], float], sleep: Callable[[float], None]
@@ -77,24 +79,36 @@ class ActivityReader:
             idle_processors=(after.idle - before.idle) / elapsed if counted else None,
             stolen_share=(after.stolen - before.stolen) / total if counted else None,
         )
-        return self._with_gpu(load, statistics.fmean(busy) if busy else None)
+        return self._with_gpus(load, statistics.fmean(busy) if busy else None)
 
     def _gpu_busy_share(self) -> float | None:
-        rates = self._gpu.call("nvmlDeviceGetUtilizationRates") if self._gpu else None
-        return rates.gpu * PERCENT if rates is not None else None
+        """Return the busy share of the busiest GPU."""
+        rates = [gpu.call("nvmlDeviceGetUtilizationRates") for gpu in self._gpus]
+        return max((rate.gpu * PERCENT for rate in rates if rate is not None), default=None)
 
-    def _with_gpu(self, load: MachineActivity, busy_share: float | None) -> MachineActivity:
-        if self._gpu is None:
+    def _with_gpus(self, load: MachineActivity, busy_share: float | None) -> MachineActivity:
+        """Add the processes of all GPUs, the lowest clock and the highest temperature."""
+        if not self._gpus:
             return load
-        bits = self._gpu.number("nvmlDeviceGetCurrentClocksThrottleReasons")
+        bits = self._numbers("nvmlDeviceGetCurrentClocksThrottleReasons")
+        processes = [gpu.processes("nvmlDeviceGetComputeRunningProcesses") for gpu in self._gpus]
         return msgspec.structs.replace(
             load,
-            gpu_processes=self._gpu.processes("nvmlDeviceGetComputeRunningProcesses"),
+            gpu_processes=tuple(itertools.chain.from_iterable(processes)),
             gpu_busy_share=busy_share,
-            sm_clock_mhz=self._gpu.number("nvmlDeviceGetClockInfo", "NVML_CLOCK_SM"),
-            temperature_c=self._gpu.number("nvmlDeviceGetTemperature", "NVML_TEMPERATURE_GPU"),
-            clocks_held_down=bool(bits & THROTTLE_BITS) if bits is not None else None,
+            sm_clock_mhz=min(
+                self._numbers("nvmlDeviceGetClockInfo", "NVML_CLOCK_SM"), default=None
+            ),
+            temperature_c=max(
+                self._numbers("nvmlDeviceGetTemperature", "NVML_TEMPERATURE_GPU"), default=None
+            ),
+            clocks_held_down=any(each & THROTTLE_BITS for each in bits) if bits else None,
         )
+
+    def _numbers(self, function: str, *constants: str) -> list[int]:
+        """Return what NVML reports of each GPU that reports it."""
+        found = [gpu.number(function, *constants) for gpu in self._gpus]
+        return [each for each in found if each is not None]
 
 
 def _open_gpu(uuid: str, library: Any) -> DeviceReader | None:  # noqa: ANN401 - as above

@@ -178,7 +178,7 @@ def summarise_server(
     answered = [request.output_tokens for request in requests if request.failure is None]
     mean_tokens = sum(answered) / len(answered) if answered else 0.0
     rate = goodput.value * mean_tokens if goodput else None
-    price = question.price_per_hour
+    price = question.price_of_all_devices
     process_error = standard_error(deviation, count_measured_processes(processes))
     interval = _goodput_interval(goodput, process_error) if goodput else None
     return ServedArm(

@@ -75,7 +75,7 @@ def open_baseline_pair(answers: Answers, context: Context) -> Iterator[BaselineP
     arms = plan.arms[:2] if plan else ()
     gpu = header.question.gpu
     gpu_monitor = GpuMonitor(gpu) if gpu else None
-    monitor = ConditionsMonitor(gpu_monitor)
+    monitor = ConditionsMonitor([gpu_monitor] if gpu_monitor else ())
     with open_session(run, header, context, monitor) as session:
         _build(session, arms)
         baseline, duplicate = (arm.id for arm in arms)

@@ -63,7 +63,7 @@ def _build_with_worker(
 ) -> Iterator[RunEvent]:
     """Start one worker and build; raise `NothingViableError` if it fails."""
     with Supervisor(header.catalogue.presets.deadlines, clock=context.clock) as supervisor:
-        session = Session(supervisor, run_config, ConditionsMonitor(None))
+        session = Session(supervisor, run_config, ConditionsMonitor())
         for run_event in itertools.chain(session.start([(arm, 0)]), session.build(arm.id)):
             yield run_event
             if isinstance(run_event, WorkerEnded) and not isinstance(run_event.outcome, Completed):

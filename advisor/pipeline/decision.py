@@ -208,12 +208,13 @@ def decision_context(
     rated: scoring.RatedArms, question: Question, catalogue: Catalogue, cpu: Cpu, gpu: Gpu | None
 ) -> DecisionContext:
     """Return what the catalogue and the device add to the scores; `gpu` is None on a CPU."""
+    count = question.devices_per_model
     return DecisionContext(
         rubric=catalogue.rubric,
         by_batch_size=scoring.weigh_by_batch_size(rated, question),
         guidelines=catalogue.guidelines,
         tree=catalogue.tree,
         workflows=catalogue.workflows,
-        device_bytes=gpu.memory_bytes if gpu else None,
-        subject=f"{short_name(question.model)} on {describe_device(cpu, gpu)}",
+        device_bytes=gpu.memory_bytes * count if gpu else None,
+        subject=f"{short_name(question.model)} on {describe_device(cpu, gpu, count)}",
     )

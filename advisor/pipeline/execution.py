@@ -71,7 +71,7 @@ def _execute_steps(
         yield recorder.record(Resumed())
     question, limits = header.question, header.catalogue.presets.guard
     yield from _wait_until_quiet(header, recorder, context)
-    monitor = ConditionsMonitor(GpuMonitor(question.gpu) if question.gpu else None)
+    monitor = ConditionsMonitor([GpuMonitor(gpu) for gpu in question.gpus])
     with monitor.running(), open_session(run, header, context, monitor) as session:
         if question.load is not None:
             config = run_config_of(run, header, context)
@@ -96,7 +96,7 @@ def _wait_until_quiet(
     limits, question = header.catalogue.presets.quiet, header.question
     if limits is None:
         return
-    read = quiet_check.load_reader(header.machine, question.gpu, context)
+    read = quiet_check.load_reader(header.machine, question.gpus, context)
     yield from recorder.record_each(
         quiet_check.wait_until_quiet(read, limits, question.wait_seconds, context.clock)
     )
@@ -188,13 +188,13 @@ def open_session(
     run: Run, header: Header, context: Context, monitor: ConditionsMonitor
 ) -> Iterator[Session]:
     """Yield a session for the workers of a run; end all its workers when the block ends."""
-    gpu = header.question.gpu
+    gpus = header.question.gpus
     with Supervisor(header.catalogue.presets.deadlines, clock=context.clock) as supervisor:
         yield Session(
             supervisor,
             run_config_of(run, header, context),
             monitor,
-            DeviceMemoryMonitor(gpu) if gpu else None,
+            DeviceMemoryMonitor(gpus) if gpus else None,
             host_lock=context.host_lock,
         )
 

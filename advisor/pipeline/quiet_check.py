@@ -5,7 +5,7 @@ The limits are in `rubric/presets.toml`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -20,9 +20,9 @@ from advisor.machine.activity import ActivityReader
 ReadLoad: TypeAlias = Callable[[float], MachineActivity]
 
 
-def load_reader(machine: Machine, gpu: str | None, context: Context) -> ReadLoad:
-    """Return a function that observes the processors, and the GPU with the UUID `gpu`."""
-    reader = ActivityReader(machine.cpu.usable_processors, gpu)
+def load_reader(machine: Machine, gpus: Sequence[str], context: Context) -> ReadLoad:
+    """Return a function that observes the processors, and the GPUs with these UUIDs."""
+    reader = ActivityReader(machine.cpu.usable_processors, gpus)
     return lambda seconds: reader.read(seconds, context.clock, context.sleep)
 
 

@@ -132,25 +132,28 @@ class ConditionsMonitor:
 
     def __init__(
         self,
-        gpu: GpuMonitor | None = None,
+        gpus: Sequence[GpuMonitor] = (),
         *,
         proc: pathlib.Path = PROC,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._gpu = gpu
+        self._gpus = gpus
         self._proc = proc
         self._cgroups = Cgroups(proc)
         self._clock = clock
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """Sample the GPU, if there is one, while the block runs."""
-        with self._gpu.running() if self._gpu else contextlib.nullcontext():
+        """Sample the GPUs, if there are any, while the block runs."""
+        with contextlib.ExitStack() as running:
+            for gpu in self._gpus:
+                running.enter_context(gpu.running())
             yield
 
     def energy_joules(self) -> float | None:
-        """Return the energy that the GPU has used so far; None where it is not counted."""
-        return self._gpu.energy_joules() if self._gpu else None
+        """Return the energy that all GPUs have used so far; None where it is not counted."""
+        each = [gpu.energy_joules() for gpu in self._gpus]
+        return sum(joules or 0.0 for joules in each) if each and None not in each else None
 
     def read_counters(self, pid: int) -> CpuReading:
         """Return the counters of the host and of the process as of now."""
@@ -178,10 +181,10 @@ class ConditionsMonitor:
             queued_share=delay / seconds if delay is not None else None,
             throttled_seconds=increase(before.throttled_seconds, now.throttled_seconds),
         )
-        if self._gpu is None:
+        if not self._gpus:
             return conditions
-        samples = self._gpu.between(before.at, now.at)
-        return add_gpu_conditions(conditions, samples, self._gpu.default_sm_clock_mhz)
+        samples = [gpu.between(before.at, now.at) for gpu in self._gpus]
+        return add_gpu_conditions(conditions, samples, self._gpus[0].default_sm_clock_mhz)
 
     def _run_queue_delays(self, pid: int) -> dict[str, int] | None:
         """Return the run-queue delay of each thread of the process; None if it has ended."""
@@ -220,22 +223,30 @@ def run_queue_delay_seconds(
 
 
 def add_gpu_conditions(
-    conditions: Conditions, samples: Sequence[GpuSample], default_sm_clock_mhz: int | None
+    conditions: Conditions,
+    samples_by_gpu: Sequence[Sequence[GpuSample]],
+    default_sm_clock_mhz: int | None,
 ) -> Conditions:
     """Add the median clock and power, the highest temperature, and the shares of throttled samples.
 
-    The two shares count samples with a throttle reason and samples at the power cap.
+    The two shares count samples with a throttle reason and samples at the power cap. The power is
+    the sum of the GPUs' medians; the other figures are of the samples of all GPUs.
     """
+    samples = [sample for each in samples_by_gpu for sample in each]
     clocks = [sample.sm_clock_mhz for sample in samples if sample.sm_clock_mhz is not None]
     temperatures = [sample.temperature_c for sample in samples if sample.temperature_c is not None]
-    powers = [sample.power_w for sample in samples if sample.power_w is not None]
+    powers = [
+        statistics.median(known)
+        for each in samples_by_gpu
+        if (known := [sample.power_w for sample in each if sample.power_w is not None])
+    ]
     clock = statistics.median_low(clocks) if clocks else None
     return msgspec.structs.replace(
         conditions,
         sm_clock_mhz=clock,
         sm_clock_share=clock / default_sm_clock_mhz if clock and default_sm_clock_mhz else None,
         temperature_c=max(temperatures, default=None),
-        power_w=statistics.median(powers) if powers else None,
+        power_w=sum(powers) if powers else None,
         thermal_throttled_share=_share_with(samples, THROTTLE_BITS),
         power_capped_share=_share_with(samples, POWER_CAP_BIT),
     )

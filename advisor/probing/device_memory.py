@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from typing_extensions import Self
@@ -18,25 +18,26 @@ Number = TypeVar("Number", int, float)
 
 
 class DeviceMemoryMonitor:
-    """Reads the bytes in use on one GPU.
+    """Reads the bytes in use on one or several GPUs together.
 
     The advisor reads them, not the worker, so that reading does not disturb the measured process.
     """
 
-    def __init__(self, uuid: str, nvml: Any | None = None) -> None:  # noqa: ANN401 - the module pynvml, or a fake
+    def __init__(self, uuids: Sequence[str], nvml: Any | None = None) -> None:  # noqa: ANN401 - the module pynvml, or a fake
         self._nvml = nvml or importlib.import_module("pynvml")
         self._nvml.nvmlInit()
-        self._handle = self._nvml.nvmlDeviceGetHandleByUUID(uuid)
-        #: Memory of the device; None until NVML has answered once.
+        self._handles = [self._nvml.nvmlDeviceGetHandleByUUID(uuid) for uuid in uuids]
+        #: Memory of all devices; None until NVML has answered once.
         self.total_bytes: int | None = None
 
     def used_bytes(self) -> int | None:
         """Return the bytes that all processes use now; None if NVML fails or returns nonsense."""
         try:
-            memory = self._nvml.nvmlDeviceGetMemoryInfo(self._handle)
+            each = [self._nvml.nvmlDeviceGetMemoryInfo(handle) for handle in self._handles]
         except self._nvml.NVMLError:
             return None
-        used, self.total_bytes = int(memory.used), int(memory.total)
+        used = sum(int(memory.used) for memory in each)
+        self.total_bytes = sum(int(memory.total) for memory in each)
         return used if 0 <= used <= self.total_bytes else None
 
     @contextlib.contextmanager

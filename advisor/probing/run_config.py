@@ -86,6 +86,7 @@ class RunConfig:
             metric=question.metric if measures_losses else "",
             new_shapes=question.budget.tries_new_shapes and question.load is None,
             load=self._load_limits(),
+            devices_per_model=question.devices_per_model,
         )
 
     def _load_limits(self) -> dict[str, Any]:

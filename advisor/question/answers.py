@@ -71,6 +71,15 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "fleet); default: the first GPU, else cpu"
         ),
     ] = ""
+    gpus_per_model: Annotated[
+        int,
+        msgspec.Meta(
+            description="with --task serve: number of equal GPUs over which each server splits the "
+            "model (tensor parallelism); servers that cannot are not measured then",
+            ge=1,
+            le=64,
+        ),
+    ] = 1
     dtype: Annotated[
         Literal["auto", "float32", "float16", "bfloat16"],
         msgspec.Meta(
@@ -195,7 +204,7 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     price_per_hour: Annotated[
         float,
         msgspec.Meta(
-            description="price of the device per hour, for the cost of serving; 0: none", ge=0
+            description="price of one device per hour, for the cost of serving; 0: none", ge=0
         ),
     ] = 0.0
     survey: Annotated[

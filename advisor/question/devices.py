@@ -51,6 +51,12 @@ def choose_gpu(
 def choose_visible_gpu(gpus: Sequence[Gpu], visible_devices: str | None) -> Gpu | None:
     """Return the first whole GPU that CUDA sees with this value; None when it sees no GPU."""
     reject_mig_instance(visible_devices or "")
+    visible = visible_gpus(gpus, visible_devices)
+    return first_whole_gpu(visible) if visible else None
+
+
+def visible_gpus(gpus: Sequence[Gpu], visible_devices: str | None) -> list[Gpu]:
+    """Return the GPUs that CUDA sees with this value, in its order."""
     visible = list(gpus) if visible_devices is None else []
     for entry in map(str.strip, visible_devices.split(",") if visible_devices else ()):
         matches = [
@@ -61,7 +67,36 @@ def choose_visible_gpu(gpus: Sequence[Gpu], visible_devices: str | None) -> Gpu 
         if not matches:
             break  # CUDA ignores the entries after an invalid one, such as -1
         visible.append(matches[0])
-    return first_whole_gpu(visible) if visible else None
+    return visible
+
+
+def choose_further_gpus(
+    gpu: Gpu | None, count: int, machine: Machine, visible_devices: str | None = None
+) -> tuple[str, ...]:
+    """Return the UUIDs of the GPUs that share each model with `gpu`, `count` GPUs in all.
+
+    They have the same name, no MIG instances, and are visible. Raise `GpuNotAttachedError` where
+    there are too few.
+    """
+    if count == 1:
+        return ()
+    if gpu is None:
+        raise GpuNotAttachedError(
+            f"--gpus-per-model {count} needs {count} GPUs, and the run is on the CPU",
+            "leave out --gpus-per-model, or run p3-advisor on a machine with GPUs",
+        )
+    others = [
+        each.uuid
+        for each in visible_gpus(machine.gpus, visible_devices)
+        if each.name == gpu.name and each.uuid != gpu.uuid and not each.mig
+    ]
+    if len(others) < count - 1:
+        raise GpuNotAttachedError(
+            f"--gpus-per-model {count} needs {count} whole GPUs like the {gpu.name}, "
+            f"and {len(others) + 1} can be used",
+            f"use --gpus-per-model {len(others) + 1}, or a machine with more of them",
+        )
+    return tuple(others[: count - 1])
 
 
 def reject_mig_instance(name: str) -> None:

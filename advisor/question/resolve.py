@@ -25,14 +25,12 @@ from advisor.errors import SizeError, UnknownWorkflowError
 from advisor.question.answers import Answers
 from advisor.question.build_times import parse_build_times
 from advisor.question.constraints import parse_constraints, parse_duration
-from advisor.question.devices import (
-    choose_gpu,
-)
+from advisor.question.devices import choose_further_gpus, choose_gpu
 from advisor.question.load import SERVE, parse_load
 from advisor.question.loss_files import parse_data, parse_metric
 from advisor.question.model import family_name, parse_model
 from advisor.question.priorities import choose_priorities
-from advisor.question.task import check_task, choose_task
+from advisor.question.task import check_gpus_per_model, check_task, choose_task
 from advisor.question.tolerance import parse_tolerance
 from advisor.question.weight_formats import choose_weight_formats
 
@@ -51,6 +49,7 @@ def resolve(
     workflows = parse_workflows(answers.workflows, catalogue)
     task = choose_task(answers, catalogue.models, catalogue.workflows, workflows)
     check_task(task, model, catalogue.models)
+    check_gpus_per_model(answers.gpus_per_model, task)
     constraints = parse_constraints(answers.require)
     gpu = choose_gpu(answers.gpu, machine, catalogue, visible_devices)
     if gpu is not None and answers.model == model.name == catalogue.models.demo.name:
@@ -60,6 +59,7 @@ def resolve(
         task=task,
         device="cuda" if gpu else "cpu",
         gpu=gpu.uuid if gpu else None,
+        further_gpus=choose_further_gpus(gpu, answers.gpus_per_model, machine, visible_devices),
         dtype=choose_dtype(answers.dtype, model, catalogue.models, on_gpu=gpu is not None),
         batch_sizes=parse_batch_sizes(answers.batch_sizes)
         or (CHECKED_PROMPTS if task == SERVE else default_batch_sizes(model, catalogue.models)),

@@ -84,6 +84,15 @@ def check_task(task: Task, model: Model, models: Models) -> None:
         )
 
 
+def check_gpus_per_model(count: int, task: Task) -> None:
+    """Raise `TaskError` when a model is to be split over GPUs for another task than `serve`."""
+    if count > 1 and task != "serve":
+        raise TaskError(
+            f"--gpus-per-model {count} splits the models of servers only",
+            "add --task serve with --ttft and --itl, or leave out --gpus-per-model",
+        )
+
+
 def _task_of(config: object) -> Task:
     try:
         architectures = msgspec.convert(config, Configuration).architectures

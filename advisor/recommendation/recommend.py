@@ -146,7 +146,7 @@ def _add_costs(
         break_even_requests=costs.worst_break_even(paid_after),
         break_even=paid_after,
         horizons=costs.find_horizons(candidates, question.requests),
-        costs=costs.price(candidates, question.price_per_hour),
+        costs=costs.price(candidates, question.price_of_all_devices),
         memory=costs.fit_memory(candidates, context.device_bytes),
         energy=costs.energy_use(results.sustained),
     )

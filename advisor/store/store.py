@@ -209,7 +209,7 @@ class Store:
             run_id=run_id,
             created=header.created,
             model=question.model.name,
-            device=gpu.name if gpu else "CPU",
+            device=header.device if gpu else "CPU",
             finished=any(isinstance(event.run_event, Finished) for event in events),
             imported=header.imported,
         )

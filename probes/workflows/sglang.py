@@ -153,7 +153,7 @@ def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:  # 
 
 def server(subject: EngineSubject, request: Request, port: int) -> Server:
     """Return the server with its defaults, but without prefix caching: no prompt is sent twice."""
-    length = request.load["most_tokens"] + RESERVED_POSITIONS
+    length, count = request.load["most_tokens"] + RESERVED_POSITIONS, request.devices_per_model
     options = {
         "model-path": str(subject.folder),
         "served-model-name": SERVED_NAME,
@@ -163,6 +163,7 @@ def server(subject: EngineSubject, request: Request, port: int) -> Server:
         "context-length": str(length),
         "random-seed": str(request.seed % (1 << 31)),
         "log-level": "warning",
+        **({"tp-size": str(count)} if count > 1 else {}),
     }
     command = [sys.executable, "-m", "sglang.launch_server"]
     words = [word for name, value in options.items() for word in (f"--{name}", value)]
@@ -174,6 +175,7 @@ def server(subject: EngineSubject, request: Request, port: int) -> Server:
             "prefix caching": "off",
             "max sequences": "default",
             "max model length": str(length),
+            **({"tensor parallel": str(count)} if count > 1 else {}),
         },
         fields={"temperature": 0.0, "ignore_eos": True},
     )
@@ -182,9 +184,11 @@ def server(subject: EngineSubject, request: Request, port: int) -> Server:
 def serving_command(request: Request) -> str:
     """Return the command that serves the model."""
     name, batch_size = shlex.quote(request.subject["name"]), max(request.batch_sizes)
+    count = request.devices_per_model
+    split = f" --tp-size {count}" if count > 1 else ""
     return (
         f"python -m sglang.launch_server --model-path {name} --dtype {request.dtype} "
-        f"--max-running-requests {batch_size}"
+        f"--max-running-requests {batch_size}{split}"
     )
 
 

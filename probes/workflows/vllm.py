@@ -56,7 +56,7 @@ def versions() -> dict[str, str]:
             **DEFAULT_VARIABLES,
             **os.environ,
             **VARIABLES,
-            **device_by_index(os.environ.get("CUDA_VISIBLE_DEVICES", "")),
+            **devices_by_index(os.environ.get("CUDA_VISIBLE_DEVICES", "")),
         }
     )
     import torch  # noqa: PLC0415 - after the variables that decide how it is imported
@@ -65,8 +65,8 @@ def versions() -> dict[str, str]:
     return {"vllm": vllm.__version__, "torch": torch.__version__}
 
 
-def device_by_index(visible_devices: str) -> dict[str, str]:
-    """Return the variables that name a GPU by its index instead of its UUID.
+def devices_by_index(visible_devices: str) -> dict[str, str]:
+    """Return the variables that name the GPUs by their indices instead of their UUIDs.
 
     Some versions of vLLM parse the UUID as a number.
     """
@@ -76,9 +76,13 @@ def device_by_index(visible_devices: str) -> dict[str, str]:
     lines = subprocess.run(  # noqa: S603 - an argument list, no shell
         command, capture_output=True, text=True, check=False
     ).stdout.splitlines()
-    indices = [line.partition(",")[0].strip() for line in lines if line.endswith(visible_devices)]
+    rows = [line.split(",") for line in lines]
+    found = {uuid.strip(): index.strip() for index, uuid in rows}
+    indices = [found[uuid] for uuid in visible_devices.split(",") if uuid in found]
     return (
-        {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": indices[0]} if indices else {}
+        {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(indices)}
+        if indices
+        else {}
     )
 
 
@@ -229,7 +233,7 @@ def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:  # 
 
 def server(subject: EngineSubject, request: Request, port: int) -> Server:
     """Return the server with its defaults, but without prefix caching: no prompt is sent twice."""
-    length = request.load["most_tokens"] + SCORED_TOKENS
+    length, count = request.load["most_tokens"] + SCORED_TOKENS, request.devices_per_model
     options = {
         "model": str(subject.folder),
         "served-model-name": SERVED_NAME,
@@ -238,6 +242,7 @@ def server(subject: EngineSubject, request: Request, port: int) -> Server:
         "dtype": subject.dtype,
         "max-model-len": str(length),
         "seed": str(request.seed % (1 << 31)),
+        **({"tensor-parallel-size": str(count)} if count > 1 else {}),
     }
     command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server"]
     words = [word for name, value in options.items() for word in (f"--{name}", value)]
@@ -253,6 +258,7 @@ def server(subject: EngineSubject, request: Request, port: int) -> Server:
             "prefix caching": "off",
             "max sequences": "default",
             "max model length": str(length),
+            **({"tensor parallel": str(count)} if count > 1 else {}),
         },
         variables=variables,
         fields={"temperature": 0.0, "ignore_eos": True},
@@ -265,7 +271,10 @@ def serving_command(request: Request) -> str:
     batch_size = max(request.batch_sizes)
     quantization = request.options.get("quantization")
     quantised = f" --quantization {quantization}" if quantization else ""
-    return f"vllm serve {name} --dtype {request.dtype} --max-num-seqs {batch_size}{quantised}"
+    count = request.devices_per_model
+    split = f" --tensor-parallel-size {count}" if count > 1 else ""
+    limits = f"--dtype {request.dtype} --max-num-seqs {batch_size}"
+    return f"vllm serve {name} {limits}{quantised}{split}"
 
 
 def integration(request: Request) -> str:

@@ -107,7 +107,7 @@ def run_long(
     """
     run = prepare(answers, context)
     header = run.header()
-    guard = ConditionsMonitor(GpuMonitor(header.question.gpu) if header.question.gpu else None)
+    guard = ConditionsMonitor([GpuMonitor(gpu) for gpu in header.question.gpus])
     plan = plan_of(decide(run).state)
     raced_arms = [arm for arm in plan.arms if any(arm.id in names for names in arms.values())]
     with guard.running(), open_session(run, header, context, guard) as session:

@@ -131,7 +131,7 @@ def used(monitor: DeviceMemoryMonitor) -> int:
 
 def memory() -> dict[str, Any]:
     """Compare allocations with NVML's figures, and return what remains after the process ends."""
-    monitor = DeviceMemoryMonitor(uuid())
+    monitor = DeviceMemoryMonitor([uuid()])
     begin = used(monitor)
     errors: dict[str, int] = {}
     with holder() as allocate:
@@ -347,7 +347,7 @@ def killed() -> dict[str, Any]:
     Return the arms' statuses, the memory that each death frees, and what remains after the run.
     """
     building, visiting = "torch-compile-inductor", "torch-compile-cudagraphs"
-    context, monitor = make_context(), DeviceMemoryMonitor(uuid())
+    context, monitor = make_context(), DeviceMemoryMonitor([uuid()])
     before = used(monitor)
     run = prepare(
         Answers(
@@ -386,7 +386,7 @@ def killed() -> dict[str, Any]:
 
 def crowded(free_gibibytes: int = 7) -> dict[str, Any]:
     """Leave too little GPU memory for all arms; return the raced arms and the statuses."""
-    context, monitor = make_context(), DeviceMemoryMonitor(uuid())
+    context, monitor = make_context(), DeviceMemoryMonitor([uuid()])
     found, _ = gpus.detect_gpus()
     run = None
     raced: tuple[str, ...] = ()

@@ -55,7 +55,7 @@ def find_answer(answers: Answers, context: Context) -> ImportedAnswer | None:
     rubric = pathlib.Path(answers.rubric) if answers.rubric else None
     catalogue = load_catalogue(context.rubric, probes=context.probes, rubric=rubric)
     here = detection.detect(worker_interpreter(answers), required_packages(catalogue))
-    question = resolve(msgspec.structs.replace(answers, gpu=CPU), here, catalogue)
+    question = resolve(msgspec.structs.replace(answers, gpu=CPU, gpus_per_model=1), here, catalogue)
     found = find_run(answers, question, context)
     if found is None:
         return None
@@ -97,6 +97,7 @@ def _is_same_question(found: Question, answers: Answers, question: Question) -> 
     )
     return (
         found.gpu is not None
+        and found.devices_per_model == answers.gpus_per_model
         and other_platforms.is_same_work(found, wanted)
         and answers.dtype in {"auto", found.dtype}
     )

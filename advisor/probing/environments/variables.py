@@ -85,7 +85,7 @@ def worker_environment(
             without_python_paths(inherited) if own_environment else inherited
         ),
         **{
-            name: value.format(scratch=scratch, threads=threads, gpu=question.gpu or "")
+            name: value.format(scratch=scratch, threads=threads, gpu=",".join(question.gpus))
             for name, value in WORKER_VARIABLES.items()
         },
         **(dict.fromkeys(COMPILE_THREADS, str(compile_threads)) if compile_threads else {}),

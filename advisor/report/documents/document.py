@@ -14,7 +14,7 @@ from advisor.domain.decision import (
     Recommendation,
     TierGap,
 )
-from advisor.domain.machine import Cpu, Gpu, Interpreter, Machine, QuietCheck
+from advisor.domain.machine import Cpu, Gpu, Interpreter, Machine, QuietCheck, describe_gpus
 from advisor.domain.measurement import (
     BuildSeconds,
     CallDiagnosis,
@@ -270,7 +270,9 @@ class RunDocument(msgspec.Struct, frozen=True, kw_only=True):
     def device_name(self) -> str:
         """The name of the device that the arms were measured on."""
         gpu = next((gpu for gpu in self.machine.gpu if gpu.uuid == self.question.gpu), None)
-        return gpu.name if gpu else self.question.gpu or self.machine.cpu.model
+        if gpu is None:
+            return self.question.gpu or self.machine.cpu.model
+        return describe_gpus(gpu.name, self.question.devices_per_model)
 
 
 def status_of(failure: Failure) -> Status:

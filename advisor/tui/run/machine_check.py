@@ -13,5 +13,5 @@ def find_load_problems(drafted: DraftRun, context: Context) -> tuple[QuietProble
     limits = drafted.catalogue.presets.quiet
     if limits is None:
         return ()
-    read = quiet_check.load_reader(drafted.machine, drafted.question.gpu, context)
+    read = quiet_check.load_reader(drafted.machine, drafted.question.gpus, context)
     return quiet_check.check_now(read, limits).problems

@@ -428,3 +428,14 @@ def test_a_workflow_may_be_limited_to_compute_capabilities(capability: str, runs
         compute_capabilities=("==8.6", "==8.9", ">=12.0"),
     )
     assert (found is None) == runs
+
+
+def test_only_servers_that_split_a_model_are_measured_on_several_gpus() -> None:
+    split = {"task": "serve", **ON_GPU, "further_gpus": ("GPU-second",)}
+    serving: dict[str, Any] = {"tasks": ("serve",), "devices": ("cuda",)}
+    found = obstacle(asked=split, **serving)
+    assert found is not None
+    assert found.status == "unsupported"
+    splits = CitedFact(value=True, source="a test")
+    assert obstacle(asked=split, tensor_parallel=splits, **serving) is None
+    assert obstacle(asked={"task": "serve", **ON_GPU}, **serving) is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import builders
+import msgspec
 import pytest
 
 from advisor.applicability import memory_estimate, planning
@@ -109,3 +110,19 @@ def test_a_format_in_which_the_weights_fit_is_named(parameters: float, format_: 
     assert (advice is None) == (format_ is None)
     if advice is not None:
         assert f"--quantised {format_}" in advice
+
+
+def test_a_language_model_that_does_not_fit_is_told_how_many_gpus_hold_it() -> None:
+    """7e10 weights in float16 have 130 GiB: 8 cards of 24 GiB hold them, and 4 do not."""
+    model = TransformersModel(name="big", weights="random", parameters=int(7e10))
+    asked = builders.question(**{**ASKED, "model": model, "task": "serve"})
+    assert memory_estimate.gpus_needed(2 * 7e10, CARD) == 8
+    advice = memory_estimate.advise_on_shortage(asked, CARD)
+    assert advice is not None
+    assert "--gpus-per-model 8" in advice
+    split = msgspec.structs.replace(asked, further_gpus=tuple(map(str, range(7))))
+    assert memory_estimate.advise_on_shortage(split, CARD) is None
+    assert memory_estimate.find_shortage(builders.workflow(), split, CARD) is None
+    assert memory_estimate.find_shortage(builders.workflow(), asked, CARD) is not None
+    forward = msgspec.structs.replace(asked, task="forward")
+    assert memory_estimate.advise_on_shortage(forward, CARD) is None

@@ -254,6 +254,12 @@ def test_gpu_all_measures_every_gpu_and_stores_the_figures(
     assert {task.answers.gpu for task in cluster.tasks.values()} == {""}
 
 
+def test_a_fleet_does_not_split_models(cluster: FakeCluster, context: Context) -> None:
+    with pytest.raises(FleetRequestError):
+        recommend(context, gpus_per_model=2)
+    assert not cluster.tasks
+
+
 def test_gpu_all_without_gpus_is_an_error(cluster: FakeCluster, context: Context) -> None:
     cluster.available = {"cpu": 1}
     with pytest.raises(FleetRequestError, match="no GPU is attached"):

@@ -86,3 +86,17 @@ def test_a_composed_server_is_built_for_the_longest_requests_and_for_the_checked
     assert (longest.task, longest.load) == ("generate", None)
     assert (longest.input_tokens, longest.output_tokens) == (100, 64)
     assert load.most_tokens == 108
+
+
+def test_a_model_that_is_split_is_measured_on_all_its_gpus() -> None:
+    device = builders.gpu()
+    header = builders.header(
+        machine=builders.gpu_machine(device),
+        question=builders.question(
+            device="cuda", gpu=device.uuid, further_gpus=("GPU-2",), price_per_hour=2.0
+        ),
+    )
+    assert header.device == f"2x {device.name}"
+    assert header.question.price_of_all_devices == 4.0
+    assert builders.question().price_of_all_devices is None
+    assert builders.question().gpus == ()

@@ -20,7 +20,7 @@ def read(
         return CpuSeconds(idle=total * idle_share, stolen=total * 0.1, total=total)
 
     gpu = UUID if nvml else None
-    reader = ActivityReader(2, gpu, nvml=nvml, cpu_seconds=cpu_seconds)
+    reader = ActivityReader(2, [gpu] if gpu else (), nvml=nvml, cpu_seconds=cpu_seconds)
     return reader.read(1.0, clock.perf_counter, clock.sleep)
 
 
@@ -71,3 +71,18 @@ def test_a_gpu_that_cannot_be_opened_leaves_the_processors() -> None:
 def test_this_machine_counts_its_processors() -> None:
     before = read_cpu_seconds()
     assert before.total >= before.idle >= 0.0
+
+
+def test_the_busiest_of_several_gpus_decides() -> None:
+    rates = iter([types.SimpleNamespace(gpu=share, memory=3) for share in (10, 70) * 4])
+    process = types.SimpleNamespace(pid=0, usedGpuMemory=1 << 30)
+    nvml = FakeNvml(
+        nvmlDeviceGetUtilizationRates=lambda: next(rates),
+        nvmlDeviceGetComputeRunningProcesses=[process],
+    )
+    clock = FakeClock()
+    cpu = CpuSeconds(idle=0.0, stolen=0.0, total=0.0)
+    reader = ActivityReader(2, [UUID, UUID], nvml=nvml, cpu_seconds=lambda: cpu)
+    load = reader.read(1.0, clock.perf_counter, clock.sleep)
+    assert load.gpu_busy_share == pytest.approx(0.7)
+    assert len(load.gpu_processes) == 2

@@ -130,7 +130,7 @@ def test_random_replies_of_nvml_never_give_an_implausible_figure() -> None:
     plausible = 0
     for _ in range(1000):
         library = nvml.FakeNvml(used=lambda: random_reply(generator), total=TOTAL)
-        monitor = DeviceMemoryMonitor(nvml.UUID, library)
+        monitor = DeviceMemoryMonitor([nvml.UUID], library)
         before, peak, after = (monitor.used_bytes() for _ in range(3))
         device = msgspec.structs.replace(
             DEVICE,

@@ -67,7 +67,7 @@ def kernel(tmp_path: pathlib.Path) -> Kernel:
 
 
 def make_monitor(kernel: Kernel, gpu: GpuMonitor | None = None) -> ConditionsMonitor:
-    return ConditionsMonitor(gpu, proc=kernel.proc, clock=lambda: kernel.now)
+    return ConditionsMonitor([gpu] if gpu else (), proc=kernel.proc, clock=lambda: kernel.now)
 
 
 def conditions_of(
@@ -257,3 +257,19 @@ def test_the_counters_of_this_machine_can_be_read() -> None:
     conditions = monitor.conditions_since(before, os.getpid())
     assert conditions.seconds > 0
     assert 0 <= conditions.stolen_share <= 1
+
+
+def test_the_power_and_the_energy_of_several_gpus_are_summed(kernel: Kernel) -> None:
+    hot = FakeNvml(nvmlDeviceGetTemperature=81, nvmlDeviceGetCurrentClocksThrottleReasons=HEAT)
+    gpus = [GpuMonitor(UUID, FakeNvml()), GpuMonitor(UUID, hot)]
+    monitor = ConditionsMonitor(gpus, proc=kernel.proc, clock=lambda: kernel.now)
+    assert monitor.energy_joules() == pytest.approx(10_000.0)
+    before = monitor.read_counters(PID)
+    kernel.advance(1.0)
+    conditions = monitor.conditions_since(before, PID)
+    assert conditions.power_w == pytest.approx(400.0)
+    assert conditions.temperature_c == 81
+    assert conditions.thermal_throttled_share == pytest.approx(0.5)
+    without = FakeNvml(absent=["nvmlDeviceGetTotalEnergyConsumption"])
+    partly = ConditionsMonitor([gpus[0], GpuMonitor(UUID, without)], proc=kernel.proc)
+    assert partly.energy_joules() is None

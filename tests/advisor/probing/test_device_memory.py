@@ -50,12 +50,12 @@ def sampling_threads() -> list[threading.Thread]:
 
 
 def test_the_bytes_in_use_are_those_of_the_named_gpu() -> None:
-    assert DeviceMemoryMonitor(UUID, CountingNvml(used_bytes=5 << 30)).used_bytes() == 5 << 30
+    assert DeviceMemoryMonitor([UUID], CountingNvml(used_bytes=5 << 30)).used_bytes() == 5 << 30
 
 
 def test_the_peak_is_the_highest_value_during_the_block() -> None:
     library = CountingNvml(used_bytes=100)
-    with DeviceMemoryMonitor(UUID, library).peak() as peak:
+    with DeviceMemoryMonitor([UUID], library).peak() as peak:
         assert peak() == 100
         for used_bytes, highest in ((700, 700), (300, 700), (900, 900), (200, 900)):
             library.set_used(used_bytes)
@@ -66,7 +66,7 @@ def test_the_peak_is_the_highest_value_during_the_block() -> None:
 
 def test_a_peak_starts_again_in_each_block() -> None:
     library = CountingNvml(used_bytes=100)
-    monitor = DeviceMemoryMonitor(UUID, library)
+    monitor = DeviceMemoryMonitor([UUID], library)
     with monitor.peak():
         library.set_used(900)
     library.used_bytes = 200
@@ -76,7 +76,7 @@ def test_a_peak_starts_again_in_each_block() -> None:
 
 
 def test_sampling_stops_with_the_block_however_it_ends() -> None:
-    monitor = DeviceMemoryMonitor(UUID, CountingNvml(used_bytes=100))
+    monitor = DeviceMemoryMonitor([UUID], CountingNvml(used_bytes=100))
     with monitor.peak():
         assert len(sampling_threads()) == 1
     assert sampling_threads() == []
@@ -86,7 +86,7 @@ def test_sampling_stops_with_the_block_however_it_ends() -> None:
 
 
 def test_a_device_that_does_not_answer_has_no_peak() -> None:
-    monitor = DeviceMemoryMonitor(nvml.UUID, nvml.FakeNvml(absent=["used"]))
+    monitor = DeviceMemoryMonitor([nvml.UUID], nvml.FakeNvml(absent=["used"]))
     assert monitor.used_bytes() is None
     with monitor.peak() as peak:
         workers.wait_until(lambda: peak() is None)
@@ -95,12 +95,18 @@ def test_a_device_that_does_not_answer_has_no_peak() -> None:
 
 @pytest.mark.parametrize("used_bytes", [-1, (80 << 30) + 1, 1 << 63])
 def test_an_impossible_value_is_discarded(used_bytes: int) -> None:
-    assert DeviceMemoryMonitor(nvml.UUID, nvml.FakeNvml(used=used_bytes)).used_bytes() is None
+    assert DeviceMemoryMonitor([nvml.UUID], nvml.FakeNvml(used=used_bytes)).used_bytes() is None
 
 
 def test_a_failed_read_does_not_change_the_peak() -> None:
     answers = itertools.cycle([5 << 30, -1, 1 << 63, 3 << 30])
     library = nvml.FakeNvml(used=lambda: next(answers))
-    with DeviceMemoryMonitor(nvml.UUID, library).peak() as peak:
+    with DeviceMemoryMonitor([nvml.UUID], library).peak() as peak:
         workers.wait_until(lambda: library.calls.count("used") > 8)
     assert peak() == 5 << 30
+
+
+def test_the_memory_of_several_gpus_is_counted_together() -> None:
+    monitor = DeviceMemoryMonitor([UUID, UUID], CountingNvml(used_bytes=5 << 30))
+    assert monitor.used_bytes() == 10 << 30
+    assert monitor.total_bytes == 2 << 40

@@ -32,7 +32,7 @@ def host_memory(peak: int | None) -> WorkerReported:
 def test_a_worker_a_little_larger_than_the_largest_must_fit_on_the_gpu(
     used: int, fits: bool
 ) -> None:
-    monitor = DeviceMemoryMonitor(nvml.UUID, nvml.FakeNvml(used=used * GIBIBYTE))
+    monitor = DeviceMemoryMonitor([nvml.UUID], nvml.FakeNvml(used=used * GIBIBYTE))
     headroom = MemoryHeadroom(monitor)
     for run_event in (
         device_memory(4 * GIBIBYTE),
@@ -53,7 +53,7 @@ def test_on_the_host_the_resident_set_sizes_count(available: int, fits: bool) ->
 
 
 def test_a_worker_fits_where_memory_cannot_be_read() -> None:
-    headroom = MemoryHeadroom(DeviceMemoryMonitor(nvml.UUID, nvml.FakeNvml(absent=["used"])))
+    headroom = MemoryHeadroom(DeviceMemoryMonitor([nvml.UUID], nvml.FakeNvml(absent=["used"])))
     headroom.update(device_memory(10 * GIBIBYTE))
     assert headroom.fits_another_worker()
     assert available_host_bytes() > 0

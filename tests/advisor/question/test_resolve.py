@@ -27,6 +27,7 @@ from advisor.errors import (
     NoStackError,
     PriorityError,
     SizeError,
+    TaskError,
     UnknownGpuError,
     UnknownModelError,
     UnknownPresetError,
@@ -360,3 +361,35 @@ def test_every_option_has_a_default_and_a_description(field: msgspec.structs.Fie
     assert field.default is not msgspec.NODEFAULT
     meta = get_args(field.type)[-1]
     assert meta.description
+
+
+SERVED: dict[str, Any] = {"model": "demo/llama", "task": "serve", "ttft": "500ms", "itl": "50ms"}
+
+
+def test_a_model_is_split_over_equal_gpus_that_cuda_sees() -> None:
+    gpus = [builders.gpu(index=index, uuid=f"GPU-{index}") for index in range(4)]
+    other = builders.gpu(index=4, uuid="GPU-4", name="NVIDIA H200")
+    machine = builders.gpu_machine(other, *gpus)
+    split = resolve(Answers(gpu="1", gpus_per_model=3, **SERVED), machine, SHIPPED)
+    assert split.gpus == ("GPU-1", "GPU-0", "GPU-2")
+    assert split.devices_per_model == 3
+    seen = resolve(Answers(gpus_per_model=2, **SERVED), machine, SHIPPED, "3,4,2")
+    assert seen.gpus == ("GPU-3", "GPU-2")
+    one = resolve(Answers(gpu="1", price_per_hour=2.0, **SERVED), machine, SHIPPED)
+    assert (one.gpus, one.price_of_all_devices) == (("GPU-1",), 2.0)
+    assert msgspec.structs.replace(split, price_per_hour=2.0).price_of_all_devices == 6.0
+
+
+@pytest.mark.parametrize(
+    ("machine", "answers", "error"),
+    [
+        (builders.gpu_machine(H100, H200), {**SERVED, "gpu": "0"}, GpuNotAttachedError),
+        (builders.machine(), SERVED, GpuNotAttachedError),
+        (builders.gpu_machine(H100, H100), {"model": "demo/llama", "task": "generate"}, TaskError),
+    ],
+)
+def test_too_few_equal_gpus_and_other_tasks_are_refused(
+    machine: Machine, answers: dict[str, Any], error: type[UserError]
+) -> None:
+    with pytest.raises(error):
+        resolved(machine, gpus_per_model=2, **answers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from probes.runtime import served
 from probes.runtime.served import ServedProgram, ServedWorkflow, ServerEndedError, composed_server
 from probes.subjects import checkpoint
 from probes.subjects.checkpoint import CheckpointInfo, EngineSubject
+from probes.workflows import sglang, vllm
 
 LOAD = {
     "most_tokens": 64,
@@ -102,3 +104,31 @@ def test_a_server_that_does_not_answer_in_time_is_an_error() -> None:
                 served.wait_until_ready("http://127.0.0.1:1", server, process, 0.5)
         finally:
             process.kill()
+
+
+@pytest.mark.parametrize(
+    ("workflow", "option"), [(vllm, "--tensor-parallel-size"), (sglang, "--tp-size")]
+)
+def test_a_server_splits_its_model_over_as_many_devices_as_are_asked(
+    workflow: Any, option: str, tmp_path: pathlib.Path
+) -> None:
+    one = make_request(tmp_path, subject={"kind": "transformers", "name": "model"})
+    subject = make_subject(one)
+    two = dataclasses.replace(one, devices_per_model=2)
+    command = workflow.server(subject, two, 1234).command
+    assert command[command.index(option) + 1] == "2"
+    assert option not in workflow.server(subject, one, 1234).command
+    assert f"{option} 2" in workflow.serving_command(two)
+    assert option not in workflow.serving_command(one)
+
+
+def test_gpus_are_named_by_the_index_that_the_driver_gives_them(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\necho '0, GPU-a'\necho '1, GPU-b'\necho '2, GPU-c'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    assert vllm.devices_by_index("GPU-c,GPU-a")["CUDA_VISIBLE_DEVICES"] == "2,0"
+    assert vllm.devices_by_index("GPU-b")["CUDA_VISIBLE_DEVICES"] == "1"
+    assert vllm.devices_by_index("") == vllm.devices_by_index("GPU-x") == {}

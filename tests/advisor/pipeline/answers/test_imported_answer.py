@@ -108,6 +108,7 @@ def test_the_newest_finished_run_of_the_same_model_on_a_gpu_answers(context: Con
         {"dtype": "bfloat16"},
         {"input_tokens": 64},
         {"output_tokens": 64},
+        {"gpus_per_model": 2},
         {"gpu": "H10"},
         {"gpu": "100 H"},
     ],
