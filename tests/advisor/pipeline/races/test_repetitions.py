@@ -131,7 +131,6 @@ def test_an_arm_as_slow_as_eager_at_other_sizes_counts_as_a_fallback(outcome: Ou
     slow = by_option["slow"]
     assert slow.new_shapes == "recompiles"
     assert {result.outcome for result in slow.new_shape_results} == {"eager"}
-    assert all("the baseline" in (result.reason or "") for result in slow.new_shape_results)
 
 
 def test_a_crash_at_other_sizes_keeps_the_earlier_measurements(outcome: Outcome) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import builders
 import msgspec
 import pytest
+from golden_files import Expect
 
 from advisor.domain.published import PublishedData
-from advisor.domain.question import CRITERIA
-from advisor.domain.rubric import LETTERS
 from advisor.errors import UnknownCriterionError, UnknownWorkflowError
 from advisor.report.sections import explanation
 
@@ -16,38 +15,20 @@ DOCUMENT = builders.document()
 PUBLISHED = builders.shipped_catalogue().published
 
 
-def test_the_recommended_arm_is_explained_from_calls_to_score() -> None:
-    text = explanation.render(DOCUMENT, "", "", PUBLISHED)
-    entry = DOCUMENT.workflows[0]
-    assert text.startswith("compiled, run ")
-    assert "batch size 1: median 100 ms of 12 timed calls, 4.000x (3.913 to 4.089)" in text
-    assert "geometric mean over the batch sizes: 4.000x" in text
-    assert "rule: speedup: A >= 1.2, B >= 1.05; decided by speedup = 4 (measured)" in text
-    assert entry.scores is not None
-    for name in CRITERIA:
-        letter, grade = LETTERS[entry.scores[name].tier], entry.scores[name].graded
-        assert f"  {name}: {letter}, grade {grade:.2f}, " in text
-    assert f"= {entry.score:.3f}" in text
-
-
-def test_one_criterion_is_explained_alone() -> None:
-    text = explanation.render(DOCUMENT, "compiled", "input-flexibility", PUBLISHED)
-    assert "  input_flexibility: A, grade 3.00" in text
-    assert "  performance: " not in text
-    assert "median" not in text
-
-
-def test_the_requirement_of_the_next_letter_has_its_distance() -> None:
-    assert "B requires speedup >= 1.05; it is 1, 0.05 away" in explanation.render(
-        DOCUMENT, builders.BASELINE, "", PUBLISHED
-    )
-
-
-def test_an_arm_without_a_measurement_has_its_reason() -> None:
-    assert (
-        explanation.render(DOCUMENT, "broken", "", PUBLISHED)
-        == "broken: crashed, it crashed\n  next: update it\n"
-    )
+@pytest.mark.parametrize(
+    ("name", "arm", "criterion"),
+    [
+        ("recommended", "", ""),
+        ("one-criterion", "compiled", "input-flexibility"),
+        ("next-letter", builders.BASELINE, ""),
+        ("unmeasured", "broken", ""),
+    ],
+)
+def test_an_arm_is_explained_from_its_calls_to_its_score(
+    name: str, arm: str, criterion: str, expect: Expect
+) -> None:
+    text = explanation.render(DOCUMENT, arm, criterion, PUBLISHED)
+    expect(f"explanation-{name}", text.splitlines())
 
 
 def test_published_figures_of_the_same_model_and_workflow_are_listed() -> None:
