@@ -78,7 +78,7 @@ def create_reference(
 
     `exact` are the reference's outputs and `produced` eager PyTorch's, both by input set and output
     as numpy arrays of any shape and dtype. The last dimension of an output is classes if its size
-    is in `class_counts`. Raise `ModelError` where an output is not finite.
+    is in `class_counts`. Raise `ModelError` where an output is not finite or there is none.
     """
     outputs = [
         [
@@ -87,6 +87,9 @@ def create_reference(
         ]
         for precise, eager in zip(exact, produced, strict=True)
     ]
+    if not all(outputs):
+        fix = "let forward return tensors, also in dictionaries, tuples, lists or dataclasses"
+        raise ModelError("the model returns no tensor", fix)
     return Reference(name, inputs, outputs)
 
 

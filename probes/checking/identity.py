@@ -7,10 +7,10 @@ The size of the error does not show this where the outputs of all inputs are nea
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from probes.checking.array_reference import Reference
+from probes.checking.array_reference import ExpectedOutput, Reference
 from probes.checking.deviation import stride_of
 
 #: An output belongs to another input if it is nearer to that one's reference by this factor.
@@ -32,7 +32,7 @@ def find_fault(reference: Reference, samples: Sequence[Sequence[Any]]) -> str | 
 
     `samples` are the compared elements, `(elements,) float64`, by input set and output.
     """
-    for index, expected in enumerate(reference.outputs[0]):
+    for index, expected in _outputs_of_one_shape(reference):
         of_sets = [outputs[index] for outputs in reference.outputs]
         target = _rows([each.values for each in of_sets], expected.shape)
         values = _rows([outputs[index] for outputs in samples], expected.shape)
@@ -47,7 +47,7 @@ def find_fault(reference: Reference, samples: Sequence[Sequence[Any]]) -> str | 
 
 def is_same_for_all(reference: Reference, samples: Sequence[Sequence[Any]]) -> bool:
     """Return whether an output is the same for all inputs where the reference has several."""
-    for index, expected in enumerate(reference.outputs[0]):
+    for index, expected in _outputs_of_one_shape(reference):
         target = _rows([outputs[index].values for outputs in reference.outputs], expected.shape)
         values = _rows([outputs[index] for outputs in samples], expected.shape)
         wholes = [outputs[index] for outputs in samples]
@@ -66,6 +66,16 @@ def is_constant(reference: Reference) -> bool:
         for outputs in reference.outputs
         for index, output in enumerate(outputs)
     )
+
+
+def _outputs_of_one_shape(reference: Reference) -> Iterator[tuple[int, ExpectedOutput]]:
+    """Yield the number and the first set's value of each output.
+
+    Outputs whose shape depends on the values of the inputs cannot be taken for one another.
+    """
+    for index, expected in enumerate(reference.outputs[0]):
+        if all(outputs[index].shape == expected.shape for outputs in reference.outputs):
+            yield index, expected
 
 
 def _rows(samples: Sequence[Any], shape: Sequence[int]) -> Any:

@@ -16,6 +16,7 @@ import transformers
 
 from probes.checking.logprobs import TokenLogprobs
 from probes.protocol import Request
+from probes.subjects.transformers_generate import require_cache
 
 #: Libraries allocate memory in the first runs of a step, which a capture forbids.
 WARMUP_RUNS = 3
@@ -116,6 +117,7 @@ class StepGeneration:
 
 def build(model: Any, request: Request, loop: str) -> StepGeneration:
     """Return a program whose step is `compiled`, or captured uncompiled as a `cuda-graph`."""
+    require_cache(model)
     if loop == "cuda-graph":
         return StepGeneration(model, request, capture_step, counts_replays=True)
     return StepGeneration(

@@ -14,6 +14,7 @@ from probes.checking.logprobs import TokenLogprobs
 from probes.protocol import Request
 from probes.stacks import openvino_model, pytorch
 from probes.subjects.causal_lm import CausalLm
+from probes.subjects.transformers_generate import require_cache
 
 #: Tokens that the decode step is traced with: any number but 0 and 1, which an export specialises.
 TRACED_TOKENS = 5
@@ -114,6 +115,7 @@ class OpenVinoGeneration:
 
 def build(subject: CausalLm, inputs: list[Any], request: Request) -> OpenVinoGeneration:
     """Export both passes for this batch size, convert and compile them."""
+    require_cache(subject.model)
     core = openvino.Core()
     configuration = openvino_model.configuration(subject.dtype, request)
     with pytorch.without_inference_mode():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 import pathlib
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 import torch
 from safetensors.torch import load_file, load_model, save_model
 
-from probes.adapter import UnsupportedError
+from probes.adapter import ModelError, UnsupportedError
 from probes.partial_file import replace_when_complete
 from probes.protocol import Request
 from probes.subjects import (
@@ -85,9 +86,12 @@ class TorchSubject:
         ]
 
     def tensors(self, inputs: list[Any]) -> tuple[torch.Tensor, ...]:
-        """Return arrays as tensors on the device, in the arguments' types."""
+        """Return arrays as tensors on the device, in the arguments' types.
+
+        They are copies: a module may change its inputs in place.
+        """
         return tuple(
-            torch.from_numpy(array).to(device=self._device, dtype=argument.dtype)
+            torch.from_numpy(array).to(device=self._device, dtype=argument.dtype, copy=True)
             for array, argument in zip(inputs, self._arguments, strict=True)
         )
 
@@ -107,6 +111,20 @@ class TorchSubject:
             else torch.float32
         )
         return str(dtype).removeprefix("torch."), self._outputs_in(dtype, input_sets)
+
+    def refuse_changed_inputs(self, inputs: list[Any]) -> None:
+        """Raise `ModelError` if a second call with the same tensors returns something else.
+
+        The calls of a race use the same tensors again and again.
+        """
+        tensors = self.tensors(inputs)
+        first = collect(self.module(*tensors))
+        if all(map(torch.equal, tensors, self.tensors(inputs))):
+            return
+        second = collect(self.module(*tensors))
+        if len(first) != len(second) or not all(map(np.array_equal, first, second)):
+            reason = "the model changes its inputs in place, so a second call with them differs"
+            raise ModelError(reason, "let forward change a copy, such as x = x.clone()")
 
     def _has_kernels_for(self, dtype: torch.dtype, inputs: list[Any]) -> bool:
         # For example, the grouped matrix products of mixtures of experts have none for float64.
@@ -209,7 +227,7 @@ def collect(output: Any) -> list[Any]:
     """Return the tensors in `output` as numpy arrays on the host, in order.
 
     Half precisions become float32, and complex numbers a last dimension of both parts. Containers
-    are searched; anything else is dropped.
+    and dataclasses are searched; anything else is dropped.
     """
     if isinstance(output, torch.Tensor):
         host = output.detach().cpu()
@@ -222,4 +240,6 @@ def collect(output: Any) -> list[Any]:
         return [array for value in output.values() for array in collect(value)]
     if isinstance(output, (tuple, list)):
         return [array for value in output for array in collect(value)]
+    if dataclasses.is_dataclass(output):
+        return collect([getattr(output, field.name) for field in dataclasses.fields(output)])
     return []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import torch
 import transformers
 
+from probes.adapter import UnsupportedError
 from probes.checking.logprobs import KEPT_TOKENS, TokenLogprobs
 from probes.protocol import Request
 
@@ -107,6 +109,16 @@ class TextGeneration:
         return tokens
 
 
+def require_cache(model: Any) -> None:
+    """Raise `UnsupportedError` for a model without a key-value cache, such as Mamba.
+
+    Some of these accept a cache and do not read it.
+    """
+    if "past_key_values" not in inspect.signature(model.forward).parameters:
+        message = f"{type(model).__name__} has no key-value cache"
+        raise UnsupportedError(message)
+
+
 def share_weights(model: Any) -> Any:
     """Return a copy of the model with the same tensors."""
     tensors = [*model.parameters(), *model.buffers()]
@@ -136,6 +148,7 @@ def with_fixed_cache(
                 "compile_config": compile_config,
             },
         )
+    require_cache(model)
     caches: dict[int, Any] = {}
 
     def empty_cache(device_inputs: torch.Tensor) -> Any:

@@ -283,6 +283,7 @@ def has_reference(state: RunState) -> bool:
 def baseline_error(state: RunState, arm: str) -> UserError:
     """Return the error for a reference or baseline worker that failed before the races."""
     outcome = state.processes[arm][-1].outcome
+    name = f"the {arm}" if arm == REFERENCE else arm
     reason, fix = getattr(outcome, "reason", "its worker ended"), getattr(outcome, "fix", None)
     if isinstance(outcome, ModelFailed):
         return ModelCallError(reason, fix or "call the model by itself in the same interpreter")
@@ -290,8 +291,8 @@ def baseline_error(state: RunState, arm: str) -> UserError:
         return ModelRefusedError(reason, fix or "open the model by itself in the same interpreter")
     if isinstance(outcome, DiskFull):
         return NotWritableError(
-            f"the {arm} failed: {reason}", f"{fix or 'free disk space'}; then resume the run"
+            f"{name} failed: {reason}", f"{fix or 'free disk space'}; then resume the run"
         )
     return NothingViableError(
-        f"the {arm} failed: {reason}", fix or "choose another precision, size or device"
+        f"{name} failed: {reason}", fix or "choose another precision, size or device"
     )

@@ -336,3 +336,11 @@ def test_the_record_states_each_figure() -> None:
     assert found.worst_element == pytest.approx(2e-3 / scale)
     assert found.cosine == pytest.approx(1 - 2e-6, abs=1e-6)
     assert (found.top1, found.top1_eager) == (1.0, 1.0)
+
+
+def test_outputs_whose_shape_depends_on_the_values_are_compared() -> None:
+    expected = [[outputs(number, (20 + number, 3))] for number in range(4)]
+    reference = make_reference(expected)
+    assert check(reference, expected) == ("equivalent", "")
+    wrong = [[output + 1.0] for (output,) in expected]
+    assert check(reference, wrong)[0] == "wrong"

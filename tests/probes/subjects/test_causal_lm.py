@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import pathlib
 from typing import Any
@@ -14,9 +15,10 @@ torch = pytest.importorskip(
 )
 
 from probes import protocol  # noqa: E402 - the next lines need torch
-from probes.adapter import ModelError  # noqa: E402
+from probes.adapter import ModelError, UnsupportedError  # noqa: E402
 from probes.subjects.causal_lm import open_causal_lm  # noqa: E402
 from probes.subjects.transformers_generate import TextGeneration  # noqa: E402
+from probes.workflows import torch_compile_inductor_static_cache as workflow  # noqa: E402
 
 pytestmark = [pytest.mark.stack, pytest.mark.filterwarnings("ignore")]
 
@@ -124,6 +126,18 @@ def test_experts_that_a_token_does_not_use_are_not_counted_as_read(tmp_path: pat
     _, step, _ = subject.memory_traffic(1)
     lengths = range(PROMPT + 1, PROMPT + NEW)
     assert step == weights + cache * sum(lengths) // len(lengths)
+
+
+@pytest.mark.parametrize("options", [{"cache": "kept"}, {"loop": "compiled"}])
+def test_a_model_without_a_key_value_cache_has_none_of_fixed_size(
+    options: dict[str, str], tmp_path: pathlib.Path
+) -> None:
+    config, _, _ = MODELS["MambaForCausalLM"]
+    request = write_request({**config, "architectures": ["MambaForCausalLM"]}, tmp_path)
+    asked = dataclasses.replace(request, options=options)
+    subject = workflow.open_subject(asked)
+    with pytest.raises(UnsupportedError), torch.inference_mode():
+        workflow.build(subject, subject.inputs(BATCH, 0), asked)
 
 
 def test_a_model_that_needs_an_image_is_refused(tmp_path: pathlib.Path) -> None:
