@@ -13,6 +13,7 @@ from advisor.pipeline.decision import Decision, rescore
 from advisor.report.documents import reopened
 from advisor.report.documents.document import RunDocument, WorkflowEntry
 from advisor.report.documents.measured_document import compose
+from advisor.store.runs import Run
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,10 +25,12 @@ class RunAnswer:
     #: The decision that the document was composed from, with the single times; None for a document
     #: from a file.
     decision: Decision | None = None
+    #: The run of the decision, with the logs of its arms.
+    run: Run | None = None
 
     @classmethod
-    def of_decision(cls, decision: Decision) -> RunAnswer:
-        return cls(compose(decision), decision.header.catalogue, decision)
+    def of_decision(cls, decision: Decision, run: Run | None = None) -> RunAnswer:
+        return cls(compose(decision), decision.header.catalogue, decision, run)
 
     @classmethod
     def of_document(cls, document: RunDocument, catalogue: Catalogue) -> RunAnswer:
@@ -41,7 +44,8 @@ class RunAnswer:
         """Return the answer for other priorities, from the same figures."""
         if self.decision is not None:
             constraints = self.decision.header.question.constraints
-            return RunAnswer.of_decision(rescore(self.decision, priorities, constraints))
+            rescored = rescore(self.decision, priorities, constraints)
+            return RunAnswer.of_decision(rescored, self.run)
         return dataclasses.replace(
             self,
             document=reopened.decide_again(self.document, self.catalogue, priorities=priorities),

@@ -11,7 +11,7 @@ from textual.app import App
 from advisor.domain.run import Header, resume_command
 from advisor.domain.sweep import SweepRecord, is_sweep_id
 from advisor.errors import UserError
-from advisor.pipeline.decision import Decision
+from advisor.pipeline.decision import Decision, decide
 from advisor.pipeline.execution import check_resumable
 from advisor.report.documents.opening import is_document, read_document
 from advisor.report.sections.answer import headline
@@ -138,11 +138,13 @@ class RunController:
     def show_results(self) -> None:
         """Decide from the current state of the run and show the decision."""
         if self.session is not None:
-            self._app_interface.background.start("results", self.session.decide, self.show_decision)
+            self._show_decision(self.session.decide, self.session.follower.run)
 
-    def show_decision(self, decision: Decision) -> None:
-        """Show results in place of the current screens."""
-        self.show_answer(RunAnswer.of_decision(decision))
+    def _show_decision(self, decide_run: Callable[[], Decision], run: Run) -> None:
+        """Decide on a run in the background and show the answer."""
+        self._app_interface.background.start(
+            "results", lambda: RunAnswer.of_decision(decide_run(), run), self.show_answer
+        )
 
     def show_answer(self, answer: RunAnswer) -> None:
         """Show the answer of a run in place of the current screens, or above its sweep."""
@@ -169,14 +171,15 @@ class RunController:
         run = self._find(run_id)
         if run is None:
             return
-        if (
-            self.owned_host is not None
-            and self.session is not None
-            and self.session.follower.run.directory == run.directory
-        ):
-            self.show(self.session)
-        elif not self.refuse_if_busy():
+        if self.owned_host is None or self.session is None:
             self._open(run)
+        elif self.session.follower.run.directory == run.directory and not self.session.is_finished:
+            self.show(self.session)
+        elif not run.is_active():
+            # The run that this program executes stays the current one.
+            self._show_decision(lambda: decide(run), run)
+        else:
+            self.refuse_if_busy()
 
     def _open_document(self, file: str) -> None:
         catalogue = self._app_interface.catalogue

@@ -28,6 +28,7 @@ from advisor.recommendation.decision_context import DecisionContext
 from advisor.recommendation.recommend import recommend
 from advisor.score import scoring
 from advisor.store.store import Store
+from advisor.tui.answer import RunAnswer
 from advisor.tui.app import AdvisorApp
 from advisor.tui.options import LaunchOptions
 from advisor.tui.screens.results import ResultsScreen
@@ -110,7 +111,7 @@ async def time_weight_changes() -> list[float]:
     with tempfile.TemporaryDirectory() as home:
         app = AdvisorApp(LaunchOptions(), Context(environment={}, store=Store(pathlib.Path(home))))
         async with running_app(app, (140, 40)) as pilot:
-            app.run_controller.show_decision(decision)
+            app.run_controller.show_answer(RunAnswer.of_decision(decision))
             await pilot.pause(0.5)
             screen = app.screen
             assert isinstance(screen, ResultsScreen)

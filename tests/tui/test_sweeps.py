@@ -310,3 +310,27 @@ async def test_a_sweep_whose_next_length_cannot_be_planned_shows_why(context: Co
         screen = await wait_for_screen(pilot, SweepScreen)
         await wait_for_text(pilot, EndedHost().failure_reason())
         assert [each.finished for each in screen.document.lengths] == [True, False, False]
+
+
+@async_test
+async def test_a_measured_length_is_opened_while_a_run_is_in_progress(
+    context: Context, fake_host: StartHost
+) -> None:
+    store_sweep(context.store)
+    answers = Answers(gpu="cpu", workflows="misbehaving/hangs", batch_sizes="1", budget="1")
+    app = AdvisorApp(LaunchOptions(answers=answers), context, start_host=fake_host)
+    async with running_app(app) as pilot:
+        await pilot.press("ctrl+r")
+        await wait_for_screen(pilot, LiveScreen)
+        app.run_controller.open(SWEEP_ID)
+        await wait_for_screen(pilot, SweepScreen)
+        await pilot.press("enter")
+        results = await wait_for_screen(pilot, ResultsScreen)
+        assert results.answer.run is not None
+        assert results.answer.run.directory.name == results.answer.document.run_id
+        session = app.run_controller.session
+        assert session is not None
+        assert session.host is app.run_controller.owned_host is not None
+        assert session.follower.header.question.workflows == ("misbehaving/hangs",)
+        await pilot.press("ctrl+g")
+        await wait_for_screen(pilot, LiveScreen)

@@ -227,10 +227,8 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
         from advisor.tui.screens.detail import DetailScreen  # noqa: PLC0415 - rarely used
 
         arm = self.query_one(Table).key_at_cursor()
-        session = self.app_interface.run_controller.session
         if arm is not None:
-            run = session.follower.run if session and self.original.decision is not None else None
-            self.app.push_screen(DetailScreen(self.answer, arm, run))
+            self.app.push_screen(DetailScreen(self.answer, arm, self.original.run))
 
     def action_back(self) -> None:
         """Go to the sweep of the run where it is below, else to the first screen."""
