@@ -8,7 +8,9 @@ import pytest
 
 from advisor.domain.plan import Plan
 from advisor.domain.run_state import RunState
-from advisor.tui.run.progress import progress_rows, remaining_seconds
+from advisor.domain.worker_events import Built
+from advisor.tui.run.progress import progress_rows
+from advisor.tui.run.remaining_time import remaining_seconds
 
 QUESTION = builders.question(batch_sizes=(1, 2))
 MEASURING = QUESTION.budget.measuring_seconds
@@ -35,6 +37,19 @@ def test_the_estimate_is_the_builds_and_the_measuring_time_that_are_left() -> No
     changed = msgspec.structs.replace(state, processes={**state.processes, "compiled": (building,)})
     assert remaining_seconds(changed, QUESTION, 20.0) == pytest.approx(20 + MEASURING)
     assert remaining_seconds(changed, QUESTION, 500.0) == pytest.approx(MEASURING)
+
+
+def test_builds_of_this_run_that_take_longer_make_the_estimate_longer() -> None:
+    plan = builders.plan("first", "second")
+    arms = tuple(
+        msgspec.structs.replace(arm, expected_build_seconds=expected)
+        for arm, expected in zip(plan.arms, (0.1, 0.1, 10.0, 40.0), strict=True)
+    )
+    times = {1: Built(batch_size=1, build_seconds=24.0, first_call_seconds=1.0)}
+    built = builders.process(built=times)
+    state = builders.run_state({arms[0].id: built, arms[1].id: built, "first": built})
+    state = msgspec.structs.replace(state, plan=Plan(arms=arms, excluded=()), closed={})
+    assert remaining_seconds(state, QUESTION, 0.0) == pytest.approx(40 * 25 / 10 + MEASURING)
 
 
 def test_nothing_is_estimated_before_anything_is_known() -> None:

@@ -167,31 +167,6 @@ def generation_figures(process: ProcessState) -> GenerationFigures:
     )
 
 
-def remaining_seconds(state: RunState, question: Question, now: float) -> float | None:
-    """Estimate the seconds until the run ends; None if nothing is known about its builds.
-
-    Builds are expected to take as long as in earlier runs, one after the other; the race takes at
-    most the measuring time.
-    """
-    arms = state.plan.arms if state.plan else ()
-    left, known = 0.0, False
-    for arm in arms:
-        process = (state.processes.get(arm.id) or (None,))[-1]
-        if process is not None and (process.ready or process.outcome is not None):
-            known = True
-            continue
-        if arm.expected_build_seconds is not None:
-            known = True
-            since = process.building_since if process is not None else None
-            spent = now - since if since is not None else 0.0
-            left += max(arm.expected_build_seconds - spent, 0.0)
-    if not known:
-        return None
-    open_sizes = len(question.batch_sizes) - len(state.closed)
-    share = open_sizes / max(len(question.batch_sizes), 1)
-    return left + question.budget.measuring_seconds * share
-
-
 class RunStage(msgspec.Struct, frozen=True, kw_only=True):
     """The stage of the run as a whole."""
 
