@@ -57,6 +57,8 @@ def loading_lines(
                     "the run does not have the inputs of the model",
                     "use --style check, or measure again",
                 )
+            if question.trust_remote_code:
+                raise NoRecipeError("the model may have code of its own", "use --style check")
             return _forward_model_lines(model, question, batch_size, inputs)
 
 
@@ -151,12 +153,15 @@ def _example_lines(
 def _language_model_lines(model: TransformersModel, question: Question) -> list[str]:
     """Return the lines that open the checkpoint, or a model with random weights."""
     name = model_name(model.name)
-    dtype = f"dtype=torch.{question.dtype}"
+    dtype = f"dtype=torch.{question.dtype}{_trusted(question)}"
     if model.weights != "random":
         source = f'transformers.AutoModelForCausalLM.from_pretrained("{name}", {dtype})'
         return [f'CHECKPOINT = "{name}"', f"model = {source}{_to_device(question)}.eval()"]
     source = f"transformers.AutoModelForCausalLM.from_config(config, {dtype})"
-    return [f"config = {_config(model)}", f"model = {source}{_to_device(question)}.eval()"]
+    return [
+        f"config = {_config(model, _trusted(question))}",
+        f"model = {source}{_to_device(question)}.eval()",
+    ]
 
 
 def _onnx_lines(name: str, question: Question, batch_size: int) -> list[str]:
@@ -206,10 +211,15 @@ def _forward_model_lines(
     ]
 
 
-def _config(model: TransformersModel) -> str:
+def _trusted(question: Question) -> str:
+    """Return the argument that lets a model's own code run, if the question allowed it."""
+    return ", trust_remote_code=True" if question.trust_remote_code else ""
+
+
+def _config(model: TransformersModel, trusted: str = "") -> str:
     """Return the expression that opens the configuration."""
     if model.config is None:
-        return f'transformers.AutoConfig.from_pretrained("{model_name(model.name)}")'
+        return f'transformers.AutoConfig.from_pretrained("{model_name(model.name)}"{trusted})'
     fields = pprint.pformat(model.config, width=WIDTH, sort_dicts=False, compact=True)
     return f"transformers.AutoConfig.for_model(**{fields})"
 
@@ -228,7 +238,7 @@ def checkpoint_lines(question: Question) -> list[str]:
         "def load(checkpoint):",
         '    """Return the model in a directory or on the hub; without one, random weights."""',
     ]
-    dtype = f"dtype=torch.{question.dtype}"
+    dtype = f"dtype=torch.{question.dtype}{_trusted(question)}"
     source = f"transformers.AutoModelForCausalLM.from_pretrained(checkpoint, {dtype})"
     found = f"return {source}{_to_device(question)}.eval()"
     if model.weights != "random":

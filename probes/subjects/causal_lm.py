@@ -157,7 +157,10 @@ def create_checkpoint(folder: pathlib.Path, request: Request) -> None:
     subject = request.subject
     config = transformers_model.open_config(subject, request)
     model_class = transformers_model.find_class(config, subject)
-    is_known = type(config) in transformers.MODEL_FOR_CAUSAL_LM_MAPPING
+    is_known = (
+        type(config) in transformers.MODEL_FOR_CAUSAL_LM_MAPPING
+        or getattr(model_class, "_auto_class", None) == "AutoModelForCausalLM"
+    )
     generates = getattr(model_class, "can_generate", lambda: False)()
     if config.is_encoder_decoder or not is_known or not generates:
         reason = f"{subject['name']!r} is no causal language model"
@@ -194,7 +197,7 @@ def suppress_eos(model: Any) -> None:
 
     The token's logit becomes 0, which is never the largest of thousands of random logits.
     """
-    eos = model.config.get_text_config().eos_token_id
+    eos = getattr(model.config.get_text_config(), "eos_token_id", None)
     head = model.get_output_embeddings()
     for token in eos if isinstance(eos, list) else [eos]:
         # Configurations of small models often keep the number of the large model's token.
@@ -237,7 +240,8 @@ def write_tokenizer(folder: pathlib.Path, config: Any) -> None:
     words = {checkpoint.token_word(token): token for token in range(text.vocab_size)}
     tokenizer = Tokenizer(models.WordLevel(words, unk_token=checkpoint.token_word(0)))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    eos = text.eos_token_id[0] if isinstance(text.eos_token_id, list) else text.eos_token_id
+    eos = getattr(text, "eos_token_id", None)
+    eos = eos[0] if isinstance(eos, list) else eos
     special = {"unk_token": checkpoint.token_word(0), "pad_token": checkpoint.token_word(0)}
     if eos is not None and eos < text.vocab_size:
         special["eos_token"] = checkpoint.token_word(eos)

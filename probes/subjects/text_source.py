@@ -62,7 +62,7 @@ def sample(subject: CausalLm, length: int, count: int, request: Request) -> Any:
     They begin with the token with which texts begin, or with a random one.
     """
     text = subject.model.config.get_text_config()
-    begin = text.bos_token_id
+    begin = getattr(text, "bos_token_id", None)
     generator = np.random.default_rng([request.seed, length])
     high = subject.info.vocabulary
     first = generator.integers(min(FIRST_ORDINARY_TOKEN, high - 1), high, size=(count, 1))

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 import transformers
+from transformers.dynamic_module_utils import get_class_from_dynamic_module
 
 from probes.adapter import ModelError
 from probes.protocol import Request
@@ -15,6 +16,8 @@ from probes.subjects.transformers_inputs import DECODER_TOKENS, TOKENS, argument
 
 #: Outputs of a part of the model that are only passed on; the decoder reads them.
 PASSED_ON = {"encoder_last_hidden_state"}
+#: Package into which transformers imports a model's own code.
+OWN_CODE = "transformers_modules."
 
 
 class Forward(torch.nn.Module):
@@ -96,6 +99,8 @@ def open_config(subject: dict[str, Any], request: Request) -> Any:
 
 def find_class(config: Any, subject: dict[str, Any]) -> Any:
     """Return the class that the configuration names, else the base model of its type."""
+    if found := find_own_class(config, subject):
+        return found
     for name in config.architectures or ():
         if hasattr(transformers, name):
             return getattr(transformers, name)
@@ -104,6 +109,29 @@ def find_class(config: Any, subject: dict[str, Any]) -> Any:
     library = f"transformers {transformers.__version__}"
     reason = f"{subject['name']!r} names no architecture that {library} has"
     raise ModelError(reason, "give the model as file.py:factory instead")
+
+
+def find_own_class(config: Any, subject: dict[str, Any]) -> Any:
+    """Return the class in the model's own code; None for a model without code that is trusted.
+
+    A configuration is of the model's own code only if that is trusted.
+    """
+    if not type(config).__module__.startswith(OWN_CODE):
+        return None
+    places = getattr(config, "auto_map", None) or {}
+    named = (
+        automatic
+        for automatic, place in places.items()
+        if str(place).rpartition(".")[2] in (config.architectures or ())
+    )
+    automatic = next(named, "AutoModel")
+    if automatic not in places:
+        return None
+    found = get_class_from_dynamic_module(places[automatic], subject["name"])
+    # `save_pretrained` then also writes the code.
+    type(config).register_for_auto_class()
+    found.register_for_auto_class(automatic)
+    return found
 
 
 def open_weights(model_class: Any, config: Any, request: Request) -> Any:

@@ -170,6 +170,15 @@ def test_a_run_without_the_inputs_of_a_transformers_model_has_no_snippet() -> No
         compose_snippet(question, 1, INTEGRATION)
 
 
+@pytest.mark.parametrize("weights", ["random", "/secret/place/llama"])
+def test_the_snippet_trusts_the_code_that_was_trusted(weights: str) -> None:
+    model = TransformersModel(name="/secret/place/llama", weights=weights)
+    for trusted in (False, True):
+        question = builders.question(model=model, task="generate", trust_remote_code=trusted)
+        text = compose_snippet(question, 1, INTEGRATION)
+        assert ("trust_remote_code=True" in text) == trusted
+
+
 @pytest.mark.parametrize("name", ["a b", "x): import os  #", "class"])
 def test_a_name_that_is_no_name_does_not_become_code(name: str) -> None:
     question = builders.question(model=TransformersModel(name="org/bert", weights="random"))
