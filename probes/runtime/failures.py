@@ -33,10 +33,12 @@ class OutcomeError(Exception):
         self.outcome = outcome
 
 
-def classify(problem: BaseException, phase: str, *, is_reference: bool = False) -> protocol.Failed:
+def classify(
+    problem: BaseException, phase: str, request: protocol.Request | None = None
+) -> protocol.Failed:
     """Return the outcome of an exception that was raised in `phase`.
 
-    `is_reference` says that only eager PyTorch calls the model in this worker.
+    In the reference worker only eager PyTorch calls the model. `request` is None before it is read.
     """
     if isinstance(problem, OutcomeError):
         return problem.outcome
@@ -60,16 +62,23 @@ def classify(problem: BaseException, phase: str, *, is_reference: bool = False) 
     if phase == "load":
         fix = "open the model in the same interpreter without p3-advisor, and fix the error"
         return protocol.Failed("model-refused", phase, f"the model cannot be opened: {reason}", fix)
-    if is_reference and phase == "correctness":
-        return model_failed(problem, phase, reason)
+    if request is not None and request.role == "reference" and phase == "correctness":
+        return model_failed(problem, phase, reason, request)
     return protocol.Failed("build-failed", phase, reason)
 
 
-def model_failed(problem: BaseException, phase: str, reason: str) -> protocol.Failed:
+def model_failed(
+    problem: BaseException, phase: str, reason: str, request: protocol.Request
+) -> protocol.Failed:
     """Return the outcome of a model that raises when it is called with its inputs."""
     reason = f"the model raises an error when it is called{_place_of(problem)}: {reason}"
     if MISSING_KERNEL in reason:
         fix = "choose another precision with --dtype"
+    elif request.subject.get("kind") == "transformers":
+        fix = (
+            "use fewer --input-tokens if the model takes tokens, else give it as file.py:factory"
+            " with example inputs"
+        )
     elif isinstance(problem, TypeError):
         fix = (
             "let the factory return the inputs that forward takes: keyword inputs as a dictionary"
@@ -112,9 +121,18 @@ def _with_cause(reason: str, problem: BaseException) -> str:
         seen.add(id(cause))
     if cause is problem or first_reason(str(cause)) in reason:
         return reason[:MAX_REASON_LENGTH]
-    return f"{reason[: MAX_REASON_LENGTH // 2]}; cause: {_type_and_reason(cause)}"[
-        :MAX_REASON_LENGTH
-    ]
+    return f"{_sentences_of(reason)}; cause: {_type_and_reason(cause)}"[:MAX_REASON_LENGTH]
+
+
+def _sentences_of(reason: str) -> str:
+    """Return the whole sentences at the beginning of a long reason, which is followed by a cause.
+
+    What stacks advise for all exceptions of a kind comes after them.
+    """
+    if len(reason) <= MAX_OUTER_LENGTH:
+        return reason
+    beginning = reason[:MAX_OUTER_LENGTH]
+    return beginning.rpartition(". ")[0] or beginning
 
 
 def first_reason(message: str) -> str:

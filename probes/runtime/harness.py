@@ -50,7 +50,7 @@ def run(directory: pathlib.Path, notify_fd: int) -> None:
         lambda problem: classify(
             problem,
             channel.phase,
-            is_reference=any(request.role == "reference" for request in requests),
+            *requests,
         ),
     )
     channel.respond(outcome)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from advisor.domain.question import CRITERIA
+from advisor.domain.question import CRITERIA, ExportedModel, FactoryModel, TransformersModel
 from advisor.report.documents.document import RunDocument
 from advisor.report.formatting.machine_load import describe_problem
 from advisor.system.number_format import format_mebibytes
@@ -13,16 +13,25 @@ def setup_facts(document: RunDocument) -> list[tuple[str, str]]:
     return [*_question_facts(document), *_machine_facts(document)]
 
 
+def takes_tokens(document: RunDocument) -> bool:
+    """Return whether the length of the question says something about the inputs.
+
+    Example inputs have shapes of their own, and so have images and sound.
+    """
+    model = document.question.model
+    if isinstance(model, (FactoryModel, ExportedModel)):
+        return False
+    units = {cell.throughput.unit for entry in document.workflows for cell in entry.cells}
+    return not isinstance(model, TransformersModel) or units != {"samples/s"}
+
+
 def _question_facts(document: RunDocument) -> list[tuple[str, str]]:
     question = document.question
     weights = (f"{name} {getattr(question.priorities, name):g}%" for name in CRITERIA)
     constraints = (constraint.text for constraint in question.constraints)
-    model = question.model.name
+    tokens = f", {question.input_tokens} input tokens" if takes_tokens(document) else ""
     return [
-        (
-            "model",
-            f"{model}, {question.task}, {question.dtype}, {question.input_tokens} input tokens",
-        ),
+        ("model", f"{question.model.name}, {question.task}, {question.dtype}{tokens}"),
         *_served_load_facts(document),
         ("batch sizes", _batch_sizes(document)),
         ("device", document.device_name),

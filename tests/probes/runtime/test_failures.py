@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import pathlib
 import runpy
 
 import pytest
+import workers
 
 from probes import protocol
 from probes.adapter import ModelError, UnsupportedError
@@ -97,10 +99,23 @@ def test_an_exception_is_classified_by_its_kind_and_phase(
 def test_a_model_that_raises_in_eager_is_not_a_failed_build(
     problem: Exception, mentions: str
 ) -> None:
-    found = classify(problem, "correctness", is_reference=True)
+    found = classify(problem, "correctness", reference_request())
     assert found.status == "model-failed"
     assert mentions in (found.fix or "")
-    assert classify(problem, "correctness").status == "build-failed"
+    measuring = dataclasses.replace(reference_request(), role="measure")
+    assert classify(problem, "correctness", measuring).status == "build-failed"
+
+
+def reference_request(kind: str = "factory") -> protocol.Request:
+    return workers.make_request(
+        pathlib.Path("x.py"), pathlib.Path(), subject={"kind": kind}, role="reference"
+    )
+
+
+def test_more_tokens_than_a_library_model_takes_are_named_as_the_cause() -> None:
+    problem = IndexError("index out of range in self")
+    found = classify(problem, "correctness", reference_request("transformers"))
+    assert "--input-tokens" in (found.fix or "")
 
 
 def test_the_line_of_the_users_code_is_named(tmp_path: pathlib.Path) -> None:
@@ -108,5 +123,16 @@ def test_the_line_of_the_users_code_is_named(tmp_path: pathlib.Path) -> None:
     file.write_text("\ndef forward():\n    raise ValueError('shapes differ')\n")
     with pytest.raises(ValueError, match="shapes differ") as problem:
         runpy.run_path(str(file))["forward"]()
-    found = classify(problem.value, "correctness", is_reference=True)
+    found = classify(problem.value, "correctness", reference_request())
     assert "their_model.py:3" in found.reason
+
+
+def test_the_cause_of_a_long_reason_is_shown_after_its_first_sentences() -> None:
+    advice = "- Modify the model code, see https://pytorch.org/docs/stable/" + "x" * 200
+    outer = f"Failed to export. This is step 1/3. Next steps:\n{advice}\n- Search for issues"
+    summary = exception_summary(chained(RuntimeError(outer), ValueError("unknown output")))
+    assert summary == (
+        "RuntimeError: Failed to export. This is step 1/3; cause: ValueError: unknown output"
+    )
+    unbroken = exception_summary(chained(RuntimeError("x" * 400), ValueError("y")))
+    assert unbroken.endswith("x; cause: ValueError: y")
