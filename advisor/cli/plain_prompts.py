@@ -59,16 +59,19 @@ def _ask_until_valid(answers: Answers, context: Context) -> DraftRun:
 
 def _ask_all(answers: Answers, context: Context) -> Answers:
     from advisor.catalogue.rubric_files import load
+    from advisor.question.load import SERVE
     from advisor.question.task import choose_task
 
     catalogue = load(context.rubric, probes=context.probes)
     model = _read_model(answers, catalogue)
     suggested = choose_task(msgspec.structs.replace(answers, model=model), catalogue.models)
     task = _choose(
-        "2 of 5. Task: forward is one pass, generate produces text token by token",
+        "2 of 5. Task: forward is one pass, generate produces text token by token, serve puts "
+        "servers under load",
         get_args(Task),
         suggested,
     )
+    limits = _read_limits(answers) if task == SERVE else {}
     gpu = _read("3 of 5. Device: the index or name of a GPU, or cpu", answers.gpu or ATTACHED)
     preset = _choose(
         "4 of 5. Priorities",
@@ -85,10 +88,21 @@ def _ask_all(answers: Answers, context: Context) -> Answers:
         "task": task,
         "gpu": "" if gpu == ATTACHED else gpu,
         "budget": budget,
+        **limits,
     }
     if not answers.priority:
         changes["preset"] = preset
     return msgspec.structs.replace(answers, **changes)
+
+
+def _read_limits(answers: Answers) -> dict[str, str]:
+    """Ask for the limits on the latency of servers."""
+    from advisor.question.load import FIRST_ITL, FIRST_TTFT
+
+    return {
+        "ttft": _read("Limit of the time to the first token", answers.ttft or FIRST_TTFT),
+        "itl": _read("Limit of the time between later tokens", answers.itl or FIRST_ITL),
+    }
 
 
 def _read_model(answers: Answers, catalogue: Catalogue) -> str:

@@ -15,6 +15,8 @@ from advisor.question.constraints import parse_duration
 
 SERVE = "serve"
 DEFAULT_PERCENTILE = 95.0
+#: Limits that a form proposes; the command line has no default.
+FIRST_TTFT, FIRST_ITL = "500ms", "50ms"
 LEAST_PERCENTILE = 50.0
 #: Options that only the task `serve` has.
 OPTIONS = ("ttft", "itl", "lengths", "rate", "percentile")
@@ -50,7 +52,7 @@ def parse_load(
             f"--percentile {percentile:g} is out of range",
             f"use a number from {LEAST_PERCENTILE:g} to below 100, such as 95",
         )
-    name, lengths = _parse_lengths(answers.lengths, catalogue.serving)
+    name, lengths = parse_request_lengths(answers.lengths, catalogue.serving)
     load = LoadQuestion(
         name=name,
         lengths=lengths,
@@ -63,7 +65,9 @@ def parse_load(
     return load
 
 
-def _parse_lengths(text: str, rules: ServingRules | None) -> tuple[str, tuple[RequestLengths, ...]]:
+def parse_request_lengths(
+    text: str, rules: ServingRules | None
+) -> tuple[str, tuple[RequestLengths, ...]]:
     """Return the name of a mix of lengths, or of a file, and the lengths."""
     mixes = rules.lengths if rules else {}
     name = text or (rules.default_lengths if rules else "")

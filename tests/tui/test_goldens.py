@@ -141,6 +141,7 @@ DOCUMENTS = {
     "gpu-text": "h200-generate-tinyllama-bfloat16",
     "not-fit": "cpu-ffn-executorch-tvm",
     "open": "cpu-demo",
+    "served": "cpu-served-demo-llama",
 }
 
 

@@ -7,13 +7,28 @@ import msgspec
 import pytest
 
 from advisor.domain.plan import Plan
+from advisor.domain.question import LoadQuestion, RequestLengths
+from advisor.domain.run_events import LoadMeasured
 from advisor.domain.run_state import RunState
-from advisor.domain.worker_events import Built
+from advisor.domain.serving import ServedRequest
+from advisor.domain.worker_events import Built, Serving
+from advisor.tui.rendering.load_levels import BAR_WIDTH, EMPTY, FULL, draw_load
 from advisor.tui.run.progress import progress_rows
 from advisor.tui.run.remaining_time import remaining_seconds
 
 QUESTION = builders.question(batch_sizes=(1, 2))
 MEASURING = QUESTION.budget.measuring_seconds
+SERVING = Serving(
+    url="http://127.0.0.1:1",
+    model="model",
+    command="serve",
+    settings={},
+    fields={},
+    tokenizer="",
+    vocabulary=8,
+    word="t{}",
+    separator=" ",
+)
 
 
 def state_with(expected: float | None, **changes: object) -> RunState:
@@ -63,3 +78,34 @@ def test_the_second_process_of_the_baseline_has_a_name_that_explains_it() -> Non
     names = [row.name for row in progress_rows(state, QUESTION, None)]
     assert f"{builders.BASELINE} (noise check)" in names
     assert not any("#" in name for name in names)
+
+
+def test_a_server_under_load_has_its_blocks_and_their_latency() -> None:
+    load = LoadQuestion(
+        name="mine",
+        lengths=(RequestLengths(input_tokens=8, output_tokens=4),),
+        ttft_seconds=0.5,
+        itl_seconds=0.05,
+    )
+    requests = tuple(
+        ServedRequest(at=1.0, late=0.0, ttft=ttft, seconds=1.0, itl=0.01, output_tokens=4)
+        for ttft in (0.25, 0.25, 0.75, 0.75)
+    )
+    block = LoadMeasured(
+        arm="compiled", process=0, rate=4.0, seconds=10.0, requests=requests, discarded=False
+    )
+    assert "4" not in draw_load(builders.run_state({}), load, None).plain
+    process = builders.process(
+        serving=SERVING, load_blocks=(block, msgspec.structs.replace(block, rate=2.0))
+    )
+    state = builders.run_state({builders.BASELINE: builders.process(), "compiled": process})
+    state = msgspec.structs.replace(state, plan=builders.plan("compiled"), finished=False)
+    question = builders.question(task="serve", load=load)
+    row = next(row for row in progress_rows(state, question, "compiled") if row.arm == "compiled")
+    assert (row.phase, row.status) == ("serving", "working")
+    assert row.is_built
+    _, _, *levels = draw_load(state, load, "compiled").plain.splitlines()
+    assert [level.split()[:2] for level in levels] == [["2", "50%"], ["4", "50%"]]
+    # The time to the first token is beyond its limit, that between tokens at a fifth of it.
+    full, empty = BAR_WIDTH + round(BAR_WIDTH / 5), BAR_WIDTH - round(BAR_WIDTH / 5)
+    assert [(level.count(FULL), level.count(EMPTY)) for level in levels] == [(full, empty)] * 2

@@ -30,6 +30,7 @@ from advisor.cli import plain_prompts
 from advisor.context import Context
 from advisor.question.answers import Answers
 from advisor.question.devices import VISIBLE_DEVICES
+from advisor.question.load import FIRST_ITL, FIRST_TTFT
 from advisor.store.runs import Run
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs.confirmations import CancelDialog, QuitDialog
@@ -118,7 +119,7 @@ async def test_the_task_follows_the_model_until_the_user_chooses_one(
         await wait_for(pilot, lambda: task.value == "forward")
         await pilot.press("tab", *["down"] * 4)
         await wait_for(pilot, lambda: task.value == "generate")
-        await pilot.press("ctrl+t", "down")
+        await pilot.press("ctrl+t", "ctrl+t", "down")
         setup = await go_to_step(pilot, 1)
         assert (app.answers.model, app.answers.task) == ("demo/qwen2", "forward")
         assert not setup.query_one("#field-output_tokens").display
@@ -143,6 +144,35 @@ async def test_text_generation_is_planned_with_its_lengths(tui_context: Context)
         tokens.value = "8"
         await go_to_step(pilot, 3)
         await wait_for_text(pilot, "generate 8 tokens from 32 with demo/llama")
+
+
+@async_test
+async def test_a_load_of_requests_is_asked_for_with_its_limits(tui_context: Context) -> None:
+    app = app_with(tui_context, task="serve", workflows="vllm", gpu="cpu")
+    async with running_app(app) as pilot:
+        setup = await go_to_step(pilot, 1)
+        for hidden in ("batch_sizes", "input_tokens", "output_tokens"):
+            assert not setup.query_one(f"#field-{hidden}").display
+        error = setup.query_one("#error")
+        limit, count = setup.query_one("#ttft", Input), setup.query_one("#gpus_per_model", Input)
+        for field, wrong in ((limit, "soon"), (count, "two")):
+            right, field.value = field.value, wrong
+            await pilot.press("enter")
+            await wait_for(pilot, lambda: error.has_class("-shown"))
+            assert setup.step_index == 1
+            field.value = right
+        limit.value, count.value = "250ms", "2"
+        setup.query_one("#request_lengths", Input).value = "rag"
+        setup.query_one("#rate", Input).value = "7.5"
+        await go_to_step(pilot, 2)
+        asked = app.answers
+        assert (asked.ttft, asked.itl, asked.lengths) == ("250ms", FIRST_ITL, "rag")
+        assert (asked.rate, asked.gpus_per_model) == (7.5, 2)
+        await pilot.press("escape", "escape")
+        setup.query_one("#task", Choice).set_value("forward")
+        await go_to_step(pilot, 2)
+        asked = app.answers
+        assert (asked.task, asked.ttft, asked.rate, asked.gpus_per_model) == ("forward", "", 0.0, 1)
 
 
 @async_test
@@ -311,6 +341,14 @@ def test_the_plain_prompts_and_the_screens_ask_the_same_question(
     on_screen = app.run_starter.draft()
     assert (plain.question, plain.plan) == (on_screen.question, on_screen.plan)
     assert "pytorch-eager, quick" in capsys.readouterr().out
+
+
+def test_the_plain_prompts_ask_for_the_limits_of_servers(
+    tui_context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("demo/llama\nserve\n\n20ms\n\n\n\n"))
+    asked = plain_prompts._ask_all(Answers(gpu="cpu"), tui_context)
+    assert (asked.task, asked.ttft, asked.itl) == ("serve", FIRST_TTFT, "20ms")
 
 
 def test_the_plain_prompts_suggest_the_task_of_the_model(

@@ -76,13 +76,23 @@ def plan_summary(
         lengths = ", ".join(format_lengths(each.lengths, question.task) for each in mix)
         lead = f"{runs} runs, one for each of {lengths} {length_unit(question.task)}: "
         in_all = " in all"
+    batch = "" if question.load else f", batch {sizes}"
     summary = (
-        f"{lead}{measured} ways to {_task(question, is_sweep=runs > 1)}, batch {sizes},"
-        f" {question.dtype}.  At most {question.budget.measuring_seconds:g} s{in_all}"
+        f"{lead}{measured} ways to {_task(question, is_sweep=runs > 1)}{batch},"
+        f" {question.dtype}.  At most {_measuring_seconds(draft, measured):g} s{in_all}"
         f"{_builds(draft, left_out, runs)}."
     )
     installable = sum(entry.status == INSTALLABLE for entry in draft.plan.excluded)
     return f"{summary}  {installable} more can be installed." if installable else summary
+
+
+def _measuring_seconds(draft: DraftRun, arms: int) -> float:
+    """Return the seconds of measuring; of servers, those of all blocks of the search and after."""
+    question, rules = draft.question, draft.catalogue.serving
+    if question.load is None or rules is None:
+        return question.budget.measuring_seconds
+    blocks = rules.most_blocks + len(rules.repeat_rates)
+    return arms * blocks * rules.seconds_of_block(question.budget.name, question.load.ttft_seconds)
 
 
 def _builds(draft: DraftRun, left_out: Collection[str], runs: int) -> str:
@@ -100,6 +110,8 @@ def _task(question: Question, *, is_sweep: bool) -> str:
     name = text.printable(question.model.name, 30)
     if question.task == "forward":
         return f"run {name}"
+    if question.load is not None:
+        return f"serve {name}: {question.load.limits}"
     if is_sweep:
         return f"generate text with {name}"
     return f"generate {question.output_tokens} tokens from {question.input_tokens} with {name}"

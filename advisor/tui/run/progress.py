@@ -15,8 +15,9 @@ from advisor.domain.worker_events import Phase
 from advisor.measure.generation import latencies_of_visits
 
 RowStatus = Literal["waiting", "working", "done", "failed"]
-#: A phase of the worker, or "imported" and "ready": it waits until the other arms are there too.
-RowPhase = Phase | Literal["imported", "ready"]
+#: A phase of the worker, or "imported" and "ready": it waits until the other arms are there too; or
+#: "serving": its server is under load.
+RowPhase = Phase | Literal["imported", "ready", "serving"]
 
 GLYPHS: dict[RowStatus, str] = {
     "waiting": "\N{MIDDLE DOT}",
@@ -30,6 +31,7 @@ PHASE_LABELS: dict[RowPhase, str] = {
     "warmup": "warm-up",
     "imported": "waiting",
     "correctness": "checking",
+    "serving": "under load",
 }
 #: Follows the name of the baseline's second process.
 NOISE_CHECK = "(noise check)"
@@ -88,7 +90,7 @@ class ProcessRow(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_built(self) -> bool:
         """Whether the arm is built and has not failed."""
-        return self.status != "failed" and self.phase in {"ready", "measure", "done"}
+        return self.status != "failed" and self.phase in {"ready", "measure", "serving", "done"}
 
 
 def progress_rows(state: RunState, question: Question, active_arm: str | None) -> list[ProcessRow]:
@@ -128,6 +130,8 @@ def _row(arm: Arm, state: RunState, question: Question, *, is_active: bool) -> P
 
 
 def _phase(process: ProcessState, state: RunState, arm: str) -> RowPhase:
+    if process.ready and process.serving is not None:
+        return "serving"
     if process.ready:
         batch_size = _racing_batch_size(state)
         is_racing = batch_size is not None and arm in state.opened[batch_size]
@@ -138,6 +142,8 @@ def _phase(process: ProcessState, state: RunState, arm: str) -> RowPhase:
 
 
 def _progress(process: ProcessState, phase: RowPhase, batch_sizes: int) -> str:
+    if process.load_blocks:
+        return f"{len(process.load_blocks)} blocks"
     if phase == "done" or process.ready:
         return f"{len(process.visits)} rounds" if process.visits else ""
     if process.loaded is not None and batch_sizes > 1:
@@ -192,6 +198,9 @@ def current_stage(
             f" round {latest_round(state, batch_size)}, at most {question.budget.most_rounds}"
         )
         return RunStage(title=title, marks=marks, is_timing=True)
+    if any(row.phase == "serving" for row in rows):
+        done = sum(row.status in {"done", "failed"} for row in rows)
+        return RunStage(title=f"Server {done + 1} of {len(rows)} is under load", marks=marks)
     if state.closed:
         return RunStage(title="Checking the final outputs", marks=marks)
     failed = sum(row.status == "failed" for row in rows)

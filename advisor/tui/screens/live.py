@@ -16,6 +16,7 @@ from advisor.errors import UserError
 from advisor.pipeline.decision import Decision
 from advisor.system.number_format import format_interval
 from advisor.tui.rendering import text
+from advisor.tui.rendering.load_levels import draw_load
 from advisor.tui.rendering.speed_axis import SpeedAxis
 from advisor.tui.run import device_load
 from advisor.tui.run.logs import LogTail
@@ -141,19 +142,25 @@ measurements."""
         self._draw_title(session)
         self._draw_stage(session, rows)
         self._draw_table(session, rows)
-        self._draw_leader(session.provisional)
+        load = follower.header.question.load
+        if load is None:
+            self._draw_leader(session.provisional)
+        else:
+            drawn = draw_load(follower.state, load, active_arm)
+            self.query_one("#leader", Static).update(drawn)
         self._draw_log(session, rows)
 
     def _draw_title(self, session: RunSession) -> None:
         follower = session.follower
         question = follower.header.question
         sizes = ",".join(map(str, question.batch_sizes))
-        task = "  generate" if question.task == "generate" else ""
+        task = "" if question.task == "forward" else f"  {question.task}"
+        batch = "" if question.load else f"  batch {sizes}"
         run_id = follower.run.directory.name
         place = f"  {describe_place(session.sweep, run_id, question)}" if session.sweep else ""
         title = Text(
             f"{text.printable(question.model.name, 30)}{place or task}  {question.device}"
-            f"  {question.dtype}  batch {sizes}"
+            f"  {question.dtype}{batch}"
         )
         state = "replay" if session.is_replay else "paused" if session.is_paused else ""
         self.query_one(TitleBar).set_text(title, f"{state} {run_id[-11:]} ")
@@ -232,7 +239,9 @@ measurements."""
         measured = {entry.arm: entry.speedup for entry in decision.results.measurements}
         line += Text(text.printable(leader.arm, 60), "bold")
         line += Text(f"  {format_interval(measured.get(leader.arm))}  score {leader.score:.2f}")
-        notice.update(line + Text("  provisional", "dim"), layout=False)
+        line += Text("  provisional", "dim")
+        line.no_wrap, line.overflow = True, "ellipsis"
+        notice.update(line, layout=False)
 
     def show_device_load(self, load: str) -> None:
         if self.is_attached:

@@ -20,6 +20,11 @@ def of_field(name: str, label: str, catalogue: Catalogue) -> Check | None:
         "output_tokens": lambda typed: _check_tokens("--output-tokens", typed),
         "max_build_seconds": _check_seconds,
         "python": _check_interpreter,
+        "ttft": lambda typed: _check_duration("--ttft", typed),
+        "itl": lambda typed: _check_duration("--itl", typed),
+        "request_lengths": lambda typed: _check_lengths(typed, catalogue),
+        "rate": lambda typed: _check_number("--rate", typed, float),
+        "gpus_per_model": lambda typed: _check_number("--gpus-per-model", typed, int),
     }
     check = checks.get(name)
     return None if check is None else lambda typed: _named(check, name, label, typed)
@@ -62,6 +67,27 @@ def _check_tokens(option: str, typed: str) -> None:
     from advisor.question.sweep import parse_token_counts  # noqa: PLC0415 - as above
 
     parse_token_counts(option, typed)
+
+
+def _check_duration(option: str, typed: str) -> None:
+    from advisor.question.constraints import parse_duration  # noqa: PLC0415 - as above
+
+    parse_duration(option, typed)
+
+
+def _check_lengths(typed: str, catalogue: Catalogue) -> None:
+    from advisor.question.load import parse_request_lengths  # noqa: PLC0415 - as above
+
+    parse_request_lengths(typed, catalogue.serving)
+
+
+def _check_number(option: str, typed: str, kind: type[int | float]) -> None:
+    try:
+        is_positive = 0 < kind(typed) < float("inf")
+    except ValueError:
+        is_positive = False
+    if not is_positive:
+        raise SizeError(f"{option} {typed!r} is not a positive number", "use a number, such as 2")
 
 
 def _check_seconds(typed: str) -> None:

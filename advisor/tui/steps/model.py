@@ -21,10 +21,15 @@ from advisor.tui.widgets.choice import Choice
 #: models is shown next to the list; and from which both fit.
 DESCRIPTION_WIDTH, HELP_WIDTH, HELP_AND_DESCRIPTION_WIDTH = 80, 100, 128
 DEMO = "demo"
-TASK_LABELS = {"forward": "one forward pass", "generate": "generate text"}
+TASK_LABELS = {
+    "forward": "one forward pass",
+    "generate": "generate text",
+    "serve": "serve requests",
+}
 TASK_NOTES = {
     "forward": "timed: one call, whole inputs",
     "generate": "timed: tokens/s, time to the first token, time between tokens",
+    "serve": "found: the rate of requests that servers sustain within limits on the latency",
 }
 SYNTHETIC_BLOCKS = ("ffn-multilayer", "ffn", "matmul-relu", "matmul")
 OWN_MODEL_HELP = """\
@@ -199,7 +204,7 @@ class ModelStep(Step):
         models = self.app_interface.catalogue.models
         task = self.query_one("#task", Choice).value
         note = TASK_NOTES[task]
-        if task == "generate" and self._current_model == DEMO:
+        if task != "forward" and self._current_model == DEMO:
             note = f"with {models.demo_language_model}: {note}"
         self.query_one("#task-note", Static).update(note, layout=False)
 

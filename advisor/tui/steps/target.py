@@ -17,6 +17,7 @@ from advisor.question.sweep import DEFAULT_LENGTHS, LengthAnswers
 from advisor.question.weight_formats import ANY, FORMATS
 from advisor.tui.rendering import text
 from advisor.tui.steps import checks
+from advisor.tui.steps.load_fields import NO_LOAD, LoadFields
 from advisor.tui.steps.step import Step
 from advisor.tui.widgets.answer_input import AnswerInput
 from advisor.tui.widgets.choice import Choice
@@ -63,6 +64,7 @@ class TargetStep(Step):
             "batch_sizes", "Batch sizes", answers.batch_sizes, "default of the model"
         )
         yield from self._length_fields()
+        yield LoadFields(answers, self.app_interface.catalogue)
         yield from self._field(
             "max_build_seconds",
             "Build limit, s",
@@ -112,7 +114,11 @@ class TargetStep(Step):
 
     def begin(self) -> None:
         self.has_begun = True
+        serves = self.answers.task == "serve"
         self.query_one("#field-output_tokens").display = self.answers.task == "generate"
+        for name in ("field-input_tokens", "field-batch_sizes", "lengths-note"):
+            self.query_one(f"#{name}").display = not serves
+        self.query_one(LoadFields).display = serves
         self._draw_lengths()
         if self.app_interface.machine is not None:
             self.show_machine(self.app_interface.machine)
@@ -242,17 +248,20 @@ class TargetStep(Step):
         if error is not None:
             raise error
         shortest = self._parse_lengths()[0].lengths
+        serves = self.answers.task == "serve"
+        load = self.query_one(LoadFields).typed() if serves else NO_LOAD
         self.app_interface.lengths = self._typed_lengths()
         self.change_answers(
             gpu=self._typed("absent_gpu") or self.query_one("#device", Choice).value,
             dtype=cast("Dtype", self.query_one("#dtype", Choice).value),
             quantised=self.query_one("#quantised", Choice).value,
             budget=self.query_one("#budget", Choice).value,
-            batch_sizes=self._typed("batch_sizes"),
+            batch_sizes="" if serves else self._typed("batch_sizes"),
             input_tokens=shortest.input_tokens,
             output_tokens=shortest.output_tokens,
             max_build_seconds=float(self._typed("max_build_seconds") or DEFAULT_MAX_BUILD_SECONDS),
             python=self._typed("python"),
+            **load,
         )
 
     def _typed(self, name: str) -> str:
