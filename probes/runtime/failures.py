@@ -6,6 +6,7 @@ import errno
 import os
 import pathlib
 import re
+import sysconfig
 import traceback
 
 from probes import protocol
@@ -22,6 +23,7 @@ MAX_REASON_LENGTH = 500
 MAX_OUTER_LENGTH = 150
 #: How PyTorch says that it has no kernel for a precision.
 MISSING_KERNEL = "not implemented for"
+STANDARD_LIBRARY = pathlib.Path(sysconfig.get_path("stdlib"))
 PROBES = pathlib.Path(__file__).resolve().parents[1]
 
 
@@ -96,7 +98,8 @@ def _place_of(problem: BaseException) -> str:
         frame
         for frame in frames
         if "site-packages" not in frame.filename
-        and PROBES not in pathlib.Path(frame.filename).parents
+        and not frame.filename.startswith("<")
+        and not {PROBES, STANDARD_LIBRARY}.intersection(pathlib.Path(frame.filename).parents)
     ]
     return f" at {pathlib.Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""
 

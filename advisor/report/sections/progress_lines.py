@@ -23,7 +23,6 @@ from advisor.domain.run_events import (
     WorkerReported,
 )
 from advisor.domain.worker_events import PhaseStarted
-from advisor.report.documents.document import status_of
 from advisor.report.formatting.machine_load import describe_check
 
 #: Phases that take long enough for a line of their own.
@@ -75,7 +74,7 @@ def _render_worker_event(run_event: RunEvent) -> str | None:
             kept = "; discarded, the load generator fell behind" if discarded else ""
             return f"{arm}: {len(requests)} requests at {rate:.3g}/s{kept}"
         case WorkerEnded(arm=arm, outcome=outcome) if not isinstance(outcome, Completed):
-            return f"{arm}: {status_of(outcome)}, {outcome.reason}"
+            return f"{arm}: {outcome.__struct_config__.tag}, {outcome.reason}"
         case _:
             return None
 

@@ -95,6 +95,7 @@ def synchronise():
 """
 #: Fields of a request that say nothing about the model, its shapes or the build.
 OTHER_FIELDS = {
+    "devices_per_model",
     "quantiser",
     "long_text",
     "metric",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import json
 import pathlib
 import runpy
 
@@ -125,6 +126,14 @@ def test_the_line_of_the_users_code_is_named(tmp_path: pathlib.Path) -> None:
         runpy.run_path(str(file))["forward"]()
     found = classify(problem.value, "correctness", reference_request())
     assert "their_model.py:3" in found.reason
+
+
+def test_a_line_of_the_standard_library_is_not_that_of_the_user() -> None:
+    with pytest.raises(json.JSONDecodeError) as problem:
+        json.loads("{")
+    own = pathlib.Path(__file__).name
+    found = classify(problem.value, "correctness", reference_request())
+    assert f"at {own}:" in found.reason
 
 
 def test_the_cause_of_a_long_reason_is_shown_after_its_first_sentences() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builders
 import pytest
 
-from advisor.domain.outcome import Completed, Crashed
+from advisor.domain.outcome import Completed, Crashed, ModelRefused
 from advisor.domain.plan import REFERENCE
 from advisor.domain.run_events import (
     DeviceMemory,
@@ -52,6 +52,14 @@ def phase_started(
                 outcome=Crashed(phase="build", signal="SIGSEGV", reason="it fell"),
             ),
             "compiled: crashed, it fell",
+        ),
+        (
+            WorkerEnded(
+                arm=REFERENCE,
+                process=0,
+                outcome=ModelRefused(phase="load", reason="no such input", fix=None),
+            ),
+            f"{REFERENCE}: model-refused, no such input",
         ),
         (
             RaceOpened(batch_size=4, arms=("one", "two")),
