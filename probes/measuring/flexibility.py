@@ -1,12 +1,14 @@
 """Try batch sizes that a program was not built for.
 
 The program serves them, stalls, falls back to eager code, refuses, or returns wrong outputs. The
-new batches consist of rows of a built one. A row's output does not depend on the other rows, so the
-correct outputs are known without another reference.
+new batches consist of rows of a built one. In most models a row's output does not depend on the
+other rows, so the correct outputs are known without another reference. The reference worker notes
+the other models, such as CLIP, which compares all rows, and those that return states of an LSTM.
 """
 
 from __future__ import annotations
 
+import pathlib
 from time import perf_counter
 from typing import Any
 
@@ -16,7 +18,7 @@ from probes.checking.array_reference import Reference
 from probes.checking.deviation import root_mean_square, sample
 from probes.checking.rules import Rules, allowed_error
 from probes.checking.text_reference import TokenReference
-from probes.protocol import NewShapeResult
+from probes.protocol import NewShapeResult, Request
 
 #: The fastest steady call counts, so that a burst of load does not show. There are at most so many,
 #: and after the fewest they end once they have taken this long.
@@ -51,6 +53,36 @@ def is_batched(arrays: list[Any], batch_size: int) -> bool:
 def take_rows(arrays: list[Any], batch_size: int) -> list[Any]:
     """Return `batch_size` rows of each numpy array, from the first on; repeat them if too few."""
     return [array.take(range(batch_size), axis=0, mode="wrap") for array in arrays]
+
+
+def can_try_batch_sizes(reference: Reference | TokenReference, request: Request, size: int) -> bool:
+    """Return whether the outputs of other batch sizes follow from those of the built `size`."""
+    return is_batched(reference.inputs[0], size) and not _note_of(request, size).exists()
+
+
+def note_coupled_rows(
+    workflow: Any, program: Program, reference: Reference, rules: Rules, request: Request
+) -> None:
+    """Leave a note for a model whose rows depend on each other, or whose outputs have no rows.
+
+    `program` is eager PyTorch's for the largest batch size.
+    """
+    size = len(reference.inputs[0][0])
+    _, output = _time_call(workflow, program, program.feed(reference.inputs[0]))
+    known = program.collect(output)
+    larger = program.feed(take_rows(reference.inputs[0], size + 1))
+    found = program.collect(_time_call(workflow, program, larger)[1])
+    if not is_batched(known, size) or find_difference(
+        [sample(array) for array in found],
+        [sample(array) for array in take_rows(known, size + 1)],
+        reference,
+        rules,
+    ):
+        _note_of(request, size).touch()
+
+
+def _note_of(request: Request, size: int) -> pathlib.Path:
+    return pathlib.Path(request.shared_directory) / f"coupled-rows-{size}"
 
 
 def try_batch_size(

@@ -96,6 +96,10 @@ def run_phases(request: protocol.Request, channel: Channel) -> None:
             if request.long_text:
                 try_long_text(subject, request)
             if request.new_shapes:
+                # A model that takes no other batch size refuses it in each worker.
+                attempt(
+                    lambda: reference.note_coupled_rows(workflow, subject, request), lambda _: None
+                )
                 try_length_reference(workflow, subject, request, channel)
             channel.send(protocol.Ready())
             reference.answer_tokens(request, channel)

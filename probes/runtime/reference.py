@@ -9,7 +9,9 @@ from typing import Any
 from probes import protocol
 from probes.adapter import Program, Subject
 from probes.checking import dispatch
-from probes.measuring import new_length
+from probes.checking.array_reference import Reference
+from probes.checking.rules import rules_for
+from probes.measuring import flexibility, new_length
 from probes.runtime import memory
 from probes.runtime.channel import Channel
 
@@ -24,6 +26,17 @@ def make_reference(
     file = dispatch.reference_file(request, batch_size)
     dispatch.make_reference(workflow, subject, program, inputs, file, request)
     channel.send(dispatch.measure_workload(subject, inputs[0], batch_size, request))
+
+
+def note_coupled_rows(workflow: Any, subject: Subject, request: protocol.Request) -> None:
+    """Note for the other workers if batch sizes that were not built cannot be judged."""
+    size = max(request.batch_sizes)
+    found = dispatch.load_reference(request, size)
+    if not isinstance(found, Reference) or not flexibility.is_batched(found.inputs[0], size):
+        return
+    program: Program = workflow.build(subject, found.inputs[0], request)
+    rules = rules_for(request.accuracy, subject.dtype)
+    flexibility.note_coupled_rows(workflow, program, found, rules, request)
 
 
 def make_length_reference(

@@ -163,7 +163,7 @@ class Service:
         largest = max(self.cells)
         cell = self.cells[largest]
         sizes = flexibility.new_batch_sizes(list(self.cells), short=short)
-        if not flexibility.is_batched(cell.reference.inputs[0], largest):
+        if not flexibility.can_try_batch_sizes(cell.reference, self.request, largest):
             sizes = []
         for size in sizes:
             if time.monotonic() - start > flexibility.MAX_SECONDS:

@@ -12,8 +12,11 @@ torch = pytest.importorskip(
     "torch", reason="the stack is not installed: pip install 'p3-advisor[stack]'"
 )
 
+from probes import protocol  # noqa: E402
 from probes.adapter import ModelError  # noqa: E402 - the next lines need torch
 from probes.checking import array_reference, dispatch  # noqa: E402
+from probes.measuring import flexibility  # noqa: E402
+from probes.runtime import reference as runtime  # noqa: E402
 from probes.subjects.torch_subject import open_torch_subject  # noqa: E402
 from probes.workflows import pytorch_eager  # noqa: E402
 
@@ -60,25 +63,47 @@ def clamped_in_place():
     return build(lambda layer, x: layer(x.relu_()))
 
 
+def plain():
+    return build(lambda layer, x: layer(x))
+
+
+def compared_with_all_rows():
+    return build(lambda layer, x: layer(x) @ layer(x).T)
+
+
+def averaged():
+    return build(lambda layer, x: layer(x).mean())
+
+
+def with_a_state_by_layer():
+    return torch.nn.LSTM(8, 4, num_layers=2, batch_first=True), torch.randn(2, 5, 8)
+
+
 def selected():
     return build(lambda layer, x: layer(x)[layer(x) > 0])
 """
 
 
-def make_reference(function: str, directory: pathlib.Path) -> array_reference.Reference:
-    """Return the reference that a worker writes for the factory of this name."""
+def request_for(function: str, directory: pathlib.Path) -> protocol.Request:
+    """Return the request for the factory of this name."""
     (directory / "nets.py").write_text(MODELS)
-    request = workers.make_request(
+    return workers.make_request(
         pathlib.Path("x.py"),
         directory,
         subject={"kind": "factory", "name": f"{directory / 'nets.py'}:{function}"},
         dtype="float32",
         batch_sizes=[2],
+        shared_directory=str(directory),
     )
+
+
+def make_reference(function: str, directory: pathlib.Path) -> array_reference.Reference:
+    """Return the reference that a worker writes for the factory of this name."""
+    request = request_for(function, directory)
     subject = open_torch_subject(request)
     inputs = [subject.inputs(2, number) for number in range(2)]
     before = [array.copy() for (array,) in inputs]
-    file = directory / "reference.npz"
+    file = dispatch.reference_file(request, 2)
     with torch.inference_mode():
         program = pytorch_eager.build(subject, inputs[0], request)
         dispatch.make_reference(pytorch_eager, subject, program, inputs, file, request)
@@ -100,6 +125,25 @@ def test_outputs_may_have_a_shape_that_depends_on_the_values(tmp_path: pathlib.P
 def test_a_module_may_change_its_input_if_calls_return_the_same(tmp_path: pathlib.Path) -> None:
     reference = make_reference("clamped_in_place", tmp_path)
     assert not reference.is_random
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        ("plain", True),
+        ("compared_with_all_rows", False),
+        ("averaged", False),
+        ("with_a_state_by_layer", False),
+    ],
+)
+def test_other_batch_sizes_are_tried_where_each_row_stands_for_itself(
+    function: str, expected: bool, tmp_path: pathlib.Path
+) -> None:
+    found = make_reference(function, tmp_path)
+    request = request_for(function, tmp_path)
+    with torch.inference_mode():
+        runtime.note_coupled_rows(pytorch_eager, open_torch_subject(request), request)
+    assert flexibility.can_try_batch_sizes(found, request, 2) == expected
 
 
 @pytest.mark.parametrize(
