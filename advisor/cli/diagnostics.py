@@ -115,7 +115,8 @@ def list_workflows(answers: Answers, context: Context) -> list[WorkflowRow]:
     machine = detect_machine(worker_interpreter(answers), catalogue, context)
     resolved = resolve(answers, machine, catalogue, context.environment.get(VISIBLE_DEVICES))
     rows = []
-    for workflow in catalogue.workflows:
+    # A stack may have another distribution, and so another environment, on this device.
+    for workflow in catalogue.for_question(resolved.device, resolved.task).workflows:
         obstacle = planning.find_obstacle(workflow, resolved, machine)
         interpreter = None
         if obstacle is None:

@@ -160,6 +160,14 @@ def test_spec_describes_every_option_and_schema(home: pathlib.Path) -> None:
         assert f"--{field.replace('_', '-')}" in described
 
 
+def test_the_environment_that_is_named_is_that_of_the_device(home: pathlib.Path) -> None:
+    options = ("--gpu", "cpu", "--task", "generate", "--model", "demo/llama")
+    rows = json.loads(run_program("workflows", "--json", *options, home=home).stdout)
+    (vllm,) = [row for row in rows if row["id"] == "vllm"]
+    assert vllm["status"] == "not-installed"
+    assert "env create vllm-cpu" in vllm["fix"]
+
+
 def test_workflows_has_a_reason_for_every_workflow_that_does_not_apply(home: pathlib.Path) -> None:
     rows = json.loads(run_program("workflows", "--json", "--gpu", "cpu", home=home).stdout)
     assert all(row["status"] == "applies" or row["reason"] for row in rows)
