@@ -37,7 +37,8 @@ faster than eager PyTorch on this GPU. `torch-tensorrt/fp32-accumulation` has th
 QUANTISED = """\
 Native and quantised arms in one run (`--quantised`), on a machine without other work. The weights
 are random, so the errors are those of the arithmetic, and what a trained model loses is not
-known. `front` marks the arms that no other arm equals in speed, error and weights:"""
+known. `front` marks the arms that no other arm equals in speed, error and weights. `llama-768` is
+`demo/llama` with rows of 768 weights, which can be divided into groups of 128:"""
 TEXTS = """\
 All runs used hosts with four GPUs, of which two or three were busy at the same time. Eager PyTorch
 waits for its kernel launches, so the other runs increase its noise. The first run was stopped after

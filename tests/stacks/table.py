@@ -7,6 +7,7 @@ import pathlib
 from stacks import run_notes
 from stacks.kept_runs import EVIDENCE, read_run
 from stacks.run_serving import serving_section
+from stacks.run_sweeps import sweep_section
 from stacks.run_tables import (
     EVIDENCE_LINK,
     blocks_table,
@@ -65,9 +66,12 @@ CPU_QUANTISED = (
     "cpu-quantised-ffn-1024x4096x2.json",
     "cpu-quantised-bert-512x2048x4.json",
     "cpu-quantised-demo-llama.json",
+    "cpu-quantised-vllm-llama-768.json",
 )
 #: Runs of servers under load on a machine without other work.
 CPU_SERVED = ("cpu-served-demo-llama.json", "cpu-served-demo-llama-again.json")
+#: Sweeps over lengths on a machine without other work.
+CPU_SWEEPS = ("cpu-sweep-demo-llama.json",)
 SURVEY = "cpu-survey.json"
 
 END = "<!-- end of the generated tables -->\n"
@@ -141,6 +145,7 @@ def cpu_section() -> list[str]:
         "",
         *(line for file in CPU_QUANTISED for line in quantised_section(file)),
         *(line for file in CPU_SERVED for line in serving_section(file)),
+        *(line for file in CPU_SWEEPS for line in sweep_section(file)),
         *survey_section(SURVEY),
     ]
 
