@@ -28,8 +28,8 @@ def test_a_split_model_is_served_with_the_right_texts(tmp_path: pathlib.Path) ->
         model="demo/llama",
         task="serve",
         gpu="cpu",
-        ttft="2s",
-        itl="500ms",
+        ttft="500ms",
+        itl="200ms",
         lengths="instruct",
         workflows="vllm",
     )
