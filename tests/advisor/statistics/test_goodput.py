@@ -117,9 +117,11 @@ def test_a_server_that_never_meets_the_limits_has_no_goodput() -> None:
 
 
 def test_a_rate_that_failed_below_one_that_met_the_limits_is_measured_again() -> None:
-    search = GoodputSearch(10.0, SHARE, most_blocks=8, ladder=(0.4, 0.6, 0.8))
+    # The bracket from 5 to 6 is narrow enough, so only the contradiction keeps the search going.
+    search = GoodputSearch(10.0, SHARE, most_blocks=8, ladder=(0.5, 0.6, 0.8))
     for rate, met in zip(search.next_rates(), (50, 20, 50), strict=True):
         search.record(LoadBlock(rate, met, 50))
+    assert search.is_finished(coarse=True)
     assert not search.is_finished()
     assert search.next_rates(coarse=True) != (6.0,)
     assert search.next_rates() == (6.0,)
