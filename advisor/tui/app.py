@@ -1,4 +1,7 @@
-"""The Textual app: holds the answers and switches between screens."""
+"""The Textual app: holds the answers and switches between screens.
+
+The module is long because Textual looks up every action of the app among the methods of one class.
+"""
 
 from __future__ import annotations
 

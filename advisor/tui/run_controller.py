@@ -1,4 +1,7 @@
-"""Show, pause, cancel and resume the run of the screens, and show its answer."""
+"""Show, pause, cancel and resume the run of the screens, and show its answer.
+
+The module is long because every action on the one run that is shown passes through its controller.
+"""
 
 from __future__ import annotations
 
