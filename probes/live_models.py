@@ -16,8 +16,12 @@ import io
 import pathlib
 import pickle
 import warnings
+from collections.abc import Mapping
+from typing import Any
 
 import torch
+
+from probes.subjects import call_inputs
 
 #: What `torch.export` raises for models that it cannot export: its own errors are `RuntimeError`.
 EXPORT_ERRORS = (RuntimeError, ValueError, TypeError, AssertionError, AttributeError, LookupError)
@@ -45,19 +49,25 @@ class NotSavableError(Exception):
 
 
 def save(
-    module: torch.nn.Module, examples: tuple[torch.Tensor, ...], directory: pathlib.Path
+    module: torch.nn.Module,
+    arguments: tuple[Any, ...],
+    directory: pathlib.Path,
+    keywords: Mapping[str, Any] | None = None,
 ) -> str:
-    """Save the module below `directory`; return its name for `--model`.
+    """Save the module below `directory` with example inputs; return its name for `--model`.
 
     The directory of a model is named after its class and content, so the same model gets the same
-    name. Raise `NotSavableError` if the module cannot be saved.
+    name. Raise `NotSavableError` if the module cannot be saved, or the inputs have no tensor.
     """
-    examples = tuple(example.detach().cpu() for example in examples)
+    arguments, named = call_inputs.detach((tuple(arguments), dict(keywords or {})))
+    called, tensors = call_inputs.flatten(module, arguments, named)
+    if not tensors:
+        raise NotSavableError("the example inputs have no tensor")
     if _has_importable_classes(module):
-        content = _pickle(module, examples)
+        content = _pickle((module, arguments, named) if named else (module, arguments))
         if content is not None:
             return _save_by_class(module, content, directory)
-    return _save_exported(module, examples, directory)
+    return _save_exported(module, _export(called, tensors), directory)
 
 
 def _has_importable_classes(module: torch.nn.Module) -> bool:
@@ -66,10 +76,10 @@ def _has_importable_classes(module: torch.nn.Module) -> bool:
     return all(name != "__main__" and importlib.util.find_spec(name) is not None for name in names)
 
 
-def _pickle(module: torch.nn.Module, examples: tuple[torch.Tensor, ...]) -> bytes | None:
+def _pickle(created: tuple[Any, ...]) -> bytes | None:
     buffer = io.BytesIO()
     try:
-        torch.save((module, examples), buffer)
+        torch.save(created, buffer)
     except (pickle.PicklingError, AttributeError, TypeError, RuntimeError):
         return None  # such as a function that was defined inside another one
     return buffer.getvalue()
@@ -97,9 +107,8 @@ def _import_paths(module: torch.nn.Module) -> list[str]:
 
 
 def _save_exported(
-    module: torch.nn.Module, examples: tuple[torch.Tensor, ...], directory: pathlib.Path
+    module: torch.nn.Module, program: torch.export.ExportedProgram, directory: pathlib.Path
 ) -> str:
-    program = _export(module, examples)
     buffer = io.BytesIO()
     torch.export.save(program, buffer)
     content = buffer.getvalue()
@@ -114,7 +123,9 @@ def _export(
 ) -> torch.export.ExportedProgram:
     """Export with a dynamic batch, else with the examples' own shapes."""
     batch = torch.export.Dim("batch")
-    shapes = tuple({0: batch} if example.dim() else None for example in examples)
+    shapes: tuple[Any, ...] = tuple({0: batch} if example.dim() else None for example in examples)
+    if isinstance(module, call_inputs.StructuredCall):
+        shapes = (shapes,)  # its `forward` has one parameter, `*tensors`
     copied = copy.deepcopy(module).eval().cpu()  # the caller's module stays as it is
     with contextlib.suppress(*EXPORT_ERRORS):
         return _export_with(copied, examples, shapes)

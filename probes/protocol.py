@@ -52,6 +52,10 @@ SERVER_SCRIPT = "server.py"
 FORWARD = "forward"
 GENERATE = "generate"
 
+#: Precisions that the catalogue describes, and what stands for the model's own.
+PRECISIONS = ("float32", "float16", "bfloat16")
+NATIVE = "native"
+
 #: Argument of the token `flex`.
 SHORT = "short"
 
@@ -90,7 +94,7 @@ class Request:
     options: dict[str, Any]
     #: Tagged by `kind`. Each kind has one module of `probes.subjects` that opens it.
     subject: dict[str, Any]
-    #: `float32`, `float16` or `bfloat16`.
+    #: One of `PRECISIONS`, or `NATIVE` for the model's own.
     dtype: str
     #: `cpu` or `cuda`. The worker's environment variables select the GPU.
     device: str
@@ -139,6 +143,8 @@ class Request:
     quantiser: str = ""
     #: Number of devices over which a server splits the model.
     devices_per_model: int = 1
+    #: The `PRECISIONS` that the arm supports; empty if that is not known.
+    supported_dtypes: list[str] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -340,12 +346,15 @@ class RecipeFacts:
     `allowances` has, by batch size, how far outputs may be from eager PyTorch's: for the task
     `forward` eager's error for each output, for `generate` a gap in nats. `integration` has the
     workflow's lines, `inputs` the `InputFacts` of a PyTorch module: none if nested, else None.
+    `coupled_rows` is whether the outputs for a row depend on the other rows of the batch, or have
+    no rows, and None if that is not known.
     """
 
     allowances: dict[int, Any]
     serving_command: str | None
     integration: str
     inputs: list[Any] | None = None
+    coupled_rows: bool | None = None
     event: str = "recipe-facts"
 
 
@@ -372,13 +381,15 @@ class Serving:
 class ClosedLoop:
     """Requests to the server, always `concurrency` at once; each is followed by another.
 
-    `requests` were answered, the last one after `seconds`.
+    `requests` were answered, the last one after `seconds`. `problem` is the reason of the first
+    request that failed.
     """
 
     concurrency: int
     requests: int
     failed: int
     seconds: float
+    problem: str | None = None
     event: str = "closed-loop"
 
 
@@ -407,11 +418,15 @@ class WarmedUp:
 
 @dataclasses.dataclass(frozen=True)
 class MemoryRead:
-    """Peak bytes as the worker sees them; None for what it cannot read."""
+    """Peak bytes as the worker sees them; None for what it cannot read.
+
+    `device_held_bytes` is what PyTorch's allocator has reserved now; the others are peaks.
+    """
 
     peak_rss_bytes: int | None
     device_allocated_bytes: int | None
     device_reserved_bytes: int | None
+    device_held_bytes: int | None = None
     event: str = "memory"
 
 

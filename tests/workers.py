@@ -46,6 +46,7 @@ CORE_MODULES = (
     "runtime.failures",
     "runtime.harness",
     "runtime.memory",
+    "runtime.opening",
     "runtime.reference",
     "runtime.service",
     "runtime.source_digest",

@@ -46,7 +46,8 @@ def recommend(
     """Measure the workflows for a model on this machine, and return the recommendation.
 
     `model` is a name as in `--model`, or a `torch.nn.Module`. A live module needs `inputs`, a
-    tensor or a tuple of tensors whose first dimension is the batch. It is saved in the directory of
+    tensor, a tuple of positional inputs or a mapping of keyword inputs, as a factory returns them;
+    the first dimension of each tensor is the batch. It is saved in the directory of
     the runs first: by its class where a new process can import it, else with `torch.export`.
     `priorities` has weights of the criteria, those of the three Ps summing to 100, or the name of a
     preset. `progress` shows a line in a notebook; None: where there is one. `options` are those of

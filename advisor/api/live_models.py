@@ -24,16 +24,14 @@ def save_live_model(model: object, inputs: object, directory: pathlib.Path) -> s
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(model, torch.nn.Module):
         raise ModelRefusedError(f"a model cannot be a {type(model).__name__}", WANTED)
-    examples = _positional(model, inputs)
-    if not examples or not all(isinstance(example, torch.Tensor) for example in examples):
-        raise ModelRefusedError(
-            f"{type(model).__name__} needs example inputs that are all tensors",
-            "pass inputs=(tensor, ...); the first dimension is the batch",
-        )
+    if inputs is None:
+        raise ModelRefusedError(f"{type(model).__name__} needs example inputs", WANTED)
+    arguments, keywords = _split(inputs)
+    _check_keywords(model, keywords)
     from probes import live_models  # noqa: PLC0415 - imports torch, which the caller has
 
     try:
-        return live_models.save(model, examples, directory)
+        return live_models.save(model, arguments, directory, keywords)
     except live_models.NotSavableError as problem:
         raise ModelRefusedError(
             f"{type(model).__name__} can be neither pickled nor exported: {problem}",
@@ -41,17 +39,22 @@ def save_live_model(model: object, inputs: object, directory: pathlib.Path) -> s
         ) from problem
 
 
-def _positional(model: object, inputs: object) -> tuple[object, ...]:
-    """Return the inputs as positional arguments; keywords are ordered as `forward` takes them."""
-    if inputs is None:
-        return ()
+def _split(inputs: object) -> tuple[tuple[object, ...], dict[str, object]]:
+    """Return positional and keyword inputs."""
     if isinstance(inputs, Mapping):
-        forward: Callable[..., object] = model.forward  # type: ignore[attr-defined]
-        try:
-            return inspect.signature(forward).bind(**inputs).args
-        except TypeError as problem:
-            raise ModelRefusedError(
-                f"the inputs do not fit {type(model).__name__}.forward: {problem}",
-                "pass inputs=(tensor, ...) in the order of forward",
-            ) from problem
-    return tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
+        return (), dict(inputs)
+    return (tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)), {}
+
+
+def _check_keywords(model: object, keywords: dict[str, object]) -> None:
+    """Raise `ModelRefusedError` for keywords that `forward` does not take."""
+    if not keywords:
+        return
+    forward: Callable[..., object] = model.forward  # type: ignore[attr-defined]
+    try:
+        inspect.signature(forward).bind(**keywords)
+    except TypeError as problem:
+        raise ModelRefusedError(
+            f"the inputs do not fit {type(model).__name__}.forward: {problem}",
+            "pass inputs=(tensor, ...) in the order of forward",
+        ) from problem

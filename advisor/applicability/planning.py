@@ -132,6 +132,7 @@ def list_arms(
             weights=workflow.arm_weights.get(option),
             artefact=workflow.arm_artefact.get(option, ""),
             eager_fallback=bool(workflow.eager_fallback and workflow.eager_fallback.value),
+            dtypes=workflow.arm_dtypes.get(option, workflow.dtypes),
             extras=extras,
         )
         for option, options in workflow.arms.items()
@@ -141,7 +142,7 @@ def list_arms(
 def unsupported_use(workflow: Workflow, arm: Arm, question: Question) -> str | None:
     """Return the question's device, precision or task if the arm does not support it.
 
-    The precision of a model in its own one is known only to the worker, which refuses it then.
+    A model's own precision is known only to the worker that opens it, which refuses it then.
     """
     if question.device not in workflow.arm_devices.get(arm.option, workflow.devices):
         return question.device

@@ -24,6 +24,7 @@ from advisor.cli import (
     stored_runs,
     terminal,
 )
+from advisor.cli.data_flags import DATA_FLAGS, move_behind_command
 from advisor.cli.interruption import InterruptedRunError, Interruptions
 from advisor.cli.output import print_text
 from advisor.errors import OutputFileError, UserError
@@ -78,6 +79,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     if not args and not terminal.is_terminal(os.environ):
         sys.stderr.write(SHORT_HELP)
         sys.exit(2)
+    if any(word in DATA_FLAGS for word in args[:2]):
+        args = move_behind_command(args, app)
     if not args or (args[0].startswith("-") and args[0] not in ROOT_FLAGS):
         args.insert(0, "ask" if terminal.wants_terminal(args, os.environ) else "recommend")
     with Interruptions():

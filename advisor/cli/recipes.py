@@ -46,7 +46,7 @@ def recipe(
         "snippet": recipes.render_snippet,
         "check": recipes.render,
         "server": functools.partial(server_recipe.render_server, probes=probes),
-        "dockerfile": server_recipe.render_dockerfile,
+        "dockerfile": functools.partial(server_recipe.render_dockerfile, probes=probes),
     }
     if style not in styles:
         raise FormatError(f"unknown style {style!r}", f"use one of {', '.join(styles)}")

@@ -12,6 +12,7 @@ import msgspec
 import typer
 
 from advisor.cli.context import make_context
+from advisor.cli.data_flags import DATA_FLAGS
 from advisor.cli.options import InputTokens, LengthMix, OutputTokens, takes_answers
 from advisor.cli.output import print_text
 from advisor.errors import NoTerminalError, SweepError
@@ -33,8 +34,6 @@ TERMINAL_FLAGS = (
     "--no-mouse",
     "--tui",
 )
-#: Flags that ask for data on standard output.
-DATA_FLAGS = ("--json", "--jsonl")
 
 
 def is_terminal(environment: Mapping[str, str]) -> bool:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from advisor.domain.question import Numerics, WeightFormat
+from advisor.domain.question import Dtype, Numerics, WeightFormat
 
 #: `not-covered`: p3-advisor has no probe for the workflow.
 ExclusionStatus = Literal["unsupported", "not-installed", "excluded", "not-covered"]
@@ -50,6 +50,8 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
     #: Whether PyTorch's eager code may run instead of the compiled one; runs of earlier versions
     #: do not have it.
     eager_fallback: bool = True
+    #: Precisions that it supports; empty in runs of earlier versions.
+    dtypes: tuple[Dtype, ...] = ()
     #: Extras that its environment and its recipe require, by distribution.
     extras: dict[str, tuple[str, ...]] = {}
 

@@ -166,6 +166,11 @@ class Priorities(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 LETTERS = ("below C", "C", "B", "A")
 
 
+#: Significant digits of a measured figure next to a bound; the fewest that suffice are shown.
+MEASURED_DIGITS = range(3, 7)
+MEBIBYTE = 2**20
+
+
 def format_figure(name: str, value: float) -> str:
     """Return a figure that a constraint may name, in the form of `--require`.
 
@@ -176,7 +181,7 @@ def format_figure(name: str, value: float) -> str:
     if name == CLASSIFIED:
         return f"{value:.3g}"
     if name == "memory":
-        return f"{value / 2**20:g}MiB"
+        return f"{value / MEBIBYTE:g}MiB"
     return f"{value:g}s" if value >= 1 else f"{value * 1e3:g}ms"
 
 
@@ -207,6 +212,20 @@ class Constraint(
         """Return a letter or a figure of its criterion in the form of `--require`."""
         return LETTERS[int(value)] if self.asks_for_letter else format_figure(self.criterion, value)
 
+    def write_measured(self, value: float) -> str:
+        """Return a value that does not meet the constraint with the fewest digits, at least three.
+
+        Its rounded value does not meet the constraint either.
+        """
+        unit = MEBIBYTE if self.criterion == "memory" else 1
+        rounded = (float(f"{value / unit:.{digits}g}") * unit for digits in MEASURED_DIGITS)
+        return self.write(next((each for each in rounded if not self.admits(each)), value))
+
+    def admits(self, value: float) -> bool:
+        """Return whether the value is within the bounds."""
+        above = self.at_least is None or value >= self.at_least
+        return above and (self.at_most is None or value <= self.at_most)
+
     @property
     def bound(self) -> str:
         """What is asked for, as the user writes it: `>=B`, `<=200ms`."""
@@ -231,6 +250,8 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     #: Seconds of further rounds of the leaders while the decision is OPEN, after the races and
     #: again in each repetition; 0 for none.
     open_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    #: The same as a share of the time that the run has taken so far; the longer of both counts.
+    open_share: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0
     #: Number of repetitions of the leading arms in fresh processes.
     repeats: Annotated[int, msgspec.Meta(ge=0)] = 0
     #: Which arms are repeated: every arm that the races left open, or the advised arm, its rivals

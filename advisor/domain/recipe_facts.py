@@ -20,6 +20,9 @@ class InputFacts(msgspec.Struct, frozen=True, kw_only=True):
     #: Range of random integers, such as token ids, without `high`; null for other values.
     low: int | None = None
     high: int | None = None
+    #: Whether the inputs are in containers, are both positional and keyword ones, or have values
+    #: that are no tensors. The tensors are then in the order in which they occur.
+    nested: bool = False
 
 
 class RecipeFacts(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="recipe-facts"):
@@ -32,6 +35,9 @@ class RecipeFacts(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", 
     serving_command: str | None
     #: The lines that a user writes; empty for one forward pass in runs of early versions.
     integration: str
-    #: The inputs of a PyTorch module, empty for nested ones; null for another model and in runs of
-    #: early versions.
+    #: The inputs of a PyTorch module, empty for nested ones in runs of early versions; null for
+    #: another model and in runs of earlier versions.
     inputs: tuple[InputFacts, ...] | None = None
+    #: Whether the outputs for a row depend on the other rows of the batch, or have no rows; null if
+    #: that was not found out.
+    coupled_rows: bool | None = None

@@ -35,6 +35,7 @@ from advisor.domain.run_events import (
     RaceClosed,
     RaceOpened,
     RepetitionStarted,
+    Resumed,
     RunEvent,
     WorkerEnded,
     WorkerReported,
@@ -113,6 +114,8 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
     #: The new shape that was tried last.
     new_shape_started: PhaseStarted | None = None
     outcome: Outcome | None = None
+    #: Whether the run stopped while the process was at work: it has no outcome and runs no more.
+    is_lost: bool = False
     #: Other arms whose workers held the model when this process ran out of memory before it was
     #: ready.
     residents_at_oom: tuple[str, ...] = ()
@@ -191,6 +194,9 @@ def _apply(state: RunState, event: LoggedEvent) -> RunState:
                 )
             processes[run_event.process] = process
             return _with_processes(state, run_event.arm, tuple(processes))
+        case Resumed():
+            known = {arm: _mark_lost(processes) for arm, processes in state.processes.items()}
+            return msgspec.structs.replace(state, processes=known)
         case run_event:
             return msgspec.structs.replace(state, **_run_changes(state, run_event))
 
@@ -225,6 +231,11 @@ def _run_changes(state: RunState, run_event: RunEvent) -> dict[str, Any]:
             return {"finished": True}
         case _:
             return {}
+
+
+def _mark_lost(processes: tuple[ProcessState, ...]) -> tuple[ProcessState, ...]:
+    """Return the processes; the run stopped during those without an outcome."""
+    return tuple(msgspec.structs.replace(each, is_lost=each.outcome is None) for each in processes)
 
 
 def _plan_after(plan: Plan | None, run_event: Planned | ArmsAdded) -> Plan:

@@ -222,6 +222,8 @@ class MemoryRead(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", t
     peak_rss_bytes: Count | None
     device_allocated_bytes: Count | None
     device_reserved_bytes: Count | None
+    #: What PyTorch's allocator has reserved when the peaks are read.
+    device_held_bytes: Count | None = None
 
 
 class Serving(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="serving"):
@@ -248,6 +250,8 @@ class ClosedLoop(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", t
     requests: Count
     failed: Count
     seconds: Duration
+    #: Why the first request that failed did so.
+    problem: str | None = None
 
     @property
     def rate(self) -> float:

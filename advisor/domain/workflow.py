@@ -10,6 +10,9 @@ from advisor.domain.question import Dtype, Task, WeightFormat
 
 Facts = TypeVar("Facts", "DeclaredFacts", "ArmDeclaredFacts")
 
+#: Words of options that texts spell in their own way.
+ABBREVIATIONS = {"cuda": "CUDA", "io": "I/O"}
+
 
 class CitedFact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A declared fact with its source."""
@@ -252,10 +255,23 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """The name of its environment, which other workflows may share."""
         return self.environment.name or self.id
 
+    def title_of(self, arm: str) -> str:
+        """Return what texts call an arm: the title, and the arm's option in parentheses."""
+        words = arm.removeprefix(self.id).lstrip("/").split("-")
+        option = " ".join(map(_spell, words))
+        return f"{self.title} ({option})" if option else self.title
+
     def for_arm(self, option: str) -> Workflow:
         """Return the workflow with the declared facts of one arm."""
         facts = self.arm_declared.get(option, ArmDeclaredFacts())
         return msgspec.structs.replace(self, declared=_replace_known(self.declared, facts))
+
+
+def _spell(word: str) -> str:
+    """Return a word of an option as texts spell it: abbreviations and formats in capitals."""
+    if word in ABBREVIATIONS:
+        return ABBREVIATIONS[word]
+    return word.upper() if any(map(str.isdigit, word)) else word
 
 
 def _replace_known(declared: Facts, changes: ArmDeclaredFacts) -> Facts:

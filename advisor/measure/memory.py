@@ -33,12 +33,24 @@ def summarise_memory(process: ProcessState, checked: MemoryChecked | None) -> Me
             source=f"not known: {problem}",
             torch_reserved=reserved,
         )
+    assert device.peak_bytes is not None  # noqa: S101 - for the type checker: it is plausible
+    is_freed = device.source == "freed"
     return MemoryBytes(
-        peak=device.peak_bytes,
-        source=FREED_SOURCE if device.source == "freed" else DEVICE_SOURCE,
+        peak=device.peak_bytes + (released_earlier(host) if is_freed else 0),
+        source=FREED_SOURCE if is_freed else DEVICE_SOURCE,
         serving=device.serving_bytes,
         torch_reserved=reserved,
     )
+
+
+def released_earlier(host: MemoryRead | None) -> int:
+    """Return the bytes that PyTorch's allocator released before the worker ended.
+
+    Weights that are quantised on the device after they were loaded are such bytes.
+    """
+    if host is None or host.device_reserved_bytes is None or host.device_held_bytes is None:
+        return 0
+    return max(host.device_reserved_bytes - host.device_held_bytes, 0)
 
 
 def implausible_because(
@@ -58,6 +70,8 @@ def implausible_because(
     if device.total_bytes is not None and device.peak_bytes > device.total_bytes:
         return "NVML reports more memory than the device has"
     reserved = host.device_reserved_bytes if host else None
+    if device.source == "freed" and reserved is not None:
+        reserved -= released_earlier(host)
     if reserved is not None and device.peak_bytes < reserved:
         return (
             "NVML reports less than PyTorch alone reserved, "

@@ -84,8 +84,11 @@ def decide(
         ) from problem
 
 
-def evaluate(header: Header, state: RunState) -> Decision:
-    """Summarise and score a run as far as it has come, and recommend an arm."""
+def evaluate(header: Header, state: RunState, *, while_running: bool = False) -> Decision:
+    """Summarise and score a run as far as it has come, and recommend an arm.
+
+    With `while_running` equal workers may differ so far; see `recommend`.
+    """
     header = with_shipped_rules(header)
     races = replay.results_by_batch_size(state, header.question)
     results = summarise(
@@ -108,7 +111,7 @@ def evaluate(header: Header, state: RunState) -> Decision:
     results = add_servers(results, state, header.question, header.catalogue.presets.noise)
     results = with_losses(results, state, header)
     rated = scoring.rate_arms(results, header.catalogue)
-    return weigh_and_recommend(header, state, results, rated)
+    return weigh_and_recommend(header, state, results, rated, while_running=while_running)
 
 
 def with_losses(results: Results, state: RunState, header: Header) -> Results:
@@ -167,7 +170,13 @@ def rescore(
 
 
 def weigh_and_recommend(
-    header: Header, state: RunState, results: Results, rated: scoring.RatedArms, *, scope: str = ""
+    header: Header,
+    state: RunState,
+    results: Results,
+    rated: scoring.RatedArms,
+    *,
+    scope: str = "",
+    while_running: bool = False,
 ) -> Decision:
     """Score the rated arms with the weights of the question, and recommend one if possible.
 
@@ -181,27 +190,23 @@ def weigh_and_recommend(
                 "the measuring time ended before any arm was measured",
                 "allow more with --budget",
             )
-        advice = _recommend_arm(header, state, results, rated, scored, scope)
+        context = _context_of(header, rated, scope)
+        excluded = plan_of(state).excluded
+        advice = recommend(
+            results, scored, header.question, excluded, context, while_running=while_running
+        )
     except UserError as problem:
         return Decision(header, state, results, rated, scored, None, problem)
     return Decision(header, state, results, rated, scored, advice, None)
 
 
-def _recommend_arm(
-    header: Header,
-    state: RunState,
-    results: Results,
-    rated: scoring.RatedArms,
-    scored: tuple[ScoredArm, ...],
-    scope: str,
-) -> Recommendation:
-    """Recommend one of the scored arms; raise `NothingViableError` if none qualifies."""
+def _context_of(header: Header, rated: scoring.RatedArms, scope: str) -> DecisionContext:
+    """Return the context of the run; `scope` follows model and device in its subject."""
     question, machine = header.question, header.machine
     context = decision_context(
         rated, question, header.catalogue, machine.cpu, machine.find_gpu(question.gpu)
     )
-    context = dataclasses.replace(context, subject=context.subject + scope)
-    return recommend(results, scored, question, plan_of(state).excluded, context)
+    return dataclasses.replace(context, subject=context.subject + scope)
 
 
 def decision_context(

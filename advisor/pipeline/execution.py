@@ -78,7 +78,7 @@ def _execute_steps(
             yield from servers.measure_servers(session, recorder, header, config)
             yield recorder.record(Finished())
             return
-        decide = functools.partial(evaluate, header)
+        decide = functools.partial(evaluate, header, while_running=True)
         yield from _race_and_measure_further(session, recorder, header, context.clock, decide)
         yield from recorder.record_each(session.stop())
         yield from repetitions.repeat_leaders(

@@ -87,6 +87,7 @@ class RunConfig:
             new_shapes=question.budget.tries_new_shapes and question.load is None,
             load=self._load_limits(),
             devices_per_model=question.devices_per_model,
+            supported_dtypes=list(arm.dtypes),
         )
 
     def _load_limits(self) -> dict[str, Any]:
@@ -102,7 +103,7 @@ class RunConfig:
             "most_tokens": max(self.question.load.most_tokens, checked_tokens),
             "input_tokens": longest.input_tokens,
             "output_tokens": longest.output_tokens,
-            "batch_sizes": list(self.serving.composed_batch_sizes),
+            "batch_sizes": list(self.serving.composed_sizes(question.device)),
             "start_seconds": self.serving.start_seconds,
             "request_seconds": self.serving.request_seconds,
         }

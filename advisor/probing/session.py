@@ -166,7 +166,7 @@ class Session:
         deferred.append(measured)
 
     def drop(self, arm: str, outcome: Outcome, process: int | None = None) -> Iterator[RunEvent]:
-        """End the arm's worker before it is built; `outcome` says why.
+        """End the arm's worker; `outcome` says why.
 
         Where no worker runs, report that the one with number `process` has ended.
         """

@@ -50,11 +50,9 @@ def parse_model(answers: Answers, models: Models) -> Model:
             config=config,
             parameters=parameters,
         )
-    if text.endswith((".onnx", ".pt2")):
-        if not os.path.isfile(text):  # noqa: PTH113 - pathlib raises for a name that is too long
-            raise UnknownModelError(f"file {text!r} does not exist", "check the path")
-        name = str(pathlib.Path(text).absolute())
-        return OnnxModel(name=name) if text.endswith(".onnx") else ExportedModel(name=name)
+    # pathlib raises for a name that is too long.
+    if text.endswith((".onnx", ".pt2")) or os.path.isfile(text):  # noqa: PTH113
+        return _parse_file(text)
     if os.path.isdir(text):  # noqa: PTH112 - as above
         return _parse_directory(text, answers)
     if ":" in text:
@@ -104,6 +102,26 @@ def _parse_synthetic(text: str, models: Models) -> SyntheticModel:
         raise SizeError(
             f"the sizes of {text!r} are out of range: {problem}", "use smaller sizes"
         ) from problem
+
+
+def _parse_file(text: str) -> OnnxModel | ExportedModel:
+    """Return the model of a file; others, such as weights or scripted modules, need a function."""
+    if not os.path.isfile(text):  # noqa: PTH113 - as above
+        raise UnknownModelError(f"file {text!r} does not exist", "check the path")
+    name = str(pathlib.Path(text).absolute())
+    if text.endswith(".onnx"):
+        return OnnxModel(name=name)
+    if text.endswith(".pt2"):
+        return ExportedModel(name=name)
+    if text.endswith(".py"):
+        raise UnknownModelError(
+            f"{text!r} has no function name", f"write it after a colon, such as {text}:build"
+        )
+    raise UnknownModelError(
+        f"{text!r} is neither a .pt2 nor an .onnx file",
+        "write a function that opens it and returns the module and example inputs, and name it as"
+        " file.py:function",
+    )
 
 
 def _parse_directory(text: str, answers: Answers) -> TransformersModel:

@@ -20,6 +20,7 @@ from advisor.domain.question import (
     OnnxModel,
     Question,
     SyntheticModel,
+    Task,
 )
 from advisor.errors import SizeError, UnknownWorkflowError
 from advisor.question.answers import Answers
@@ -45,32 +46,28 @@ def resolve(
 
     `visible_devices` is the value of `CUDA_VISIBLE_DEVICES`; it counts without `--gpu`.
     """
-    model = parse_model(select_demo_model(answers, catalogue.models), catalogue.models)
+    models = catalogue.models
+    model = parse_model(select_demo_model(answers, models), models)
     workflows = parse_workflows(answers.workflows, catalogue)
-    task = choose_task(answers, catalogue.models, catalogue.workflows, workflows)
-    check_task(task, model, catalogue.models)
-    check_gpus_per_model(answers.gpus_per_model, task)
+    task = _choose_checked_task(answers, model, workflows, catalogue)
     constraints = parse_constraints(answers.require)
     gpu = choose_gpu(answers.gpu, machine, catalogue, visible_devices)
-    if gpu is not None and answers.model == model.name == catalogue.models.demo.name:
-        model = catalogue.models.demo_gpu or model
+    if gpu is not None:
+        model = _demo_for_gpu(model, answers, models)
     question = Question(
         model=model,
         task=task,
         device="cuda" if gpu else "cpu",
         gpu=gpu.uuid if gpu else None,
         further_gpus=choose_further_gpus(gpu, answers.gpus_per_model, machine, visible_devices),
-        dtype=choose_dtype(answers.dtype, model, catalogue.models, on_gpu=gpu is not None),
-        batch_sizes=parse_batch_sizes(answers.batch_sizes)
-        or (CHECKED_PROMPTS if task == SERVE else default_batch_sizes(model, catalogue.models)),
+        dtype=choose_dtype(answers.dtype, model, models, on_gpu=gpu is not None),
+        batch_sizes=_choose_batch_sizes(answers, model, task, models),
         input_tokens=_in_range("--input-tokens", answers.input_tokens, 1, 1 << 20),
         output_tokens=_in_range("--output-tokens", answers.output_tokens, 1, 1 << 20),
         priorities=choose_priorities(answers, catalogue),
         constraints=constraints,
         budget=choose_budget(answers.budget, catalogue),
-        max_build_seconds=_positive(
-            "--max-build-seconds", answers.max_build_seconds, "seconds, such as 120"
-        ),
+        max_build_seconds=_max_build_seconds(answers),
         workflows=workflows,
         seed=_in_range("--seed", answers.seed, 0, (1 << 63) - 1),
         python=machine.software.executable,
@@ -78,6 +75,35 @@ def resolve(
     )
     question = _add_limits(question, answers, catalogue)
     return _add_permissions(_add_accuracy(question, answers), answers)
+
+
+def _choose_checked_task(
+    answers: Answers, model: Model, workflows: tuple[str, ...], catalogue: Catalogue
+) -> Task:
+    """Return the task; raise the `UserError` of one that the model or its GPUs cannot have."""
+    task = choose_task(answers, catalogue.models, catalogue.workflows, workflows)
+    check_task(task, model, catalogue.models)
+    check_gpus_per_model(answers.gpus_per_model, task)
+    return task
+
+
+def _demo_for_gpu(model: Model, answers: Answers, models: Models) -> Model:
+    """Return the larger demo model if the question is about the demo model."""
+    is_demo = answers.model == model.name == models.demo.name
+    return models.demo_gpu or model if is_demo else model
+
+
+def _choose_batch_sizes(
+    answers: Answers, model: Model, task: Task, models: Models
+) -> tuple[int, ...]:
+    """Return the batch sizes that are asked for, or those of the task or the model."""
+    default = CHECKED_PROMPTS if task == SERVE else default_batch_sizes(model, models)
+    return parse_batch_sizes(answers.batch_sizes) or default
+
+
+def _max_build_seconds(answers: Answers) -> float:
+    seconds = answers.max_build_seconds
+    return _positive("--max-build-seconds", seconds, "seconds, such as 120")
 
 
 def _add_limits(question: Question, answers: Answers, catalogue: Catalogue) -> Question:
@@ -199,6 +225,7 @@ def choose_budget(text: str, catalogue: Catalogue) -> Budget:
         measuring_seconds=seconds,
         # Measuring an open decision further takes no longer than measuring until then.
         open_seconds=min(default.open_seconds, seconds),
+        open_share=0.0,
     )
 
 

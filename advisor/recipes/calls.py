@@ -21,6 +21,34 @@ TENSORS_OF_OUTPUT = (
     "return tensors[0] if len(tensors) == 1 else tensors",
 )
 
+#: Lines of a module that takes the tensors of nested inputs in the order in which they occur.
+NESTED_CALL = (
+    "def replace_tensors(value, change):",
+    '    """Return `value` with the result of `change` in the place of each tensor."""',
+    "    if isinstance(value, torch.Tensor):",
+    "        return change(value)",
+    "    if isinstance(value, dict):",
+    "        return {name: replace_tensors(each, change) for name, each in value.items()}",
+    "    if type(value) in (tuple, list):",
+    "        return type(value)([replace_tensors(each, change) for each in value])",
+    "    return value",
+    "",
+    "",
+    "class Call(torch.nn.Module):",
+    '    """Calls the model with tensors in the places of those of the examples."""',
+    "",
+    "    def __init__(self, model, examples):",
+    "        super().__init__()",
+    "        self.model, self.examples = model, examples",
+    "",
+    "    def forward(self, *tensors):",
+    "        following = iter(tensors)",
+    "        arguments, keywords = replace_tensors(self.examples, lambda _: next(following))",
+    "        return self.model(*arguments, **keywords)",
+    "",
+    "",
+)
+
 
 def call_class(
     name: str, inputs: Sequence[InputFacts], last: Sequence[str], constants: str = ""

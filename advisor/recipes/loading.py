@@ -20,7 +20,7 @@ from advisor.domain.question import (
 )
 from advisor.domain.recipe_facts import InputFacts
 from advisor.errors import NoRecipeError
-from advisor.recipes.calls import TENSORS_OF_OUTPUT, call_class, random_values
+from advisor.recipes.calls import NESTED_CALL, TENSORS_OF_OUTPUT, call_class, random_values
 
 WIDTH = 100
 #: The token numbers of random prompts.
@@ -98,12 +98,12 @@ def _synthetic_lines(model: SyntheticModel) -> list[str]:
 def _factory_lines(
     name: str, question: Question, batch_size: int, inputs: Sequence[InputFacts] | None
 ) -> list[str]:
-    """Return the lines that call the factory; keyword inputs become positional ones.
+    """Return the lines that call the factory; all tensors become positional ones.
 
     Exporters take positional tensors only.
     """
     if inputs is not None and not inputs:
-        raise NoRecipeError("the inputs of the model are nested", "use --style check")
+        raise NoRecipeError("the inputs are nested", "use --style check, or measure again")
     place, _, function = name.rpartition(":")
     module = pathlib.PurePath(place).stem if place.endswith(".py") else place
     imported = [f"from {module} import {function}  # your code"]
@@ -111,6 +111,22 @@ def _factory_lines(
         imported = [
             "import runpy",
             f'{function} = runpy.run_path("{_file_name(place)}")["{function}"]  # your code',
+        ]
+    if inputs and any(each.nested for each in inputs):
+        return [
+            *NESTED_CALL,
+            *imported,
+            f"model, arguments, *more = {function}()",
+            "keywords = dict(*more)",
+            "if isinstance(arguments, dict):",
+            "    arguments, keywords = (), arguments",
+            "elif isinstance(arguments, torch.Tensor):",
+            "    arguments = (arguments,)",
+            "examples = []",
+            "replace_tensors((tuple(arguments), keywords), examples.append)",
+            "model = Call(model, (tuple(arguments), keywords))",
+            *_cast_lines(question),
+            *_example_lines("examples", question, batch_size, inputs),
         ]
     if inputs and all(each.name for each in inputs):
         return [
@@ -136,10 +152,10 @@ def _example_lines(
 ) -> list[str]:
     """Return the lines that repeat or cut example inputs to the batch size, if they have one."""
     dtype = f".to(torch.{question.dtype})" if question.dtype != "native" else ""
-    cast = f"x{dtype} if x.is_floating_point() else x" if dtype else "x"
-    value = f"({cast}).repeat({batch_size}, *[1] * (x.dim() - 1))[:{batch_size}]"
+    cast = f"(x{dtype} if x.is_floating_point() else x)" if dtype else "x"
+    value = f"{cast}.repeat({batch_size}, *[1] * (x.dim() - 1))[:{batch_size}]"
     if inputs and not any(each.batched for each in inputs):
-        value = f"({cast})"
+        value = cast
     elif inputs and not all(each.batched for each in inputs):
         value = f"({value} if x.dim() else x)"
     return [

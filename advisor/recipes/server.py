@@ -12,7 +12,7 @@ import re
 import textwrap
 from collections.abc import Sequence
 
-from advisor.domain.question import Question
+from advisor.domain.question import FactoryModel, Question
 from advisor.domain.recipe_facts import InputFacts
 from advisor.errors import NoRecipeError
 from advisor.recipes.bundler import LINTER_COMMENTS
@@ -27,6 +27,12 @@ EACH_CALL = re.compile(r"^# Each call\b.*\n", re.MULTILINE)
 WITHOUT_PADDING = "attention_mask=torch.ones_like(prompts)"
 WITH_PADDING = "attention_mask=mask, stopping_criteria=stopping_criteria"
 SIZES_COMMENT = "#: What is compiled; requests share the smallest one that holds them."
+COUPLED_SIZES_COMMENT = "#: What is compiled; a request has as many rows as one of them."
+#: The call of a model whose requests cannot share a batch.
+COUPLED_CALL = """\
+# The outputs of this model for a row depend on the other rows of the batch, or do not have the
+    # batch as their first dimension. Each request is therefore computed in a batch of its own.
+    serve_arrays(load, build, BATCH_SIZES, joins=False)"""
 SOURCES = {
     "forward": ("batching.py", "array_server.py"),
     "generate": ("batching.py", "text_server.py"),
@@ -39,11 +45,14 @@ def compose_server(
     integration: str,
     probes: pathlib.Path,
     inputs: Sequence[InputFacts] | None = None,
+    *,
+    has_coupled_rows: bool = False,
 ) -> str:
     """Return the imports and the code of a server; raise `NoRecipeError` where there is none.
 
-    It compiles for each batch size. `probes` is the directory of the package, `inputs` are those
-    that the worker reported.
+    It compiles for each batch size. Requests share a batch unless the model has coupled rows: the
+    output of a row depends on the other rows of its batch. `probes` is the directory of the
+    package, `inputs` are those that the worker reported.
     """
     once, each = divide(integration)
     if question.task == "generate":
@@ -53,19 +62,20 @@ def compose_server(
         call = f"serve_texts(load, build, BATCH_SIZES, CHECKPOINT, tokens={tokens})"
     else:
         loading = loading_lines(question, 1, inputs)
-        functions = _array_functions(loading, once, each)
-        call = "serve_arrays(load, build, BATCH_SIZES)"
+        functions = _array_functions(loading, once, each, question)
+        call = COUPLED_CALL if has_coupled_rows else "serve_arrays(load, build, BATCH_SIZES)"
     sources = [_read_source(probes / "recipes" / name) for name in SOURCES[question.task]]
     used = [f"import {name}" for name in USED_PACKAGES if f"{name}." in functions]
     imports = {
         *used,
         *(line for text in (*sources, integration) for line in split_imports(text)[0]),
     }
-    imports.update(split_imports("\n".join(loading))[0])
+    imports.update(_imports_at_the_top(loading, question))
     imports = {line for line in imports if not line.startswith(("from probes", "from __future__"))}
+    sizes_comment = COUPLED_SIZES_COMMENT if has_coupled_rows else SIZES_COMMENT
     sections = [
         "from __future__ import annotations\n\n" + "\n".join(sorted(imports, key=import_order)),
-        f"{SIZES_COMMENT}\nBATCH_SIZES = {tuple(sorted(batch_sizes))}\n\n\n{functions}",
+        f"{sizes_comment}\nBATCH_SIZES = {tuple(sorted(batch_sizes))}\n\n\n{functions}",
         *("\n".join(split_imports(source)[1]) for source in sources),
         f'if __name__ == "__main__":\n    {call}\n',
     ]
@@ -89,11 +99,25 @@ def divide(integration: str) -> tuple[str, str]:
     return lines[: mark.start()], lines[mark.end() :]
 
 
-def _array_functions(loading: Sequence[str], once: str, each: str) -> str:
+def _imports_at_the_top(loading: Sequence[str], question: Question) -> list[str]:
+    """Return the imports of the lines without that of the user's factory.
+
+    Its name may be that of a function of the server, such as `build`.
+    """
+    imports = split_imports(_join(loading))[0]
+    if not isinstance(question.model, FactoryModel):
+        return imports
+    return [line for line in imports if line.startswith("import ")]
+
+
+def _array_functions(loading: Sequence[str], once: str, each: str, question: Question) -> str:
+    imports, lines = split_imports(_join(loading))
+    at_the_top = _imports_at_the_top(loading, question)
+    local = [line for line in imports if line not in at_the_top]
     return f'''\
 def load():
     """Return the model and one row of inputs."""
-{_body(split_imports(_join(loading))[1])}
+{_body([*local, *lines])}
     return model, inputs
 
 

@@ -20,8 +20,8 @@ from advisor.recommendation.further_lines import (
     describe_weights,
 )
 from advisor.recommendation.headline_facts import SAME_SPEED, HeadlineFacts, join_names
-from advisor.recommendation.trust import STEADY_NOISE
-from advisor.system.number_format import format_bound, format_weight
+from advisor.recommendation.trust import STEADY_NOISE, UNFIT_NOISE
+from advisor.system.number_format import format_bound, format_number, format_weight
 
 #: Larger percentages are shown as "over 99 %".
 MAX_SHOWN_PERCENT = 99.0
@@ -76,6 +76,8 @@ def _best_of(facts: HeadlineFacts, workflow: str) -> str:
 
 
 def _certainty(facts: HeadlineFacts) -> str:
+    if len(facts.arms) == 1:
+        return f"CLEAR: it is the only arm that was measured. {_speed(facts)}"
     found = facts.certainty
     share = f"{format_share_of_draws(found.certainty)} certainty"
     sentences: dict[DecisionWord, str] = {
@@ -123,7 +125,19 @@ def _speed(facts: HeadlineFacts) -> str:
             f"{speedup.value:.2f}x as fast as {baseline} ({bounds} in one process each; no two "
             "equal workers were compared, so another process may differ by more)."
         )
-    return f"{speedup.value:.2f}x as fast as {baseline} ({bounds})."
+    return f"{speedup.value:.2f}x as fast as {baseline} ({bounds}{_unsteadiness(facts)})."
+
+
+def _unsteadiness(facts: HeadlineFacts) -> str:
+    """Return how far equal workers were apart on a machine that was not fit to measure on.
+
+    Such a machine slows arms by different factors, which no interval covers.
+    """
+    noise = facts.noise_floor or 0.0
+    if noise <= UNFIT_NOISE:
+        return ""
+    factor = format_number(1 + noise, digits=2)
+    return f", but equal workers may differ by a factor of {factor}: the machine was unsteady"
 
 
 def _bounds(speedup: Interval) -> str:

@@ -47,14 +47,12 @@ class HeadlineFacts:
 
 
 def arm_titles(arms: Sequence[ScoredArm], workflows: Sequence[Workflow]) -> dict[str, str]:
-    """Return what to call each arm: its workflow's title, and its option in parentheses."""
-    titles = {workflow.id: workflow.title for workflow in workflows}
-    named = {}
-    for arm in arms:
-        option = arm.arm.removeprefix(arm.workflow).lstrip("/").replace("-", " ")
-        title = titles.get(arm.workflow, arm.workflow)
-        named[arm.arm] = f"{title} ({option})" if option else title
-    return named
+    """Return what to call each arm; its id if its workflow is not known."""
+    known = {workflow.id: workflow for workflow in workflows}
+    return {
+        arm.arm: known[arm.workflow].title_of(arm.arm) if arm.workflow in known else arm.arm
+        for arm in arms
+    }
 
 
 def join_names(names: Sequence[str], conjunction: str = "and") -> str:

@@ -36,13 +36,15 @@ def nothing_viable(
 def machine_unfit(results: Results) -> MachineUnfitError:
     """Return the error of a run that is open because the machine was not fit to measure on."""
     visits, noise = results.visits, results.noise_floor or 0.0
-    busy = visits.unfit / max(visits.made, 1)
-    reason = (
-        f"the machine was busy or throttled during {visits.unfit} of {visits.made} visits"
-        if busy > trust.MOST_UNFIT
-        else f"the baseline and its duplicate may differ by {min(noise, 9.99):.0%} or more"
-    )
+    if trust.is_busy(results):
+        reason = f"the machine was busy or throttled during {visits.unfit} of {visits.made} visits"
+        next_step = "stop other work on this machine and measure again"
+    else:
+        reason = f"the baseline and its duplicate may differ by {min(noise, 9.99):.0%} or more"
+        next_step = (
+            "measure longer with --budget thorough, or on a machine whose processors nothing else "
+            "uses"
+        )
     return MachineUnfitError(
-        f"No answer: {reason}, so the measured speeds do not decide",
-        "stop other work on this machine and measure again",
+        f"No answer: {reason}, so the measured speeds do not decide", next_step
     )

@@ -40,11 +40,15 @@ def recommend(
     question: Question,
     excluded: Sequence[Excluded],
     context: DecisionContext,
+    *,
+    while_running: bool = False,
 ) -> Recommendation:
     """Return the advice.
 
     Raise `NothingViableError` when nothing was measured or every arm fails a constraint, and
     `MachineUnfitError` when the decision is open because the machine was not fit to measure on.
+    With `while_running` the latter is no error where equal workers differ: more rounds and
+    processes may settle the decision. They settle nothing while the machine is busy.
     """
     viable = [arm for arm in scored if not arm.failed_constraints]
     if not viable:
@@ -52,7 +56,8 @@ def recommend(
     found = certainty.assess(
         viable, scored, results, question.priorities, context.rubric, seed=question.seed
     )
-    if found.decision_word == "OPEN" and trust.is_unfit(results):
+    is_unfit = trust.is_busy if while_running else trust.is_unfit
+    if found.decision_word == "OPEN" and is_unfit(results):
         raise machine_unfit(results)
     missing = find_missing(results, question)
     grade, trust_reasons = trust.grade(results, found.decision_word, missing)

@@ -54,8 +54,12 @@ def grade(
 
 def is_unfit(results: Results) -> bool:
     """Check whether most visits were made on a busy machine, or equal workers differ by half."""
-    unfit = results.visits.unfit / max(results.visits.made, 1)
-    return unfit > MOST_UNFIT or (results.noise_floor or 0.0) > UNFIT_NOISE
+    return is_busy(results) or (results.noise_floor or 0.0) > UNFIT_NOISE
+
+
+def is_busy(results: Results) -> bool:
+    """Check whether most visits were made on a busy machine."""
+    return results.visits.unfit > MOST_UNFIT * max(results.visits.made, 1)
 
 
 def _find_unchecked(results: Results) -> list[str]:

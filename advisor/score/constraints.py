@@ -79,10 +79,7 @@ def is_met(
 ) -> bool:
     """Check one constraint; an unknown figure does not meet it."""
     value = value_of(constraint, ratings, measurement)
-    if value is None:
-        return False
-    above = constraint.at_least is None or value >= constraint.at_least
-    return above and (constraint.at_most is None or value <= constraint.at_most)
+    return value is not None and constraint.admits(value)
 
 
 def describe_failure(
@@ -90,7 +87,7 @@ def describe_failure(
 ) -> str:
     """Return a constraint that is not met with the value that fails it."""
     value = value_of(constraint, ratings, measurement)
-    has = "unknown" if value is None else constraint.write(value)
+    has = "unknown" if value is None else constraint.write_measured(value)
     loss = measurement.trained_loss if measurement is not None else None
     if value is None and constraint.asks_for_class and loss and loss.basis == "needs-real-weights":
         has = "unknown with random weights"

@@ -127,7 +127,9 @@ def item_length(shape: Sequence[int]) -> int:
 
 
 def cosine(values: Any, target: Any) -> float | None:
-    """Return the cosine of the angle between two samples; None if one of them is zero."""
+    """Return the cosine of the angle between two samples; None if one of them is zero or empty."""
+    if not target.size:
+        return None
     lengths = root_mean_square(values) * root_mean_square(target)
     return float((values * target).mean()) / lengths if lengths else None
 

@@ -55,8 +55,8 @@ def make_reference(
         name, runs = subject.reference_runs(program, device_inputs)
         text_reference.save_reference(file, name, inputs, runs)
         return
-    if hasattr(subject, "refuse_changed_inputs"):
-        subject.refuse_changed_inputs(inputs[0])
+    if hasattr(subject, "refuse_lasting_effects"):
+        subject.refuse_lasting_effects(inputs[0])
     name, exact = subject.reference(inputs)
     produced = run_program(workflow, program, device_inputs)
     reference = array_reference.create_reference(

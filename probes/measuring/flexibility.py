@@ -8,6 +8,7 @@ the other models, such as CLIP, which compares all rows, and those that return s
 
 from __future__ import annotations
 
+import json
 import pathlib
 from time import perf_counter
 from typing import Any
@@ -18,6 +19,7 @@ from probes.checking.array_reference import Reference
 from probes.checking.deviation import root_mean_square, sample
 from probes.checking.rules import Rules, allowed_error
 from probes.checking.text_reference import TokenReference
+from probes.partial_file import replace_when_complete
 from probes.protocol import NewShapeResult, Request
 
 #: The fastest steady call counts, so that a burst of load does not show. There are at most so many,
@@ -57,13 +59,19 @@ def take_rows(arrays: list[Any], batch_size: int) -> list[Any]:
 
 def can_try_batch_sizes(reference: Reference | TokenReference, request: Request, size: int) -> bool:
     """Return whether the outputs of other batch sizes follow from those of the built `size`."""
-    return is_batched(reference.inputs[0], size) and not _note_of(request, size).exists()
+    return is_batched(reference.inputs[0], size) and not has_coupled_rows(request)
+
+
+def has_coupled_rows(request: Request) -> bool | None:
+    """Return what the reference worker noted; None if it could not find out."""
+    note = _note_of(request)
+    return json.loads(note.read_text()) if note.exists() else None
 
 
 def note_coupled_rows(
     workflow: Any, program: Program, reference: Reference, rules: Rules, request: Request
 ) -> None:
-    """Leave a note for a model whose rows depend on each other, or whose outputs have no rows.
+    """Leave a note whether rows depend on each other, or outputs have no rows.
 
     `program` is eager PyTorch's for the largest batch size.
     """
@@ -72,17 +80,20 @@ def note_coupled_rows(
     known = program.collect(output)
     larger = program.feed(take_rows(reference.inputs[0], size + 1))
     found = program.collect(_time_call(workflow, program, larger)[1])
-    if not is_batched(known, size) or find_difference(
-        [sample(array) for array in found],
-        [sample(array) for array in take_rows(known, size + 1)],
-        reference,
-        rules,
-    ):
-        _note_of(request, size).touch()
+    is_coupled = not is_batched(known, size) or bool(
+        find_difference(
+            [sample(array) for array in found],
+            [sample(array) for array in take_rows(known, size + 1)],
+            reference,
+            rules,
+        )
+    )
+    with replace_when_complete(_note_of(request)) as partial:
+        partial.write_text(json.dumps(is_coupled))
 
 
-def _note_of(request: Request, size: int) -> pathlib.Path:
-    return pathlib.Path(request.shared_directory) / f"coupled-rows-{size}"
+def _note_of(request: Request) -> pathlib.Path:
+    return pathlib.Path(request.shared_directory) / "coupled-rows.json"
 
 
 def try_batch_size(

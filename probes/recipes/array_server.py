@@ -55,12 +55,20 @@ class ArrayJob:
 
 
 class ArrayPrograms:
-    """The model, compiled for each batch size."""
+    """The model, compiled for each batch size.
+
+    With `joins=False` a job has exactly the rows of a program, and its outputs are not divided.
+    """
 
     def __init__(
-        self, load: Callable[[], Any], build: Callable[..., Any], sizes: Sequence[int]
+        self,
+        load: Callable[[], Any],
+        build: Callable[..., Any],
+        sizes: Sequence[int],
+        *,
+        joins: bool = True,
     ) -> None:
-        self._load, self._build, self._sizes = load, build, sizes
+        self._load, self._build, self._sizes, self._joins = load, build, sizes, joins
         #: By batch size, the tensors that a program reads, and the program.
         self._programs: dict[int, tuple[tuple[Any, ...], Callable[[], Any]]] = {}
         #: Shape of one row of each input.
@@ -69,7 +77,8 @@ class ArrayPrograms:
     def build(self) -> None:
         """Load the model, and compile and call it for each batch size.
 
-        Raise `ValueError` for a model whose outputs do not have the batch as first dimension.
+        Raise `ValueError` for outputs that cannot be divided among jobs: the batch is not their
+        first dimension.
         """
         model, examples = self._load()
         self.shapes = [tuple(example.shape[1:]) for example in examples]
@@ -78,7 +87,7 @@ class ArrayPrograms:
             os.chdir(tempfile.mkdtemp())  # a stack that writes a file has a directory of its own
             call = self._build(model, inputs)
             for output in to_arrays(call()):
-                if not output.shape or len(output) != size:
+                if self._joins and (not output.shape or len(output) != size):
                     message = f"an output has the shape {output.shape} with {size} rows of input"
                     raise ValueError(message)
             self._programs[size] = inputs, call
@@ -92,6 +101,9 @@ class ArrayPrograms:
         if inputs[0].is_cuda:
             torch.cuda.synchronize()  # a program may read its inputs on a stream of its own
         outputs, start = to_arrays(call()), 0
+        if not self._joins:
+            jobs[0].finish(outputs)
+            return
         for job in jobs:
             job.finish([output[start : start + job.rows] for output in outputs])
             start += job.rows
@@ -119,8 +131,13 @@ def to_arrays(output: Any) -> list[Any]:
     )
 
 
-def read_arrays(body: bytes, kind: str, shapes: Sequence[tuple[int, ...]], most: int) -> list[Any]:
-    """Return the arrays of a request; raise `ValueError` for what the model does not take."""
+def read_arrays(
+    body: bytes, kind: str, shapes: Sequence[tuple[int, ...]], counts: Sequence[int]
+) -> list[Any]:
+    """Return the arrays of a request; raise `ValueError` for what the model does not take.
+
+    `counts` are the numbers of rows that a request may have.
+    """
     if kind.startswith(BINARY):
         with np.load(io.BytesIO(body), allow_pickle=False) as file:
             arrays = [file[name] for name in file.files]
@@ -136,8 +153,9 @@ def read_arrays(body: bytes, kind: str, shapes: Sequence[tuple[int, ...]], most:
         message = f"the model takes inputs of the shapes {expected}, not {found}"
         raise ValueError(message)
     rows = {shape[0] for shape in found}
-    if len(rows) != 1 or not 1 <= max(rows) <= most:
-        message = f"a request has 1 to {most} rows, as many in every input"
+    if len(rows) != 1 or not rows <= set(counts):
+        allowed = ", ".join(map(str, counts))
+        message = f"a request has as many rows in every input, one of {allowed}"
         raise ValueError(message)
     if any(array.dtype.kind not in "biuf" for array in arrays):
         message = "the inputs are no numbers"
@@ -154,16 +172,22 @@ def write_arrays(arrays: list[Any], kind: str) -> Response:
     return Response(file.getvalue(), media_type=BINARY)
 
 
-def serve_arrays(load: Callable[[], Any], build: Callable[..., Any], sizes: Sequence[int]) -> None:
-    """Serve a model that `build` compiles for each of `sizes`, which ascend."""
+def serve_arrays(
+    load: Callable[[], Any], build: Callable[..., Any], sizes: Sequence[int], *, joins: bool = True
+) -> None:
+    """Serve a model that `build` compiles for each of `sizes`, which ascend.
+
+    With `joins=False` requests never share a batch, and each has as many rows as one of `sizes`.
+    """
     arguments = make_parser("Serve the model at POST /predict.").parse_args()
-    programs = ArrayPrograms(load, build, sizes)
-    batcher: Batcher[ArrayJob] = Batcher(programs.run, sizes[-1])
+    programs = ArrayPrograms(load, build, sizes, joins=joins)
+    batcher: Batcher[ArrayJob] = Batcher(programs.run, sizes[-1], joins=joins)
+    counts = range(1, sizes[-1] + 1) if joins else sizes
 
     async def predict(request: Request) -> Response:
         kind = request.headers.get("content-type", "")
         try:
-            arrays = read_arrays(await request.body(), kind, programs.shapes, batcher.max_rows)
+            arrays = read_arrays(await request.body(), kind, programs.shapes, counts)
         except (ValueError, OSError, EOFError, zipfile.BadZipFile) as problem:
             return refuse(str(problem))
         loop = asyncio.get_running_loop()

@@ -38,12 +38,16 @@ AnyJob = TypeVar("AnyJob", bound=Job)
 class Batcher(Generic[AnyJob]):
     """Computes waiting jobs in the order of their arrival, as many as fit into one batch.
 
-    Nothing waits for a batch to fill: a batch starts when the one before it has ended. Programs are
-    built and called on one thread, because CUDA graphs belong to the thread that captures them.
+    With `joins=False` each job is a batch of its own. Nothing waits for a batch to fill: a batch
+    starts when the one before it has ended. Programs are built and called on one thread, because
+    CUDA graphs belong to the thread that captures them.
     """
 
-    def __init__(self, run: Callable[[list[AnyJob]], None], max_rows: int) -> None:
+    def __init__(
+        self, run: Callable[[list[AnyJob]], None], max_rows: int, *, joins: bool = True
+    ) -> None:
         self.max_rows = max_rows
+        self._joins = joins
         self.thread = concurrent.futures.ThreadPoolExecutor(1)
         self._run = run
         self._waiting: collections.deque[AnyJob] = collections.deque()
@@ -73,6 +77,8 @@ class Batcher(Generic[AnyJob]):
         while self._waiting and rows + self._waiting[0].rows <= self.max_rows:
             jobs.append(self._waiting.popleft())
             rows += jobs[-1].rows
+            if not self._joins:
+                break
         return jobs
 
 

@@ -48,6 +48,8 @@ def check_and_time(
         workflow.settings(request)
         subject = workflow.open_subject(request)
         for size in arguments.batch_size or request.batch_sizes:
+            if hasattr(subject, "settle_inputs"):
+                subject.settle_inputs(size)
             inputs = [subject.inputs(size, number) for number in range(INPUT_SETS)]
             start = time.perf_counter()
             program = workflow.build(subject, inputs[0], request)

@@ -23,6 +23,8 @@ MAX_REASON_LENGTH = 500
 MAX_OUTER_LENGTH = 150
 #: How PyTorch says that it has no kernel for a precision.
 MISSING_KERNEL = "not implemented for"
+#: How CUDA reports an index that is out of range; no later call of the process succeeds.
+DEVICE_ASSERT = "device-side assert"
 STANDARD_LIBRARY = pathlib.Path(sysconfig.get_path("stdlib"))
 PROBES = pathlib.Path(__file__).resolve().parents[1]
 
@@ -86,8 +88,13 @@ def model_failed(
             "let the factory return the inputs that forward takes: keyword inputs as a dictionary"
             " or as a third value"
         )
+    elif DEVICE_ASSERT in reason:
+        fix = (
+            "give examples with several different rows: integers are then drawn from the values at"
+            " the same position, so that each index stays in its range"
+        )
     else:
-        fix = "call the model with these inputs in the same interpreter, and fix the error"
+        fix = "call the model with the example inputs in the same interpreter, and fix the error"
     return protocol.Failed("model-failed", phase, reason, fix)
 
 

@@ -19,12 +19,13 @@ from typing import Any
 from probes import protocol
 from probes.adapter import Subject, UnsupportedError
 from probes.checking import dispatch
-from probes.measuring import host_probe, timing
+from probes.measuring import flexibility, host_probe, timing
 from probes.measuring.allocator import keep_freed_blocks
 from probes.runtime import caches, environment, losses, memory, reference, sandbox
 from probes.runtime.cells import Cell, build_cell, check_engagement, warm_up_cell
 from probes.runtime.channel import Channel
 from probes.runtime.failures import classify, exception_summary
+from probes.runtime.opening import load_subject
 from probes.runtime.service import Service
 
 
@@ -95,11 +96,9 @@ def run_phases(request: protocol.Request, channel: Channel) -> None:
                 reference.make_reference(workflow, subject, size, request, channel)
             if request.long_text:
                 try_long_text(subject, request)
+            # A model that takes no other batch size refuses it in each worker.
+            attempt(lambda: reference.note_coupled_rows(workflow, subject, request), lambda _: None)
             if request.new_shapes:
-                # A model that takes no other batch size refuses it in each worker.
-                attempt(
-                    lambda: reference.note_coupled_rows(workflow, subject, request), lambda _: None
-                )
                 try_length_reference(workflow, subject, request, channel)
             channel.send(protocol.Ready())
             reference.answer_tokens(request, channel)
@@ -151,27 +150,6 @@ def read_environment() -> protocol.Environment | None:
     """Return this worker's environment for its script; None if reading it fails."""
     found: protocol.Environment | None = attempt(environment.read_environment, lambda _: None)
     return found
-
-
-def load_subject(workflow: Any, request: protocol.Request, channel: Channel) -> Subject:
-    """Return the model in the stack's form."""
-    channel.start_phase("load")
-    if request.task not in getattr(workflow, "TASKS", (protocol.FORWARD,)):
-        message = f"this release of p3-advisor does not measure it for the task {request.task}"
-        raise UnsupportedError(message)
-    with timing.stopwatch() as seconds:
-        subject: Subject = workflow.open_subject(request)
-    channel.send(
-        protocol.Loaded(
-            seconds(),
-            subject.parameters,
-            subject.parameter_bytes,
-            subject.weights,
-            subject.unit,
-            subject.units_per_sample,
-        )
-    )
-    return subject
 
 
 def try_length_reference(
@@ -277,6 +255,7 @@ def report_recipe_facts(
             workflow.serving_command(request) if hasattr(workflow, "serving_command") else None,
             workflow.integration(request),
             subject.describe_inputs() if hasattr(subject, "describe_inputs") else None,
+            flexibility.has_coupled_rows(request),
         )
 
     facts: protocol.RecipeFacts | None = attempt(collect, lambda _: None)

@@ -51,7 +51,10 @@ def read_peaks() -> MemoryRead:
     if torch is None or not torch.cuda.is_initialized():
         return MemoryRead(peak_rss_bytes(), None, None)
     return MemoryRead(
-        peak_rss_bytes(), torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()
+        peak_rss_bytes(),
+        torch.cuda.max_memory_allocated(),
+        torch.cuda.max_memory_reserved(),
+        torch.cuda.memory_reserved(),
     )
 
 

@@ -21,6 +21,8 @@ def make_reference(
 ) -> None:
     """Write inputs and reference outputs of one batch size, and report the work of a call."""
     channel.start_phase("correctness", batch_size)
+    if hasattr(subject, "settle_inputs"):
+        subject.settle_inputs(batch_size)
     inputs = [subject.inputs(batch_size, number) for number in range(request.input_sets)]
     program: Program = workflow.build(subject, inputs[0], request)
     file = dispatch.reference_file(request, batch_size)
@@ -29,7 +31,7 @@ def make_reference(
 
 
 def note_coupled_rows(workflow: Any, subject: Subject, request: protocol.Request) -> None:
-    """Note for the other workers if batch sizes that were not built cannot be judged."""
+    """Note for the other workers whether rows depend on each other; nothing for generated text."""
     size = max(request.batch_sizes)
     found = dispatch.load_reference(request, size)
     if not isinstance(found, Reference) or not flexibility.is_batched(found.inputs[0], size):

@@ -13,6 +13,7 @@ from typing import Any
 from probes import protocol
 from probes.checking import text_correctness
 from probes.runtime.cells import Cell
+from probes.runtime.failures import exception_summary
 from probes.runtime.served import ServedProgram
 
 #: Most vocabularies start with padding and the begin and end of a text.
@@ -34,7 +35,7 @@ def run_closed_loop(
     """
     start = time.monotonic()
 
-    def ask(loop: int) -> tuple[int, bool, float]:
+    def ask(loop: int) -> tuple[int, str | None, float]:
         stream = random.Random(f"{request.seed}/{concurrency}/{loop}")  # noqa: S311 - no secret
         answered, end = 0, start
         while answered == 0 or time.monotonic() - start < seconds:
@@ -44,19 +45,21 @@ def run_closed_loop(
             ]
             try:
                 program.complete(program.prompt_of(tokens), output_tokens)
-            except REQUEST_ERRORS:
-                return answered, True, end
+            except REQUEST_ERRORS as problem:
+                return answered, exception_summary(problem), end
             answered, end = answered + 1, time.monotonic()
-        return answered, False, end
+        return answered, None, end
 
     with concurrent.futures.ThreadPoolExecutor(concurrency) as pool:
         loops = list(pool.map(ask, range(concurrency)))
     last = max(end for _, _, end in loops)
+    problems = [problem for _, problem, _ in loops if problem is not None]
     return protocol.ClosedLoop(
         concurrency,
         sum(answered for answered, _, _ in loops),
-        sum(failed for _, failed, _ in loops),
+        len(problems),
         max(last - start, time.get_clock_info("monotonic").resolution),
+        next(iter(problems), None),
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from probes.adapter import UnsupportedError
 from probes.partial_file import replace_when_complete
 from probes.protocol import Request
 from probes.stacks import free_dimensions, pytorch
@@ -106,6 +107,12 @@ def _export(
     file: pathlib.Path,
     free: FreeDimensions | None,
 ) -> None:
+    if any(tensor.is_complex() for tensor in tensors):
+        message = (
+            "the ONNX exporter gives complex inputs a further dimension of real numbers, so the"
+            " model cannot be called as in PyTorch; a module that takes both parts can be measured"
+        )
+        raise UnsupportedError(message)
     parameters = subject.module.parameters()
     device = next((parameter.device for parameter in parameters), tensors[0].device)
     with pytorch.without_inference_mode():

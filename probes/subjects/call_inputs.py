@@ -50,6 +50,13 @@ def flatten(
     return StructuredCall(module, places, named_places), tuple(tensors)
 
 
+def detach(value: Any) -> Any:
+    """Return `value` with its tensors on the host and without gradients."""
+    tensors: list[torch.Tensor] = []
+    places = _take_out(value, tensors)
+    return fill(places, [tensor.detach().cpu() for tensor in tensors])
+
+
 def _take_out(value: Any, tensors: list[torch.Tensor]) -> Any:
     """Append the tensors in `value` to `tensors`, and return it with a `Slot` for each."""
     if isinstance(value, torch.Tensor):

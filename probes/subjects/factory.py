@@ -21,7 +21,8 @@ from probes.adapter import ModelError
 from probes.protocol import Request
 from probes.subjects import precision
 from probes.subjects.call_inputs import flatten
-from probes.subjects.loaded_model import ExampleLike, LoadedModel
+from probes.subjects.example_like import ExampleLike
+from probes.subjects.loaded_model import LoadedModel
 
 CONTRACT = (
     "the factory must return (module, inputs) or (module, inputs, example_kwargs): inputs are a"

@@ -13,10 +13,12 @@ import numpy as np
 import torch
 from safetensors.torch import load_file, load_model, save_model
 
-from probes.adapter import ModelError, UnsupportedError
+from probes.adapter import UnsupportedError
 from probes.partial_file import replace_when_complete
 from probes.protocol import Request
 from probes.subjects import (
+    call_effects,
+    example_like,
     exported,
     factory,
     perturbation,
@@ -37,6 +39,9 @@ WEIGHTS_ALL_SHARED = {"synthetic"}
 #: Weights of this size are drawn in less than half a second. The operators that PyTorch imports for
 #: tensors without values take more than one.
 MAX_DRAWN_BYTES = 64 << 20
+
+#: What PyTorch and the checks of a user's own code raise for values that a model does not take.
+REFUSALS = (ArithmeticError, AssertionError, LookupError, RuntimeError, TypeError, ValueError)
 
 OPENERS = {
     "synthetic": synthetic.create,
@@ -68,10 +73,32 @@ class TorchSubject:
         generator = np.random.default_rng([self._seed, batch_size, number])
         return [argument.draw(generator, batch_size) for argument in self._arguments]
 
+    def settle_inputs(self, batch_size: int) -> None:
+        """Feed values of the examples from now on where the model takes no random ones like them.
+
+        A model that does not take the examples either keeps the random values.
+        """
+        drawn = self._arguments
+        if not any(isinstance(each, example_like.ExampleLike) for each in drawn):
+            return
+        for arguments in example_like.alternatives(drawn):
+            self._arguments = arguments
+            if self._takes(self.inputs(batch_size, 0)):
+                return
+        self._arguments = drawn
+
+    def _takes(self, inputs: list[Any]) -> bool:
+        """Return whether the model computes finite numbers from these inputs."""
+        try:
+            outputs = self.run(inputs)
+        except torch.OutOfMemoryError:
+            raise
+        except REFUSALS:
+            return False
+        return all(np.isfinite(each).all() for each in outputs if each.dtype.kind == "f")
+
     def describe_inputs(self) -> list[InputFacts]:
-        """Return what a recipe needs to make inputs; nothing for nested ones."""
-        if self._names is None:
-            return []
+        """Return what a recipe needs to make inputs."""
         names = self._names or [""] * len(self._arguments)
         return [
             InputFacts(
@@ -81,6 +108,7 @@ class TorchSubject:
                 getattr(each, "batched", True),
                 getattr(each, "low", None),
                 getattr(each, "high", None),
+                nested=self._names is None,
             )
             for name, each in zip(names, self._arguments, strict=True)
         ]
@@ -112,19 +140,13 @@ class TorchSubject:
         )
         return str(dtype).removeprefix("torch."), self._outputs_in(dtype, input_sets)
 
-    def refuse_changed_inputs(self, inputs: list[Any]) -> None:
-        """Raise `ModelError` if a second call with the same tensors returns something else.
-
-        The calls of a race use the same tensors again and again.
-        """
-        tensors = self.tensors(inputs)
-        first = collect(self.module(*tensors))
-        if all(map(torch.equal, tensors, self.tensors(inputs))):
-            return
-        second = collect(self.module(*tensors))
-        if len(first) != len(second) or not all(map(np.array_equal, first, second)):
-            reason = "the model changes its inputs in place, so a second call with them differs"
-            raise ModelError(reason, "let forward change a copy, such as x = x.clone()")
+    def refuse_lasting_effects(self, inputs: list[Any]) -> None:
+        """Raise `ModelError` if a call changes what the next call returns."""
+        call_effects.refuse_lasting_effects(
+            self.module,
+            lambda: self.tensors(inputs),
+            lambda tensors: collect(self.module(*tensors)),
+        )
 
     def _has_kernels_for(self, dtype: torch.dtype, inputs: list[Any]) -> bool:
         # For example, the grouped matrix products of mixtures of experts have none for float64.
@@ -190,7 +212,9 @@ def open_torch_subject(request: Request) -> TorchSubject:
     # An exported program has its mode built in, and raises when it is changed.
     if not isinstance(model.module, torch.fx.GraphModule):
         model.module.eval()
-    model.module.requires_grad_(requires_grad=False)
+    # One by one: a scripted module has no `requires_grad_`.
+    for parameter in model.module.parameters():
+        parameter.requires_grad_(requires_grad=False)
     # On the host: on the device, the weights would be there twice for a moment and raise its peak
     # memory.
     if model.shares_weights and weights is not None:

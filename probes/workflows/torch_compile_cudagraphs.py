@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch._dynamo.utils import counters
 
 from probes.adapter import UnsupportedError
 from probes.protocol import Engagement, Request
-from probes.stacks import kernel_launches, pytorch
+from probes.stacks import graph_breaks, kernel_launches, pytorch
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects.torch_subject import TorchSubject, open_torch_subject
 
@@ -44,8 +43,11 @@ def engagement(program: TorchProgram, device_inputs: Any) -> Engagement:
     """Return the share of the kernels that captured graphs start, and Dynamo's graph breaks."""
     launches = kernel_launches.count_launches(lambda: program(device_inputs))
     engaged = kernel_launches.graph_engagement(launches)
-    breaks = {str(reason): int(count) for reason, count in counters["graph_break"].items()}
-    return Engagement(engaged.share, engaged.proof, {**engaged.facts, "graph_breaks": breaks})
+    breaks = graph_breaks.graph_breaks()
+    proof = engaged.proof
+    if not launches.graph_launches:
+        proof = graph_breaks.with_cause(proof)
+    return Engagement(engaged.share, proof, {**engaged.facts, "graph_breaks": breaks})
 
 
 def integration(request: Request) -> str:  # noqa: ARG001 - the same for every model

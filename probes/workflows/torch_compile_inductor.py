@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
-import pathlib
-import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch._dynamo.utils import counters, graph_break_reasons
+from torch._dynamo.utils import counters
 
 from probes import protocol
 from probes.adapter import Program
 from probes.protocol import Engagement, Request
-from probes.stacks import kernel_launches, pytorch
+from probes.stacks import graph_breaks, kernel_launches, pytorch
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects.by_request import open_by_task
 
@@ -87,13 +84,14 @@ def engagement(program: Program, device_inputs: Any) -> Engagement:
         if regions
         else 0
     )
-    breaks = graph_breaks()
+    breaks = graph_breaks.graph_breaks()
     share = captured / (captured + outside) if captured + outside else 0.0
     proof = (
         f"{regions} compiled regions ran in a call; their graphs hold {captured} operators on "
         f"average, and {outside} operators ran outside them{_tell(breaks)}"
-        if regions
-        else f"no compiled region ran: {next(iter(breaks), 'Dynamo captured nothing')}"
+        # Dynamo also opens a region for code of which it captured no operator.
+        if regions and counters["stats"]["calls_captured"]
+        else graph_breaks.with_cause("no compiled region ran")
     )
     facts = {
         "graphs": int(counters["stats"]["unique_graphs"]),
@@ -112,23 +110,6 @@ def _tell(breaks: Mapping[str, int]) -> str:
         return ""
     first, *others = breaks
     return f"; the graph breaks at {first}" + (f" and {len(others)} more" if others else "")
-
-
-def graph_breaks() -> dict[str, int]:
-    """Return how often each break of the graph occurred, with the file and line of its cause."""
-    placed = collections.Counter(
-        f"{where(found.user_stack)}{str(found.reason).splitlines()[0]}"
-        for found in graph_break_reasons
-    )
-    return dict(placed) or {
-        str(reason): int(count) for reason, count in counters["graph_break"].items()
-    }
-
-
-def where(stack: Sequence[traceback.FrameSummary]) -> str:
-    """Return the innermost frame of the user's code as `model.py:12: `; empty if there is none."""
-    own = [frame for frame in stack if "site-packages" not in frame.filename] or stack
-    return f"{pathlib.Path(own[-1].filename).name}:{own[-1].lineno}: " if own else ""
 
 
 def with_graphs(engaged: Engagement, launches: kernel_launches.KernelLaunches) -> Engagement:

@@ -11,7 +11,7 @@ from torch._dynamo.utils import counters
 from probes import protocol
 from probes.adapter import UnsupportedError
 from probes.protocol import Engagement, Request
-from probes.stacks import decode_step, pytorch, static_cache
+from probes.stacks import decode_step, graph_breaks, pytorch, static_cache
 from probes.subjects import transformers_generate
 from probes.subjects.causal_lm import CausalLm, open_causal_lm
 from probes.subjects.transformers_generate import TextGeneration
@@ -66,7 +66,7 @@ def engagement(
             lambda: program(device_inputs), (pytorch.COMPILED_REGION,)
         )
         how = "ran compiled"
-    breaks = {str(reason): int(count) for reason, count in counters["graph_break"].items()}
+    breaks = graph_breaks.graph_breaks()
     proof = f"{steps} of {passes} passes {how}; the prompt's pass stays eager"
     return Engagement(
         steps / passes,

@@ -10,7 +10,7 @@ import torch
 from openvino.frontend.pytorch.torchdynamo import execute as partitions
 
 from probes.protocol import Engagement, Request
-from probes.stacks import openvino_model, pytorch
+from probes.stacks import graph_breaks, openvino_model, pytorch
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects.torch_subject import TorchSubject, open_torch_subject
 
@@ -89,13 +89,19 @@ def engagement(program: TorchProgram, device_inputs: Any) -> Engagement:
         openvino_model.describe_compiled(compiled)
         for compiled in partitions.compiled_cache.values()
     ]
+    if not facts:
+        return Engagement(
+            0.0,
+            graph_breaks.with_cause("OpenVINO runs no layer"),
+            {"partitions": [], "operators_in_pytorch": eager},
+        )
     layers = sum(
         count
         for each in facts
         for kind, count in each["layers"].items()
         if kind not in openvino_model.DATA_LAYERS
-    ) // max(len(facts), 1)
-    share = layers / (layers + eager) if facts else 0.0
+    ) // len(facts)
+    share = layers / (layers + eager)
     precisions = ", ".join(sorted({each["inference_precision"] for each in facts}))
     proof = (
         f"OpenVINO runs {layers} layers in {precisions}, {eager} operators ran in PyTorch, "

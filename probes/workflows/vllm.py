@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import shlex
@@ -17,6 +18,7 @@ from probes.adapter import Server
 from probes.checking.logprobs import TokenLogprobs, logprobs_from_top_tokens
 from probes.protocol import Engagement, Request
 from probes.stacks import llm_compressor, vllm_weights
+from probes.subjects import checkpoint
 from probes.subjects.checkpoint import EngineSubject, require_architecture
 
 TASKS = (protocol.GENERATE,)
@@ -30,6 +32,8 @@ OVERHEAD_BYTES = 6 * GIBIBYTE
 #: Factor on the cache of the largest batch: blocks are not filled completely, and other shapes are
 #: tried too.
 CACHE_MARGIN = 3.0
+#: Least memory of the cache on a GPU.
+LEAST_CACHE_BYTES = GIBIBYTE
 #: Tokens of one scheduling step; a longer batch of prompts takes several steps.
 STEP_TOKENS = 8192
 #: Likeliest tokens returned at each position: the engine's own limit.
@@ -123,7 +127,11 @@ def engine_arguments(subject: EngineSubject, request: Request) -> dict[str, Any]
         arguments["quantization"] = request.options["quantization"]
     cache_bytes = math.ceil(subject.cache_bytes(request) * CACHE_MARGIN)
     if request.device == "cuda":
+        cache_bytes = max(cache_bytes, LEAST_CACHE_BYTES)
         arguments["gpu_memory_utilization"] = memory_share(subject, cache_bytes)
+        # Without it the engine takes the whole share, and fails when another process releases
+        # memory while it profiles its own.
+        arguments["kv_cache_memory_bytes"] = cache_bytes
     else:
         os.environ["VLLM_CPU_KVCACHE_SPACE"] = str(max(math.ceil(cache_bytes / GIBIBYTE), 1))
     return arguments
@@ -233,7 +241,7 @@ def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:  # 
 
 def server(subject: EngineSubject, request: Request, port: int) -> Server:
     """Return the server with its defaults, but without prefix caching: no prompt is sent twice."""
-    length, count = request.load["most_tokens"] + SCORED_TOKENS, request.devices_per_model
+    length, count = served_length(subject, request), request.devices_per_model
     options = {
         "model": str(subject.folder),
         "served-model-name": SERVED_NAME,
@@ -263,6 +271,18 @@ def server(subject: EngineSubject, request: Request, port: int) -> Server:
         variables=variables,
         fields={"temperature": 0.0, "ignore_eos": True},
     )
+
+
+def served_length(subject: EngineSubject, request: Request) -> int:
+    """Return the context length of the server, which has room for the characters of the prompts.
+
+    vLLM refuses a prompt with more characters than its tokens can have, and counts the spaces
+    between our words, which belong to no token. It refuses a length beyond the model's positions.
+    """
+    spaces = math.ceil(request.load["input_tokens"] / len(checkpoint.token_word(0)))
+    length: int = request.load["most_tokens"] + spaces + SCORED_TOKENS
+    config = json.loads((subject.folder / "config.json").read_text(encoding="utf-8"))
+    return min(length, config.get("max_position_embeddings") or length)
 
 
 def serving_command(request: Request) -> str:

@@ -235,7 +235,7 @@ CROWDED_TEXTS = """() => [...document.querySelectorAll("svg.chart")].flatMap(pic
   const frame = picture.getBoundingClientRect();
   const texts = [...picture.querySelectorAll("text")].map(each => [
     each.textContent, each.getBoundingClientRect()
-  ]);
+  ]).filter(([, box]) => box.width > 0);
   const outside = texts.filter(
     ([, box]) => box.left < frame.left - 1 || box.right > frame.right + 1
   );

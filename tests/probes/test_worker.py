@@ -17,6 +17,7 @@ import workers
 from advisor.catalogue import rubric_files
 from probes import protocol
 
+FAKE_EAGER = pathlib.Path(__file__).parents[1] / "fakes/probes/workflows/pytorch_eager.py"
 ROOT = rubric_files.probes_directory().parent
 #: A workflow that reports one value.
 REPORTING = """
@@ -43,6 +44,19 @@ def versions():
 
 def settings(request):
     return {}
+"""
+#: The fake baseline with a model of another precision.
+PRECISE = """
+import runpy
+
+workflow = runpy.run_path({workflow!r})
+versions, settings, open_subject = (
+    workflow[name] for name in ("versions", "settings", "open_subject")
+)
+workflow["Subject"].dtype = {dtype!r}
+
+def build_for(target, subject, inputs, request):
+    pass
 """
 FREEING = """
 def versions():
@@ -230,6 +244,42 @@ def test_a_request_of_another_version_fails_with_both_versions(
     assert f"version {protocol.VERSION}, " in answer.response["reason"]
     assert f"version {version}" in answer.response["reason"]
     assert answer.events == []
+
+
+@pytest.mark.parametrize(
+    ("own", "asked", "supported", "kind", "status"),
+    [
+        ("bfloat16", "native", ["float32", "float16"], "factory", "unsupported"),
+        ("bfloat16", "native", ["float32", "float16"], "exported", "unsupported"),
+        ("float16", "native", ["float32", "float16"], "factory", "completed"),
+        # The catalogue describes no such precision.
+        ("float64", "native", ["float32", "float16"], "factory", "completed"),
+        # A plan of an earlier version.
+        ("bfloat16", "native", [], "factory", "completed"),
+        # The advisor has checked the precision to which a model is cast.
+        ("bfloat16", "bfloat16", ["float32"], "factory", "completed"),
+    ],
+)
+def test_an_arm_refuses_a_precision_of_the_model_that_it_does_not_support(
+    tmp_path: pathlib.Path, own: str, asked: str, supported: list[str], kind: str, status: str
+) -> None:
+    workflow = tmp_path / "precise.py"
+    workflow.write_text(PRECISE.format(workflow=str(FAKE_EAGER), dtype=own))
+    request = workers.make_request(
+        workflow,
+        tmp_path,
+        role="build",
+        dtype=asked,
+        supported_dtypes=supported,
+        subject={"kind": kind},
+        options={"target": "sm_89"},
+    )
+    response = workers.run_worker(request, tmp_path / "control", "build\n").response
+    assert response["status"] == status, response
+    if status == "unsupported":
+        assert own in response["reason"]
+        assert ("--dtype float32" in response["fix"]) is (kind == "factory")
+        assert "float32" in response["fix"]
 
 
 def test_a_missing_workflow_is_reported(tmp_path: pathlib.Path) -> None:

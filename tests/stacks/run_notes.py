@@ -55,6 +55,21 @@ one, and wrong for 2 to 16, that is for short prompts and for every step of a ba
 ([observations](tests/stacks/evidence/h200-max.txt)). Others report the same on these GPUs in
 bfloat16 (<https://github.com/modular/modular/issues/6883>), and the answer refers to them. On a
 processor, in float32, its text equals that of eager PyTorch."""
+QUANTISED_TEXT = """\
+Native and quantised arms of TinyLlama in one run (`--quantised any`), on a virtual machine whose
+processors changed their speed by 71 % meanwhile (`race.host`). Eager PyTorch waits for its kernel
+launches: two equal workers may differ by 93 %, so the run has no answer. vLLM and the static
+cache are at least 2.9 times as fast as eager PyTorch; which format of vLLM is the fastest is not
+known. The formats store 35 % to 56 % of the native weights, as their types prove. Weights of 8
+bits and activations of 8 bits (`vllm/w8a8`) have the smallest error of them.
+
+- `torchao/fp8` returned the same tokens for every prompt. The same weights give the right logits
+  without `torch.compile` (cosine 0.987 against bfloat16).
+- `torchao/int8` is slower than eager PyTorch with 16 rows.
+- vLLM's arms took 8.5 GiB each, because the engine's cache filled its share of the GPU. Its cache
+  has had a fixed size since. The memory of `torchao` is missing because of a defect that is
+  fixed.
+- vLLM's engines were built one after the other, and the whole run took 19 minutes:"""
 EARLIER_TEXT = """\
 TinyLlama with fewer arms, one other run on the host's other GPU, and a limit of 6.5 minutes for all
 builds together, which includes the checks of eager PyTorch. The package of ONNX Runtime GenAI had

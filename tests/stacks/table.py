@@ -17,6 +17,7 @@ from stacks.run_tables import (
     race_table,
     survey_section,
     text_section,
+    text_table,
 )
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -55,6 +56,7 @@ STOPPED_TEXTS = (
     "h200-generate-llama3.1-8b-bfloat16.json",
     "h200-generate-tinyllama-loops-bfloat16.json",
 )
+GPU_QUANTISED = "h200-quantised-tinyllama-bfloat16.json"
 CPU = "cpu-demo.json"
 CPU_LLAMA = "cpu-demo-llama.json"
 CPU_TEXTS = (
@@ -112,6 +114,11 @@ def gpu_section() -> list[str]:
         "",
         run_notes.WRONG_TEXTS.format(*(f"{EVIDENCE_LINK}/{file}" for file in WRONG_TEXTS)),
         "",
+        run_notes.QUANTISED_TEXT,
+        "",
+        *text_table(GPU_QUANTISED),
+        "",
+        *quantised_section(GPU_QUANTISED),
     ]
 
 

@@ -80,6 +80,65 @@ record("first size", lambda: engage(workflow, [2]))
 torch._dynamo.reset()
 record("second size", lambda: engage(workflow, [2, 3]))
 """
+#: Dynamo skips a function with a break of the graph in a loop, and counts no break.
+BROKEN_LOOP = """
+import functools
+from probes.workflows import torch_compile_inductor as workflow
+
+class Chosen(torch.nn.Module):
+    def forward(self, x):
+        for _ in range(2):
+            x = x[torch.nonzero(x[:, 0] < 99)[:, 0]] * 2
+        return x
+
+torch.compile = functools.partial(torch.compile, backend="eager")
+subject = workflow.open_subject(request)
+subject.module = Chosen()
+workflow.open_subject = lambda _: subject
+record("loop", lambda: engage(workflow, [2]))
+"""
+#: Dynamo captures nothing of these modules, for causes of its own.
+UNCAPTURED = """
+import functools
+import dataclasses
+from probes.workflows import torch_compile_inductor as workflow
+
+(directory / "uncaptured.py").write_text('''
+import torch
+
+class Disabled(torch.nn.Linear):
+    @torch._dynamo.disable
+    def forward(self, x):
+        return super().forward(x)
+
+class Nested(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.GRU(16, 16)
+
+    def forward(self, x):
+        return self.inner(x)[0]
+
+def lstm():
+    return torch.nn.LSTM(16, 16), torch.randn(2, 4, 16)
+
+def nested():
+    return Nested(), torch.randn(2, 4, 16)
+
+def disabled():
+    return Disabled(16, 16), torch.randn(2, 16)
+''')
+torch.compile = functools.partial(torch.compile, backend="eager")
+for function in ("lstm", "nested", "disabled"):
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    torch._dynamo.utils.graph_break_reasons.clear()
+    subject = {"kind": "factory", "name": f"{directory / 'uncaptured.py'}:{function}"}
+    request = dataclasses.replace(
+        request, subject=subject, dtype="native", shared_directory=tempfile.mkdtemp()
+    )
+    record(function, lambda: engage(workflow, [2]))
+"""
 SESSIONS = """
 from probes.stacks import onnxruntime_session as stack
 from probes.workflows import onnxruntime_tensorrt_rtx as plug_in
@@ -276,6 +335,28 @@ def test_eager_code_beyond_the_recompile_limit_is_not_engaged(run_script: RunScr
     assert results["first size"]["share"] == 1.0
     assert results["second size"]["share"] == 0.0
     assert "no compiled region ran" in results["second size"]["proof"]
+
+
+def test_a_skipped_loop_is_not_engaged_with_its_reason(run_script: RunScript) -> None:
+    found = run_script(BROKEN_LOOP)["loop"]
+    assert found["share"] == 0.0
+    assert "aten.nonzero" in found["proof"]
+
+
+def test_what_dynamo_captures_nothing_of_is_not_engaged_with_the_cause_that_it_counts(
+    run_script: RunScript,
+) -> None:
+    results = run_script(UNCAPTURED)
+    for function, causes in (
+        ("lstm", ("LSTM(16, 16)", "Dynamo does not support RNN, GRU, or LSTM")),
+        ("nested", ("GRU(16, 16)", "Dynamo does not support RNN, GRU, or LSTM")),
+        ("disabled", ("Disabled.forward", "torch.compiler.disable")),
+    ):
+        assert results[function].get("share") == 0.0, results[function]
+        proof = results[function]["proof"]
+        assert all(cause in proof for cause in causes), proof
+        assert "\n" not in proof
+        assert " at 0x" not in proof
 
 
 def test_the_integration_for_a_cpu_compiles_the_step(run_script: RunScript) -> None:

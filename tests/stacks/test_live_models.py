@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import pathlib
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import types
 import pytest
 
 import advisor
+from advisor.api.live_models import save_live_model
 from advisor.errors import ModelRefusedError
 
 pytest.importorskip("torch")
@@ -18,6 +20,7 @@ pytest.importorskip("torch")
 import torch
 
 from probes import live_models
+from probes.subjects import factory
 
 pytestmark = pytest.mark.stack
 
@@ -84,6 +87,34 @@ def test_a_module_of_a_notebook_is_exported_with_a_dynamic_batch(
     torch.testing.assert_close(program(*inputs), notebook_model(*inputs))
 
 
+GAPS = """
+import torch
+
+class Gaps(torch.nn.Module):
+    def forward(self, x, absent=None, *, scale, shift=None):
+        return x * scale["by"] + (0 if shift is None else shift)
+"""
+
+
+def test_keyword_inputs_are_all_kept(tmp_path: pathlib.Path) -> None:
+    module = types.ModuleType("__main__")
+    exec(GAPS, module.__dict__)
+    inputs = {"x": torch.ones(2, 3), "scale": {"by": torch.full((2, 3), 2.0)}, "shift": 5}
+    name = save_live_model(module.Gaps(), inputs, tmp_path)
+    program = torch.export.load(name).module()
+    assert (program(torch.ones(4, 3), torch.full((4, 3), 3.0)) == 8).all()
+
+
+def test_a_class_is_saved_with_its_keyword_inputs(
+    importable_model: torch.nn.Module, tmp_path: pathlib.Path
+) -> None:
+    (keyword,) = inspect.signature(importable_model.forward).parameters
+    name = save_live_model(importable_model, {keyword: torch.ones(2, 8)}, tmp_path)
+    module, arguments, keywords = factory.check_returned(factory.call_factory(name), name)
+    assert (type(module).__name__, arguments) == ("ImportableModel", ())
+    assert module(**keywords).shape[0] == 2
+
+
 def test_other_weights_get_another_name(
     notebook_model: torch.nn.Module, tmp_path: pathlib.Path
 ) -> None:
@@ -116,3 +147,5 @@ def test_a_module_without_inputs_is_refused(notebook_model: torch.nn.Module) -> 
         advisor.recommend(notebook_model)
     with pytest.raises(ModelRefusedError):
         advisor.recommend(notebook_model, inputs={"absent": torch.ones(1)})
+    with pytest.raises(ModelRefusedError):
+        advisor.recommend(notebook_model, inputs=(1, 2))

@@ -120,6 +120,20 @@ def never_compiled():
     return NeverCompiled(), torch.randn(2, 16)
 
 
+class Centred(torch.nn.Module):
+    def forward(self, x):
+        return x - x.mean(0)
+
+
+def centred():
+    return Centred(), torch.randn(2, 16)
+
+
+def in_bfloat16():
+    layer = torch.nn.Linear(16, 16).to(torch.bfloat16)
+    return layer, torch.randn(2, 16, dtype=torch.bfloat16)
+
+
 def raises():
     raise ValueError("no weights today")
 
@@ -285,6 +299,40 @@ def test_a_stack_that_lacks_the_precision_or_skips_the_model_has_its_own_status(
     unsupported = next(entry for entry in entries if entry["id"] == "onnxruntime-cpu")
     assert unsupported["status"] == "unsupported", "not a failure"
     assert "bfloat16" in unsupported["reason"]
+
+
+def test_the_server_of_a_model_with_coupled_rows_joins_no_requests(
+    models: pathlib.Path, advise: Advise, home: pathlib.Path
+) -> None:
+    answer = advise(
+        *("--model", f"{models / 'cnn.py'}:centred", "--batch-sizes", "2", "--budget", "1"),
+        *("--workflows", "pytorch-eager"),
+    )
+    assert answer.returncode in {0, MachineUnfitError.exit_code}, answer.stderr
+    run = json.loads(answer.stdout)["run_id"]
+    server = subprocess.run(
+        [COMMAND, "recipe", run, "--workflow", "pytorch-eager", "--style", "server"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "P3_ADVISOR_HOME": str(home)},
+        check=True,
+    ).stdout
+    assert "joins=False)" in server
+
+
+def test_a_model_in_a_precision_that_a_stack_lacks_is_unsupported(
+    models: pathlib.Path, advise: Advise
+) -> None:
+    answer = advise(
+        *("--model", f"{models / 'cnn.py'}:in_bfloat16", "--batch-sizes", "2", "--budget", "1"),
+        *("--workflows", "onnxruntime-cpu/host"),
+    )
+    assert answer.returncode in {0, MachineUnfitError.exit_code}, answer.stderr
+    entries = {entry["id"]: entry for entry in json.loads(answer.stdout)["workflows"]}
+    assert entries["pytorch-eager"]["status"] == "completed"
+    assert entries["onnxruntime-cpu"]["status"] == "unsupported"
+    assert "bfloat16" in entries["onnxruntime-cpu"]["reason"]
+    assert "--dtype float32" in entries["onnxruntime-cpu"]["fix"]
 
 
 def test_a_faulty_factory_is_a_user_error_without_a_traceback(

@@ -72,6 +72,12 @@ def tui_context(
     )
 
 
+@pytest.fixture
+def context(tui_context: Context, tmp_path: pathlib.Path) -> Context:
+    """The context with a store of the test's own."""
+    return dataclasses.replace(tui_context, store=Store(tmp_path / "stored"))
+
+
 @pytest.fixture(scope="session")
 def sample_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A finished run made by hand."""

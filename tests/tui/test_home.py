@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import pathlib
 
 import builders
@@ -21,7 +20,6 @@ from recorded_runs import make_run
 
 from advisor.context import Context
 from advisor.question.answers import Answers
-from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
 from advisor.tui.options import LaunchOptions
 from advisor.tui.run.summaries import format_age, read_summary
@@ -31,11 +29,6 @@ from advisor.tui.screens.setup import SetupScreen
 from advisor.tui.widgets.table import Table
 
 EVIDENCE = pathlib.Path(__file__).parents[1] / "stacks" / "evidence"
-
-
-@pytest.fixture
-def context(tui_context: Context, tmp_path: pathlib.Path) -> Context:
-    return dataclasses.replace(tui_context, store=Store(tmp_path / "stored"))
 
 
 @async_test

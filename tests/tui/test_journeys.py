@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
-import pathlib
 from collections.abc import Callable
 
 import builders
@@ -31,7 +29,6 @@ from advisor.domain.run_events import Finished
 from advisor.pipeline.draft import prepare
 from advisor.question.answers import Answers
 from advisor.store.runs import Run
-from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
 from advisor.tui.options import LaunchOptions
 from advisor.tui.run import device_load
@@ -48,11 +45,6 @@ from advisor.tui.widgets.choice import Choice
 from advisor.tui.widgets.table import Table
 
 StartHost = Callable[[Run], HostProcess]
-
-
-@pytest.fixture
-def context(tui_context: Context, tmp_path: pathlib.Path) -> Context:
-    return dataclasses.replace(tui_context, store=Store(tmp_path / "stored"))
 
 
 def asking_app(context: Context, host: StartHost | None = None, **answers: str) -> AdvisorApp:

@@ -8,12 +8,19 @@ import pytest
 
 from advisor.domain.plan import Plan
 from advisor.domain.question import LoadQuestion, RequestLengths
-from advisor.domain.run_events import LoadMeasured
-from advisor.domain.run_state import RunState
+from advisor.domain.run_events import (
+    LoadMeasured,
+    LoggedEvent,
+    Resumed,
+    RunEvent,
+    WorkerReported,
+    WorkerSpawned,
+)
+from advisor.domain.run_state import RunState, fold
 from advisor.domain.serving import ServedRequest
-from advisor.domain.worker_events import Built, Serving
+from advisor.domain.worker_events import Built, Ready, Serving
 from advisor.tui.rendering.load_levels import BAR_WIDTH, EMPTY, FULL, draw_load
-from advisor.tui.run.progress import progress_rows
+from advisor.tui.run.progress import RunStage, current_stage, progress_rows
 from advisor.tui.run.remaining_time import remaining_seconds
 
 QUESTION = builders.question(batch_sizes=(1, 2))
@@ -109,3 +116,48 @@ def test_a_server_under_load_has_its_blocks_and_their_latency() -> None:
     # The time to the first token is beyond its limit, that between tokens at a fifth of it.
     full, empty = BAR_WIDTH + round(BAR_WIDTH / 5), BAR_WIDTH - round(BAR_WIDTH / 5)
     assert [(level.count(FULL), level.count(EMPTY)) for level in levels] == [(full, empty)] * 2
+
+
+def resumed(*events: RunEvent, **changes: object) -> RunState:
+    """Return a run that stopped in a race of two arms, and was resumed; then these events."""
+    arms = (builders.BASELINE, "compiled")
+    racing = builders.run_state(
+        {arm: msgspec.structs.replace(builders.process(), outcome=None) for arm in arms},
+        opened={1: arms, 2: arms},
+        closed={1: "decided"},
+    )
+    racing = msgspec.structs.replace(racing, **changes)
+    logged = (
+        LoggedEvent(seq=number, at=float(number), run_event=each)
+        for number, each in enumerate((Resumed(), *events), start=1)
+    )
+    return fold(logged, racing)
+
+
+def stage_of(state: RunState) -> RunStage:
+    rows = progress_rows(state, QUESTION, None)
+    return current_stage(state, QUESTION, rows, is_running=True)
+
+
+def test_a_resumed_race_is_timed_only_when_its_workers_are_ready_again() -> None:
+    assert not stage_of(resumed()).is_timing
+    rows = progress_rows(resumed(), QUESTION, None)
+    assert {row.phase for row in rows} == {"queued"}
+    spawned = [
+        WorkerSpawned(arm=arm, process=1, repeat=0) for arm in (builders.BASELINE, "compiled")
+    ]
+    assert not stage_of(resumed(*spawned)).is_timing
+    ready = [
+        WorkerReported(arm=arm, process=1, worker_event=Ready())
+        for arm in (builders.BASELINE, "compiled")
+    ]
+    assert not stage_of(resumed(*spawned, ready[0])).is_timing
+    assert stage_of(resumed(*spawned, *ready)).is_timing
+
+
+def test_a_resumed_run_expects_its_builds_again() -> None:
+    plan = builders.plan("compiled")
+    arms = tuple(msgspec.structs.replace(arm, expected_build_seconds=30.0) for arm in plan.arms)
+    state = resumed(plan=Plan(arms=arms, excluded=()))
+    left = remaining_seconds(state, QUESTION, 0.0)
+    assert left == pytest.approx(30 * len(arms) + MEASURING / 2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import pathlib
 from collections.abc import Callable
 
@@ -23,7 +22,6 @@ from advisor.domain.machine import QuietProblem
 from advisor.question.answers import Answers
 from advisor.report.documents.opening import read_document
 from advisor.store.runs import Run
-from advisor.store.store import Store
 from advisor.tui import run_starter
 from advisor.tui.answer import RunAnswer
 from advisor.tui.app import AdvisorApp
@@ -37,11 +35,6 @@ from advisor.tui.screens.setup import SetupScreen
 
 EVIDENCE = pathlib.Path(__file__).parents[1] / "stacks" / "evidence"
 StartHost = Callable[[Run], HostProcess]
-
-
-@pytest.fixture
-def context(tui_context: Context, tmp_path: pathlib.Path) -> Context:
-    return dataclasses.replace(tui_context, store=Store(tmp_path / "stored"))
 
 
 @pytest.fixture

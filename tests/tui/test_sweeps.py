@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import pathlib
 from collections.abc import Callable
 
@@ -32,7 +31,6 @@ from advisor.question.constraints import parse_duration
 from advisor.question.sweep import LengthAnswers
 from advisor.report.sweeps.sweep_document import SweepDocument
 from advisor.store.runs import Run
-from advisor.store.store import Store
 from advisor.tui import run_starter
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs.load_dialog import WAIT_SECONDS, LoadDialog
@@ -50,11 +48,6 @@ from advisor.tui.screens.sweep import LengthTable, SweepScreen
 from advisor.tui.widgets.table import Table
 
 StartHost = Callable[[Run], HostProcess]
-
-
-@pytest.fixture
-def context(tui_context: Context, tmp_path: pathlib.Path) -> Context:
-    return dataclasses.replace(tui_context, store=Store(tmp_path / "stored"))
 
 
 def sweeping_app(

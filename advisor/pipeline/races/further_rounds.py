@@ -10,7 +10,7 @@ from advisor.domain.run_events import LoggedEvent, RaceOpened
 from advisor.domain.run_state import RunState
 from advisor.pipeline.decision import Decision
 from advisor.pipeline.races import racing
-from advisor.pipeline.races.leaders import leaders_of, while_open
+from advisor.pipeline.races.leaders import leaders_of, seconds_while_open, while_open
 from advisor.pipeline.recorder import Recorder
 from advisor.pipeline.stored.arms import plan_of
 from advisor.pipeline.stored.replay import replay_race
@@ -34,7 +34,8 @@ def race_leaders(
     the budget for open decisions are spent. The batch sizes alternate, so that each sees the
     machine at several times.
     """
-    end = clock() + question.budget.open_seconds
+    seconds = seconds_while_open(question, recorder.state)
+    end = clock() + seconds
     open_decision = while_open(recorder, question, clock, evaluate)
     counts = racing.DiscardCounts(limits)
     while decision := open_decision():
@@ -49,7 +50,7 @@ def race_leaders(
                 replay_race(recorder.state, size, question),
                 size,
                 counts,
-                racing.RaceDeadline(clock, end, end + question.budget.open_seconds),
+                racing.RaceDeadline(clock, end, end + seconds),
                 racing.ends_at_first_look,
             )
             yield recorder.record(closed)

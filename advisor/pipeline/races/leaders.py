@@ -35,6 +35,15 @@ def leaders_of(decision: Decision) -> tuple[Arm, ...]:
     return tuple(arm for arm in plan.arms if arm.id in chosen)
 
 
+def seconds_while_open(question: Question, state: RunState) -> float:
+    """Return the seconds of further rounds that an OPEN decision is worth now.
+
+    After builds of many minutes a user gains more from an answer than from an earlier end.
+    """
+    budget = question.budget
+    return max(budget.open_seconds, budget.open_share * state.at)
+
+
 def while_open(
     recorder: Recorder,
     question: Question,
@@ -46,7 +55,7 @@ def while_open(
     They are due while the decision is OPEN, rounds may settle it within the budget for open
     decisions, and the seconds of this budget, which start now, are not spent. Then it gives None.
     """
-    budget = question.budget.open_seconds
+    budget = seconds_while_open(question, recorder.state)
     end = clock() + budget
 
     def open_decision() -> Decision | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 
-from advisor.domain.outcome import Unsupported
+from advisor.domain.outcome import BuildFailed, Unsupported
 from advisor.domain.plan import Arm, arm_directory_name
 from advisor.domain.question import Question
 from advisor.domain.run_events import LoadMeasured, LoggedEvent, RunEvent
@@ -71,7 +71,8 @@ class ServerLoad:
         if facts is None:
             return
         question = self._question.with_longest_requests()
-        sizes, probes = self._run.rules.composed_batch_sizes, self._run.config.probes_directory
+        sizes = self._run.rules.composed_sizes(question.device)
+        probes = self._run.config.probes_directory
         try:
             script = compose_server(question, sizes, facts.integration, probes)
         except NoRecipeError as problem:
@@ -84,6 +85,8 @@ class ServerLoad:
     def _search(self, arm: Arm) -> Iterator[RunEvent]:
         """Search the goodput, coarsely for an arm that cannot lead."""
         yield from self._probe(arm)
+        if not self._run.session.is_running(arm.id):
+            return
         rules = self._run.rules
         search = GoodputSearch(
             self._first_rate(arm), self._run.load.share, rules.most_blocks, rules.ladder
@@ -104,13 +107,22 @@ class ServerLoad:
                     search.record(load_block(block, self._run.load))
 
     def _probe(self, arm: Arm) -> Iterator[RunEvent]:
-        """Run closed loops with more and more requests at once, until that is no faster."""
+        """Run closed loops with more and more requests at once, until that is no faster.
+
+        End the worker of a server that answers no request of the load's lengths.
+        """
         for concurrency in self._run.rules.probe_concurrencies:
             if not self._run.session.is_running(arm.id):
                 return
             token = f"probe {concurrency} {self._run.rules.probe_seconds:g}"
             yield from self._run.session.send_and_wait(arm.id, token)
-            if is_saturated(self._process(arm).closed_loops, self._run.rules.probe_gain):
+            loops = self._process(arm).closed_loops
+            if loops and not any(loop.requests for loop in loops):
+                reason = f"it answered no request of the load: {loops[0].problem}"
+                outcome = BuildFailed(phase="sustain", reason=reason)
+                yield from self._run.session.drop(arm.id, outcome)
+                return
+            if is_saturated(loops, self._run.rules.probe_gain):
                 return
 
     def _repeat(self, arm: Arm) -> Iterator[RunEvent]:

@@ -10,7 +10,17 @@ from markupsafe import Markup
 from advisor.report.charts.marks import Mark
 from advisor.report.charts.names import spread
 from advisor.report.charts.scales import Axis, Scale, horizontal_axis, vertical_axis
-from advisor.report.charts.svg import Picture, Place, line, marker, picture, polygon, polyline, text
+from advisor.report.charts.svg import (
+    Picture,
+    Place,
+    key_item,
+    line,
+    marker,
+    picture,
+    polygon,
+    polyline,
+    text,
+)
 
 LEFT, RIGHT, TOP = 66, 530, 26
 #: Where the marks and the names of the arms begin.
@@ -90,7 +100,7 @@ def line_plot(
     for each, (x, y), height in zip(series, ends, heights, strict=True):
         parts.append(polyline([(x + 6, y), (MARKS_LEFT - 12, height)], "leader"))
         parts += _name(each, height)
-    return picture(title, frame.bottom + CAPTION_HEIGHT, parts)
+    return picture(title, frame.bottom + CAPTION_HEIGHT, parts, _key(series))
 
 
 def scatter_plot(
@@ -114,7 +124,7 @@ def scatter_plot(
             place = frame.place(point.x, point.y)
             parts.append(marker(*place, each.mark.shape, each.mark.css_class, point.title))
         parts += _name(each, TOP + 8 + number * NAME_HEIGHT)
-    return picture(title, frame.bottom + CAPTION_HEIGHT, parts)
+    return picture(title, frame.bottom + CAPTION_HEIGHT, parts, _key(series))
 
 
 def _frame(series: Sequence[Series], across: Axis, upward: Axis, guides: Sequence[Guide]) -> Frame:
@@ -162,14 +172,23 @@ def _curve(frame: Frame, series: Series, shift: float, *, has_markers: bool) -> 
 
 
 def _name(series: Series, height: float) -> list[Markup]:
+    """Return the mark and the name right of the plot, which a narrow page replaces by the key."""
     mark = series.mark
-    notes = ["(baseline)" if mark.is_baseline else "", series.note]
     return [
-        marker(MARKS_LEFT, height, mark.shape, mark.css_class),
+        marker(MARKS_LEFT, height, mark.shape, f"{mark.css_class} legend"),
         text(
             NAMES_LEFT,
             height + 4,
-            " ".join(filter(None, [mark.name, *notes])),
-            "label strong" if mark.is_advised else "label",
+            _label(series),
+            "label legend strong" if mark.is_advised else "label legend",
         ),
     ]
+
+
+def _label(series: Series) -> str:
+    notes = ["(baseline)" if series.mark.is_baseline else "", series.note]
+    return " ".join(filter(None, [series.mark.name, *notes]))
+
+
+def _key(series: Sequence[Series]) -> list[Markup]:
+    return [key_item(each.mark.shape, each.mark.css_class, _label(each)) for each in series]

@@ -34,13 +34,25 @@ class Picture(msgspec.Struct, frozen=True):
 
     title: str
     drawing: Markup
+    #: Items of a list of marks and names. A narrow page shows it below the drawing instead of the
+    #: names at its right. Empty for a drawing without them.
+    key: Markup = Markup("")
 
 
-def picture(title: str, height: float, parts: Sequence[Markup]) -> Picture:
+def picture(
+    title: str, height: float, parts: Sequence[Markup], key: Sequence[Markup] = ()
+) -> Picture:
     head = Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}" class="chart">').format(
         WIDTH, round(height), title
     )
-    return Picture(title, head + Markup("").join(parts) + Markup("</svg>"))
+    return Picture(title, head + Markup("").join(parts) + Markup("</svg>"), Markup("").join(key))
+
+
+def key_item(shape: int, css_class: str, name: str) -> Markup:
+    """Return a list item with the mark and the name of a series."""
+    head = Markup('<svg viewBox="-6 -6 12 12" class="chart" aria-hidden="true">')
+    drawn = head + marker(0, 0, shape, css_class) + Markup("</svg>")
+    return Markup("<li>{} {}</li>").format(drawn, name)
 
 
 def text(x: float, y: float, content: str, css_class: str = "label") -> Markup:

@@ -151,6 +151,8 @@ class WorkflowEntry(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     options: str | None
     arm: str
+    #: What texts call the arm; empty in documents of earlier versions.
+    title: str = ""
     status: Status
     reason: str | None = None
     fix: str | None = None
@@ -265,6 +267,11 @@ class RunDocument(msgspec.Struct, frozen=True, kw_only=True):
     trade_off: tuple[TradeOff, ...] = ()
     #: The command that prints this answer; null for a stored run.
     rerun_command: str | None = msgspec.field(name="again", default=None)
+
+    @property
+    def titles(self) -> dict[str, str]:
+        """What texts call each arm; its id in documents of earlier versions."""
+        return {entry.arm: entry.title or entry.arm for entry in self.workflows}
 
     @property
     def device_name(self) -> str:

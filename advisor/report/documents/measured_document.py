@@ -51,6 +51,7 @@ def compose(decision: Decision, *, with_times: bool = False) -> RunDocument:
         msgspec.structs.replace(
             entry,
             verified=workflows[entry.id].verified if entry.id in workflows else (),
+            title=title_of(entry, workflows),
             adoption=adoption_of(entry, workflows),
             numerics=arms[entry.arm].numerics if entry.arm in arms else "native",
             weights=arms[entry.arm].weights if entry.arm in arms else None,
@@ -80,6 +81,11 @@ def compose(decision: Decision, *, with_times: bool = False) -> RunDocument:
         serving=results.serving,
         trade_off=trade_off.weigh(entries),
     )
+
+
+def title_of(entry: WorkflowEntry, workflows: Mapping[str, Workflow]) -> str:
+    """Return what texts call the arm; empty for an unknown workflow."""
+    return workflows[entry.id].title_of(entry.arm) if entry.id in workflows else ""
 
 
 def adoption_of(entry: WorkflowEntry, workflows: Mapping[str, Workflow]) -> Adoption | None:

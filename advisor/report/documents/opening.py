@@ -11,7 +11,7 @@ from advisor.domain.question import Constraint, Priorities
 from advisor.errors import ExportFileError
 from advisor.pipeline.decision import decide
 from advisor.report.documents import measured_document, reopened
-from advisor.report.documents.document import RunDocument
+from advisor.report.documents.document import PUBLISHED, RunDocument
 from advisor.store.store import Store
 
 SUFFIX = ".json"
@@ -32,6 +32,7 @@ def open_document(
 ) -> RunDocument:
     """Return the document of a stored run or of a file, decided with the present rubric.
 
+    An answer from published figures is returned as it is; it has no measurements to decide on.
     Raise `ExportFileError` for a file that is not a run document.
     """
     if not is_document(name):
@@ -39,8 +40,11 @@ def open_document(
             store.find(name), priorities=priorities, constraints=constraints, rubric=rubric
         )
         return measured_document.compose(decision)
+    document = read_document(name)
+    if document.run_id == PUBLISHED and (priorities, constraints, rubric) == (None, None, None):
+        return document
     return reopened.decide_again(
-        read_document(name),
+        document,
         rubric_files.load(rubric=rubric),
         priorities=priorities,
         constraints=constraints,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from advisor.domain.decision import PublishedAnswer, PublishedCase, ScoredArm
 from advisor.domain.measurement import Interval
 from advisor.domain.plan import Excluded
@@ -13,12 +15,18 @@ from advisor.report.documents.document import (
     ScoreEntry,
     WorkflowEntry,
 )
+from advisor.report.documents.measured_document import title_of
 from advisor.version import __version__
 
 
 def compose(answer: PublishedAnswer, rerun_command: str) -> RunDocument:
     """Return the document: workflows by rank, then those that the paper could not run."""
     cases = {case.workflow: case for case in answer.cases}
+    workflows = {workflow.id: workflow for workflow in answer.catalogue.workflows}
+    entries = (
+        *(_scored_entry(arm, cases[arm.workflow]) for arm in answer.scored),
+        *map(_failed_entry, answer.failures),
+    )
     return RunDocument(
         schema=SCHEMA,
         run_id=PUBLISHED,
@@ -28,9 +36,8 @@ def compose(answer: PublishedAnswer, rerun_command: str) -> RunDocument:
         finished=True,
         question=answer.question,
         machine=MachineEntry.of(answer.machine),
-        workflows=(
-            *(_scored_entry(arm, cases[arm.workflow]) for arm in answer.scored),
-            *map(_failed_entry, answer.failures),
+        workflows=tuple(
+            msgspec.structs.replace(entry, title=title_of(entry, workflows)) for entry in entries
         ),
         race=None,
         recommendation=answer.recommendation,

@@ -30,7 +30,7 @@ from advisor.report.documents.document import (
     ScoreEntry,
     WorkflowEntry,
 )
-from advisor.report.documents.measured_document import adoption_of
+from advisor.report.documents.measured_document import adoption_of, title_of
 from advisor.score import scoring
 
 
@@ -81,7 +81,9 @@ def results_of(document: RunDocument, known: Catalogue) -> Results:
     if race is None or unknown or BASELINE not in {entry.arm for entry in measured}:
         raise ExportFileError(
             f"the document of run {document.run_id} has no measurements that can be decided on",
-            "decide on the run itself",
+            f"ask again: {document.rerun_command}"
+            if document.rerun_command
+            else "decide on the run itself",
         )
     return Results(
         baseline=BASELINE,
@@ -164,6 +166,7 @@ def _entries(
                 name: ScoreEntry.of(rating, measured[arm.arm].evidence)
                 for name, rating in arm.ratings.items()
             },
+            title=title_of(measured[arm.arm], workflows),
             adoption=adoption_of(measured[arm.arm], workflows),
             failed_constraints=arm.failed_constraints,
             score=arm.score,

@@ -80,6 +80,8 @@ class FoundRecipe:
     integration: str = ""
     #: The inputs of a PyTorch module; see `RecipeFacts`.
     inputs: tuple[InputFacts, ...] | None = None
+    #: Whether rows of a batch depend on each other; null if that is not known.
+    coupled_rows: bool | None = None
 
 
 def choose(
@@ -150,7 +152,7 @@ def find_recipe(decision: Decision, arm: str, probes: pathlib.Path) -> FoundReci
     except CannotBundleError as problem:
         raise NoRecipeError(f"no script can be composed for {arm}: {problem}", fix) from problem
     is_changed = source_digest(probes) != imported.environment.source_digest
-    return FoundRecipe(recipe, is_changed, facts.integration, facts.inputs)
+    return FoundRecipe(recipe, is_changed, facts.integration, facts.inputs, facts.coupled_rows)
 
 
 def _started_by_command(state: RunState, arm: str, question: Question) -> NoRecipeError:

@@ -37,7 +37,14 @@ def render_server(
         return _render_command(document, entry, found)
     question = document.question
     sizes = [cell.batch_size for cell in entry.cells] or list(question.batch_sizes)
-    body = server.compose_server(question, sizes, found.integration, probes, found.inputs)
+    body = server.compose_server(
+        question,
+        sizes,
+        found.integration,
+        probes,
+        found.inputs,
+        has_coupled_rows=bool(found.coupled_rows),
+    )
     path = "/v1/completions" if question.task == "generate" else "/predict"
     title = f"Serve {question.model.name} with {entry.arm} at POST {path}, {question.dtype}."
     return f'''\
@@ -50,12 +57,14 @@ def render_server(
 {body}'''
 
 
-def render_dockerfile(document: RunDocument, entry: WorkflowEntry, found: FoundRecipe) -> str:
-    """Return a Dockerfile that runs the server.
+def render_dockerfile(
+    document: RunDocument, entry: WorkflowEntry, found: FoundRecipe, probes: pathlib.Path
+) -> str:
+    """Return a Dockerfile that runs the server; raise `NoRecipeError` where there is none.
 
     The server of a compiled model is the file `server.py` next to the Dockerfile.
     """
-    script_header(found.recipe)  # refuses what is no pin
+    render_server(document, entry, found, probes)  # refuses what has no server
     question = document.question
     python = found.recipe.python.removeprefix("==").removesuffix(".*")
     build = entry.versions.get("torch", "").partition("+")[2]

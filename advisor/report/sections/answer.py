@@ -6,6 +6,7 @@ from advisor.domain.decision import Flip, Recommendation
 from advisor.domain.question import short_name
 from advisor.domain.run import resume_command
 from advisor.errors import MachineUnfitError
+from advisor.recommendation.headline_facts import join_names
 from advisor.report.documents.document import PUBLISHED, RunDocument
 from advisor.report.sections.cost import cost_line
 from advisor.system.number_format import format_bound, format_share
@@ -29,12 +30,14 @@ def headline(document: RunDocument) -> str:
     if advice.headline:
         return advice.headline[0]
     model, device = short_name(document.question.model), document.device_name
+    titles = document.titles
+    advised = titles.get(advice.arm, advice.arm)
     if document.run_id == PUBLISHED:
-        return f"{FROM_FIGURES}use {advice.arm} for {model} on {device}"
+        return f"{FROM_FIGURES}use {advised} for {model} on {device}"
     if advice.ties:
-        others = ", ".join(advice.ties)
-        return f"Tie for {model} on {device}: use {advice.arm}, or as well {others}"
-    return f"Use {advice.arm} for {model} on {device}"
+        others = join_names([titles.get(arm, arm) for arm in advice.ties])
+        return f"Tie for {model} on {device}: use {advised}, or as well {others}"
+    return f"Use {advised} for {model} on {device}"
 
 
 def is_unfit(document: RunDocument) -> bool:
@@ -61,7 +64,7 @@ def confidence(document: RunDocument) -> list[str]:
         next_step = [f"Next: {document.problem.next_step}"] if document.problem else []
         return [*origin, *next_step, *([UNFIT_NOTICE] if is_unfit(document) else [])]
     lead = (
-        f"lead {advice.margin:+.2f} over {advice.runner_up}"
+        f"lead {advice.margin:+.2f} over {document.titles.get(advice.runner_up, advice.runner_up)}"
         if advice.runner_up and advice.margin is not None
         else "no runner-up"
     )
@@ -94,11 +97,15 @@ def flip_lines(document: RunDocument) -> list[str]:
     advice, priorities = document.recommendation, document.question.priorities
     if advice is None:
         return []
-    return [_flip_line(flip, getattr(priorities, flip.criterion)) for flip in advice.flips]
+    titles = document.titles
+    return [
+        _flip_line(flip, titles.get(flip.to, flip.to), getattr(priorities, flip.criterion))
+        for flip in advice.flips
+    ]
 
 
-def _flip_line(flip: Flip, present: float) -> str:
+def _flip_line(flip: Flip, title: str, present: float) -> str:
     return (
-        f"The answer changes to {flip.to} if {flip.criterion} weighs "
+        f"The answer changes to {title} if {flip.criterion} weighs "
         f"{format_bound(flip.weight, present, flip.when)} (now {present:g} %)."
     )

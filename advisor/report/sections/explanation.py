@@ -52,7 +52,8 @@ def find_entries(document: RunDocument, name: str) -> list[WorkflowEntry]:
         entry for entry in document.workflows if entry.id == wanted
     ]
     if not found:
-        known = ", ".join(entry.arm for entry in document.workflows) or "none"
+        measured = [entry for entry in document.workflows if entry.scores is not None]
+        known = ", ".join(entry.arm for entry in measured or document.workflows) or "none"
         problem = (
             f"the run has no workflow {wanted!r}"
             if wanted
@@ -66,12 +67,13 @@ def explain_entry(
     document: RunDocument, entry: WorkflowEntry, criteria: Sequence[str], published: PublishedData
 ) -> list[str]:
     """Return the lines about one arm; the reason for an arm without a measurement."""
+    name = f"{entry.title}, arm {entry.arm}" if entry.title else entry.arm
     if entry.scores is None:
         return [
-            f"{entry.arm}: {entry.status}, {entry.reason}",
+            f"{name}: {entry.status}, {entry.reason}",
             *([f"  next: {entry.fix}"] if entry.fix else []),
         ]
-    lines = [f"{entry.arm}, run {document.run_id}, rubric {document.rubric}", LEGEND]
+    lines = [f"{name}, run {document.run_id}, rubric {document.rubric}", LEGEND]
     if "performance" in criteria:
         lines += _measured_lines(entry)
         lines += _published_lines(document, entry, published)
@@ -88,6 +90,8 @@ def explain_entry(
 
 
 def _measured_lines(entry: WorkflowEntry) -> list[str]:
+    if entry.evidence == "published":
+        return [f"  {entry.reason}"]
     lines = ["  measured (95% intervals in brackets)"]
     lines += [
         f"    batch size {cell.batch_size}: "

@@ -25,8 +25,10 @@ from advisor.domain.run_events import (
 from advisor.domain.worker_events import PhaseStarted
 from advisor.report.formatting.machine_load import describe_check
 
-#: Phases that take long enough for a line of their own.
+#: Phases that take long enough for a line of their own: of arms, and of the reference worker.
 SLOW_PHASES = {"import", "build"}
+SLOW_REFERENCE_PHASES = {"load", "correctness"}
+PHASE_TITLES = {"correctness": "outputs"}
 
 
 def render_event(event: LoggedEvent) -> str | None:
@@ -58,9 +60,10 @@ def render_event(event: LoggedEvent) -> str | None:
 def _render_worker_event(run_event: RunEvent) -> str | None:
     match run_event:
         case WorkerReported(arm=arm, worker_event=PhaseStarted(phase=phase, batch_size=size)) if (
-            phase in SLOW_PHASES and arm != REFERENCE
+            phase in (SLOW_REFERENCE_PHASES if arm == REFERENCE else SLOW_PHASES)
         ):
-            return f"{arm}: {phase}" + (f", batch size {size}" if size is not None else "")
+            what = PHASE_TITLES.get(phase, phase)
+            return f"{arm}: {what}" + (f", batch size {size}" if size is not None else "")
         case BuildStarted(arm=arm, expected_seconds=float(own), expected_seconds_left=float(left)):
             return f"{arm}: builds, expected {own:.0f} s; {left:.0f} s for all builds of this stage"
         case BusyWhileIdle(arm=arm, processors=processors):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
@@ -108,6 +109,8 @@ def _row(arm: Arm, state: RunState, question: Question, *, is_active: bool) -> P
     if not processes:
         return ProcessRow(arm=arm.id, status="waiting", phase="queued")
     process = processes[-1]
+    if process.is_lost:
+        return ProcessRow(arm=arm.id, status="waiting", phase="queued")
     outcome = process.outcome
     if outcome is not None and not isinstance(outcome, Completed):
         return ProcessRow(
@@ -201,7 +204,7 @@ def current_stage(
     if any(row.phase == "serving" for row in rows):
         done = sum(row.status in {"done", "failed"} for row in rows)
         return RunStage(title=f"Server {done + 1} of {len(rows)} is under load", marks=marks)
-    if state.closed:
+    if all(size in state.closed for size in question.batch_sizes):
         return RunStage(title="Checking the final outputs", marks=marks)
     failed = sum(row.status == "failed" for row in rows)
     if not any(row.is_started for row in rows):
@@ -214,9 +217,19 @@ def current_stage(
 
 
 def _racing_batch_size(state: RunState) -> int | None:
-    """Return the batch size whose race is open."""
+    """Return the batch size whose race is open and whose workers are ready.
+
+    After the run was resumed, new workers are built before the race goes on.
+    """
     racing = [size for size in state.opened if size not in state.closed]
-    return racing[-1] if racing else None
+    return racing[-1] if racing and _are_ready(state.opened[racing[-1]], state) else None
+
+
+def _are_ready(arms: Iterable[str], state: RunState) -> bool:
+    """Return whether a worker of these arms runs and none is still being built."""
+    processes = [state.processes[arm][-1] for arm in arms if state.processes.get(arm)]
+    running = [each for each in processes if each.outcome is None and not each.is_lost]
+    return bool(running) and all(process.ready for process in running)
 
 
 def latest_round(state: RunState, batch_size: int) -> int:

@@ -47,4 +47,6 @@ def _build_time_factor(state: RunState) -> float:
 
 
 def _last_process(state: RunState, arm: str) -> ProcessState | None:
-    return (state.processes.get(arm) or (None,))[-1]
+    """Return the last process of an arm; None if there is none, or if the run stopped meanwhile."""
+    process = (state.processes.get(arm) or (None,))[-1]
+    return None if process is None or process.is_lost else process

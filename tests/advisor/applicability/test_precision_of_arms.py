@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import builders
 import pytest
 
 from advisor.applicability import planning
 from advisor.domain.question import Dtype
+from probes import protocol
 
 
 @pytest.mark.parametrize(
@@ -35,3 +38,9 @@ def test_a_model_in_its_own_precision_is_asked_in_the_worker() -> None:
     ]
     arms = {arm.option: arm for arm in planning.list_arms(eager, "cuda")}
     assert planning.unsupported_use(eager, arms["tf32"], question) is None
+    assert arms["tf32"].dtypes == ("float32",)
+    assert set(arms["default"].dtypes) == set(protocol.PRECISIONS)
+
+
+def test_workers_know_the_precisions_of_the_catalogue() -> None:
+    assert {protocol.NATIVE, *protocol.PRECISIONS} == set(get_args(Dtype))

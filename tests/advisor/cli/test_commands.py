@@ -260,11 +260,28 @@ def test_the_printed_command_repeats_an_answer_that_is_not_stored(home: pathlib.
         .removesuffix(" prints every figure with its source.")
     )
     again = json.loads(run_program(*shlex.split(command), home=home).stdout)
-    assert f"use {again['recommendation']['arm']} for" in text
+    titles = {entry["arm"]: entry["title"] for entry in again["workflows"]}
+    assert f"use {titles[again['recommendation']['arm']]} for" in text
     assert again["question"]["priorities"]["productivity"] == 80
     assert again["question"]["batch_sizes"] == [1, 64]
     assert again["question"]["constraints"] == [{"criterion": "portability", "at_least": 2}]
     assert again["again"] == f"p3-advisor {command}"
+
+
+def test_an_answer_without_a_run_is_opened_from_its_file(
+    home: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    model = "TinyLlama/TinyLlama-1.1B-Chat-v1.0"
+    asked = run_program("--json", "--gpu", "RTX 4090", "--model", model, home=home)
+    file = tmp_path / "answer.json"
+    file.write_text(asked.stdout)
+    assert run_program("show", str(file), "--json", home=home).stdout == asked.stdout
+    explained = run_program("explain", str(file), "tensorrt-llm", "performance", home=home)
+    assert "arm tensorrt-llm, run published" in explained.stdout
+    assert "measured (95%" not in explained.stdout
+    decided = run_program("decide", str(file), "--preset", "serving", home=home)
+    assert decided.returncode == 2
+    assert json.loads(asked.stdout)["again"] in decided.stderr
 
 
 def test_with_jsonl_an_answer_without_a_run_is_one_line(home: pathlib.Path) -> None:

@@ -89,6 +89,27 @@ def test_implausible_memory_is_null_with_the_reason(changes: dict[str, Any], rea
 
 
 @pytest.mark.parametrize(
+    ("held", "peak"), [(56, 700 + 200), (256, 700), (None, 700)], ids=["released", "kept", "unread"]
+)
+def test_what_the_allocator_released_before_the_end_belongs_to_the_peak(
+    held: int | None, peak: int
+) -> None:
+    freed = msgspec.structs.replace(DEVICE, peak_bytes=700 * MEBIBYTE, source="freed")
+    held_bytes = None if held is None else held * MEBIBYTE
+    host = msgspec.structs.replace(HOST, device_held_bytes=held_bytes)
+    assert summarise(freed, host).peak == peak * MEBIBYTE
+    assert summarise(DEVICE, host).peak == DEVICE.peak_bytes
+
+
+def test_a_worker_that_released_memory_may_free_less_at_its_end_than_it_had_reserved() -> None:
+    freed = msgspec.structs.replace(DEVICE, peak_bytes=100 * MEBIBYTE, source="freed")
+    host = msgspec.structs.replace(HOST, device_held_bytes=90 * MEBIBYTE)
+    assert summarise(freed, host).peak == (100 + 256 - 90) * MEBIBYTE
+    assert summarise(msgspec.structs.replace(freed, source="grown"), host).peak is None
+    assert summarise(freed, HOST).peak is None
+
+
+@pytest.mark.parametrize(
     ("mebibytes", "is_plausible"),
     [
         (256, True),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 import sys
 from typing import Any, get_args
 
@@ -393,3 +394,15 @@ def test_too_few_equal_gpus_and_other_tasks_are_refused(
 ) -> None:
     with pytest.raises(error):
         resolved(machine, gpus_per_model=2, **answers)
+
+
+@pytest.mark.parametrize(
+    ("name", "mentions"), [("whole.pth", "file.py:function"), ("nets.py", "nets.py:build")]
+)
+def test_a_file_of_another_kind_needs_a_function(
+    name: str, mentions: str, tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / name).write_text("")
+    with pytest.raises(UnknownModelError) as problem:
+        resolved(model=str(tmp_path / name))
+    assert mentions in problem.value.next_step

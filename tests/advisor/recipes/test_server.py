@@ -25,7 +25,7 @@ import pytest
 import workers
 
 from advisor.catalogue import rubric_files
-from advisor.domain.question import Question, SyntheticModel, TransformersModel
+from advisor.domain.question import FactoryModel, Question, SyntheticModel, TransformersModel
 from advisor.errors import NoRecipeError
 from advisor.recipes.server import compose_server, divide
 
@@ -42,6 +42,18 @@ CONFIG = {
     "num_key_value_heads": 2,
 }
 LLAMA = TransformersModel(name="demo/llama", weights="random", config=CONFIG)
+#: A model of which each row depends on the others, with an output that has no rows.
+COUPLED = """
+import torch
+
+class Centred(torch.nn.Module):
+    def forward(self, x):
+        mean = x.mean(0)
+        return x - mean, mean
+
+def build():
+    return Centred(), torch.randn(4, 3)
+"""
 START_SECONDS = 240
 ANSWER_SECONDS = 60
 
@@ -149,6 +161,29 @@ def test_an_array_server_answers_requests_of_several_clients(
         names = np.full((1, 6, 16), "x").tolist()
         assert status_of(f"{address}/predict", {"inputs": [names]}) == 400
         assert status_of(f"{address}/predict", {"inputs": [rows[:1].tolist()]}) == 200
+
+
+@pytest.mark.stack
+def test_requests_of_a_model_with_coupled_rows_are_computed_alone(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "coupled.py").write_text(COUPLED)
+    model = FactoryModel(name=str(tmp_path / "coupled.py") + ":build")
+    integration = integration_of("pytorch_eager", {})
+    script = compose_server(question(model), SIZES, integration, PROBES, has_coupled_rows=True)
+    rows = np.random.default_rng(3).standard_normal((9, 4, 3)).astype(np.float32)
+    with serving(script, tmp_path) as address:
+        url = f"{address}/predict"
+        with ThreadPoolExecutor(len(rows)) as clients:
+            answers = [
+                json.loads(answer)["outputs"]
+                for answer in clients.map(lambda each: post(url, {"inputs": [each.tolist()]}), rows)
+            ]
+        for (centred, mean), each in zip(answers, rows, strict=True):
+            np.testing.assert_allclose(centred, each - each.mean(axis=0), atol=1e-6)
+            np.testing.assert_allclose(mean, each.mean(axis=0), atol=1e-6)
+        (alone, _) = json.loads(post(url, {"inputs": [rows[0, :1].tolist()]}))["outputs"]
+        assert not np.any(alone)
+        # Rows that fill up a batch would change the outputs of the others.
+        assert status_of(url, {"inputs": [rows[0, :2].tolist()]}) == 400
 
 
 @pytest.mark.stack

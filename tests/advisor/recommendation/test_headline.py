@@ -53,7 +53,7 @@ def advise(
     noise_floor: float | None = 0.004,
     **asked: Any,
 ) -> Recommendation:
-    sizes = [cell.batch_size for cell in arms[0].cells]
+    sizes = [cell.batch_size for cell in arms[0].cells] if arms else [1]
     races = tuple(builders.race_result(size, noise_floor=noise_floor) for size in sizes)
     baseline = measured(BASELINE, *[1.0] * len(sizes), spread=0.0)
     results = builders.results(baseline, *arms, races=races, noise_floor=noise_floor)
@@ -187,6 +187,12 @@ def test_the_answer_is_the_baseline_where_nothing_gains() -> None:
     assert advice.speed_regret.arm is None
 
 
+def test_an_arm_without_rivals_is_not_said_to_have_the_highest_score(expect: Expect) -> None:
+    advice = advise()
+    assert (advice.arm, advice.decision_word) == (BASELINE, "CLEAR")
+    expect("headline-only-arm", advice.headline)
+
+
 speeds = st.lists(st.floats(0.1, 20), min_size=1, max_size=5)
 
 
@@ -223,6 +229,12 @@ def test_an_unknown_noise_floor_is_stated_with_the_interval(expect: Expect) -> N
     assert unknown.certainty is not None
     assert known.certainty is not None
     assert unknown.certainty < known.certainty
+
+
+def test_a_speed_up_of_an_unsteady_machine_is_marked(expect: Expect) -> None:
+    advice = advise(measured("fast", 300.0), noise_floor=8.1)
+    assert advice.decision_word == "CLEAR"
+    expect("headline-unsteady-machine", advice.headline)
 
 
 def test_a_share_below_the_limit_is_not_rounded_up_to_it() -> None:

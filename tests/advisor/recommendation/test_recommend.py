@@ -67,12 +67,15 @@ def advise(
     results: Results | None = None,
     question: Question | None = None,
     excluded: Sequence[Excluded] = (),
+    *,
+    while_running: bool = False,
 ) -> Recommendation:
     made = results or builders.results(
         *(builders.measurement(arm.arm, speedup=arm.speedup, workflow=arm.workflow) for arm in arms)
     )
     context = DecisionContext(rubric=builders.shipped_catalogue().rubric)
-    return recommend(made, arms, question or builders.question(), excluded, context)
+    asked = question or builders.question()
+    return recommend(made, arms, asked, excluded, context, while_running=while_running)
 
 
 def flips_of(field: Field, priorities: Priorities, pillar: str) -> list[Flip]:
@@ -471,3 +474,21 @@ def test_no_answer_is_given_when_the_machine_was_not_fit_to_decide() -> None:
     with pytest.raises(MachineUnfitError) as problem:
         advise(arms, results)
     assert (problem.value.name, problem.value.exit_code) == ("machine-unfit", 4)
+
+
+def test_while_a_run_goes_on_an_unfit_machine_has_leaders_that_more_rounds_may_settle() -> None:
+    arms, results = two(
+        (1.5, 1.49), noise_floor=0.9, races=(builders.race_result(noise_floor=0.9),)
+    )
+    graded = builders.rating(3, fact="speedup", grade=2.8)
+    arms = [
+        msgspec.structs.replace(arm, ratings={**arm.ratings, "performance": graded}) for arm in arms
+    ]
+    with pytest.raises(MachineUnfitError):
+        advise(arms, results)
+    advice = advise(arms, results, while_running=True)
+    assert advice.decision_word == "OPEN"
+    assert set(advice.contenders) == {"one", "two"}
+    busy = msgspec.structs.replace(results, visits=VisitCounts(made=10, discarded=0, unfit=9))
+    with pytest.raises(MachineUnfitError):
+        advise(arms, busy, while_running=True)

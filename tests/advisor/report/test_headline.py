@@ -10,9 +10,11 @@ import builders
 import msgspec
 import pytest
 
+from advisor.domain.decision import Flip
 from advisor.report import markdown, page, text_report
 from advisor.report.documents import document
 from advisor.report.documents.document import RunDocument
+from advisor.report.sections.answer import confidence, flip_lines
 
 FIRST_LINES = 5
 LINES = (
@@ -83,12 +85,32 @@ def test_the_lines_of_an_unfinished_run_are_among_the_first(first_lines: Reader)
 
 
 @pytest.mark.parametrize("first_lines", [of_text, of_markdown, of_page])
-def test_a_document_without_a_headline_begins_with_its_arm(first_lines: Reader) -> None:
+def test_a_document_without_a_headline_begins_with_the_title_of_its_arm(
+    first_lines: Reader,
+) -> None:
     made = with_headline()
     assert made.recommendation is not None
     shown = first_lines(made)
-    assert f"Use {made.recommendation.arm} for {made.question.model.name}" in shown
+    title = made.titles[made.recommendation.arm]
+    assert title != made.recommendation.arm
+    assert f"Use {title} for {made.question.model.name}" in shown
     assert made.recommendation.verdict in shown
+
+
+def test_texts_name_arms_by_their_titles_and_early_documents_by_their_ids() -> None:
+    made = with_headline()
+    assert made.recommendation is not None
+    runner_up = made.recommendation.runner_up
+    assert runner_up is not None
+    flip = Flip(criterion="performance", weight=50.0, when="more", to=runner_up)
+    advice = msgspec.structs.replace(made.recommendation, flips=(flip,))
+    made = msgspec.structs.replace(made, recommendation=advice)
+    entries = (msgspec.structs.replace(entry, title="") for entry in made.workflows)
+    early = msgspec.structs.replace(made, workflows=tuple(entries))
+    for shown, names in ((made, made.titles), (early, {arm: arm for arm in made.titles})):
+        assert f"over {names[runner_up]}." in "\n".join(confidence(shown))
+        (line,) = flip_lines(shown)
+        assert f"changes to {names[runner_up]} if" in line
 
 
 @pytest.mark.parametrize("first_lines", [of_text, of_markdown, of_page])

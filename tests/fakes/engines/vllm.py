@@ -16,6 +16,7 @@ KNOWN_ARGUMENTS = {
     "seed",
     "trust_remote_code",
     "gpu_memory_utilization",
+    "kv_cache_memory_bytes",
     "quantization",
 }
 #: Formats that the engine accepts, and the type in which it stores linear layers.

@@ -296,6 +296,12 @@ def test_an_output_of_zeros_is_not_checkable() -> None:
     assert check(reference, [[zeros], [zeros + 1e-30]])[0] == "wrong"
 
 
+@pytest.mark.parametrize("rows", [(0, 3), (3, 0), (2, 3)])
+def test_outputs_of_several_lengths_may_be_empty(rows: tuple[int, int]) -> None:
+    expected = [[outputs(number, (count, 64))] for number, count in enumerate(rows)]
+    assert check(make_reference(expected, eager=0.0), expected) == ("equivalent", "")
+
+
 def test_a_random_model_is_never_called_exact() -> None:
     reference = make_reference([[outputs(0)]], is_random=True)
     assert check(reference, [[outputs(0)]]) == ("unchecked", "random-model")
@@ -320,6 +326,18 @@ def test_one_wrong_column_of_a_large_output_is_wrong(column: int) -> None:
     produced = expected.copy()
     produced[:, column] += 1.0
     assert check(make_reference([[expected]]), [[produced]])[0] == "wrong"
+
+
+def test_an_input_that_eager_computes_exactly_by_chance_is_no_ratio() -> None:
+    targets = [outputs(0), outputs(1)]
+    eager = [targets[0] + noise(EAGER), targets[1] + noise(EAGER / 100)]
+    reference = create_reference(
+        "float64", [[each] for each in targets], [[each] for each in eager], [[np.zeros(1)]] * 2
+    )
+    produced = [[each + noise(2 * EAGER)] for each in targets]
+    record, _ = correctness.check_outputs(reference, produced, rules(), 8)
+    assert record.accuracy is not None
+    assert record.accuracy.ratio_to_eager == pytest.approx(2.0, rel=0.1)
 
 
 def test_the_record_states_each_figure() -> None:

@@ -94,6 +94,7 @@ def test_an_exception_is_classified_by_its_kind_and_phase(
     [
         (TypeError("forward() missing 1 required positional argument: 'mask'"), "third value"),
         (RuntimeError("\"addmm_impl_cpu_\" not implemented for 'Half'"), "--dtype"),
+        (RuntimeError("CUDA error: device-side assert triggered"), "different rows"),
         (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), "fix the error"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import pathlib
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from probes.subjects import checkpoint
 from probes.subjects.checkpoint import CheckpointInfo, EngineSubject
 from probes.workflows import sglang, vllm
 
-LOAD = {
+LOAD: dict[str, Any] = {
     "most_tokens": 64,
     "input_tokens": 40,
     "output_tokens": 24,
@@ -38,9 +39,10 @@ def make_request(directory: pathlib.Path, **changes: Any) -> Request:
     )
 
 
-def make_subject(request: Request) -> EngineSubject:
+def make_subject(request: Request, **config: int) -> EngineSubject:
     folder = checkpoint.folder_of(request)
     folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(config))
     checkpoint.write_info(folder, CheckpointInfo("Fake", "float32", 1, 4, "random", 16, None))
     return EngineSubject(request)
 
@@ -120,6 +122,27 @@ def test_a_server_splits_its_model_over_as_many_devices_as_are_asked(
     assert option not in workflow.server(subject, one, 1234).command
     assert f"{option} 2" in workflow.serving_command(two)
     assert option not in workflow.serving_command(one)
+
+
+def test_vllms_server_takes_prompts_of_the_longest_requests_as_words(
+    tmp_path: pathlib.Path,
+) -> None:
+    """vLLM 0.22 refuses a text with more characters than its tokens can have, without spaces."""
+    request = make_request(tmp_path)
+    longest_token = len(checkpoint.token_word(0))
+    prompt = " ".join([checkpoint.token_word(3)] * LOAD["input_tokens"])
+    length = served_length(vllm.server(make_subject(request), request, 1234))
+    assert len(prompt) <= longest_token * (length - LOAD["output_tokens"])
+
+
+def test_vllms_server_keeps_to_the_positions_of_the_model(tmp_path: pathlib.Path) -> None:
+    request = make_request(tmp_path)
+    subject = make_subject(request, max_position_embeddings=LOAD["most_tokens"])
+    assert served_length(vllm.server(subject, request, 1234)) == LOAD["most_tokens"]
+
+
+def served_length(server: Server) -> int:
+    return int(server.command[server.command.index("--max-model-len") + 1])
 
 
 def test_gpus_are_named_by_the_index_that_the_driver_gives_them(

@@ -14,7 +14,7 @@ torch = pytest.importorskip(
 from probes.adapter import ModelError  # noqa: E402 - the next lines need torch
 from probes.subjects import factory  # noqa: E402
 from probes.subjects.call_inputs import flatten  # noqa: E402
-from probes.subjects.loaded_model import ExampleLike  # noqa: E402
+from probes.subjects.example_like import ExampleLike  # noqa: E402
 
 pytestmark = pytest.mark.stack
 
@@ -116,3 +116,32 @@ def test_other_constant_integers_stay_as_they_are(example: Any) -> None:
         np.random.default_rng(0), 8
     )
     assert (drawn == example.reshape(-1)[0].item()).all()
+
+
+def draw_like(example: Any, **fields: Any) -> Any:
+    made = ExampleLike(example, batched=True, dtype=example.dtype, **fields)
+    return made.draw(np.random.default_rng(0), 64)
+
+
+def test_integers_are_drawn_from_the_values_at_their_position() -> None:
+    drawn = draw_like(torch.tensor([[0, 40, 7], [3, 60, 7]]))
+    assert [set(column.tolist()) for column in drawn.T] == [{0, 3}, {40, 60}, {7}]
+
+
+def test_integers_of_equal_rows_are_drawn_from_the_range() -> None:
+    drawn = draw_like(torch.tensor([[2, 9, 5], [2, 9, 5]]))
+    assert set(drawn.ravel().tolist()) == set(range(2, 10))
+
+
+def test_floating_point_numbers_stay_in_the_range_of_the_example() -> None:
+    drawn = draw_like(torch.linspace(0.25, 1, 8).reshape(2, 4))
+    assert 0.25 <= drawn.min() < drawn.max() <= 1
+    # An example without a range has none to stay in.
+    assert len(np.unique(draw_like(torch.zeros(2, 4)))) > 1
+
+
+def test_fixed_values_are_the_rows_of_the_example() -> None:
+    example = torch.randn(3, 4, dtype=torch.bfloat16)
+    drawn = draw_like(example, fixed=True)
+    assert (drawn[:3] == example.float().numpy()).all()
+    assert (drawn[3:6] == drawn[:3]).all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+from typing import Any
 
 import numpy as np
 import pytest
@@ -79,6 +80,51 @@ def with_a_state_by_layer():
     return torch.nn.LSTM(8, 4, num_layers=2, batch_first=True), torch.randn(2, 5, 8)
 
 
+class Table(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.columns = torch.nn.ModuleList(torch.nn.Embedding(size, 4) for size in (3, 90))
+
+    def forward(self, rows, weights):
+        return sum(column(rows[:, at]) for at, column in enumerate(self.columns)) * weights
+
+
+def columns_with_ranges_of_their_own():
+    return Table(), (torch.tensor([[2, 80]]), torch.randn(1, 4))
+
+
+def of_sorted_values():
+    model, _ = build(lambda layer, x: layer(x) if (x.diff() >= 0).all() else 1 / 0)
+    return model, torch.arange(32.0).reshape(2, 16)
+
+
+def scripted():
+    return torch.jit.script(torch.nn.Linear(16, 8)), torch.randn(2, 16)
+
+
+def never():
+    return build(lambda layer, x: 1 / 0)
+
+
+class Counting(torch.nn.Module):
+    def __init__(self, call):
+        super().__init__()
+        self.call = call
+        self.register_buffer("count", torch.zeros(()))
+
+    def forward(self, x):
+        self.count += 1
+        return self.call(x, self.count)
+
+
+def with_a_running_mean():
+    return Counting(lambda x, count: x / count), torch.randn(2, 16)
+
+
+def with_a_counter_that_no_output_reads():
+    return Counting(lambda x, count: x + torch.rand_like(x)), torch.randn(2, 16)
+
+
 def selected():
     return build(lambda layer, x: layer(x)[layer(x) > 0])
 """
@@ -122,9 +168,48 @@ def test_outputs_may_have_a_shape_that_depends_on_the_values(tmp_path: pathlib.P
     assert not reference.is_random
 
 
+@pytest.mark.filterwarnings("ignore:.*jit:DeprecationWarning")
+def test_a_scripted_module_is_referenced(tmp_path: pathlib.Path) -> None:
+    assert [each.shape for each in make_reference("scripted", tmp_path).outputs[0]] == [(2, 8)]
+
+
 def test_a_module_may_change_its_input_if_calls_return_the_same(tmp_path: pathlib.Path) -> None:
     reference = make_reference("clamped_in_place", tmp_path)
     assert not reference.is_random
+
+
+def settled_inputs(function: str, directory: pathlib.Path) -> list[list[Any]]:
+    subject = open_torch_subject(request_for(function, directory))
+    with torch.inference_mode():
+        subject.settle_inputs(2)
+    return [subject.inputs(2, number) for number in range(2)]
+
+
+def test_integers_are_the_examples_where_the_model_takes_no_others(tmp_path: pathlib.Path) -> None:
+    (rows, weights), (others, other_weights) = settled_inputs(
+        "columns_with_ranges_of_their_own", tmp_path
+    )
+    assert rows.tolist() == others.tolist() == [[2, 80], [2, 80]]
+    assert not np.array_equal(weights, other_weights)
+
+
+def test_all_values_are_the_examples_where_the_model_takes_no_others(
+    tmp_path: pathlib.Path,
+) -> None:
+    (rows,), _ = settled_inputs("of_sorted_values", tmp_path)
+    assert (rows == np.arange(32).reshape(2, 16)).all()
+
+
+@pytest.mark.parametrize("function", ["plain", "never"])
+def test_values_are_random_where_the_examples_are_no_better(
+    function: str, tmp_path: pathlib.Path
+) -> None:
+    (first,), (second,) = settled_inputs(function, tmp_path)
+    assert not np.array_equal(first, second)
+
+
+def test_a_buffer_may_change_if_seeded_calls_return_the_same(tmp_path: pathlib.Path) -> None:
+    assert make_reference("with_a_counter_that_no_output_reads", tmp_path).is_random
 
 
 @pytest.mark.parametrize(
@@ -141,13 +226,20 @@ def test_other_batch_sizes_are_tried_where_each_row_stands_for_itself(
 ) -> None:
     found = make_reference(function, tmp_path)
     request = request_for(function, tmp_path)
+    assert flexibility.has_coupled_rows(request) is None
     with torch.inference_mode():
         runtime.note_coupled_rows(pytorch_eager, open_torch_subject(request), request)
     assert flexibility.can_try_batch_sizes(found, request, 2) == expected
+    assert flexibility.has_coupled_rows(request) is not expected
 
 
 @pytest.mark.parametrize(
-    ("function", "reason"), [("no_tensor", "tensor"), ("scaled_in_place", "in place")]
+    ("function", "reason"),
+    [
+        ("no_tensor", "tensor"),
+        ("scaled_in_place", "in place"),
+        ("with_a_running_mean", r"\(count\)"),
+    ],
 )
 def test_a_module_that_cannot_be_judged_is_refused(
     function: str, reason: str, tmp_path: pathlib.Path

@@ -12,7 +12,7 @@ torch = pytest.importorskip(
 )
 
 from probes.subjects import precision  # noqa: E402
-from probes.subjects.loaded_model import ExampleLike  # noqa: E402
+from probes.subjects.example_like import ExampleLike  # noqa: E402
 from probes.subjects.torch_subject import collect  # noqa: E402
 
 pytestmark = pytest.mark.stack

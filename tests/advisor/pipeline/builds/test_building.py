@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 import builders
 import msgspec
@@ -137,12 +136,12 @@ def test_arms_that_build_alone_follow_the_others() -> None:
     assert [arm.id for arm in ordered] == [DUPLICATE.id, "other", "engine"]
 
 
-@pytest.mark.parametrize(("device", "builds_alone"), [("cuda", True), ("cpu", False)])
-def test_engines_that_share_no_gpu_memory_build_alone_there(
-    device: Literal["cpu", "cuda"], builds_alone: bool
+@pytest.mark.parametrize(("workflow", "builds_alone"), [("sglang", True), ("vllm", False)])
+def test_an_engine_whose_cache_is_a_share_of_the_free_gpu_memory_builds_alone(
+    workflow: str, builds_alone: bool
 ) -> None:
-    engine = next(each for each in rubric_files.load().workflows if each.id == "vllm")
-    arms = planning.list_arms(engine, device)
+    engine = next(each for each in rubric_files.load().workflows if each.id == workflow)
+    arms = planning.list_arms(engine, "cuda")
     assert {arm.builds_alone for arm in arms} == {builds_alone}
 
 

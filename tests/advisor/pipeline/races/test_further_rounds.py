@@ -19,7 +19,7 @@ from advisor.domain.question import Budget, Question
 from advisor.domain.run_events import RepetitionStarted
 from advisor.domain.run_state import RunState
 from advisor.pipeline.decision import Decision
-from advisor.pipeline.races import further_rounds, repetitions
+from advisor.pipeline.races import further_rounds, leaders, repetitions
 from advisor.pipeline.recorder import Recorder
 from advisor.pipeline.stored import replay
 from advisor.pipeline.stored.arms import plan_of
@@ -107,6 +107,13 @@ def test_the_further_rounds_end_with_the_seconds_of_the_budget() -> None:
     a_turn = 2 * 4 * 3 * 6 * 0.013  # sizes, rounds, arms, calls, seconds of the slowest call
     assert OPEN_SECONDS <= session.machine.clock() <= OPEN_SECONDS + a_turn
     assert rounds_by_size(session, "compiled")[1] > 8
+
+
+def test_an_open_decision_after_long_builds_is_worth_a_share_of_their_time() -> None:
+    budget = msgspec.structs.replace(QUESTION.budget, open_share=0.1)
+    question = builders.question(budget=budget)
+    assert leaders.seconds_while_open(question, RunState(at=20.0)) == OPEN_SECONDS
+    assert leaders.seconds_while_open(question, RunState(at=900.0)) == 90.0
 
 
 def repeated(question: Question, evaluate: Callable[[RunState], Decision]) -> dict[int, int]:

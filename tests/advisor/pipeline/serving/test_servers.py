@@ -23,7 +23,7 @@ import sessions
 from advisor.catalogue import rubric_files
 from advisor.context import Context
 from advisor.domain.measurement import Results
-from advisor.domain.outcome import Incorrect
+from advisor.domain.outcome import BuildFailed, Incorrect
 from advisor.domain.question import Constraint, LoadQuestion, RequestLengths
 from advisor.domain.run_events import LoadMeasured, LoggedEvent, WorkerEnded, WorkerSpawned
 from advisor.domain.serving import ServedArm, ServedRequest
@@ -376,6 +376,23 @@ def test_failing_servers_are_outcomes_and_the_others_are_measured(
     entries = {entry.arm: entry for entry in document.workflows}
     assert entries["faster/too-slow"].status == "excluded"
     assert "limits" in (entries["faster/too-slow"].reason or "")
+
+
+def test_a_server_that_answers_no_request_of_the_load_gets_none_from_the_generator(
+    make_context: Callable[[str], Context], tmp_path: pathlib.Path
+) -> None:
+    longer = tmp_path / "longer.jsonl"
+    longer.write_text('{"input_tokens": 5, "output_tokens": 3}\n')
+    run = sessions.execute_run(make_context(""), ask(str(longer), "faster/short"))
+    (process,) = run.state().processes["faster/short"]
+    assert process.checked[1].verdict == "equivalent"
+    (loop,) = process.closed_loops
+    assert (loop.requests, loop.failed) == (0, 1)
+    assert isinstance(process.outcome, BuildFailed)
+    assert process.outcome.phase == "sustain"
+    assert "status 400" in process.outcome.reason
+    assert "too many characters" in process.outcome.reason
+    assert not process.load_blocks
 
 
 def test_blocks_in_which_the_generator_fell_behind_do_not_count(

@@ -214,6 +214,14 @@ def measured(workflow: str, digest: str = "", **changes: Any) -> Decision:
     )
 
 
+@pytest.mark.parametrize("coupled", [True, False, None])
+def test_a_recipe_knows_whether_the_rows_of_its_model_are_coupled(coupled: bool | None) -> None:
+    facts = RecipeFacts(allowances={}, serving_command=None, integration="", coupled_rows=coupled)
+    decision = measured("pytorch-eager", source_digest(PROBES), recipe_facts=facts)
+    _, found = recipe.choose(builders.document(), decision, "compiled", PROBES)
+    assert found.coupled_rows is coupled
+
+
 def test_the_script_is_composed_from_the_source_of_the_measured_workflow() -> None:
     document, decision = builders.document(), measured("pytorch-eager", source_digest(PROBES))
     script = recipe.render(document, *recipe.choose(document, decision, "compiled", PROBES))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import dataclasses
 import json
 import re
 import shlex
@@ -49,7 +51,7 @@ def server(document: RunDocument, recipe: FoundRecipe) -> str:
 
 
 def dockerfile(document: RunDocument, recipe: FoundRecipe) -> str:
-    return render_dockerfile(document, document.workflows[0], recipe)
+    return render_dockerfile(document, document.workflows[0], recipe, PROBES)
 
 
 def test_a_server_needs_what_was_measured_and_its_own_libraries() -> None:
@@ -59,6 +61,18 @@ def test_a_server_needs_what_was_measured_and_its_own_libraries() -> None:
     assert [re.split("[<>=]", each)[0] for each in wanted[2:]] == ["starlette", "uvicorn"]
     sizes = [cell.batch_size for cell in builders.document().workflows[0].cells]
     assert f"BATCH_SIZES = {tuple(sizes)}" in script
+
+
+@pytest.mark.parametrize("coupled", [True, False, None])
+def test_the_server_of_a_model_with_coupled_rows_joins_no_requests(coupled: bool | None) -> None:
+    script = server(document_of(), dataclasses.replace(found(), coupled_rows=coupled))
+    (call,) = (
+        node
+        for node in ast.walk(ast.parse(script))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "serve_arrays"
+    )
+    joins = {each.arg: ast.literal_eval(each.value) for each in call.keywords}
+    assert joins == ({"joins": False} if coupled else {})
 
 
 @pytest.mark.parametrize("name", ["org/model", "/secret/place/model", "a; touch x", "$(touch x)"])
@@ -131,6 +145,13 @@ def test_the_image_of_an_engine_runs_its_command() -> None:
     assert "COPY" not in made
 
 
+def test_there_is_no_image_of_what_has_no_server() -> None:
+    document = document_of(FactoryModel(name="nets.py:build"))
+    nested = dataclasses.replace(found(), inputs=())
+    with pytest.raises(NoRecipeError):
+        render_dockerfile(document, document.workflows[0], nested, PROBES)
+
+
 @pytest.mark.parametrize(
     ("version", "backend"),
     [("2.13.0+cpu", "cpu"), ("2.13.0+cu130", "cu130"), ("2.13.0+x; touch y", ""), ("2.13.0", "")],
@@ -138,7 +159,7 @@ def test_the_image_of_an_engine_runs_its_command() -> None:
 def test_an_image_installs_the_measured_build_of_torch(version: str, backend: str) -> None:
     document = document_of()
     entry = msgspec.structs.replace(document.workflows[0], versions={"torch": version})
-    text = render_dockerfile(document, entry, found())
+    text = render_dockerfile(document, entry, found(), PROBES)
     assert re.findall(r"--torch-backend (\S+)", text) == ([backend] if backend else [])
     assert "touch" not in text
 

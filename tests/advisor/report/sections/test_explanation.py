@@ -68,8 +68,11 @@ def test_published_figures_of_another_question_are_marked() -> None:
 
 
 def test_unknown_names_are_refused() -> None:
-    with pytest.raises(UnknownWorkflowError):
+    with pytest.raises(UnknownWorkflowError) as unknown:
         explanation.render(DOCUMENT, "nonsense", "", PUBLISHED)
+    # Arms without a measurement have nothing to explain but the reason.
+    assert "compiled" in unknown.value.next_step
+    assert "broken" not in unknown.value.next_step
     with pytest.raises(UnknownCriterionError):
         explanation.render(DOCUMENT, "", "speed", PUBLISHED)
     with pytest.raises(UnknownWorkflowError):

@@ -61,6 +61,8 @@ def phase_started(
             ),
             f"{REFERENCE}: model-refused, no such input",
         ),
+        (phase_started("load", arm=REFERENCE), f"{REFERENCE}: load"),
+        (phase_started("correctness", 4, arm=REFERENCE), f"{REFERENCE}: outputs, batch size 4"),
         (
             RaceOpened(batch_size=4, arms=("one", "two")),
             "batch size 4: measuring 2 processes in turn",
@@ -83,6 +85,7 @@ def test_slow_steps_and_results_have_a_line(run_event: RunEvent, line: str) -> N
         WorkerSpawned(arm="compiled", process=0),
         phase_started("warmup", 1),
         phase_started("build", 1, arm=REFERENCE),
+        phase_started("load"),
         WorkerReported(arm="compiled", process=0, worker_event=Ready()),
         WorkerReported(arm="compiled", process=0, worker_event=builders.visits([0.1])[0]),
         DeviceMemory(arm="compiled", process=0, before_bytes=1, peak_bytes=2, resident_bytes=2),

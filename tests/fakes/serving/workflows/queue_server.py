@@ -2,7 +2,8 @@
 
 Usage: `python queue_server.py PORT MILLISECONDS FAULT`. FAULT is `none`, `wrong` (other texts),
 `wrong-under-load` (other texts while streamed requests arrive), `sheds` (every eighth request is
-refused), `dies` (after 20 requests), or `refuses` (it ends at once).
+refused), `dies` (after 20 requests), `short` (it refuses prompts of more than four words), or
+`refuses` (it ends at once).
 Only streamed requests count, which are those of the load.
 """
 
@@ -14,6 +15,8 @@ import time
 
 PORT, SECONDS, FAULT = int(sys.argv[1]), float(sys.argv[2]) / 1000, sys.argv[3]
 VOCABULARY = 64
+#: Words of the prompts whose texts are checked.
+MOST_WORDS = 4
 #: A test that fails leaves no server for longer.
 MOST_SECONDS = 600
 #: A server is under load for this long after a streamed request.
@@ -65,6 +68,9 @@ async def complete(writer, request):
         sys.exit(3)
     if FAULT == "sheds" and request.get("stream") and Queue.requests % 8 == 1:
         answer(writer, '{"error": "busy"}', "503 Service Unavailable")
+        return
+    if FAULT == "short" and len(request["prompt"].split()) > MOST_WORDS:
+        answer(writer, '{"error": "the prompt has too many characters"}', "400 Bad Request")
         return
     Queue.free_at = max(now, Queue.free_at) + SECONDS
     words = generate(request["prompt"], request["max_tokens"])

@@ -1,0 +1,30 @@
+"""`--json` and `--jsonl` before the name of a command."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import typer
+from typer.core import TyperGroup
+
+#: Flags that ask for data on standard output.
+DATA_FLAGS = ("--json", "--jsonl")
+
+
+def move_behind_command(args: Sequence[str], app: typer.Typer) -> list[str]:
+    """Return the arguments with the data flags behind the name of the command that they precede.
+
+    Arguments that name no command are returned as they are.
+    """
+    command: object = typer.main.get_command(app)
+    flags: list[str] = []
+    names: list[str] = []
+    rest = list(args)
+    while isinstance(command, TyperGroup):
+        while rest and rest[0] in DATA_FLAGS:
+            flags.append(rest.pop(0))
+        if not rest or rest[0] not in command.commands:
+            break
+        names.append(rest.pop(0))
+        command = command.commands[names[-1]]
+    return [*names, *flags, *rest] if names else list(args)

@@ -1,0 +1,39 @@
+"""What the ONNX exporter does not take is refused before it exports."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+import workers
+
+torch = pytest.importorskip(
+    "torch", reason="the stack is not installed: pip install 'p3-advisor[stack]'"
+)
+
+from probes.adapter import UnsupportedError  # noqa: E402
+from probes.stacks import onnx_export  # noqa: E402
+from probes.subjects.torch_subject import open_torch_subject  # noqa: E402
+
+pytestmark = pytest.mark.stack
+
+COMPLEX = """
+import torch
+
+def build():
+    return torch.nn.Identity(), torch.ones(1, 4, dtype=torch.cfloat)
+"""
+
+
+def test_complex_inputs_are_unsupported(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "nets.py").write_text(COMPLEX)
+    request = workers.make_request(
+        pathlib.Path("x.py"),
+        tmp_path,
+        subject={"kind": "factory", "name": f"{tmp_path / 'nets.py'}:build"},
+        dtype="native",
+        batch_sizes=[1],
+    )
+    subject = open_torch_subject(request)
+    with pytest.raises(UnsupportedError, match="complex"):
+        onnx_export.for_shapes(subject, subject.inputs(1, 0), request)

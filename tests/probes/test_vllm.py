@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+import workers
+
+from probes.subjects import checkpoint
+from probes.subjects.checkpoint import CheckpointInfo, EngineSubject
+from probes.workflows import vllm
+
+#: Bytes of one token of one sequence in the cache, as of a model of 8 billion parameters.
+TOKEN_BYTES = 131_072
+
+
+@pytest.mark.parametrize("batch_size", [1, 4096])
+def test_on_a_gpu_the_cache_has_room_for_the_largest_batch_whatever_is_free(
+    batch_size: int, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vllm, "memory_share", lambda _subject, _cache_bytes: 0.5)
+    request = workers.make_request(
+        tmp_path / "workflow.py",
+        tmp_path,
+        task="generate",
+        device="cuda",
+        batch_sizes=[batch_size],
+        input_tokens=32,
+        output_tokens=32,
+    )
+    folder = checkpoint.folder_of(request)
+    folder.mkdir()
+    info = CheckpointInfo("Llama", "bfloat16", 1, 2, "random", 16, TOKEN_BYTES)
+    checkpoint.write_info(folder, info)
+    arguments = vllm.engine_arguments(EngineSubject(request), request)
+    cache_bytes = arguments["kv_cache_memory_bytes"]
+    assert cache_bytes >= vllm.LEAST_CACHE_BYTES
+    assert cache_bytes >= batch_size * (32 + 32) * TOKEN_BYTES
