@@ -79,6 +79,35 @@ def test_onnxruntime_stores_and_multiplies_quantised_weights(run_script: RunScri
         assert int4["product_weights"].popitem()[1] == int8["product_weights"].popitem()[1]
 
 
+WITHOUT_VNNI = """
+import onnx
+from onnx import numpy_helper
+from probes.stacks import onnxruntime_quantisation
+
+onnxruntime_quantisation.sums_saturate = lambda: True
+from probes.workflows import onnxruntime_cpu as workflow
+
+options = {"feeding": "host", "weights": "int8"}
+record("7 bits", lambda: quantised(workflow, "encoder", options))
+(file,) = directory.rglob("int8-*/*.onnx")
+weights = [
+    numpy_helper.to_array(tensor, str(file.parent))
+    for tensor in onnx.load(file).graph.initializer
+    if tensor.data_type == onnx.TensorProto.INT8 and len(tensor.dims) == 2
+]
+results["largest"] = [int(abs(weight.astype("int16")).max()) for weight in weights]
+results["line"] = onnxruntime_quantisation.integration("int8", "file")
+"""
+
+
+def test_weights_have_7_bits_where_sums_would_saturate(run_script: RunScript) -> None:
+    results = run_script(PREPARE + WITHOUT_VNNI)
+    assert_quantised(results["7 bits"], "int8")
+    assert results["largest"]
+    assert max(results["largest"]) <= 64
+    assert "reduce_range=True" in results["line"]
+
+
 NATIVE = """
 import collections
 from probes.stacks import onnx_export, onnxruntime_quantisation

@@ -110,6 +110,7 @@ OTHER_FIELDS = {
     "new_shapes",
     "sandbox",
     "load",
+    "supported_dtypes",
 }
 RUFF = pathlib.Path(sys.executable).with_name("ruff")
 

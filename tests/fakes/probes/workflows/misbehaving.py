@@ -46,6 +46,7 @@ class Device:
         return 0
 
     max_memory_reserved = max_memory_allocated
+    memory_reserved = max_memory_allocated
 
 
 DEVICE = Device()
