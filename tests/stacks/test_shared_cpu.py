@@ -125,13 +125,9 @@ class Centred(torch.nn.Module):
         return x - x.mean(0)
 
 
-def centred():
-    return Centred(), torch.randn(2, 16)
-
-
-def in_bfloat16():
-    layer = torch.nn.Linear(16, 16).to(torch.bfloat16)
-    return layer, torch.randn(2, 16, dtype=torch.bfloat16)
+def centred_in_bfloat16():
+    layers = torch.nn.Sequential(torch.nn.Linear(16, 16), Centred()).to(torch.bfloat16)
+    return layers, torch.randn(2, 16, dtype=torch.bfloat16)
 
 
 def raises():
@@ -301,38 +297,30 @@ def test_a_stack_that_lacks_the_precision_or_skips_the_model_has_its_own_status(
     assert "bfloat16" in unsupported["reason"]
 
 
-def test_the_server_of_a_model_with_coupled_rows_joins_no_requests(
+def test_a_model_s_own_precision_and_its_coupled_rows_limit_what_is_offered(
     models: pathlib.Path, advise: Advise, home: pathlib.Path
 ) -> None:
     answer = advise(
-        *("--model", f"{models / 'cnn.py'}:centred", "--batch-sizes", "2", "--budget", "1"),
-        *("--workflows", "pytorch-eager"),
+        *("--model", f"{models / 'cnn.py'}:centred_in_bfloat16", "--batch-sizes", "2"),
+        *("--budget", "1", "--workflows", "onnxruntime-cpu/host"),
     )
     assert answer.returncode in {0, MachineUnfitError.exit_code}, answer.stderr
-    run = json.loads(answer.stdout)["run_id"]
+    document = json.loads(answer.stdout)
+    entries = {entry["id"]: entry for entry in document["workflows"]}
+    assert entries["pytorch-eager"]["status"] == "completed"
+    assert entries["onnxruntime-cpu"]["status"] == "unsupported"
+    assert "bfloat16" in entries["onnxruntime-cpu"]["reason"]
+    assert "--dtype float32" in entries["onnxruntime-cpu"]["fix"]
+
+    recipe = [COMMAND, "recipe", document["run_id"], "--workflow", "pytorch-eager"]
     server = subprocess.run(
-        [COMMAND, "recipe", run, "--workflow", "pytorch-eager", "--style", "server"],
+        [*recipe, "--style", "server"],
         capture_output=True,
         text=True,
         env={**os.environ, "P3_ADVISOR_HOME": str(home)},
         check=True,
     ).stdout
-    assert "joins=False)" in server
-
-
-def test_a_model_in_a_precision_that_a_stack_lacks_is_unsupported(
-    models: pathlib.Path, advise: Advise
-) -> None:
-    answer = advise(
-        *("--model", f"{models / 'cnn.py'}:in_bfloat16", "--batch-sizes", "2", "--budget", "1"),
-        *("--workflows", "onnxruntime-cpu/host"),
-    )
-    assert answer.returncode in {0, MachineUnfitError.exit_code}, answer.stderr
-    entries = {entry["id"]: entry for entry in json.loads(answer.stdout)["workflows"]}
-    assert entries["pytorch-eager"]["status"] == "completed"
-    assert entries["onnxruntime-cpu"]["status"] == "unsupported"
-    assert "bfloat16" in entries["onnxruntime-cpu"]["reason"]
-    assert "--dtype float32" in entries["onnxruntime-cpu"]["fix"]
+    assert "joins=False)" in server, "the rows of the model are coupled"
 
 
 def test_a_faulty_factory_is_a_user_error_without_a_traceback(
