@@ -22,9 +22,11 @@ from advisor.domain.measurement import (
     RaceResult,
     Results,
 )
+from advisor.domain.model import SyntheticModel
 from advisor.domain.outcome import Completed, Crashed
 from advisor.domain.plan import Arm, Excluded, Plan
-from advisor.domain.question import CRITERIA, Budget, Priorities, Question, SyntheticModel
+from advisor.domain.priorities import CRITERIA, Priorities
+from advisor.domain.question import Budget, Question
 from advisor.domain.run import SCHEMA, Header
 from advisor.domain.run_events import EndCause, LoggedEvent, RaceClosed, RunEvent
 from advisor.domain.run_state import ProcessState, RaceGroup, RunState

@@ -8,9 +8,9 @@ from typing import Any
 import builders
 import msgspec
 
+from advisor.domain.model import TransformersModel
 from advisor.domain.outcome import Completed, Crashed
 from advisor.domain.plan import REFERENCE
-from advisor.domain.question import TransformersModel
 from advisor.domain.run import Header
 from advisor.domain.run_events import (
     Finished,

@@ -5,13 +5,8 @@ from __future__ import annotations
 import math
 
 from advisor.domain.machine import Gpu, describe_gpus
-from advisor.domain.question import (
-    Model,
-    Question,
-    SyntheticModel,
-    TransformersModel,
-    WeightFormat,
-)
+from advisor.domain.model import Model, SyntheticModel, TransformersModel
+from advisor.domain.question import Question, WeightFormat
 from advisor.domain.workflow import Workflow
 
 GIBIBYTE = 1 << 30

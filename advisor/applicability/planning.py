@@ -20,6 +20,7 @@ from advisor.applicability.installation import (
 from advisor.applicability.quantisers import missing_quantiser, with_quantiser
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine
+from advisor.domain.model import OnnxModel
 from advisor.domain.plan import (
     BASELINE,
     SERVING_BASELINE,
@@ -28,7 +29,7 @@ from advisor.domain.plan import (
     ExclusionStatus,
     Plan,
 )
-from advisor.domain.question import OnnxModel, Question
+from advisor.domain.question import Question
 from advisor.domain.workflow import Workflow
 from advisor.errors import NoStackError
 

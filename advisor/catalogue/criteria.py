@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from advisor.catalogue.toml_file import read
-from advisor.domain.question import CRITERIA
+from advisor.domain.priorities import CRITERIA
 from advisor.domain.rubric import Criterion, Rubric
 from advisor.domain.workflow import DeclaredFacts
 from advisor.errors import CatalogueError

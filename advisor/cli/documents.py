@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from advisor.cli.context import open_store
 
 if TYPE_CHECKING:
-    from advisor.domain.question import Constraint, Priorities
+    from advisor.domain.constraints import Constraint
+    from advisor.domain.priorities import Priorities
     from advisor.report.documents.document import RunDocument
 
 

@@ -38,31 +38,30 @@ def recipe(
     output: Output = STANDARD_OUTPUT,
 ) -> None:
     """Write code that runs a workflow as it was measured."""
-    from advisor.report.recipes import recipe as recipes
-    from advisor.report.recipes import server_recipe
+    from advisor.report.recipes import found_recipe, script_recipe, server_recipe
 
     probes = make_context().probes
     styles: dict[str, Callable[..., str]] = {
-        "snippet": recipes.render_snippet,
-        "check": recipes.render,
+        "snippet": script_recipe.render_snippet,
+        "check": script_recipe.render,
         "server": functools.partial(server_recipe.render_server, probes=probes),
         "dockerfile": functools.partial(server_recipe.render_dockerfile, probes=probes),
     }
     if style not in styles:
         raise FormatError(f"unknown style {style!r}", f"use one of {', '.join(styles)}")
     decision, run_document = decide_with_document(open_store().find(run))
-    entry, found_recipe = recipes.choose(run_document, decision, workflow, probes)
+    entry, found = found_recipe.choose(run_document, decision, workflow, probes)
     name = pathlib.Path(output).name
-    if recipes.shadows_import(name, found_recipe.recipe):
+    if script_recipe.shadows_import(name, found.recipe):
         raise OutputFileError(
             f"a file named {name} would shadow the Python module of that name",
             "choose another name, such as recipe.py",
         )
     if run_document.imported:
         print_status("the run comes from another machine: read the script before you run it")
-    if found_recipe.is_source_changed and style == "check":
-        print_status(recipes.SOURCE_CHANGED)
-    write_output(output, styles[style](run_document, entry, found_recipe))
+    if found.is_source_changed and style == "check":
+        print_status(found_recipe.SOURCE_CHANGED)
+    write_output(output, styles[style](run_document, entry, found))
 
 
 @app.command()
@@ -86,8 +85,7 @@ def verify(
     from advisor.probing import rerun
     from advisor.probing.environments.variables import worker_environment
     from advisor.report.documents import document
-    from advisor.report.recipes import recipe as recipes
-    from advisor.report.recipes import verification
+    from advisor.report.recipes import found_recipe, script_recipe, verification
 
     share = parse_share(tolerance)
     decision, run_document = decide_with_document(open_store().find(run))
@@ -97,9 +95,9 @@ def verify(
             f"read the recipe first: p3-advisor recipe {run_document.run_id}",
         )
     probes = make_context().probes
-    entry, found_recipe = recipes.choose(run_document, decision, workflow, probes)
-    if found_recipe.is_source_changed:
-        print_status(recipes.SOURCE_CHANGED)
+    entry, found = found_recipe.choose(run_document, decision, workflow, probes)
+    if found.is_source_changed:
+        print_status(found_recipe.SOURCE_CHANGED)
     question, machine = decision.header.question, decision.header.machine
     with tempfile.TemporaryDirectory() as scratch:
         variables = worker_environment(
@@ -107,8 +105,8 @@ def verify(
         )
         timeout_seconds = (question.max_build_seconds + 10 * seconds) * len(question.batch_sizes)
         script, interpreter = (
-            recipes.render(run_document, entry, found_recipe),
-            found_recipe.recipe.interpreter,
+            script_recipe.render(run_document, entry, found),
+            found.recipe.interpreter,
         )
         results = rerun.run_recipe(script, interpreter, variables, seconds, timeout_seconds, probes)
     verified = verification.verify(run_document.run_id, entry, results, share)

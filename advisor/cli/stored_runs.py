@@ -13,7 +13,7 @@ from advisor.cli.documents import is_document, open_document
 from advisor.cli.execution import print_decided_document, print_decision
 from advisor.cli.options import AsJson, RunName, StoredRunName
 from advisor.cli.output import print_text
-from advisor.domain.question import CRITERIA
+from advisor.domain.priorities import CRITERIA
 from advisor.domain.sweep import is_sweep_id
 from advisor.question.answers import Answers
 

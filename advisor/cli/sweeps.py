@@ -18,7 +18,8 @@ from advisor.errors import FormatError, UserError, exit_code_of
 
 if TYPE_CHECKING:
     from advisor.context import Context
-    from advisor.domain.question import Constraint, Priorities
+    from advisor.domain.constraints import Constraint
+    from advisor.domain.priorities import Priorities
     from advisor.domain.sweep import MixedLengths, SweepRecord
     from advisor.pipeline.sweeps.runs import NextRun
     from advisor.question.answers import Answers

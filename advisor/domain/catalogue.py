@@ -7,17 +7,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from advisor.domain.accuracy import AccuracyRules
+from advisor.domain.model import FactoryModel, Model, SyntheticModel, TransformersModel
+from advisor.domain.priorities import Priorities
 from advisor.domain.published import DecisionTree, Guideline, PublishedData
-from advisor.domain.question import (
-    Budget,
-    Dtype,
-    FactoryModel,
-    Model,
-    Priorities,
-    SyntheticModel,
-    Task,
-    TransformersModel,
-)
+from advisor.domain.question import Budget, Dtype, Task
 from advisor.domain.rubric import Rubric
 from advisor.domain.serving import ServingRules
 from advisor.domain.workflow import Workflow

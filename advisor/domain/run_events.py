@@ -1,4 +1,4 @@
-"""Events of a run; `advisor.domain.run_state` folds them into the run's state.
+"""Events of a run; `advisor.domain.event_folding` folds them into the run's state.
 
 The module is long because it has one class for each event of a run.
 """

@@ -1,45 +1,24 @@
-"""The state of a run, folded from its events.
-
-The table, the JSON, the screens and a resumed run all use it.
-
-The module is long because folding an event touches every part of the state.
-"""
+"""The state of a run. The table, the JSON, the screens and a resumed run all use it."""
 
 from __future__ import annotations
-
-from collections.abc import Iterable
-from typing import Any
 
 import msgspec
 
 from advisor.domain.machine import QuietCheck
 from advisor.domain.measurement import Platform
-from advisor.domain.outcome import Outcome, OutOfMemory
-from advisor.domain.plan import REFERENCE, Plan
+from advisor.domain.outcome import Outcome
+from advisor.domain.plan import Plan
 from advisor.domain.recipe_facts import RecipeFacts
 from advisor.domain.run_events import (
-    ArmsAdded,
     BuildStarted,
     ConditionsRecorded,
     DeviceMemory,
     EnergyMeasured,
-    Finished,
     LoadMeasured,
-    LoggedEvent,
     MemoryChecked,
     ModelSurveyed,
-    OtherPlatformFound,
-    Planned,
     ProvisionalAnswer,
-    QuietChecked,
     RaceClosed,
-    RaceOpened,
-    RepetitionStarted,
-    Resumed,
-    RunEvent,
-    WorkerEnded,
-    WorkerReported,
-    WorkerSpawned,
 )
 from advisor.domain.worker_events import (
     BlockTimed,
@@ -57,8 +36,6 @@ from advisor.domain.worker_events import (
     Peaks,
     Phase,
     PhaseStarted,
-    Prepared,
-    Ready,
     Recipe,
     Serving,
     Sustained,
@@ -66,7 +43,6 @@ from advisor.domain.worker_events import (
     TextsSampled,
     UserMetric,
     WarmedUp,
-    WorkerEvent,
     Workload,
 )
 
@@ -160,239 +136,3 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     def opened(self) -> dict[int, tuple[str, ...]]:
         """By batch size, the arms of the last group."""
         return {size: groups[-1].arms for size, groups in self.groups.items()}
-
-
-def fold(events: Iterable[LoggedEvent], state: RunState | None = None) -> RunState:
-    """Return the state after `events`, starting from `state` or from an empty state."""
-    state = state or RunState()
-    for event in events:
-        state = msgspec.structs.replace(_apply(state, event), seq=event.seq, at=event.at)
-    return state
-
-
-def _apply(state: RunState, event: LoggedEvent) -> RunState:
-    run_event = event.run_event
-    match run_event:
-        case WorkerSpawned(arm=arm):
-            return _with_processes(
-                state, arm, (*state.processes.get(arm, ()), ProcessState(repeat=run_event.repeat))
-            )
-        case (
-            BuildStarted()
-            | WorkerReported()
-            | DeviceMemory()
-            | ConditionsRecorded()
-            | EnergyMeasured()
-            | LoadMeasured()
-            | WorkerEnded()
-        ):
-            processes = list(state.processes[run_event.arm])
-            process = _time_build(_update_process(processes[run_event.process], run_event), event)
-            if isinstance(process.outcome, OutOfMemory) and not process.ready:
-                process = msgspec.structs.replace(
-                    process, residents_at_oom=_loaded_arms(state, run_event.arm)
-                )
-            processes[run_event.process] = process
-            return _with_processes(state, run_event.arm, tuple(processes))
-        case Resumed():
-            known = {arm: _mark_lost(processes) for arm, processes in state.processes.items()}
-            return msgspec.structs.replace(state, processes=known)
-        case run_event:
-            return msgspec.structs.replace(state, **_run_changes(state, run_event))
-
-
-#: By type of run event, the field of `RunState` that keeps the last one.
-LAST_RUN_EVENT_FIELDS: dict[type, str] = {
-    MemoryChecked: "memory_checked",
-    ProvisionalAnswer: "provisional",
-}
-
-
-def _run_changes(state: RunState, run_event: RunEvent) -> dict[str, Any]:
-    """Return the changed fields of the run."""
-    match run_event:
-        case Planned() | ArmsAdded():
-            return {"plan": _plan_after(state.plan, run_event)}
-        case RaceOpened():
-            return _open_group(state, run_event)
-        case RaceClosed():
-            return {"closed": {**state.closed, run_event.batch_size: run_event}}
-        case RepetitionStarted():
-            return {"repeats": {**state.repeats, run_event.repeat: run_event.arms}}
-        case QuietChecked():
-            return {"load_check": run_event.check}
-        case MemoryChecked() | ProvisionalAnswer():
-            return {LAST_RUN_EVENT_FIELDS[type(run_event)]: run_event}
-        case ModelSurveyed():
-            return {"surveyed": (*state.surveyed, run_event)}
-        case OtherPlatformFound():
-            return {"platforms": (*state.platforms, run_event.platform)}
-        case Finished():
-            return {"finished": True}
-        case _:
-            return {}
-
-
-def _mark_lost(processes: tuple[ProcessState, ...]) -> tuple[ProcessState, ...]:
-    """Return the processes; the run stopped during those without an outcome."""
-    return tuple(msgspec.structs.replace(each, is_lost=each.outcome is None) for each in processes)
-
-
-def _plan_after(plan: Plan | None, run_event: Planned | ArmsAdded) -> Plan:
-    if isinstance(run_event, Planned):
-        return run_event.plan
-    if plan is None:
-        message = "arms are added to a run without a plan"
-        raise ValueError(message)
-    return msgspec.structs.replace(plan, arms=(*plan.arms, *run_event.added))
-
-
-def _open_group(state: RunState, run_event: RaceOpened) -> dict[str, Any]:
-    size = run_event.batch_size
-    if state.plan is not None and state.plan.baseline.id not in run_event.arms:
-        message = f"the baseline is not among the arms of the race at batch size {size}"
-        raise ValueError(message)
-    raced = [
-        process
-        for processes in state.processes.values()
-        for process in processes
-        if process.repeat == 0
-    ]
-    rounds = [
-        visit.round for process in raced for visit in process.visits if visit.batch_size == size
-    ]
-    group = RaceGroup(arms=run_event.arms, first_round=max(rounds, default=0) + 1)
-    return {
-        "closed": {other: closed for other, closed in state.closed.items() if other != size},
-        "groups": {**state.groups, size: (*state.groups.get(size, ()), group)},
-    }
-
-
-def _update_process(
-    process: ProcessState,
-    run_event: BuildStarted
-    | WorkerReported
-    | DeviceMemory
-    | ConditionsRecorded
-    | EnergyMeasured
-    | LoadMeasured
-    | WorkerEnded,
-) -> ProcessState:
-    match run_event:
-        case BuildStarted():
-            return msgspec.structs.replace(process, build_started=run_event)
-        case WorkerReported():
-            return msgspec.structs.replace(
-                process, **_process_changes(process, run_event.worker_event)
-            )
-        case DeviceMemory():
-            return msgspec.structs.replace(process, device_memory=run_event)
-        case ConditionsRecorded():
-            return msgspec.structs.replace(
-                process, visit_conditions=(*process.visit_conditions, run_event)
-            )
-        case EnergyMeasured():
-            return msgspec.structs.replace(process, energy=(*process.energy, run_event))
-        case LoadMeasured():
-            return msgspec.structs.replace(process, load_blocks=(*process.load_blocks, run_event))
-        case WorkerEnded():
-            return msgspec.structs.replace(process, outcome=run_event.outcome)
-
-
-def _loaded_arms(state: RunState, except_arm: str) -> tuple[str, ...]:
-    """Return the other arms whose last process holds the model and has not ended."""
-    last = {
-        arm: processes[-1]
-        for arm, processes in state.processes.items()
-        if processes and arm not in {REFERENCE, except_arm}
-    }
-    return tuple(
-        arm
-        for arm, process in last.items()
-        if (process.ready or process.loaded) and process.outcome is None
-    )
-
-
-def _time_build(process: ProcessState, event: LoggedEvent) -> ProcessState:
-    """Return the process with the times of unfinished builds; `Built` has the others."""
-    run_event, since = event.run_event, process.building_since
-    if isinstance(run_event, WorkerEnded) and since is not None:
-        return msgspec.structs.replace(
-            process, building_since=None, lost_build_seconds=event.at - since
-        )
-    if isinstance(run_event, WorkerReported) and isinstance(
-        run_event.worker_event, (PhaseStarted, Built)
-    ):
-        begins = (
-            isinstance(run_event.worker_event, PhaseStarted)
-            and run_event.worker_event.phase == "build"
-        )
-        return msgspec.structs.replace(process, building_since=event.at if begins else None)
-    return process
-
-
-#: By type of worker event, the field of `ProcessState` that keeps the last one.
-LAST_EVENT_FIELDS: dict[type, str] = {
-    Imported: "imported",
-    Loaded: "loaded",
-    Caches: "caches",
-    Engagement: "engaged",
-    TextScores: "text_scores",
-    UserMetric: "user_metric",
-    RecipeFacts: "recipe_facts",
-    Recipe: "recipe",
-    Serving: "serving",
-    MemoryRead: "memory",
-    Peaks: "peaks",
-}
-#: By type of worker event, the field of `ProcessState` that keeps all of them.
-SEQUENCE_FIELDS: dict[type, str] = {
-    BlockTimed: "visits",
-    Sustained: "sustained",
-    ClosedLoop: "closed_loops",
-    TextsSampled: "texts_sampled",
-}
-#: By type of worker event, the field of `ProcessState` that keeps the last one of each batch size.
-BATCH_SIZE_FIELDS: dict[type, str] = {
-    Built: "built",
-    Checked: "checked",
-    WarmedUp: "warmed_up",
-    Diagnosed: "diagnosed",
-    NewShapeResult: "new_shape_results",
-    Latency: "latency",
-    Workload: "workloads",
-}
-
-
-def _process_changes(process: ProcessState, worker_event: WorkerEvent) -> dict[str, Any]:
-    """Return the changed fields of the process."""
-    match worker_event:
-        case PhaseStarted(phase="flex") as started:
-            return {"phase": "flex", "new_shape_started": started}
-        case PhaseStarted(phase=phase):
-            return {"phase": phase}
-        case Ready():
-            return {"ready": True}
-        case Prepared():
-            return {}
-        case BlockTimed() | Sustained() | ClosedLoop() | TextsSampled():
-            field = SEQUENCE_FIELDS[type(worker_event)]
-            return {field: (*getattr(process, field), worker_event)}
-        case (
-            Built()
-            | Checked()
-            | WarmedUp()
-            | Diagnosed()
-            | NewShapeResult()
-            | Latency()
-            | Workload()
-        ):
-            field = BATCH_SIZE_FIELDS[type(worker_event)]
-            by_batch_size = getattr(process, field)
-            return {field: {**by_batch_size, worker_event.batch_size: worker_event}}
-        case _:
-            return {LAST_EVENT_FIELDS[type(worker_event)]: worker_event}
-
-
-def _with_processes(state: RunState, arm: str, processes: tuple[ProcessState, ...]) -> RunState:
-    return msgspec.structs.replace(state, processes={**state.processes, arm: processes})

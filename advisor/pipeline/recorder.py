@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from advisor.domain.event_folding import fold
 from advisor.domain.run_events import LoggedEvent, RunEvent
-from advisor.domain.run_state import RunState, fold
+from advisor.domain.run_state import RunState
 
 
 class Recorder:

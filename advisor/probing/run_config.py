@@ -9,8 +9,9 @@ from typing import Any
 
 from advisor.domain.accuracy import AccuracyRules
 from advisor.domain.machine import Machine
+from advisor.domain.model import has_random_weights
 from advisor.domain.plan import CROSS_BUILD, REFERENCE, Arm
-from advisor.domain.question import Question, has_random_weights
+from advisor.domain.question import Question
 from advisor.domain.serving import ServingRules, server_processors
 from advisor.domain.worker_settings import measured_fields, thread_count, worker_task
 from advisor.probing.environments import containers, variables

@@ -6,7 +6,8 @@ import math
 import re
 from collections.abc import Mapping
 
-from advisor.domain.question import CLASSIFIED, CRITERIA, Constraint
+from advisor.domain.constraints import CLASSIFIED, Constraint
+from advisor.domain.priorities import CRITERIA
 from advisor.errors import PriorityError, SizeError
 
 PATTERN = re.compile(r"\s*([a-z_-]+)\s*(>=|<=)\s*([^\s<>=]+)\s*", re.IGNORECASE)

@@ -7,7 +7,8 @@ import pathlib
 import msgspec
 
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.question import LoadQuestion, Model, RequestLengths, TransformersModel
+from advisor.domain.model import Model, TransformersModel
+from advisor.domain.question import LoadQuestion, RequestLengths
 from advisor.domain.serving import ServingRules
 from advisor.errors import SizeError, TaskError
 from advisor.question.answers import Answers

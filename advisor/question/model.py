@@ -10,7 +10,7 @@ import re
 import msgspec
 
 from advisor.domain.catalogue import Models
-from advisor.domain.question import (
+from advisor.domain.model import (
     ExportedModel,
     FactoryModel,
     Model,

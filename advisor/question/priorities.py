@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.question import CRITERIA, PILLARS, Priorities
+from advisor.domain.priorities import CRITERIA, PILLARS, Priorities
 from advisor.errors import PriorityError, UnknownPresetError
 from advisor.question.answers import Answers
 

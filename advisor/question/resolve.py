@@ -11,17 +11,8 @@ import msgspec
 
 from advisor.domain.catalogue import Catalogue, Models
 from advisor.domain.machine import Machine
-from advisor.domain.question import (
-    Budget,
-    Dtype,
-    ExportedModel,
-    FactoryModel,
-    Model,
-    OnnxModel,
-    Question,
-    SyntheticModel,
-    Task,
-)
+from advisor.domain.model import ExportedModel, FactoryModel, Model, OnnxModel, SyntheticModel
+from advisor.domain.question import Budget, Dtype, Question, Task
 from advisor.errors import SizeError, UnknownWorkflowError
 from advisor.question.answers import Answers
 from advisor.question.build_times import parse_build_times

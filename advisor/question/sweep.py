@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from advisor.domain.question import ExportedModel, FactoryModel, Question
+from advisor.domain.model import ExportedModel, FactoryModel
+from advisor.domain.question import Question
 from advisor.domain.sweep import Lengths, MixedLengths
 from advisor.errors import SizeError, SweepError
 from advisor.question.answers import Answers

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import msgspec
 
 from advisor.domain.catalogue import Models
-from advisor.domain.question import Model, Task, TransformersModel
+from advisor.domain.model import Model, TransformersModel
+from advisor.domain.question import Task
 from advisor.domain.workflow import Workflow
 from advisor.errors import TaskError
 from advisor.question.answers import Answers

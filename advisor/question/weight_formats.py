@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import get_args
 
-from advisor.domain.question import Constraint, WeightFormat
+from advisor.domain.constraints import Constraint
+from advisor.domain.question import WeightFormat
 from advisor.errors import WeightFormatError
 
 ANY = "any"

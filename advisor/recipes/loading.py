@@ -10,14 +10,14 @@ import pathlib
 import pprint
 from collections.abc import Sequence
 
-from advisor.domain.question import (
+from advisor.domain.model import (
     ExportedModel,
     FactoryModel,
     OnnxModel,
-    Question,
     SyntheticModel,
     TransformersModel,
 )
+from advisor.domain.question import Question
 from advisor.domain.recipe_facts import InputFacts
 from advisor.errors import NoRecipeError
 from advisor.recipes.calls import NESTED_CALL, TENSORS_OF_OUTPUT, call_class, random_values

@@ -12,7 +12,8 @@ import re
 import textwrap
 from collections.abc import Sequence
 
-from advisor.domain.question import FactoryModel, Question
+from advisor.domain.model import FactoryModel
+from advisor.domain.question import Question
 from advisor.domain.recipe_facts import InputFacts
 from advisor.errors import NoRecipeError
 from advisor.recipes.bundler import LINTER_COMMENTS

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 
 from advisor.domain.decision import DecisionWord, ScoredArm, ScoreRegret, SpeedRegret
 from advisor.domain.measurement import Results
-from advisor.domain.question import Priorities
+from advisor.domain.priorities import Priorities
 from advisor.domain.rubric import Rubric
 from advisor.recommendation.best_arms import find_most_exact
 from advisor.recommendation.speedup_draws import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from advisor.domain.decision import Flip, ScoredArm, Side
-from advisor.domain.question import PILLARS, Priorities
+from advisor.domain.priorities import PILLARS, Priorities
 
 #: Scores closer than this differ by rounding alone.
 SAME_SCORE = 1e-9

@@ -8,7 +8,8 @@ import msgspec
 
 from advisor.domain.decision import Recommendation, ScoredArm
 from advisor.domain.measurement import Results
-from advisor.domain.question import Question, WeightFormat, has_random_weights
+from advisor.domain.model import has_random_weights
+from advisor.domain.question import Question, WeightFormat
 from advisor.domain.workflow import Workflow
 from advisor.recommendation.best_arms import (
     advise_by_batch_size,

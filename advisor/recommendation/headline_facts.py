@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from advisor.domain.decision import BatchAdvice, Flip, ScoredArm
 from advisor.domain.interval import Interval
-from advisor.domain.question import Priorities, WeightFormat
+from advisor.domain.priorities import Priorities
+from advisor.domain.question import WeightFormat
 from advisor.domain.worker_events import Checked
 from advisor.domain.workflow import Workflow
 from advisor.recommendation.certainty import Certainty

@@ -14,7 +14,7 @@ from advisor.domain.decision import (
 )
 from advisor.domain.measurement import Measurement, Results, StoppedBuild
 from advisor.domain.plan import Excluded
-from advisor.domain.question import PILLARS, Priorities
+from advisor.domain.priorities import PILLARS, Priorities
 from advisor.domain.rubric import LETTERS
 from advisor.domain.workflow import Workflow
 from advisor.system.number_format import format_fact

@@ -7,9 +7,10 @@ import operator
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
+from advisor.domain.constraints import Constraint
 from advisor.domain.decision import ConstraintEffect, ScoredArm
 from advisor.domain.measurement import Measurement
-from advisor.domain.question import FURTHER_CRITERIA, PILLARS, Constraint, Priorities
+from advisor.domain.priorities import FURTHER_CRITERIA, PILLARS, Priorities
 
 #: A point of the weight simplex: the shares of performance and productivity; portability has the
 #: rest.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from advisor.domain.question import CRITERIA
+from advisor.domain.priorities import CRITERIA
 from advisor.domain.rubric import LETTERS
 from advisor.report.documents import trade_off
 from advisor.report.documents.document import RunDocument, WorkflowEntry

@@ -13,7 +13,7 @@ import jinja2
 import msgspec
 from markupsafe import Markup
 
-from advisor.domain.question import CRITERIA, FURTHER_CRITERIA, PILLARS, Priorities
+from advisor.domain.priorities import CRITERIA, FURTHER_CRITERIA, PILLARS, Priorities
 from advisor.domain.rubric import LETTERS
 from advisor.report import answer_card
 from advisor.report.charts import pictures

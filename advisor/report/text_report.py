@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from advisor.domain.measurement import ApplicationPortability, Platform, Survey
-from advisor.domain.question import has_random_weights
+from advisor.domain.model import has_random_weights
 from advisor.domain.rubric import LETTERS
 from advisor.report.documents.document import PUBLISHED, RunDocument, WorkflowEntry
 from advisor.report.documents.trade_off import trade_off

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from advisor.domain.accuracy import LossClass
+from advisor.domain.constraints import Constraint
 from advisor.domain.decision import Rating
 from advisor.domain.measurement import Measurement
-from advisor.domain.question import CRITERIA, Constraint
+from advisor.domain.priorities import CRITERIA
 
 #: Measured figures that a constraint may name. A missing figure meets no constraint.
 FIGURES: dict[str, Callable[[Measurement], float | None]] = {

@@ -19,11 +19,11 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from advisor.domain.event_folding import fold
 from advisor.domain.machine import Machine
 from advisor.domain.run import RUN_ID, Header
 from advisor.domain.run import SCHEMA as HEADER_SCHEMA
 from advisor.domain.run_events import ArmsAdded, LoggedEvent, Planned, RunEvent, WorkerReported
-from advisor.domain.run_state import fold
 from advisor.domain.worker_events import Environment, Imported, Recipe
 from advisor.errors import ExportFileError, NotWritableError
 from advisor.store.runs import DECODE_ERRORS, Run

@@ -15,10 +15,11 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
+from advisor.domain.event_folding import fold
 from advisor.domain.plan import arm_directory_name
 from advisor.domain.run import SCHEMA, Header
 from advisor.domain.run_events import LoggedEvent
-from advisor.domain.run_state import RunState, fold
+from advisor.domain.run_state import RunState
 from advisor.errors import NotWritableError, RunFileError, RunIsActiveError
 from advisor.store.control import RunControl
 from advisor.store.write_errors import report_unwritable

@@ -7,7 +7,7 @@ import dataclasses
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.decision import Recommendation
 from advisor.domain.plan import BASELINE
-from advisor.domain.question import Priorities
+from advisor.domain.priorities import Priorities
 from advisor.domain.workflow import Workflow
 from advisor.pipeline.decision import Decision, rescore
 from advisor.report.documents import reopened

@@ -44,10 +44,11 @@ class AnswerActions:
             return
 
         def compose_script() -> str:
-            from advisor.report.recipes import recipe  # noqa: PLC0415 - most sessions need no script
+            # Most sessions need no script.
+            from advisor.report.recipes import found_recipe, script_recipe  # noqa: PLC0415
 
-            entry, found = recipe.choose(answer.document, decision, arm, probes)
-            return recipe.render(answer.document, entry, found)
+            entry, found = found_recipe.choose(answer.document, decision, arm, probes)
+            return script_recipe.render(answer.document, entry, found)
 
         self._app_interface.background.start(
             "code", compose_script, lambda script: self._app.push_screen(CodeDialog(arm, script))
@@ -85,10 +86,13 @@ class AnswerActions:
         """Write a document, with the script of its `decision`, to a file that the user names."""
 
         def make_script() -> str | None:
-            from advisor.report.recipes import recipe  # noqa: PLC0415 - most sessions export nothing
+            # Most sessions export nothing.
+            from advisor.report.recipes import script_recipe  # noqa: PLC0415
 
             probes = self._app_interface.context.probes
-            return recipe.render_recommended(document, decision, probes) if decision else None
+            return (
+                script_recipe.render_recommended(document, decision, probes) if decision else None
+            )
 
         name = f"p3-advisor-{document.run_id}{'-explored' if explored else ''}.html"
         self._ask_for_file(

@@ -14,8 +14,9 @@ import msgspec
 import pytest
 
 from advisor.catalogue import rubric_files
+from advisor.domain.constraints import Constraint
 from advisor.domain.measurement import BuildSeconds, MemoryBytes
-from advisor.domain.question import PILLARS, Constraint
+from advisor.domain.priorities import PILLARS
 from advisor.pipeline.decision import Decision, rescore
 from advisor.question.answers import Answers
 from advisor.question.priorities import choose_priorities

@@ -20,9 +20,9 @@ from advisor.cli.history import parse_day
 from advisor.cli.options import parse_share
 from advisor.cli.reports import parse_formats
 from advisor.domain.catalogue import Deadlines
+from advisor.domain.event_folding import fold
 from advisor.domain.outcome import Outcome
 from advisor.domain.run_events import LoggedEvent, WorkerReported
-from advisor.domain.run_state import fold
 from advisor.probing.supervisor import DAMAGED
 from advisor.probing.worker_process import Worker
 from advisor.question.answers import Answers

@@ -29,8 +29,8 @@ import psutil
 
 from advisor.catalogue import rubric_files
 from advisor.context import Context
+from advisor.domain.event_folding import fold
 from advisor.domain.run_events import RaceOpened, WorkerEnded, WorkerReported
-from advisor.domain.run_state import fold
 from advisor.domain.worker_events import BlockTimed, PhaseStarted
 from advisor.machine import detection, gpus
 from advisor.measure.rounds import log_median_seconds

@@ -21,7 +21,7 @@ from textual.widgets import Input
 from advisor.context import Context
 from advisor.pipeline.decision import decide
 from advisor.report.documents.measured_document import compose
-from advisor.report.recipes import recipe
+from advisor.report.recipes import found_recipe, script_recipe
 from advisor.store.runs import Run
 from advisor.tui import answer_actions
 from advisor.tui.dialogs.code_dialog import CodeDialog
@@ -35,8 +35,8 @@ SUCCEEDS, FAILS = "", "sys.exit(1)"
 def script_of(run: Run, arm: str, context: Context) -> str:
     decision = decide(run)
     document = compose(decision)
-    entry, found = recipe.choose(document, decision, arm, context.probes)
-    return recipe.render(document, entry, found)
+    entry, found = found_recipe.choose(document, decision, arm, context.probes)
+    return script_recipe.render(document, entry, found)
 
 
 @async_test

@@ -15,8 +15,8 @@ from recorded_runs import make_run
 from advisor.cli import run_host as hosting
 from advisor.cli.run_host import Gate
 from advisor.context import Context
+from advisor.domain.event_folding import fold
 from advisor.domain.run_events import Finished, LoggedEvent, ModelSurveyed, WorkerReported
-from advisor.domain.run_state import fold
 from advisor.domain.worker_events import PhaseStarted
 from advisor.pipeline.draft import prepare
 from advisor.question.answers import Answers

@@ -22,7 +22,7 @@ from textual.widgets import Static
 
 from advisor.catalogue.rubric_files import read_glossary, rubric_directory
 from advisor.context import Context
-from advisor.domain.question import PILLARS
+from advisor.domain.priorities import PILLARS
 from advisor.question.answers import Answers
 from advisor.store.runs import Run
 from advisor.store.store import Store

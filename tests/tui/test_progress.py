@@ -6,6 +6,7 @@ import builders
 import msgspec
 import pytest
 
+from advisor.domain.event_folding import fold
 from advisor.domain.plan import Plan
 from advisor.domain.question import LoadQuestion, RequestLengths
 from advisor.domain.run_events import (
@@ -16,7 +17,7 @@ from advisor.domain.run_events import (
     WorkerReported,
     WorkerSpawned,
 )
-from advisor.domain.run_state import RunState, fold
+from advisor.domain.run_state import RunState
 from advisor.domain.serving import ServedRequest
 from advisor.domain.worker_events import Built, Ready, Serving
 from advisor.tui.rendering.load_levels import BAR_WIDTH, EMPTY, FULL, draw_load

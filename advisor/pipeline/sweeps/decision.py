@@ -5,7 +5,8 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Mapping
 
-from advisor.domain.question import Constraint, Priorities
+from advisor.domain.constraints import Constraint
+from advisor.domain.priorities import Priorities
 from advisor.domain.sweep import Lengths, SweepRecord
 from advisor.errors import RunFileError, SweepUnfinishedError
 from advisor.pipeline.decision import Decision, decide, weigh_and_recommend

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from markupsafe import Markup
 
-from advisor.domain.question import PILLARS, Priorities
+from advisor.domain.priorities import PILLARS, Priorities
 from advisor.report.charts.marks import Mark
 from advisor.report.charts.plots import NAME_HEIGHT
 from advisor.report.charts.svg import Picture, Place, circle, marker, picture, polygon, text

@@ -7,7 +7,8 @@ import pathlib
 import msgspec
 
 from advisor.catalogue import rubric_files
-from advisor.domain.question import Constraint, Priorities
+from advisor.domain.constraints import Constraint
+from advisor.domain.priorities import Priorities
 from advisor.errors import ExportFileError
 from advisor.pipeline.decision import decide
 from advisor.report.documents import measured_document, reopened

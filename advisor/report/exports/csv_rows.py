@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from advisor.domain.measurement import CallPercentiles, Cell, GenerationMetrics
-from advisor.domain.question import CRITERIA
+from advisor.domain.priorities import CRITERIA
 from advisor.report.documents.document import RunDocument, WorkflowEntry
 
 RUN_COLUMNS = ("run_id", "created", "model", "dtype", "device")

@@ -10,18 +10,14 @@ import pathlib
 import re
 import shlex
 
-from advisor.domain.question import (
-    ExportedModel,
-    FactoryModel,
-    OnnxModel,
-    Question,
-    TransformersModel,
-)
+from advisor.domain.model import ExportedModel, FactoryModel, OnnxModel, TransformersModel
+from advisor.domain.question import Question
 from advisor.errors import NoRecipeError
 from advisor.recipes import server
 from advisor.recipes.loading import model_name
 from advisor.report.documents.document import RunDocument, WorkflowEntry
-from advisor.report.recipes.recipe import FoundRecipe, clean, install_command, script_header
+from advisor.report.recipes.found_recipe import FoundRecipe
+from advisor.report.recipes.script_recipe import clean, install_command, script_header
 
 #: Builds of torch that an index has.
 TORCH_BUILD = re.compile(r"cpu|cu[0-9]+")

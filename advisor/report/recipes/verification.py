@@ -10,7 +10,7 @@ import msgspec
 from advisor.domain.measurement import Cell, Interval
 from advisor.probing.rerun import RecipeResult
 from advisor.report.documents.document import WorkflowEntry
-from advisor.report.recipes.recipe import throughput_interval
+from advisor.report.recipes.script_recipe import throughput_interval
 from advisor.system.number_format import format_interval, format_number
 
 SCHEMA: Final = "p3-advisor/verification/1"

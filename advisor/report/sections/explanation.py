@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from advisor.domain.priorities import CRITERIA
 from advisor.domain.published import PublishedData, PublishedFigure
-from advisor.domain.question import CRITERIA
 from advisor.domain.rubric import LETTERS, Basis
 from advisor.errors import UnknownCriterionError, UnknownWorkflowError
 from advisor.report.documents.document import RunDocument, ScoreEntry, WorkflowEntry

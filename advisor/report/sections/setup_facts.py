@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from advisor.domain.question import CRITERIA, ExportedModel, FactoryModel, TransformersModel
+from advisor.domain.model import ExportedModel, FactoryModel, TransformersModel
+from advisor.domain.priorities import CRITERIA
 from advisor.report.documents.document import RunDocument
 from advisor.report.formatting.machine_load import describe_problem
 from advisor.system.number_format import format_mebibytes

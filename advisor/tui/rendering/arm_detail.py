@@ -14,7 +14,7 @@ from advisor.domain.rubric import LETTERS
 from advisor.errors import NoRecipeError
 from advisor.report.documents.document import ScoreEntry, WorkflowEntry
 from advisor.report.formatting.accuracy_text import accuracy_line
-from advisor.report.recipes import recipe
+from advisor.report.recipes import found_recipe
 from advisor.report.sections import new_shapes
 from advisor.report.sections.text_generation import render_generation
 from advisor.system.number_format import (
@@ -169,7 +169,7 @@ def _render_script(answer: RunAnswer, arm: str, probes: pathlib.Path) -> Text:
     if answer.decision is None:
         return Text()
     try:
-        found = recipe.find_recipe(answer.decision, arm, probes)
+        found = found_recipe.find_recipe(answer.decision, arm, probes)
     except NoRecipeError:
         return Text()
     if found is None:

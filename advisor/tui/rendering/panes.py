@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from rich.text import Text
 
-from advisor.domain.question import FURTHER_CRITERIA
+from advisor.domain.priorities import FURTHER_CRITERIA
 from advisor.report.sections import new_shapes
 from advisor.report.sections.answer import flip_lines
 from advisor.report.sections.unranked import unranked

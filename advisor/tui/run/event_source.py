@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from advisor.domain.event_folding import fold
 from advisor.domain.run import Header
 from advisor.domain.run_events import LoggedEvent, WorkerReported
-from advisor.domain.run_state import RunState, fold
+from advisor.domain.run_state import RunState
 from advisor.domain.worker_events import PhaseStarted
 from advisor.store.runs import Run
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from textual.app import ComposeResult
 from textual.widgets import Static
 
-from advisor.domain.question import CLASSIFIED, CRITERIA, Priorities
+from advisor.domain.constraints import CLASSIFIED
+from advisor.domain.priorities import CRITERIA, Priorities
 from advisor.question.constraints import parse_constraints
 from advisor.question.priorities import choose_priorities
 from advisor.tui.steps.step import Step

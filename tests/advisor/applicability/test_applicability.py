@@ -12,8 +12,8 @@ from builders import BASELINE
 from advisor.applicability import planning
 from advisor.applicability.installation import missing_packages, required_packages
 from advisor.domain.machine import CreatedEnvironment, Machine
+from advisor.domain.model import ExportedModel, FactoryModel, OnnxModel
 from advisor.domain.plan import Excluded, Plan
-from advisor.domain.question import ExportedModel, FactoryModel, OnnxModel
 from advisor.domain.workflow import CitedFact, Environment, Workflow
 from advisor.errors import NoStackError
 

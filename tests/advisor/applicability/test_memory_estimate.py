@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from advisor.applicability import memory_estimate, planning
-from advisor.domain.question import FactoryModel, SyntheticModel, TransformersModel
+from advisor.domain.model import FactoryModel, SyntheticModel, TransformersModel
 from advisor.domain.workflow import WeightCopies
 
 #: Llama-2's stack in float16: 5.4 GiB.

@@ -17,7 +17,7 @@ import pytest
 from advisor.catalogue import rubric_files
 from advisor.catalogue.toml_file import read
 from advisor.domain.plan import BASELINE
-from advisor.domain.question import CRITERIA, PILLARS
+from advisor.domain.priorities import CRITERIA, PILLARS
 from advisor.domain.workflow import CitedFact, Workflow
 from advisor.errors import CatalogueError
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from advisor.domain.constraints import Constraint
 from advisor.domain.outcome import Completed
-from advisor.domain.question import Constraint
 from advisor.domain.run import Header
 from advisor.domain.run_state import RunState
 from advisor.pipeline.decision import Decision, evaluate, rescore

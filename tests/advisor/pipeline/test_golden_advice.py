@@ -16,6 +16,7 @@ from golden_files import Expect
 
 from advisor.applicability import planning
 from advisor.applicability.installation import required_packages
+from advisor.domain.constraints import Constraint
 from advisor.domain.decision import Recommendation
 from advisor.domain.measurement import (
     BuildSeconds,
@@ -28,7 +29,8 @@ from advisor.domain.measurement import (
     SustainedCheck,
     Throughput,
 )
-from advisor.domain.question import Constraint, OnnxModel, Question
+from advisor.domain.model import OnnxModel
+from advisor.domain.question import Question
 from advisor.domain.workflow import CitedFact, Environment
 from advisor.recommendation.decision_context import DecisionContext
 from advisor.recommendation.recommend import recommend

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.domain.question import CRITERIA, Constraint
+from advisor.domain.constraints import Constraint
+from advisor.domain.priorities import CRITERIA
 from advisor.errors import PriorityError, SizeError
 from advisor.question.constraints import EXAMPLES, FIGURES, parse_constraints, parse_duration
 from advisor.score.constraints import FIGURES as MEASURED_FIGURES

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from advisor.catalogue import rubric_files
-from advisor.domain.question import SyntheticModel, TransformersModel
+from advisor.domain.model import SyntheticModel, TransformersModel
 from advisor.errors import SizeError, TaskError, UserError
 from advisor.question.answers import Answers
 from advisor.question.load import parse_load

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.domain.question import (
+from advisor.domain.model import (
     ExportedModel,
     FactoryModel,
     Model,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.domain.question import PILLARS
+from advisor.domain.priorities import PILLARS
 from advisor.errors import PriorityError, UnknownPresetError
 from advisor.question.answers import Answers
 from advisor.question.priorities import choose_priorities, parse_priorities

@@ -12,16 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from advisor.domain.constraints import Constraint
 from advisor.domain.machine import Gpu, Machine
-from advisor.domain.question import (
-    Constraint,
-    ExportedModel,
-    FactoryModel,
-    Model,
-    OnnxModel,
-    Question,
-    TransformersModel,
-)
+from advisor.domain.model import ExportedModel, FactoryModel, Model, OnnxModel, TransformersModel
+from advisor.domain.question import Question
 from advisor.errors import (
     GpuNotAttachedError,
     MigEnabledError,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.domain.question import ExportedModel
+from advisor.domain.model import ExportedModel
 from advisor.domain.sweep import Lengths
 from advisor.question.answers import Answers
 from advisor.question.sweep import check_answers, check_question, parse_lengths

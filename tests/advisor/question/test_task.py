@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from advisor.catalogue import rubric_files
-from advisor.domain.question import Question, TransformersModel
+from advisor.domain.model import TransformersModel
+from advisor.domain.question import Question
 from advisor.errors import TaskError
 from advisor.question.answers import Answers
 from advisor.question.resolve import resolve

@@ -25,7 +25,8 @@ import pytest
 import workers
 
 from advisor.catalogue import rubric_files
-from advisor.domain.question import FactoryModel, Question, SyntheticModel, TransformersModel
+from advisor.domain.model import FactoryModel, SyntheticModel, TransformersModel
+from advisor.domain.question import Question
 from advisor.errors import NoRecipeError
 from advisor.recipes.server import compose_server, divide
 

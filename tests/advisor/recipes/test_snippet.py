@@ -14,7 +14,7 @@ import pytest
 import torch
 import workers
 
-from advisor.domain.question import (
+from advisor.domain.model import (
     ExportedModel,
     FactoryModel,
     Model,

@@ -11,9 +11,9 @@ from builders import BASELINE
 from golden_files import Expect
 
 from advisor.domain.accuracy import Accuracy
+from advisor.domain.constraints import Constraint
 from advisor.domain.decision import Recommendation
 from advisor.domain.measurement import Measurement
-from advisor.domain.question import Constraint
 from advisor.recommendation.decision_context import DecisionContext
 from advisor.recommendation.recommend import recommend
 

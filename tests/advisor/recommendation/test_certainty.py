@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.domain.measurement import CallSeconds, Cell, Interval, Measurement, Results, Throughput
-from advisor.domain.question import Priorities
+from advisor.domain.priorities import Priorities
 from advisor.recommendation import certainty
 from advisor.recommendation.certainty import Certainty
 

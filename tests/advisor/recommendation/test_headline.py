@@ -13,9 +13,9 @@ from golden_files import Expect
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from advisor.domain.constraints import Constraint
 from advisor.domain.decision import Recommendation, SpeedRegret
 from advisor.domain.measurement import CallSeconds, Cell, Interval, Measurement, Throughput
-from advisor.domain.question import Constraint
 from advisor.domain.workflow import Workflow
 from advisor.recommendation.decision_context import DecisionContext
 from advisor.recommendation.headline import format_share_of_draws

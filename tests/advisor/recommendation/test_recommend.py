@@ -16,10 +16,12 @@ from golden_files import Expect
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from advisor.domain.constraints import Constraint
 from advisor.domain.decision import Flip, Recommendation, ScoredArm
 from advisor.domain.measurement import Measurement, RaceResult, Results, VisitCounts
 from advisor.domain.plan import Excluded
-from advisor.domain.question import CRITERIA, PILLARS, Constraint, Priorities, Question
+from advisor.domain.priorities import CRITERIA, PILLARS, Priorities
+from advisor.domain.question import Question
 from advisor.errors import MachineUnfitError, NothingViableError
 from advisor.recommendation.decision_context import DecisionContext
 from advisor.recommendation.flips import ENDS, SAME_SCORE, find_flips, leader_of

@@ -14,7 +14,7 @@ import pytest
 from advisor.domain.decision import BatchAdvice, BreakEven
 from advisor.domain.measurement import Efficiency, Platform
 from advisor.domain.outcome import Crashed
-from advisor.domain.question import CRITERIA
+from advisor.domain.priorities import CRITERIA
 from advisor.domain.workflow import Integration
 from advisor.report import answer_card, page, page_files
 from advisor.report.documents import measured_document

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.decision import ScoredArm
 from advisor.domain.measurement import BuildSeconds, Measurement
-from advisor.domain.question import Priorities
+from advisor.domain.priorities import Priorities
 from advisor.domain.rubric import LETTERS, Rubric
 from advisor.domain.workflow import Environment, Workflow
 from advisor.score import scoring

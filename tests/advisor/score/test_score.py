@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.domain.accuracy import CheckVerdict, TrainedLoss
+from advisor.domain.constraints import Constraint
 from advisor.domain.measurement import (
     BuildSeconds,
     CallSeconds,
@@ -21,7 +22,7 @@ from advisor.domain.measurement import (
     Measurement,
     Throughput,
 )
-from advisor.domain.question import CRITERIA, Constraint
+from advisor.domain.priorities import CRITERIA
 from advisor.domain.rubric import Criterion, GradeRule, TierRule
 from advisor.domain.workflow import Environment, Workflow
 from advisor.score import scoring

@@ -12,6 +12,7 @@ import sessions
 from builders import BASELINE, DUPLICATE
 
 from advisor.context import Context
+from advisor.domain.event_folding import fold
 from advisor.domain.outcome import Completed, Crashed, TimedOut
 from advisor.domain.question import Question
 from advisor.domain.run_events import (
@@ -21,7 +22,7 @@ from advisor.domain.run_events import (
     WorkerReported,
     WorkerSpawned,
 )
-from advisor.domain.run_state import RunState, fold
+from advisor.domain.run_state import RunState
 from advisor.domain.worker_events import PhaseStarted
 from advisor.pipeline.builds import build_limits, building
 from advisor.pipeline.decision import Decision, decide

@@ -12,8 +12,8 @@ import simulation
 from advisor.applicability import planning
 from advisor.catalogue import rubric_files
 from advisor.context import Context
+from advisor.domain.constraints import Constraint
 from advisor.domain.plan import Arm
-from advisor.domain.question import Constraint
 from advisor.domain.run import Header
 from advisor.domain.run_events import BuildStarted, ProvisionalAnswer, RaceOpened
 from advisor.pipeline.builds import building

@@ -22,9 +22,10 @@ import sessions
 
 from advisor.catalogue import rubric_files
 from advisor.context import Context
+from advisor.domain.constraints import Constraint
 from advisor.domain.measurement import Results
 from advisor.domain.outcome import BuildFailed, Incorrect
-from advisor.domain.question import Constraint, LoadQuestion, RequestLengths
+from advisor.domain.question import LoadQuestion, RequestLengths
 from advisor.domain.run_events import LoadMeasured, LoggedEvent, WorkerEnded, WorkerSpawned
 from advisor.domain.serving import ServedArm, ServedRequest
 from advisor.errors import EnvironmentNotUsableError, NoRecipeError, NothingViableError
@@ -38,7 +39,7 @@ from advisor.report import text_report
 from advisor.report.documents import document as documents
 from advisor.report.documents import measured_document, reopened
 from advisor.report.documents.document import RunDocument
-from advisor.report.recipes import recipe
+from advisor.report.recipes import found_recipe
 from advisor.report.sections import serving_tables
 from advisor.store.runs import Run
 from advisor.store.store import Store
@@ -325,7 +326,7 @@ def test_the_reports_show_goodput_and_latency(decision: Decision) -> None:
 
 def test_the_recipe_of_a_server_is_its_command(decision: Decision, probes: pathlib.Path) -> None:
     with pytest.raises(NoRecipeError) as caught:
-        recipe.find_recipe(decision, "faster", probes)
+        found_recipe.find_recipe(decision, "faster", probes)
     assert served(decision.results)["faster"].command in caught.value.next_step
 
 

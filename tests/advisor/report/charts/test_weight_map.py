@@ -6,7 +6,7 @@ import builders
 import pytest
 
 from advisor.domain.decision import ScoredArm
-from advisor.domain.question import CRITERIA, PILLARS
+from advisor.domain.priorities import CRITERIA, PILLARS
 from advisor.recommendation.sensitivity import leading_shares
 from advisor.report.charts.weight_map import Weights, find_regions
 

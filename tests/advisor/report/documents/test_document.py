@@ -26,7 +26,7 @@ from advisor.domain.outcome import (
     TimedOut,
     Unsupported,
 )
-from advisor.domain.question import CRITERIA
+from advisor.domain.priorities import CRITERIA
 from advisor.errors import NothingViableError
 from advisor.recommendation.decision_context import DecisionContext
 from advisor.recommendation.recommend import recommend

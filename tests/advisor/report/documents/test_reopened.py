@@ -11,7 +11,8 @@ import pytest
 import recorded_runs
 
 from advisor.catalogue import rubric_files
-from advisor.domain.question import Constraint, Priorities
+from advisor.domain.constraints import Constraint
+from advisor.domain.priorities import Priorities
 from advisor.errors import ExportFileError
 from advisor.pipeline.decision import Decision, decide
 from advisor.report import page, text_report

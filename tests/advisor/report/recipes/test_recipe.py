@@ -24,7 +24,7 @@ from advisor.domain.worker_events import Environment, Imported, Recipe
 from advisor.errors import NoRecipeError
 from advisor.pipeline.decision import Decision
 from advisor.report.documents.document import RunDocument
-from advisor.report.recipes import recipe
+from advisor.report.recipes import found_recipe, script_recipe
 from probes.runtime.source_digest import source_digest
 
 PROBES = rubric_files.probes_directory()
@@ -48,7 +48,7 @@ def decided(**recipes: Recipe | None) -> Decision:
 def render(document: RunDocument | None = None, **changes: Any) -> str:
     document = document or builders.document()
     decision = decided(compiled=msgspec.structs.replace(RECIPE, **changes))
-    return recipe.render(document, *recipe.choose(document, decision, "", PROBES))
+    return script_recipe.render(document, *found_recipe.choose(document, decision, "", PROBES))
 
 
 def header_of(script: str) -> dict[str, object]:
@@ -74,7 +74,7 @@ def test_the_header_pins_what_was_measured() -> None:
 def test_a_requirement_may_have_extras() -> None:
     asked = ("jax[cuda13,k8s]==0.10.2", "max[serve]==26.7.0")
     assert header_of(render(requirements=asked))["dependencies"] == [*asked]
-    assert recipe.shadows_import(
+    assert script_recipe.shadows_import(
         "max.py", msgspec.structs.replace(RECIPE, requirements=("max[serve]==26.7.0",))
     )
 
@@ -83,7 +83,7 @@ def test_the_script_has_the_measured_throughput() -> None:
     script = render()
     (cell,) = builders.document().workflows[0].cells
     measured = next(node for node in ast.parse(script).body if isinstance(node, ast.Assign))
-    interval = recipe.throughput_interval(cell)
+    interval = script_recipe.throughput_interval(cell)
     assert ast.literal_eval(measured.value) == {1: (interval.low, interval.value, interval.high)}
     assert (ast.get_docstring(ast.parse(script)) or "").startswith(
         "synthetic/ffn@8x16 with compiled on Fancy CPU"
@@ -102,7 +102,7 @@ def test_the_script_has_the_measured_throughput() -> None:
     ],
 )
 def test_a_script_with_the_name_of_a_needed_module_shadows_it(name: str, is_so: bool) -> None:
-    assert recipe.shadows_import(name, RECIPE) == is_so
+    assert script_recipe.shadows_import(name, RECIPE) == is_so
 
 
 @pytest.mark.parametrize(
@@ -146,11 +146,11 @@ def test_hostile_variables_stay_values() -> None:
 def test_the_bounds_of_a_throughput_follow_from_those_of_the_seconds() -> None:
     (cell,) = builders.document().workflows[0].cells
     seconds = CallSeconds(median=0.1, low=0.05, high=0.2, samples=9)
-    interval = recipe.throughput_interval(msgspec.structs.replace(cell, seconds=seconds))
+    interval = script_recipe.throughput_interval(msgspec.structs.replace(cell, seconds=seconds))
     assert interval.low == pytest.approx(interval.value / 2)
     assert interval.high == pytest.approx(interval.value * 2)
     seconds = CallSeconds(median=0.1, low=None, high=None, samples=1)
-    interval = recipe.throughput_interval(msgspec.structs.replace(cell, seconds=seconds))
+    interval = script_recipe.throughput_interval(msgspec.structs.replace(cell, seconds=seconds))
     assert (interval.low, interval.high) == (None, None)
 
 
@@ -183,11 +183,11 @@ def test_the_description_has_the_origin() -> None:
 def test_a_run_without_a_recipe_names_the_arms_that_have_one() -> None:
     decision = decided(compiled=None, **{builders.BASELINE: RECIPE})
     with pytest.raises(NoRecipeError) as problem:
-        recipe.choose(builders.document(), decision, "", PROBES)
+        found_recipe.choose(builders.document(), decision, "", PROBES)
     assert builders.BASELINE in problem.value.next_step
     with pytest.raises(NoRecipeError):
-        recipe.choose(builders.document(), decided(), "compiled", PROBES)
-    assert recipe.render_recommended(builders.document(), decision, PROBES) is None
+        found_recipe.choose(builders.document(), decided(), "compiled", PROBES)
+    assert script_recipe.render_recommended(builders.document(), decision, PROBES) is None
 
 
 def measured(workflow: str, digest: str = "", **changes: Any) -> Decision:
@@ -218,13 +218,15 @@ def measured(workflow: str, digest: str = "", **changes: Any) -> Decision:
 def test_a_recipe_knows_whether_the_rows_of_its_model_are_coupled(coupled: bool | None) -> None:
     facts = RecipeFacts(allowances={}, serving_command=None, integration="", coupled_rows=coupled)
     decision = measured("pytorch-eager", source_digest(PROBES), recipe_facts=facts)
-    _, found = recipe.choose(builders.document(), decision, "compiled", PROBES)
+    _, found = found_recipe.choose(builders.document(), decision, "compiled", PROBES)
     assert found.coupled_rows is coupled
 
 
 def test_the_script_is_composed_from_the_source_of_the_measured_workflow() -> None:
     document, decision = builders.document(), measured("pytorch-eager", source_digest(PROBES))
-    script = recipe.render(document, *recipe.choose(document, decision, "compiled", PROBES))
+    script = script_recipe.render(
+        document, *found_recipe.choose(document, decision, "compiled", PROBES)
+    )
     assert header_of(script) == {
         "requires-python": "==3.11.*",
         "dependencies": ["numpy==2.4.6", "torch[cpu]==2.13.0"],
@@ -244,8 +246,8 @@ def test_the_script_is_composed_from_the_source_of_the_measured_workflow() -> No
     assert {"check_and_time", "time_block"} <= {
         node.name for node in body if isinstance(node, ast.FunctionDef)
     }
-    assert recipe.SOURCE_CHANGED not in script
-    assert recipe.render_recommended(document, decision, PROBES) == script
+    assert found_recipe.SOURCE_CHANGED not in script
+    assert script_recipe.render_recommended(document, decision, PROBES) == script
 
 
 def test_the_path_of_the_quantiser_is_not_that_of_the_measuring_machine() -> None:
@@ -256,27 +258,27 @@ def test_the_path_of_the_quantiser_is_not_that_of_the_measuring_machine() -> Non
     )
     plan = msgspec.structs.replace(made.state.plan, arms=(arm,))
     decision = dataclasses.replace(made, state=msgspec.structs.replace(made.state, plan=plan))
-    found = recipe.find_recipe(decision, "compiled", PROBES)
+    found = found_recipe.find_recipe(decision, "compiled", PROBES)
     assert found is not None
-    assert f"quantiser='{recipe.QUANTISER}'" in found.recipe.source.replace('"', "'")
+    assert f"quantiser='{found_recipe.QUANTISER}'" in found.recipe.source.replace('"', "'")
     assert "/home/me" not in found.recipe.source
     # The lines that the adapter hands out name the same interpreter.
-    assert f'"{recipe.QUANTISER}"' in (PROBES / "stacks" / "llm_compressor.py").read_text()
+    assert f'"{found_recipe.QUANTISER}"' in (PROBES / "stacks" / "llm_compressor.py").read_text()
 
 
 def test_the_head_notes_that_the_source_has_changed_since_the_measurement() -> None:
     document, decision = builders.document(), measured("pytorch-eager", "another")
-    entry, found = recipe.choose(document, decision, "", PROBES)
+    entry, found = found_recipe.choose(document, decision, "", PROBES)
     assert found.is_source_changed
-    assert recipe.SOURCE_CHANGED in (
-        ast.get_docstring(ast.parse(recipe.render(document, entry, found))) or ""
+    assert found_recipe.SOURCE_CHANGED in (
+        ast.get_docstring(ast.parse(script_recipe.render(document, entry, found))) or ""
     )
 
 
 @pytest.mark.parametrize("workflow", ["gone", "../protocol", "/etc/passwd", "__init__/x"])
 def test_a_workflow_that_this_version_does_not_have_is_refused(workflow: str) -> None:
     with pytest.raises(NoRecipeError, match="this version has no workflow") as problem:
-        recipe.choose(builders.document(), measured(workflow), "compiled", PROBES)
+        found_recipe.choose(builders.document(), measured(workflow), "compiled", PROBES)
     assert builders.header().advisor_version in problem.value.next_step
 
 
@@ -284,11 +286,11 @@ def test_a_workflow_without_the_functions_of_one_is_refused(tmp_path: pathlib.Pa
     (tmp_path / "workflows").mkdir()
     (tmp_path / "workflows" / "empty.py").write_text("")
     with pytest.raises(NoRecipeError, match="defines no versions"):
-        recipe.choose(builders.document(), measured("empty"), "compiled", tmp_path)
+        found_recipe.choose(builders.document(), measured("empty"), "compiled", tmp_path)
 
 
 @pytest.mark.parametrize("missing", ["imported", "recipe_facts"])
 def test_a_process_that_did_not_report_everything_has_no_recipe(missing: str) -> None:
     absent: dict[str, Any] = {missing: None}
     decision = measured("pytorch-eager", **absent)
-    assert recipe.find_recipe(decision, "compiled", PROBES) is None
+    assert found_recipe.find_recipe(decision, "compiled", PROBES) is None

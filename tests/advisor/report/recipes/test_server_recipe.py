@@ -15,12 +15,12 @@ import msgspec
 import pytest
 
 from advisor.catalogue import rubric_files
-from advisor.domain.question import ExportedModel, FactoryModel, Model, TransformersModel
+from advisor.domain.model import ExportedModel, FactoryModel, Model, TransformersModel
 from advisor.domain.worker_events import Recipe
 from advisor.errors import NoRecipeError
 from advisor.recipes.server import EACH_CALL
 from advisor.report.documents.document import RunDocument
-from advisor.report.recipes.recipe import FoundRecipe
+from advisor.report.recipes.found_recipe import FoundRecipe
 from advisor.report.recipes.server_recipe import render_dockerfile, render_server
 
 PROBES = rubric_files.probes_directory()

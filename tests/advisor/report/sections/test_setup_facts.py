@@ -7,13 +7,7 @@ import msgspec
 import pytest
 from report_runs import run_document
 
-from advisor.domain.question import (
-    ExportedModel,
-    FactoryModel,
-    Model,
-    OnnxModel,
-    TransformersModel,
-)
+from advisor.domain.model import ExportedModel, FactoryModel, Model, OnnxModel, TransformersModel
 from advisor.report.sections.setup_facts import setup_facts, takes_tokens
 from advisor.report.text_report import measured_line
 

@@ -1,16 +1,12 @@
 """Render the recipe of an arm: a script with pinned requirements and the measured throughput.
 
-The script is composed from the stored run and the source of the probes; runs of earlier versions
-store it. A run may come from another machine, so its requirements are checked before they become
-part of the script's header.
-
-The module is long because one script has many parts: requirements, model, inputs and checks.
+A run may come from another machine, so its requirements are checked before they become part of the
+script's header.
 """
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import pathlib
 import pprint
 import re
@@ -18,23 +14,16 @@ import sys
 import textwrap
 from collections.abc import Sequence
 
-from advisor.catalogue.rubric_files import probe_file, read_shipped_accuracy
 from advisor.domain.measurement import Cell, Interval
-from advisor.domain.question import FactoryModel, Question
-from advisor.domain.recipe_facts import InputFacts
-from advisor.domain.run_state import ProcessState, RunState
+from advisor.domain.model import FactoryModel
 from advisor.domain.worker_events import Recipe
-from advisor.domain.worker_settings import measured_fields, thread_count
 from advisor.errors import NoRecipeError
 from advisor.pipeline.decision import Decision
-from advisor.recipes.bundler import CannotBundleError
-from advisor.recipes.compose import compose
 from advisor.recipes.snippet import compose_snippet
 from advisor.report.documents.document import RunDocument, WorkflowEntry
 from advisor.report.formatting.accuracy_text import format_error, worst_error
-from advisor.report.sections.explanation import find_entries
+from advisor.report.recipes.found_recipe import SOURCE_CHANGED, FoundRecipe, choose
 from advisor.system.number_format import format_interval
-from probes.runtime.source_digest import source_digest
 
 PINNED = re.compile(
     r"[A-Za-z0-9][A-Za-z0-9._-]*(?:\[[a-z0-9-]+(?:,[a-z0-9-]+)*\])?==[0-9][A-Za-z0-9._!]*"
@@ -45,13 +34,6 @@ DOCSTRING_WIDTH = 100
 #: The import that the script needs for setting environment variables.
 OS_IMPORT = "import os"
 
-#: Setting that only composed servers have; see `probes.runtime.served`.
-COMPOSED_SIZES = "batch sizes"
-
-#: Interpreter that writes the quantised checkpoint: of an environment that the user creates next to
-#: the script. The run's own is a path of the machine that measured.
-QUANTISER = "llm-compressor/bin/python"
-
 FORWARD_USAGE = (
     "    uv run check.py               create that environment, build, check and time",
     "    uv run check.py --cache DIR   the same; artefacts and compiler caches stay in DIR",
@@ -61,132 +43,6 @@ GENERATE_USAGE = (
     "    uv run check.py CHECKPOINT    the same with that directory or name on the hub",
     "    uv run check.py --cache DIR   the same; checkpoint, artefacts and caches stay in DIR",
 )
-
-#: Note for a script that is composed by another version than the one that measured.
-SOURCE_CHANGED = (
-    "The probes have changed since this run was measured: the script is composed from their present"
-    " source, and may differ from what was measured."
-)
-
-
-@dataclasses.dataclass(frozen=True)
-class FoundRecipe:
-    """The recipe of an arm."""
-
-    recipe: Recipe
-    #: Whether it is composed from source that has changed since the measurement.
-    is_source_changed: bool = False
-    #: The lines that a user writes to adopt the workflow.
-    integration: str = ""
-    #: The inputs of a PyTorch module; see `RecipeFacts`.
-    inputs: tuple[InputFacts, ...] | None = None
-    #: Whether rows of a batch depend on each other; null if that is not known.
-    coupled_rows: bool | None = None
-
-
-def choose(
-    document: RunDocument, decision: Decision, name: str, probes: pathlib.Path
-) -> tuple[WorkflowEntry, FoundRecipe]:
-    """Return the arm of this name, the recommended one for an empty name, with its recipe.
-
-    Raise `NoRecipeError` where there is none. `probes` is the directory of the package whose
-    source the script is composed from.
-    """
-    state = decision.state
-    for entry in find_entries(document, name):
-        found = find_recipe(decision, entry.arm, probes)
-        if found is not None:
-            return entry, found
-    arms = state.plan.arms if state.plan else ()
-    available = [
-        arm.id for arm in arms if arm.duplicate_of is None and _last_process(state, arm.id)
-    ]
-    raise NoRecipeError(
-        f"no recipe is stored for {name or 'the recommended workflow'}",
-        f"use --workflow with one of {', '.join(available)}"
-        if available
-        else "measure it with this version",
-    )
-
-
-def find_recipe(decision: Decision, arm: str, probes: pathlib.Path) -> FoundRecipe | None:
-    """Return the recipe of an arm, or None if no process of it has reported what it needs.
-
-    Raise `NoRecipeError` where the source in `probes` does not have the arm's workflow.
-    """
-    header, state = decision.header, decision.state
-    if header.question.load is not None:
-        raise _started_by_command(state, arm, header.question)
-    process = _last_process(state, arm)
-    if process is None or state.plan is None:
-        return None
-    if process.recipe is not None:
-        return FoundRecipe(process.recipe)
-    facts, imported = process.recipe_facts, process.imported
-    if facts is None or imported is None or imported.environment is None:
-        return None
-    planned = next(each for each in state.plan.arms if each.id == arm)
-    workflow_file = probes / "workflows" / probe_file(planned.workflow)
-    fix = f"use p3-advisor {header.advisor_version}, which measured it"
-    # The name comes from the run: it must not lead to a file elsewhere.
-    if workflow_file not in (probes / "workflows").iterdir():
-        raise NoRecipeError(f"this version has no workflow {planned.workflow}", fix)
-    request = measured_fields(
-        header.question,
-        planned,
-        thread_count(header.machine),
-        header.catalogue.accuracy or read_shipped_accuracy(),
-    )
-    if planned.quantiser:
-        request["quantiser"] = QUANTISER
-    try:
-        recipe = compose(
-            workflow_file,
-            probes,
-            request,
-            imported.versions,
-            imported.environment,
-            facts,
-            planned.extras,
-        )
-    except CannotBundleError as problem:
-        raise NoRecipeError(f"no script can be composed for {arm}: {problem}", fix) from problem
-    is_changed = source_digest(probes) != imported.environment.source_digest
-    return FoundRecipe(recipe, is_changed, facts.integration, facts.inputs, facts.coupled_rows)
-
-
-def _started_by_command(state: RunState, arm: str, question: Question) -> NoRecipeError:
-    """Return the error for a server; the next step is its command, or how to get its script.
-
-    A composed server is the one that a run of the task `generate` with its sizes hands out.
-    """
-    what = f"{arm} was measured as a server, which needs no script"
-    servers = [each.serving for each in state.processes.get(arm, ()) if each.serving]
-    if not servers:
-        return NoRecipeError(what, "measure it with --task generate")
-    sizes = servers[0].settings.get(COMPOSED_SIZES)
-    if sizes is None:
-        return NoRecipeError(what, f"start it with: {servers[0].command}")
-    longest = question.with_longest_requests()
-    tokens = f"--input-tokens {longest.input_tokens} --output-tokens {longest.output_tokens}"
-    return NoRecipeError(
-        f"{arm} was measured with a composed server, which the run does not keep",
-        f"measure --task generate {tokens} --batch-sizes {sizes.replace(' ', '')}, and use "
-        "p3-advisor recipe --style server",
-    )
-
-
-def _last_process(state: RunState, arm: str) -> ProcessState | None:
-    """Return the last process of an arm that left a recipe or what one is composed from."""
-    return next(
-        (
-            process
-            for process in reversed(state.processes.get(arm, ()))
-            if process.recipe
-            or (process.recipe_facts and process.imported and process.imported.environment)
-        ),
-        None,
-    )
 
 
 def shadows_import(name: str, recipe: Recipe) -> bool:

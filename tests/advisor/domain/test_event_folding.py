@@ -9,6 +9,7 @@ from builders import BASELINE
 from hypothesis import given
 from hypothesis import strategies as st
 
+from advisor.domain.event_folding import fold
 from advisor.domain.outcome import Completed, TimedOut
 from advisor.domain.run_events import (
     DeviceMemory,
@@ -24,7 +25,7 @@ from advisor.domain.run_events import (
     WorkerSpawned,
     end_cause,
 )
-from advisor.domain.run_state import ProcessState, RunState, fold
+from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.worker_events import (
     Built,
     Engagement,

@@ -1,0 +1,102 @@
+"""The kinds of models that a user can ask about."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+Weights = Annotated[
+    str, msgspec.Meta(description="`random`, `hub`, or a directory with safetensors")
+]
+
+
+class SyntheticModel(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="kind",
+    tag="synthetic",
+):
+    """A synthetic block of the paper or the demonstration encoder, by its sizes."""
+
+    name: str
+    block: Literal["matmul", "matmul-relu", "ffn", "ffn-multilayer", "encoder"]
+    hidden: Annotated[int, msgspec.Meta(ge=1, le=131072)]
+    intermediate: Annotated[int, msgspec.Meta(ge=1, le=524288)]
+    layers: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 1
+    heads: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 1
+
+
+class TransformersModel(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="kind",
+    tag="transformers",
+):
+    """A transformers model: a shipped configuration, a local directory or a name on the hub."""
+
+    name: str
+    weights: Weights
+    config: dict[str, Any] | None = None
+    #: Least number of parameters, if a file or the configuration gives it; else null.
+    parameters: int | None = None
+
+
+class FactoryModel(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="kind",
+    tag="factory",
+):
+    """A function of the user: `package.module:factory` or `file.py:factory`."""
+
+    name: str
+
+
+class ExportedModel(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="kind",
+    tag="exported",
+):
+    """A file written by `torch.export.save`."""
+
+    name: str
+
+
+class OnnxModel(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="kind",
+    tag="onnx",
+):
+    """An ONNX file."""
+
+    name: str
+
+
+Model = SyntheticModel | TransformersModel | FactoryModel | ExportedModel | OnnxModel
+
+
+def short_name(model: Model) -> str:
+    """Return the model's name without the directory of a local file or directory."""
+    path = pathlib.PurePosixPath(model.name)
+    return path.name if path.is_absolute() else model.name
+
+
+def has_random_weights(model: Model) -> bool:
+    """Return whether the run makes the model's weights itself."""
+    return isinstance(model, SyntheticModel) or (
+        isinstance(model, TransformersModel) and model.weights == "random"
+    )
