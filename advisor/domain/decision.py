@@ -237,6 +237,8 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
     #: Workflows that lead or are within the indifference in at least 5 % of the draws, the advised
     #: one first.
     contenders: tuple[str, ...] = ()
+    #: The share of these draws of each contender; several can be within the indifference in one.
+    contender_shares: tuple[float, ...] = ()
     speed_regret: SpeedRegret | None = None
     score_regret: ScoreRegret | None = None
     #: Further seconds of measuring that would settle an open decision, from the present spread;

@@ -37,6 +37,8 @@ class Certainty:
     arm: str
     certainty: float
     contenders: tuple[str, ...]
+    #: Of each contender: the share of the draws in which it is within the indifference.
+    contender_shares: tuple[float, ...]
     speed_regret: SpeedRegret
     score_regret: ScoreRegret
     needed_seconds: float | None
@@ -67,12 +69,14 @@ def assess(
         "EITHER" if len(equal) > 1 else "CLEAR" if certainty >= CERTAIN else "OPEN"
     )
     lost = scores.max(axis=1) - scores[:, [arm.arm for arm in viable].index(advised.arm)]
-    contenders = equal if len(equal) > 1 else [w for w, each in shares.items() if each > CONTENDING]
+    near = equal if len(equal) > 1 else [w for w, each in shares.items() if each > CONTENDING]
+    contenders = (first, *(workflow for workflow in near if workflow != first))
     return Certainty(
         decision_word=decision_word,
         arm=advised.arm,
         certainty=round(certainty, 4),
-        contenders=(first, *(workflow for workflow in contenders if workflow != first)),
+        contenders=contenders,
+        contender_shares=tuple(round(shares[workflow], 4) for workflow in contenders),
         speed_regret=draws.speed_regret(advised, measured),
         score_regret=ScoreRegret(
             expected=_rounded(lost.mean()), high=_rounded(_quantile(lost, CERTAIN))

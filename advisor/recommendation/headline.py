@@ -25,6 +25,8 @@ from advisor.system.number_format import format_bound, format_number, format_wei
 
 #: Larger percentages are shown as "over 99 %".
 MAX_SHOWN_PERCENT = 99.0
+#: Share of the draws from which a workflow is more likely as good as the answer than not.
+AS_GOOD = 0.5
 #: Error of a share in percent by rounding alone.
 ROUNDING = 1e-6
 #: Names of criteria in a sentence, where they differ from the identifiers.
@@ -81,11 +83,22 @@ def _certainty(facts: HeadlineFacts) -> str:
     found = facts.certainty
     share = f"{format_share_of_draws(found.certainty)} certainty"
     sentences: dict[DecisionWord, str] = {
-        "CLEAR": f"CLEAR: highest score with {share}.",
+        "CLEAR": f"CLEAR: highest score with {share}{_as_good(facts)}.",
         "EITHER": f"EITHER: equally good with {share}.",
         "OPEN": f"OPEN: highest score with only {share}. {_what_settles(facts)}",
     }
     return f"{sentences[found.decision_word]} {_speed(facts)} {_faster(facts)}"
+
+
+def _as_good(facts: HeadlineFacts) -> str:
+    """Name the workflow that is more likely than not as good as the answer."""
+    found = facts.certainty
+    rivals = dict(zip(found.contenders[1:], found.contender_shares[1:], strict=True))
+    rival = max(rivals, key=rivals.__getitem__, default=None)
+    if rival is None or rivals[rival] < AS_GOOD:
+        return ""
+    title = facts.titles[_best_of(facts, rival)]
+    return f"; {title} is as good with {format_share_of_draws(rivals[rival])}"
 
 
 def format_share_of_draws(share: float) -> str:

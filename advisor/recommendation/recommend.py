@@ -124,6 +124,7 @@ def _add_certainty(advice: Recommendation, found: Certainty, question: Question)
         certainty=found.certainty,
         certainty_seed=question.seed,
         contenders=found.contenders,
+        contender_shares=found.contender_shares,
         speed_regret=found.speed_regret,
         score_regret=found.score_regret,
         needed_seconds=found.needed_seconds,

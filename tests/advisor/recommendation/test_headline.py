@@ -18,7 +18,7 @@ from advisor.domain.decision import Recommendation, SpeedRegret
 from advisor.domain.measurement import CallSeconds, Cell, Interval, Measurement, Throughput
 from advisor.domain.workflow import Workflow
 from advisor.recommendation.decision_context import DecisionContext
-from advisor.recommendation.headline import format_share_of_draws
+from advisor.recommendation.headline import AS_GOOD, format_share_of_draws
 from advisor.recommendation.headline_facts import join_names
 from advisor.recommendation.recommend import recommend
 from advisor.score import scoring
@@ -69,6 +69,21 @@ def advise(
     )
     scored = builders.score_arms(results, question, known)
     return recommend(results, scored, question, [], context)
+
+
+@pytest.mark.parametrize(
+    ("slower", "is_named"), [(1.22, True), (1.0, False)], ids=["nearly as good", "far behind"]
+)
+def test_a_clear_answer_names_the_workflow_that_is_probably_as_good(
+    slower: float, is_named: bool
+) -> None:
+    advice = advise(measured("compiled", 1.3, spread=0.05), measured("other", slower, spread=0.15))
+    assert (advice.decision_word, advice.arm) == ("CLEAR", "compiled")
+    shares = dict(zip(advice.contenders, advice.contender_shares, strict=True))
+    assert shares["compiled"] == advice.certainty
+    assert (shares.get("other", 0.0) >= AS_GOOD) is is_named
+    certainty = advice.headline[advice.headline_parts.index("certainty")]
+    assert ("other" in certainty.lower()) is is_named
 
 
 def test_a_clear_answer_has_three_lines(expect: Expect) -> None:
