@@ -23,6 +23,7 @@ from advisor.applicability import planning
 from advisor.catalogue import rubric_files
 from advisor.context import Context
 from advisor.domain.workflow import Workflow
+from advisor.errors import CatalogueError
 from advisor.pipeline.decision import decide
 from advisor.pipeline.draft import prepare
 from advisor.pipeline.execution import execute
@@ -398,15 +399,24 @@ def test_a_module_and_a_table_add_a_workflow(extend_catalogue: Callable[..., Con
     assert "throw-away" in [arm.id for arm in plan.arms]
 
 
-def test_a_table_without_a_module_is_excluded(extend_catalogue: Callable[..., Context]) -> None:
+def test_a_table_without_a_module_needs_the_reason(
+    extend_catalogue: Callable[..., Context],
+) -> None:
     context = extend_catalogue(with_file=False)
+    with pytest.raises(CatalogueError) as problem:
+        rubric_files.load(context.rubric, probes=context.probes)
+    assert "probes/workflows/throw_away.py" in problem.value.what
+    file = context.rubric / "workflows.toml"
+    table = "[workflow.throw-away]\n"
+    fact = 'not_measured = { value = "a test", source = "tests/test_architecture.py" }\n'
+    file.write_text(file.read_text().replace(table, table + fact))
     plan = planning.plan(
         builders.question(),
         builders.machine(),
         rubric_files.load(context.rubric, probes=context.probes),
     )
     (excluded,) = [excluded for excluded in plan.excluded if excluded.workflow == "throw-away"]
-    assert excluded.status == "not-covered"
+    assert (excluded.status, excluded.reason) == ("not-covered", "a test")
 
 
 def test_a_module_without_a_table_adds_no_workflow(

@@ -117,6 +117,11 @@ def read_workflows(directory: pathlib.Path, probes: pathlib.Path) -> tuple[Workf
             raise CatalogueError(
                 f"{file}: workflow.{id_}: {problem}", "compare it with the other entries"
             ) from problem
+        if not workflow.has_probe and workflow.not_measured is None:
+            raise CatalogueError(
+                f"{file}: workflow.{id_}: there is no module probes/workflows/{probe_file(id_)}",
+                "add it, or give the reason in not_measured",
+            )
         workflows.append(_with_integration(workflow, integrations.get(id_)))
     return tuple(sorted(workflows, key=lambda workflow: workflow.build_order))
 

@@ -55,7 +55,7 @@ def configuration(request: Request, dtype: torch.dtype) -> Any:
     )
 
 
-def engagement(program: TextGeneration, device_inputs: Any) -> Engagement:  # noqa: ARG001
+def engagement(program: TextGeneration, device_inputs: Any) -> Engagement:
     """Return the share of the linear layers' weights that are stored quantised, by elements.
 
     The layer before the logits does not count: transformers leaves it as it is.

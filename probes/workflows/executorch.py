@@ -113,7 +113,7 @@ def engagement(program: ExecuTorchProgram, device_inputs: Any) -> Engagement:
     )
 
 
-def integration(request: Request) -> str:  # noqa: ARG001 - the same for every model
+def integration(request: Request) -> str:
     """Return the lines that export, lower, write, load and run the program."""
     return """\
 import pathlib

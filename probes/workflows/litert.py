@@ -94,7 +94,7 @@ def engagement(program: LiteRtProgram, device_inputs: Any) -> Engagement:
     return Engagement(inside / (inside + outside), proof, facts)
 
 
-def integration(request: Request) -> str:  # noqa: ARG001 - the same for every model
+def integration(request: Request) -> str:
     """Return the lines that convert, save, load and run the model."""
     return """\
 import litert_torch

@@ -58,7 +58,7 @@ def settings(request: Request) -> dict[str, str]:
     }
 
 
-def build(subject: EngineSubject, inputs: list[Any], request: Request) -> EngineGeneration:  # noqa: ARG001 - one engine serves all sizes
+def build(subject: EngineSubject, inputs: list[Any], request: Request) -> EngineGeneration:
     """Write the model and start the engine, once for all batch sizes."""
     if subject.engine is None:
         file = write_model(subject, request)
@@ -161,7 +161,7 @@ def synchronise() -> None:
     """Return at once: the tokens are on the host when a call returns."""
 
 
-def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:  # noqa: ARG001
+def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:
     """Return the share of the matrices' elements that are stored in the wanted types."""
     tensors, elements = collections.Counter[str](), collections.Counter[str]()
     weight_bytes = 0

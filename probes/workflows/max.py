@@ -43,7 +43,7 @@ def settings(request: Request) -> dict[str, str]:
     }
 
 
-def build(subject: EngineSubject, inputs: list[Any], request: Request) -> EngineGeneration:  # noqa: ARG001 - one engine serves all sizes
+def build(subject: EngineSubject, inputs: list[Any], request: Request) -> EngineGeneration:
     """Open the model once for all batch sizes, which compiles it and captures device graphs."""
     if subject.engine is None:
         from max.pipelines import AutoModel  # noqa: PLC0415
@@ -132,7 +132,7 @@ def synchronise() -> None:
     """Return at once: the tokens are on the host when a call returns."""
 
 
-def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:  # noqa: ARG001
+def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:
     """Return a full share: the engine has no eager code."""
     return Engagement(
         1.0,

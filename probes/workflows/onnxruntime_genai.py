@@ -53,7 +53,7 @@ def settings(request: Request) -> dict[str, str]:
     }
 
 
-def build(subject: EngineSubject, inputs: list[Any], request: Request) -> EngineGeneration:  # noqa: ARG001 - one model serves all sizes
+def build(subject: EngineSubject, inputs: list[Any], request: Request) -> EngineGeneration:
     """Write the model and load it, once for all batch sizes."""
     if subject.engine is None:
         folder = write_model(subject, request)
@@ -214,7 +214,7 @@ def synchronise() -> None:
     """Return at once: the tokens are on the host when a call returns."""
 
 
-def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:  # noqa: ARG001
+def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:
     """Return the share of the graph's nodes that an equal session places on the provider.
 
     With quantised weights it is the share of those that the graph has.

@@ -119,7 +119,7 @@ def synchronise() -> None:
     """Return at once: a request has ended when it returns."""
 
 
-def engagement(program: OpenVinoProgram | OpenVinoGeneration, device_inputs: Any) -> Engagement:  # noqa: ARG001
+def engagement(program: OpenVinoProgram | OpenVinoGeneration, device_inputs: Any) -> Engagement:
     """Return a full share: OpenVINO runs a compiled model as a whole or not at all.
 
     With compressed weights it is the share of those that the compiled model has.

@@ -132,7 +132,7 @@ class XlaProgram:
         ]
 
 
-def build(subject: TorchSubject, inputs: list[Any], request: Request) -> XlaProgram:  # noqa: ARG001 - a variable sets its cache
+def build(subject: TorchSubject, inputs: list[Any], request: Request) -> XlaProgram:
     """Compile the module for these shapes; afterwards the module's weights are on the host."""
     types = tuple(jax_type(tensor.dtype) for tensor in subject.tensors(inputs))
     pytorch.move_weights_to_host(subject)
@@ -166,7 +166,7 @@ def synchronise() -> None:
         torch.cuda.synchronize()
 
 
-def engagement(program: XlaProgram, device_inputs: Any) -> Engagement:  # noqa: ARG001
+def engagement(program: XlaProgram, device_inputs: Any) -> Engagement:
     """Return a full share: one XLA executable is the whole call."""
     text = program.compiled.as_text()
     fusions, calls = text.count(" fusion("), text.count(" custom-call(")
@@ -186,7 +186,7 @@ def engagement(program: XlaProgram, device_inputs: Any) -> Engagement:  # noqa: 
     return Engagement(1.0, proof, facts)
 
 
-def integration(request: Request) -> str:  # noqa: ARG001 - the same for every model
+def integration(request: Request) -> str:
     """Return the lines that turn the module into a JAX function, compile and run it."""
     return """\
 import jax

@@ -41,11 +41,11 @@ def versions() -> dict[str, str]:
     return {"sglang": sglang.__version__, "torch": torch.__version__}
 
 
-def settings(request: Request) -> dict[str, str]:  # noqa: ARG001 - the same for every model
+def settings(request: Request) -> dict[str, str]:
     return {"prefix_caching": "off", "processes": "a separate scheduler"}
 
 
-def build(subject: EngineSubject, inputs: list[Any], request: Request) -> EngineGeneration:  # noqa: ARG001 - one engine serves all sizes
+def build(subject: EngineSubject, inputs: list[Any], request: Request) -> EngineGeneration:
     """Start the engine once for all batch sizes, which loads the model and captures graphs."""
     if subject.engine is None:
         import sglang  # noqa: PLC0415
@@ -135,7 +135,7 @@ def synchronise() -> None:
     """Return at once: the tokens are on the host when a call returns."""
 
 
-def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:  # noqa: ARG001
+def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:
     """Return a full share if decoding runs as CUDA graphs, else none."""
     arguments = program.engine.server_args
     captured = not getattr(arguments, "disable_cuda_graph", False)

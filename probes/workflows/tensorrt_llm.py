@@ -31,11 +31,11 @@ def versions() -> dict[str, str]:
     return {"tensorrt-llm": tensorrt_llm.__version__, "torch": torch.__version__}
 
 
-def settings(request: Request) -> dict[str, str]:  # noqa: ARG001 - the same for every model
+def settings(request: Request) -> dict[str, str]:
     return {"backend": "pytorch", "block_reuse": "off"}
 
 
-def build(subject: EngineSubject, inputs: list[Any], request: Request) -> EngineGeneration:  # noqa: ARG001 - one engine serves all sizes
+def build(subject: EngineSubject, inputs: list[Any], request: Request) -> EngineGeneration:
     """Start the engine once for all batch sizes, which loads the model and captures graphs."""
     if subject.engine is None:
         subject.engine = start_engine(subject, request)
@@ -118,7 +118,7 @@ def synchronise() -> None:
     """Return at once: the tokens are on the host when a call returns."""
 
 
-def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:  # noqa: ARG001
+def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:
     """Return a full share: the engine has no other path than its kernels and CUDA graphs."""
     facts = {
         "cuda_graphs": sorted(program.request.batch_sizes),

@@ -50,7 +50,7 @@ def engagement(program: TorchProgram, device_inputs: Any) -> Engagement:
     return Engagement(engaged.share, proof, {**engaged.facts, "graph_breaks": breaks})
 
 
-def integration(request: Request) -> str:  # noqa: ARG001 - the same for every model
+def integration(request: Request) -> str:
     """Return the lines that capture and run the module."""
     return """\
 import torch

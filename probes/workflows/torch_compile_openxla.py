@@ -60,7 +60,7 @@ class XlaProgram:
             return collect(output)
 
 
-def build(subject: TorchSubject, inputs: list[Any], request: Request) -> XlaProgram:  # noqa: ARG001 - a variable sets its device
+def build(subject: TorchSubject, inputs: list[Any], request: Request) -> XlaProgram:
     """Copy the module to the XLA device and compile it for these shapes with a first call."""
     with pytorch.without_inference_mode():
         module = copy.deepcopy(subject.module).to(torch_xla.device())
@@ -109,7 +109,7 @@ def engagement(program: XlaProgram, device_inputs: Any) -> Engagement:
     return Engagement(share, proof, facts)
 
 
-def integration(request: Request) -> str:  # noqa: ARG001 - the same for every model
+def integration(request: Request) -> str:
     """Return the lines that compile and run the module."""
     return """\
 import torch

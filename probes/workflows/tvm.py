@@ -100,7 +100,7 @@ def engagement(program: TvmProgram, device_inputs: Any) -> Engagement:
     return Engagement(0.0 if outside else 1.0, proof, facts)
 
 
-def integration(request: Request) -> str:  # noqa: ARG001 - the same for every model
+def integration(request: Request) -> str:
     """Return the lines that export, import, compile and run the model."""
     return """\
 import torch

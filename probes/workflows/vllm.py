@@ -95,7 +95,7 @@ def settings(request: Request) -> dict[str, str]:
     return {"threads": str(request.threads), "prefix_caching": "off", "processes": "one"}
 
 
-def build(subject: EngineSubject, inputs: list[Any], request: Request) -> EngineGeneration:  # noqa: ARG001 - one engine serves all sizes
+def build(subject: EngineSubject, inputs: list[Any], request: Request) -> EngineGeneration:
     """Start the engine once for all batch sizes, which loads, compiles and captures graphs."""
     if subject.engine is None:
         import vllm  # noqa: PLC0415
@@ -208,7 +208,7 @@ def synchronise() -> None:
     """Return at once: the tokens are on the host when a call returns."""
 
 
-def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:  # noqa: ARG001
+def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:
     """Return a full share, but none on a GPU if the engine neither compiles nor captures.
 
     With a quantised format it is the share of the weights that are stored in it.
