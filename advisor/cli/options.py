@@ -21,6 +21,9 @@ RunName = Annotated[
 StoredRunName = Annotated[
     str, typer.Argument(help="a run's id or its beginning, latest, or a run directory")
 ]
+WorkflowName = Annotated[
+    str, typer.Option("--workflow", help="a workflow or arm; default: the recommended one")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="one JSON document on standard output")]
 
 InputTokens = Annotated[

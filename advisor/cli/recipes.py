@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from advisor.cli.context import make_context, open_store, print_status
-from advisor.cli.options import AsJson, Output, StoredRunName, parse_share
+from advisor.cli.options import AsJson, Output, StoredRunName, WorkflowName, parse_share
 from advisor.cli.output import STANDARD_OUTPUT, print_text, write_output
 from advisor.cli.reports import decide_with_document
 from advisor.errors import FormatError, OutputFileError, RunIsImportedError
@@ -24,9 +24,7 @@ app = typer.Typer(rich_markup_mode=None)
 def recipe(
     run: StoredRunName = "latest",
     *,
-    workflow: Annotated[
-        str, typer.Option(help="a workflow or arm; default: the recommended one")
-    ] = "",
+    workflow: WorkflowName = "",
     style: Annotated[
         str,
         typer.Option(
@@ -68,9 +66,7 @@ def recipe(
 def verify(
     run: StoredRunName = "latest",
     *,
-    workflow: Annotated[
-        str, typer.Option(help="a workflow or arm; default: the recommended one")
-    ] = "",
+    workflow: WorkflowName = "",
     seconds: Annotated[
         float, typer.Option(help="seconds of timing for each batch size", min=0.1)
     ] = 3.0,

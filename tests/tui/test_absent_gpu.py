@@ -58,7 +58,6 @@ async def test_a_stored_run_answers_and_can_be_opened(context: Context) -> None:
         await pilot.press("ctrl+r")
         await wait_for_screen(pilot, AbsentGpuScreen)
         assert "open" in key_hints(pilot)
-        assert "from a stored run" in screen_text(pilot)
         for size in SIZES:
             await check_screen_at(pilot, size)
         await pilot.press("r")

@@ -20,6 +20,7 @@ from textual.widgets import Static
 from advisor.catalogue import rubric_files
 from advisor.context import Context
 from advisor.domain.measurement import Interval
+from advisor.domain.priorities import FURTHER_CRITERIA
 from advisor.report.documents.opening import read_document
 from advisor.store.runs import Run
 from advisor.tui.answer import RunAnswer
@@ -113,10 +114,12 @@ async def test_the_weights_are_disclosed_as_they_count(
     tui_context: Context, sample_run: Run
 ) -> None:
     async with running_app(replay_app(tui_context, sample_run), (120, 40)) as pilot:
-        await wait_for_screen(pilot, ResultsScreen)
+        screen = await wait_for_screen(pilot, ResultsScreen)
         await pilot.press("2")
         await settle(pilot)
-        assert "share 80 % of the score; input flexibility 10 %" in screen_text(pilot)
+        weights = [getattr(screen.answer.priorities, name) for name in FURTHER_CRITERIA]
+        shown = screen_text(pilot)
+        assert all(f"{each:g} %" in shown for each in (*weights, 100 - sum(weights)))
 
 
 def test_intervals_share_one_axis_with_the_baseline_at_one() -> None:

@@ -34,6 +34,9 @@ DOCSTRING_WIDTH = 100
 #: The import that the script needs for setting environment variables.
 OS_IMPORT = "import os"
 
+#: Note for a script whose parts come from another machine.
+RUN_IMPORTED = "The run was imported from another machine: read this script before using it."
+
 FORWARD_USAGE = (
     "    uv run check.py               create that environment, build, check and time",
     "    uv run check.py --cache DIR   the same; artefacts and compiler caches stay in DIR",
@@ -197,7 +200,7 @@ def _notes(document: RunDocument, entry: WorkflowEntry, found: FoundRecipe) -> l
     if found.is_source_changed:
         notes.append(SOURCE_CHANGED)
     if document.imported:
-        notes.append("The run was imported from another machine: read this script before using it.")
+        notes.append(RUN_IMPORTED)
     return notes
 
 

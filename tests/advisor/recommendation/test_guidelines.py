@@ -130,7 +130,7 @@ def test_the_path_through_the_tree_is_listed() -> None:
     assert [step.answer for step in third.steps] == [True, True, False, False, False]
     assert [step.answer for step in first.steps] == [True, True, True]
     assert [step.answer for step in second.steps] == [True, True, False, False, True]
-    assert second.steps[0].question == "does it run on an NVIDIA GPU?"
+    assert second.steps[0].question == SHIPPED.tree.node[SHIPPED.tree.first].asks
 
 
 def test_without_a_tree_there_is_nothing_to_follow() -> None:

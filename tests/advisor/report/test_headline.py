@@ -93,7 +93,8 @@ def test_a_document_without_a_headline_begins_with_the_title_of_its_arm(
     shown = first_lines(made)
     title = made.titles[made.recommendation.arm]
     assert title != made.recommendation.arm
-    assert f"Use {title} for {made.question.model.name}" in shown
+    assert title in shown
+    assert made.question.model.name in shown
     assert made.recommendation.verdict in shown
 
 
@@ -108,14 +109,14 @@ def test_texts_name_arms_by_their_titles_and_early_documents_by_their_ids() -> N
     entries = (msgspec.structs.replace(entry, title="") for entry in made.workflows)
     early = msgspec.structs.replace(made, workflows=tuple(entries))
     for shown, names in ((made, made.titles), (early, {arm: arm for arm in made.titles})):
-        assert f"over {names[runner_up]}." in "\n".join(confidence(shown))
+        assert names[runner_up] in "\n".join(confidence(shown))
         (line,) = flip_lines(shown)
-        assert f"changes to {names[runner_up]} if" in line
+        assert names[runner_up] in line
 
 
 @pytest.mark.parametrize("first_lines", [of_text, of_markdown, of_page])
 def test_a_document_without_a_recommendation_begins_with_the_reason(first_lines: Reader) -> None:
     problem = document.Problem(name="nothing-viable", what="all failed", next_step="ask for less")
     shown = first_lines(builders.document(recommendation=None, problem=problem))
-    assert "all failed" in shown
-    assert "Next: ask for less" in shown
+    assert problem.what in shown
+    assert problem.next_step in shown

@@ -166,17 +166,21 @@ def test_the_page_begins_with_the_figures_of_the_answer() -> None:
     assert values[0] == number_format.format_speedup(entry.speedup)
 
 
+def best_arms(document: RunDocument) -> list[str]:
+    """Return the arms that the page names as best at a batch size instead of the advised one."""
+    cells = elements(parse(page.render(document)), "td")
+    return ["".join(cell.itertext()) for cell in cells if elements(cell, "strong")]
+
+
 def test_the_best_arm_of_a_batch_size_is_named_where_it_is_another_one() -> None:
     made = builders.document()
     assert made.recommendation is not None
     other = BatchAdvice(batch_size=64, arm="other", speedup=3.0, advised_speedup=2.0)
     advice = msgspec.structs.replace(made.recommendation, advice_by_batch_size=(other,))
-    assert "Best by batch size" in page.render(msgspec.structs.replace(made, recommendation=advice))
+    assert best_arms(msgspec.structs.replace(made, recommendation=advice)) == ["other"]
     same = msgspec.structs.replace(other, arm=made.recommendation.arm)
     advice = msgspec.structs.replace(advice, advice_by_batch_size=(same,))
-    assert "Best by batch size" not in page.render(
-        msgspec.structs.replace(made, recommendation=advice)
-    )
+    assert best_arms(msgspec.structs.replace(made, recommendation=advice)) == []
 
 
 def test_hostile_text_stays_text() -> None:
@@ -283,9 +287,8 @@ def test_platforms_have_their_efficiencies_and_harmonic_means() -> None:
     assert rows[0] == ["compiled", "100%", "25%", "0.40", "0.20", "1.00"]
     assert ["broken", "25%", "cannot run", "0.00", "0.00", MISSING] in rows
     assert [builders.BASELINE, "50%", "not tried", MISSING, MISSING, MISSING] in rows
-    assert "CPU, run run-CPU of 2026-11-21; GPU, run run-GPU of 2026-11-21" in "".join(
-        section.itertext()
-    )
+    named = "".join(section.itertext())
+    assert all(run in named for run in ("run-CPU", "run-GPU"))
     titles = [
         "".join(title.itertext())
         for title in elements(elements(section, "svg", SVG)[0], "title", SVG)

@@ -281,7 +281,7 @@ def test_the_asked_rate_needs_several_servers(decision: Decision) -> None:
     titles = [
         title for title, _ in serving_tables.titled_tables(measured_document.compose(decision))
     ]
-    assert "Servers for the asked 500 requests/s" in titles
+    assert len([title for title in titles if f"{ASKED_RATE:g}" in title]) == 1
 
 
 def test_all_arms_get_the_same_trace(measured: Run) -> None:

@@ -51,12 +51,20 @@ def record(*all_answered: AssignmentResult) -> FleetRecord:
     return FleetRecord(schema=FLEET_SCHEMA, request=REQUEST, answered=all_answered)
 
 
+def lines_only_in(one: fleet_matrix.FleetDocument, other: fleet_matrix.FleetDocument) -> list[str]:
+    """Return the rendered lines of one matrix that the other one does not have."""
+    others = fleet_matrix.render(other).splitlines()
+    return [line for line in fleet_matrix.render(one).splitlines() if line not in others]
+
+
 def test_the_cheapest_of_two_priced_kinds_is_named(finished_run: RunDocument) -> None:
     documents = {"a": priced(finished_run, 0.5), "b": priced(finished_run, 0.4)}
     made = fleet_matrix.compose(record(answered("H200", "a"), answered("L40S", "b")), documents)
     assert made.cheapest == {"demo": "L40S"}
     assert [cell.cost.value for cell in made.cells if cell.cost] == [0.5, 0.4]
-    assert "Cheapest for demo: L40S" in fleet_matrix.render(made)
+    named = lines_only_in(made, msgspec.structs.replace(made, cheapest={}))
+    assert "L40S" in "".join(named)
+    assert "H200" not in "".join(named)
 
 
 def test_a_single_price_names_no_cheapest_kind(finished_run: RunDocument) -> None:
@@ -79,9 +87,6 @@ def test_a_cell_has_the_recommendation_of_its_run(finished_run: RunDocument) -> 
         2,
     )
     assert cell.throughput is not None
-    assert "answered at attempt 2" in fleet_matrix.render(
-        fleet_matrix.compose(record(answered("H200", "lost", "a")), {"a": finished_run})
-    )
 
 
 def test_figures_of_an_abandoned_race_are_not_an_answer(

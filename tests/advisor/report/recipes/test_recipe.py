@@ -176,8 +176,8 @@ def test_requirements_that_are_not_pins_are_refused(changes: dict[str, Any]) -> 
 
 
 def test_the_description_has_the_origin() -> None:
-    assert "read this script before using it" in render(builders.document(imported=True))
-    assert "imported" not in render()
+    assert script_recipe.RUN_IMPORTED in render(builders.document(imported=True))
+    assert script_recipe.RUN_IMPORTED not in render()
 
 
 def test_a_run_without_a_recipe_names_the_arms_that_have_one() -> None:
