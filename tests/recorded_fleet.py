@@ -43,7 +43,7 @@ def store_fleet(
         node="n1",
         kind="H200",
         model="demo",
-        allows_parallel_races=False,
+        allows_parallel_runs=False,
         explanation="runs execute one at a time",
     )
     store.fleets.save(

@@ -39,7 +39,7 @@ def show_fleet(
     ] = "latest",
     *,
     resume: Annotated[
-        bool, typer.Option("--resume", help="first run the races that have no result yet")
+        bool, typer.Option("--resume", help="first execute the runs without a result")
     ] = False,
     json: AsJson = False,
 ) -> None:
@@ -100,7 +100,7 @@ def recommend(
 
 
 def resume_fleet(record: FleetRecord, context: Context, *, as_json: bool) -> int:
-    """Run the races without a result on the devices that are left; return the exit code."""
+    """Execute the runs without a result on the devices that are left; return the exit code."""
     from advisor.fleet import device_pools
     from advisor.fleet.run_fleet import unanswered_assignments
     from advisor.question.answers import Answers
@@ -115,7 +115,7 @@ def resume_fleet(record: FleetRecord, context: Context, *, as_json: bool) -> int
     record = fleet_matrix.flag_unusable_results(record, read_run_documents(record, context.store))
     kinds = {each.kind for each in unanswered_assignments(record.request, record.answered)}
     if not kinds:
-        print_status("every race has its result")
+        print_status("every run has its result")
         return _print_results(record, context, as_json=as_json)
     with _join(record.address) as cluster:
         devices = cluster.devices()
@@ -170,7 +170,7 @@ def _join(address: str) -> Iterator[RayCluster]:
 def _run_fleet(
     record: FleetRecord, answers: Answers, cluster: Cluster, context: Context, *, as_events: bool
 ) -> FleetRecord:
-    """Run the races without a result, print what happens, and store the record at every result."""
+    """Execute the runs without a result, print their events, and store each result."""
     from advisor.domain.fleet import AssignmentResult, ContentionCheck
     from advisor.fleet.run_fleet import run_fleet, save_record, unanswered_assignments
 
@@ -181,7 +181,7 @@ def _run_fleet(
     devices = ", ".join(
         f"{pool.count} x {pool.kind}" for pool in request.pools if pool.kind in kinds
     )
-    print_status(f"fleet {request.fleet_id}: {len(assignments)} races on {devices}")
+    print_status(f"fleet {request.fleet_id}: {len(assignments)} runs on {devices}")
     results: list[AssignmentResult] = []
     contentions: list[ContentionCheck] = []
     saved = save_record(record, results, contentions, context.store)

@@ -42,7 +42,7 @@ def history(
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """List the stored runs, newest first, and the sweeps over several lengths."""
+    """List the stored runs and sweeps, newest first."""
     from advisor.report.formatting.tabular import plain_table
     from advisor.store.store import HistoryFilter
 

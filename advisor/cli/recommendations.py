@@ -144,7 +144,7 @@ def resume(
     json: AsJson = False,
     jsonl: Annotated[bool, typer.Option("--jsonl", help="events, one a line")] = False,
 ) -> None:
-    """Resume an interrupted run or sweep; its finished measurements are kept."""
+    """Resume an interrupted run or sweep. Its finished measurements are kept."""
     if is_sweep_id(run):
         sweeps.resume(run, as_json=json, as_events=jsonl)
         return

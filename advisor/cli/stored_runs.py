@@ -101,7 +101,7 @@ def explain(
         str, typer.Argument(help=f"one of {', '.join(CRITERIA)}; default: all five")
     ] = "",
 ) -> None:
-    """Explain the letters and the score of a workflow: each figure, its rule and its source."""
+    """Explain the score of a workflow: each figure, its rule and its source."""
     from advisor.catalogue import rubric_files
     from advisor.report.sections import explanation
 
@@ -120,7 +120,7 @@ def build(
         str, typer.Option(help="the GPU to build for, such as sm_89; it need not be attached")
     ],
     output: Annotated[
-        str, typer.Option("-o", "--output", help="the directory for the engine")
+        str, typer.Option("-o", "--output", metavar="DIR", help="the directory for the engine")
     ] = ".",
 ) -> None:
     """Build a run's model for a GPU that is not attached. The engine is not run."""

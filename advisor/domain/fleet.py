@@ -83,7 +83,7 @@ class ContentionCheck(msgspec.Struct, frozen=True, kw_only=True, tag="contention
     kind: str
     model: str
     #: Whether runs may execute at the same time on this host; `explanation` gives the reason.
-    allows_parallel_races: bool = msgspec.field(name="free")
+    allows_parallel_runs: bool = msgspec.field(name="free")
     explanation: str = msgspec.field(name="words")
     #: Share by which a call takes longer with a busy neighbour; null if it was not measured.
     change: Interval | None = None

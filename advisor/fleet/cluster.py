@@ -190,7 +190,7 @@ class RayCluster:
         contended: set[tuple[str, str]] = set()
         for reference, (kind, node, task) in references.items():
             check = _read_contention_check(reference, kind, node, task)
-            contended |= set() if check.allows_parallel_races else {(kind, node)}
+            contended |= set() if check.allows_parallel_runs else {(kind, node)}
             yield check
         free = {(kind, node) for kind, node, _ in references.values()} - contended
         return {
@@ -289,7 +289,7 @@ def _read_contention_check(reference: Any, kind: str, node: str, task: Task) -> 
             node=node,
             kind=kind,
             model=task.answers.model,
-            allows_parallel_races=False,
+            allows_parallel_runs=False,
             explanation="",
         )
         return not_measured(empty, _format(problem))

@@ -64,7 +64,7 @@ def check_contention(
         node=node,
         kind=task.kind,
         model=task.answers.model,
-        allows_parallel_races=False,
+        allows_parallel_runs=False,
         explanation="",
     )
     with (
@@ -137,7 +137,7 @@ def decide_contention(
     limit = min(max(worst.noise, NEGLIGIBLE_SHARE), EPSILON)
     return msgspec.structs.replace(
         empty,
-        allows_parallel_races=-limit <= worst.low and worst.high <= limit,
+        allows_parallel_runs=-limit <= worst.low and worst.high <= limit,
         explanation=f"with a busy neighbour the time of a baseline call changes by {worst}; "
         f"noise floor {worst.noise:.2%}: {_conclusion(worst, limit)}",
         change=Interval(value=worst.value, low=worst.low, high=worst.high),

@@ -134,7 +134,7 @@ def _summarise_builds(processes: Sequence[ProcessState]) -> BuildSeconds:
 
 
 def stored_weight_bytes(process: ProcessState) -> int | None:
-    """Return the bytes of the weights that the arm stores: those of the model unless it says."""
+    """Return the bytes of the weights that the arm stores: the model's by default."""
     if process.engaged is not None and process.engaged.weight_bytes is not None:
         return process.engaged.weight_bytes
     return process.loaded.parameter_bytes if process.loaded is not None else None

@@ -133,7 +133,7 @@ def with_losses(results: Results, state: RunState, header: Header) -> Results:
 
 
 def with_shipped_rules(header: Header) -> Header:
-    """Return the header with the shipped rules in the place of those that an early version lacks.
+    """Return the header; the shipped rules replace those that an early version did not have.
 
     These are the grades of the rubric and the rules of accuracy.
     """

@@ -46,10 +46,10 @@ def grade(
     if decision == "OPEN" or missing or is_unfit(results):
         open_reason = ("the decision is open",) if decision == "OPEN" else ()
         return "D", (*open_reason, *reasons)
-    lacks = sum(bool(each) for each in (repeated, between, unsteady, unchecked))
-    if lacks == 0:
+    faults = sum(bool(each) for each in (repeated, between, unsteady, unchecked))
+    if faults == 0:
         return "A", reasons
-    return ("B" if lacks == 1 else "C"), reasons
+    return ("B" if faults == 1 else "C"), reasons
 
 
 def is_unfit(results: Results) -> bool:

@@ -225,7 +225,7 @@ def rate(
 
 
 def _gaps(tier: int, rules: Sequence[GradeRule], facts: Mapping[str, FactValue]) -> list[TierGap]:
-    """Return what each fact lacks for the letter `tier`; nothing above A."""
+    """Return the gap of each fact to the letter `tier`; nothing above A."""
     start = BAND_STARTS.get(tier)
     if start is None:
         return []

@@ -111,7 +111,7 @@ def estimate_goodput(blocks: Sequence[LoadBlock], share: float, seed: int) -> Go
     best, weights, added = _fit(curve, met, missed, group)
     stream = np.random.RandomState(seed % 2**32)
     counts = stream.multinomial(len(used), np.full(len(used), 1 / len(used)), size=DRAWS)
-    # A block says as much as it has groups: misses within a group depend on each other.
+    # The information of a block is its number of groups: misses within one are dependent.
     shares = stream.beta(
         met / (SPREAD * group) + LEAST_COUNT,
         missed / (SPREAD * group) + LEAST_COUNT,
@@ -153,7 +153,7 @@ def _fit(curve: _MissedCurve, met: Array, missed: Array, group: float) -> tuple[
 
     Misses come in groups. Most series of blocks have fewer groups than the mean, and a few have
     many more, so the median of the estimate would be too high. A third of a group is added to all
-    blocks together, to each by what it says about the goodput: the median is then near the truth.
+    blocks together, in proportion to their information: the median is then near the truth.
     """
     import numpy as np  # noqa: PLC0415 - as above
 

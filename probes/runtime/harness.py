@@ -119,7 +119,7 @@ def import_workflow(request: protocol.Request, channel: Channel) -> Any:
         versions = workflow.versions()
         settings = workflow.settings(request)
     found = read_environment() if request.role in {"measure", "serve"} else None
-    # Before the advisor hears that the import has ended, because it composes the server then.
+    # Before the event of the import: the advisor composes the server when it receives that.
     if request.role == "serve" and (lines := workflow.lines_to_serve(request)):
         channel.send(protocol.RecipeFacts({}, None, lines))
     channel.send(protocol.Imported(versions, settings, seconds(), found))

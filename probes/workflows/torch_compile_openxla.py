@@ -18,7 +18,7 @@ from probes.subjects.torch_subject import TorchSubject, collect, open_torch_subj
 
 open_subject = open_torch_subject
 
-#: Prefix of the counters of operators that XLA lacks, so that PyTorch runs them on the host.
+#: Prefix of the counters of operators that XLA does not have; PyTorch runs them on the host.
 CPU_FALLBACK = "aten::"
 #: Prefix of the counters of operators that run outside of what Dynamo captured.
 OUTSIDE_GRAPH = "xla::"

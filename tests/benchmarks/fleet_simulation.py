@@ -263,7 +263,7 @@ def forbid_parallel_races(task: Task, node: str, gpus: object) -> ContentionChec
         node=node,
         kind=task.kind,
         model=task.answers.model,
-        allows_parallel_races=False,
+        allows_parallel_runs=False,
         explanation="not checked",
     )
 

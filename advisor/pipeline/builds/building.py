@@ -207,7 +207,7 @@ class BuildQueue:
     waiting: list[Arm]
     #: Number of builds that run at the same time.
     shares: int
-    #: Arms that no build time is left for, with the outcome that says so.
+    #: Arms for which no build time is left, with their outcome.
     skipped: list[tuple[Arm, TimedOut]] = dataclasses.field(default_factory=list)
     started: list[Arm] = dataclasses.field(default_factory=list)
     _runs_alone: bool = False

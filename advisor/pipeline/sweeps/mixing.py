@@ -55,8 +55,8 @@ class ArmAtLength(NamedTuple):
 def mix_results(parts: Sequence[LengthResults]) -> Results:
     """Return the results of the mix; the shares may have any sum.
 
-    Lengths without a share do not count. Arms are left out that a length lacks. A single length
-    keeps its own results.
+    Lengths without a share do not count. Arms that were not measured at a length are left out.
+    A single length keeps its own results.
     """
     counted = [part for part in parts if part.share > 0]
     if len(counted) == 1:

@@ -60,7 +60,7 @@ class FleetDocument(msgspec.Struct, frozen=True, kw_only=True):
     cells: tuple[MatrixCell, ...]
     #: The kind of device with the lowest cost by model, if at least two kinds have a price.
     cheapest: dict[str, str]
-    #: Whether races ran side by side on each host with several GPUs in use, and why.
+    #: Whether runs executed side by side on each host with several GPUs in use, and why.
     contentions: tuple[ContentionCheck, ...] = ()
 
 
@@ -151,7 +151,7 @@ def render(document: FleetDocument) -> str:
 
 
 def render_contention(contention: ContentionCheck) -> str:
-    """Return whether races ran side by side on a host, and why."""
+    """Return whether runs executed side by side on a host, and why."""
     host = f"{contention.model} on {contention.kind}, node {contention.node}"
     return f"{host}: {contention.explanation}"
 

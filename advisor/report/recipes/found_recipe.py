@@ -125,7 +125,7 @@ def find_recipe(decision: Decision, arm: str, probes: pathlib.Path) -> FoundReci
 def _started_by_command(state: RunState, arm: str, question: Question) -> NoRecipeError:
     """Return the error for a server; the next step is its command, or how to get its script.
 
-    A composed server is the one that a run of the task `generate` with its sizes hands out.
+    A run of the task `generate` with the sizes of a composed server prints that server.
     """
     what = f"{arm} was measured as a server, which needs no script"
     servers = [each.serving for each in state.processes.get(arm, ()) if each.serving]

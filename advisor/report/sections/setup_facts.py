@@ -15,7 +15,7 @@ def setup_facts(document: RunDocument) -> list[tuple[str, str]]:
 
 
 def takes_tokens(document: RunDocument) -> bool:
-    """Return whether the length of the question says something about the inputs.
+    """Return whether the length of the question applies to the inputs.
 
     Example inputs have shapes of their own, and so have images and sound.
     """

@@ -64,7 +64,7 @@ class MissingAt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LeftOutArm(msgspec.Struct, frozen=True, kw_only=True):
-    """An arm that does not count in the mix because a length lacks it."""
+    """An arm that does not count in the mix because it was not measured at a length."""
 
     arm: str
     missing: tuple[MissingAt, ...]
@@ -225,7 +225,7 @@ def _entry_of(document: RunDocument, arm: str) -> WorkflowEntry:
 def _left_out(
     record: SweepRecord, documents: Mapping[Lengths, RunDocument]
 ) -> tuple[LeftOutArm, ...]:
-    """Return the arms that some length of the mix has measured and another one lacks."""
+    """Return the arms that were measured at some lengths of the mix and not at others."""
     counted = {
         each.lengths: documents[each.lengths].workflows for each in record.mix if each.share > 0
     }

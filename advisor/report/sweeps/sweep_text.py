@@ -146,7 +146,7 @@ def mix_table(document: SweepDocument) -> Table:
 
 
 def notes(document: SweepDocument) -> list[str]:
-    """Return which plans were limited, which arms the mix lacks, and what lengths lack."""
+    """Return which plans were limited, and which arms and lengths are missing."""
     name = functools.partial(format_lengths, task=document.task)
     limited = [limit_note(each, document) for each in document.lengths if each.limited_to]
     left_out = [

@@ -81,7 +81,7 @@ def fleet(home: pathlib.Path) -> FleetRecord:
                 node="n1",
                 kind="H200",
                 model="demo",
-                allows_parallel_races=False,
+                allows_parallel_runs=False,
                 explanation="runs execute one at a time",
             ),
         ),
@@ -165,14 +165,14 @@ def test_the_record_is_stored_unchanged(fleet: FleetRecord, home: pathlib.Path) 
 
 
 class FakeCluster:
-    """A cluster that returns the recorded run for every race."""
+    """A cluster that returns the recorded run for every assignment."""
 
     available: Mapping[str, int] = {"H200": 2, "cpu": 1}
 
     def __init__(self, run: Run) -> None:
         self.recorded_run = run
         #: Races that complete before the program is interrupted.
-        self.completed_races = 1000
+        self.completed_runs = 1000
         self.tasks: Mapping[int, Task] = {}
 
     def __call__(self, address: str) -> FakeCluster:
@@ -190,14 +190,14 @@ class FakeCluster:
             node="n1",
             kind=pools[0].kind,
             model="demo",
-            allows_parallel_races=True,
-            explanation="races may run side by side",
+            allows_parallel_runs=True,
+            explanation="runs may execute side by side",
         )
         header, events = self.recorded_run.header(), tuple(self.recorded_run.events())
         for index, number in enumerate(tasks):
             yield Started(number=number, token="a", node="n1", device="0", header=header)
             yield Progress(number=number, token="a", event=events[-1])
-            if index == self.completed_races:
+            if index == self.completed_runs:
                 raise InterruptedRunError(2)
             yield Completed(
                 number=number,
@@ -249,7 +249,7 @@ def test_gpu_all_measures_every_gpu_and_stores_the_figures(
     ]
     assert all(cell["arm"] for cell in document["cells"])
     assert document["contentions"][0]["free"]
-    assert "2 races on 2 x H200" in printed.err
+    assert "on 2 x H200\n" in printed.err
     assert [file.read_bytes() for file in (home / "fleets").glob("*.parquet")] == [b"PAR1"]
     assert {task.answers.gpu for task in cluster.tasks.values()} == {""}
 
@@ -297,10 +297,10 @@ def test_with_jsonl_the_document_follows_the_events(
     assert set(lines[-1]) == {"document"}
 
 
-def test_an_interrupted_fleet_is_resumed_with_the_missing_races(
+def test_an_interrupted_fleet_is_resumed_with_the_missing_runs(
     cluster: FakeCluster, context: Context, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cluster.completed_races = 1
+    cluster.completed_runs = 1
     with pytest.raises(InterruptedRunError) as interruption:
         recommend(context, batch_sizes="2,4")
     (interrupted,) = [context.store.fleets.find(name) for name in context.store.fleets.ids()]
@@ -309,13 +309,13 @@ def test_an_interrupted_fleet_is_resumed_with_the_missing_races(
         == f"p3-advisor fleet {interrupted.request.fleet_id} --resume"
     )
     assert [one.assignment.model for one in interrupted.answered] == ["demo"]
-    cluster.completed_races, cluster.available = 1000, {"H200": 1}
+    cluster.completed_runs, cluster.available = 1000, {"H200": 1}
     assert fleets.resume_fleet(interrupted, context, as_json=True) == 0
     assert [(task.number, task.answers.batch_sizes) for task in cluster.tasks.values()] == [
         (2, "2,4")
     ]
     printed = capsys.readouterr()
-    assert "1 races on 1 x H200" in printed.err
+    assert "on 1 x H200\n" in printed.err
     whole = context.store.fleets.find("latest")
     assert [one.assignment.model for one in whole.answered] == ["demo", "other"]
     assert [one.attempts[-1].run_id[-6:] for one in whole.answered] == ["0001-1", "0002-2"], (
@@ -324,17 +324,17 @@ def test_an_interrupted_fleet_is_resumed_with_the_missing_races(
     assert context.store.find(f"{interrupted.request.fleet_id}-0002-1").events()
 
 
-def test_completed_races_are_not_repeated(
+def test_completed_runs_are_not_repeated(
     cluster: FakeCluster, context: Context, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recommend(context)
     first_tasks = cluster.tasks
     assert fleets.resume_fleet(context.store.fleets.find("latest"), context, as_json=True) == 0
     assert cluster.tasks is first_tasks
-    assert "0 races" not in capsys.readouterr().err
+    assert "H200" not in capsys.readouterr().err
 
 
-def test_resuming_needs_only_the_devices_of_the_missing_races(
+def test_resuming_needs_only_the_devices_of_the_missing_runs(
     cluster: FakeCluster, context: Context, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster.available = {"H200": 2, "L40S": 1}
@@ -348,7 +348,7 @@ def test_resuming_needs_only_the_devices_of_the_missing_races(
     capsys.readouterr()
     assert fleets.resume_fleet(context.store.fleets.find("latest"), context, as_json=True) == 0
     assert [(number, task.kind) for number, task in cluster.tasks.items()] == [(3, "H200")]
-    assert "1 races on 1 x H200\n" in capsys.readouterr().err
+    assert "on 1 x H200\n" in capsys.readouterr().err
     resumed = context.store.fleets.find("latest")
     assert [(pool.kind, pool.count) for pool in resumed.request.pools] == [("H200", 1), ("L40S", 1)]
     assert [(one.assignment.number, one.reason) for one in resumed.answered] == [
@@ -356,7 +356,7 @@ def test_resuming_needs_only_the_devices_of_the_missing_races(
     ]
 
 
-def test_a_race_whose_run_is_deleted_is_repeated(
+def test_an_assignment_whose_run_is_deleted_is_repeated(
     cluster: FakeCluster, context: Context, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recommend(context)

@@ -107,7 +107,7 @@ def check_contention(
         node=name,
         kind=task.kind,
         model=task.answers.model,
-        allows_parallel_races=task.answers.model != contended_model,
+        allows_parallel_runs=task.answers.model != contended_model,
         explanation=",".join(gpus),
     )
 

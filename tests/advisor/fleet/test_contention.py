@@ -26,7 +26,7 @@ from advisor.store.store import Store
 
 ARMS = ("pytorch-eager", "pytorch-eager#duplicate")
 BLANK = ContentionCheck(
-    node="n1", kind="H200", model="demo", allows_parallel_races=False, explanation=""
+    node="n1", kind="H200", model="demo", allows_parallel_runs=False, explanation=""
 )
 
 
@@ -91,9 +91,9 @@ def check(workers: SimulatedSession) -> ContentionCheck:
     )
 
 
-def test_a_neighbour_without_effect_allows_parallel_races() -> None:
+def test_a_neighbour_without_effect_allows_parallel_runs() -> None:
     found = check(SimulatedSession())
-    assert found.allows_parallel_races
+    assert found.allows_parallel_runs
     assert found.change is not None
     assert abs(found.change.value) < contention.NEGLIGIBLE_SHARE
 
@@ -101,7 +101,7 @@ def test_a_neighbour_without_effect_allows_parallel_races() -> None:
 @pytest.mark.parametrize("slowdown", [0.03, -0.03, 0.2])
 def test_a_change_beyond_the_noise_floor_makes_races_take_turns(slowdown: float) -> None:
     found = check(SimulatedSession(slowdown=slowdown))
-    assert not found.allows_parallel_races
+    assert not found.allows_parallel_runs
     assert found.change is not None
     assert found.change.value == pytest.approx(slowdown, abs=0.005)
     assert found.change.low is not None
@@ -111,12 +111,12 @@ def test_a_change_beyond_the_noise_floor_makes_races_take_turns(slowdown: float)
 
 
 def test_an_effect_at_one_batch_size_is_enough() -> None:
-    assert not check(SimulatedSession(slowdown=0.05, slow_sizes=(1,))).allows_parallel_races
+    assert not check(SimulatedSession(slowdown=0.05, slow_sizes=(1,))).allows_parallel_runs
 
 
 def test_a_noisy_host_does_not_allow_parallel_races() -> None:
     found = check(SimulatedSession(noise=0.3))
-    assert not found.allows_parallel_races
+    assert not found.allows_parallel_runs
     assert found.change is not None
     assert found.change.low is not None
     assert found.change.high is not None
@@ -124,7 +124,7 @@ def test_a_noisy_host_does_not_allow_parallel_races() -> None:
 
 
 def test_a_change_within_a_large_noise_floor_does_not_allow_parallel_races() -> None:
-    assert not check(SimulatedSession(slowdown=0.04, noise=0.05)).allows_parallel_races
+    assert not check(SimulatedSession(slowdown=0.04, noise=0.05)).allows_parallel_runs
 
 
 def test_the_load_of_host_and_devices_is_recorded() -> None:
@@ -174,4 +174,4 @@ def test_a_check_that_fails_does_not_allow_parallel_races(
 ) -> None:
     task = Task(number=1, kind="H200", answers=Answers(model="nobody/has-it", offline=True))
     found = contention.check_contention(task, "n1", ("cpu", "cpu"), lambda _: fake_context())
-    assert (found.allows_parallel_races, found.change, found.alone) == (False, None, None)
+    assert (found.allows_parallel_runs, found.change, found.alone) == (False, None, None)
