@@ -94,8 +94,7 @@ def widen_by_variances(
 ) -> Measurement:
     """Return the measurement with intervals that hold what a fresh process would show.
 
-    Intervals over `MIN_PROCESSES` processes include it already. One process serves all batch sizes,
-    so the differences do not average out over them.
+    Intervals over `MIN_PROCESSES` processes include it already.
     """
     if measurement.arm == baseline or not measurement.cells or not variances:
         return measurement
@@ -103,20 +102,7 @@ def widen_by_variances(
         cell.batch_size: _error_between(variances[cell.batch_size], cell.processes)
         for cell in measurement.cells
     }
-    overall = math.sqrt(sum(error**2 for error in errors.values()) / len(errors))
-    is_replicated = all(map(_is_replicated, measurement.cells))
-    return msgspec.structs.replace(
-        measurement,
-        speedup=measurement.speedup if is_replicated else _widen(measurement.speedup, overall),
-        cells=tuple(
-            cell
-            if _is_replicated(cell)
-            else msgspec.structs.replace(
-                cell, speedup=_widen(cell.speedup, errors[cell.batch_size])
-            )
-            for cell in measurement.cells
-        ),
-    )
+    return _widen_by_errors(measurement, errors)
 
 
 def _error_between(variance: ProcessVariance, processes: int) -> float:
@@ -140,19 +126,24 @@ def widen_by_noise_floor(
         for race in races
         if race.noise_floor is not None
     }
-    if not floors:
-        return measurement
-    # One process serves all batch sizes, so their differences do not average out.
-    overall = math.sqrt(sum(floor**2 for floor in floors.values()) / len(floors))
+    return _widen_by_errors(measurement, floors) if floors else measurement
+
+
+def _widen_by_errors(measurement: Measurement, errors: Mapping[int, float]) -> Measurement:
+    """Return the measurement with intervals widened by the log error of each batch size.
+
+    One process serves all batch sizes, so the errors do not average out over them.
+    """
+    overall = math.sqrt(sum(error**2 for error in errors.values()) / len(errors))
     is_replicated = bool(measurement.cells) and all(map(_is_replicated, measurement.cells))
     return msgspec.structs.replace(
         measurement,
         speedup=measurement.speedup if is_replicated else _widen(measurement.speedup, overall),
         cells=tuple(
             cell
-            if _is_replicated(cell) or cell.batch_size not in floors
+            if _is_replicated(cell) or cell.batch_size not in errors
             else msgspec.structs.replace(
-                cell, speedup=_widen(cell.speedup, floors[cell.batch_size])
+                cell, speedup=_widen(cell.speedup, errors[cell.batch_size])
             )
             for cell in measurement.cells
         ),

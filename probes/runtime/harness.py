@@ -35,24 +35,18 @@ def run(directory: pathlib.Path, notify_fd: int) -> None:
     Never return, and never raise for what the stack does.
     """
     channel = Channel(directory, notify_fd)
-
-    requests: list[protocol.Request] = []
+    request: protocol.Request | None = None
 
     def work() -> protocol.Completed:
+        nonlocal request
         request = protocol.read_request(directory)
-        requests.append(request)
         if request.sandbox:
             enter_sandbox(request, directory)
         run_phases(request, channel)
         return protocol.Completed()
 
     outcome: protocol.Completed | protocol.Failed = attempt(
-        work,
-        lambda problem: classify(
-            problem,
-            channel.phase,
-            *requests,
-        ),
+        work, lambda problem: classify(problem, channel.phase, request)
     )
     channel.respond(outcome)
     sys.stdout.flush()
@@ -63,10 +57,8 @@ def run(directory: pathlib.Path, notify_fd: int) -> None:
 
 def enter_sandbox(request: protocol.Request, directory: pathlib.Path) -> None:
     """Confine this process to its own directories; raise `UnsupportedError` if that fails."""
-    scratch, shared = (
-        pathlib.Path(request.scratch_directory),
-        pathlib.Path(request.shared_directory),
-    )
+    scratch = pathlib.Path(request.scratch_directory)
+    shared = pathlib.Path(request.shared_directory)
     try:
         sandbox.enter((directory, scratch, shared), scratch / "tmp")
     except OSError as problem:
