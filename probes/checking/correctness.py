@@ -1,8 +1,8 @@
-"""Check the outputs of a forward pass before any timing: a wrong program gets no time.
+"""Check the outputs of a forward pass before any timing: an incorrect program is not timed.
 
 The reference is the model in higher precision (`float64`, or `float32` where that does not fit).
-An output is exact if its error is what rounding in the tested precision accounts for, judged by
-eager PyTorch's own error and by perturbing inputs and weights; `rubric/accuracy.toml` has the rule.
+An output is exact if rounding in the tested precision accounts for its error, as estimated
+from eager PyTorch's own error and by perturbing inputs and weights (`rubric/accuracy.toml`).
 Outputs that are less exact, but within the user's tolerance, are close. Structural faults are never
 close: other shapes, NaN, and outputs that belong to another input or another row.
 """
@@ -26,7 +26,7 @@ VERDICTS = ("equivalent", "near", "wrong")
 
 
 @dataclasses.dataclass(frozen=True)
-class Judgement:
+class OutputCheck:
     """One output of one input set against its reference, with what is allowed."""
 
     #: One of `VERDICTS`.
@@ -58,43 +58,46 @@ def check_outputs(
     `produced` has, by input set and output, numpy arrays of the model's shapes in any dtype. Return
     the record and, for wrong outputs, the reason.
     """
-    judged: list[Judgement] = []
+    checks: list[OutputCheck] = []
     samples: list[list[Any]] = []
     for number, outputs in enumerate(produced):
         expected = reference.outputs[number]
         if [tuple(array.shape) for array in outputs] != [each.shape for each in expected]:
             shapes = ", ".join(str(array.shape) for array in outputs)
             reason = f"it returns outputs of other shapes than the model: {shapes}"
-            return _record(reference, batch_size, judged, "wrong", "shape"), reason
+            return _record(reference, batch_size, checks, "wrong", "shape"), reason
         samples.append([sample(array) for array in outputs])
-        judged += [
-            judge(reference, (number, index), array, rules) for index, array in enumerate(outputs)
+        checks += [
+            check_output(reference, (number, index), array, rules)
+            for index, array in enumerate(outputs)
         ]
-        if not all(each.found.is_finite for each in judged):
+        if not all(each.found.is_finite for each in checks):
             reason = "it returns NaN or infinity"
             return _record(reference, batch_size, (), "wrong", "not-finite"), reason
     if reference.is_random:
-        return _record(reference, batch_size, judged, "unchecked", "random-model"), None
+        return _record(reference, batch_size, checks, "unchecked", "random-model"), None
     if fault := identity.find_fault(reference, samples):
         reason = identity.REASONS[fault]
-        return _record(reference, batch_size, judged, "wrong", fault), reason
-    worst = find_worst(judged)
+        return _record(reference, batch_size, checks, "wrong", fault), reason
+    worst = find_worst(checks)
     if worst.verdict != "equivalent" and identity.is_same_for_all(reference, samples):
         reason = identity.REASONS["same-output"]
-        return _record(reference, batch_size, judged, "wrong", "same-output"), reason
+        return _record(reference, batch_size, checks, "wrong", "same-output"), reason
     if worst.verdict == "equivalent" and identity.is_constant(reference):
-        return _record(reference, batch_size, judged, "unchecked", "constant-output"), None
-    record = _record(reference, batch_size, judged, worst.verdict, worst.fault)
+        return _record(reference, batch_size, checks, "unchecked", "constant-output"), None
+    record = _record(reference, batch_size, checks, worst.verdict, worst.fault)
     return record, _reason(worst, reference.name) if worst.verdict == "wrong" else None
 
 
-def find_worst(judged: Sequence[Judgement]) -> Judgement:
-    """Return the judgement with the worst verdict and, of these, the largest excess."""
-    return max(judged, key=lambda each: (VERDICTS.index(each.verdict), each.share_of_allowed))
+def find_worst(checks: Sequence[OutputCheck]) -> OutputCheck:
+    """Return the check with the worst verdict and, of these, the largest excess."""
+    return max(checks, key=lambda each: (VERDICTS.index(each.verdict), each.share_of_allowed))
 
 
-def judge(reference: Reference, place: tuple[int, int], array: Any, rules: Rules) -> Judgement:
-    """Judge the output at `place`, a number of an input set and of an output."""
+def check_output(
+    reference: Reference, place: tuple[int, int], array: Any, rules: Rules
+) -> OutputCheck:
+    """Compare the output at `place`, a number of an input set and of an output."""
     number, index = place
     expected = reference.outputs[number][index]
     values = sample(array)
@@ -116,13 +119,13 @@ def judge(reference: Reference, place: tuple[int, int], array: Any, rules: Rules
         limits = {"integers": (found.differing, allowed_difference(of_sets, rules))}
     shares = {fault: _share(value, limit) for fault, (value, limit) in limits.items()}
     fault, share = max(shares.items(), key=lambda pair: pair[1])
-    judgement = Judgement(
+    check = OutputCheck(
         "equivalent", "", share, found, expected, allowed, cosine(values, expected.values), top1
     )
     if share <= 1.0:
-        return judgement
-    is_near = is_close(judgement, rules)
-    return dataclasses.replace(judgement, verdict="near" if is_near else "wrong", fault=fault)
+        return check
+    is_near = is_close(check, rules)
+    return dataclasses.replace(check, verdict="near" if is_near else "wrong", fault=fault)
 
 
 def allowed_row_error(of_sets: Sequence[ExpectedOutput], rules: Rules) -> float:
@@ -156,18 +159,18 @@ def allowed_difference(of_sets: Sequence[ExpectedOutput], rules: Rules) -> float
     return max(rules.integer_eager_times * eager, envelope) + rules.integer_share
 
 
-def is_close(judgement: Judgement, rules: Rules) -> bool:
+def is_close(check: OutputCheck, rules: Rules) -> bool:
     """Return whether an output that is not exact is within the user's tolerance."""
-    error, expected = judgement.relative_error, judgement.expected
+    error, expected = check.relative_error, check.expected
     if error is None or not error <= rules.tolerance:
         return False
     if not expected.is_float:
         return True
-    if not judgement.found.row <= rules.row_tolerance:
+    if not check.found.row <= rules.row_tolerance:
         return False
-    if judgement.top1 is None or expected.eager_top1 is None:
+    if check.top1 is None or expected.eager_top1 is None:
         return True
-    return judgement.top1 >= min(rules.least_top1, expected.eager_top1)
+    return check.top1 >= min(rules.least_top1, expected.eager_top1)
 
 
 def _share(value: float, limit: float) -> float:
@@ -176,7 +179,7 @@ def _share(value: float, limit: float) -> float:
     return value / limit if limit else math.inf if value else 0.0
 
 
-def _reason(worst: Judgement, name: str) -> str:
+def _reason(worst: OutputCheck, name: str) -> str:
     if worst.fault == "integers":
         return f"{worst.found.differing:.2%} of its integers differ from those of {name}"
     if worst.fault == "row-error":
@@ -200,11 +203,11 @@ def _reason(worst: Judgement, name: str) -> str:
 def _record(
     reference: Reference,
     batch_size: int,
-    judged: Sequence[Judgement],
+    checks: Sequence[OutputCheck],
     verdict: str,
     fault: str,
 ) -> Checked:
-    worst = find_worst(judged) if judged else None
+    worst = find_worst(checks) if checks else None
     return Checked(
         batch_size,
         verdict,
@@ -213,28 +216,28 @@ def _record(
         rmse_eager=worst.expected.eager.rmse if worst else None,
         allowed=worst.allowed if worst else None,
         max_abs=worst.found.worst if worst else None,
-        compared_elements=sum(int(each.expected.values.size) for each in judged),
-        accuracy=summarise(reference, judged, fault),
+        compared_elements=sum(int(each.expected.values.size) for each in checks),
+        accuracy=summarise(reference, checks, fault),
     )
 
 
-def summarise(reference: Reference, judged: Sequence[Judgement], fault: str) -> Accuracy:
+def summarise(reference: Reference, checks: Sequence[OutputCheck], fault: str) -> Accuracy:
     """Return the worst of each figure over input sets and outputs."""
-    floats = [each for each in judged if each.expected.is_float and each.expected.scale]
+    floats = [each for each in checks if each.expected.is_float and each.expected.scale]
     outputs = len(reference.outputs[0])
     eager = [each.expected.eager.rmse / each.expected.scale for each in floats]
     return Accuracy(
         fault=fault,
-        relative_error=_largest(each.relative_error for each in judged),
+        relative_error=_largest(each.relative_error for each in checks),
         relative_error_eager=max(eager, default=None),
         ratio_to_eager=_largest(
-            _ratio_to_eager(judged[index::outputs]) for index in range(outputs)
+            _ratio_to_eager(checks[index::outputs]) for index in range(outputs)
         ),
         cosine=min((each.cosine for each in floats if each.cosine is not None), default=None),
         worst_element=_largest(each.found.worst / each.expected.scale for each in floats),
         worst_row=_largest(each.found.row for each in floats),
-        top1=_mean(each.top1 for each in judged),
-        top1_eager=_mean(each.expected.eager_top1 for each in judged),
+        top1=_mean(each.top1 for each in checks),
+        top1_eager=_mean(each.expected.eager_top1 for each in checks),
         envelope=_largest(each.expected.envelope.rmse / each.expected.scale for each in floats)
         if reference.perturbations
         else None,
@@ -242,7 +245,7 @@ def summarise(reference: Reference, judged: Sequence[Judgement], fault: str) -> 
     )
 
 
-def _ratio_to_eager(of_sets: Sequence[Judgement]) -> float | None:
+def _ratio_to_eager(of_sets: Sequence[OutputCheck]) -> float | None:
     """Return the largest error of one output over the largest one of eager PyTorch.
 
     In a single input set, a small output of eager PyTorch may be exact by chance.

@@ -152,8 +152,8 @@ def needs(case: Case, produced: list[list[Any]], rules: Rules) -> dict[str, floa
     share, row, typical, integers = 0.0, 0.0, 0.0, 0.0
     for number, outputs in enumerate(produced):
         for index, array in enumerate(outputs):
-            judged = correctness.judge(case.reference, (number, index), array, rules)
-            found, expected = judged.found, judged.expected
+            checked = correctness.check_output(case.reference, (number, index), array, rules)
+            found, expected = checked.found, checked.expected
             of_sets = [each[index] for each in case.reference.outputs]
             if not expected.is_float:
                 eager = max(each.eager.differing for each in of_sets)
