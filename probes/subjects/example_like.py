@@ -49,7 +49,7 @@ class ExampleLike:
             drawn = (real + 1j * imaginary) * deviation + self.example.mean().item()
             return torch.from_numpy(drawn).to(self.dtype).numpy()
         if self.dtype == torch.bool:
-            return generator.random(shape) < self.example.float().mean().item()
+            return np.asarray(generator.random(shape) < self.example.float().mean().item())
         if not self.dtype.is_floating_point:
             return self._draw_integers(generator, shape)
         return self._host(torch.from_numpy(self._draw_floats(generator, shape)))
@@ -61,13 +61,14 @@ class ExampleLike:
             rows = generator.integers(0, len(values), size=shape)
             return np.take_along_axis(values, rows, axis=0)
         low, high = int(values.min()), int(values.max())
-        return generator.integers(low, high + 1, size=shape).astype(values.dtype)
+        return np.asarray(generator.integers(low, high + 1, size=shape)).astype(values.dtype)
 
     def _draw_floats(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Any:
         """Return float64 values in the example's range; equal values have none."""
         values = self.example.double().cpu().numpy()
         drawn = generator.standard_normal(shape) * (values.std() or 1.0) + values.mean()
-        return drawn.clip(values.min(), values.max()) if values.std() else drawn
+        # numpy makes a number of an array without dimensions.
+        return np.asarray(drawn.clip(values.min(), values.max()) if values.std() else drawn)
 
     def _is_mask_of_ones(self) -> bool:
         """Return whether the example is booleans or integers in rows, all of them 1."""

@@ -121,6 +121,7 @@ def arguments_like(
     If all examples have the same first dimension, that is the batch. Otherwise the model can only
     be called with the examples' shapes, and `batch_sizes` must be `[1]`.
     """
+    refuse_undrawable(examples)
     first = {example.shape[0] for example in examples if example.dim()}
     batched = len(first) == 1
     if not batched and batch_sizes != [1]:
@@ -132,3 +133,17 @@ def arguments_like(
         ExampleLike(example, batched=batched and bool(example.dim()), dtype=example.dtype)
         for example in examples
     )
+
+
+def refuse_undrawable(examples: tuple[torch.Tensor, ...]) -> None:
+    """Raise `ModelError` for tensors of which no random ones can be drawn and compared."""
+    for example in examples:
+        if example.layout is not torch.strided or example.is_nested or example.is_quantized:
+            kind = (
+                "quantised" if example.is_quantized else str(example.layout).removeprefix("torch.")
+            )
+            raise ModelError(
+                f"an example input is no dense tensor but a {kind} one",
+                "let forward take dense tensors, such as the indices and values of a sparse one,"
+                " and make the other tensor of them",
+            )

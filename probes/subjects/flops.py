@@ -19,11 +19,17 @@ ATTENTION = (
 def count_flops(call: Callable[[], object]) -> int | None:
     """Count the operations of matrix products, convolutions and attention; None if there are none.
 
-    Causal attention counts in full, as is the custom: kernels skip different parts of it.
+    Causal attention counts in full, as is the custom: kernels skip different parts of it. A model
+    that PyTorch's counter cannot run, such as one that differentiates in its forward, has None.
     """
     formulas = {getattr(torch.ops.aten, name): attention_flops for name in ATTENTION}
-    with FlopCounterMode(display=False, custom_mapping=formulas) as counter:
-        call()
+    try:
+        with FlopCounterMode(display=False, custom_mapping=formulas) as counter:
+            call()
+    except torch.OutOfMemoryError:
+        raise
+    except (RuntimeError, TypeError):
+        return None
     return int(counter.get_total_flops()) or None
 
 

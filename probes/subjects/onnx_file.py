@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -19,9 +19,21 @@ ARRAY_TYPES: dict[str, Any] = {
     "tensor(double)": np.float64,
     "tensor(int64)": np.int64,
     "tensor(int32)": np.int32,
+    "tensor(int16)": np.int16,
+    "tensor(int8)": np.int8,
+    "tensor(uint64)": np.uint64,
+    "tensor(uint32)": np.uint32,
+    "tensor(uint16)": np.uint16,
+    "tensor(uint8)": np.uint8,
     "tensor(bool)": np.bool_,
 }
 PRECISIONS = {"tensor(float)": "float32", "tensor(float16)": "float16", "tensor(double)": "float64"}
+WEIGHT_PRECISIONS = {
+    onnx.TensorProto.FLOAT: "float32",
+    onnx.TensorProto.FLOAT16: "float16",
+    onnx.TensorProto.BFLOAT16: "bfloat16",
+    onnx.TensorProto.DOUBLE: "float64",
+}
 #: A file does not declare the range of its integer inputs; every vocabulary has token ids below
 #: this.
 INTEGERS_BELOW = 100
@@ -53,7 +65,8 @@ class OnnxSubject:
             int(np.prod(tensor.dims)) * item_bytes(tensor.data_type) for tensor in weights
         )
         types = [value.type for value in self._unoptimised.get_inputs()]
-        self.dtype = next((PRECISIONS[kind] for kind in types if kind in PRECISIONS), "float32")
+        of_inputs = (PRECISIONS[kind] for kind in types if kind in PRECISIONS)
+        self.dtype = precision_of(weights) or next(of_inputs, "float32")
 
     def inputs(self, batch_size: int, number: int) -> list[Any]:
         """Return seeded random arrays of the shapes and types that the file declares."""
@@ -117,6 +130,15 @@ class OnnxSubject:
     def flops(self, inputs: list[Any]) -> int | None:  # noqa: ARG002
         """Return None: the operations of a file are not counted."""
         return None
+
+
+def precision_of(weights: Iterable[onnx.TensorProto]) -> str:
+    """Return the precision that most floating-point weights have; empty without one."""
+    elements: dict[str, int] = {}
+    for tensor in weights:
+        if name := WEIGHT_PRECISIONS.get(tensor.data_type, ""):
+            elements[name] = elements.get(name, 0) + int(np.prod(tensor.dims))
+    return max(elements, key=lambda name: elements[name], default="")
 
 
 def item_bytes(data_type: int) -> int:

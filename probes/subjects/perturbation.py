@@ -23,3 +23,10 @@ def step_any(values: torch.Tensor, unit: float, generator: torch.Generator) -> t
     if values.is_complex():
         return torch.view_as_complex(step(torch.view_as_real(values), unit, generator))
     return step(values, unit, generator) if values.is_floating_point() else values
+
+
+def unit_of(values: torch.Tensor) -> float:
+    """Return the `unit` of the values' precision, or of the parts of complex ones; 0 for others."""
+    if not (values.is_floating_point() or values.is_complex()):
+        return 0.0
+    return float(torch.finfo(values.dtype).eps)

@@ -11,23 +11,24 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, load_model, save_model
 
-from probes.adapter import UnsupportedError
-from probes.partial_file import replace_when_complete
+from probes.adapter import ModelError, UnsupportedError
 from probes.protocol import Request
 from probes.subjects import (
     call_effects,
     example_like,
     exported,
     factory,
+    higher_precision,
     perturbation,
     precision,
+    shared_weights,
     synthetic,
     transformers_model,
 )
 from probes.subjects.classes import count_classes
 from probes.subjects.flops import count_flops
+from probes.subjects.higher_precision import Precision
 from probes.subjects.loaded_model import InputFacts, LoadedModel
 
 #: The reference of a larger model is computed in float32, because a float64 copy seldom fits in
@@ -40,8 +41,8 @@ WEIGHTS_ALL_SHARED = {"synthetic"}
 #: tensors without values take more than one.
 MAX_DRAWN_BYTES = 64 << 20
 
-#: What PyTorch and the checks of a user's own code raise for values that a model does not take.
-REFUSALS = (ArithmeticError, AssertionError, LookupError, RuntimeError, TypeError, ValueError)
+#: Precisions that `rubric/accuracy.toml` has rules for.
+PRECISIONS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 OPENERS = {
     "synthetic": synthetic.create,
@@ -67,6 +68,8 @@ class TorchSubject:
         self._arguments, self._names = model.arguments, model.names
         self._device = torch.device(request.device)
         self._seed = request.seed
+        #: How the reference is computed, once it is.
+        self._precision = Precision(torch.float64)
 
     def inputs(self, batch_size: int, number: int) -> list[Any]:
         """Return seeded random arrays, one for each argument of the module."""
@@ -76,15 +79,26 @@ class TorchSubject:
     def settle_inputs(self, batch_size: int) -> None:
         """Feed values of the examples from now on where the model takes no random ones like them.
 
-        A model that does not take the examples either keeps the random values.
+        A model that does not take the examples either keeps the random values. Raise `ModelError`
+        for one that takes them, but not this number of rows.
         """
         drawn = self._arguments
-        if not any(isinstance(each, example_like.ExampleLike) for each in drawn):
+        examples = [each for each in drawn if isinstance(each, example_like.ExampleLike)]
+        if not examples:
             return
         for arguments in example_like.alternatives(drawn):
             self._arguments = arguments
             if self._takes(self.inputs(batch_size, 0)):
                 return
+        rows = {len(each.example) for each in examples if each.batched}
+        # The last alternative has the rows of the examples.
+        for own in rows - {batch_size}:
+            if self._takes(self.inputs(own, 0)):
+                reason = (
+                    f"the model takes its example inputs of {own} rows, but not batch size"
+                    f" {batch_size}"
+                )
+                raise ModelError(reason, f"use --batch-sizes {own}, if its rows are no batch")
         self._arguments = drawn
 
     def _takes(self, inputs: list[Any]) -> bool:
@@ -93,7 +107,7 @@ class TorchSubject:
             outputs = self.run(inputs)
         except torch.OutOfMemoryError:
             raise
-        except REFUSALS:
+        except higher_precision.REFUSALS:
             return False
         return all(np.isfinite(each).all() for each in outputs if each.dtype.kind == "f")
 
@@ -130,15 +144,15 @@ class TorchSubject:
     def reference(self, input_sets: list[list[Any]]) -> tuple[str, Iterator[list[Any]]]:
         """Return the name of the higher precision, and an iterator over its outputs.
 
-        The iterator computes the outputs of one input set at a time.
+        The iterator computes the outputs of one input set at a time. A module that can only be
+        called in its own precision is its own reference.
         """
-        fits = self.parameters <= MAX_FLOAT64_PARAMETERS
-        dtype = (
-            torch.float64
-            if fits and self._has_kernels_for(torch.float64, input_sets[0])
-            else torch.float32
+        self._precision = found = higher_precision.find(
+            higher_precision.candidates(self._higher_dtypes()),
+            lambda option: self._try_precision(option, input_sets[0]),
         )
-        return str(dtype).removeprefix("torch."), self._outputs_in(dtype, input_sets)
+        name = self.dtype if found.dtype is None else str(found.dtype).removeprefix("torch.")
+        return name, self._outputs_in(found, input_sets)
 
     def refuse_lasting_effects(self, inputs: list[Any]) -> None:
         """Raise `ModelError` if a call changes what the next call returns."""
@@ -148,41 +162,42 @@ class TorchSubject:
             lambda tensors: collect(self.module(*tensors)),
         )
 
-    def _has_kernels_for(self, dtype: torch.dtype, inputs: list[Any]) -> bool:
-        # For example, the grouped matrix products of mixtures of experts have none for float64.
-        try:
-            next(self._outputs_in(dtype, [inputs]))
-        except torch.OutOfMemoryError:
-            raise
-        except RuntimeError:
-            return False
-        return True
+    def _higher_dtypes(self) -> list[torch.dtype]:
+        fits = self.parameters <= MAX_FLOAT64_PARAMETERS
+        return [torch.float64, torch.float32] if fits else [torch.float32]
 
-    def _outputs_in(self, dtype: torch.dtype, input_sets: list[list[Any]]) -> Iterator[list[Any]]:
-        precise = precision.cast_module(copy.deepcopy(self.module), dtype)
+    def _try_precision(self, option: Precision, inputs: list[Any]) -> None:
+        # For example, the grouped matrix products of mixtures of experts have no float64 kernels.
+        next(self._outputs_in(option, [inputs]))
+
+    def _outputs_in(self, option: Precision, input_sets: list[list[Any]]) -> Iterator[list[Any]]:
+        call = option.call(self.module)
         for inputs in input_sets:
-            tensors = (precision.cast(tensor, dtype) for tensor in self.tensors(inputs))
-            yield collect(precise(*tensors))
+            yield collect(call(*self.tensors(inputs)))
 
     def perturbed(self, inputs: list[Any], seed: int) -> list[Any] | None:
         """Return float64 outputs with inputs and weights off by one unit in the last place.
 
         None where the device has no memory or no kernels for float64.
         """
-        if self.parameters > MAX_FLOAT64_PARAMETERS:
+        if self.parameters > MAX_FLOAT64_PARAMETERS or self._precision.dtype is None:
             return None
-        unit = torch.finfo(getattr(torch, self.dtype)).eps
         generator = torch.Generator(device=self._device).manual_seed(seed)
         try:
-            precise = precision.cast_module(copy.deepcopy(self.module), torch.float64)
-            for parameter in precise.parameters():
+            precise = copy.deepcopy(self.module)
+            units = [perturbation.unit_of(parameter) for parameter in precise.parameters()]
+            precise = precision.cast_module(precise, torch.float64)
+            for parameter, unit in zip(precise.parameters(), units, strict=True):
                 parameter.data = perturbation.step_any(parameter.data, unit, generator)
             tensors = [
-                perturbation.step_any(precision.cast(tensor, torch.float64), unit, generator)
+                perturbation.step_any(
+                    precision.cast(tensor, torch.float64), perturbation.unit_of(tensor), generator
+                )
                 for tensor in self.tensors(inputs)
             ]
-            return collect(precise(*tensors))
-        except RuntimeError:
+            with self._precision.context():
+                return collect(precise(*tensors))
+        except higher_precision.REFUSALS:
             return None
 
     def flops(self, inputs: list[Any]) -> int | None:
@@ -218,33 +233,23 @@ def open_torch_subject(request: Request) -> TorchSubject:
     # On the host: on the device, the weights would be there twice for a moment and raise its peak
     # memory.
     if model.shares_weights and weights is not None:
-        share_weights(model.module, weights, request.device)
+        shared_weights.share(model.module, weights, request.device)
     model.module.to(request.device)
     return TorchSubject(model, request)
 
 
-def share_weights(module: torch.nn.Module, file: pathlib.Path, device: str) -> None:
-    """Load the weights from `file`, or save them there if it does not exist.
-
-    The reference worker runs first and saves them.
-    """
-    if file.exists():
-        if next(module.parameters()).is_meta:
-            module.load_state_dict(load_file(file, device=device), assign=True)
-            return
-        load_model(module, file, device=str(next(module.parameters()).device))
-        return
-    with replace_when_complete(file) as partial:
-        save_model(module, str(partial))
-
-
 def floating_dtype(model: LoadedModel) -> str:
-    """Return the type of the first floating-point parameter, else argument, else float32."""
-    dtypes = [parameter.dtype for parameter in model.module.parameters()] + [
-        argument.dtype for argument in model.arguments
-    ]
-    floating = [dtype for dtype in dtypes if dtype.is_floating_point]
-    return str(floating[0] if floating else torch.float32).removeprefix("torch.")
+    """Return the precision that most weights have, else the first argument's, else float32.
+
+    Types without rules of their own, such as float8, do not count.
+    """
+    elements: dict[torch.dtype, int] = {}
+    for tensor in (*model.module.parameters(), *model.module.buffers()):
+        if tensor.dtype in PRECISIONS:
+            elements[tensor.dtype] = elements.get(tensor.dtype, 0) + tensor.numel()
+    of_arguments = [each.dtype for each in model.arguments if each.dtype in PRECISIONS]
+    found = max(elements, key=lambda dtype: elements[dtype], default=None)
+    return str(found or next(iter(of_arguments), torch.float32)).removeprefix("torch.")
 
 
 def collect(output: Any) -> list[Any]:

@@ -1,0 +1,96 @@
+"""Run a copy of a module in a higher precision than its own, as the reference of its outputs.
+
+Modules often name precisions in their code: `x.float()`, `x.to(torch.bfloat16)`. Such a cast
+undoes the higher precision, or gives a product two types. Where a module cannot be called in a
+higher precision as it is, its casts are therefore redirected.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from probes.subjects import precision
+
+#: What PyTorch and the checks of a user's own code raise for values that a model does not take.
+REFUSALS = (ArithmeticError, AssertionError, LookupError, RuntimeError, TypeError, ValueError)
+LOWER = (torch.float32, torch.float16, torch.bfloat16)
+
+
+@dataclasses.dataclass(frozen=True)
+class Precision:
+    """How the reference is computed."""
+
+    #: None for the module as it is.
+    dtype: torch.dtype | None
+    redirects_casts: bool = False
+
+    def call(self, module: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function that calls a copy of `module` in this precision with tensors."""
+        if self.dtype is None:
+            return module
+        dtype = self.dtype
+        precise = precision.cast_module(copy.deepcopy(module), dtype)
+
+        def called(*tensors: torch.Tensor) -> Any:
+            with self.context():
+                return precise(*(precision.cast(tensor, dtype) for tensor in tensors))
+
+        return called
+
+    def context(self) -> contextlib.AbstractContextManager[Any]:
+        """Return the context in which a module that is cast to the precision is called."""
+        redirects = self.redirects_casts and self.dtype is not None
+        return RedirectedCasts(self.dtype) if redirects else contextlib.nullcontext()
+
+
+OWN = Precision(None)
+
+
+def candidates(dtypes: list[torch.dtype]) -> list[Precision]:
+    """Return the precisions to try, the best first; the last is the module's own."""
+    return [
+        *(Precision(dtype, redirects) for dtype in dtypes for redirects in (False, True)),
+        OWN,
+    ]
+
+
+def find(options: list[Precision], takes: Callable[[Precision], None]) -> Precision:
+    """Return the first precision for which `takes` raises none of `REFUSALS`, else the last."""
+    for option in options[:-1]:
+        try:
+            takes(option)
+        except torch.OutOfMemoryError:
+            raise
+        except REFUSALS:
+            continue
+        return option
+    return options[-1]
+
+
+class RedirectedCasts(TorchDispatchMode):
+    """Operators that name a lower precision use `dtype` instead."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__()
+        self._dtype = dtype
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        named = {name: self._replace(value) for name, value in (kwargs or {}).items()}
+        return func(*map(self._replace, args), **named)
+
+    def _replace(self, value: Any) -> Any:
+        is_lower = isinstance(value, torch.dtype) and value in LOWER
+        return self._dtype if is_lower else value

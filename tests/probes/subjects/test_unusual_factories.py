@@ -1,0 +1,191 @@
+"""Models of factories that name precisions, hold sparse weights, or have no batch."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import numpy as np
+import pytest
+import workers
+
+torch = pytest.importorskip(
+    "torch", reason="the stack is not installed: pip install 'p3-advisor[stack]'"
+)
+
+from probes import protocol  # noqa: E402 - the next lines need torch
+from probes.adapter import ModelError  # noqa: E402
+from probes.checking import array_reference, dispatch  # noqa: E402
+from probes.subjects.torch_subject import TorchSubject, open_torch_subject  # noqa: E402
+from probes.workflows import pytorch_eager  # noqa: E402
+
+pytestmark = pytest.mark.stack
+
+MODELS = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self, call, **layers):
+        super().__init__()
+        self.call = call
+        self.layers = torch.nn.ModuleDict(layers)
+
+    def forward(self, *inputs):
+        return self.call(self.layers, *inputs)
+
+
+def with_casts():
+    return Model(
+        lambda layers, x: layers["b"](layers["a"](x.bfloat16()).float()),
+        a=torch.nn.Linear(16, 64).bfloat16(),
+        b=torch.nn.Linear(64, 4),
+    ), torch.randn(2, 16)
+
+
+def of_bytes():
+    return Model(
+        lambda layers, x: layers["a"](x.float() / 255), a=torch.nn.Linear(16, 4)
+    ), torch.randint(0, 256, (2, 16), dtype=torch.uint8)
+
+
+def bound_to_its_precision():
+    def call(layers, x):
+        assert x.dtype == torch.float32
+        assert layers["a"].weight.dtype == torch.float32
+        return layers["a"](x)
+
+    return Model(call, a=torch.nn.Linear(16, 4)), torch.randn(2, 16)
+
+
+def of_a_number():
+    return Model(
+        lambda layers, x, scale: layers["a"](x) * scale, a=torch.nn.Linear(16, 4)
+    ), (torch.randn(2, 16), torch.tensor(0.5))
+
+
+def of_gradients():
+    def call(layers, x):
+        with torch.enable_grad():
+            x = x.detach().requires_grad_(True)
+            return torch.autograd.grad(layers["a"](x).pow(2).sum(), x)[0]
+
+    return Model(call, a=torch.nn.Linear(16, 4)), torch.randn(2, 16)
+
+
+class Graph(torch.nn.Module):
+    def __init__(self, nodes):
+        super().__init__()
+        self.layer = torch.nn.Linear(16, 4)
+        edges = torch.bernoulli(torch.full((nodes, nodes), 0.5))
+        self.register_buffer("edges", edges.to_sparse())
+
+    def forward(self, x):
+        return torch.sparse.mm(self.edges, self.layer(x))
+
+
+def sparse_weights():
+    return Graph(2), torch.randn(2, 16)
+
+
+def of_five_nodes():
+    return Graph(5), torch.randn(5, 16)
+
+
+def of_sparse_inputs():
+    return Graph(2), torch.randn(2, 16).to_sparse()
+"""
+
+
+def open_subject(function: str, directory: pathlib.Path, seed: int = 0) -> TorchSubject:
+    return open_torch_subject(request_for(function, directory, seed))
+
+
+def request_for(function: str, directory: pathlib.Path, seed: int = 0) -> protocol.Request:
+    (directory / "nets.py").write_text(MODELS)
+    return workers.make_request(
+        pathlib.Path("x.py"),
+        directory,
+        subject={"kind": "factory", "name": f"{directory / 'nets.py'}:{function}"},
+        dtype="native",
+        batch_sizes=[2] if function != "of_five_nodes" else [1],
+        shared_directory=str(directory),
+        seed=seed,
+    )
+
+
+def make_reference(function: str, directory: pathlib.Path) -> array_reference.Reference:
+    request = request_for(function, directory)
+    subject = open_torch_subject(request)
+    inputs = [subject.inputs(2, number) for number in range(2)]
+    file = dispatch.reference_file(request, 2)
+    with torch.no_grad():
+        program = pytorch_eager.build(subject, inputs[0], request)
+        dispatch.make_reference(pytorch_eager, subject, program, inputs, file, request)
+    return array_reference.load_reference(file)
+
+
+def test_the_casts_of_a_model_do_not_lower_the_precision_of_its_reference(
+    tmp_path: pathlib.Path,
+) -> None:
+    reference = make_reference("with_casts", tmp_path)
+    assert reference.name == "float64"
+    assert reference.perturbations
+    (output,) = reference.outputs[0]
+    # Eager PyTorch rounds to bfloat16 between the layers.
+    assert 1e-4 < output.eager.rmse / output.scale < 1e-1
+
+
+def test_the_reference_of_integers_that_become_numbers_is_more_precise(
+    tmp_path: pathlib.Path,
+) -> None:
+    reference = make_reference("of_bytes", tmp_path)
+    assert reference.name == "float64"
+    assert reference.outputs[0][0].eager.rmse > 0
+
+
+def test_a_model_that_runs_in_its_own_precision_only_is_its_own_reference(
+    tmp_path: pathlib.Path,
+) -> None:
+    reference = make_reference("bound_to_its_precision", tmp_path)
+    assert reference.name == "float32"
+    assert not reference.is_random
+
+
+def test_the_precision_is_the_one_of_most_weights(tmp_path: pathlib.Path) -> None:
+    assert open_subject("with_casts", tmp_path).dtype == "bfloat16"
+
+
+def test_a_number_is_an_input(tmp_path: pathlib.Path) -> None:
+    assert [each.shape for each in make_reference("of_a_number", tmp_path).inputs[0]] == [
+        (2, 16),
+        (),
+    ]
+
+
+def test_operations_that_cannot_be_counted_are_unknown(tmp_path: pathlib.Path) -> None:
+    subject = open_subject("of_gradients", tmp_path)
+    assert make_reference("of_gradients", tmp_path).outputs[0][0].shape == (2, 16)
+    assert subject.flops(subject.inputs(2, 0)) is None
+
+
+def test_sparse_weights_are_those_of_the_first_worker(tmp_path: pathlib.Path) -> None:
+    first = open_subject("sparse_weights", tmp_path)
+    other = open_subject("sparse_weights", tmp_path, seed=7)
+    inputs: list[Any] = first.inputs(2, 0)
+    with torch.no_grad():
+        assert np.array_equal(first.run(inputs)[0], other.run(inputs)[0])
+
+
+def test_sparse_inputs_are_refused_with_a_fix(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(ModelError) as refused:
+        open_subject("of_sparse_inputs", tmp_path)
+    assert refused.value.fix
+
+
+def test_a_model_of_one_number_of_rows_is_refused_with_that_number(tmp_path: pathlib.Path) -> None:
+    subject = open_subject("of_five_nodes", tmp_path)
+    with pytest.raises(ModelError) as refused, torch.no_grad():
+        subject.settle_inputs(1)
+    assert "--batch-sizes 5" in refused.value.fix
+    subject.settle_inputs(5)
