@@ -46,42 +46,9 @@ def plan(question: Question, machine: Machine, catalogue: Catalogue) -> Plan:
     arms: list[Arm] = []
     excluded: list[Excluded] = []
     for workflow in catalogue.workflows:
-        obstacle = find_obstacle(workflow, question, machine)
-        if obstacle is not None:
-            excluded.append(obstacle)
-            continue
-        arms_here = list_arms(
-            workflow,
-            question.device,
-            environment_interpreter(workflow, machine),
-            container_image(workflow, machine),
-        )
-        requested = [
-            arm
-            for arm in arms_here
-            if is_chosen(arm, question.workflows)
-            and (arm.id in question.workflows or not is_on_request(workflow, arm, question))
-        ]
-        with_weights = [arm for arm in requested if arm.weights in {None, *question.quantised}]
-        usable = [arm for arm in with_weights if unsupported_use(workflow, arm, question) is None]
-        chosen = [each for arm in usable if (each := with_quantiser(workflow, arm, machine))]
-        if question.load is not None and any(arm.image for arm in chosen):
-            reason = "this release measures no server in a container"
-            excluded.append(_exclude(workflow, "unsupported", reason, None))
-            continue
+        chosen, obstacles = _choose_arms(workflow, question, machine)
         arms += chosen
-        if not requested:
-            excluded.append(_exclude(workflow, "excluded", "not named in --workflows", None))
-        elif not with_weights:
-            excluded.append(_quantised_only(workflow, requested))
-        elif not usable:
-            use = unsupported_use(workflow, with_weights[0], question)
-            reason = f"{with_weights[0].id} does not support {use}"
-            excluded.append(_exclude(workflow, "unsupported", reason, None))
-        found = {arm.id for arm in chosen}
-        excluded += [
-            missing_quantiser(workflow, arm, machine) for arm in usable if arm.id not in found
-        ]
+        excluded += obstacles
     if question.load is not None:
         return Plan(arms=_serving_arms(arms), excluded=tuple(excluded))
     baseline = _find_baseline(question, arms, excluded)
@@ -92,6 +59,44 @@ def plan(question: Question, machine: Machine, catalogue: Catalogue) -> Plan:
         arms=(baseline, duplicate, *(arm for arm in arms if arm != baseline)),
         excluded=tuple(excluded),
     )
+
+
+def _choose_arms(
+    workflow: Workflow, question: Question, machine: Machine
+) -> tuple[list[Arm], list[Excluded]]:
+    """Return the arms of the workflow that are measured, and why the workflow or an arm is not."""
+    obstacle = find_obstacle(workflow, question, machine)
+    if obstacle is not None:
+        return [], [obstacle]
+    requested = [
+        arm
+        for arm in list_arms(
+            workflow,
+            question.device,
+            environment_interpreter(workflow, machine),
+            container_image(workflow, machine),
+        )
+        if is_chosen(arm, question.workflows)
+        and (arm.id in question.workflows or not is_on_request(workflow, arm, question))
+    ]
+    if not requested:
+        return [], [_exclude(workflow, "excluded", "not named in --workflows", None)]
+    with_weights = [arm for arm in requested if arm.weights in {None, *question.quantised}]
+    if not with_weights:
+        return [], [_quantised_only(workflow, requested)]
+    usable = [arm for arm in with_weights if unsupported_use(workflow, arm, question) is None]
+    if not usable:
+        use = unsupported_use(workflow, with_weights[0], question)
+        reason = f"{with_weights[0].id} does not support {use}"
+        return [], [_exclude(workflow, "unsupported", reason, None)]
+    chosen = [each for arm in usable if (each := with_quantiser(workflow, arm, machine))]
+    if question.load is not None and any(arm.image for arm in chosen):
+        reason = "this release measures no server in a container"
+        return [], [_exclude(workflow, "unsupported", reason, None)]
+    found = {arm.id for arm in chosen}
+    return chosen, [
+        missing_quantiser(workflow, arm, machine) for arm in usable if arm.id not in found
+    ]
 
 
 def _serving_arms(arms: list[Arm]) -> tuple[Arm, ...]:

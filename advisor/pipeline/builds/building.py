@@ -176,8 +176,8 @@ def order_builds(arms: Sequence[Arm], state: RunState, question: Question) -> li
 
     A long build that starts last would run alone at the end. The duplicate precedes all others,
     because every race needs it, and arms of an open race precede those that wait for memory. Arms
-    that must be built alone follow the others. Arms
-    whose builds are expected to exceed their limit come last: they cannot change the answer.
+    that must be built alone follow the others. Arms whose builds are expected to exceed their limit
+    come last: they cannot change the answer.
     """
     waiting = remaining.waiting_arms(state, question)
     out_of_memory = remaining.oom_beside_others(state)
@@ -217,7 +217,7 @@ class BuildQueue:
         while self.waiting and self._may_start(running):
             arm = self.waiting.pop(0)
             is_running = self.session.is_running(arm.id)
-            if not is_running and self._has_ended(arm.id):
+            if not is_running and self.session.has_started(arm.id):
                 continue  # its import failed
             limit = build_limits.limit_build(self.recorder.state, arm.id, self.question)
             if limit is not None and build_limits.is_hopeless(limit, arm.expected_build_seconds):
@@ -262,10 +262,6 @@ class BuildQueue:
         self._runs_alone = needs_all
         has_new_arm = bool(self.started) or _has_new_arm(self.session, self.recorder.state)
         return not has_new_arm or self.session.has_memory_headroom()
-
-    def _has_ended(self, arm: str) -> bool:
-        """Return whether the worker of the arm that this session started has ended."""
-        return self.session.has_started(arm)
 
 
 def _next_process_number(state: RunState, arm: str) -> int:
