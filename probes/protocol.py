@@ -47,6 +47,8 @@ RESPONSE = "response.json"
 LOG = "log"
 #: File in the scratch directory: the server of a workflow that has none of its own.
 SERVER_SCRIPT = "server.py"
+#: Folder in the scratch directory: temporary files of the stack and of what it starts.
+TEMPORARY_FOLDER = "tmp"
 
 #: Tasks: one pass over the inputs, or new tokens for prompts.
 FORWARD = "forward"

@@ -118,7 +118,11 @@ class RunConfig:
         return {"tokens": rule.tokens, "seconds": rule.seconds, "data": question.data}
 
     def worker_environment(
-        self, arm: Arm, scratch: pathlib.Path, compile_threads: int | None = None
+        self,
+        arm: Arm,
+        scratch: pathlib.Path,
+        temporary: pathlib.Path | None = None,
+        compile_threads: int | None = None,
     ) -> dict[str, str]:
         """Return the environment variables of a worker of `arm`."""
         return variables.worker_environment(
@@ -126,6 +130,7 @@ class RunConfig:
             self.question,
             self.threads,
             scratch,
+            temporary=temporary,
             own_environment=bool(arm.python),
             compile_threads=compile_threads,
         )

@@ -10,6 +10,7 @@ import os
 import pathlib
 import selectors
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
@@ -20,7 +21,8 @@ from typing_extensions import Self
 from advisor.domain.catalogue import Deadlines
 from advisor.domain.outcome import Crashed, Outcome
 from advisor.domain.worker_events import Phase, WorkerEvent
-from advisor.probing.spawn import spawn
+from advisor.probing.short_names import ShortNames
+from advisor.probing.spawn import require_writable, spawn
 from advisor.probing.termination import kill_worker
 from advisor.probing.worker_log import MAX_REASON_CHARS
 from advisor.probing.worker_process import NEVER, Worker
@@ -71,6 +73,7 @@ class Supervisor:
         self._clock = clock
         self._selector = selectors.DefaultSelector()
         self._workers: list[Worker] = []
+        self._short_names = ShortNames()
 
     def __enter__(self) -> Self:
         return self
@@ -83,7 +86,13 @@ class Supervisor:
     ) -> None:
         for worker in list(self._workers):
             self._terminate(worker)
+        self._short_names.remove()
         self._selector.close()
+
+    def short_name(self, directory: pathlib.Path) -> pathlib.Path:
+        """Return a short path to `directory`, which exists until the context ends."""
+        with require_writable(pathlib.Path(tempfile.gettempdir())):
+            return self._short_names.of(directory)
 
     def start(
         self,

@@ -16,6 +16,7 @@ from advisor.probing.spawn import require_writable
 from advisor.probing.supervisor import Message, Supervisor
 from advisor.probing.worker_process import Worker
 from advisor.probing.worker_states import WorkerStates
+from probes import protocol
 
 
 class WorkerPool:
@@ -38,7 +39,8 @@ class WorkerPool:
         scratch = self.scratch_directory(arm.id)
         shared = config.scratch_directory / "shared"
         with require_writable(config.scratch_directory):
-            scratch.mkdir(parents=True, exist_ok=True)
+            temporary = scratch / protocol.TEMPORARY_FOLDER
+            temporary.mkdir(parents=True, exist_ok=True)
             shared.mkdir(exist_ok=True)
         worker = self.supervisor.start(
             config.worker_request(arm, scratch, shared, measures_losses=repeat == 0),
@@ -46,7 +48,13 @@ class WorkerPool:
             process=process,
             interpreter=arm.python or config.question.python,
             script=config.probes_directory / "worker.py",
-            environment=config.worker_environment(arm, scratch, compile_threads),
+            environment=config.worker_environment(
+                arm,
+                scratch,
+                # A container has temporary files of its own.
+                None if arm.image else self.supervisor.short_name(temporary),
+                compile_threads,
+            ),
             max_build_seconds=config.question.max_build_times.get(
                 arm.workflow, config.question.max_build_seconds
             ),

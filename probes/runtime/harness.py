@@ -60,7 +60,7 @@ def enter_sandbox(request: protocol.Request, directory: pathlib.Path) -> None:
     scratch = pathlib.Path(request.scratch_directory)
     shared = pathlib.Path(request.shared_directory)
     try:
-        sandbox.enter((directory, scratch, shared), scratch / "tmp")
+        sandbox.enter((directory, scratch, shared), scratch / protocol.TEMPORARY_FOLDER)
     except OSError as problem:
         message = f"the sandbox cannot be entered: {problem}"
         raise UnsupportedError(message) from problem

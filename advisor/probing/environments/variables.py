@@ -71,11 +71,14 @@ def worker_environment(
     threads: int,
     scratch: pathlib.Path,
     *,
+    temporary: pathlib.Path | None = None,
     own_environment: bool = False,
     compile_threads: int | None = None,
 ) -> dict[str, str]:
     """Return the variables of one worker, whose caches are below `scratch`.
 
+    Its temporary files are in `temporary`, because compilers keep caches there too: Inductor's
+    precompiled headers are in no folder that a variable names. None keeps the inherited folder.
     A worker in an environment that p3-advisor created (`own_environment`) inherits no import paths;
     an interpreter that the user named keeps them. `compile_threads` limits the compilers of a build
     that runs next to others.
@@ -88,6 +91,7 @@ def worker_environment(
             name: value.format(scratch=scratch, threads=threads, gpu=",".join(question.gpus))
             for name, value in WORKER_VARIABLES.items()
         },
+        **({"TMPDIR": str(temporary)} if temporary else {}),
         **(dict.fromkeys(COMPILE_THREADS, str(compile_threads)) if compile_threads else {}),
         **(OFFLINE_VARIABLES if question.offline else {}),
     }

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import itertools
 import os
 import pathlib
 
 import msgspec
+import psutil
 import pytest
 from sessions import ALIKE, BASELINE, QUICK, outcomes_by_arm, start_workers, worker_events_of
 
+from advisor.catalogue import rubric_files
 from advisor.domain.outcome import Crashed
-from advisor.domain.plan import REFERENCE
+from advisor.domain.plan import REFERENCE, arm_directory_name
 from advisor.domain.run_events import WorkerEnded, WorkerSpawned
 from advisor.domain.worker_events import Ready
 from advisor.errors import NotWritableError
@@ -21,6 +24,7 @@ from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
 from advisor.probing.supervisor import Supervisor
 from advisor.system.host_lock import HostLock
+from probes import protocol
 
 
 def test_only_the_arm_with_a_missing_interpreter_ends(
@@ -114,3 +118,44 @@ def test_workers_are_busy_only_under_the_exclusive_lock(
     assert {*monitor.locks} == {(True, False)}
     assert not any(can_lock_shared(file) for _ in session.stop())
     assert can_lock_shared(file)
+
+
+#: The path of a socket may have 107 bytes; this leaves room for the name that a stack chooses.
+SHORT = 50
+
+
+def temporary_folder_of(run_event: WorkerSpawned, run_config: RunConfig) -> pathlib.Path:
+    """Return the folder for temporary files of the worker that was just started."""
+    mark = str(
+        run_config.arms_directory / arm_directory_name(run_event.arm) / str(run_event.process)
+    )
+    for process in psutil.Process().children():
+        variables = process.environ()
+        if variables.get(protocol.MARK_VARIABLE) == mark:
+            return pathlib.Path(variables["TMPDIR"])
+    pytest.fail(f"no process of {run_event.arm} runs")
+
+
+def test_a_worker_keeps_temporary_files_below_its_scratch_directory(run_config: RunConfig) -> None:
+    found: list[tuple[str, pathlib.Path, pathlib.Path]] = []
+    with Supervisor(rubric_files.load().presets.deadlines) as supervisor:
+        session = Session(supervisor, run_config, ConditionsMonitor())
+        started = itertools.chain(
+            session.start_reference(BASELINE, 0),
+            session.start([(ALIKE, 0), (QUICK, 0)]),
+            session.start([(QUICK, 1)], repeat=1, built={QUICK.id}),
+        )
+        for run_event in started:
+            if isinstance(run_event, WorkerSpawned):
+                folder = temporary_folder_of(run_event, run_config)
+                found.append((run_event.arm, folder, folder.resolve()))
+    arms, folders, targets = zip(*found, strict=True)
+    assert arms == (REFERENCE, ALIKE.id, QUICK.id, QUICK.id)
+    assert folders[2] == folders[3], "a warm build finds the caches of the cold one"
+    assert len({*targets}) == 3
+    scratch = run_config.scratch_directory.resolve()
+    for arm, folder, target in found:
+        assert target.is_relative_to(scratch / arm_directory_name(arm))
+        assert target.is_dir()
+        assert len(str(folder)) < SHORT
+        assert not folder.parent.exists(), "the short names are removed with the workers"
