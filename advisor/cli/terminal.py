@@ -132,9 +132,9 @@ def ask(  # noqa: PLR0913 - one for each option
     elif is_terminal(os.environ):
         from advisor.tui import launch
 
-        code, farewell = launch.run_app(options, make_context())
-        if farewell:
-            print_text(farewell)
+        code, exit_message = launch.run_app(options, make_context())
+        if exit_message:
+            print_text(exit_message)
     else:
         raise NoTerminalError(
             "ask needs a terminal, and the standard streams are not one",

@@ -292,9 +292,9 @@ class AdvisorApp(App[int]):
             self._run_controller.terminate()
         self.exit(code)
 
-    def farewell(self) -> str:
+    def exit_message(self) -> str:
         """Return a line for the shell: the last answer, or how to come back to the run."""
-        return self._run_controller.farewell() if self._run_controller is not None else ""
+        return self._run_controller.exit_message() if self._run_controller is not None else ""
 
     def _fatal_error(self) -> None:
         """Write a crash report; Textual's own traceback would print the values of variables."""

@@ -32,4 +32,4 @@ def run_app(options: LaunchOptions, context: Context) -> tuple[int, str]:
     code = app.run(mouse=not options.no_mouse)
     if app.defect is not None:
         raise app.defect
-    return (app.return_code or 0 if code is None else code), app.farewell()
+    return (app.return_code or 0 if code is None else code), app.exit_message()

@@ -273,7 +273,7 @@ class RunController:
         if not isinstance(self._app.screen, QuitDialog):
             self._app.push_screen(QuitDialog(self.description()), on_answer)
 
-    def farewell(self) -> str:
+    def exit_message(self) -> str:
         """Return a line for the shell: how to come back to a run, or the last answer."""
         if self._left_run:
             return f"The run goes on. p3-advisor ask --open {self._left_run} shows it."

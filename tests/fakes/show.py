@@ -33,5 +33,5 @@ def start(run: Run) -> HostProcess:
 
 app = AdvisorApp(launch_options, context, start_host=start)
 code = app.run()
-print(app.farewell())
+print(app.exit_message())
 sys.exit(code)

@@ -183,7 +183,7 @@ def test_the_extension_selects_the_format_of_an_export(
 
 
 @async_test
-async def test_the_farewell_is_the_last_answer_with_the_command_that_shows_it(
+async def test_the_exit_message_is_the_last_answer_with_the_command_that_shows_it(
     tui_context: Context, tmp_path: pathlib.Path
 ) -> None:
     run = make_run(Store(tmp_path), finished=True)
@@ -192,9 +192,9 @@ async def test_the_farewell_is_the_last_answer_with_the_command_that_shows_it(
         results = await wait_for_screen(pilot, ResultsScreen)
         await pilot.press("q")
         await wait_for(pilot, lambda: app.return_value == 0)
-    farewell = app.farewell()
-    assert answer.headline(results.original.document) in farewell
-    assert farewell.endswith(f"p3-advisor show {run.directory.name}")
+    exit_message = app.exit_message()
+    assert answer.headline(results.original.document) in exit_message
+    assert exit_message.endswith(f"p3-advisor show {run.directory.name}")
 
 
 @pytest.mark.parametrize(("key", "code"), [("k", 0), ("c", 130)])
@@ -213,8 +213,8 @@ async def test_leaving_a_run_says_how_to_come_back(
         await pilot.press("q", key)
         await wait_for(pilot, lambda: app.return_value == code)
     run = session.follower.run
-    assert run.directory.name in app.farewell()
-    assert ("--open" in app.farewell()) == (key == "k")
+    assert run.directory.name in app.exit_message()
+    assert ("--open" in app.exit_message()) == (key == "k")
     assert run.is_active() == (key == "k")
     if session.host is not None:
         session.host.terminate()

@@ -124,7 +124,7 @@ async def test_a_sweep_is_planned_measured_length_by_length_and_opened(
         assert {*decide_lengths(record, context.store)} == {
             each.lengths for each in document.lengths
         }
-        assert app.farewell().endswith(f"p3-advisor show {record.sweep_id}")
+        assert app.exit_message().endswith(f"p3-advisor show {record.sweep_id}")
         assert screen.query_one(LengthTable).row_count == 3
         await pilot.press("down", "enter")
         results = await wait_for_screen(pilot, ResultsScreen)
@@ -148,7 +148,7 @@ async def test_a_cancelled_sweep_shows_what_is_measured_and_is_resumed(
         assert problem is not None
         assert problem.name == "sweep-unfinished"
         assert [each.finished for each in screen.document.lengths] == [True, False]
-        assert stored_sweep(context).sweep_id in app.farewell()
+        assert stored_sweep(context).sweep_id in app.exit_message()
         await wait_for(pilot, lambda: app.run_controller.owned_host is None)
         app.action_home()
         home = await wait_for_screen(pilot, HomeScreen)
@@ -178,7 +178,7 @@ async def test_a_sweep_that_is_left_is_measured_to_its_end(
         await pilot.press("q", "k")
         await wait_for(pilot, lambda: app.return_value == 0)
     sweep_id = stored_sweep(context).sweep_id
-    assert f"--open {sweep_id}" in app.farewell()
+    assert f"--open {sweep_id}" in app.exit_message()
     shown = AdvisorApp(LaunchOptions(open=sweep_id), context)
     async with running_app(shown) as pilot:
         screen = await wait_for_screen(pilot, SweepScreen)
