@@ -488,6 +488,11 @@ class Workload:
     moved_bytes: int | None = None
     step_bytes: int | None = None
     cache_bytes: int | None = None
+    #: Number of inputs with the values of the example in every call, because the model takes no
+    #: random ones.
+    fixed_inputs: int = 0
+    #: Whether `input_tokens` is the size of a dimension; None where the kind of the model decides.
+    has_length: bool | None = None
     event: str = "workload"
 
 

@@ -310,6 +310,10 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag
     moved_bytes: Count | None = None
     step_bytes: Count | None = None
     cache_bytes: Count | None = None
+    #: Inputs with the values of the example in every call; the model takes no random ones.
+    fixed_inputs: Count = 0
+    #: Whether `input_tokens` is the size of a dimension; null where the kind of the model decides.
+    has_length: bool | None = None
 
 
 class Latency(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="latency"):

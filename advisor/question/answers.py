@@ -216,7 +216,11 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     ] = False
     workflows: Annotated[
         str,
-        msgspec.Meta(description="limit the plan to these workflows or arms, separated by commas"),
+        msgspec.Meta(
+            description="limit the plan to these workflows or arms, separated by commas, such as"
+            " aotinductor,torch-compile-inductor/max-autotune; WORKFLOW/default is its default arm"
+            " alone"
+        ),
     ] = ""
     weights_from: Annotated[
         str,

@@ -28,7 +28,7 @@ from advisor.report.sections.ranking_cells import (
     score_cell,
 )
 from advisor.report.sections.sensitivity import sensitivity, titled
-from advisor.report.sections.setup_facts import takes_tokens
+from advisor.report.sections.setup_facts import describe_lengths, input_facts
 from advisor.report.sections.text_generation import generation_lines
 from advisor.report.sections.unranked import unranked
 from advisor.system.number_format import (
@@ -85,12 +85,15 @@ def measured_line(document: RunDocument) -> list[str]:
         return []
     sizes = ", ".join(map(str, question.batch_sizes))
     plural = "s" if len(question.batch_sizes) > 1 else ""
-    lengths = f", {question.input_tokens} input tokens" if takes_tokens(document) else ""
+    lengths = describe_lengths(document)
     if question.task == "generate":
         lengths += f", {question.output_tokens} generated tokens"
     weights = ", random weights" if has_random_weights(question.model) else ""
     line = f"{question.task}, {question.dtype}, batch size{plural} {sizes}{lengths}{weights}"
-    return [f"Measured: {line}; budget {question.budget.name}, {document.created[:10]}."]
+    return [
+        f"Measured: {line}; budget {question.budget.name}, {document.created[:10]}.",
+        *(f"Inputs: {text}." for _, text in input_facts(document)),
+    ]
 
 
 def ranking(document: RunDocument) -> list[str]:

@@ -82,7 +82,12 @@ def measure_workload(
     if request.task == protocol.GENERATE:
         traffic = subject.memory_traffic(batch_size)
         return protocol.Workload(batch_size, subject.flops(inputs), *traffic)
-    return protocol.Workload(batch_size, subject.flops(inputs))
+    return protocol.Workload(
+        batch_size,
+        subject.flops(inputs),
+        fixed_inputs=getattr(subject, "fixed_inputs", 0),
+        has_length=getattr(subject, "has_length", None),
+    )
 
 
 def check_outputs(

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import math
+import os
 import pathlib
 import re
+import shutil
+from collections.abc import Iterator
 from typing import Any
 
 import onnx
@@ -35,9 +39,28 @@ def quantise(file: pathlib.Path, weights: str, request: Request) -> pathlib.Path
     folder = pathlib.Path(request.scratch_directory) / f"{weights}-{file.parent.name}"
     if not folder.exists():
         with replace_when_complete(folder) as directory:
-            directory.mkdir(parents=True, exist_ok=True)
-            write_quantised(onnx.load(file), weights, directory / file.name)
+            # A killed process may have left files, which onnx does not overwrite.
+            shutil.rmtree(directory, ignore_errors=True)
+            directory.mkdir(parents=True)
+            model = onnx.load(file)
+            with working_directory(directory):
+                write_quantised(model, weights, directory / file.name)
     return folder / file.name
+
+
+@contextlib.contextmanager
+def working_directory(directory: pathlib.Path) -> Iterator[None]:
+    """Work in `directory`.
+
+    onnx refuses to write weights next to a file if the working directory has a file of their name,
+    such as the weights of the user's model.
+    """
+    before = pathlib.Path.cwd()
+    os.chdir(directory)
+    try:
+        yield
+    finally:
+        os.chdir(before)
 
 
 def write_quantised(model: Any, weights: str, file: pathlib.Path) -> None:

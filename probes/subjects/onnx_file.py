@@ -68,6 +68,15 @@ class OnnxSubject:
         of_inputs = (PRECISIONS[kind] for kind in types if kind in PRECISIONS)
         self.dtype = precision_of(weights) or next(of_inputs, "float32")
 
+    @property
+    def has_length(self) -> bool:
+        """Whether a dimension other than the batch is free, so that `input_tokens` is its size."""
+        return any(
+            not isinstance(size, int)
+            for value in self._unoptimised.get_inputs()
+            for size in value.shape[1:]
+        )
+
     def inputs(self, batch_size: int, number: int) -> list[Any]:
         """Return seeded random arrays of the shapes and types that the file declares."""
         generator = np.random.default_rng([self._request.seed, batch_size, number])

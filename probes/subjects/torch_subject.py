@@ -101,6 +101,11 @@ class TorchSubject:
                 raise ModelError(reason, f"use --batch-sizes {own}, if its rows are no batch")
         self._arguments = drawn
 
+    @property
+    def fixed_inputs(self) -> int:
+        """The number of inputs with the values of the example in every call."""
+        return sum(bool(getattr(each, "fixed", False)) for each in self._arguments)
+
     def _takes(self, inputs: list[Any]) -> bool:
         """Return whether the model computes finite numbers from these inputs."""
         try:
@@ -225,7 +230,7 @@ def open_torch_subject(request: Request) -> TorchSubject:
     with contextlib.nullcontext() if is_drawn else torch.device("meta"):
         model = OPENERS[kind](request)
     # An exported program has its mode built in, and raises when it is changed.
-    if not isinstance(model.module, torch.fx.GraphModule):
+    if not any(isinstance(each, torch.fx.GraphModule) for each in model.module.modules()):
         model.module.eval()
     # One by one: a scripted module has no `requires_grad_`.
     for parameter in model.module.parameters():

@@ -228,6 +228,15 @@ class RaceEntry(msgspec.Struct, frozen=True, kw_only=True):
     by_batch_size: tuple[RaceResult, ...]
 
 
+class MeasuredInputs(msgspec.Struct, frozen=True, kw_only=True):
+    """What the inputs of a forward pass are like."""
+
+    #: Inputs with the values of the example in every call; the model takes no random ones.
+    fixed: int
+    #: Whether `input_tokens` is the size of a dimension; null where the kind of the model decides.
+    has_length: bool | None
+
+
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
     """Why there is no recommendation."""
 
@@ -265,6 +274,8 @@ class RunDocument(msgspec.Struct, frozen=True, kw_only=True):
     serving: ServingResults | None = None
     #: Accuracy against speed and memory; empty without quantised arms and a metric.
     trade_off: tuple[TradeOff, ...] = ()
+    #: Null for an answer without a measurement.
+    inputs: MeasuredInputs | None = None
     #: The command that prints this answer; null for a stored run.
     rerun_command: str | None = msgspec.field(name="again", default=None)
 

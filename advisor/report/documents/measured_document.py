@@ -34,6 +34,7 @@ from advisor.report.documents.document import (
     status_of,
 )
 from advisor.report.documents.known_faults import find_next_step
+from advisor.report.documents.measured_inputs import read_inputs
 
 if TYPE_CHECKING:
     from advisor.pipeline.decision import Decision
@@ -80,6 +81,7 @@ def compose(decision: Decision, *, with_times: bool = False) -> RunDocument:
         load_check=decision.state.load_check,
         serving=results.serving,
         trade_off=trade_off.weigh(entries),
+        inputs=read_inputs(decision.state),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from advisor.domain.model import ExportedModel, FactoryModel, TransformersModel
+from advisor.domain.model import ExportedModel, FactoryModel, OnnxModel, TransformersModel
 from advisor.domain.priorities import CRITERIA
 from advisor.report.documents.document import RunDocument
 from advisor.report.formatting.machine_load import describe_problem
@@ -14,25 +14,42 @@ def setup_facts(document: RunDocument) -> list[tuple[str, str]]:
     return [*_question_facts(document), *_machine_facts(document)]
 
 
-def takes_tokens(document: RunDocument) -> bool:
-    """Return whether the length of the question applies to the inputs.
+def describe_lengths(document: RunDocument) -> str:
+    """Return the length of the inputs with a comma before it, or nothing for a model without one.
 
-    Example inputs have shapes of their own, and so have images and sound.
+    Example inputs have shapes of their own, and so have images and sound. A file may have free
+    dimensions, which are no tokens.
     """
-    model = document.question.model
+    question, model = document.question, document.question.model
     if isinstance(model, (FactoryModel, ExportedModel)):
-        return False
+        return ""
+    if isinstance(model, OnnxModel):
+        is_free = document.inputs is not None and document.inputs.has_length
+        return f", free dimensions of {question.input_tokens}" if is_free else ""
     units = {cell.throughput.unit for entry in document.workflows for cell in entry.cells}
-    return not isinstance(model, TransformersModel) or units != {"samples/s"}
+    if isinstance(model, TransformersModel) and units == {"samples/s"}:
+        return ""
+    return f", {question.input_tokens} input tokens"
+
+
+def input_facts(document: RunDocument) -> list[tuple[str, str]]:
+    """Return the inputs that do not change between calls; nothing without one."""
+    fixed = document.inputs.fixed if document.inputs is not None else 0
+    if not fixed:
+        return []
+    what = "one input has" if fixed == 1 else f"{fixed} inputs have"
+    text = f"{what} the values of the examples, because the model takes no random ones"
+    return [("inputs", text)]
 
 
 def _question_facts(document: RunDocument) -> list[tuple[str, str]]:
     question = document.question
     weights = (f"{name} {getattr(question.priorities, name):g}%" for name in CRITERIA)
     constraints = (constraint.text for constraint in question.constraints)
-    tokens = f", {question.input_tokens} input tokens" if takes_tokens(document) else ""
+    lengths = describe_lengths(document)
     return [
-        ("model", f"{question.model.name}, {question.task}, {question.dtype}{tokens}"),
+        ("model", f"{question.model.name}, {question.task}, {question.dtype}{lengths}"),
+        *input_facts(document),
         *_served_load_facts(document),
         ("batch sizes", _batch_sizes(document)),
         ("device", document.device_name),

@@ -179,10 +179,23 @@ def test_a_module_may_change_its_input_if_calls_return_the_same(tmp_path: pathli
 
 
 def settled_inputs(function: str, directory: pathlib.Path) -> list[list[Any]]:
+    return [settled_subject(function, directory).inputs(2, number) for number in range(2)]
+
+
+def settled_subject(function: str, directory: pathlib.Path) -> Any:
     subject = open_torch_subject(request_for(function, directory))
     with torch.inference_mode():
         subject.settle_inputs(2)
-    return [subject.inputs(2, number) for number in range(2)]
+    return subject
+
+
+def test_inputs_of_the_examples_are_reported(tmp_path: pathlib.Path) -> None:
+    function = "columns_with_ranges_of_their_own"
+    request = request_for(function, tmp_path)
+    subject = settled_subject(function, tmp_path)
+    with torch.inference_mode():
+        work = dispatch.measure_workload(subject, subject.inputs(2, 0), 2, request)
+    assert work.fixed_inputs == 1
 
 
 def test_integers_are_the_examples_where_the_model_takes_no_others(tmp_path: pathlib.Path) -> None:

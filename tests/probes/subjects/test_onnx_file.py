@@ -51,6 +51,7 @@ def test_bytes_are_fed_and_the_precision_is_that_of_the_weights(tmp_path: pathli
     assert (values.dtype, values.shape) == (np.uint8, (3, 16))
     assert next(outputs)[0].shape == (3, 4)
     assert subject.dtype == "float16"
+    assert not subject.has_length
 
 
 def test_pytorch_has_the_types_that_numpy_feeds() -> None:

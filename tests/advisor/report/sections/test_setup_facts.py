@@ -8,7 +8,8 @@ import pytest
 from report_runs import run_document
 
 from advisor.domain.model import ExportedModel, FactoryModel, Model, OnnxModel, TransformersModel
-from advisor.report.sections.setup_facts import setup_facts, takes_tokens
+from advisor.report.documents.document import MeasuredInputs
+from advisor.report.sections.setup_facts import describe_lengths, input_facts, setup_facts
 from advisor.report.text_report import measured_line
 
 LIBRARY = TransformersModel(name="org/model", weights="hub")
@@ -19,7 +20,7 @@ LIBRARY = TransformersModel(name="org/model", weights="hub")
     [
         (LIBRARY, "tokens/s", True),
         (LIBRARY, "samples/s", False),
-        (OnnxModel(name="net.onnx"), "samples/s", True),
+        (OnnxModel(name="net.onnx"), "samples/s", False),
         (FactoryModel(name="net.py:build"), "samples/s", False),
         (ExportedModel(name="net.pt2"), "samples/s", False),
     ],
@@ -40,6 +41,28 @@ def test_images_and_example_inputs_have_no_tokens(model: Model, unit: str, expec
         for entry in document.workflows
     ]
     document = msgspec.structs.replace(document, question=question, workflows=tuple(entries))
-    assert takes_tokens(document) == expected
+    assert bool(describe_lengths(document)) == expected
     assert ("input tokens" in measured_line(document)[0]) == expected
     assert ("input tokens" in dict(setup_facts(document))["model"]) == expected
+
+
+@pytest.mark.parametrize("has_length", [True, False, None])
+def test_a_file_has_the_length_if_a_dimension_is_free(has_length: bool | None) -> None:
+    document = msgspec.structs.replace(
+        run_document(),
+        question=builders.question(model=OnnxModel(name="net.onnx")),
+        inputs=MeasuredInputs(fixed=0, has_length=has_length),
+    )
+    lengths = describe_lengths(document)
+    assert (str(document.question.input_tokens) in lengths) == bool(has_length)
+    assert "tokens" not in lengths
+
+
+def test_inputs_that_do_not_change_are_stated() -> None:
+    document = msgspec.structs.replace(
+        run_document(), inputs=MeasuredInputs(fixed=2, has_length=None)
+    )
+    assert input_facts(document)
+    assert set(input_facts(document)) <= {*setup_facts(document)}
+    assert len(measured_line(document)) == len(measured_line(run_document())) + 1
+    assert not input_facts(run_document())

@@ -1,0 +1,77 @@
+"""Files of torch.export with nested inputs, and with inputs that share no batch."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import pytest
+import workers
+
+torch = pytest.importorskip("torch", reason="the stack is not installed")
+
+from probes import protocol  # noqa: E402 - the next lines need torch
+from probes.adapter import ModelError  # noqa: E402
+from probes.subjects.torch_subject import open_torch_subject  # noqa: E402
+
+pytestmark = pytest.mark.stack
+
+
+class Nested(torch.nn.Module):  # type: ignore[name-defined]
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(8, 4)
+
+    def forward(self, x: dict[str, Any], options: dict[str, Any]) -> Any:
+        """Return a sum of tensors in containers."""
+        return self.layer(x["a"]) + options["b"][0]
+
+
+class Edges(torch.nn.Module):  # type: ignore[name-defined]
+    def forward(self, x: Any, edges: Any) -> Any:
+        """Return the values at the ends of the edges."""
+        return x[edges[0]] - x[edges[1]]
+
+
+def request_for(file: pathlib.Path, batch_size: int) -> protocol.Request:
+    return workers.make_request(
+        pathlib.Path("x.py"),
+        file.parent,
+        subject={"kind": "exported", "name": str(file)},
+        dtype="native",
+        batch_sizes=[batch_size],
+        shared_directory=str(file.parent),
+    )
+
+
+@pytest.mark.filterwarnings("ignore:.*treespec:FutureWarning")
+def test_nested_inputs_are_taken(tmp_path: pathlib.Path) -> None:
+    batch = torch.export.Dim("batch", min=1, max=64)
+    program = torch.export.export(
+        Nested(),
+        ({"a": torch.randn(4, 8)},),
+        {"options": {"b": [torch.randn(4, 4)]}},
+        dynamic_shapes={"x": {"a": {0: batch}}, "options": {"b": [{0: batch}]}},
+    )
+    torch.export.save(program, tmp_path / "nested.pt2")
+    subject = open_torch_subject(request_for(tmp_path / "nested.pt2", 3))
+    with torch.inference_mode():
+        inputs = subject.inputs(3, 0)
+        name, exact = subject.reference([inputs])
+        assert [output.shape for output in subject.run(inputs)] == [(3, 4)]
+        assert [output.shape for output in next(exact)] == [(3, 4)]
+    assert name == "float64"
+    assert all(each.nested for each in subject.describe_inputs())
+
+
+@pytest.mark.parametrize("batch_size", [5, 2])
+def test_inputs_without_a_batch_have_batch_size_one(
+    batch_size: int, tmp_path: pathlib.Path
+) -> None:
+    examples = torch.randn(5, 3), torch.randint(0, 5, (2, 7))
+    torch.export.save(torch.export.export(Edges(), examples), tmp_path / "edges.pt2")
+    with pytest.raises(ModelError) as refused:
+        open_torch_subject(request_for(tmp_path / "edges.pt2", batch_size))
+    assert "--batch-sizes 1" in refused.value.fix
+    subject = open_torch_subject(request_for(tmp_path / "edges.pt2", 1))
+    assert [array.shape for array in subject.inputs(1, 0)] == [(5, 3), (2, 7)]
