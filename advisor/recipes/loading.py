@@ -40,11 +40,7 @@ def loading_lines(
             shape = (batch_size, question.input_tokens, model.hidden)
             return [*lines, f"inputs = (torch.randn{_in_dtype(shape, question)},)"]
         case ExportedModel(name=name):
-            return [
-                f'program = torch.export.load("{_file_name(name)}")  # path of your file',
-                f"model = program.module(){_to_device(question)}",
-                *_example_lines("program.example_inputs[0]", question, batch_size, inputs),
-            ]
+            return _exported_lines(name, question, batch_size, inputs)
         case FactoryModel(name=name):
             return _factory_lines(name, question, batch_size, inputs)
         case TransformersModel() as model if question.task == "generate":
@@ -93,6 +89,27 @@ def _synthetic_lines(model: SyntheticModel) -> list[str]:
                 ")",
                 f"model = torch.nn.TransformerEncoder(layer, {model.layers}, {no_nesting})",
             ]
+
+
+def _exported_lines(
+    name: str, question: Question, batch_size: int, inputs: Sequence[InputFacts] | None
+) -> list[str]:
+    """Return the lines that load a file; the tensors of nested inputs become positional ones."""
+    load = f'program = torch.export.load("{_file_name(name)}")  # path of your file'
+    if not any(each.nested or each.name for each in inputs or ()):
+        return [
+            load,
+            f"model = program.module(){_to_device(question)}",
+            *_example_lines("program.example_inputs[0]", question, batch_size, inputs),
+        ]
+    return [
+        *NESTED_CALL,
+        load,
+        "examples = []",
+        "replace_tensors(program.example_inputs, examples.append)",
+        f"model = Call(program.module(), program.example_inputs){_to_device(question)}",
+        *_example_lines("examples", question, batch_size, inputs),
+    ]
 
 
 def _factory_lines(

@@ -319,3 +319,33 @@ def run_snippet(text: str) -> dict[str, Any]:
 def test_a_run_without_the_lines_has_no_snippet() -> None:
     with pytest.raises(NoRecipeError):
         compose_snippet(builders.question(), 1, "")
+
+
+class Nested(torch.nn.Module):  # type: ignore[misc]
+    def forward(self, x: dict[str, Any], *, scale: torch.Tensor) -> Any:
+        """Return a product of tensors that are in a container and in a keyword."""
+        return x["a"] * scale
+
+
+@pytest.mark.stack
+@pytest.mark.filterwarnings("ignore:.*treespec:FutureWarning")
+def test_the_recipe_of_a_file_loads_nested_inputs(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = torch.export.Dim("batch", min=1, max=64)
+    program = torch.export.export(
+        Nested(),
+        ({"a": torch.ones(2, 8)},),
+        {"scale": torch.full((2, 8), 3.0)},
+        dynamic_shapes={"x": {"a": {0: batch}}, "scale": {0: batch}},
+    )
+    torch.export.save(program, tmp_path / "net.pt2")
+    question = builders.question(
+        model=ExportedModel(name=str(tmp_path / "net.pt2")), dtype="native"
+    )
+    inputs = [InputFacts(name="", shape=(8,), dtype="float32", nested=True)] * 2
+    lines = ["import torch", *loading_lines(question, 5, inputs)]
+    monkeypatch.chdir(tmp_path)
+    made: dict[str, Any] = {}
+    exec("\n".join(lines), made)
+    assert made["model"](*made["inputs"]).tolist() == [[3.0] * 8] * 5
