@@ -9,7 +9,14 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from probes.adapter import ModelError
-from probes.checking.deviation import Deviation, measure, root_mean_square, sample, top_of
+from probes.checking.deviation import (
+    Deviation,
+    measure,
+    root_mean_square,
+    sample,
+    top_of,
+    unmasked,
+)
 from probes.partial_file import replace_when_complete
 
 NO_DEVIATION = Deviation()
@@ -35,8 +42,8 @@ class ExpectedOutput:
 
     @property
     def scale(self) -> float:
-        """The root mean square of the reference."""
-        return root_mean_square(self.values)
+        """The root mean square of the reference, in which -inf counts as 0."""
+        return root_mean_square(unmasked(self.values))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,7 +85,8 @@ def create_reference(
 
     `exact` are the reference's outputs and `produced` eager PyTorch's, both by input set and output
     as numpy arrays of any shape and dtype. The last dimension of an output is classes if its size
-    is in `class_counts`. Raise `ModelError` where an output is not finite or there is none.
+    is in `class_counts`. Raise `ModelError` where there is no output, or one has NaN, infinity or
+    nothing but -inf.
     """
     outputs = [
         [
@@ -95,7 +103,8 @@ def create_reference(
 
 def _expect(name: str, wanted: Any, got: Any, class_counts: Collection[int]) -> ExpectedOutput:
     values = sample(wanted)
-    if not math.isfinite(root_mean_square(values)):
+    is_masked_only = values.size > 0 and (values == -math.inf).all()
+    if is_masked_only or not math.isfinite(root_mean_square(unmasked(values))):
         raise ModelError(
             f"the model returns NaN or infinity even in {name}",
             "give it weights and inputs that it can compute with",

@@ -72,7 +72,7 @@ def check_outputs(
             for index, array in enumerate(outputs)
         ]
         if not all(each.found.is_finite for each in checks):
-            reason = "it returns NaN or infinity"
+            reason = "it returns NaN or infinity where the model does not"
             return _record(reference, batch_size, (), "wrong", "not-finite"), reason
     if reference.is_random:
         return _record(reference, batch_size, checks, "unchecked", "random-model"), None

@@ -38,7 +38,7 @@ class Deviation:
 
     @property
     def is_finite(self) -> bool:
-        """False if the output has NaN or infinity."""
+        """False if the output has NaN, infinity, or -inf at other places than the reference."""
         return math.isfinite(self.rmse) and math.isfinite(self.worst)
 
 
@@ -64,6 +64,21 @@ def sample(array: Any) -> Any:
 def root_mean_square(array: Any) -> float:
     """Return the root mean square of a float64 array; 0 for an empty one."""
     return math.sqrt(float((array * array).mean())) if array.size else 0.0
+
+
+def unmasked(array: Any) -> Any:
+    """Return a float64 array with 0 for -inf, with which models mask logits."""
+    import numpy as np  # noqa: PLC0415 - the core is importable without any stack
+
+    return np.where(np.isneginf(array), 0.0, array)
+
+
+def subtract(values: Any, target: Any) -> Any:
+    """Return `values - target` of float64 arrays, with 0 where both are -inf."""
+    import numpy as np  # noqa: PLC0415
+
+    masked = np.isneginf(values) & np.isneginf(target)
+    return np.where(masked, 0.0, values) - np.where(masked, 0.0, target)
 
 
 def row_length(shape: Sequence[int]) -> int:
@@ -105,12 +120,15 @@ def _by_group(values: Any, shape: Sequence[int], length: int) -> Any:
 
 
 def measure(values: Any, target: Any, shape: Sequence[int]) -> Deviation:
-    """Return the deviation of `values` from `target`, samples of outputs with `shape`."""
+    """Return the deviation of `values` from `target`, samples of outputs with `shape`.
+
+    Where both are -inf there is none.
+    """
     import numpy as np  # noqa: PLC0415
 
     if not target.size:
         return Deviation()
-    difference = values - target
+    difference, target = subtract(values, target), unmasked(target)
     return Deviation(
         rmse=root_mean_square(difference),
         row=float(row_errors(difference, target, shape).max()),
@@ -130,6 +148,7 @@ def cosine(values: Any, target: Any) -> float | None:
     """Return the cosine of the angle between two samples; None if one of them is zero or empty."""
     if not target.size:
         return None
+    values, target = unmasked(values), unmasked(target)
     lengths = root_mean_square(values) * root_mean_square(target)
     return float((values * target).mean()) / lengths if lengths else None
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from probes.checking.array_reference import ExpectedOutput, Reference
-from probes.checking.deviation import stride_of
+from probes.checking.deviation import stride_of, unmasked
 
 #: An output belongs to another input if it is nearer to that one's reference by this factor.
 NEARER = 0.5
@@ -91,7 +91,7 @@ def _rows(samples: Sequence[Any], shape: Sequence[int]) -> Any:
     batch = shape[0] if shape and stride_of(size) == 1 and size else 1
     if batch * len(samples) > MAX_ROWS:
         batch = 1
-    rows = np.stack(samples).reshape(batch * len(samples), -1)
+    rows = unmasked(np.stack(samples)).reshape(batch * len(samples), -1)
     step = -(-rows.shape[1] // MAX_ROW_ELEMENTS) or 1
     return rows[:, ::step]
 

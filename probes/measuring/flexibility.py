@@ -16,7 +16,7 @@ from typing import Any
 from probes.adapter import Program
 from probes.checking import text_correctness
 from probes.checking.array_reference import Reference
-from probes.checking.deviation import root_mean_square, sample
+from probes.checking.deviation import root_mean_square, sample, subtract, unmasked
 from probes.checking.rules import Rules, allowed_error
 from probes.checking.text_reference import TokenReference
 from probes.partial_file import replace_when_complete
@@ -158,10 +158,10 @@ def find_difference(
     for index, (array, target) in enumerate(zip(outputs, expected, strict=True)):
         found = reference.outputs[0][index]
         rounding = reference.rounding(index, rules.eager_times)[0]
-        scale = root_mean_square(target)
+        scale = root_mean_square(unmasked(target))
         share = rounding / found.scale if found.scale else 0.0
         allowed = ALLOWED_TIMES * allowed_error(scale, share * scale, rules)
-        error = root_mean_square(array - target)
+        error = root_mean_square(subtract(array, target))
         if not error <= allowed:  # also true for NaN
             return (
                 f"its error {error:.2e} against the rows of a batch that it was built for is"

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TextIO
 
-from probes.checking.deviation import root_mean_square, sample
+from probes.checking.deviation import root_mean_square, sample, subtract, unmasked
 from probes.checking.rules import Rules, allowed_error, rules_for
 from probes.recipes.alternating_timing import TimedProgram, time_alternately
 
@@ -144,9 +144,9 @@ def compare_with_eager(
             zip(map(sample, outputs), map(sample, expected), strict=True)
         ):
             eager = eager_errors[index] if index < len(eager_errors) else 0.0
-            scale = root_mean_square(target)
+            scale = root_mean_square(unmasked(target))
             allowed = allowed_error(scale, eager, rules) + eager
-            error = root_mean_square(values - target)
+            error = root_mean_square(subtract(values, target))
             worst = max(worst, error / allowed if allowed else float(error > 0))
     if not worst <= 1:
         message = (

@@ -135,15 +135,21 @@ def count_elements(node: Any, weight: Any) -> int:
 
 
 def integration(weights: str, file: str) -> str:
-    """Return the lines that quantise the model at the path `file`; they write `quantised.onnx`."""
+    """Return the lines that quantise the model at the path `file`; they write `quantised.onnx`.
+
+    Its weights are in `quantised.onnx.data`, which `onnx` refuses to overwrite.
+    """
     if weights == "int8":
         reduced = ", reduce_range=True" if sums_saturate() else ""
         return f"""\
+import pathlib
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
+pathlib.Path("quantised.onnx.data").unlink(missing_ok=True)
 quantize_dynamic({file}, "quantised.onnx", op_types_to_quantize={DYNAMIC_OPERATORS}, per_channel=True, weight_type=QuantType.QInt8{reduced}, use_external_data_format=True)
 """.replace("'", '"')  # noqa: E501 - the lines are counted, so they are not wrapped
     return f"""\
+import pathlib
 import onnx
 from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
 from onnxruntime.quantization.onnx_model import ONNXModel
@@ -152,5 +158,6 @@ converted = ONNXModel(onnx.load({file}))
 converted.replace_gemm_with_matmul()
 quantiser = MatMulNBitsQuantizer(converted.model, block_size={BLOCK}, is_symmetric=True, accuracy_level={ACCURACY_LEVEL})
 quantiser.process()
+pathlib.Path("quantised.onnx.data").unlink(missing_ok=True)
 quantiser.model.save_model_to_file("quantised.onnx", use_external_data_format=True)
 """  # noqa: E501 - as above

@@ -107,14 +107,18 @@ class TorchSubject:
         return sum(bool(getattr(each, "fixed", False)) for each in self._arguments)
 
     def _takes(self, inputs: list[Any]) -> bool:
-        """Return whether the model computes finite numbers from these inputs."""
+        """Return whether the model computes numbers from these inputs; -inf masks are numbers."""
         try:
             outputs = self.run(inputs)
         except torch.OutOfMemoryError:
             raise
         except higher_precision.REFUSALS:
             return False
-        return all(np.isfinite(each).all() for each in outputs if each.dtype.kind == "f")
+        return all(
+            (np.isfinite(each) | np.isneginf(each)).all()
+            for each in outputs
+            if each.dtype.kind == "f"
+        )
 
     def describe_inputs(self) -> list[InputFacts]:
         """Return what a recipe needs to make inputs."""

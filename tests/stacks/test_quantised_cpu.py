@@ -79,6 +79,40 @@ def test_onnxruntime_stores_and_multiplies_quantised_weights(run_script: RunScri
         assert int4["product_weights"].popitem()[1] == int8["product_weights"].popitem()[1]
 
 
+AGAIN = """
+import os
+
+from probes.stacks import onnx_export, onnxruntime_quantisation
+from probes.subjects.torch_subject import open_torch_subject
+
+asked = dataclasses.replace(
+    request,
+    subject={"kind": "synthetic", "block": "ffn-multilayer", **SIZES},
+    dtype="float32",
+    shared_directory=str(directory),
+    scratch_directory=str(directory),
+)
+subject = open_torch_subject(asked)
+file = onnx_export.for_shapes(subject, subject.inputs(3, 0), asked)
+working, written = os.getcwd(), directory / "quantised.onnx.data"
+os.chdir(directory)
+for weights in ("int8", "int4"):
+    sizes = []
+    for _ in range(2):
+        exec(onnxruntime_quantisation.integration(weights, repr(str(file))))
+        sizes.append(written.stat().st_size)
+    results[weights] = sizes
+os.chdir(working)
+"""
+
+
+def test_the_handed_out_lines_quantise_again_in_the_same_folder(run_script: RunScript) -> None:
+    results = run_script(PREPARE + AGAIN)
+    for weights in ("int8", "int4"):
+        first, second = results[weights]
+        assert first == second > 0
+
+
 WITHOUT_VNNI = """
 import onnx
 from onnx import numpy_helper

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from workers import rules
 
+from probes.adapter import ModelError
 from probes.checking import correctness
 from probes.checking.array_reference import Reference, create_reference, widen
 from probes.checking.rules import Rules
@@ -211,6 +212,42 @@ def test_integers_are_judged_by_the_share_that_differs(
     produced = target.copy()
     produced[:flipped] += 1
     assert check(make_reference([[target]]), [[produced]], judged_by)[0] == verdict
+
+
+def masked(output: Any, *columns: int) -> Any:
+    """Return a copy with -inf in some columns."""
+    copy = output.copy()
+    copy[:, columns] = -math.inf
+    return copy
+
+
+def test_an_output_with_masked_logits_is_compared_elsewhere() -> None:
+    targets = [outputs(number) for number in range(2)]
+    reference = make_reference([[masked(target, 3, 5)] for target in targets])
+    scale = math.sqrt((np.delete(targets[0], (3, 5), 1) ** 2).sum() / targets[0].size)
+    assert reference.outputs[0][0].scale == pytest.approx(scale)
+    for size, found in ((2 * EAGER, "equivalent"), (20 * EAGER, "wrong")):
+        produced = [[masked(target + noise(size), 3, 5)] for target in targets]
+        assert check(reference, produced)[0] == found
+    swapped = [[masked(target, 3, 5)] for target in reversed(targets)]
+    assert check(reference, swapped) == ("wrong", "identity")
+
+
+@pytest.mark.parametrize("columns", [(), (3,), (3, 6), (3, 5, 6)], ids=str)
+def test_masked_logits_at_other_places_are_wrong(columns: tuple[int, ...]) -> None:
+    target = outputs(0)
+    reference = make_reference([[masked(target, 3, 5)]])
+    produced = [[masked(target, *columns)]]
+    assert check(reference, produced, rules()) == ("wrong", "not-finite")
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_model_that_does_not_compute_numbers_is_refused(bad: float) -> None:
+    target = outputs(0)
+    target[0, 0] = bad
+    for output in (target, np.full(SHAPE, -math.inf)):
+        with pytest.raises(ModelError):
+            create_reference("float64", [[output]], [[output]], [[np.zeros(1)]])
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
