@@ -28,8 +28,8 @@ for number in (signal.SIGINT, signal.SIGHUP):
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Return two more than the processors, because tests wait for processes half of the time."""
-    return (os.cpu_count() or 1) + 2
+    """Return three more than the processors, because tests wait for processes half of the time."""
+    return (os.cpu_count() or 1) + 3
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -15,11 +15,12 @@ import pytest
 from advisor.catalogue import rubric_files
 from advisor.errors import MachineUnfitError
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(1800)]
+# Each environment takes a gigabyte and a minute; small ones are tested next to the code.
+pytestmark = [pytest.mark.stack, pytest.mark.long, pytest.mark.timeout(1800)]
 
 COMMAND = pathlib.Path(sys.executable).with_name("p3-advisor")
-#: The workflow of every test run, with one arm; `-m long` runs all workflows and arms.
-ALWAYS = "openvino"
+#: The workflow whose environment is compared before and after its arms are probed.
+COMPARED = "openvino"
 OWN = [
     each
     for each in rubric_files.load().for_question("cpu", "forward").workflows
@@ -84,17 +85,16 @@ def assert_completed(entry: dict[str, Any], batch_sizes: list[int]) -> None:
 
 
 def test_an_environment_is_created_and_its_workflow_is_probed_in_it(advise: Advise) -> None:
-    python = make(advise, ALWAYS)
+    python = make(advise, COMPARED)
     before = snapshot(python)
     asked = ("--model", "synthetic/ffn@64x128", "--batch-sizes", "2", "--budget", "3")
-    entries = probe(advise, f"{ALWAYS}/default", *asked)
-    assert_completed(entries[ALWAYS], [2])
+    entries = probe(advise, f"{COMPARED}/default", *asked)
+    assert_completed(entries[COMPARED], [2])
     assert snapshot(python) == before, "probing has changed the environment"
-    assert advise("env", "check", ALWAYS).returncode == 0
+    assert advise("env", "check", COMPARED).returncode == 0
     assert entries["pytorch-eager"]["status"] == "completed"
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("workflow", FORWARD_WORKFLOWS)
 def test_every_workflow_is_probed_in_its_environment(workflow: str, advise: Advise) -> None:
     python = make(advise, workflow)
@@ -103,7 +103,6 @@ def test_every_workflow_is_probed_in_its_environment(workflow: str, advise: Advi
     assert snapshot(python) == before, "probing has changed the environment"
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("workflow", TEXT_WORKFLOWS)
 def test_every_text_workflow_is_probed_in_its_environment(workflow: str, advise: Advise) -> None:
     make(advise, workflow)
@@ -111,7 +110,6 @@ def test_every_text_workflow_is_probed_in_its_environment(workflow: str, advise:
     assert_completed(probe(advise, workflow, *options)[workflow], [1, 4])
 
 
-@pytest.mark.long
 def test_vllm_stores_the_weights_of_a_quantised_checkpoint_as_the_scheme_says(
     advise: Advise, tmp_path: pathlib.Path
 ) -> None:
@@ -134,7 +132,6 @@ def test_vllm_stores_the_weights_of_a_quantised_checkpoint_as_the_scheme_says(
     assert "704" in reasons[-1]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("workflow", HALF)
 def test_half_precision_is_correct(workflow: str, advise: Advise) -> None:
     make(advise, workflow)
@@ -142,7 +139,6 @@ def test_half_precision_is_correct(workflow: str, advise: Advise) -> None:
     assert_completed(probe(advise, workflow, *options)[workflow], [1])
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_iree_takes_weights_in_an_archive(dtype: str, advise: Advise) -> None:
     make(advise, "iree")
@@ -157,7 +153,6 @@ def test_iree_takes_weights_in_an_archive(dtype: str, advise: Advise) -> None:
     assert_completed(probe(advise, "iree", *options)["iree"], [1])
 
 
-@pytest.mark.long
 def test_a_bfloat16_model_is_unsupported_by_openvino_s_backend(
     advise: Advise,
 ) -> None:
@@ -168,7 +163,6 @@ def test_a_bfloat16_model_is_unsupported_by_openvino_s_backend(
     assert entry["status"] == "unsupported"
 
 
-@pytest.mark.long
 def test_an_engine_is_built_for_an_absent_gpu(advise: Advise, tmp_path: pathlib.Path) -> None:
     make(advise, "tensorrt-rtx")
     probe(
