@@ -1,7 +1,8 @@
 """The lines that load the measured model and make inputs of the measured shapes.
 
 A workflow's integration takes `model` and `inputs`, or for text `model` or `CHECKPOINT`, and
-`prompts`. Names of files are those of the user's files without their directories.
+`prompts`, a tensor of token numbers. Names of files are those of the user's files without their
+directories.
 """
 
 from __future__ import annotations
@@ -24,7 +25,11 @@ from advisor.recipes.calls import NESTED_CALL, TENSORS_OF_OUTPUT, call_class, ra
 
 WIDTH = 100
 #: The token numbers of random prompts.
-INPUT_IDS = "torch.randint(0, model.config.vocab_size, ({batch_size}, {tokens}){device})"
+INPUT_IDS = (
+    "torch.randint(0, {config}.get_text_config().vocab_size, ({batch_size}, {tokens}){device})"
+)
+#: Directory of a checkpoint that the lines write.
+WRITTEN_CHECKPOINT = "checkpoint"
 
 
 def loading_lines(
@@ -44,7 +49,8 @@ def loading_lines(
         case FactoryModel(name=name):
             return _factory_lines(name, question, batch_size, inputs)
         case TransformersModel() as model if question.task == "generate":
-            return [*_language_model_lines(model, question), *_prompt_lines(question, batch_size)]
+            prompts = _prompt_lines(question, batch_size, "model.config", on_device=True)
+            return [*_language_model_lines(model, question), *prompts]
         case OnnxModel(name=name):
             return _onnx_lines(name, question, batch_size)
         case TransformersModel() as model:
@@ -197,6 +203,41 @@ def _language_model_lines(model: TransformersModel, question: Question) -> list[
     ]
 
 
+def checkpoint_prompt_lines(
+    question: Question, batch_size: int, *, prompts_on_device: bool
+) -> list[str]:
+    """Return the lines that name a checkpoint and make prompts; a model is not loaded.
+
+    A checkpoint with random weights is written first. Raise `NoRecipeError` for what is no language
+    model.
+    """
+    model, trusted = _require_language_model(question), _trusted(question)
+    prompts = _prompt_lines(question, batch_size, "config", on_device=prompts_on_device)
+    if model.weights != "random":
+        return [
+            f'CHECKPOINT = "{model_name(model.name)}"',
+            f"config = transformers.AutoConfig.from_pretrained(CHECKPOINT{trusted})",
+            *prompts,
+        ]
+    dtype = f"dtype=torch.{question.dtype}{trusted}"
+    return [
+        f'CHECKPOINT = "{WRITTEN_CHECKPOINT}"',
+        f"config = {_config(model, trusted)}",
+        f"model = transformers.AutoModelForCausalLM.from_config(config, {dtype})",
+        "model.save_pretrained(CHECKPOINT)  # random weights, without a tokenizer",
+        "del model",
+        *prompts,
+    ]
+
+
+def _require_language_model(question: Question) -> TransformersModel:
+    if not isinstance(question.model, TransformersModel):
+        raise NoRecipeError(
+            "only models of transformers generate text", "measure a name or a directory of one"
+        )
+    return question.model
+
+
 def _onnx_lines(name: str, question: Question, batch_size: int) -> list[str]:
     """Return the lines that name an ONNX file and make inputs as it declares them.
 
@@ -262,11 +303,7 @@ def checkpoint_lines(question: Question) -> list[str]:
 
     Raise `NoRecipeError` for what is no language model. `CHECKPOINT` is empty for random weights.
     """
-    model = question.model
-    if not isinstance(model, TransformersModel):
-        raise NoRecipeError(
-            "only models of transformers generate text", "measure a name or a directory of one"
-        )
+    model = _require_language_model(question)
     opened = [
         "def load(checkpoint):",
         '    """Return the model in a directory or on the hub; without one, random weights."""',
@@ -282,9 +319,13 @@ def checkpoint_lines(question: Question) -> list[str]:
     return ['CHECKPOINT = ""', "", "", *opened, "    if checkpoint:", f"        {found}", *indented]
 
 
-def _prompt_lines(question: Question, batch_size: int) -> list[str]:
-    device = ', device="cuda"' if question.device == "cuda" else ""
-    ids = INPUT_IDS.format(batch_size=batch_size, tokens=question.input_tokens, device=device)
+def _prompt_lines(
+    question: Question, batch_size: int, config: str, *, on_device: bool
+) -> list[str]:
+    """Return the line for random prompts; `config` is the expression of the configuration."""
+    device = ', device="cuda"' if on_device and question.device == "cuda" else ""
+    tokens = question.input_tokens
+    ids = INPUT_IDS.format(config=config, batch_size=batch_size, tokens=tokens, device=device)
     return [f"prompts = {ids}"]
 
 

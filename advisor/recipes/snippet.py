@@ -11,10 +11,13 @@ from collections.abc import Sequence
 from advisor.domain.question import Question
 from advisor.domain.recipe_facts import InputFacts
 from advisor.errors import NoRecipeError
-from advisor.recipes.loading import loading_lines
+from advisor.recipes.loading import checkpoint_prompt_lines, loading_lines
 
 #: Packages that the lines may use, and how they are imported.
 USED_PACKAGES = ("onnxruntime", "os", "torch", "transformers")
+#: Name of the checkpoint in the lines of a workflow that opens it itself.
+CHECKPOINT = "CHECKPOINT"
+MAIN_GUARD = 'if __name__ == "__main__":  # engines start processes that import this file'
 
 
 def compose_snippet(
@@ -33,14 +36,40 @@ def compose_snippet(
             "use --style check, or measure again",
         )
     imports, steps = split_imports(integration)
-    lines = loading_lines(question, batch_size, inputs)
+    is_engine = False
+    if CHECKPOINT in _names(integration):
+        is_engine = "import torch" not in imports
+        lines = checkpoint_prompt_lines(question, batch_size, prompts_on_device=not is_engine)
+    else:
+        lines = loading_lines(question, batch_size, inputs)
     loaded_imports, loading = split_imports("\n".join(lines))
     text = "\n".join(lines)
     used = [f"import {name}" for name in USED_PACKAGES if f"{name}." in text]
     needed = sorted({*imports, *loaded_imports, *used}, key=import_order)
-    body = "\n".join([*needed, "", *loading, "", *steps]).strip() + "\n"
+    program = strip_blank([*loading, "", *steps])
+    if is_engine:
+        program = [MAIN_GUARD, *_indent(program)]
+    body = "\n".join([*needed, "", *program]).strip() + "\n"
     ast.parse(body)  # what a stack or a name of a file broke is an error here
     return body
+
+
+def _names(source: str) -> set[str]:
+    return {node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
+
+
+def _indent(lines: Sequence[str]) -> list[str]:
+    """Return the lines as the body of a block; the text of literals stays as it is."""
+    inside_literals = {
+        number
+        for node in ast.walk(ast.parse("\n".join(lines)))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        for number in range(node.lineno, node.end_lineno or node.lineno)
+    }
+    return [
+        line if number in inside_literals or not line else f"    {line}"
+        for number, line in enumerate(lines)
+    ]
 
 
 def split_imports(source: str) -> tuple[list[str], list[str]]:

@@ -277,5 +277,5 @@ module = runtime.VmModule.copy_buffer(context.instance, built)
 context.add_vm_module(module)
 main = next(name for name in module.function_names if not name.startswith("__") and not name.endswith("$async"))
 # Each call:
-output = context.modules[module.name][main](*(tensor.numpy() for tensor in inputs)).to_host()
+output = context.modules[module.name][main](*(tensor.cpu().numpy() for tensor in inputs)).to_host()
 """  # noqa: E501 - the lines are counted, so they are not wrapped

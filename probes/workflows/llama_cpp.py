@@ -242,7 +242,7 @@ parameters.n_parallel, parameters.n_ctx = {slots}, {context}
 parameters.cache_type_k = parameters.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_{native}
 parameters.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_{flash_attention}
 engine = xllamacpp.Server(parameters)
-asked = {{"prompt": prompts, "max_tokens": {request.output_tokens}, "temperature": 0, "ignore_eos": True, "logprobs": 1}}
+asked = {{"prompt": prompts.tolist(), "max_tokens": {request.output_tokens}, "temperature": 0, "ignore_eos": True, "logprobs": 1}}
 answer = engine.handle_completions(asked)
 tokens = [[step["id"] for step in choice["logprobs"]["content"]] for choice in answer["choices"]]
 """  # noqa: E501 - the lines are counted, so they are not wrapped

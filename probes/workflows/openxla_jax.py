@@ -196,6 +196,6 @@ import torchax  # 0.0.13 needs torch below 2.13; p3-advisor's probes/workflows/o
 weights, function = torchax.extract_jax(model)
 compiled = jax.jit(lambda weights, inputs: function(weights, inputs))
 # Each call:
-output = compiled(weights, tuple(jax.numpy.asarray(tensor.numpy()) for tensor in inputs))
+output = compiled(weights, tuple(jax.dlpack.from_dlpack(tensor) for tensor in inputs))
 output.block_until_ready()
 """  # noqa: E501 - the lines are counted, so they are not wrapped

@@ -200,7 +200,7 @@ import sglang
 batch_size = {max(request.batch_sizes)}
 engine = sglang.Engine(model_path=CHECKPOINT, skip_tokenizer_init=True, dtype="{request.dtype}", max_running_requests=batch_size)
 outputs = engine.generate(
-    input_ids=prompts, sampling_params={{"temperature": 0, "max_new_tokens": {request.output_tokens}, "ignore_eos": True}}
+    input_ids=prompts.tolist(), sampling_params={{"temperature": 0, "max_new_tokens": {request.output_tokens}, "ignore_eos": True}}
 )
 tokens = [output["output_ids"] for output in outputs]
 """  # noqa: E501 - the lines are counted, so they are not wrapped

@@ -5,13 +5,17 @@ from __future__ import annotations
 import ast
 import dataclasses
 import pathlib
+import subprocess
+import sys
 from typing import Any
+from unittest import mock
 
 import builders
 import msgspec
 import numpy as np
 import pytest
 import torch
+import transformers
 import workers
 
 from advisor.domain.model import (
@@ -27,7 +31,7 @@ from advisor.errors import NoRecipeError
 from advisor.recipes.loading import loading_lines
 from advisor.recipes.snippet import compose_snippet
 from probes.subjects.torch_subject import open_torch_subject
-from probes.workflows import onnxruntime_cpu, pytorch_eager
+from probes.workflows import onnxruntime_cpu, pytorch_eager, sglang, vllm
 
 INTEGRATION = """\
 import onnxruntime
@@ -179,6 +183,49 @@ def test_the_snippet_trusts_the_code_that_was_trusted(weights: str) -> None:
         assert ("trust_remote_code=True" in text) == trusted
 
 
+@pytest.mark.stack
+@pytest.mark.parametrize("weights", ["random", "./trained"])
+@pytest.mark.parametrize("scheme", ["", "W8A8"])
+def test_the_snippet_of_an_engine_gives_it_a_checkpoint_and_lists_of_token_numbers(
+    weights: str, scheme: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = {"model_type": "llama", **TINY, "vocab_size": 50}
+    if weights != "random":
+        transformers.AutoConfig.for_model(**config).save_pretrained(weights)
+    quantisers: list[list[str]] = []
+    monkeypatch.setattr(subprocess, "run", lambda command, **_: quantisers.append(command))
+    engine = mock.MagicMock()
+    monkeypatch.setitem(sys.modules, "vllm", engine)
+    model = TransformersModel(
+        name="trained", weights=weights, config=config if weights == "random" else None
+    )
+    question = builders.question(model=model, task="generate", input_tokens=7, device="cuda")
+    integration = integration_of(vllm, {}, **({"scheme": scheme} if scheme else {}))
+    run_snippet(compose_snippet(question, 4, integration), "__main__")
+    opened = quantisers[0][-1] if scheme else engine.LLM.call_args.kwargs["model"]
+    assert (tmp_path / opened / "config.json").is_file()
+    assert (tmp_path / opened / "model.safetensors").is_file() == (weights == "random")
+    prompts = [
+        each["prompt_token_ids"] for each in engine.LLM.return_value.generate.call_args.args[0]
+    ]
+    assert [len(prompt) for prompt in prompts] == [7] * 4
+    assert all(type(token) is int and 0 <= token < 50 for prompt in prompts for token in prompt)
+    assert (engine.LLM.call_args.kwargs["model"] == "quantised") == bool(scheme)
+    # The source for the other interpreter is not indented with the block around it.
+    assert all(ast.parse(command[2]) for command in quantisers)
+
+
+def test_an_engine_that_imports_the_file_again_does_not_run_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "sglang", mock.MagicMock())
+    model = TransformersModel(name="org/llama", weights="hub")
+    question = builders.question(model=model, task="generate")
+    names = run_snippet(compose_snippet(question, 1, integration_of(sglang, {})), "__mp_main__")
+    assert "CHECKPOINT" not in names
+
+
 @pytest.mark.parametrize("name", ["a b", "x): import os  #", "class"])
 def test_a_name_that_is_no_name_does_not_become_code(name: str) -> None:
     question = builders.question(model=TransformersModel(name="org/bert", weights="random"))
@@ -309,9 +356,9 @@ def integration_of(workflow: Any, subject: dict[str, Any], **options: Any) -> st
     return str(workflow.integration(request))
 
 
-def run_snippet(text: str) -> dict[str, Any]:
-    """Run the snippet as a program and return its global names."""
-    names: dict[str, Any] = {"__name__": "snippet"}
+def run_snippet(text: str, module_name: str = "snippet") -> dict[str, Any]:
+    """Run the snippet as a module of this name and return its global names."""
+    names: dict[str, Any] = {"__name__": module_name}
     exec(compile(text, "snippet.py", "exec"), names)
     return names
 
