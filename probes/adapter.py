@@ -17,7 +17,14 @@ from probes.protocol import Engagement, Request
 
 
 class UnsupportedError(Exception):
-    """The workflow does not support what is asked: a limit of the stack, not a defect."""
+    """The workflow does not support what is asked: a limit of the stack, not a defect.
+
+    `fix` says what the user can do, if there is something.
+    """
+
+    def __init__(self, reason: str, fix: str | None = None) -> None:
+        super().__init__(reason)
+        self.fix = fix
 
 
 class ModelError(Exception):

@@ -25,6 +25,12 @@ MAX_OUTER_LENGTH = 150
 MISSING_KERNEL = "not implemented for"
 #: How CUDA reports an index that is out of range; no later call of the process succeeds.
 DEVICE_ASSERT = "device-side assert"
+#: How PyTorch refuses outputs in a class that is not registered for `torch.export`, or that is
+#: registered without the name by which a package of AOTInductor finds it again.
+UNREGISTERED_OUTPUT = re.compile(
+    r"Found <class '(?P<output>[^']+)'> in output, which is not a known type"
+    r"|No registered serialization name for <class '(?P<package>[^']+)'>"
+)
 STANDARD_LIBRARY = pathlib.Path(sysconfig.get_path("stdlib"))
 PROBES = pathlib.Path(__file__).resolve().parents[1]
 
@@ -49,8 +55,8 @@ def classify(
     if isinstance(problem, ModelError):
         return protocol.Failed("model-refused", phase, str(problem), problem.fix)
     if isinstance(problem, UnsupportedError):
-        return protocol.Failed(
-            "unsupported", phase, _with_cause(first_reason(str(problem)), problem)
+        return unregistered_output(problem, phase) or protocol.Failed(
+            "unsupported", phase, _with_cause(first_reason(str(problem)), problem), problem.fix
         )
     if isinstance(problem, protocol.VersionMismatchError):
         fix = "use a worker and an advisor of the same release"
@@ -68,7 +74,28 @@ def classify(
         return protocol.Failed("model-refused", phase, f"the model cannot be opened: {reason}", fix)
     if request is not None and request.role == "reference" and phase == "correctness":
         return model_failed(problem, phase, reason, request)
-    return protocol.Failed("build-failed", phase, reason)
+    return unregistered_output(problem, phase) or protocol.Failed("build-failed", phase, reason)
+
+
+def unregistered_output(problem: BaseException, phase: str) -> protocol.Failed | None:
+    """Return the outcome of a model whose outputs are in a class that `torch.export` cannot take.
+
+    None for any other problem.
+    """
+    found = UNREGISTERED_OUTPUT.search(_type_and_reason(_first_cause(problem)))
+    if found is None:
+        return None
+    name = found["output"] or found["package"]
+    call = (
+        f"torch.export.register_dataclass({name.rpartition('.')[2]}, serialized_type_name={name!r})"
+    )
+    return protocol.Failed(
+        "unsupported",
+        phase,
+        f"torch.export does not know the class of the model's outputs, {name}",
+        f"if it is a dataclass, call {call} in the model's file; else return tensors in tuples"
+        " or dictionaries",
+    )
 
 
 def model_failed(
@@ -121,7 +148,15 @@ def _type_and_reason(problem: BaseException) -> str:
 
 
 def _with_cause(reason: str, problem: BaseException) -> str:
-    """Return the reason, and the first of the exceptions that led to it unless it is quoted.
+    """Return the reason, and the first of the exceptions that led to it unless it is quoted."""
+    cause = _first_cause(problem)
+    if cause is problem or first_reason(str(cause)) in reason:
+        return reason[:MAX_REASON_LENGTH]
+    return f"{_sentences_of(reason)}; cause: {_type_and_reason(cause)}"[:MAX_REASON_LENGTH]
+
+
+def _first_cause(problem: BaseException) -> BaseException:
+    """Return the first of the exceptions that led to this one.
 
     `raise problem from problem` makes a circle of causes.
     """
@@ -129,9 +164,7 @@ def _with_cause(reason: str, problem: BaseException) -> str:
     while cause.__cause__ is not None and id(cause.__cause__) not in seen:
         cause = cause.__cause__
         seen.add(id(cause))
-    if cause is problem or first_reason(str(cause)) in reason:
-        return reason[:MAX_REASON_LENGTH]
-    return f"{_sentences_of(reason)}; cause: {_type_and_reason(cause)}"[:MAX_REASON_LENGTH]
+    return cause
 
 
 def _sentences_of(reason: str) -> str:

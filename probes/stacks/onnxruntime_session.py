@@ -10,10 +10,11 @@ import pathlib
 from typing import Any
 
 import onnxruntime as ort
+from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKernelError
 
 from probes.adapter import UnsupportedError
 from probes.protocol import Engagement, Request
-from probes.stacks import onnx_export, onnxruntime_feeding, pytorch
+from probes.stacks import onnx_export, onnx_kernels, onnxruntime_feeding, pytorch
 from probes.stacks.onnxruntime_feeding import HostFeeding, HostValues, IoBinding, TensorBinding
 from probes.subjects.by_request import open_torch_or_onnx
 from probes.subjects.onnx_file import OnnxSubject
@@ -105,9 +106,12 @@ def open_session(
     if provider not in available:
         message = f"this build of ONNX Runtime has no {provider}; it has {', '.join(available)}"
         raise UnsupportedError(message)
-    session = ort.InferenceSession(
-        file, session_options(request), providers=providers, enable_fallback=0
-    )
+    try:
+        session = ort.InferenceSession(
+            file, session_options(request), providers=providers, enable_fallback=0
+        )
+    except NoKernelError as problem:
+        raise UnsupportedError(*onnx_kernels.explain_missing(str(problem), file)) from None
     # Despite `enable_fallback=0`, a provider that fails to load only leaves a line in the log.
     if provider not in session.get_providers():
         reason = library_load_error(provider)

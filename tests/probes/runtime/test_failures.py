@@ -146,3 +146,30 @@ def test_the_cause_of_a_long_reason_is_shown_after_its_first_sentences() -> None
     )
     unbroken = exception_summary(chained(RuntimeError("x" * 400), ValueError("y")))
     assert unbroken.endswith("x; cause: ValueError: y")
+
+
+@pytest.mark.stack
+@pytest.mark.parametrize("is_registered", [False, True])
+def test_outputs_in_a_class_that_cannot_be_exported_have_a_next_step(
+    *, is_registered: bool
+) -> None:
+    torch = pytest.importorskip("torch")
+    made = dataclasses.make_dataclass("Made", [("values", torch.Tensor)])
+    if is_registered:
+        torch.export.register_dataclass(made)  # but without the name that packages need
+
+    class Model(torch.nn.Module):  # type: ignore[name-defined]
+        def forward(self, x: object) -> object:
+            return made(x + 1)  # type: ignore[operator]
+
+    def make_package() -> None:
+        exported = torch.export.export(Model(), (torch.zeros(2),), strict=False)
+        torch.utils._pytree.treespec_dumps(exported.call_spec.out_spec)
+
+    with pytest.raises((RuntimeError, NotImplementedError)) as raised:
+        make_package()
+    refused = chained(UnsupportedError("no free batch"), raised.value)
+    for problem in (raised.value, refused):
+        found = classify(problem, "build")
+        assert (found.status, "Made" in found.reason) == ("unsupported", True)
+        assert "register_dataclass(Made, serialized_type_name=" in (found.fix or "")

@@ -1,0 +1,53 @@
+"""The reason for a node that ONNX Runtime has no kernel for."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxscript")
+
+import torch
+import workers
+
+from probes.adapter import UnsupportedError
+from probes.runtime.failures import classify
+from probes.stacks import onnxruntime_session
+from probes.stacks.onnx_kernels import explain_missing
+
+# PyTorch's exporter uses classes that it has deprecated.
+pytestmark = [pytest.mark.stack, pytest.mark.filterwarnings("ignore::FutureWarning")]
+
+
+class PartlyBfloat16(torch.nn.Module):
+    """A float32 model with a linear layer in bfloat16."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(8, 8).bfloat16()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        converted: torch.Tensor = self.layer(x.bfloat16()).float()
+        return converted
+
+
+def test_a_layer_in_a_precision_without_kernels_has_a_next_step(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "model.onnx"
+    examples = (torch.zeros(2, 8),)
+    program = torch.onnx.export(PartlyBfloat16().eval(), examples, dynamo=True, verbose=False)
+    assert program is not None
+    program.save(file)
+    request = workers.make_request(tmp_path / "x.py", tmp_path)
+    with pytest.raises(UnsupportedError) as raised:
+        onnxruntime_session.open_session(file, [(onnxruntime_session.CPU, {})], request)
+    found = classify(raised.value, "build")
+    assert found.status == "unsupported"
+    assert "bfloat16" in found.reason
+    assert "--dtype float32" in (found.fix or "")
+
+
+def test_a_message_without_a_node_is_the_reason(tmp_path: pathlib.Path) -> None:
+    assert explain_missing("no such provider", tmp_path / "x.onnx") == ("no such provider", None)
