@@ -15,9 +15,9 @@ from advisor.system.cgroups import PROC, Cgroups
 
 #: The next worker may need a little more than the largest so far.
 HEADROOM_FACTOR = 1.1
-#: Builds that run at the same time have not shown their peaks yet. In kept runs of models with 16 GB
-#: of weights the largest peak was 1.41 times the baseline's; a build that runs out of memory is
-#: repeated alone.
+#: Builds that run at the same time have not shown their peaks yet. In kept runs of models with
+#: 16 GB of weights, the largest peak was 1.41 times the baseline's. A build that runs out of memory
+#: is repeated alone.
 BUILD_FACTOR = 1.5
 
 
