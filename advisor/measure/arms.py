@@ -38,17 +38,14 @@ from advisor.statistics.changepoint import count_stalls, find_shift
 from advisor.statistics.intervals import (
     Estimate,
     geometric_mean_interval,
-    mean_interval,
     nearest_rank,
     typical_interval,
 )
 from advisor.statistics.replication import (
     MIN_PROCESSES,
-    interval_between_processes,
     interval_within_processes,
     variance_between,
 )
-from advisor.statistics.trimmed import trimmed_mean
 
 CONFIDENCE = 0.95
 #: Probability with which each bound of a two-sided interval fails.
@@ -166,19 +163,10 @@ def is_proven_cold(process: ProcessState) -> bool | None:
 
 
 def _overall_log_speedup(series: Series) -> Estimate:
-    """Return the mean over the batch sizes and over the processes that have all of them.
-
-    From `MIN_PROCESSES` on the interval includes what differs between processes.
-    """
+    """Return the mean over the batch sizes and over the processes that have all of them."""
     processes = min(len(each) for each in series.values())
-    if processes < MIN_PROCESSES:
-        samples = [each[number] for each in series.values() for number in range(processes)]
-        return geometric_mean_interval(samples, CONFIDENCE, correlated=True)
-    means = [
-        statistics.fmean(trimmed_mean(each[number]) for each in series.values())
-        for number in range(processes)
-    ]
-    return mean_interval(means, TAIL)
+    samples = [each[number] for each in series.values() for number in range(processes)]
+    return geometric_mean_interval(samples, CONFIDENCE, correlated=True)
 
 
 def _summarise_cell(
@@ -204,11 +192,7 @@ def _summarise_cell(
             batch_size,
             statistics.median(streamed) if streamed else median,
         ),
-        speedup=ratio_interval(
-            interval_between_processes(series, TAIL)
-            if is_repeated
-            else interval_within_processes(series, TAIL)
-        ),
+        speedup=ratio_interval(interval_within_processes(series, TAIL)),
         tflops=flops / median / TERA if flops else None,
         processes=len(series),
         process_variation=math.expm1(math.sqrt(variance_between(series))) if is_repeated else None,

@@ -15,9 +15,14 @@ from typing import NamedTuple
 import msgspec
 
 from advisor.domain.catalogue import NoisePrior
-from advisor.domain.measurement import Cell, Interval, Measurement, RaceResult
+from advisor.domain.measurement import Interval, Measurement, RaceResult
 from advisor.statistics.intervals import HALF_INTERVAL, t_quantile
-from advisor.statistics.replication import MIN_PROCESSES, process_variance, variance_of_mean
+from advisor.statistics.replication import (
+    MIN_PROCESSES,
+    pooled_variance,
+    process_variance,
+    variance_of_mean,
+)
 from advisor.statistics.trimmed import trimmed_mean
 
 #: Upper end of a two-sided 95 % interval.
@@ -40,8 +45,9 @@ def estimate_process_variances(
 ) -> dict[str, dict[int, ProcessVariance]]:
     """Return the variance between processes by arm and batch size.
 
-    All arms share what the duplicate and the repeated arms show; an arm's own repetitions count in
-    addition, because some stacks differ more from process to process than others.
+    All arms share what the duplicate and the repeated arms show. An arm's own repetitions count in
+    addition, because some stacks differ more from process to process than others; from
+    `MIN_PROCESSES` processes on they count most.
     """
     differences = {
         (arm, size): _process_differences(processes, is_duplicate=arm == duplicate)
@@ -58,6 +64,10 @@ def estimate_process_variances(
             for each in all_
         ]
         common = process_variance(*_split(found), prior_variance, prior.weight)
+        usable = [rounds for rounds in series[arm][size] if len(rounds) > 1]
+        if len(usable) >= MIN_PROCESSES:
+            variances[arm][size] = ProcessVariance(pooled_variance(usable, common), len(usable))
+            continue
         own = [] if arm == duplicate else own_differences
         variances[arm][size] = ProcessVariance(
             process_variance(*_split(own), common, prior.weight), prior.weight + len(found)
@@ -92,10 +102,7 @@ def _split(pairs: Sequence[tuple[float, float]]) -> tuple[list[float], list[floa
 def widen_by_variances(
     measurement: Measurement, variances: Mapping[int, ProcessVariance], baseline: str
 ) -> Measurement:
-    """Return the measurement with intervals that hold what a fresh process would show.
-
-    Intervals over `MIN_PROCESSES` processes include it already.
-    """
+    """Return the measurement with intervals that hold what a fresh process would show."""
     if measurement.arm == baseline or not measurement.cells or not variances:
         return measurement
     errors = {
@@ -116,15 +123,22 @@ def widen_by_noise_floor(
 ) -> Measurement:
     """Return the measurement with intervals that no two equal workers contradict.
 
-    Intervals over `MIN_PROCESSES` processes, which include the differences already, stay as they
-    are, and so do those of the baseline and those at batch sizes without a noise floor.
+    Intervals of earlier versions over `MIN_PROCESSES` processes, which include the differences
+    already, stay as they are, and so do those of the baseline and those at batch sizes without a
+    noise floor.
     """
-    if measurement.arm == baseline:
+    is_replicated = bool(measurement.cells) and all(
+        cell.processes >= MIN_PROCESSES for cell in measurement.cells
+    )
+    if measurement.arm == baseline or is_replicated:
         return measurement
+    replicated = {
+        cell.batch_size for cell in measurement.cells if cell.processes >= MIN_PROCESSES
+    }
     floors = {
         race.batch_size: math.log1p(race.noise_floor)
         for race in races
-        if race.noise_floor is not None
+        if race.noise_floor is not None and race.batch_size not in replicated
     }
     return _widen_by_errors(measurement, floors) if floors else measurement
 
@@ -135,23 +149,18 @@ def _widen_by_errors(measurement: Measurement, errors: Mapping[int, float]) -> M
     One process serves all batch sizes, so the errors do not average out over them.
     """
     overall = math.sqrt(sum(error**2 for error in errors.values()) / len(errors))
-    is_replicated = bool(measurement.cells) and all(map(_is_replicated, measurement.cells))
     return msgspec.structs.replace(
         measurement,
-        speedup=measurement.speedup if is_replicated else _widen(measurement.speedup, overall),
+        speedup=_widen(measurement.speedup, overall),
         cells=tuple(
             cell
-            if _is_replicated(cell) or cell.batch_size not in errors
+            if cell.batch_size not in errors
             else msgspec.structs.replace(
                 cell, speedup=_widen(cell.speedup, errors[cell.batch_size])
             )
             for cell in measurement.cells
         ),
     )
-
-
-def _is_replicated(cell: Cell) -> bool:
-    return cell.processes >= MIN_PROCESSES
 
 
 def _widen(speedup: Interval, floor: float) -> Interval:

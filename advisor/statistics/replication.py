@@ -14,7 +14,6 @@ from advisor.statistics.intervals import (
     correlated_interval,
     effective_share,
     geometric_mean_interval,
-    mean_interval,
 )
 from advisor.statistics.trimmed import trimmed_mean, variance_of_trimmed_mean
 
@@ -33,11 +32,21 @@ def variance_between(processes: Sequence[Sequence[float]]) -> float:
     return max(of_means - within, 0.0)
 
 
+def pooled_variance(processes: Sequence[Sequence[float]], common: float) -> float:
+    """Return the variance between processes of one arm, with `common`, that of all arms.
+
+    The common variance counts as one further process, so the estimate has as many degrees of
+    freedom as there are processes. docs/method.md has its coverage in simulations.
+    """
+    own = variance_between(processes)
+    return (common + (len(processes) - 1) * own) / len(processes)
+
+
 def interval_within_processes(processes: Sequence[Sequence[float]], level: float) -> Estimate:
     """Return the mean of the processes' means with the interval of the rounds within them.
 
-    For fewer than `MIN_PROCESSES`. What differs between processes is not included. The degrees of
-    freedom follow Welch and Satterthwaite.
+    What differs between processes is not included. The degrees of freedom follow Welch and
+    Satterthwaite.
     """
     if len(processes) == 1:
         return correlated_interval(processes[0], level)
@@ -63,8 +72,3 @@ def process_variance(
 def variance_of_mean(rounds: Sequence[float]) -> float:
     """Return the variance of the trimmed mean of rounds that may be autocorrelated."""
     return variance_of_trimmed_mean(rounds) / effective_share(rounds)
-
-
-def interval_between_processes(processes: Sequence[Sequence[float]], level: float) -> Estimate:
-    """Return the mean of the processes' means; each bound fails with probability `level`."""
-    return mean_interval([trimmed_mean(rounds) for rounds in processes], level)

@@ -31,16 +31,16 @@ def repeated(*levels: float, spread: float = 0.01) -> RunState:
     return builders.run_state({BASELINE: baseline, "compiled": compiled}, repeats=repeats)
 
 
-def test_three_processes_give_an_interval_over_processes() -> None:
+def test_three_processes_widen_the_interval_by_their_own_differences() -> None:
     measurement = only_measurement(summarise(repeated(0.0, 0.1, -0.1), RACES))
     (cell,) = measurement.cells
     assert cell.processes == 3
     assert cell.speedup.value == pytest.approx(1.0)
-    assert cell.speedup.low is not None
-    # 4.302653 for two degrees of freedom.
-    assert math.log(cell.speedup.low) == pytest.approx(-4.302653 * 0.1 / math.sqrt(3), rel=1e-4)
+    # Of the mean of three processes that differ by 0.1, the common variance being less than theirs.
+    assert cell.speedup.process_error is not None
+    assert 0.1 / math.sqrt(3) < cell.speedup.process_error < 4.302653 / 1.96 * 0.1 / math.sqrt(3)
     assert cell.process_variation == pytest.approx(math.expm1(0.1), rel=0.05)
-    assert measurement.speedup == cell.speedup
+    assert measurement.speedup.process_error == pytest.approx(cell.speedup.process_error)
 
 
 def test_two_processes_count_alike_and_widen_the_interval_by_their_difference() -> None:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import math
 import random
+import statistics
+from collections.abc import Sequence
 
 import pytest
 
 from advisor.domain.catalogue import NoisePrior
 from advisor.measure.process_differences import estimate_process_variances
+from advisor.statistics.intervals import t_quantile
+from advisor.statistics.replication import interval_within_processes
+from advisor.statistics.trimmed import trimmed_mean
 
 PRIOR = NoisePrior(process_deviation=0.01, weight=2)
 
@@ -42,3 +47,43 @@ def test_batch_sizes_are_estimated_apart() -> None:
     series = {"same": {1: [(0.3, 0.3)], 16: [(0.0, 0.0)]}}
     variances = estimate_process_variances(series, "same", PRIOR)["same"]
     assert variances[1].variance > 100 * variances[16].variance
+
+
+def test_three_processes_of_an_arm_count_more_than_those_of_the_others() -> None:
+    wild = [(level,) * 4 for level in (0.0, 0.3, 0.6)]
+    series = {"wild": {1: wild}, "steady": {1: [(0.5,) * 4] * 3}}
+    variances = estimate_process_variances(series, None, PRIOR)
+    assert variances["wild"][1].degrees_of_freedom == 3
+    assert variances["wild"][1].variance > 2 * variances["steady"][1].variance
+
+
+def covers(levels: Sequence[float], rounds: int, noise: random.Random) -> bool:
+    """Return whether the interval of a simulated arm of speed-up 1 holds its true value.
+
+    `levels` has the log ratio of each process. A second arm and a duplicate vary alike.
+    """
+    deviation = 0.02
+
+    def measured(level: float) -> tuple[float, ...]:
+        return tuple(noise.gauss(level, deviation) for _ in range(rounds))
+
+    processes = [measured(level) for level in levels]
+    other = [measured(noise.gauss(0.0, 0.03)) for _ in levels]
+    same = [measured(noise.gauss(0.0, 0.03))]
+    series = {"arm": {1: processes}, "other": {1: other}, "same": {1: same}}
+    variance = estimate_process_variances(series, "same", PRIOR)["arm"][1]
+    between = t_quantile(0.975, variance.degrees_of_freedom) * math.sqrt(
+        variance.variance / len(levels)
+    )
+    within = interval_within_processes(processes, 0.025)
+    half_width = math.hypot((within.high - within.low) / 2, between)
+    return abs(statistics.fmean(map(trimmed_mean, processes))) <= half_width
+
+
+@pytest.mark.parametrize("processes", [3, 5])
+def test_intervals_over_processes_nearly_have_their_nominal_coverage(processes: int) -> None:
+    noise = random.Random(3)
+    found = [
+        covers([noise.gauss(0.0, 0.03) for _ in range(processes)], 7, noise) for _ in range(600)
+    ]
+    assert statistics.fmean(found) >= 0.92

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import random
 import statistics
 
 import pytest
 
-from advisor.statistics.replication import interval_between_processes, variance_between
+from advisor.statistics.replication import pooled_variance, variance_between
 
 
 def simulate(
@@ -32,26 +31,7 @@ def test_processes_that_differ_less_than_their_rounds_have_no_variance_between_t
     assert variance_between([[0.0, 1.0], [1.0, 0.0], [0.0, 1.0]]) == 0.0
 
 
-def test_the_interval_includes_the_differences_between_processes() -> None:
-    processes = [[0.00, 0.01, 0.00], [0.10, 0.11, 0.10], [0.20, 0.21, 0.20]]
-    interval = interval_between_processes(processes, 0.025)
-    assert interval.value == pytest.approx(0.1033, abs=1e-3)
-    assert interval.low < 0
-    assert interval.high > 0.2
-
-
-def test_one_process_gives_infinite_bounds() -> None:
-    interval = interval_between_processes([[0.1, 0.2]], 0.025)
-    assert interval == pytest.approx((-math.inf, 0.15, math.inf))
-
-
-@pytest.mark.parametrize("between", [0.0, 0.004])
-def test_the_interval_over_processes_has_its_nominal_coverage(between: float) -> None:
-    generator = random.Random(2)
-    covered = 0
-    for _ in range(1000):
-        interval = interval_between_processes(
-            simulate(generator, 3, 7, between=between, within=0.02), 0.025
-        )
-        covered += interval.low <= 0 <= interval.high
-    assert covered >= 930
+def test_the_common_variance_counts_as_one_process() -> None:
+    # Rounds without noise: the variance of the means is that between the processes.
+    processes = [[0.0] * 4, [0.1] * 4, [0.2] * 4]
+    assert pooled_variance(processes, 0.04) == pytest.approx((0.04 + 2 * 0.01) / 3)
