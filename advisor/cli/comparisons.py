@@ -36,7 +36,9 @@ def compare(
             help="exit with code 4 when the figures cannot exclude such a regression",
         ),
     ] = False,
-    formats: Annotated[str, typer.Option("--format", "-f", help="text, md or json")] = "text",
+    formats: Annotated[
+        str, typer.Option("--format", "-f", metavar="FORMAT", help="text, md or json")
+    ] = "text",
     output: Output = STANDARD_OUTPUT,
 ) -> None:
     """Compare a run with an earlier one.

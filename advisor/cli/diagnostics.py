@@ -11,6 +11,7 @@ import typer
 
 from advisor.cli import environments
 from advisor.cli.context import make_context, print_status
+from advisor.cli.option_groups import GroupedCommand
 from advisor.cli.options import AsJson, takes_answers
 from advisor.cli.output import print_text
 from advisor.question.answers import Answers
@@ -35,7 +36,7 @@ class WorkflowRow(msgspec.Struct, frozen=True, kw_only=True):
     verified: tuple[str, ...]
 
 
-@app.command()
+@app.command(cls=GroupedCommand)
 @takes_answers
 def workflows(answers: Answers, *, json: AsJson = False) -> None:
     """List the workflows that apply. Others have a reason and the step that enables them."""
@@ -66,7 +67,9 @@ def workflows(answers: Answers, *, json: AsJson = False) -> None:
 @app.command()
 def doctor(
     *,
-    python: Annotated[str, typer.Option(help="interpreter that has the stacks")] = "",
+    python: Annotated[
+        str, typer.Option(metavar="PATH", help="interpreter that has the stacks")
+    ] = "",
     observer: Annotated[
         bool,
         typer.Option(

@@ -66,9 +66,14 @@ def create(
     *,
     python: Annotated[
         str,
-        typer.Option(help="interpreter to create them with; default: the one that runs p3-advisor"),
+        typer.Option(
+            metavar="PATH",
+            help="interpreter to create them with; default: the one that runs p3-advisor",
+        ),
     ] = "",
-    offline: Annotated[bool, typer.Option(help="install from uv's cache only")] = False,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="install from uv's cache only")
+    ] = False,
 ) -> None:
     """Create environments. A working one is kept."""
     for directory in create_environments(names, python=python, offline=offline):

@@ -24,11 +24,15 @@ app = typer.Typer(rich_markup_mode=None)
 @app.command()
 def history(
     *,
-    model: Annotated[str, typer.Option(help="only runs whose model name contains this")] = "",
-    device: Annotated[
-        str, typer.Option(help="only runs on a device whose name contains this")
+    model: Annotated[
+        str, typer.Option(metavar="TEXT", help="only runs whose model name contains this")
     ] = "",
-    noted: Annotated[str, typer.Option(help="only runs whose note contains this")] = "",
+    device: Annotated[
+        str, typer.Option(metavar="TEXT", help="only runs on a device whose name contains this")
+    ] = "",
+    noted: Annotated[
+        str, typer.Option(metavar="TEXT", help="only runs whose note contains this")
+    ] = "",
     since: Annotated[
         str, typer.Option(metavar="DATE", help="only runs from this day on, such as 2026-11-21")
     ] = "",

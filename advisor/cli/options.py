@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from advisor.cli.option_groups import VALUE_NAMES
 from advisor.errors import SizeError
 from advisor.question.answers import Answers
 
@@ -22,7 +23,10 @@ StoredRunName = Annotated[
     str, typer.Argument(help="a run's id or its beginning, latest, or a run directory")
 ]
 WorkflowName = Annotated[
-    str, typer.Option("--workflow", help="a workflow or arm; default: the recommended one")
+    str,
+    typer.Option(
+        "--workflow", metavar="NAME", help="a workflow or arm; default: the recommended one"
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="one JSON document on standard output")]
 
@@ -85,7 +89,11 @@ def answer_parameters() -> list[inspect.Parameter]:
     parameters = []
     for field in msgspec.structs.fields(Answers):
         kind, meta = typing.get_args(hints[field.name])
-        option = typer.Option(f"--{field.encode_name.replace('_', '-')}", help=meta.description)
+        option = typer.Option(
+            f"--{field.encode_name.replace('_', '-')}",
+            help=meta.description,
+            metavar=VALUE_NAMES.get(field.name),
+        )
         parameters.append(
             inspect.Parameter(
                 field.name,

@@ -28,9 +28,10 @@ def recipe(
     style: Annotated[
         str,
         typer.Option(
+            metavar="STYLE",
             help="snippet: load, compile and call in a few lines; check: a script that also checks"
             " the outputs and the measured throughput; server: a server for the model, or the"
-            " command of an engine's own; dockerfile: an image of the server in server.py"
+            " command of an engine's own; dockerfile: an image of the server in server.py",
         ),
     ] = "snippet",
     output: Output = STANDARD_OUTPUT,

@@ -16,6 +16,7 @@ from advisor.cli.execution import (
 )
 from advisor.cli.fleet import ALL_GPUS
 from advisor.cli.fleet import recommend as recommend_fleet
+from advisor.cli.option_groups import GroupedCommand
 from advisor.cli.options import AsJson, InputTokens, LengthMix, OutputTokens, takes_answers
 from advisor.domain.sweep import is_sweep_id
 from advisor.errors import (
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 app = typer.Typer(rich_markup_mode=None)
 
 
-@app.command()
+@app.command(cls=GroupedCommand)
 @takes_answers
 def recommend(  # noqa: PLR0913 - one for each option
     answers: Answers,
@@ -60,7 +61,8 @@ def recommend(  # noqa: PLR0913 - one for each option
         ),
     ] = "",
     models: Annotated[
-        str, typer.Option(help="with --fleet: several models, separated by commas")
+        str,
+        typer.Option(metavar="MODELS", help="with --fleet: several models, separated by commas"),
     ] = "",
     on: Annotated[
         list[str] | None,

@@ -53,7 +53,10 @@ def report(
     ] = None,
     *,
     formats: Annotated[
-        str, typer.Option("--format", "--to", "-f", help=f"one or more of {', '.join(FORMATS)}")
+        str,
+        typer.Option(
+            "--format", "--to", "-f", metavar="FORMATS", help=f"one or more of {', '.join(FORMATS)}"
+        ),
     ] = "html",
     directory: Annotated[
         str, typer.Option("--output", "-o", metavar="DIR", help="where the files go")

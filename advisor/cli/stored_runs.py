@@ -46,13 +46,21 @@ def decide_again(
     run: RunName = "latest",
     *,
     priority: Annotated[
-        str, typer.Option("--priority", "--weights", help="new weights, as in recommend")
+        str,
+        typer.Option(
+            "--priority", "--weights", metavar="WEIGHTS", help="new weights, as in recommend"
+        ),
     ] = "",
-    preset: Annotated[str, typer.Option(help="new priorities, by name")] = "",
-    require: Annotated[str, typer.Option(help="new constraints")] = "",
-    rubric: Annotated[str, typer.Option(help="a file that replaces criteria.toml")] = "",
+    preset: Annotated[str, typer.Option(metavar="NAME", help="new priorities, by name")] = "",
+    require: Annotated[str, typer.Option(metavar="CONSTRAINTS", help="new constraints")] = "",
+    rubric: Annotated[
+        str, typer.Option(metavar="FILE", help="a file that replaces criteria.toml")
+    ] = "",
     platforms: Annotated[
-        str, typer.Option(help="comma-separated runs of the same model on other devices")
+        str,
+        typer.Option(
+            metavar="RUNS", help="comma-separated runs of the same model on other devices"
+        ),
     ] = "",
     json: AsJson = False,
 ) -> None:
@@ -117,7 +125,10 @@ def build(
     run: StoredRunName = "latest",
     *,
     target: Annotated[
-        str, typer.Option(help="the GPU to build for, such as sm_89; it need not be attached")
+        str,
+        typer.Option(
+            metavar="GPU", help="the GPU to build for, such as sm_89; it need not be attached"
+        ),
     ],
     output: Annotated[
         str, typer.Option("-o", "--output", metavar="DIR", help="the directory for the engine")

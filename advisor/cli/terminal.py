@@ -13,6 +13,7 @@ import typer
 
 from advisor.cli.context import make_context
 from advisor.cli.data_flags import DATA_FLAGS
+from advisor.cli.option_groups import GroupedCommand
 from advisor.cli.options import InputTokens, LengthMix, OutputTokens, takes_answers
 from advisor.cli.output import print_text
 from advisor.errors import NoTerminalError, SweepError
@@ -52,7 +53,7 @@ def wants_terminal(args: Sequence[str], environment: Mapping[str, str]) -> bool:
     return is_terminal(environment) and not any(name in DATA_FLAGS for name in names)
 
 
-@app.command()
+@app.command(cls=GroupedCommand)
 @takes_answers
 def ask(  # noqa: PLR0913 - one for each option
     answers: Answers,
@@ -88,7 +89,10 @@ def ask(  # noqa: PLR0913 - one for each option
         bool, typer.Option("--ascii", help="draw with ASCII characters only")
     ] = False,
     theme: Annotated[
-        str, typer.Option(help="colour theme, such as p3-high-contrast or textual-light")
+        str,
+        typer.Option(
+            metavar="NAME", help="colour theme, such as p3-high-contrast or textual-light"
+        ),
     ] = "",
     no_color: Annotated[
         bool, typer.Option("--no-color", help="no colours, as with NO_COLOR")

@@ -50,8 +50,8 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     rate: Annotated[
         float,
         msgspec.Meta(
-            description="with --task serve: requests per second that have to be served, for the "
-            "number of servers that this needs; 0: none",
+            description="with --task serve: requests per second for which the answer has the "
+            "number of servers; 0 means none",
             ge=0,
         ),
     ] = 0.0
@@ -59,7 +59,7 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         float,
         msgspec.Meta(
             description="with --task serve: percentage of the requests that have to meet both "
-            "limits; 0: 95",
+            "limits; 0 means 95",
             ge=0,
             lt=100,
         ),
@@ -67,8 +67,8 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     gpu: Annotated[
         str,
         msgspec.Meta(
-            description="index, UUID or name of the GPU, cpu, or all for every GPU (extra "
-            "fleet); default: the first GPU, else cpu"
+            description="index, UUID or name of the GPU; cpu; or all, to measure on every GPU "
+            "(extra fleet); default: the first GPU, else cpu"
         ),
     ] = ""
     gpus_per_model: Annotated[
@@ -117,10 +117,10 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     require: Annotated[
         str,
         msgspec.Meta(
-            description="what the recommended workflow needs, comma-separated: letters "
-            '("portability>=B", and "accuracy>=B" for what is lost of a trained model, which '
-            'measures quantised arms too) and figures ("speedup>=1.2", "memory<=8GiB", '
-            '"build<=5min", "ttft<=200ms", "itl<=20ms", "accuracy<=1e-3")'
+            description="constraints on the recommended workflow, separated by commas: letters "
+            '("portability>=B") and figures ("speedup>=1.2", "memory<=8GiB", "build<=5min", '
+            '"ttft<=200ms", "itl<=20ms", "accuracy<=1e-3"); "accuracy>=B" limits what is lost of a '
+            "trained model, and measures quantised arms too"
         ),
     ] = ""
     accuracy: Annotated[
@@ -141,16 +141,17 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     data: Annotated[
         str,
         msgspec.Meta(
-            description="JSON Lines with texts, for what a trained model loses with --quantised: "
-            '{"prompt": "...", "continuation": "..."} or {"tokens": [...]} on each line; '
+            description="JSON Lines file of the texts on which the loss of quantised arms is "
+            'measured; a line is {"prompt": "...", "continuation": "..."} or {"tokens": [...]}; '
             "default: texts that the model writes"
         ),
     ] = ""
     metric: Annotated[
         str,
         msgspec.Meta(
-            description="file.py:function, called with each measured model, which takes and "
-            "returns numpy arrays; it returns a number, of which larger is better"
+            description="your metric of a trained model, as file.py:function: it is called with "
+            "each measured model, which takes and returns numpy arrays, and returns a number; "
+            "larger is better"
         ),
     ] = ""
     budget: Annotated[
@@ -183,7 +184,7 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         float,
         msgspec.Meta(
             description="time limit in seconds for opening the model in one worker; "
-            "0: the deadline of presets.toml",
+            "0 means the deadline in rubric/presets.toml",
             ge=0,
         ),
     ] = 0.0
@@ -191,20 +192,20 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         float,
         msgspec.Meta(
             description="time limit in minutes for all builds together; arms that are not "
-            "built by then are excluded; 0: no limit",
+            "built by then are excluded; 0 means no limit",
             ge=0,
         ),
     ] = 0.0
     requests: Annotated[
         int,
         msgspec.Meta(
-            description="number of requests over which a build must pay off; 0: unknown", ge=0
+            description="number of requests over which a build must pay off; 0 means unknown", ge=0
         ),
     ] = 0
     price_per_hour: Annotated[
         float,
         msgspec.Meta(
-            description="price of one device per hour, for the cost of serving; 0: none", ge=0
+            description="price of one device per hour, for the cost of serving; 0 means none", ge=0
         ),
     ] = 0.0
     survey: Annotated[
