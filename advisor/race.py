@@ -18,7 +18,7 @@ with `value`, `low` and `high`: the seconds of one arm over those of another.
 
 from __future__ import annotations
 
-from advisor.domain.measurement import VerdictKind as Kind
+from advisor.domain.results import VerdictKind as Kind
 from advisor.statistics.intervals import Estimate as Ratio
 from advisor.statistics.race import LOOKS, Race, Verdict
 

@@ -12,24 +12,19 @@ import msgspec
 from advisor.catalogue import rubric_files
 from advisor.domain.accuracy import Accuracy
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.decision import Rating, ScoredArm
+from advisor.domain.interval import Interval
 from advisor.domain.machine import Cpu, Gpu, Interpreter, Machine
-from advisor.domain.measurement import (
-    BuildSeconds,
-    Interval,
-    Measurement,
-    MemoryBytes,
-    RaceResult,
-    Results,
-)
+from advisor.domain.measurement import BuildSeconds, Measurement, MemoryBytes
 from advisor.domain.model import SyntheticModel
 from advisor.domain.outcome import Completed, Crashed
 from advisor.domain.plan import Arm, Excluded, Plan
 from advisor.domain.priorities import CRITERIA, Priorities
 from advisor.domain.question import Budget, Question
+from advisor.domain.results import RaceResult, Results
 from advisor.domain.run import SCHEMA, Header
 from advisor.domain.run_events import EndCause, LoggedEvent, RaceClosed, RunEvent
 from advisor.domain.run_state import ProcessState, RaceGroup, RunState
+from advisor.domain.scores import Rating, ScoredArm
 from advisor.domain.serving import RateLevel
 from advisor.domain.worker_events import (
     BlockTimed,

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import builders
 import msgspec
 
-from advisor.domain.measurement import Interval, Measurement
+from advisor.domain.interval import Interval
+from advisor.domain.measurement import Measurement
 from advisor.domain.sweep import RECORD_SCHEMA, Lengths, MixedLengths, SweepRecord, SweepRun
 from advisor.pipeline.decision import Decision, weigh_and_recommend
 from advisor.pipeline.sweeps.decision import decide_mix

@@ -7,7 +7,8 @@ from typing import Any
 import builders
 import msgspec
 
-from advisor.domain.measurement import CallSeconds, Cell, Interval, Throughput
+from advisor.domain.interval import Interval
+from advisor.domain.measurement import CallSeconds, Cell, Throughput
 from advisor.report.documents.document import RunDocument
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import builders
 from builders import BASELINE
 
-from advisor.domain.measurement import Measurement, RaceResult, Results
+from advisor.domain.measurement import Measurement
 from advisor.domain.outcome import Incorrect
+from advisor.domain.results import RaceResult, Results
 from advisor.domain.run_state import RunState
 from advisor.measure import summary
 

@@ -12,7 +12,7 @@ from advisor.api.answers import format_priorities, reports_errors
 from advisor.api.notebook import render_summary
 from advisor.api.saving import save_by_suffix
 from advisor.catalogue import rubric_files
-from advisor.domain.decision import Recommendation
+from advisor.domain.recommendation import Recommendation
 from advisor.question.constraints import parse_constraints
 from advisor.question.priorities import parse_priorities
 from advisor.report import markdown, page

@@ -10,7 +10,7 @@ import msgspec
 
 from advisor.api.notebook import render_summary
 from advisor.api.saving import save_by_suffix
-from advisor.domain.decision import Recommendation
+from advisor.domain.recommendation import Recommendation
 from advisor.report.documents import document
 from advisor.report.documents.document import Problem
 from advisor.report.sweeps import sweep_page, sweep_text

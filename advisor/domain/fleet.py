@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from advisor.domain.measurement import Interval
+from advisor.domain.interval import Interval
 
 FLEET_SCHEMA = "p3-advisor/fleet/1"
 #: Kind of the pool without accelerators.

@@ -1,7 +1,4 @@
-"""Summarised measurements: the input of scores and reports.
-
-The module is long because it declares the values of one tree and has no functions.
-"""
+"""The measurement of one arm, and what it consists of."""
 
 from __future__ import annotations
 
@@ -10,12 +7,8 @@ from typing import Any, Literal
 import msgspec
 
 from advisor.domain.accuracy import TrainedLoss
-from advisor.domain.interval import Interval as Interval  # noqa: PLC0414 - also a name of this module
-from advisor.domain.serving import ServingResults
-from advisor.domain.worker_events import Checked, NewShapeResult, Peaks
-
-#: Kind of a race's result; `advisor.statistics.race.Verdict` explains each.
-VerdictKind = Literal["PROVEN", "TIE", "SAFE", "INCONCLUSIVE"]
+from advisor.domain.interval import Interval
+from advisor.domain.worker_events import Checked, NewShapeResult
 
 
 class CallSeconds(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,22 +129,6 @@ class VisitCounts(msgspec.Struct, frozen=True, kw_only=True):
     stalled_calls: int = 0
 
 
-class SustainedCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """The two best arms called without a pause.
-
-    The ratios are the seconds of the second arm over those of the first, in the race (`burst`) and
-    without a pause (`sustained`).
-    """
-
-    batch_size: int
-    arms: tuple[str, str]
-    burst_ratio: float
-    sustained_ratio: float
-    agrees: bool
-    #: By arm; null without an energy counter.
-    joules_per_call: dict[str, float | None]
-
-
 class BuildSeconds(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds from the loaded model to the end of the first call, over all batch sizes.
 
@@ -213,128 +190,3 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     new_shapes: str | None = None
     #: Whether all of these shapes were tried before the time limit.
     new_shapes_complete: bool = True
-
-
-class SurveyedModel(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of a workflow for one model of the survey."""
-
-    model: str
-    family: str
-    verdict: Literal["pass", "wrong", "failed", "fell-back", "untried"]
-    reason: str | None
-
-
-class Survey(msgspec.Struct, frozen=True, kw_only=True):
-    """Results of a workflow for the panel's models and the user's model."""
-
-    workflow: str
-    passed: int
-    #: Number of models that eager PyTorch can run.
-    tried: int
-    #: Support for architectures, as the rubric's fact: `any`, `most`, `listed`.
-    architectures: str
-    models: tuple[SurveyedModel, ...]
-    #: Earlier run that made the survey; null for this run.
-    run: str | None
-
-
-class Efficiency(msgspec.Struct, frozen=True, kw_only=True):
-    """Efficiency of one application on one platform."""
-
-    #: The application's fastest workflow on the platform.
-    workflow: str
-    #: Its speed over that of the platform's fastest workflow.
-    application_efficiency: float = msgspec.field(name="application")
-    #: Its speed over the speed at the platform's measured peak; null if not known.
-    architectural_efficiency: float | None = msgspec.field(name="architectural")
-
-
-class Platform(msgspec.Struct, frozen=True, kw_only=True):
-    """A device on which a run measured the model."""
-
-    name: str
-    run: str
-    #: RFC 3339 with time zone.
-    created: str
-    #: By measured application.
-    efficiencies: dict[str, Efficiency]
-    #: Applications that cannot run on the platform; an application in neither was not tried.
-    refused: tuple[str, ...] = ()
-
-
-class ApplicationPortability(msgspec.Struct, frozen=True, kw_only=True):
-    """Performance portability of one application over the platforms."""
-
-    application: str
-    #: By platform; null if it was not tried, 0 if it cannot run.
-    efficiencies: dict[str, float | None]
-    #: Harmonic means of the application and architectural efficiencies; null if one is not known.
-    performance_portability: float | None
-    architectural_portability: float | None
-    #: Share of the user's lines that its workflows have in common, as the mean over pairs of
-    #: platforms; null if a platform has none.
-    code_convergence: float | None
-
-
-class Portability(msgspec.Struct, frozen=True, kw_only=True):
-    """Performance portability over platforms; the first is this run's."""
-
-    platforms: tuple[Platform, ...]
-    applications: tuple[ApplicationPortability, ...]
-
-
-class RaceResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of the race at one batch size."""
-
-    batch_size: int
-    verdict: VerdictKind
-    best: str
-    tied: tuple[str, ...]
-    unresolved: tuple[str, ...]
-    rounds: int
-    eliminated: dict[str, int]
-    #: Largest share by which the baseline and its duplicate may differ; null without the duplicate.
-    noise_floor: float | None
-    #: Why the race ended, as a sentence.
-    closed: str
-
-
-class HostSpeed(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds of a fixed piece of host work of about a millisecond, over all visits of a run."""
-
-    median_seconds: float
-    #: Range of the middle 90 % of the visits, as a share of the median.
-    spread: float
-
-
-class StoppedBuild(msgspec.Struct, frozen=True, kw_only=True):
-    """An arm whose build was ended because a time was over, so that its speed is not known."""
-
-    arm: str
-    #: What allows more time.
-    fix: str | None
-
-
-class Results(msgspec.Struct, frozen=True, kw_only=True):
-    """All measurements of a run so far."""
-
-    baseline: str
-    measurements: tuple[Measurement, ...]
-    races: tuple[RaceResult, ...]
-    #: Largest noise floor of the races; null if none is known.
-    noise_floor: float | None
-    #: Paired log speed-ups over the baseline by arm and batch size, in the order of the rounds.
-    log_speedups: dict[str, dict[int, tuple[float, ...]]]
-    visits: VisitCounts = VisitCounts(made=0, discarded=0, unfit=0)
-    sustained: SustainedCheck | None = None
-    peaks: Peaks | None = None
-    #: Null in runs of earlier versions.
-    host: HostSpeed | None = None
-    #: Number of completed repetitions in fresh processes.
-    repeats: int = 0
-    stopped_builds: tuple[StoppedBuild, ...] = ()
-    surveys: tuple[Survey, ...] = ()
-    #: Null with measurements on one platform only.
-    portability: Portability | None = None
-    #: What the servers sustained; null for tasks other than `serve`.
-    serving: ServingResults | None = None

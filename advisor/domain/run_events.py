@@ -10,11 +10,12 @@ from typing import Literal
 import msgspec
 
 from advisor.domain.bounds import Amount, Count, Size
-from advisor.domain.decision import DecisionWord
+from advisor.domain.interval import Interval
 from advisor.domain.machine import QuietCheck
-from advisor.domain.measurement import Interval, Platform
 from advisor.domain.outcome import Outcome
 from advisor.domain.plan import Arm, Plan
+from advisor.domain.portability import Platform
+from advisor.domain.recommendation import DecisionWord
 from advisor.domain.serving import ServedRequest
 from advisor.domain.worker_events import WorkerEvent
 

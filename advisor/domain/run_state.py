@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from advisor.domain.machine import QuietCheck
-from advisor.domain.measurement import Platform
 from advisor.domain.outcome import Outcome
 from advisor.domain.plan import Plan
+from advisor.domain.portability import Platform
 from advisor.domain.recipe_facts import RecipeFacts
 from advisor.domain.run_events import (
     BuildStarted,

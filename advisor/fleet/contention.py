@@ -20,7 +20,7 @@ import msgspec
 
 from advisor.context import Context
 from advisor.domain.fleet import ContentionCheck, HostLoad
-from advisor.domain.measurement import Interval
+from advisor.domain.interval import Interval
 from advisor.errors import UserError
 from advisor.fleet.node import Task, lock_host, make_context
 from advisor.pipeline.baseline_pair import (

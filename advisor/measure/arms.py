@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from advisor.domain.interval import Interval
 from advisor.domain.measurement import (
     BuildSeconds,
     CallDiagnosis,
@@ -15,7 +16,6 @@ from advisor.domain.measurement import (
     CallSeconds,
     Cell,
     GenerationMetrics,
-    Interval,
     Measurement,
     Throughput,
     VisitCounts,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
-from advisor.domain.measurement import Interval
+from advisor.domain.interval import Interval
 from advisor.domain.serving import AskedRate, RateLevel
 
 #: Error of a quotient by rounding alone.

@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from advisor.domain.measurement import Interval
+from advisor.domain.interval import Interval
 from advisor.domain.outcome import Completed, Outcome, Skipped, TimedOut
 from advisor.domain.plan import Arm
 from advisor.domain.run_state import ProcessState, RunState

@@ -15,7 +15,9 @@ from typing import NamedTuple
 import msgspec
 
 from advisor.domain.catalogue import NoisePrior
-from advisor.domain.measurement import Interval, Measurement, RaceResult
+from advisor.domain.interval import Interval
+from advisor.domain.measurement import Measurement
+from advisor.domain.results import RaceResult
 from advisor.statistics.intervals import HALF_INTERVAL, t_quantile
 from advisor.statistics.replication import (
     MIN_PROCESSES,

@@ -8,10 +8,12 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from advisor.domain.catalogue import NoisePrior
-from advisor.domain.measurement import Interval, Measurement, MemoryBytes, Results
+from advisor.domain.interval import Interval
+from advisor.domain.measurement import Measurement, MemoryBytes
 from advisor.domain.outcome import Completed
 from advisor.domain.plan import Arm, Plan
 from advisor.domain.question import LoadQuestion, Question
+from advisor.domain.results import Results
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.serving import ServedArm, ServingResults
 from advisor.measure.arms import summarise_arm

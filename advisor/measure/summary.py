@@ -9,16 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from advisor.domain.catalogue import NoisePrior
-from advisor.domain.measurement import (
-    HostSpeed,
-    RaceResult,
-    Results,
-    StoppedBuild,
-    SustainedCheck,
-)
 from advisor.domain.outcome import TimedOut
 from advisor.domain.plan import REFERENCE, Arm, Plan
 from advisor.domain.question import Dtype
+from advisor.domain.results import HostSpeed, RaceResult, Results, StoppedBuild, SustainedCheck
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.worker_events import Peaks
 from advisor.measure.arms import TAIL, Series, count_visits, summarise_arm

@@ -18,7 +18,7 @@ from advisor.domain.accuracy import (
     TextLoss,
     TrainedLoss,
 )
-from advisor.domain.measurement import Results
+from advisor.domain.results import Results
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.worker_events import TextScores, UserMetric
 

@@ -15,16 +15,17 @@ from advisor.catalogue.criteria import read_rubric
 from advisor.catalogue.rubric_files import read_shipped_accuracy, read_shipped_rubric
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import Constraint
-from advisor.domain.decision import Recommendation, ScoredArm
 from advisor.domain.event_folding import fold
 from advisor.domain.machine import Cpu, Gpu, describe_device
-from advisor.domain.measurement import Results
 from advisor.domain.model import has_random_weights, short_name
 from advisor.domain.priorities import Priorities
 from advisor.domain.question import Question
+from advisor.domain.recommendation import Recommendation
+from advisor.domain.results import Results
 from advisor.domain.run import Header
 from advisor.domain.run_events import LoggedEvent, end_cause
 from advisor.domain.run_state import RunState
+from advisor.domain.scores import ScoredArm
 from advisor.errors import BudgetSpentError, ExportFileError, RunFileError, UserError
 from advisor.measure import trained_loss
 from advisor.measure.serving import add_servers

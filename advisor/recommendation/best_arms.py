@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from advisor.domain.decision import BatchAdvice, ScoredArm
-from advisor.domain.measurement import Measurement, Results
+from advisor.domain.measurement import Measurement
 from advisor.domain.question import WeightFormat
+from advisor.domain.recommendation import BatchAdvice
+from advisor.domain.results import Results
+from advisor.domain.scores import ScoredArm
 
 
 def find_best_native(

@@ -9,10 +9,11 @@ import dataclasses
 import math
 from collections.abc import Collection, Sequence
 
-from advisor.domain.decision import DecisionWord, ScoredArm, ScoreRegret, SpeedRegret
-from advisor.domain.measurement import Results
 from advisor.domain.priorities import Priorities
+from advisor.domain.recommendation import DecisionWord, ScoreRegret, SpeedRegret
+from advisor.domain.results import Results
 from advisor.domain.rubric import Rubric
+from advisor.domain.scores import ScoredArm
 from advisor.recommendation.best_arms import find_most_exact
 from advisor.recommendation.speedup_draws import (
     Draws,

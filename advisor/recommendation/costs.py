@@ -8,8 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from advisor.domain.decision import BreakEven, EnergyUse, HorizonBest, MemoryFit, RunningCost
-from advisor.domain.measurement import Cell, Measurement, SustainedCheck
+from advisor.domain.measurement import Cell, Measurement
+from advisor.domain.recommendation import BreakEven, EnergyUse, HorizonBest, MemoryFit, RunningCost
+from advisor.domain.results import SustainedCheck
 from advisor.recommendation.break_even import Cost, break_even
 
 #: Numbers of requests for which the fastest arm, including its cold build, is reported.

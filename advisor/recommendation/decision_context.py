@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from advisor.domain.decision import ScoredArm
 from advisor.domain.published import DecisionTree, Guideline
 from advisor.domain.rubric import Rubric
+from advisor.domain.scores import ScoredArm
 from advisor.domain.workflow import Workflow
 
 

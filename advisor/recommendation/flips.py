@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from advisor.domain.decision import Flip, ScoredArm, Side
 from advisor.domain.priorities import PILLARS, Priorities
+from advisor.domain.recommendation import Flip, Side
+from advisor.domain.scores import ScoredArm
 
 #: Scores closer than this differ by rounding alone.
 SAME_SCORE = 1e-9

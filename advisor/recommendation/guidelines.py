@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from advisor.domain.decision import GuidelineOpinion, ScoredArm, TreeAdvice, TreeStep
 from advisor.domain.plan import Excluded
 from advisor.domain.published import DecisionTree, Guideline, TreeNode
 from advisor.domain.question import Question
+from advisor.domain.recommendation import GuidelineOpinion, TreeAdvice, TreeStep
 from advisor.domain.rubric import LETTERS
+from advisor.domain.scores import ScoredArm
 
 #: Workflows of torch.compile with its own compiler.
 TORCH_COMPILE = "torch-compile-inductor"

@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from advisor.domain.decision import DecisionWord, HeadlinePart, ScoredArm
 from advisor.domain.interval import Interval
+from advisor.domain.recommendation import DecisionWord, HeadlinePart
 from advisor.domain.rubric import LETTERS
+from advisor.domain.scores import ScoredArm
 from advisor.recommendation.flips import SAME_SCORE, grades_of, overtaking_weight
 from advisor.recommendation.further_lines import (
     describe_accuracy,

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from advisor.domain.decision import Recommendation, ScoredArm
-from advisor.domain.measurement import Results
 from advisor.domain.model import has_random_weights
 from advisor.domain.question import Question, WeightFormat
+from advisor.domain.recommendation import Recommendation
+from advisor.domain.results import Results
+from advisor.domain.scores import ScoredArm
 from advisor.domain.workflow import Workflow
 from advisor.recommendation.best_arms import (
     advise_by_batch_size,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from advisor.domain.constraints import Constraint
-from advisor.domain.decision import ScoredArm
-from advisor.domain.measurement import Results
+from advisor.domain.results import Results
+from advisor.domain.scores import ScoredArm
 from advisor.errors import MachineUnfitError, NothingViableError
 from advisor.recommendation import sensitivity, trust
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from advisor.domain.decision import PublishedCase
 from advisor.domain.plan import BASELINE
 from advisor.domain.published import PublishedData, PublishedFigure
+from advisor.domain.published_answer import PublishedCase
 
 #: Two figures of the same case that are further apart than this share contradict each other.
 AGREEMENT = 0.05

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from advisor.domain.decision import (
-    ConstraintEffect,
-    HorizonBest,
-    MemoryFit,
-    Rating,
-    ScoredArm,
-    Trust,
-)
-from advisor.domain.measurement import Measurement, Results, StoppedBuild
+from advisor.domain.measurement import Measurement
 from advisor.domain.plan import Excluded
 from advisor.domain.priorities import PILLARS, Priorities
+from advisor.domain.recommendation import ConstraintEffect, HorizonBest, MemoryFit, Trust
+from advisor.domain.results import Results, StoppedBuild
 from advisor.domain.rubric import LETTERS
+from advisor.domain.scores import Rating, ScoredArm
 from advisor.domain.workflow import Workflow
 from advisor.system.number_format import format_fact
 

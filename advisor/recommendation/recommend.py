@@ -8,10 +8,11 @@ from typing import Any
 
 import msgspec
 
-from advisor.domain.decision import Recommendation, ScoredArm
-from advisor.domain.measurement import Results, VerdictKind
 from advisor.domain.plan import Excluded
 from advisor.domain.question import Question
+from advisor.domain.recommendation import Recommendation
+from advisor.domain.results import Results, VerdictKind
+from advisor.domain.scores import ScoredArm
 from advisor.recommendation import certainty, costs, guidelines, sensitivity, trust
 from advisor.recommendation.certainty import Certainty
 from advisor.recommendation.decision_context import DecisionContext

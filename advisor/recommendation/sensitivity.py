@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from advisor.domain.constraints import Constraint
-from advisor.domain.decision import ConstraintEffect, ScoredArm
 from advisor.domain.measurement import Measurement
 from advisor.domain.priorities import FURTHER_CRITERIA, PILLARS, Priorities
+from advisor.domain.recommendation import ConstraintEffect
+from advisor.domain.scores import ScoredArm
 
 #: A point of the weight simplex: the shares of performance and productivity; portability has the
 #: rest.

@@ -11,7 +11,9 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from advisor.domain.measurement import Interval, Measurement, Results
+from advisor.domain.interval import Interval
+from advisor.domain.measurement import Measurement
+from advisor.domain.results import Results
 from advisor.statistics.intervals import HALF_INTERVAL
 from advisor.statistics.replication import MIN_PROCESSES
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from advisor.domain.decision import DecisionWord, Trust
-from advisor.domain.measurement import Results
+from advisor.domain.recommendation import DecisionWord, Trust
+from advisor.domain.results import Results
 from advisor.statistics.replication import MIN_PROCESSES
 
 #: Difference between two equal workers above which the machine does not count as steady, and above

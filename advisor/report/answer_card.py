@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from advisor.domain.decision import Recommendation
+from advisor.domain.recommendation import Recommendation
 from advisor.recommendation.headline import format_share_of_draws
 from advisor.report.documents.document import RunDocument, WorkflowEntry
 from advisor.report.sections.text_generation import format_latency

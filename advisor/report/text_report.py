@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from advisor.domain.measurement import ApplicationPortability, Platform, Survey
 from advisor.domain.model import has_random_weights
+from advisor.domain.portability import ApplicationPortability, Platform
 from advisor.domain.rubric import LETTERS
+from advisor.domain.survey import Survey
 from advisor.report.documents.document import PUBLISHED, RunDocument, WorkflowEntry
 from advisor.report.documents.trade_off import trade_off
 from advisor.report.formatting.accuracy_text import LEGEND, MARKS

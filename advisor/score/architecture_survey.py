@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from advisor.domain.catalogue import Panel
-from advisor.domain.measurement import Survey, SurveyedModel
 from advisor.domain.run_events import ModelSurveyed
+from advisor.domain.survey import Survey, SurveyedModel
 
 #: Models that are named in a sentence; more are counted.
 MOST_NAMED = 3

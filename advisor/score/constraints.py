@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from advisor.domain.accuracy import LossClass
 from advisor.domain.constraints import Constraint
-from advisor.domain.decision import Rating
 from advisor.domain.measurement import Measurement
 from advisor.domain.priorities import CRITERIA
+from advisor.domain.scores import Rating
 
 #: Measured figures that a constraint may name. A missing figure meets no constraint.
 FIGURES: dict[str, Callable[[Measurement], float | None]] = {

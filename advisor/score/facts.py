@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from advisor.domain.measurement import Measurement, Survey
+from advisor.domain.measurement import Measurement
+from advisor.domain.survey import Survey
 from advisor.domain.workflow import Workflow
 from advisor.score.grades import FactValue
 

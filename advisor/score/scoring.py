@@ -8,10 +8,11 @@ from collections.abc import Collection, Mapping, Sequence
 import msgspec
 
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.decision import Rating, ScoredArm, TierGap
-from advisor.domain.measurement import Measurement, Results
+from advisor.domain.measurement import Measurement
 from advisor.domain.question import Question
+from advisor.domain.results import Results
 from advisor.domain.rubric import Criterion, GradeRule, Rubric
+from advisor.domain.scores import Rating, ScoredArm, TierGap
 from advisor.domain.workflow import Workflow
 from advisor.score import architecture_survey, performance_portability
 from advisor.score.constraints import failed_constraints

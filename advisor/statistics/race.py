@@ -18,7 +18,7 @@ import random
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 
-from advisor.domain.measurement import VerdictKind
+from advisor.domain.results import VerdictKind
 from advisor.statistics.intervals import Estimate, paired_interval
 
 #: Rounds after which a race looks at its intervals; a race also looks after its last round.

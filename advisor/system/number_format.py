@@ -6,7 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from advisor.domain.measurement import CallSeconds, Interval
+    from advisor.domain.interval import Interval
+    from advisor.domain.measurement import CallSeconds
 
 #: Stands for a number that is not known.
 MISSING = "-"

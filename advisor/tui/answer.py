@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.decision import Recommendation
 from advisor.domain.plan import BASELINE
 from advisor.domain.priorities import Priorities
+from advisor.domain.recommendation import Recommendation
 from advisor.domain.workflow import Workflow
 from advisor.pipeline.decision import Decision, rescore
 from advisor.report.documents import reopened

@@ -11,15 +11,9 @@ import msgspec
 import pytest
 
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.decision import DecisionWord, Recommendation
-from advisor.domain.measurement import (
-    BuildSeconds,
-    CallSeconds,
-    Cell,
-    Interval,
-    Measurement,
-    Throughput,
-)
+from advisor.domain.interval import Interval
+from advisor.domain.measurement import BuildSeconds, CallSeconds, Cell, Measurement, Throughput
+from advisor.domain.recommendation import DecisionWord, Recommendation
 from advisor.question.constraints import parse_constraints
 from advisor.question.priorities import parse_priorities
 from advisor.recommendation.decision_context import DecisionContext

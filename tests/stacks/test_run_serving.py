@@ -6,7 +6,7 @@ import pytest
 from report_runs import run_document
 from stacks import run_serving
 
-from advisor.domain.measurement import Interval
+from advisor.domain.interval import Interval
 from advisor.domain.question import LoadQuestion, RequestLengths
 from advisor.domain.serving import RateLevel, ServedArm, ServingResults
 from advisor.report.documents.document import RunDocument

@@ -12,7 +12,8 @@ from onscreen import async_test, running_app, screen_text, settle, wait_for_scre
 from recorded_runs import make_run
 
 from advisor.context import Context
-from advisor.domain.measurement import CallSeconds, GenerationMetrics, Interval, Throughput
+from advisor.domain.interval import Interval
+from advisor.domain.measurement import CallSeconds, GenerationMetrics, Throughput
 from advisor.domain.plan import BASELINE
 from advisor.pipeline.decision import decide
 from advisor.report.documents.document import RunDocument

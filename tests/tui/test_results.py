@@ -19,7 +19,7 @@ from textual.widgets import Static
 
 from advisor.catalogue import rubric_files
 from advisor.context import Context
-from advisor.domain.measurement import Interval
+from advisor.domain.interval import Interval
 from advisor.domain.priorities import FURTHER_CRITERIA
 from advisor.report.documents.opening import read_document
 from advisor.store.runs import Run

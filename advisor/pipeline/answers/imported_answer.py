@@ -16,13 +16,9 @@ import msgspec
 from advisor.applicability.installation import required_packages
 from advisor.catalogue.rubric_files import load as load_catalogue
 from advisor.context import Context
-from advisor.domain.decision import (
-    Provenance,
-    Recommendation,
-    Trust,
-    lower_trust,
-)
+from advisor.domain.provenance import Provenance
 from advisor.domain.question import Question
+from advisor.domain.recommendation import Recommendation, Trust, lower_trust
 from advisor.domain.run import Header
 from advisor.domain.run_state import RunState
 from advisor.errors import RunFileError

@@ -11,10 +11,12 @@ from advisor.applicability.installation import required_packages
 from advisor.catalogue.rubric_files import load as load_catalogue
 from advisor.context import Context
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.decision import PublishedAnswer, PublishedCase, Recommendation, ScoredArm
 from advisor.domain.machine import Machine
 from advisor.domain.plan import BASELINE, Excluded
+from advisor.domain.published_answer import PublishedAnswer, PublishedCase
 from advisor.domain.question import Question
+from advisor.domain.recommendation import Recommendation
+from advisor.domain.scores import ScoredArm
 from advisor.errors import NothingViableError, UserError
 from advisor.machine import detection
 from advisor.question.answers import Answers

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 
-from advisor.domain.measurement import Platform, Results
 from advisor.domain.outcome import Completed
+from advisor.domain.portability import Platform
 from advisor.domain.question import Question
+from advisor.domain.results import Results
 from advisor.domain.run import Header
 from advisor.domain.run_events import OtherPlatformFound
 from advisor.domain.run_state import RunState

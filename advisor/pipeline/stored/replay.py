@@ -8,8 +8,8 @@ import math
 import sys
 from collections.abc import Mapping
 
-from advisor.domain.measurement import RaceResult, VerdictKind
 from advisor.domain.question import Question
+from advisor.domain.results import RaceResult, VerdictKind
 from advisor.domain.run_state import RaceGroup, RunState
 from advisor.measure.rounds import log_median_seconds, mean_log_speedups, visits_by_round
 from advisor.pipeline.stored.arms import failed_arms, plan_of

@@ -15,19 +15,17 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from advisor.domain.accuracy import TrainedLoss
+from advisor.domain.interval import Interval
 from advisor.domain.measurement import (
     CallSeconds,
     Cell,
     GenerationMetrics,
-    Interval,
     Measurement,
     MemoryBytes,
-    RaceResult,
-    Results,
-    SustainedCheck,
     Throughput,
     VisitCounts,
 )
+from advisor.domain.results import RaceResult, Results, SustainedCheck
 from advisor.measure.new_shapes import rate_new_shapes
 from advisor.recommendation.recommend import STRENGTH
 from advisor.recommendation.speedup_draws import includes_processes

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from advisor.domain.decision import Recommendation
 from advisor.domain.plan import BASELINE
 from advisor.domain.question import Budget
+from advisor.domain.recommendation import Recommendation
 from advisor.domain.run_events import LoggedEvent, RaceClosed, RaceOpened
 from advisor.domain.sweep import Lengths
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
-from advisor.domain.measurement import Interval
+from advisor.domain.interval import Interval
 from advisor.report.charts.marks import Mark
 from advisor.report.charts.scales import Scale, horizontal_axis, scale_around
 from advisor.report.charts.svg import (

@@ -12,7 +12,8 @@ from typing import Final, Literal
 
 import msgspec
 
-from advisor.domain.measurement import Cell, Interval
+from advisor.domain.interval import Interval
+from advisor.domain.measurement import Cell
 from advisor.domain.plan import BASELINE
 from advisor.recommendation.trust import MOST_UNFIT, UNFIT_NOISE
 from advisor.report.comparisons.goodput_comparison import GoodputChange, compare_goodputs

@@ -11,7 +11,7 @@ import math
 
 import msgspec
 
-from advisor.domain.measurement import Interval
+from advisor.domain.interval import Interval
 from advisor.report.comparisons.speed_ratios import FAMILY_ERROR, SpeedVerdict, classify_speed
 from advisor.report.documents.document import RunDocument
 from advisor.statistics.intervals import HALF_INTERVAL, t_quantile

@@ -10,7 +10,8 @@ import math
 from typing import Literal, NamedTuple
 
 from advisor.domain.catalogue import NoisePrior
-from advisor.domain.measurement import Cell, Interval
+from advisor.domain.interval import Interval
+from advisor.domain.measurement import Cell
 from advisor.report.documents.document import RaceEntry
 from advisor.statistics.intervals import t_quantile
 from advisor.statistics.replication import MIN_PROCESSES

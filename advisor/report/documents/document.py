@@ -7,32 +7,19 @@ from typing import Final, Literal
 import msgspec
 
 from advisor.domain.accuracy import AccuracyClass, CheckVerdict, LossClass, TrainedLoss
-from advisor.domain.decision import (
-    Evidence,
-    Provenance,
-    Rating,
-    Recommendation,
-    TierGap,
-)
+from advisor.domain.interval import Interval
 from advisor.domain.machine import Cpu, Gpu, Interpreter, Machine, QuietCheck, describe_gpus
-from advisor.domain.measurement import (
-    BuildSeconds,
-    CallDiagnosis,
-    Cell,
-    HostSpeed,
-    Interval,
-    MemoryBytes,
-    Portability,
-    RaceResult,
-    Survey,
-    SustainedCheck,
-    VerdictKind,
-    VisitCounts,
-)
+from advisor.domain.measurement import BuildSeconds, CallDiagnosis, Cell, MemoryBytes, VisitCounts
 from advisor.domain.outcome import Failure
+from advisor.domain.portability import Portability
+from advisor.domain.provenance import Provenance
 from advisor.domain.question import Numerics, Question, WeightFormat
+from advisor.domain.recommendation import Recommendation
+from advisor.domain.results import HostSpeed, RaceResult, SustainedCheck, VerdictKind
 from advisor.domain.rubric import Basis
+from advisor.domain.scores import Evidence, Rating, TierGap
 from advisor.domain.serving import ServingResults
+from advisor.domain.survey import Survey
 from advisor.domain.worker_events import Checked, NewShapeResult, Peaks
 from advisor.domain.workflow import Workflow
 

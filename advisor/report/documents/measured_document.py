@@ -9,12 +9,14 @@ import msgspec
 
 from advisor.domain.accuracy import worst_check
 from advisor.domain.artefacts import varying_sibling
-from advisor.domain.decision import Evidence, Recommendation, ScoredArm
-from advisor.domain.measurement import Cell, Measurement, Results, TimedVisit
+from advisor.domain.measurement import Cell, Measurement, TimedVisit
 from advisor.domain.outcome import Completed
 from advisor.domain.plan import Arm, Excluded
+from advisor.domain.recommendation import Recommendation
+from advisor.domain.results import Results
 from advisor.domain.run import Header, resume_command
 from advisor.domain.run_state import RunState
+from advisor.domain.scores import Evidence, ScoredArm
 from advisor.domain.serving import ServedArm, ServingResults
 from advisor.domain.worker_events import Checked
 from advisor.domain.workflow import Workflow

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from advisor.domain.decision import PublishedAnswer, PublishedCase, ScoredArm
-from advisor.domain.measurement import Interval
+from advisor.domain.interval import Interval
 from advisor.domain.plan import Excluded
+from advisor.domain.published_answer import PublishedAnswer, PublishedCase
+from advisor.domain.scores import ScoredArm
 from advisor.report.documents.document import (
     PUBLISHED,
     SCHEMA,

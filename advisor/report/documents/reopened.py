@@ -12,11 +12,13 @@ import msgspec
 
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import Constraint
-from advisor.domain.decision import Recommendation, ScoredArm
 from advisor.domain.machine import Gpu
-from advisor.domain.measurement import Cell, Measurement, Results, VisitCounts
+from advisor.domain.measurement import Cell, Measurement, VisitCounts
 from advisor.domain.plan import BASELINE, Excluded
 from advisor.domain.priorities import Priorities
+from advisor.domain.recommendation import Recommendation
+from advisor.domain.results import Results
+from advisor.domain.scores import ScoredArm
 from advisor.domain.serving import ServingResults
 from advisor.errors import ExportFileError, UserError
 from advisor.measure.generation import explain_mismatch

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from advisor.domain.decision import DecisionWord, Recommendation, RunningCost
 from advisor.domain.fleet import FLEET_SCHEMA, AssignmentResult, ContentionCheck, FleetRecord
-from advisor.domain.measurement import Interval, Throughput
+from advisor.domain.interval import Interval
+from advisor.domain.measurement import Throughput
+from advisor.domain.recommendation import DecisionWord, Recommendation, RunningCost
 from advisor.domain.serving import AskedRate
 from advisor.report.documents.document import RunDocument, WorkflowEntry
 from advisor.report.formatting.tabular import plain_table

@@ -14,7 +14,8 @@ import sys
 import textwrap
 from collections.abc import Sequence
 
-from advisor.domain.measurement import Cell, Interval
+from advisor.domain.interval import Interval
+from advisor.domain.measurement import Cell
 from advisor.domain.model import FactoryModel
 from advisor.domain.worker_events import Recipe
 from advisor.errors import NoRecipeError

@@ -7,7 +7,8 @@ from typing import Final, Literal
 
 import msgspec
 
-from advisor.domain.measurement import Cell, Interval
+from advisor.domain.interval import Interval
+from advisor.domain.measurement import Cell
 from advisor.probing.rerun import RecipeResult
 from advisor.report.documents.document import WorkflowEntry
 from advisor.report.recipes.script_recipe import throughput_interval

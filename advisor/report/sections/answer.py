@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from advisor.domain.decision import Flip, Recommendation
 from advisor.domain.model import short_name
+from advisor.domain.recommendation import Flip, Recommendation
 from advisor.domain.run import resume_command
 from advisor.errors import MachineUnfitError
 from advisor.recommendation.headline_facts import join_names

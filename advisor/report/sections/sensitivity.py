@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from advisor.domain.decision import (
+from advisor.domain.interval import Interval
+from advisor.domain.recommendation import (
     BreakEven,
     EnergyUse,
     GuidelineOpinion,
     Recommendation,
     TreeAdvice,
 )
-from advisor.domain.measurement import Interval
 from advisor.system.number_format import format_interval, format_number, format_share
 
 AGREEMENT = {

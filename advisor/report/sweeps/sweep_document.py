@@ -8,10 +8,10 @@ from typing import Final, Literal
 import msgspec
 
 from advisor.domain.constraints import Constraint
-from advisor.domain.decision import DecisionWord, Recommendation, Trust
 from advisor.domain.interval import Interval
 from advisor.domain.priorities import Priorities
 from advisor.domain.question import Dtype, Task
+from advisor.domain.recommendation import DecisionWord, Recommendation, Trust
 from advisor.domain.sweep import Lengths, MixedLengths, SweepRecord
 from advisor.errors import UserError
 from advisor.pipeline.decision import Decision

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.table import Table
 from rich.text import Text
 
-from advisor.domain.decision import DecisionWord, HeadlinePart, Recommendation
+from advisor.domain.recommendation import DecisionWord, HeadlinePart, Recommendation
 from advisor.report.sections.answer import (
     UNFIT_NOTICE,
     confidence,

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Iterable
 
-from advisor.domain.measurement import Interval
+from advisor.domain.interval import Interval
 
 VALUE, END, LOWER_END, LINE = (
     "\N{BLACK CIRCLE}",

@@ -7,7 +7,8 @@ from typing import Literal
 
 import msgspec
 
-from advisor.domain.measurement import Cell, Interval
+from advisor.domain.interval import Interval
+from advisor.domain.measurement import Cell
 from advisor.domain.plan import BASELINE
 from advisor.report.comparisons.comparison import Comparison, compare_documents
 from advisor.report.comparisons.speed_ratios import SpeedVerdict

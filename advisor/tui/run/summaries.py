@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 import advisor
-from advisor.domain.decision import DecisionWord, Recommendation, Trust
+from advisor.domain.recommendation import DecisionWord, Recommendation, Trust
 from advisor.domain.sweep import is_sweep_id
 from advisor.errors import UserError
 from advisor.store.index import HistoryEntry

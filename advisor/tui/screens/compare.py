@@ -11,7 +11,8 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
-from advisor.domain.measurement import Cell, Interval
+from advisor.domain.interval import Interval
+from advisor.domain.measurement import Cell
 from advisor.report.comparisons.comparison_text import conclusion
 from advisor.system.number_format import (
     MISSING,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from advisor.domain.measurement import Interval
+from advisor.domain.interval import Interval
 from advisor.system.number_format import MISSING
 from advisor.tui.rendering import text
 from advisor.tui.rendering.speed_axis import SpeedAxis

@@ -16,8 +16,8 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from advisor.domain.decision import Flip
 from advisor.domain.priorities import PILLARS, Priorities
+from advisor.domain.recommendation import Flip
 from advisor.tui.rendering.themes import PILLAR_COLOURS
 
 FULL, EMPTY, TICK = "\N{FULL BLOCK}", "\N{LIGHT SHADE}", "\N{BLACK DIAMOND}"

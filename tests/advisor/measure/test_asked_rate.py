@@ -3,7 +3,7 @@ from __future__ import annotations
 import builders
 import pytest
 
-from advisor.domain.measurement import Interval
+from advisor.domain.interval import Interval
 from advisor.measure.asked_rate import compare_with_asked_rate, servers_for
 
 GOODPUT = Interval(value=10.0, low=8.0, high=12.0)

@@ -12,7 +12,7 @@ from builders import BASELINE, DUPLICATE
 from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, simulate_run
 
 from advisor.catalogue import rubric_files
-from advisor.domain.measurement import Interval
+from advisor.domain.interval import Interval
 from advisor.pipeline import decision
 
 PRESETS = rubric_files.load().presets

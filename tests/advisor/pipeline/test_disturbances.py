@@ -16,8 +16,8 @@ from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, simulat
 
 from advisor.catalogue import rubric_files
 from advisor.context import Context
-from advisor.domain.measurement import Results
 from advisor.domain.question import Budget
+from advisor.domain.results import Results
 from advisor.domain.run_events import Conditions
 from advisor.errors import MachineUnfitError
 from advisor.measure.summary import summarise

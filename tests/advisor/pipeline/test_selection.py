@@ -16,8 +16,8 @@ import pytest
 from builders import BASELINE, DUPLICATE
 from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, lower_bound, simulate_run
 
-from advisor.domain.measurement import RaceResult
 from advisor.domain.question import Budget
+from advisor.domain.results import RaceResult
 from advisor.domain.run_state import RunState
 from advisor.measure.summary import summarise
 from advisor.pipeline.stored import replay

@@ -12,8 +12,8 @@ from golden_files import Expect
 
 from advisor.domain.accuracy import Accuracy
 from advisor.domain.constraints import Constraint
-from advisor.domain.decision import Recommendation
 from advisor.domain.measurement import Measurement
+from advisor.domain.recommendation import Recommendation
 from advisor.recommendation.decision_context import DecisionContext
 from advisor.recommendation.recommend import recommend
 

@@ -12,8 +12,10 @@ from builders import BASELINE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.domain.measurement import CallSeconds, Cell, Interval, Measurement, Results, Throughput
+from advisor.domain.interval import Interval
+from advisor.domain.measurement import CallSeconds, Cell, Measurement, Throughput
 from advisor.domain.priorities import Priorities
+from advisor.domain.results import Results
 from advisor.recommendation import certainty
 from advisor.recommendation.certainty import Certainty
 

@@ -7,16 +7,16 @@ from typing import Literal
 import builders
 import pytest
 
+from advisor.domain.interval import Interval
 from advisor.domain.measurement import (
     BuildSeconds,
     CallSeconds,
     Cell,
-    Interval,
     Measurement,
     MemoryBytes,
-    SustainedCheck,
     Throughput,
 )
+from advisor.domain.results import SustainedCheck
 from advisor.recommendation import costs
 
 

@@ -6,8 +6,8 @@ import builders
 import pytest
 from golden_files import Expect
 
-from advisor.domain.decision import GuidelineOpinion
 from advisor.domain.published import DecisionTree
+from advisor.domain.recommendation import GuidelineOpinion
 from advisor.recommendation import guidelines
 
 SHIPPED = builders.shipped_catalogue()

@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.domain.constraints import Constraint
-from advisor.domain.decision import Recommendation, SpeedRegret
-from advisor.domain.measurement import CallSeconds, Cell, Interval, Measurement, Throughput
+from advisor.domain.interval import Interval
+from advisor.domain.measurement import CallSeconds, Cell, Measurement, Throughput
+from advisor.domain.recommendation import Recommendation, SpeedRegret
 from advisor.domain.workflow import Workflow
 from advisor.recommendation.decision_context import DecisionContext
 from advisor.recommendation.headline import AS_GOOD, format_share_of_draws

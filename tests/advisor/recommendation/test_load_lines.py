@@ -4,7 +4,7 @@ import builders
 import pytest
 from golden_files import Expect
 
-from advisor.domain.measurement import Interval
+from advisor.domain.interval import Interval
 from advisor.domain.question import LoadQuestion, RequestLengths
 from advisor.domain.serving import RateLevel, ServedArm, ServingResults
 from advisor.measure.asked_rate import compare_with_asked_rate

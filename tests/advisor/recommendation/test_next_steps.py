@@ -7,8 +7,9 @@ import msgspec
 import pytest
 from golden_files import Expect
 
-from advisor.domain.decision import Recommendation
-from advisor.domain.measurement import BuildSeconds, Measurement, MemoryBytes, StoppedBuild
+from advisor.domain.measurement import BuildSeconds, Measurement, MemoryBytes
+from advisor.domain.recommendation import Recommendation
+from advisor.domain.results import StoppedBuild
 from advisor.domain.workflow import Environment
 from advisor.recommendation.decision_context import DecisionContext
 from advisor.recommendation.reasons import give_next_steps

@@ -7,7 +7,7 @@ from builders import BASELINE
 from golden_files import Expect
 
 from advisor.domain.constraints import Constraint
-from advisor.domain.decision import Recommendation
+from advisor.domain.recommendation import Recommendation
 from advisor.recommendation.decision_context import DecisionContext
 from advisor.recommendation.recommend import recommend
 

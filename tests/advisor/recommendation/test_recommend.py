@@ -17,11 +17,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from advisor.domain.constraints import Constraint
-from advisor.domain.decision import Flip, Recommendation, ScoredArm
-from advisor.domain.measurement import Measurement, RaceResult, Results, VisitCounts
+from advisor.domain.measurement import Measurement, VisitCounts
 from advisor.domain.plan import Excluded
 from advisor.domain.priorities import CRITERIA, PILLARS, Priorities
 from advisor.domain.question import Question
+from advisor.domain.recommendation import Flip, Recommendation
+from advisor.domain.results import RaceResult, Results
+from advisor.domain.scores import ScoredArm
 from advisor.errors import MachineUnfitError, NothingViableError
 from advisor.recommendation.decision_context import DecisionContext
 from advisor.recommendation.flips import ENDS, SAME_SCORE, find_flips, leader_of

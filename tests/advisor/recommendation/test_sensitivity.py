@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.domain.constraints import Constraint
-from advisor.domain.decision import ScoredArm
 from advisor.domain.measurement import BuildSeconds, Measurement, MemoryBytes
 from advisor.domain.priorities import CRITERIA, Priorities
+from advisor.domain.scores import ScoredArm
 from advisor.recommendation import sensitivity
 from advisor.score import scoring
 from advisor.score.constraints import failed_constraints

@@ -8,16 +8,10 @@ import builders
 import msgspec
 import pytest
 
-from advisor.domain.decision import DecisionWord
-from advisor.domain.measurement import (
-    CallSeconds,
-    Cell,
-    Interval,
-    Results,
-    SustainedCheck,
-    Throughput,
-    VisitCounts,
-)
+from advisor.domain.interval import Interval
+from advisor.domain.measurement import CallSeconds, Cell, Throughput, VisitCounts
+from advisor.domain.recommendation import DecisionWord
+from advisor.domain.results import Results, SustainedCheck
 from advisor.recommendation import trust
 
 DISAGREES = SustainedCheck(

@@ -10,7 +10,7 @@ import builders
 import msgspec
 import pytest
 
-from advisor.domain.decision import Flip
+from advisor.domain.recommendation import Flip
 from advisor.report import markdown, page, text_report
 from advisor.report.documents import document
 from advisor.report.documents.document import RunDocument

@@ -11,10 +11,10 @@ import html5lib
 import msgspec
 import pytest
 
-from advisor.domain.decision import BatchAdvice, BreakEven
-from advisor.domain.measurement import Efficiency, Platform
 from advisor.domain.outcome import Crashed
+from advisor.domain.portability import Efficiency, Platform
 from advisor.domain.priorities import CRITERIA
+from advisor.domain.recommendation import BatchAdvice, BreakEven
 from advisor.domain.workflow import Integration
 from advisor.report import answer_card, page, page_files
 from advisor.report.documents import measured_document

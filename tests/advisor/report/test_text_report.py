@@ -10,8 +10,8 @@ import pytest
 from builders import BASELINE
 from golden_files import Expect
 
-from advisor.domain.decision import Flip, Side
 from advisor.domain.measurement import MemoryBytes
+from advisor.domain.recommendation import Flip, Side
 from advisor.report import markdown, page, text_report
 from advisor.report.documents import measured_document
 from advisor.report.documents.document import Problem, RunDocument

@@ -7,8 +7,8 @@ import pytest
 
 from advisor.catalogue import rubric_files
 from advisor.domain.catalogue import Panel
-from advisor.domain.measurement import Survey
 from advisor.domain.run_events import ModelSurveyed
+from advisor.domain.survey import Survey
 from advisor.errors import CatalogueError
 from advisor.score import architecture_survey
 

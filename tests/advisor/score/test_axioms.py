@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.decision import ScoredArm
 from advisor.domain.measurement import BuildSeconds, Measurement
 from advisor.domain.priorities import Priorities
 from advisor.domain.rubric import LETTERS, Rubric
+from advisor.domain.scores import ScoredArm
 from advisor.domain.workflow import Environment, Workflow
 from advisor.score import scoring
 from advisor.score.facts import facts_of

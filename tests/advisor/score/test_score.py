@@ -14,14 +14,8 @@ from hypothesis import strategies as st
 
 from advisor.domain.accuracy import CheckVerdict, TrainedLoss
 from advisor.domain.constraints import Constraint
-from advisor.domain.measurement import (
-    BuildSeconds,
-    CallSeconds,
-    Cell,
-    Interval,
-    Measurement,
-    Throughput,
-)
+from advisor.domain.interval import Interval
+from advisor.domain.measurement import BuildSeconds, CallSeconds, Cell, Measurement, Throughput
 from advisor.domain.priorities import CRITERIA
 from advisor.domain.rubric import Criterion, GradeRule, TierRule
 from advisor.domain.workflow import Environment, Workflow

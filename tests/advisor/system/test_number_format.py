@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from advisor.domain.measurement import CallSeconds, Interval
+from advisor.domain.interval import Interval
+from advisor.domain.measurement import CallSeconds
 from advisor.system import number_format
 from advisor.system.number_format import MISSING
 

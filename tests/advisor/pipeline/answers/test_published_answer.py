@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from advisor.domain.constraints import Constraint
-from advisor.domain.decision import Recommendation
 from advisor.domain.model import SyntheticModel, TransformersModel
 from advisor.domain.question import Question
+from advisor.domain.recommendation import Recommendation
 from advisor.errors import NothingViableError
 from advisor.pipeline.answers import published_answer
 from advisor.recommendation import published_figures

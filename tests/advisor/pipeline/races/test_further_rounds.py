@@ -14,8 +14,8 @@ from builders import BASELINE, DUPLICATE
 from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, new_recorder
 
 from advisor.catalogue import rubric_files
-from advisor.domain.decision import DecisionWord
 from advisor.domain.question import Budget, Question
+from advisor.domain.recommendation import DecisionWord
 from advisor.domain.run_events import RepetitionStarted
 from advisor.domain.run_state import RunState
 from advisor.pipeline.decision import Decision

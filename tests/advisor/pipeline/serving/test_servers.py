@@ -23,9 +23,9 @@ import sessions
 from advisor.catalogue import rubric_files
 from advisor.context import Context
 from advisor.domain.constraints import Constraint
-from advisor.domain.measurement import Results
 from advisor.domain.outcome import BuildFailed, Incorrect
 from advisor.domain.question import LoadQuestion, RequestLengths
+from advisor.domain.results import Results
 from advisor.domain.run_events import LoadMeasured, LoggedEvent, WorkerEnded, WorkerSpawned
 from advisor.domain.serving import ServedArm, ServedRequest
 from advisor.errors import EnvironmentNotUsableError, NoRecipeError, NothingViableError

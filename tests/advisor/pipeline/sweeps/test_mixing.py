@@ -13,18 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.domain.accuracy import TrainedLoss
+from advisor.domain.interval import Interval
 from advisor.domain.measurement import (
     BuildSeconds,
     CallSeconds,
     Cell,
-    Interval,
     Measurement,
     MemoryBytes,
-    Results,
-    SustainedCheck,
     Throughput,
     VisitCounts,
 )
+from advisor.domain.results import Results, SustainedCheck
 from advisor.pipeline.sweeps.mixing import LengthResults, mix_intervals, mix_results
 
 speedups = st.floats(0.1, 20)

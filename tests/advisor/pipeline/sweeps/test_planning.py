@@ -11,8 +11,8 @@ from builders import BASELINE
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.domain.decision import Recommendation
 from advisor.domain.question import Budget
+from advisor.domain.recommendation import Recommendation
 from advisor.domain.run_events import RaceClosed, RaceOpened
 from advisor.domain.sweep import Lengths
 from advisor.pipeline.sweeps.planning import (

@@ -8,7 +8,8 @@ import builders
 import msgspec
 import pytest
 
-from advisor.domain.measurement import BuildSeconds, CallSeconds, Cell, Interval, Throughput
+from advisor.domain.interval import Interval
+from advisor.domain.measurement import BuildSeconds, CallSeconds, Cell, Throughput
 from advisor.report.charts.batch_sizes import latency_chart, throughput_chart
 from advisor.report.charts.build_costs import break_even_chart
 from advisor.report.charts.marks import marks_of, place

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from report_runs import cell, run_document
 
-from advisor.domain.measurement import Interval
+from advisor.domain.interval import Interval
 from advisor.domain.question import Question
 from advisor.report.comparisons import comparison, comparison_text
 from advisor.report.comparisons.comparison import Change, Comparison, compare_documents

@@ -5,7 +5,7 @@ import msgspec
 import pytest
 from report_runs import run_document
 
-from advisor.domain.measurement import Interval
+from advisor.domain.interval import Interval
 from advisor.domain.question import LoadQuestion, RequestLengths
 from advisor.domain.serving import ServedArm, ServingResults
 from advisor.report.comparisons import comparison_text

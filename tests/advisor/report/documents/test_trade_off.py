@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from advisor.domain.accuracy import Accuracy, MetricLoss, TrainedLoss
-from advisor.domain.measurement import Interval
+from advisor.domain.interval import Interval
 from advisor.domain.question import WeightFormat
 from advisor.domain.worker_events import Checked
 from advisor.report import markdown, page

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-from advisor.domain.decision import RunningCost
 from advisor.domain.fleet import (
     FLEET_SCHEMA,
     Assignment,
@@ -14,6 +13,7 @@ from advisor.domain.fleet import (
     FleetRequest,
     Pool,
 )
+from advisor.domain.recommendation import RunningCost
 from advisor.domain.serving import AskedRate, ServedArm, ServingResults
 from advisor.report.documents import document
 from advisor.report.documents.document import RunDocument

@@ -8,7 +8,7 @@ import builders
 import msgspec
 import pytest
 
-from advisor.domain.decision import (
+from advisor.domain.recommendation import (
     BreakEven,
     EnergyUse,
     GuidelineOpinion,

@@ -1,23 +1,13 @@
-"""Grades, scores and the recommendation.
-
-The module is long because it declares the values of one tree and has hardly any functions.
-"""
+"""The recommendation: the advice, its certainty, and what would change it."""
 
 from __future__ import annotations
 
-import math
 from typing import Literal, get_args
 
 import msgspec
 
-from advisor.domain.catalogue import Catalogue
-from advisor.domain.machine import Machine
-from advisor.domain.measurement import VerdictKind
-from advisor.domain.plan import Excluded
-from advisor.domain.question import Question
-from advisor.domain.rubric import Basis
+from advisor.domain.results import VerdictKind
 
-Evidence = Literal["measured", "imported", "published", "declared"]
 #: From the best evidence behind a decision to the worst.
 Trust = Literal["A", "B", "C", "D"]
 
@@ -25,55 +15,6 @@ Trust = Literal["A", "B", "C", "D"]
 def lower_trust(one: Trust, other: Trust) -> Trust:
     """Return the trust that stands for less evidence."""
     return max(one, other, key=get_args(Trust).index)
-
-
-class TierGap(msgspec.Struct, frozen=True, kw_only=True):
-    """A fact that keeps a criterion from the next letter."""
-
-    tier: int
-    fact: str
-    value: float | str | bool | int | None
-    threshold: str
-    #: How far a number is from its threshold, in the fact's unit; null for what is not a number.
-    missing: float | None
-
-
-class Rating(msgspec.Struct, frozen=True, kw_only=True):
-    """One criterion of one arm: a grade and its letter, and the fact that limits them."""
-
-    #: The letter as a number: 3 is A, 2 is B, 1 is C.
-    tier: int
-    #: C is centred on 1, B on 2, A on 3; null in documents of early versions.
-    grade: float | None = None
-    #: The fact with the smallest grade.
-    fact: str
-    value: float | str | bool | int | None
-    rule: str
-    evidence: Evidence
-    basis: Basis
-    source: str
-    to_next: tuple[TierGap, ...]
-    why: str
-
-    @property
-    def graded(self) -> float:
-        """The grade; the letter's number where a document has no grade."""
-        return float(self.tier) if self.grade is None else self.grade
-
-
-class ScoredArm(msgspec.Struct, frozen=True, kw_only=True):
-    """An arm with its grades and its score; the score is linear in the priorities."""
-
-    arm: str
-    workflow: str
-    ratings: dict[str, Rating]
-    score: float
-    rank: int
-    #: Constraints it fails, in words; an arm with any is listed but not recommended.
-    failed_constraints: tuple[str, ...] = msgspec.field(name="fails")
-    #: The places of these constraints in the question.
-    failed_places: tuple[int, ...] = msgspec.field(name="failed", default=())
-    speedup: float
 
 
 #: Direction in which a weight changes.
@@ -186,6 +127,8 @@ class GuidelineOpinion(msgspec.Struct, frozen=True, kw_only=True):
 
 #: Whether the measurements decide: one workflow leads, several are equally good, or neither.
 DecisionWord = Literal["CLEAR", "EITHER", "OPEN"]
+
+
 #: What a line of the headline is about.
 HeadlinePart = Literal[
     "answer", "certainty", "change", "load", "weights", "accuracy", "batch-sizes"
@@ -282,53 +225,3 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
     tree: tuple[TreeAdvice, ...] = ()
     reasons: tuple[str, ...]
     next_steps: tuple[str, ...]
-
-
-class Provenance(msgspec.Struct, frozen=True, kw_only=True):
-    """The origin of figures that were not measured for this question on this machine."""
-
-    run: str
-    created: str
-    age_days: int
-    device: str
-    #: Of the machine that it was measured on.
-    cpu: str
-    kernel: str
-    driver: str | None
-    versions: dict[str, str]
-    summary: str = msgspec.field(name="words")
-
-
-class PublishedCase(msgspec.Struct, frozen=True, kw_only=True):
-    """Published figures of one workflow on one GPU for one model."""
-
-    workflow: str
-    stack: str
-    #: Speed-up over eager by batch size: least and most.
-    speedups: dict[int, tuple[float, float]]
-    #: Seconds of the compilation; None where none is published.
-    compile_seconds: float | None
-    sections: tuple[str, ...]
-    #: Batch sizes for which two figures contradict each other.
-    contradicts: tuple[int, ...]
-
-    @property
-    def low(self) -> float:
-        """Return the geometric mean of the least speed-ups."""
-        return math.exp(
-            sum(math.log(low) for low, _ in self.speedups.values()) / len(self.speedups)
-        )
-
-
-class PublishedAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer from published figures for a GPU that is not attached."""
-
-    created: str
-    #: Its `gpu` is the name that was asked for.
-    question: Question
-    machine: Machine
-    catalogue: Catalogue
-    cases: tuple[PublishedCase, ...]
-    scored: tuple[ScoredArm, ...]
-    failures: tuple[Excluded, ...]
-    recommendation: Recommendation

@@ -1,0 +1,89 @@
+"""All measurements of a run: the input of scores and reports."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from advisor.domain.measurement import Measurement, VisitCounts
+from advisor.domain.portability import Portability
+from advisor.domain.serving import ServingResults
+from advisor.domain.survey import Survey
+from advisor.domain.worker_events import Peaks
+
+#: Kind of a race's result; `advisor.statistics.race.Verdict` explains each.
+VerdictKind = Literal["PROVEN", "TIE", "SAFE", "INCONCLUSIVE"]
+
+
+class RaceResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Result of the race at one batch size."""
+
+    batch_size: int
+    verdict: VerdictKind
+    best: str
+    tied: tuple[str, ...]
+    unresolved: tuple[str, ...]
+    rounds: int
+    eliminated: dict[str, int]
+    #: Largest share by which the baseline and its duplicate may differ; null without the duplicate.
+    noise_floor: float | None
+    #: Why the race ended, as a sentence.
+    closed: str
+
+
+class SustainedCheck(msgspec.Struct, frozen=True, kw_only=True):
+    """The two best arms called without a pause.
+
+    The ratios are the seconds of the second arm over those of the first, in the race (`burst`) and
+    without a pause (`sustained`).
+    """
+
+    batch_size: int
+    arms: tuple[str, str]
+    burst_ratio: float
+    sustained_ratio: float
+    agrees: bool
+    #: By arm; null without an energy counter.
+    joules_per_call: dict[str, float | None]
+
+
+class HostSpeed(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds of a fixed piece of host work of about a millisecond, over all visits of a run."""
+
+    median_seconds: float
+    #: Range of the middle 90 % of the visits, as a share of the median.
+    spread: float
+
+
+class StoppedBuild(msgspec.Struct, frozen=True, kw_only=True):
+    """An arm whose build was ended because a time was over, so that its speed is not known."""
+
+    arm: str
+    #: What allows more time.
+    fix: str | None
+
+
+class Results(msgspec.Struct, frozen=True, kw_only=True):
+    """All measurements of a run so far."""
+
+    baseline: str
+    measurements: tuple[Measurement, ...]
+    races: tuple[RaceResult, ...]
+    #: Largest noise floor of the races; null if none is known.
+    noise_floor: float | None
+    #: Paired log speed-ups over the baseline by arm and batch size, in the order of the rounds.
+    log_speedups: dict[str, dict[int, tuple[float, ...]]]
+    visits: VisitCounts = VisitCounts(made=0, discarded=0, unfit=0)
+    sustained: SustainedCheck | None = None
+    peaks: Peaks | None = None
+    #: Null in runs of earlier versions.
+    host: HostSpeed | None = None
+    #: Number of completed repetitions in fresh processes.
+    repeats: int = 0
+    stopped_builds: tuple[StoppedBuild, ...] = ()
+    surveys: tuple[Survey, ...] = ()
+    #: Null with measurements on one platform only.
+    portability: Portability | None = None
+    #: What the servers sustained; null for tasks other than `serve`.
+    serving: ServingResults | None = None

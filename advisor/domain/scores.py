@@ -1,0 +1,60 @@
+"""Grades and scores of the arms."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from advisor.domain.rubric import Basis
+
+Evidence = Literal["measured", "imported", "published", "declared"]
+
+
+class TierGap(msgspec.Struct, frozen=True, kw_only=True):
+    """A fact that keeps a criterion from the next letter."""
+
+    tier: int
+    fact: str
+    value: float | str | bool | int | None
+    threshold: str
+    #: How far a number is from its threshold, in the fact's unit; null for what is not a number.
+    missing: float | None
+
+
+class Rating(msgspec.Struct, frozen=True, kw_only=True):
+    """One criterion of one arm: a grade and its letter, and the fact that limits them."""
+
+    #: The letter as a number: 3 is A, 2 is B, 1 is C.
+    tier: int
+    #: C is centred on 1, B on 2, A on 3; null in documents of early versions.
+    grade: float | None = None
+    #: The fact with the smallest grade.
+    fact: str
+    value: float | str | bool | int | None
+    rule: str
+    evidence: Evidence
+    basis: Basis
+    source: str
+    to_next: tuple[TierGap, ...]
+    why: str
+
+    @property
+    def graded(self) -> float:
+        """The grade; the letter's number where a document has no grade."""
+        return float(self.tier) if self.grade is None else self.grade
+
+
+class ScoredArm(msgspec.Struct, frozen=True, kw_only=True):
+    """An arm with its grades and its score; the score is linear in the priorities."""
+
+    arm: str
+    workflow: str
+    ratings: dict[str, Rating]
+    score: float
+    rank: int
+    #: Constraints it fails, in words; an arm with any is listed but not recommended.
+    failed_constraints: tuple[str, ...] = msgspec.field(name="fails")
+    #: The places of these constraints in the question.
+    failed_places: tuple[int, ...] = msgspec.field(name="failed", default=())
+    speedup: float
