@@ -13,7 +13,8 @@ import dataclasses
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-from probes.protocol import Engagement, Request
+from probes.events import Engagement
+from probes.protocol import Request
 
 
 class UnsupportedError(Exception):

@@ -14,11 +14,11 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from probes.check_events import Accuracy, Checked
 from probes.checking import identity
 from probes.checking.array_reference import ExpectedOutput, Reference
 from probes.checking.deviation import Deviation, cosine, measure, sample, top_of
 from probes.checking.rules import Rules, allowed_error
-from probes.protocol import Accuracy, Checked
 
 #: Verdicts from the best to the worst. `unchecked`: there is nothing to compare, because the
 #: outputs are constant or random.
@@ -31,7 +31,7 @@ class OutputCheck:
 
     #: One of `VERDICTS`.
     verdict: str
-    #: What keeps it from being exact: see `probes.protocol.Accuracy`; empty for an exact output.
+    #: What keeps it from being exact: see `probes.check_events.Accuracy`; empty for an exact output.
     fault: str
     #: Its figure over the allowed one, of the measure that is exceeded most.
     share_of_allowed: float

@@ -9,7 +9,7 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from probes import protocol
+from probes import check_events, events, protocol
 from probes.adapter import Program
 from probes.checking import (
     array_reference,
@@ -77,12 +77,12 @@ def load_reference(request: protocol.Request, batch_size: int) -> AnyReference:
 
 def measure_workload(
     subject: Any, inputs: list[Any], batch_size: int, request: protocol.Request
-) -> protocol.Workload:
+) -> events.Workload:
     """Return the operations of one call and, for generated text, the bytes that it moves."""
     if request.task == protocol.GENERATE:
         traffic = subject.memory_traffic(batch_size)
-        return protocol.Workload(batch_size, subject.flops(inputs), *traffic)
-    return protocol.Workload(
+        return events.Workload(batch_size, subject.flops(inputs), *traffic)
+    return events.Workload(
         batch_size,
         subject.flops(inputs),
         fixed_inputs=getattr(subject, "fixed_inputs", 0),
@@ -99,7 +99,7 @@ def check_outputs(
     batch_size: int,
     *,
     with_logprobs: bool = True,
-) -> tuple[protocol.Checked, str | None]:
+) -> tuple[check_events.Checked, str | None]:
     """Run the program and compare its outputs; return the record and a reason if they are wrong.
 
     The log probabilities of generated text are optional, because the timed calls do not compute

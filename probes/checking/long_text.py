@@ -14,9 +14,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from probes.check_events import TextScores
 from probes.checking.logprobs import TokenLogprobs, top_token_ids
 from probes.partial_file import replace_when_complete
-from probes.protocol import Request, TextScores
+from probes.protocol import Request
 
 FILE = "long-text.npz"
 #: Likeliest tokens of the reference that are kept at each position.

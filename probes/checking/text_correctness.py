@@ -20,10 +20,10 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
+from probes.check_events import Accuracy, Agreement, Checked
 from probes.checking.logprobs import FidelityMetrics, TokenLogprobs, measure_fidelity, merge
 from probes.checking.rules import Rules
 from probes.checking.text_reference import TokenReference
-from probes.protocol import Accuracy, Agreement, Checked
 
 #: How many standard deviations a share of positions may vary by chance.
 DEVIATIONS = 3.0

@@ -19,8 +19,9 @@ from probes.checking.array_reference import Reference
 from probes.checking.deviation import root_mean_square, sample, subtract, unmasked
 from probes.checking.rules import Rules, allowed_error
 from probes.checking.text_reference import TokenReference
+from probes.events import NewShapeResult
 from probes.partial_file import replace_when_complete
-from probes.protocol import NewShapeResult, Request
+from probes.protocol import Request
 
 #: The fastest steady call counts, so that a burst of load does not show. There are at most so many,
 #: and after the fewest they end once they have taken this long.

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from probes import protocol
+from probes import check_events, events, protocol
 from probes.adapter import Program, Subject, UnsupportedError
 from probes.checking import dispatch
 from probes.checking.rules import Rules, rules_for
@@ -50,7 +50,7 @@ def build_cell(
     with timing.stopwatch() as first_call_seconds:
         program(device_inputs[0])
         workflow.synchronise()
-    channel.send(protocol.Built(batch_size, build_seconds(), first_call_seconds()))
+    channel.send(events.Built(batch_size, build_seconds(), first_call_seconds()))
     channel.start_phase("correctness", batch_size)
     cell = Cell(program, device_inputs, reference, rules_for(request.accuracy, subject.dtype))
     record = check_cell(workflow, cell, batch_size, request, channel)
@@ -59,7 +59,7 @@ def build_cell(
 
 def check_cell(
     workflow: Any, cell: Cell, batch_size: int, request: protocol.Request, channel: Channel
-) -> protocol.Checked:
+) -> check_events.Checked:
     """Report the accuracy and return it.
 
     Raise `OutcomeError` for outputs that are wrong, and for outputs that vary.
@@ -147,7 +147,7 @@ def warm_up_cell(
         count = min(block.calls, MAX_FIRST_TOKEN_CALLS)
         block = dataclasses.replace(block, first_token_calls=count)
     channel.send(
-        protocol.WarmedUp(
+        events.WarmedUp(
             batch_size,
             typical_seconds=found.typical_seconds,
             warmup_calls=found.calls,

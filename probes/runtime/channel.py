@@ -10,7 +10,7 @@ import pathlib
 import select
 from typing import Any
 
-from probes import protocol
+from probes import events, protocol
 from probes.partial_file import replace_when_complete
 
 
@@ -36,7 +36,7 @@ class Channel:
     ) -> None:
         """Report the start of a phase; the advisor's deadlines count from here."""
         self.phase = phase
-        self.send(protocol.PhaseStarted(phase, batch_size, input_tokens))
+        self.send(events.PhaseStarted(phase, batch_size, input_tokens))
 
     def respond(self, outcome: Any) -> None:
         """Write the response atomically."""

@@ -6,7 +6,7 @@ import pathlib
 import sys
 from importlib import metadata
 
-from probes.protocol import Environment
+from probes.events import Environment
 from probes.runtime.source_digest import source_digest
 
 PROBES = pathlib.Path(__file__).parents[1]

@@ -16,7 +16,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from probes import protocol
+from probes import events, protocol
 from probes.adapter import Subject, UnsupportedError
 from probes.checking import dispatch
 from probes.measuring import flexibility, host_probe, timing
@@ -92,7 +92,7 @@ def run_phases(request: protocol.Request, channel: Channel) -> None:
             attempt(lambda: reference.note_coupled_rows(workflow, subject, request), lambda _: None)
             if request.new_shapes:
                 try_length_reference(workflow, subject, request, channel)
-            channel.send(protocol.Ready())
+            channel.send(events.Ready())
             reference.answer_tokens(request, channel)
         case "build":
             cross_build(workflow, subject, request, channel)
@@ -113,8 +113,8 @@ def import_workflow(request: protocol.Request, channel: Channel) -> Any:
     found = read_environment() if request.role in {"measure", "serve"} else None
     # Before the event of the import: the advisor composes the server when it receives that.
     if request.role == "serve" and (lines := workflow.lines_to_serve(request)):
-        channel.send(protocol.RecipeFacts({}, None, lines))
-    channel.send(protocol.Imported(versions, settings, seconds(), found))
+        channel.send(events.RecipeFacts({}, None, lines))
+    channel.send(events.Imported(versions, settings, seconds(), found))
     return workflow
 
 
@@ -138,9 +138,9 @@ def as_served(workflow: Any) -> Any:
     return ServedWorkflow(workflow)
 
 
-def read_environment() -> protocol.Environment | None:
+def read_environment() -> events.Environment | None:
     """Return this worker's environment for its script; None if reading it fails."""
-    found: protocol.Environment | None = attempt(environment.read_environment, lambda _: None)
+    found: events.Environment | None = attempt(environment.read_environment, lambda _: None)
     return found
 
 
@@ -173,7 +173,7 @@ def cross_build(
     target = str(request.options["target"])
     with timing.stopwatch() as seconds:
         workflow.build_for(target, subject, subject.inputs(size, 0), request)
-    channel.send(protocol.Built(size, seconds(), 0.0))
+    channel.send(events.Built(size, seconds(), 0.0))
 
 
 def run_measured_role(
@@ -188,14 +188,14 @@ def run_measured_role(
     cells = {
         size: build_cell(workflow, subject, size, request, channel) for size in request.batch_sizes
     }
-    channel.send(protocol.Caches(bytes_before, caches.count_bytes(scratch), caches.count_hits()))
+    channel.send(events.Caches(bytes_before, caches.count_bytes(scratch), caches.count_hits()))
     check_engagement(workflow, cells[request.batch_sizes[-1]], request, channel)
     report_recipe_facts(workflow, subject, cells, request, channel)
     losses.report_losses(workflow, cells, request, channel, attempt)
     if request.role == "serve":
         channel.send(workflow.address())
     if hold:
-        channel.send(protocol.Prepared())
+        channel.send(events.Prepared())
         if channel.read_token()[0] != "warm":
             return
     blocks = {
@@ -207,7 +207,7 @@ def run_measured_role(
     gc.collect()
     gc.freeze()
     channel.start_phase("measure")
-    channel.send(protocol.Ready())
+    channel.send(events.Ready())
     service = Service(
         workflow,
         subject,
@@ -223,9 +223,9 @@ def run_measured_role(
     channel.send(read_memory(workflow))
 
 
-def read_memory(workflow: Any) -> protocol.MemoryRead:
+def read_memory(workflow: Any) -> events.MemoryRead:
     """Return the peaks of this process, or of the server that the workflow started."""
-    found: protocol.MemoryRead = getattr(workflow, "read_memory", memory.read_peaks)()
+    found: events.MemoryRead = getattr(workflow, "read_memory", memory.read_peaks)()
     return found
 
 
@@ -238,8 +238,8 @@ def report_recipe_facts(
 ) -> None:
     """Report what the arm's script needs; a failure is logged and does not end the worker."""
 
-    def collect() -> protocol.RecipeFacts:
-        return protocol.RecipeFacts(
+    def collect() -> events.RecipeFacts:
+        return events.RecipeFacts(
             {
                 size: dispatch.eager_allowance(cell.reference, cell.rules, is_close=cell.is_close)
                 for size, cell in cells.items()
@@ -250,6 +250,6 @@ def report_recipe_facts(
             flexibility.has_coupled_rows(request),
         )
 
-    facts: protocol.RecipeFacts | None = attempt(collect, lambda _: None)
+    facts: events.RecipeFacts | None = attempt(collect, lambda _: None)
     if facts is not None:
         channel.send(facts)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from probes import protocol
+from probes import check_events, protocol
 from probes.checking import long_text
 from probes.runtime.cells import Cell
 from probes.runtime.channel import Channel
@@ -42,7 +42,7 @@ def report_losses(
         channel.send(
             attempt(
                 lambda: call_metric(request.metric, model),
-                lambda problem: protocol.UserMetric(None, exception_summary(problem)),
+                lambda problem: check_events.UserMetric(None, exception_summary(problem)),
             )
         )
 
@@ -66,7 +66,7 @@ class MeasuredModel:
         return collected
 
 
-def call_metric(target: str, model: MeasuredModel) -> protocol.UserMetric:
+def call_metric(target: str, model: MeasuredModel) -> check_events.UserMetric:
     """Call the function that `file.py:function` names, and return its number."""
     file, _, name = target.rpartition(":")
     spec = importlib.util.spec_from_file_location("p3_advisor_metric", pathlib.Path(file))
@@ -76,4 +76,4 @@ def call_metric(target: str, model: MeasuredModel) -> protocol.UserMetric:
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
-    return protocol.UserMetric(float(getattr(module, name)(model)))
+    return check_events.UserMetric(float(getattr(module, name)(model)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from probes import protocol
+from probes import events, protocol
 from probes.adapter import Subject, UnsupportedError
 from probes.measuring import timing
 from probes.runtime.channel import Channel
@@ -24,7 +24,7 @@ def load_subject(workflow: Any, request: protocol.Request, channel: Channel) -> 
         subject: Subject = workflow.open_subject(request)
     refuse_unsupported_dtype(subject, request)
     channel.send(
-        protocol.Loaded(
+        events.Loaded(
             seconds(),
             subject.parameters,
             subject.parameter_bytes,

@@ -6,7 +6,7 @@ import contextlib
 import sys
 from typing import Any
 
-from probes import protocol
+from probes import events, protocol
 from probes.adapter import Program, Subject
 from probes.checking import dispatch
 from probes.checking.array_reference import Reference
@@ -71,7 +71,7 @@ def answer_tokens(request: protocol.Request, channel: Channel) -> None:
             held.close()
             if int(token[1]):
                 held.enter_context(memory.hold(int(token[1]), request.device))
-            channel.send(protocol.Ready())
+            channel.send(events.Ready())
     if token[0] == "peaks":
         channel.start_phase("measure")
         measure_peaks(request, channel)

@@ -24,9 +24,10 @@ from typing import Any
 
 import numpy as np
 
-from probes import protocol
+from probes import events, protocol
 from probes.adapter import Server, UnsupportedError
-from probes.protocol import Engagement, Request
+from probes.events import Engagement
+from probes.protocol import Request
 from probes.runtime import memory
 from probes.subjects.checkpoint import EngineSubject
 
@@ -116,11 +117,11 @@ class ServedWorkflow:
     def url(self) -> str:
         return f"http://{HOST}:{self._port}"
 
-    def address(self) -> protocol.Serving:
+    def address(self) -> events.Serving:
         """Return what the load generator needs to know about the running server."""
         assert self._server is not None  # noqa: S101 - for the type checker: `build` came before
         assert self._subject is not None  # noqa: S101
-        return protocol.Serving(
+        return events.Serving(
             url=self.url,
             model=self._server.model,
             command=shlex.join(self._server.command),
@@ -140,10 +141,10 @@ class ServedWorkflow:
         proof = "every text came from the server's process over HTTP"
         return Engagement(1.0, proof, dict(program.server.settings))
 
-    def read_memory(self) -> protocol.MemoryRead:
+    def read_memory(self) -> events.MemoryRead:
         """Return the peak memory of the server's processes."""
         assert self._process is not None  # noqa: S101 - for the type checker: `build` came before
-        return protocol.MemoryRead(memory.peak_rss_bytes_of_tree(self._process.pid), None, None)
+        return events.MemoryRead(memory.peak_rss_bytes_of_tree(self._process.pid), None, None)
 
     def integration(self, request: Request) -> str:  # noqa: ARG002 - the command has its values
         """Return the command that starts the server."""

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from probes import protocol
+from probes import events, protocol
 from probes.checking import text_correctness
 from probes.runtime.cells import Cell
 from probes.runtime.failures import exception_summary
@@ -28,7 +28,7 @@ def run_closed_loop(
     vocabulary: int,
     concurrency: int,
     seconds: float,
-) -> protocol.ClosedLoop:
+) -> events.ClosedLoop:
     """Ask for texts of the load's lengths until `seconds` have passed, each loop once at least.
 
     A loop whose request fails ends.
@@ -54,7 +54,7 @@ def run_closed_loop(
         loops = list(pool.map(ask, range(concurrency)))
     last = max(end for _, _, end in loops)
     problems = [problem for _, problem, _ in loops if problem is not None]
-    return protocol.ClosedLoop(
+    return events.ClosedLoop(
         concurrency,
         sum(answered for answered, _, _ in loops),
         len(problems),
@@ -63,9 +63,7 @@ def run_closed_loop(
     )
 
 
-def sample_texts(
-    cell: Cell, is_over: Callable[[], bool]
-) -> tuple[protocol.TextsSampled, str | None]:
+def sample_texts(cell: Cell, is_over: Callable[[], bool]) -> tuple[events.TextsSampled, str | None]:
     """Ask for the text of one checked prompt after the other until `is_over`, which waits.
 
     Return the counts and what is wrong with a text, after which no further one is asked for.
@@ -86,4 +84,4 @@ def sample_texts(
         checked += 1
         (tokens,) = program.collect([text])
         reason = text_correctness.find_fault(tokens, reference, 1, cell.rules, row)
-    return protocol.TextsSampled(checked, unanswered), reason
+    return events.TextsSampled(checked, unanswered), reason

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from probes import protocol
+from probes import events, protocol
 from probes.adapter import Subject
 from probes.checking import dispatch
 from probes.measuring import flexibility, host_probe, new_length, profile, timing
@@ -69,7 +69,7 @@ class Service:
             streams=self.request.device == "cuda",
         )
         self.channel.send(
-            protocol.BlockTimed(
+            events.BlockTimed(
                 batch_size,
                 round_number,
                 lead_calls=block.lead_calls,
@@ -97,8 +97,8 @@ class Service:
         calls, taken = timing.sustain(
             cell.program, cell.device_inputs, self.workflow.synchronise, seconds
         )
-        self.channel.send(protocol.Sustained(batch_size, calls, taken))
-        self.channel.send(protocol.Ready())
+        self.channel.send(events.Sustained(batch_size, calls, taken))
+        self.channel.send(events.Ready())
 
     def probe_server(self, concurrency: int, seconds: float) -> None:
         """Ask the server in closed loops and report their rate."""
@@ -110,7 +110,7 @@ class Service:
         self.channel.send(
             server_requests.run_closed_loop(program, self.request, vocabulary, concurrency, seconds)
         )
-        self.channel.send(protocol.Ready())
+        self.channel.send(events.Ready())
 
     def sample_texts(self, seconds: float) -> None:
         """Check a text every so many seconds until the next token arrives, which is `enough`.
@@ -129,7 +129,7 @@ class Service:
         if reason is not None:
             reason = f"a text while other requests arrived: {reason}"
             raise OutcomeError(protocol.Failed("incorrect", "sustain", reason))
-        self.channel.send(protocol.Ready())
+        self.channel.send(events.Ready())
 
     def diagnose(self) -> None:
         """Profile a few calls of each batch size.
@@ -151,7 +151,7 @@ class Service:
             )
             if found is not None:
                 self.channel.send(found)
-        self.channel.send(protocol.Ready())
+        self.channel.send(events.Ready())
 
     def try_new_shapes(self, *, short: bool) -> None:
         """Try batch sizes and a length that were not built, for `MAX_SECONDS` at most.
@@ -176,36 +176,36 @@ class Service:
             is_late = time.monotonic() - start > flexibility.MAX_SECONDS
             self.channel.send(self.try_length(is_late=is_late))
 
-    def try_batch_size(self, cell: Cell, size: int) -> protocol.NewShapeResult:
+    def try_batch_size(self, cell: Cell, size: int) -> events.NewShapeResult:
         """Return the result of one new batch size; an exception of the stack is a refusal."""
-        result: protocol.NewShapeResult | str = self.attempt(
+        result: events.NewShapeResult | str = self.attempt(
             lambda: flexibility.try_batch_size(
                 self.workflow, cell.program, cell.reference, cell.rules, size
             ),
         )
         if isinstance(result, str):
-            return protocol.NewShapeResult(size, "refused", None, None, result)
+            return events.NewShapeResult(size, "refused", None, None, result)
         rows = flexibility.take_rows(cell.reference.inputs[0], size)
         return self.mark_if_not_engaged(cell, result, rows)
 
-    def try_length(self, *, is_late: bool) -> protocol.NewShapeResult:
+    def try_length(self, *, is_late: bool) -> events.NewShapeResult:
         """Return the result of the new length; it is skipped where the time is spent."""
         changed = new_length.at_new_length(self.request)
         size, length = changed.batch_sizes[0], changed.input_tokens
         if is_late:
-            return protocol.NewShapeResult(size, "skipped", None, None, "too little time", length)
+            return events.NewShapeResult(size, "skipped", None, None, "too little time", length)
         cell = self.cells[size]
-        result: protocol.NewShapeResult | str = self.attempt(
+        result: events.NewShapeResult | str = self.attempt(
             lambda: new_length.try_length(self.workflow, cell.program, cell.rules, self.request)
         )
         if isinstance(result, str):
-            return protocol.NewShapeResult(size, "refused", None, None, result, length)
+            return events.NewShapeResult(size, "refused", None, None, result, length)
         inputs = dispatch.load_reference(changed, size).inputs[0]
         return self.mark_if_not_engaged(cell, result, inputs)
 
     def mark_if_not_engaged(
-        self, cell: Cell, result: protocol.NewShapeResult, inputs: list[Any]
-    ) -> protocol.NewShapeResult:
+        self, cell: Cell, result: events.NewShapeResult, inputs: list[Any]
+    ) -> events.NewShapeResult:
         """Return the result as `eager` if the compiled path did not serve `inputs`."""
         if result.outcome == "wrong":
             return result

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from probes.adapter import Program
-from probes.protocol import Engagement
+from probes.events import Engagement
 from probes.stacks import kernel_launches
 
 #: Libraries choose kernels and allocate workspaces in the first calls, which a capture forbids.

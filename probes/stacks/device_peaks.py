@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import torch
 
-from probes.protocol import Peaks
+from probes.events import Peaks
 from probes.stacks.pytorch import synchronise
 
 #: Size of the copy: far larger than any cache on a GPU, smaller on a CPU to save memory and time.

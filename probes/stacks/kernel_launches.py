@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import torch
 
+from probes.events import Engagement
 from probes.measuring.profile import GRAPH_LAUNCHES, KERNEL_LAUNCHES
-from probes.protocol import Engagement
 from probes.stacks import pytorch
 
 

@@ -13,7 +13,8 @@ import onnxruntime as ort
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKernelError
 
 from probes.adapter import UnsupportedError
-from probes.protocol import Engagement, Request
+from probes.events import Engagement
+from probes.protocol import Request
 from probes.stacks import onnx_export, onnx_kernels, onnxruntime_feeding, pytorch
 from probes.stacks.onnxruntime_feeding import HostFeeding, HostValues, IoBinding, TensorBinding
 from probes.subjects.by_request import open_torch_or_onnx

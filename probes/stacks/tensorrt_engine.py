@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from probes.adapter import UnsupportedError
+from probes.events import Engagement
 from probes.partial_file import replace_when_complete
-from probes.protocol import Engagement, Request
+from probes.protocol import Request
 from probes.stacks import cuda_graphs, kernel_launches, onnx_export, pytorch, tensorrt_build
 from probes.stacks.cuda_graphs import CapturedProgram
 from probes.stacks.tensorrt_build import EngineLog, Shapes

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import torch_tensorrt
 
 from probes.adapter import UnsupportedError
-from probes.protocol import Engagement, Request
+from probes.events import Engagement
+from probes.protocol import Request
 from probes.stacks import kernel_launches, pytorch
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects.torch_subject import TorchSubject

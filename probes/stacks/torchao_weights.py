@@ -16,7 +16,8 @@ from torchao.quantization import (
 )
 
 from probes.adapter import UnsupportedError
-from probes.protocol import Engagement, Request
+from probes.events import Engagement
+from probes.protocol import Request
 
 #: Weights that share a scale in the 4-bit format.
 GROUP = 64

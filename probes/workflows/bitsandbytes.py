@@ -11,7 +11,8 @@ import torch
 import transformers
 
 from probes import protocol
-from probes.protocol import Engagement, Request
+from probes.events import Engagement
+from probes.protocol import Request
 from probes.stacks import pytorch
 from probes.subjects.checkpoint import EngineSubject
 from probes.subjects.transformers_generate import TextGeneration

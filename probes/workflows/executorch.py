@@ -15,8 +15,9 @@ from executorch.exir import to_edge_transform_and_lower
 from executorch.extension.pybindings import portable_lib
 from executorch.runtime import Runtime
 
+from probes.events import Engagement
 from probes.partial_file import replace_when_complete
-from probes.protocol import Engagement, Request
+from probes.protocol import Request
 from probes.stacks import pytorch
 from probes.subjects.torch_subject import TorchSubject, collect, open_torch_subject
 

@@ -9,7 +9,8 @@ from liger_kernel.transformers.monkey_patch import MODEL_TYPE_TO_APPLY_LIGER_FN
 
 from probes import protocol
 from probes.adapter import Program, UnsupportedError
-from probes.protocol import Engagement, Request
+from probes.events import Engagement
+from probes.protocol import Request
 from probes.stacks import pytorch
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects.by_request import open_by_task

@@ -15,7 +15,8 @@ import numpy as np
 from probes import protocol
 from probes.adapter import Server
 from probes.checking.logprobs import TokenLogprobs, logprobs_from_top_tokens
-from probes.protocol import Engagement, Request
+from probes.events import Engagement
+from probes.protocol import Request
 from probes.stacks.gguf_file import OUTER_TYPE, model_file, write_model
 from probes.subjects.checkpoint import EngineSubject, token_word
 

@@ -17,7 +17,8 @@ import onnxruntime_genai as og
 from probes import protocol
 from probes.adapter import UnsupportedError
 from probes.checking.logprobs import TokenLogprobs
-from probes.protocol import Engagement, Request
+from probes.events import Engagement
+from probes.protocol import Request
 from probes.subjects.checkpoint import EngineSubject
 
 TASKS = (protocol.GENERATE,)

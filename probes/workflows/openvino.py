@@ -10,7 +10,8 @@ import torch
 
 from probes import protocol
 from probes.adapter import Program
-from probes.protocol import Engagement, Request
+from probes.events import Engagement
+from probes.protocol import Request
 from probes.stacks import free_dimensions, openvino_model, pytorch
 from probes.subjects.torch_subject import TorchSubject
 

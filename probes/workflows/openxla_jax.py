@@ -16,7 +16,8 @@ import ml_dtypes
 import numpy as np
 import torch
 
-from probes.protocol import Engagement, Request
+from probes.events import Engagement
+from probes.protocol import Request
 from probes.stacks import pytorch
 from probes.subjects.torch_subject import TorchSubject, open_torch_subject
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from probes import protocol
 from probes.adapter import Program, UnsupportedError
-from probes.protocol import Engagement, Request
+from probes.events import Engagement
+from probes.protocol import Request
 from probes.stacks import cuda_graphs, pytorch
 from probes.stacks.cuda_graphs import CapturedProgram
 from probes.stacks.pytorch import TorchProgram

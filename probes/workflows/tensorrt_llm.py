@@ -10,7 +10,8 @@ import numpy as np
 
 from probes import protocol
 from probes.adapter import UnsupportedError
-from probes.protocol import Engagement, Request
+from probes.events import Engagement
+from probes.protocol import Request
 from probes.subjects.checkpoint import EngineSubject
 
 TASKS = (protocol.GENERATE,)

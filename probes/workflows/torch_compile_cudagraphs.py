@@ -7,7 +7,8 @@ from typing import Any
 import torch
 
 from probes.adapter import UnsupportedError
-from probes.protocol import Engagement, Request
+from probes.events import Engagement
+from probes.protocol import Request
 from probes.stacks import graph_breaks, kernel_launches, pytorch
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects.torch_subject import TorchSubject, open_torch_subject

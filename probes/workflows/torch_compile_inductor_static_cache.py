@@ -10,7 +10,8 @@ from torch._dynamo.utils import counters
 
 from probes import protocol
 from probes.adapter import UnsupportedError
-from probes.protocol import Engagement, Request
+from probes.events import Engagement
+from probes.protocol import Request
 from probes.stacks import decode_step, graph_breaks, pytorch, static_cache
 from probes.subjects import transformers_generate
 from probes.subjects.causal_lm import CausalLm, open_causal_lm

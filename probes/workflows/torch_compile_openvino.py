@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from openvino.frontend.pytorch.torchdynamo import execute as partitions
 
-from probes.protocol import Engagement, Request
+from probes.events import Engagement
+from probes.protocol import Request
 from probes.stacks import graph_breaks, openvino_model, pytorch
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects.torch_subject import TorchSubject, open_torch_subject

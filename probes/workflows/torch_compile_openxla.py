@@ -12,7 +12,8 @@ import torch_xla
 from torch_xla.core import xla_model
 from torch_xla.debug import metrics
 
-from probes.protocol import Engagement, Request
+from probes.events import Engagement
+from probes.protocol import Request
 from probes.stacks import graph_breaks, pytorch
 from probes.subjects.torch_subject import TorchSubject, collect, open_torch_subject
 

@@ -16,7 +16,8 @@ import numpy as np
 from probes import protocol
 from probes.adapter import Server
 from probes.checking.logprobs import TokenLogprobs, logprobs_from_top_tokens
-from probes.protocol import Engagement, Request
+from probes.events import Engagement
+from probes.protocol import Request
 from probes.stacks import llm_compressor, vllm_weights
 from probes.subjects import checkpoint
 from probes.subjects.checkpoint import EngineSubject, require_architecture

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from probes.protocol import Engagement
+from probes.events import Engagement
 
 
 class Subject:

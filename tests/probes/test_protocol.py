@@ -17,7 +17,7 @@ from msgspec import inspect
 
 from advisor.catalogue import rubric_files
 from advisor.domain import outcome, worker_events
-from probes import protocol
+from probes import check_events, events, protocol
 from probes.runtime.channel import Channel
 
 #: Events that only runs of earlier versions have.
@@ -45,7 +45,9 @@ READ_OUTCOMES = {tag_of(kind): kind for kind in get_args(outcome.Outcome)}
 
 def written_kinds(tag_field: str) -> list[Any]:
     """Return the dataclasses of the protocol that have this field."""
-    kinds = [kind for kind in vars(protocol).values() if dataclasses.is_dataclass(kind)]
+    modules = (protocol, events, check_events)
+    defined = [each for module in modules for each in vars(module).values()]
+    kinds = [each for each in defined if dataclasses.is_dataclass(each)]
     return [kind for kind in kinds if tag_field in field_names(kind)]
 
 
@@ -153,7 +155,7 @@ def test_completion_is_read_as_it_was_written(channel: Channel, tmp_path: pathli
 def test_any_text_of_a_stack_can_be_read(
     text: str, channel: Channel, tmp_path: pathlib.Path
 ) -> None:
-    channel.send(protocol.Engagement(1.0, text, {}))
+    channel.send(events.Engagement(1.0, text, {}))
     channel.respond(protocol.Failed("build-failed", "build", text))
     (line,) = (tmp_path / protocol.EVENTS).read_bytes().splitlines()
     expected = text.replace("\udcff", "?")

@@ -16,7 +16,7 @@ from typing import BinaryIO
 import pytest
 import workers
 
-from probes import protocol
+from probes import events, protocol
 from probes.runtime.channel import Channel
 
 
@@ -105,7 +105,7 @@ def test_each_event_is_written_before_its_notification(
         return write(descriptor, data)
 
     monkeypatch.setattr(os, "write", count_lines)
-    channel.send(protocol.Ready())
+    channel.send(events.Ready())
     channel.start_phase("build", 16)
     assert lines_at_notification == [1, 2]
     assert os.read(notifications[0], 100) == b".."
@@ -128,7 +128,7 @@ def test_a_full_pipe_of_notifications_does_not_block(
     with contextlib.suppress(BlockingIOError):
         while True:
             os.write(notifications[1], bytes(4096))
-    channel.send(protocol.Ready())
+    channel.send(events.Ready())
     channel.respond(protocol.Completed())
     assert (tmp_path / protocol.EVENTS).read_text() == '{"event": "ready"}\n'
     assert (tmp_path / protocol.RESPONSE).exists()
@@ -138,7 +138,7 @@ def test_a_missing_advisor_is_no_error(tmp_path: pathlib.Path) -> None:
     read_end, write_end = os.pipe()
     os.close(read_end)
     with os.fdopen(write_end, "wb"), workers.open_channel(tmp_path, write_end) as channel:
-        channel.send(protocol.Ready())
+        channel.send(events.Ready())
         channel.respond(protocol.Completed())
     assert (tmp_path / protocol.RESPONSE).exists()
 

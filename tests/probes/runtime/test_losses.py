@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from probes.protocol import UserMetric
+from probes.check_events import UserMetric
 from probes.runtime import losses
 from probes.runtime.failures import exception_summary
 

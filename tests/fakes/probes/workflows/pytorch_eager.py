@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 
-from probes.protocol import Engagement
+from probes.events import Engagement
 
 
 class Subject:

@@ -8,7 +8,7 @@ import numpy as np
 from probes import protocol
 from probes.checking.logprobs import TokenLogprobs
 from probes.checking.text_reference import ReferenceRun
-from probes.protocol import Engagement
+from probes.events import Engagement
 from probes.subjects import checkpoint
 
 TASKS = (protocol.GENERATE,)
