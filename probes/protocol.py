@@ -28,8 +28,8 @@ After `build`, `warm`, `sustain`, `diagnose`, `probe`, `enough` and `allocate` t
 everything it started.
 Standard output carries one byte after each event, so that the advisor can sleep until there is one.
 
-`probes.events` and `probes.check_events` have the events. These three modules, with one version, are
-all that the two interpreters share.
+`probes.events` and `probes.check_events` have the events. These three modules, with one version,
+are all that the two interpreters share.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ import msgspec
 from advisor.catalogue import rubric_files
 from advisor.domain.accuracy import Accuracy
 from advisor.domain.catalogue import Catalogue
+from advisor.domain.check_events import Checked
 from advisor.domain.interval import Interval
 from advisor.domain.machine import Cpu, Gpu, Interpreter, Machine
 from advisor.domain.measurement import BuildSeconds, Measurement, MemoryBytes
@@ -29,7 +30,6 @@ from advisor.domain.serving import RateLevel
 from advisor.domain.worker_events import (
     BlockTimed,
     Built,
-    Checked,
     Engagement,
     Imported,
     Loaded,

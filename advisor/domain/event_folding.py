@@ -9,7 +9,7 @@ import msgspec
 
 from advisor.domain.outcome import OutOfMemory
 from advisor.domain.plan import REFERENCE, Plan
-from advisor.domain.recipe_facts import RecipeFacts
+from advisor.domain.process_folding import time_build, update_process
 from advisor.domain.run_events import (
     ArmsAdded,
     BuildStarted,
@@ -35,33 +35,6 @@ from advisor.domain.run_events import (
     WorkerSpawned,
 )
 from advisor.domain.run_state import ProcessState, RaceGroup, RunState
-from advisor.domain.worker_events import (
-    BlockTimed,
-    Built,
-    Caches,
-    Checked,
-    ClosedLoop,
-    Diagnosed,
-    Engagement,
-    Imported,
-    Latency,
-    Loaded,
-    MemoryRead,
-    NewShapeResult,
-    Peaks,
-    PhaseStarted,
-    Prepared,
-    Ready,
-    Recipe,
-    Serving,
-    Sustained,
-    TextScores,
-    TextsSampled,
-    UserMetric,
-    WarmedUp,
-    WorkerEvent,
-    Workload,
-)
 
 
 def fold(events: Iterable[LoggedEvent], state: RunState | None = None) -> RunState:
@@ -89,7 +62,7 @@ def _apply(state: RunState, event: LoggedEvent) -> RunState:
             | WorkerEnded()
         ):
             processes = list(state.processes[run_event.arm])
-            process = _time_build(_update_process(processes[run_event.process], run_event), event)
+            process = time_build(update_process(processes[run_event.process], run_event), event)
             if isinstance(process.outcome, OutOfMemory) and not process.ready:
                 process = msgspec.structs.replace(
                     process, residents_at_oom=_loaded_arms(state, run_event.arm)
@@ -99,15 +72,10 @@ def _apply(state: RunState, event: LoggedEvent) -> RunState:
         case Resumed():
             known = {arm: _mark_lost(processes) for arm, processes in state.processes.items()}
             return msgspec.structs.replace(state, processes=known)
+        case RaceOpened():
+            return msgspec.structs.replace(state, **_open_group(state, run_event))
         case run_event:
             return msgspec.structs.replace(state, **_run_changes(state, run_event))
-
-
-#: By type of run event, the field of `RunState` that keeps the last one.
-LAST_RUN_EVENT_FIELDS: dict[type, str] = {
-    MemoryChecked: "memory_checked",
-    ProvisionalAnswer: "provisional",
-}
 
 
 def _run_changes(state: RunState, run_event: RunEvent) -> dict[str, Any]:
@@ -115,16 +83,16 @@ def _run_changes(state: RunState, run_event: RunEvent) -> dict[str, Any]:
     match run_event:
         case Planned() | ArmsAdded():
             return {"plan": _plan_after(state.plan, run_event)}
-        case RaceOpened():
-            return _open_group(state, run_event)
         case RaceClosed():
             return {"closed": {**state.closed, run_event.batch_size: run_event}}
         case RepetitionStarted():
             return {"repeats": {**state.repeats, run_event.repeat: run_event.arms}}
         case QuietChecked():
             return {"load_check": run_event.check}
-        case MemoryChecked() | ProvisionalAnswer():
-            return {LAST_RUN_EVENT_FIELDS[type(run_event)]: run_event}
+        case MemoryChecked():
+            return {"memory_checked": run_event}
+        case ProvisionalAnswer():
+            return {"provisional": run_event}
         case ModelSurveyed():
             return {"surveyed": (*state.surveyed, run_event)}
         case OtherPlatformFound():
@@ -170,37 +138,6 @@ def _open_group(state: RunState, run_event: RaceOpened) -> dict[str, Any]:
     }
 
 
-def _update_process(
-    process: ProcessState,
-    run_event: BuildStarted
-    | WorkerReported
-    | DeviceMemory
-    | ConditionsRecorded
-    | EnergyMeasured
-    | LoadMeasured
-    | WorkerEnded,
-) -> ProcessState:
-    match run_event:
-        case BuildStarted():
-            return msgspec.structs.replace(process, build_started=run_event)
-        case WorkerReported():
-            return msgspec.structs.replace(
-                process, **_process_changes(process, run_event.worker_event)
-            )
-        case DeviceMemory():
-            return msgspec.structs.replace(process, device_memory=run_event)
-        case ConditionsRecorded():
-            return msgspec.structs.replace(
-                process, visit_conditions=(*process.visit_conditions, run_event)
-            )
-        case EnergyMeasured():
-            return msgspec.structs.replace(process, energy=(*process.energy, run_event))
-        case LoadMeasured():
-            return msgspec.structs.replace(process, load_blocks=(*process.load_blocks, run_event))
-        case WorkerEnded():
-            return msgspec.structs.replace(process, outcome=run_event.outcome)
-
-
 def _loaded_arms(state: RunState, except_arm: str) -> tuple[str, ...]:
     """Return the other arms whose last process holds the model and has not ended."""
     last = {
@@ -213,87 +150,6 @@ def _loaded_arms(state: RunState, except_arm: str) -> tuple[str, ...]:
         for arm, process in last.items()
         if (process.ready or process.loaded) and process.outcome is None
     )
-
-
-def _time_build(process: ProcessState, event: LoggedEvent) -> ProcessState:
-    """Return the process with the times of unfinished builds; `Built` has the others."""
-    run_event, since = event.run_event, process.building_since
-    if isinstance(run_event, WorkerEnded) and since is not None:
-        return msgspec.structs.replace(
-            process, building_since=None, lost_build_seconds=event.at - since
-        )
-    if isinstance(run_event, WorkerReported) and isinstance(
-        run_event.worker_event, (PhaseStarted, Built)
-    ):
-        begins = (
-            isinstance(run_event.worker_event, PhaseStarted)
-            and run_event.worker_event.phase == "build"
-        )
-        return msgspec.structs.replace(process, building_since=event.at if begins else None)
-    return process
-
-
-#: By type of worker event, the field of `ProcessState` that keeps the last one.
-LAST_EVENT_FIELDS: dict[type, str] = {
-    Imported: "imported",
-    Loaded: "loaded",
-    Caches: "caches",
-    Engagement: "engaged",
-    TextScores: "text_scores",
-    UserMetric: "user_metric",
-    RecipeFacts: "recipe_facts",
-    Recipe: "recipe",
-    Serving: "serving",
-    MemoryRead: "memory",
-    Peaks: "peaks",
-}
-#: By type of worker event, the field of `ProcessState` that keeps all of them.
-SEQUENCE_FIELDS: dict[type, str] = {
-    BlockTimed: "visits",
-    Sustained: "sustained",
-    ClosedLoop: "closed_loops",
-    TextsSampled: "texts_sampled",
-}
-#: By type of worker event, the field of `ProcessState` that keeps the last one of each batch size.
-BATCH_SIZE_FIELDS: dict[type, str] = {
-    Built: "built",
-    Checked: "checked",
-    WarmedUp: "warmed_up",
-    Diagnosed: "diagnosed",
-    NewShapeResult: "new_shape_results",
-    Latency: "latency",
-    Workload: "workloads",
-}
-
-
-def _process_changes(process: ProcessState, worker_event: WorkerEvent) -> dict[str, Any]:
-    """Return the changed fields of the process."""
-    match worker_event:
-        case PhaseStarted(phase="flex") as started:
-            return {"phase": "flex", "new_shape_started": started}
-        case PhaseStarted(phase=phase):
-            return {"phase": phase}
-        case Ready():
-            return {"ready": True}
-        case Prepared():
-            return {}
-        case BlockTimed() | Sustained() | ClosedLoop() | TextsSampled():
-            field = SEQUENCE_FIELDS[type(worker_event)]
-            return {field: (*getattr(process, field), worker_event)}
-        case (
-            Built()
-            | Checked()
-            | WarmedUp()
-            | Diagnosed()
-            | NewShapeResult()
-            | Latency()
-            | Workload()
-        ):
-            field = BATCH_SIZE_FIELDS[type(worker_event)]
-            by_batch_size = getattr(process, field)
-            return {field: {**by_batch_size, worker_event.batch_size: worker_event}}
-        case _:
-            return {LAST_EVENT_FIELDS[type(worker_event)]: worker_event}
 
 
 def _with_processes(state: RunState, arm: str, processes: tuple[ProcessState, ...]) -> RunState:

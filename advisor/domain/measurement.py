@@ -7,8 +7,9 @@ from typing import Any, Literal
 import msgspec
 
 from advisor.domain.accuracy import TrainedLoss
+from advisor.domain.check_events import Checked
 from advisor.domain.interval import Interval
-from advisor.domain.worker_events import Checked, NewShapeResult
+from advisor.domain.worker_events import NewShapeResult
 
 
 class CallSeconds(msgspec.Struct, frozen=True, kw_only=True):

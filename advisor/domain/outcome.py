@@ -1,4 +1,4 @@
-"""Outcomes of a worker, decoded from the outcomes of `probes.protocol`."""
+"""Outcomes of a worker, decoded from those of `probes.protocol`."""
 
 from __future__ import annotations
 

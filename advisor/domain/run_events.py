@@ -1,7 +1,4 @@
-"""Events of a run; `advisor.domain.event_folding` folds them into the run's state.
-
-The module is long because it has one class for each event of a run.
-"""
+"""Events of a run; `advisor.domain.event_folding` folds them into the run's state."""
 
 from __future__ import annotations
 

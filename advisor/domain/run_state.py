@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from advisor.domain.check_events import Checked, TextScores, UserMetric
 from advisor.domain.machine import QuietCheck
 from advisor.domain.outcome import Outcome
 from advisor.domain.plan import Plan
@@ -24,7 +25,6 @@ from advisor.domain.worker_events import (
     BlockTimed,
     Built,
     Caches,
-    Checked,
     ClosedLoop,
     Diagnosed,
     Engagement,
@@ -39,9 +39,7 @@ from advisor.domain.worker_events import (
     Recipe,
     Serving,
     Sustained,
-    TextScores,
     TextsSampled,
-    UserMetric,
     WarmedUp,
     Workload,
 )

@@ -1,7 +1,4 @@
-"""Events of a worker, decoded from the events of `probes.protocol`.
-
-The module is long because it has one class for each event of the wire contract.
-"""
+"""Events of a worker, decoded from those of `probes.events`."""
 
 from __future__ import annotations
 
@@ -9,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from advisor.domain.accuracy import CLASS_OF, Accuracy, AccuracyClass, CheckVerdict
 from advisor.domain.bounds import Amount, Count, Duration, Rate, Size
+from advisor.domain.check_events import Checked, TextScores, UserMetric
 from advisor.domain.recipe_facts import RecipeFacts
 
 Phase = Literal[
@@ -87,59 +84,6 @@ class Built(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="b
     first_call_seconds: Amount
 
 
-class Agreement(msgspec.Struct, frozen=True, kw_only=True):
-    """Agreement of generated tokens and their probabilities with the reference.
-
-    Null for what the stack does not return.
-    """
-
-    #: How the probabilities were computed, such as `teacher-forced`, `teacher-forced, 20
-    #: likeliest` or `tokens only`.
-    method: str
-    sequences: Count
-    identical_sequences: Count
-    #: First position at which a sequence differs from the reference; null if none differs.
-    first_divergence: Count | None
-    #: At the first differing token of a sequence: log-probability in the reference of its own
-    #: token minus that of the arm's token, in nats; the largest over the sequences.
-    divergence_gap: float | None
-    allowed_gap: float
-    positions: Count
-    #: Kullback-Leibler divergence from the reference in nats: mean and 99th percentile over the
-    #: positions, eager PyTorch's in the tested precision, and the allowed divergence.
-    kl_mean: float | None
-    kl_p99: float | None
-    kl_eager: float
-    kl_allowed: float
-    #: Share of positions with the same likeliest token: of the arm, of eager PyTorch, and the least
-    #: that is allowed.
-    top1: float | None
-    top1_eager: float
-    top1_least: float
-    #: Mean share of the five likeliest tokens that are the same.
-    top5: float | None
-
-
-class Checked(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="checked"):
-    """The outputs of a batch size are compared with the reference."""
-
-    batch_size: Size
-    verdict: CheckVerdict
-    reference: str
-    rmse: Amount | None
-    rmse_eager: Amount | None
-    allowed: Amount | None
-    max_abs: Amount | None
-    compared_elements: Count
-    agreement: Agreement | None = None
-    #: Null in runs of early versions.
-    accuracy: Accuracy | None = None
-
-    @property
-    def accuracy_class(self) -> AccuracyClass:
-        return CLASS_OF[self.verdict]
-
-
 class Caches(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="caches"):
     """Size of the arm's caches before its first build and after its last build."""
 
@@ -157,32 +101,6 @@ class Engagement(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", t
     facts: dict[str, Any]
     #: Bytes of all weights as the program stores them; null where they are those of the model.
     weight_bytes: Count | None = None
-
-
-class TextScores(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="text-scores"):
-    """Losses along a long text, as means over the positions of each sequence.
-
-    `loss` is by how much less likely the text is than in the reference, in nats a token,
-    without tokens that the stack did not report if the scores are incomplete. The suffix `_eager`
-    marks those of eager PyTorch.
-    """
-
-    source: str
-    positions: Size
-    is_incomplete: bool
-    divergence: tuple[float, ...]
-    same_top: tuple[float, ...]
-    loss: tuple[float, ...]
-    divergence_eager: tuple[float, ...]
-    same_top_eager: tuple[float, ...]
-    loss_eager: tuple[float, ...]
-
-
-class UserMetric(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="user-metric"):
-    """What the user's metric returned, or the problem."""
-
-    value: float | None
-    problem: str
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="recipe"):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from advisor.domain.accuracy import worst_check
+from advisor.domain.check_events import Checked
 from advisor.domain.recommendation import BatchAdvice
-from advisor.domain.worker_events import Checked
 from advisor.recommendation.headline_facts import SAME_SPEED, HeadlineFacts, join_names
 from advisor.system.number_format import format_number
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
+from advisor.domain.check_events import Checked
 from advisor.domain.interval import Interval
 from advisor.domain.priorities import Priorities
 from advisor.domain.question import WeightFormat
 from advisor.domain.recommendation import BatchAdvice, Flip
 from advisor.domain.scores import ScoredArm
-from advisor.domain.worker_events import Checked
 from advisor.domain.workflow import Workflow
 from advisor.recommendation.certainty import Certainty
 

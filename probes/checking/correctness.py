@@ -31,7 +31,7 @@ class OutputCheck:
 
     #: One of `VERDICTS`.
     verdict: str
-    #: What keeps it from being exact: see `probes.check_events.Accuracy`; empty for an exact output.
+    #: What keeps it from being exact, or empty: see `probes.check_events.Accuracy`.
     fault: str
     #: Its figure over the allowed one, of the measure that is exceeded most.
     share_of_allowed: float

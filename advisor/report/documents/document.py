@@ -7,6 +7,7 @@ from typing import Final, Literal
 import msgspec
 
 from advisor.domain.accuracy import AccuracyClass, CheckVerdict, LossClass, TrainedLoss
+from advisor.domain.check_events import Checked
 from advisor.domain.interval import Interval
 from advisor.domain.machine import Cpu, Gpu, Interpreter, Machine, QuietCheck, describe_gpus
 from advisor.domain.measurement import BuildSeconds, CallDiagnosis, Cell, MemoryBytes, VisitCounts
@@ -20,7 +21,7 @@ from advisor.domain.rubric import Basis
 from advisor.domain.scores import Evidence, Rating, TierGap
 from advisor.domain.serving import ServingResults
 from advisor.domain.survey import Survey
-from advisor.domain.worker_events import Checked, NewShapeResult, Peaks
+from advisor.domain.worker_events import NewShapeResult, Peaks
 from advisor.domain.workflow import Workflow
 
 SCHEMA: Final = "p3-advisor/run/1"

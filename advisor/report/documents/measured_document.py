@@ -9,6 +9,7 @@ import msgspec
 
 from advisor.domain.accuracy import worst_check
 from advisor.domain.artefacts import varying_sibling
+from advisor.domain.check_events import Checked
 from advisor.domain.measurement import Cell, Measurement, TimedVisit
 from advisor.domain.outcome import Completed
 from advisor.domain.plan import Arm, Excluded
@@ -18,7 +19,6 @@ from advisor.domain.run import Header, resume_command
 from advisor.domain.run_state import RunState
 from advisor.domain.scores import Evidence, ScoredArm
 from advisor.domain.serving import ServedArm, ServingResults
-from advisor.domain.worker_events import Checked
 from advisor.domain.workflow import Workflow
 from advisor.measure.rounds import counted_visits
 from advisor.report.documents import trade_off

@@ -49,7 +49,7 @@ ACCURACY_COLUMNS = (
     "equal_tokens",
     "repeats",
 )
-#: Figures of `advisor.domain.worker_events.Agreement`.
+#: Figures of `advisor.domain.check_events.Agreement`.
 AGREEMENT_COLUMNS = ("sequences", "identical_sequences")
 COLUMNS = (
     *RUN_COLUMNS,

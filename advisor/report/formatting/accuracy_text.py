@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from advisor.domain.accuracy import AccuracyClass, worst_check
-from advisor.domain.worker_events import Checked
+from advisor.domain.check_events import Checked
 from advisor.system.number_format import MISSING, format_number, format_share
 
 #: What follows an error in tables, by class; nothing follows that of exact outputs.

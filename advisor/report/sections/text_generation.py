@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from advisor.domain.check_events import Agreement
 from advisor.domain.measurement import Cell, GenerationMetrics
-from advisor.domain.worker_events import Agreement
 from advisor.report.documents.document import RunDocument, WorkflowEntry
 from advisor.report.formatting.accuracy_text import format_error
 from advisor.system.number_format import (

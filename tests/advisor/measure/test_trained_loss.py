@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from advisor.domain.accuracy import LossRule
+from advisor.domain.check_events import TextScores, UserMetric
 from advisor.domain.run_state import ProcessState
-from advisor.domain.worker_events import TextScores, UserMetric
 from advisor.measure.trained_loss import summarise_loss
 
 SEQUENCES = 128

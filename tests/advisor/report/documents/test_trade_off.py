@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from advisor.domain.accuracy import Accuracy, MetricLoss, TrainedLoss
+from advisor.domain.check_events import Checked
 from advisor.domain.interval import Interval
 from advisor.domain.question import WeightFormat
-from advisor.domain.worker_events import Checked
 from advisor.report import markdown, page
 from advisor.report.documents import trade_off
 from advisor.report.documents.document import Correctness, WorkflowEntry

@@ -1,0 +1,158 @@
+"""Fold the events of a worker process into its state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from advisor.domain.check_events import Checked, TextScores, UserMetric
+from advisor.domain.recipe_facts import RecipeFacts
+from advisor.domain.run_events import (
+    BuildStarted,
+    ConditionsRecorded,
+    DeviceMemory,
+    EnergyMeasured,
+    LoadMeasured,
+    LoggedEvent,
+    WorkerEnded,
+    WorkerReported,
+)
+from advisor.domain.run_state import ProcessState
+from advisor.domain.worker_events import (
+    BlockTimed,
+    Built,
+    Caches,
+    ClosedLoop,
+    Diagnosed,
+    Engagement,
+    Imported,
+    Latency,
+    Loaded,
+    MemoryRead,
+    NewShapeResult,
+    Peaks,
+    PhaseStarted,
+    Prepared,
+    Ready,
+    Recipe,
+    Serving,
+    Sustained,
+    TextsSampled,
+    WarmedUp,
+    WorkerEvent,
+    Workload,
+)
+
+
+def update_process(
+    process: ProcessState,
+    run_event: BuildStarted
+    | WorkerReported
+    | DeviceMemory
+    | ConditionsRecorded
+    | EnergyMeasured
+    | LoadMeasured
+    | WorkerEnded,
+) -> ProcessState:
+    """Return the state of the process after one of its events."""
+    match run_event:
+        case BuildStarted():
+            return msgspec.structs.replace(process, build_started=run_event)
+        case WorkerReported():
+            return msgspec.structs.replace(
+                process, **_process_changes(process, run_event.worker_event)
+            )
+        case DeviceMemory():
+            return msgspec.structs.replace(process, device_memory=run_event)
+        case ConditionsRecorded():
+            return msgspec.structs.replace(
+                process, visit_conditions=(*process.visit_conditions, run_event)
+            )
+        case EnergyMeasured():
+            return msgspec.structs.replace(process, energy=(*process.energy, run_event))
+        case LoadMeasured():
+            return msgspec.structs.replace(process, load_blocks=(*process.load_blocks, run_event))
+        case WorkerEnded():
+            return msgspec.structs.replace(process, outcome=run_event.outcome)
+
+
+def time_build(process: ProcessState, event: LoggedEvent) -> ProcessState:
+    """Return the process with the times of unfinished builds; `Built` has the others."""
+    run_event, since = event.run_event, process.building_since
+    if isinstance(run_event, WorkerEnded) and since is not None:
+        return msgspec.structs.replace(
+            process, building_since=None, lost_build_seconds=event.at - since
+        )
+    if isinstance(run_event, WorkerReported) and isinstance(
+        run_event.worker_event, (PhaseStarted, Built)
+    ):
+        begins = (
+            isinstance(run_event.worker_event, PhaseStarted)
+            and run_event.worker_event.phase == "build"
+        )
+        return msgspec.structs.replace(process, building_since=event.at if begins else None)
+    return process
+
+
+#: By type of worker event, the field of `ProcessState` that keeps the last one.
+LAST_EVENT_FIELDS: dict[type, str] = {
+    Imported: "imported",
+    Loaded: "loaded",
+    Caches: "caches",
+    Engagement: "engaged",
+    TextScores: "text_scores",
+    UserMetric: "user_metric",
+    RecipeFacts: "recipe_facts",
+    Recipe: "recipe",
+    Serving: "serving",
+    MemoryRead: "memory",
+    Peaks: "peaks",
+}
+#: By type of worker event, the field of `ProcessState` that keeps all of them.
+SEQUENCE_FIELDS: dict[type, str] = {
+    BlockTimed: "visits",
+    Sustained: "sustained",
+    ClosedLoop: "closed_loops",
+    TextsSampled: "texts_sampled",
+}
+#: By type of worker event, the field of `ProcessState` that keeps the last one of each batch size.
+BATCH_SIZE_FIELDS: dict[type, str] = {
+    Built: "built",
+    Checked: "checked",
+    WarmedUp: "warmed_up",
+    Diagnosed: "diagnosed",
+    NewShapeResult: "new_shape_results",
+    Latency: "latency",
+    Workload: "workloads",
+}
+
+
+def _process_changes(process: ProcessState, worker_event: WorkerEvent) -> dict[str, Any]:
+    """Return the changed fields of the process."""
+    match worker_event:
+        case PhaseStarted(phase="flex") as started:
+            return {"phase": "flex", "new_shape_started": started}
+        case PhaseStarted(phase=phase):
+            return {"phase": phase}
+        case Ready():
+            return {"ready": True}
+        case Prepared():
+            return {}
+        case BlockTimed() | Sustained() | ClosedLoop() | TextsSampled():
+            field = SEQUENCE_FIELDS[type(worker_event)]
+            return {field: (*getattr(process, field), worker_event)}
+        case (
+            Built()
+            | Checked()
+            | WarmedUp()
+            | Diagnosed()
+            | NewShapeResult()
+            | Latency()
+            | Workload()
+        ):
+            field = BATCH_SIZE_FIELDS[type(worker_event)]
+            by_batch_size = getattr(process, field)
+            return {field: {**by_batch_size, worker_event.batch_size: worker_event}}
+        case _:
+            return {LAST_EVENT_FIELDS[type(worker_event)]: worker_event}
