@@ -16,8 +16,9 @@ import numpy as np
 
 from advisor.catalogue import rubric_files
 from advisor.domain.serving import ServingRules
-from advisor.statistics.goodput import Goodput, LoadBlock, count_groups, estimate_goodput
+from advisor.statistics.goodput import Goodput, estimate_goodput
 from advisor.statistics.goodput_search import GoodputSearch
+from advisor.statistics.load_block import LoadBlock, count_groups
 
 SHARE = 0.95
 #: Closed loops find at least this share of the capacity.

@@ -8,8 +8,8 @@ from advisor.domain.question import LoadQuestion
 from advisor.domain.run_events import LoadMeasured
 from advisor.domain.run_state import ProcessState
 from advisor.domain.serving import RateLevel, ServedRequest
-from advisor.statistics.goodput import LoadBlock, count_groups
 from advisor.statistics.intervals import nearest_rank
+from advisor.statistics.load_block import LoadBlock, count_groups
 
 PERCENTILES = (0.5, 0.95, 0.99)
 #: Rates within this factor are one level.

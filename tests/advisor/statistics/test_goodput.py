@@ -7,14 +7,9 @@ import pytest
 import simulated_queue
 from simulated_queue import SHARE, Load, measure_server, true_goodput
 
-from advisor.statistics.goodput import (
-    LoadBlock,
-    compare_processes,
-    count_groups,
-    estimate_goodput,
-    group_size,
-)
+from advisor.statistics.goodput import compare_processes, estimate_goodput
 from advisor.statistics.goodput_search import GoodputSearch
+from advisor.statistics.load_block import LoadBlock
 
 #: Greatest error of the median. In blocks of 50 requests, or of 200 service times near saturation,
 #: the queue has no time to grow.
@@ -82,15 +77,6 @@ def test_the_formula_of_the_known_queue_agrees_with_a_long_simulation() -> None:
     arrivals = np.cumsum(np.random.RandomState(9).exponential(1 / rate, size=1_000_000))
     times = simulated_queue.latencies(arrivals, 0.0)
     assert (times <= 5).mean() == pytest.approx(SHARE, abs=0.003)
-
-
-def test_misses_with_few_others_between_them_are_one_group() -> None:
-    assert count_groups([]) == 0
-    assert count_groups([False] * 3) == 0
-    assert count_groups([True, *[False] * 5, True]) == 1
-    assert count_groups([True, *[False] * 6, True]) == 2
-    assert group_size([LoadBlock(4.0, 50, 60, 2), LoadBlock(6.0, 10, 60, 1)]) == 5
-    assert group_size([LoadBlock(4.0, 60, 60, 0)]) == 1
 
 
 def test_larger_groups_of_misses_make_wider_intervals() -> None:
