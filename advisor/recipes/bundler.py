@@ -147,7 +147,9 @@ class SourceBundler:
         elif isinstance(node, ast.Name) and node.id in module.foreign_imports:
             self._add_import(node.id, module.foreign_imports[node.id])
         elif isinstance(node, ast.Name) and node.id not in {*vars(builtins), "__file__"}:
-            message = f"{module.name} uses {node.id}, which is no definition with a name of its own"
+            message = (
+                f"{module.name} uses {node.id}, which is not a definition with a name of its own"
+            )
             raise CannotBundleError(message)
 
     def _add_import(self, name: str, line: str) -> None:

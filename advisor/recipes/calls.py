@@ -24,7 +24,7 @@ TENSORS_OF_OUTPUT = (
 #: Lines of a module that takes the tensors of nested inputs in the order in which they occur.
 NESTED_CALL = (
     "def replace_tensors(value, change):",
-    '    """Return `value` with the result of `change` in the place of each tensor."""',
+    '    """Return `value` with the result of `change` instead of each tensor."""',
     "    if isinstance(value, torch.Tensor):",
     "        return change(value)",
     "    if isinstance(value, dict):",
@@ -60,7 +60,9 @@ def call_class(
     names = [each.name for each in inputs]
     # A run from another machine could have anything else here.
     if not all(each.isidentifier() and not keyword.iskeyword(each) for each in names):
-        raise NoRecipeError("the model's inputs have names that are none", "use --style check")
+        raise NoRecipeError(
+            "an input of the model has a name that is not a Python identifier", "use --style check"
+        )
     keywords = ", ".join(f"{each}={each}" for each in names)
     return [
         f"class {name}(torch.nn.Module):",
@@ -82,5 +84,5 @@ def random_values(each: InputFacts, batch_size: int) -> str:
     if each.low is not None and each.high is not None:
         return f"torch.randint({each.low}, {each.high}, {shape})"
     if not each.dtype.isidentifier():
-        raise NoRecipeError(f"{each.dtype!r} is no dtype", "measure again")
+        raise NoRecipeError(f"{each.dtype!r} is not a dtype", "measure again")
     return f"torch.randn({shape}, dtype=torch.{each.dtype})"

@@ -17,7 +17,8 @@ from advisor.domain.question import Question
 from advisor.domain.recipe_facts import InputFacts
 from advisor.errors import NoRecipeError
 from advisor.recipes.bundler import LINTER_COMMENTS
-from advisor.recipes.loading import checkpoint_lines, loading_lines
+from advisor.recipes.language_models import checkpoint_lines
+from advisor.recipes.loading import loading_lines
 from advisor.recipes.snippet import USED_PACKAGES, import_order, split_imports
 
 #: What the servers need in addition to what was measured.

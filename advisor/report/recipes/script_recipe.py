@@ -77,7 +77,7 @@ def render_recommended(
 
 
 def render(document: RunDocument, entry: WorkflowEntry, found: FoundRecipe) -> str:
-    """Return the whole script; raise `NoRecipeError` for requirements that are no pins."""
+    """Return the whole script; raise `NoRecipeError` for requirements that are not pinned."""
     recipe = found.recipe
     imports = "\n".join(
         line for line in recipe.imports if not (recipe.variables and line == OS_IMPORT)
@@ -132,13 +132,13 @@ def install_command(device: str) -> str:
 
 
 def script_header(recipe: Recipe, additional: Sequence[str] = ()) -> str:
-    """Return the header of PEP 723; raise `NoRecipeError` for requirements that are no pins.
+    """Return the header of PEP 723; raise `NoRecipeError` for requirements that are not pinned.
 
     `additional` requirements are the program's own.
     """
     if not PYTHON.fullmatch(recipe.python) or not all(map(PINNED.fullmatch, recipe.requirements)):
         raise NoRecipeError(
-            "the stored recipe asks for something that is no pinned requirement", "measure again"
+            "the stored recipe asks for a requirement that is not pinned", "measure again"
         )
     requirements = "\n".join(
         f'#     "{requirement}",' for requirement in (*recipe.requirements, *additional)

@@ -14,7 +14,7 @@ from advisor.domain.model import ExportedModel, FactoryModel, OnnxModel, Transfo
 from advisor.domain.question import Question
 from advisor.errors import NoRecipeError
 from advisor.recipes import server
-from advisor.recipes.loading import model_name
+from advisor.recipes.expressions import model_name
 from advisor.report.documents.document import RunDocument, WorkflowEntry
 from advisor.report.recipes.found_recipe import FoundRecipe
 from advisor.report.recipes.script_recipe import clean, install_command, script_header
@@ -85,7 +85,7 @@ ENTRYPOINT {json.dumps(command)}
 
 
 def _render_command(document: RunDocument, entry: WorkflowEntry, found: FoundRecipe) -> str:
-    script_header(found.recipe)  # refuses what is no pin
+    script_header(found.recipe)  # refuses what is not pinned
     question = document.question
     command = shlex.join(_command(question, found))
     title = f"{question.model.name} with {entry.arm} on {document.device_name}, {question.dtype}"
@@ -105,7 +105,9 @@ def _command(question: Question, found: FoundRecipe) -> list[str]:
     try:
         words = shlex.split(found.recipe.serving_command or "")
     except ValueError as problem:
-        raise NoRecipeError("the stored command is no command", "measure again") from problem
+        raise NoRecipeError(
+            "the stored command is not a command line", "measure again"
+        ) from problem
     name = question.model.name
     return [model_name(name) if word == name else word for word in words]
 
