@@ -39,7 +39,7 @@ FORMATS = {
     "mlflow": "",
     "wandb-offline": "",
 }
-#: Formats that are no single file.
+#: Formats that are not a single file.
 TRACKERS = ("mlflow", "wandb-offline")
 #: The file to which a step of a GitHub workflow appends its summary.
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"

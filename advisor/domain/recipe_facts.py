@@ -21,7 +21,7 @@ class InputFacts(msgspec.Struct, frozen=True, kw_only=True):
     low: int | None = None
     high: int | None = None
     #: Whether the inputs are in containers, are both positional and keyword ones, or have values
-    #: that are no tensors. The tensors are then in the order in which they occur.
+    #: that are not tensors. The tensors are then in the order in which they occur.
     nested: bool = False
 
 

@@ -56,7 +56,7 @@ class SweepRecord(msgspec.Struct, frozen=True, kw_only=True):
         return next((run for run in self.runs if run.lengths == lengths), None)
 
     def with_run(self, run: SweepRun) -> SweepRecord:
-        """Return the record with this run in the place of an earlier one at its lengths."""
+        """Return the record with this run instead of an earlier one at its lengths."""
         others = (each for each in self.runs if each.lengths != run.lengths)
         return msgspec.structs.replace(self, runs=(*others, run))
 

@@ -35,7 +35,7 @@ def check_now(read: ReadLoad, limits: QuietLimits) -> QuietCheck:
 def find_problems(load: MachineActivity, limits: QuietLimits) -> tuple[QuietProblem, ...]:
     """Return what keeps the machine from being quiet; empty if it is quiet.
 
-    A figure that the machine does not report is no problem.
+    A figure that the machine does not report is not a problem.
     """
     needed = load.usable_processors * (1 - limits.most_busy_share)
     found: dict[QuietProblem, bool] = {

@@ -82,7 +82,7 @@ def _parse(part: str) -> Constraint:
 
 
 def _number(text: str, units: Mapping[str, float]) -> float | None:
-    """Return a figure in the base unit; None for what is no positive number with a known unit."""
+    """Return a figure in the base unit; None unless it is a positive number with a known unit."""
     match = NUMBER.fullmatch(text)
     factor = units.get(match[2].lower()) if match else None
     if match is None or factor is None:

@@ -14,7 +14,9 @@ def parse_data(text: str) -> str:
         return ""
     file = pathlib.Path(text).expanduser()
     if not file.is_file():
-        raise LossFileError(f"--data {text!r} is no file", "name a file in the format JSON Lines")
+        raise LossFileError(
+            f"--data {text!r} is not a file", "name a file in the format JSON Lines"
+        )
     return str(file.resolve())
 
 

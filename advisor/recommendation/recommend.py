@@ -48,7 +48,7 @@ def recommend(
 
     Raise `NothingViableError` when nothing was measured or every arm fails a constraint, and
     `MachineUnfitError` when the decision is open because the machine was not fit to measure on.
-    With `while_running` the latter is no error where equal workers differ: more rounds and
+    With `while_running` the latter is not an error where equal workers differ: more rounds and
     processes may settle the decision. They settle nothing while the machine is busy.
     """
     viable = [arm for arm in scored if not arm.failed_constraints]

@@ -35,7 +35,7 @@ def measured_facts(
     build = measurement.build_seconds
     measured: dict[str, FactValue] = {
         "speedup": measurement.speedup.value,
-        # Documents of early versions have only the sum over the batch sizes, which is no less.
+        # Documents of early versions have only the sum over the batch sizes, which is not less.
         "build_seconds": build.cold if build.worst is None else build.worst,
     }
     if new_shapes is not None:

@@ -121,7 +121,7 @@ def _compare(
 
 
 def harmonic_mean(efficiencies: Sequence[float | None]) -> float | None:
-    """Return the harmonic mean: 0 as soon as one is 0, None as long as one is not known."""
+    """Return the harmonic mean: 0 as soon as one is 0, None while one is not known."""
     known = [each for each in efficiencies if each is not None]
     if len(known) < len(efficiencies):
         return None

@@ -113,7 +113,7 @@ def _rate_arm(
 
 
 def _at_batch_size(results: Results, size: int) -> Results:
-    """Return the results with each arm's speed-up at one batch size in the place of the mean."""
+    """Return the results with each arm's speed-up at one batch size instead of the mean."""
     measurements = [
         msgspec.structs.replace(entry, speedup=cell.speedup)
         for entry in results.measurements

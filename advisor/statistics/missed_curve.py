@@ -60,7 +60,7 @@ class MissedCurves:
     def nearness(self, log_goodput: float) -> Array:
         """Return `(blocks,)`: how much blocks count by the distance of their rates from a goodput.
 
-        The missed share of a queue is no logistic curve over all rates.
+        The missed share of a queue is not a logistic curve over all rates.
         """
         return nearness(self.log_rates, log_goodput)
 

@@ -180,7 +180,8 @@ def _decode_manifest(line: bytes, name: str) -> Manifest:
         return msgspec.json.decode(line, type=Manifest)
     except DECODE_ERRORS as problem:
         raise ExportFileError(
-            f"{name} is no exported run: {problem}", "use a file that p3-advisor export-run wrote"
+            f"{name} is not an exported run: {problem}",
+            "use a file that p3-advisor export-run wrote",
         ) from problem
 
 

@@ -99,7 +99,7 @@ def format_share(share: float | None, decimals: int | None = 0) -> str:
 def format_weight(weight: float, now: float) -> str | None:
     """Format a weight in percent with the fewest decimals that tell it from the present one.
 
-    A weight that is rounded to 0 or 100 would be no bound either. None if two decimals are not
+    A weight that is rounded to 0 or 100 would not be a bound either. None if two decimals are not
     enough.
     """
     for decimals in range(WEIGHT_DECIMALS + 1):

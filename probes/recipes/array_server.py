@@ -144,7 +144,7 @@ def read_arrays(
     else:
         content = json.loads(body)
         if not isinstance(content, dict) or not isinstance(content.get("inputs"), list):
-            message = 'the body is no object with a list "inputs"'
+            message = 'the body is not an object with a list "inputs"'
             raise ValueError(message)
         arrays = [np.asarray(values) for values in content["inputs"]]
     found = [array.shape for array in arrays]
@@ -158,7 +158,7 @@ def read_arrays(
         message = f"a request has as many rows in every input, one of {allowed}"
         raise ValueError(message)
     if any(array.dtype.kind not in "biuf" for array in arrays):
-        message = "the inputs are no numbers"
+        message = "the inputs are not numbers"
         raise ValueError(message)
     return arrays
 

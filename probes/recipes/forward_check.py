@@ -184,7 +184,7 @@ def timed_programs(
     """Return the program and, for a PyTorch module on the same device, the module itself.
 
     Some stacks export on the processor what they run on a GPU; eager PyTorch on the processor would
-    be no fair comparison.
+    not be a fair comparison.
     """
     compiled = TimedProgram(program, device_inputs)
     if not hasattr(subject, "module"):

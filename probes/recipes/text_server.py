@@ -141,7 +141,7 @@ class TextApi:
     def read(self, content: Any) -> TextJob:
         """Return the job of a request; raise `ValueError` for what the server does not do."""
         if not isinstance(content, dict):
-            message = "the body is no object"
+            message = "the body is not an object"
             raise ValueError(message)  # noqa: TRY004 - a fault of the request like every other
         if content.get("temperature") or content.get("n", 1) != 1:
             message = "the server decodes greedily: temperature is 0 and n is 1"

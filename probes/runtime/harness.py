@@ -132,7 +132,7 @@ def load_workflow(file: pathlib.Path) -> Any:
 
 
 def as_served(workflow: Any) -> Any:
-    """Return the workflow's server in the place of the workflow."""
+    """Return the workflow's server instead of the workflow."""
     from probes.runtime.served import ServedWorkflow  # noqa: PLC0415 - most workers serve nothing
 
     return ServedWorkflow(workflow)

@@ -57,6 +57,6 @@ def _why_nothing_was_captured() -> str:
 
 
 def _counted() -> dict[str, int]:
-    """Return Dynamo's counts by message; a frame that it skips whole is no break of a graph."""
+    """Return Dynamo's counts by message; a frame that it skips whole is not a graph break."""
     found = counters["graph_break"] or counters["unimplemented"]
     return {str(message): int(count) for message, count in found.items()}

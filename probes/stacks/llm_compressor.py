@@ -132,7 +132,7 @@ def quantise(task: dict[str, Any]) -> dict[str, Any]:
         if length % task["group"]:
             reason = (
                 f"{task['scheme']} has one scale for {task['group']} weights of a row, "
-                f"and the rows of {name} have {length}, which is no multiple of that"
+                f"and the rows of {name} have {length}, which is not a multiple of that"
             )
             return {"unsupported": reason}
     from llmcompressor import oneshot  # noqa: PLC0415 - only the other interpreter has it

@@ -70,7 +70,7 @@ def _take_out(value: Any, tensors: list[torch.Tensor]) -> Any:
 
 
 def fill(value: Any, tensors: Sequence[torch.Tensor]) -> Any:
-    """Return `value` with the tensor of its number in the place of each `Slot`."""
+    """Return `value` with the tensor of its number instead of each `Slot`."""
     if isinstance(value, Slot):
         return tensors[value.number]
     if isinstance(value, dict):

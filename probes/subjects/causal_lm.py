@@ -163,7 +163,7 @@ def create_checkpoint(folder: pathlib.Path, request: Request) -> None:
     )
     generates = getattr(model_class, "can_generate", lambda: False)()
     if config.is_encoder_decoder or not is_known or not generates:
-        reason = f"{subject['name']!r} is no causal language model"
+        reason = f"{subject['name']!r} is not a causal language model"
         raise ModelError(reason, "leave --task generate out, or name a causal language model")
     with replace_when_complete(folder) as partial:
         shutil.rmtree(partial, ignore_errors=True)

@@ -18,7 +18,7 @@ def create(request: Request) -> LoadedModel:
         program = torch.export.load(name)
     except (OSError, RuntimeError, ValueError, KeyError) as problem:
         reason = (
-            f"{name!r} is no program saved by torch.export.save: {str(problem).splitlines()[0]}"
+            f"{name!r} is not a program saved by torch.export.save: {str(problem).splitlines()[0]}"
         )
         raise ModelError(
             reason,

@@ -3,7 +3,7 @@
 It is named `package.module:factory` or `file.py:factory`. Example inputs are a tensor, a tuple of
 positional inputs, or a dictionary of keyword inputs; a third value of the factory,
 `example_kwargs`, has keyword inputs next to positional ones. Inputs may hold tensors in
-dictionaries, tuples and lists, and values that are no tensors.
+dictionaries, tuples and lists, and values that are not tensors.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def check_returned(
         raise ModelError(reason, CONTRACT)
     module, inputs, keywords = (*returned, {}) if len(returned) == PAIR else returned
     if not isinstance(module, torch.nn.Module):
-        reason = f"{target!r} returned {type(module).__name__}, which is no torch.nn.Module"
+        reason = f"{target!r} returned {type(module).__name__}, which is not a torch.nn.Module"
         raise ModelError(reason, CONTRACT)
     if isinstance(inputs, dict) and not keywords:
         inputs, keywords = (), inputs
@@ -143,7 +143,7 @@ def refuse_undrawable(examples: tuple[torch.Tensor, ...]) -> None:
                 "quantised" if example.is_quantized else str(example.layout).removeprefix("torch.")
             )
             raise ModelError(
-                f"an example input is no dense tensor but a {kind} one",
+                f"an example input is a {kind} tensor, not a dense one",
                 "let forward take dense tensors, such as the indices and values of a sparse one,"
                 " and make the other tensor of them",
             )

@@ -81,7 +81,7 @@ class InputFacts:
     low: int | None = None
     high: int | None = None
     #: Whether the inputs are in containers, are both positional and keyword ones, or have values
-    #: that are no tensors. The tensors are then in the order in which they occur.
+    #: that are not tensors. The tensors are then in the order in which they occur.
     nested: bool = False
 
 

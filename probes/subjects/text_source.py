@@ -129,7 +129,7 @@ def parse_line(line: str, number: int, file: str) -> dict[str, Any]:
         or not isinstance(tokens, list)
         or not all(isinstance(each, int) and each >= 0 for each in tokens)
     ):
-        reason = f"line {number} of {file!r} is no object with texts"
+        reason = f"line {number} of {file!r} is not an object with texts"
         raise ModelError(reason, 'write {"prompt": "...", "continuation": "..."} on each line')
     return dict(entry)
 

@@ -98,7 +98,7 @@ class TorchSubject:
                     f"the model takes its example inputs of {own} rows, but not batch size"
                     f" {batch_size}"
                 )
-                raise ModelError(reason, f"use --batch-sizes {own}, if its rows are no batch")
+                raise ModelError(reason, f"use --batch-sizes {own}, if its rows are not a batch")
         self._arguments = drawn
 
     @property

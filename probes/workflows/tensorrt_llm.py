@@ -102,7 +102,7 @@ class EngineGeneration:
         return [np.array([list(one.outputs[0].token_ids) for one in output], dtype=np.int64)]
 
     def _generate(self, device_inputs: list[list[int]], new_tokens: int) -> Any:
-        # Without a tokenizer the engine needs ids for the end and padding tokens; -1 is no token.
+        # Without a tokenizer the engine needs ids for the end and padding; -1 is not a token.
         sampling = self._sampling_params(
             max_tokens=new_tokens,
             temperature=0.0,

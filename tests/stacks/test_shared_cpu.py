@@ -407,7 +407,7 @@ def assert_the_recipe_generates(home: pathlib.Path) -> None:
     ("model", "words"),
     [
         ("network.onnx", "cannot generate"),
-        pytest.param("bert", "no causal language model", marks=pytest.mark.long),
+        pytest.param("bert", "not a causal language model", marks=pytest.mark.long),
     ],
 )
 def test_a_model_that_does_not_generate_text_is_a_user_error(

@@ -50,7 +50,7 @@ class Series(NamedTuple):
 
 
 class Guide(NamedTuple):
-    """A line that is no arm's, such as a limit, through places in values, or a filled area."""
+    """A line that is not of an arm, such as a limit, through places in values, or a filled area."""
 
     css_class: str
     places: tuple[Place, ...]

@@ -18,7 +18,7 @@ def describe_lengths(document: RunDocument) -> str:
     """Return the length of the inputs with a comma before it, or nothing for a model without one.
 
     Example inputs have shapes of their own, and so have images and sound. A file may have free
-    dimensions, which are no tokens.
+    dimensions, which are not tokens.
     """
     question, model = document.question, document.question.model
     if isinstance(model, (FactoryModel, ExportedModel)):

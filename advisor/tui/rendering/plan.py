@@ -66,7 +66,7 @@ def plan_summary(
 ) -> str:
     """Return the summary: the runs of a sweep, the number of arms, the question, and the time.
 
-    `mix` has the lengths of a sweep; a single length is no sweep.
+    `mix` has the lengths of a sweep; a single length is not a sweep.
     """
     question, runs = draft.question, max(len(mix), 1)
     measured = len(distinct_arms(draft)) - len(left_out)

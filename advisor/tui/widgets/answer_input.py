@@ -12,7 +12,7 @@ from textual.widgets import Input
 
 from advisor.errors import UserError
 
-#: Raises a `UserError` for a text that is no valid answer.
+#: Raises a `UserError` for a text that is not a valid answer.
 Check = Callable[[str], object]
 
 

@@ -174,10 +174,10 @@ VISIT = BlockTimed(batch_size=1, round=1, seconds=(0.1,), warmup_calls=1, cpu_se
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"", "no exported run"),
-        (b"\x00\xff\xfe", "no exported run"),
-        (DEEP, "no exported run"),
-        (b'{"schema": "p3-advisor/export/1"}\n', "no exported run"),
+        (b"", "not an exported run"),
+        (b"\x00\xff\xfe", "not an exported run"),
+        (DEEP, "not an exported run"),
+        (b'{"schema": "p3-advisor/export/1"}\n', "not an exported run"),
         (b'{"schema": "p3-advisor/export/2"}\n', "schema"),
         (export_content(HEADER, EVENTS)[:-20], "truncated"),
         (export_content(HEADER, EVENTS) + b"{}\n", "checksum"),
@@ -192,7 +192,7 @@ VISIT = BlockTimed(batch_size=1, round=1, seconds=(0.1,), warmup_calls=1, cpu_se
             ),
             "does not hold a run",
         ),
-        (b'{"schema": "\xff"}\n', "no exported run"),
+        (b'{"schema": "\xff"}\n', "not an exported run"),
         (
             export_content(
                 msgspec.structs.replace(HEADER, schema="p3-advisor/run-header/9"), EVENTS
