@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.resources
 import pathlib
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -90,26 +91,7 @@ def read_workflows(directory: pathlib.Path, probes: pathlib.Path) -> tuple[Workf
             "id": id_,
             "has_probe": (probes / "workflows" / probe_file(id_)).is_file(),
             "verified": verified.get(id_, ()),
-            "environment": find_environment(
-                file, id_, entry.get("environment"), content.environment
-            ),
-            "environment_on": {
-                device: find_environment(file, id_, name, content.environment)
-                for device, name in entry.get("environment_on", {}).items()
-            },
-            "containers": [
-                find_environment(file, id_, name, content.environment)
-                for name in entry.get("containers", [])
-            ],
-            "load_generator": find_environment(
-                file, id_, entry["load_generator"], content.environment
-            )
-            if "load_generator" in entry
-            else None,
-            "arm_quantiser": {
-                option: find_environment(file, id_, name, content.environment)
-                for option, name in entry.get("arm_quantiser", {}).items()
-            },
+            **_environments(file, id_, entry, content.environment),
         }
         try:
             workflow = msgspec.convert({**entry, **derived}, Workflow, strict=True)
@@ -124,6 +106,25 @@ def read_workflows(directory: pathlib.Path, probes: pathlib.Path) -> tuple[Workf
             )
         workflows.append(_with_integration(workflow, integrations.get(id_)))
     return tuple(sorted(workflows, key=lambda workflow: workflow.build_order))
+
+
+def _environments(
+    file: pathlib.Path, id_: str, entry: Mapping[str, Any], tables: Mapping[str, dict[str, Any]]
+) -> dict[str, Any]:
+    """Return the fields of an entry that name environments, with their tables."""
+
+    def find(named: object) -> object:
+        return find_environment(file, id_, named, tables)
+
+    return {
+        "environment": find(entry.get("environment")),
+        "environment_on": {
+            key: find(each) for key, each in entry.get("environment_on", {}).items()
+        },
+        "containers": [find(each) for each in entry.get("containers", [])],
+        "load_generator": find(entry["load_generator"]) if "load_generator" in entry else None,
+        "arm_quantiser": {key: find(each) for key, each in entry.get("arm_quantiser", {}).items()},
+    }
 
 
 def _with_integration(workflow: Workflow, integration: Integration | None) -> Workflow:
@@ -149,7 +150,7 @@ def read_panel(file: pathlib.Path) -> Panel:
 
 
 def find_environment(
-    file: pathlib.Path, workflow: str, entry: object, tables: dict[str, dict[str, Any]]
+    file: pathlib.Path, workflow: str, entry: object, tables: Mapping[str, dict[str, Any]]
 ) -> object:
     """Return the environment that an entry contains, or the one of `tables` that it names."""
     if isinstance(entry, dict):

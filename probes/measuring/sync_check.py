@@ -1,6 +1,6 @@
 """Check that the work of a call is done when the workflow's `synchronise` returns.
 
-Otherwise its calls look faster than they are. Takes callables; knows no stack.
+Otherwise its calls look faster than they are. It takes callables and imports no stack.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Warm up, size a block of calls, and time blocks. Takes callables; knows no stack.
+"""Warm up, size a block of calls, and time blocks. It takes callables and imports no stack.
 
 All stacks are timed with the same clock: `perf_counter_ns` on the host, around the call and the
 wait for its end. The clocks are bound when this module is imported, which is before a model is: one

@@ -196,7 +196,7 @@ class ServedProgram:
         """Return the texts after the prompts; raise `ServerEndedError` if the server has ended."""
         if self._process.poll() is not None:
             message = f"the server ended with status {self._process.returncode}"
-            raise ServerEndedError(message + last_words())
+            raise ServerEndedError(message + log_tail())
         with concurrent.futures.ThreadPoolExecutor(len(device_inputs)) as pool:
             return list(pool.map(self.complete, device_inputs))
 
@@ -243,7 +243,7 @@ def wait_until_ready(
     while time.monotonic() < deadline:
         if process.poll() is not None:
             message = f"the server ended with status {process.returncode} before it answered"
-            raise ServerEndedError(message + last_words())
+            raise ServerEndedError(message + log_tail())
         try:
             with urllib.request.urlopen(f"{url}{server.ready_path}", timeout=ANSWER_SECONDS):  # noqa: S310 - a fixed scheme and host
                 return
@@ -253,7 +253,7 @@ def wait_until_ready(
     raise ServerEndedError(message)
 
 
-def last_words() -> str:
+def log_tail() -> str:
     """Return how the worker's log ends, into which the server prints; empty without a log."""
     log = pathlib.Path(os.environ.get(protocol.MARK_VARIABLE, ""), protocol.LOG)
     if not log.is_file():

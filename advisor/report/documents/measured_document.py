@@ -181,27 +181,8 @@ def _unmeasured_entry(
         for outcome in outcomes
         if outcome is not None and not isinstance(outcome, Completed)
     ]
-    if not failures and (sibling := varying_sibling(state, arm.id)):
-        return WorkflowEntry(
-            id=arm.workflow,
-            options=arm.option,
-            arm=arm.id,
-            status="nondeterministic",
-            reason=f"it runs the same artefact as {sibling}, whose outputs vary",
-            fix=find_next_step(header, arm.workflow, "nondeterministic"),
-        )
-    served = next((each for each in serving.arms if each.arm == arm.id), None) if serving else None
-    if not failures and served is not None:
-        return _too_slow_entry(arm, served)
     if not failures:
-        return WorkflowEntry(
-            id=arm.workflow,
-            options=arm.option,
-            arm=arm.id,
-            status="excluded",
-            reason="the run stopped before this arm was measured",
-            fix=None if header.imported else resume_command(header.run_id),
-        )
+        return _entry_without_outcome(arm, state, header, serving)
     failure, status = failures[-1], status_of(failures[-1])
     checks = state.processes[arm.id][-1].checked
     return WorkflowEntry(
@@ -214,6 +195,32 @@ def _unmeasured_entry(
         correctness=_correctness(tuple(checked for _, checked in sorted(checks.items())))
         if checks
         else None,
+    )
+
+
+def _entry_without_outcome(
+    arm: Arm, state: RunState, header: Header, serving: ServingResults | None
+) -> WorkflowEntry:
+    """Return the entry of an arm that did not fail and has no figures."""
+    served = next((each for each in serving.arms if each.arm == arm.id), None) if serving else None
+    sibling = varying_sibling(state, arm.id)
+    if sibling is None and served is not None:
+        return _too_slow_entry(arm, served)
+    entry = WorkflowEntry(
+        id=arm.workflow,
+        options=arm.option,
+        arm=arm.id,
+        status="excluded",
+        reason="the run stopped before this arm was measured",
+        fix=None if header.imported else resume_command(header.run_id),
+    )
+    if sibling is None:
+        return entry
+    return msgspec.structs.replace(
+        entry,
+        status="nondeterministic",
+        reason=f"it runs the same artefact as {sibling}, whose outputs vary",
+        fix=find_next_step(header, arm.workflow, "nondeterministic"),
     )
 
 

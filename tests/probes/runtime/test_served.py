@@ -83,7 +83,7 @@ def test_prompts_and_texts_have_one_word_for_each_token(tmp_path: pathlib.Path) 
     assert ragged.tolist() == [[1, 2], [3, -1]]
 
 
-def test_a_server_that_has_ended_is_an_error_with_its_last_words(
+def test_a_server_that_has_ended_is_an_error_with_the_end_of_its_log(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(protocol.MARK_VARIABLE, str(tmp_path))
