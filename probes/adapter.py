@@ -86,7 +86,7 @@ class TextProgram(Program, Protocol):
     `collect` returns them as one array, `(rows, output tokens) int64`.
 
     A program may also have `score(device_inputs, tokens, rows)`. It forces the program to generate
-    `tokens` and returns the `TokenLogprobs` of the first `rows`.
+    `tokens`, `(batch, output tokens) int64`, and returns the `TokenLogprobs` of the first `rows`.
     """
 
     def first_token(self, device_inputs: Any) -> Any:

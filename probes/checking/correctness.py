@@ -97,7 +97,10 @@ def find_worst(checks: Sequence[OutputCheck]) -> OutputCheck:
 def check_output(
     reference: Reference, place: tuple[int, int], array: Any, rules: Rules
 ) -> OutputCheck:
-    """Compare the output at `place`, a number of an input set and of an output."""
+    """Compare the output at `place`, a number of an input set and of an output.
+
+    `array` is a numpy array of the reference's shape, in any dtype.
+    """
     number, index = place
     expected = reference.outputs[number][index]
     values = sample(array)

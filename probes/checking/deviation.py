@@ -111,7 +111,11 @@ def row_errors(difference: Any, target: Any, shape: Sequence[int]) -> Any:
 
 
 def _by_group(values: Any, shape: Sequence[int], length: int) -> Any:
-    """Return the root mean square of `values` by group of `length` elements of the whole output."""
+    """Return the root mean square of `values` by group of `length` elements of the whole output.
+
+    `values` is a sample, `(elements,) float64`, of an output with `shape`. The result has a value
+    for each group that the sample meets, `(groups,) float64`.
+    """
     import numpy as np  # noqa: PLC0415
 
     positions: Any = np.arange(values.size) * stride_of(math.prod(shape))

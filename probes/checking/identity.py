@@ -46,7 +46,10 @@ def find_fault(reference: Reference, samples: Sequence[Sequence[Any]]) -> str | 
 
 
 def is_same_for_all(reference: Reference, samples: Sequence[Sequence[Any]]) -> bool:
-    """Return whether an output is the same for all inputs where the reference has several."""
+    """Return whether an output is the same for all inputs where the reference has several.
+
+    `samples` are the compared elements, `(elements,) float64`, by input set and output.
+    """
     for index, expected in _outputs_of_one_shape(reference):
         target = _rows([outputs[index].values for outputs in reference.outputs], expected.shape)
         values = _rows([outputs[index] for outputs in samples], expected.shape)
@@ -101,7 +104,10 @@ def _all_equal(rows: Sequence[Any]) -> bool:
 
 
 def _any_belongs_elsewhere(values: Any, target: Any, rounding: float) -> bool:
-    """Return whether a row is off by more than `rounding` and nearer to another row's reference."""
+    """Return whether a row is off by more than `rounding` and nearer to another row's reference.
+
+    `values` and `target` are `(rows, elements) float64`.
+    """
     import numpy as np  # noqa: PLC0415
 
     if len(target) == 1:

@@ -79,7 +79,10 @@ def measure_fidelity(scores: TokenLogprobs, exact: Any) -> FidelityMetrics:
 
 
 def top_token_ids(logprobs: Any, count: int = TOP_TOKENS) -> Any:
-    """Return the indices of the `count` largest values on the last axis, largest first."""
+    """Return the indices of the `count` largest values on the last axis, largest first.
+
+    `logprobs` is `(..., vocabulary)` of any floating-point dtype, the result `(..., count) int64`.
+    """
     import numpy as np  # noqa: PLC0415
 
     count = min(count, logprobs.shape[-1])

@@ -123,7 +123,12 @@ def make_long_text(
 
 
 def score_rows(scores: TokenLogprobs, text: Any, chosen: Any, ids: Any, logprobs: Any) -> RowScores:
-    """Compare an arm's log probabilities along `text` with the reference's."""
+    """Compare an arm's log probabilities along `text` with the reference's.
+
+    `text` has the tokens, `(rows, positions) int64`, and `chosen` the reference's log probabilities
+    of them, in the same shape. `ids` and `logprobs` are the reference's likeliest tokens and their
+    log probabilities, `(rows, positions, KEPT_TOKENS)` in int64 and float32.
+    """
     import numpy as np  # noqa: PLC0415
 
     if scores.ids is None:
@@ -146,7 +151,10 @@ def score_rows(scores: TokenLogprobs, text: Any, chosen: Any, ids: Any, logprobs
 
 
 def mean_of_known(values: Any) -> Any:
-    """Return the mean of each row without NaN; 0 for a row of NaN only."""
+    """Return `(rows,)`: the mean of each row of `(rows, positions) float64` without NaN.
+
+    It is 0 for a row of NaN only.
+    """
     import numpy as np  # noqa: PLC0415
 
     known = ~np.isnan(values)
@@ -154,7 +162,10 @@ def mean_of_known(values: Any) -> Any:
 
 
 def look_up(scores: TokenLogprobs, ids: Any) -> tuple[Any, Any]:
-    """Return the log probabilities of `ids`, and whether the arm reports them; else 0."""
+    """Return the log probabilities of `ids`, and whether the arm reports them; else 0.
+
+    `ids` is `(rows, positions, tokens) int64`; the results have its shape, in float64 and bool.
+    """
     import numpy as np  # noqa: PLC0415
 
     order = np.argsort(scores.ids, axis=-1)
@@ -169,7 +180,11 @@ def look_up(scores: TokenLogprobs, ids: Any) -> tuple[Any, Any]:
 
 
 def divergence(target: Any, own: Any, known: Any) -> Any:
-    """Return the Kullback-Leibler divergence; tokens that are not `known` count as one."""
+    """Return the Kullback-Leibler divergence of each position, `(rows, positions) float64`.
+
+    `target` and `own` are log probabilities in nats, `(rows, positions, tokens) float64`. Tokens
+    that are not `known`, a bool array of the same shape, count as one.
+    """
     import numpy as np  # noqa: PLC0415
 
     probability = np.where(known, np.exp(target), 0.0)

@@ -53,7 +53,8 @@ def has_reference(request: Request) -> bool:
 def resize(arrays: list[Any], built: int, length: int, subject: Subject, kind: str) -> list[Any]:
     """Return the arrays with `length` elements along each second dimension that has `built`.
 
-    Return an empty list if the model has no length. Elements are repeated if there are too few.
+    `arrays` are the model's arguments, numpy arrays of any shape and dtype. Return an empty list if
+    the model has no length. Elements are repeated if there are too few.
     """
     if subject.unit != TOKENS and kind not in KINDS_WITH_LENGTH:
         return []

@@ -81,7 +81,10 @@ class TextGeneration:
     def score_all(
         self, device_inputs: torch.Tensor, tokens: Any, rows: int
     ) -> tuple[TokenLogprobs, TokenLogprobs]:
-        """Return what `score` returns, and the scores of the likeliest tokens of every row."""
+        """Return what `score` returns, and the scores of the likeliest tokens of every row.
+
+        `tokens` is `(batch, output tokens) int64`, a numpy array.
+        """
         forced = ForcedTokens(torch.from_numpy(tokens).to(device_inputs.device), rows)
         self._generate(
             device_inputs,

@@ -206,7 +206,7 @@ class EngineGeneration:
 
 
 def log_softmax(logits: Any) -> Any:
-    """Return the log probabilities along the last axis."""
+    """Return the log probabilities along the last axis of `(..., vocabulary)`, in its dtype."""
     shifted = logits - logits.max(-1, keepdims=True)
     return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
 
