@@ -226,8 +226,8 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     weights_from: Annotated[
         str,
         msgspec.Meta(
-            description="random, hub, or a directory with safetensors; default: the weights of "
-            "the model's directory, else random"
+            description="weights of a model of transformers: random, hub, or a directory with "
+            "safetensors; default: the weights of the model's directory, else random"
         ),
     ] = ""
     python: Annotated[

@@ -38,9 +38,11 @@ def parse_load(
                 "add --task serve",
             )
         return None
-    if not (answers.ttft and answers.itl):
+    missing = [f"--{name}" for name in ("ttft", "itl") if not getattr(answers, name)]
+    if missing:
         raise TaskError(
-            "--task serve needs limits on the latency", "add for example --ttft 500ms --itl 50ms"
+            f"--task serve needs limits on the latency: {' and '.join(missing)}",
+            "add for example --ttft 500ms --itl 50ms",
         )
     if answers.sandbox:
         raise TaskError(

@@ -28,12 +28,23 @@ HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 DOTTED_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 PAPER_BLOCKS = ("matmul", "matmul-relu", "ffn", "ffn-multilayer")
 DEFAULT_FAMILY = "tinyllama"
+RANDOM_WEIGHTS, HUB_WEIGHTS = "random", "hub"
 #: Names the small demo model on every device.
 SMALL_DEMO = "demo/encoder"
 
 
 def parse_model(answers: Answers, models: Models) -> Model:
     """Return the model; raise a `UserError` when the text names none."""
+    model = _find_model(answers, models)
+    if answers.weights_from and not isinstance(model, TransformersModel):
+        raise ModelRefusedError(
+            f"--weights-from does not apply to {answers.model!r}",
+            "leave it out: it is for models of transformers",
+        )
+    return model
+
+
+def _find_model(answers: Answers, models: Models) -> Model:
     text = answers.model
     if text in {models.demo.name, SMALL_DEMO}:
         return models.demo
@@ -46,7 +57,7 @@ def parse_model(answers: Answers, models: Models) -> Model:
         parameters = sizes.count_in_config(config)
         return TransformersModel(
             name=text,
-            weights=answers.weights_from or "random",
+            weights=parse_weights(answers.weights_from),
             config=config,
             parameters=parameters,
         )
@@ -58,7 +69,7 @@ def parse_model(answers: Answers, models: Models) -> Model:
     if ":" in text:
         return _parse_factory(text)
     if HUB_NAME.fullmatch(text) and not answers.offline:
-        return TransformersModel(name=text, weights=answers.weights_from or "random")
+        return TransformersModel(name=text, weights=parse_weights(answers.weights_from))
     raise _unknown_model(text, models, offline=answers.offline)
 
 
@@ -124,6 +135,22 @@ def _parse_file(text: str) -> OnnxModel | ExportedModel:
     )
 
 
+def parse_weights(text: str) -> str:
+    """Return `random`, `hub`, or the absolute path of a directory with weights.
+
+    Raise `ModelRefusedError` for anything else.
+    """
+    if text in {"", RANDOM_WEIGHTS, HUB_WEIGHTS}:
+        return text or RANDOM_WEIGHTS
+    # pathlib raises for a name that is too long.
+    if not os.path.isdir(text):  # noqa: PTH112
+        raise ModelRefusedError(
+            f"--weights-from {text!r} is not a directory",
+            "write random, hub, or the path of a directory with safetensors",
+        )
+    return str(pathlib.Path(text).resolve())
+
+
 def _parse_directory(text: str, answers: Answers) -> TransformersModel:
     directory = pathlib.Path(text).resolve()
     try:
@@ -145,9 +172,8 @@ def _parse_directory(text: str, answers: Answers) -> TransformersModel:
         )
     parameters = sizes.count_in_files(directory) or sizes.count_in_config(config)
     if answers.weights_from:
-        return TransformersModel(
-            name=str(directory), weights=answers.weights_from, parameters=parameters
-        )
+        weights = parse_weights(answers.weights_from)
+        return TransformersModel(name=str(directory), weights=weights, parameters=parameters)
     if any(directory.glob("*.safetensors")):
         return TransformersModel(name=str(directory), weights=str(directory), parameters=parameters)
     pickles = sorted(

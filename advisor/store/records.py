@@ -38,7 +38,7 @@ class Records(Generic[Record]):
             return msgspec.json.decode(file.read_bytes(), type=self._kind)
         except (OSError, *DECODE_ERRORS) as problem:
             raise RunFileError(
-                f"{file} cannot be read: {problem}", f"ask the {self._name} again"
+                f"{file} cannot be read: {problem}", f"measure the {self._name} again"
             ) from problem
 
     def save_record(self, record_id: str, record: Record) -> None:
@@ -57,12 +57,16 @@ class Records(Generic[Record]):
         matches = (
             files[-1:] if name == LATEST else [file for file in files if file.stem.startswith(name)]
         )
-        if len(matches) != 1:
+        if len(matches) == 1:
+            return matches[0]
+        if name == LATEST:
             raise UnknownRunError(
-                f"there is no {self._name} {name!r}",
-                f"there are: {', '.join(file.stem for file in files[-5:]) or 'none'}",
+                f"no {self._name} is stored yet", "see p3-advisor recommend --help"
             )
-        return matches[0]
+        raise UnknownRunError(
+            f"there is no {self._name} {name!r}",
+            f"the stored ones are: {', '.join(file.stem for file in files[-5:]) or 'none'}",
+        )
 
     def _files(self) -> list[pathlib.Path]:
         return sorted(self._directory.glob("*.json"))

@@ -105,6 +105,8 @@ class Store:
                 f"{name!r} is a file, and this needs a stored run",
                 "name the run, or store an exported one with p3-advisor import-run FILE",
             )
+        if name == LATEST:
+            raise UnknownRunError("no run is stored yet", "measure one with p3-advisor recommend")
         raise UnknownRunError(f"there is no run {name!r}", "see p3-advisor history")
 
     def run_directory(self, run_id: str) -> pathlib.Path:

@@ -94,5 +94,5 @@ async def test_without_a_fleet_there_is_only_a_notification(
         app.action_history()
         await wait_for_screen(pilot, HistoryScreen)
         await pilot.press("f")
-        await wait_for_text(pilot, "there is no fleet")
+        await wait_for_text(pilot, "no fleet is stored yet")
         assert isinstance(app.screen, HistoryScreen)

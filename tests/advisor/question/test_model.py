@@ -97,9 +97,7 @@ def test_a_synthetic_model_can_have_explicit_sizes(text: str, sizes: tuple[int, 
     assert (model.name, (model.hidden, model.intermediate, model.layers)) == (text, sizes)
 
 
-@pytest.mark.parametrize(
-    ("weights_from", "weights"), [("", "random"), ("hub", "hub"), ("/some/where", "/some/where")]
-)
+@pytest.mark.parametrize(("weights_from", "weights"), [("", "random"), ("hub", "hub")])
 def test_a_shipped_configuration_needs_no_network(weights_from: str, weights: str) -> None:
     shipped = MODELS.configurations[TINY_LLAMA].config
     model = parse(TINY_LLAMA, weights_from=weights_from, offline=True)
@@ -180,6 +178,26 @@ def test_weights_from_overrides_the_weights_of_the_directory(
     assert parse("model", weights_from="random") == TransformersModel(
         name=str(directory), weights="random"
     )
+
+
+def test_a_directory_of_weights_is_named_by_its_absolute_path(
+    working_directory: pathlib.Path,
+) -> None:
+    (working_directory / "weights").mkdir()
+    for name in (TINY_LLAMA, "someone/some-model"):
+        model = parse(name, weights_from="weights")
+        assert isinstance(model, TransformersModel)
+        assert model.weights == str(working_directory / "weights")
+
+
+@pytest.mark.parametrize(
+    ("model", "weights_from"),
+    [(TINY_LLAMA, "missing"), ("someone/some-model", "x" * 5000), ("demo", "hub")],
+)
+def test_weights_that_cannot_be_used_are_refused(model: str, weights_from: str) -> None:
+    with pytest.raises(ModelRefusedError) as problem:
+        parse(model, weights_from=weights_from)
+    assert "--weights-from" in problem.value.what
 
 
 @pytest.mark.parametrize("pickle", ["pytorch_model.bin", "model.pt", "model.pth"])

@@ -291,16 +291,19 @@ def test_an_ambiguous_prefix_raises_an_error_with_the_ids(three_runs: Store) -> 
     assert all(run_id in problem.value.next_step for run_id in IDS[1:])
 
 
-def test_without_runs_latest_raises_an_error(home: pathlib.Path) -> None:
-    with pytest.raises(UnknownRunError):
-        Store(home).find("latest")
-    assert Store(home).history() == []
-
-
 def test_the_newest_unfinished_run_is_resumable(three_runs: Store, home: pathlib.Path) -> None:
     assert three_runs.newest_resumable().directory.name == IDS[1]
     make_run(home, "20261122-000000-0000")
     assert three_runs.newest_resumable().directory.name == "20261122-000000-0000"
+
+
+def test_without_a_run_or_a_fleet_the_next_step_is_to_measure(home: pathlib.Path) -> None:
+    store = Store(home)
+    for find in (store.find, store.fleets.find, store.sweeps.find):
+        with pytest.raises(UnknownRunError) as problem:
+            find("latest")
+        assert "p3-advisor recommend" in problem.value.next_step
+    assert store.history() == []
 
 
 def test_a_finished_run_is_not_resumable(home: pathlib.Path) -> None:
