@@ -134,9 +134,7 @@ def widen_by_noise_floor(
     )
     if measurement.arm == baseline or is_replicated:
         return measurement
-    replicated = {
-        cell.batch_size for cell in measurement.cells if cell.processes >= MIN_PROCESSES
-    }
+    replicated = {cell.batch_size for cell in measurement.cells if cell.processes >= MIN_PROCESSES}
     floors = {
         race.batch_size: math.log1p(race.noise_floor)
         for race in races
