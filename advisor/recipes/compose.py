@@ -62,8 +62,25 @@ def compose(
     `environment` and `facts` are what the worker reported; `extras` are the optional dependencies
     of distributions. Raise `CannotBundleError` for a workflow that lacks one of the functions.
     """
-    task, kind = str(request["task"]), str(request["subject"]["kind"])
     module = f"probes.workflows.{workflow_file.stem}"
+    bundler = _bundle(workflow_file, module, probes, request)
+    imports = bundler.imports()
+    return Recipe(
+        imports=tuple(sorted({*imports, "import types"})),
+        source=_render_script(bundler, module, request, facts),
+        requirements=tuple(pin(imports, versions, environment, extras or {})),
+        python=f"=={environment.python}.*",
+        interpreter=environment.interpreter,
+        serving_command=facts.serving_command,
+        variables={**dict.fromkeys(THREAD_COUNTS, str(request["threads"])), **MEMORY_ON_DEMAND},
+    )
+
+
+def _bundle(
+    workflow_file: pathlib.Path, module: str, probes: pathlib.Path, request: Mapping[str, Any]
+) -> SourceBundler:
+    """Return the source of the workflow's functions, of the check, and of what they refer to."""
+    task, kind = str(request["task"]), str(request["subject"]["kind"])
     bundler = SourceBundler(
         probes,
         {module: workflow_file},
@@ -77,11 +94,19 @@ def compose(
     for name in WORKFLOW_FUNCTIONS:
         bundler.add(module, name)
     bundler.add(*CHECK_FUNCTIONS[task])
+    return bundler
+
+
+def _render_script(
+    bundler: SourceBundler, module: str, request: Mapping[str, Any], facts: RecipeFacts
+) -> str:
+    """Return the script below its imports: the request, the definitions, and the main part."""
+    task = str(request["task"])
     functions = {name: bundler.name_of(module, name) for name in WORKFLOW_FUNCTIONS}
     constant, meaning = ALLOWANCES[task]
     allowances = pprint.pformat(_as_lists(facts.allowances), width=WIDTH)
     lines = _as_comment(facts.integration) if task == "generate" else ""
-    source = f"""\
+    return f"""\
 {lines}#: The model, precision, shapes and options that were measured.
 REQUEST = {_render_namespace(_literals(request))}
 #: {meaning}
@@ -95,16 +120,6 @@ if __name__ == "__main__":
     workflow = {_render_namespace(functions, indent="    ")}
     {bundler.name_of(*CHECK_FUNCTIONS[task])}(REQUEST, workflow, {constant}, MEASURED)
 """
-    imports = bundler.imports()
-    return Recipe(
-        imports=tuple(sorted({*imports, "import types"})),
-        source=source,
-        requirements=tuple(pin(imports, versions, environment, extras or {})),
-        python=f"=={environment.python}.*",
-        interpreter=environment.interpreter,
-        serving_command=facts.serving_command,
-        variables={**dict.fromkeys(THREAD_COUNTS, str(request["threads"])), **MEMORY_ON_DEMAND},
-    )
 
 
 def _as_lists(allowances: Mapping[int, Any]) -> dict[int, Any]:
