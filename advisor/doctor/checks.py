@@ -20,6 +20,7 @@ from advisor.domain.machine import Machine
 from advisor.machine import detection
 from advisor.probing.environments import health, registry
 from advisor.question.devices import VISIBLE_DEVICES
+from advisor.system.number_format import format_share
 from probes.measuring import host_probe
 
 #: Share of the processors from which other work disturbs the timing.
@@ -146,7 +147,7 @@ def check_load() -> Finding:
     """Report whether other work would disturb the timing."""
     # The load average is that of the whole host, also within a cgroup.
     load = os.getloadavg()[0] / len(os.sched_getaffinity(0))
-    what = f"the load average of one minute is {load:.0%} of the usable CPUs"
+    what = f"the load average of one minute is {format_share(load)} of the usable CPUs"
     if load > MAX_CPU_LOAD:
         return Finding(name="load", status="warn", what=what, fix="end other work first")
     return Finding(name="load", status="ok", what=what)
@@ -161,7 +162,7 @@ def check_host_speed() -> Finding:
     ordered, outer = sorted(seconds), HOST_READINGS // 20
     spread = (ordered[-1 - outer] - ordered[outer]) / statistics.median(seconds)
     what = (
-        f"the same work takes times within {spread:.0%} of their median,"
+        f"the same work takes times within {format_share(spread)} of their median,"
         f" over {HOST_READINGS} readings"
     )
     if spread > MAX_HOST_SPREAD:

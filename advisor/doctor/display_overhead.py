@@ -29,6 +29,7 @@ from advisor.statistics.disturbance import (
     sample_in_rounds,
 )
 from advisor.store.store import Store
+from advisor.system.number_format import format_share
 
 #: A small model, whose short calls show a disturbance best.
 MODEL = "synthetic/ffn@256x1024"
@@ -81,7 +82,7 @@ def conclude(effects: Mapping[str, Effect], seconds: float) -> Finding:
     noise = max(effect.noise for effect in effects.values())
     what = (
         f"the time of a call of {seconds * 1e3:.3g} ms changes by {changes}; "
-        f"noise floor {noise:.1%}"
+        f"noise floor {format_share(noise, 1)}"
     )
     too_noisy = [
         effect for effect in effects.values() if effect.high - effect.low > 2 * MAX_HALF_WIDTH

@@ -34,6 +34,7 @@ from advisor.pipeline.baseline_pair import (
 from advisor.question.answers import Answers
 from advisor.recommendation.recommend import EPSILON
 from advisor.statistics.disturbance import Condition, Effect, estimate_effect, sample_in_rounds
+from advisor.system.number_format import format_share
 
 ROUNDS = 16
 #: A change that is shown to be smaller counts as no change, however quiet the host is.
@@ -139,7 +140,7 @@ def decide_contention(
         empty,
         allows_parallel_runs=-limit <= worst.low and worst.high <= limit,
         explanation=f"with a busy neighbour the time of a baseline call changes by {worst}; "
-        f"noise floor {worst.noise:.2%}: {_conclusion(worst, limit)}",
+        f"noise floor {format_share(worst.noise, 2)}: {_conclusion(worst, limit)}",
         change=Interval(value=worst.value, low=worst.low, high=worst.high),
         noise_alone=worst.noise,
         noise_with_neighbour=worst.disturbed_noise,

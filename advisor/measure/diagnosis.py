@@ -12,6 +12,7 @@ import msgspec
 
 from advisor.domain.measurement import Bound, CallDiagnosis
 from advisor.domain.worker_events import Diagnosed, Peaks
+from advisor.system.number_format import format_share
 
 #: A call whose device is busy for less than this share is launch-bound. TensorRT's criterion (the
 #: time to enqueue is at least the GPU time) is not used: every synchronous call meets it.
@@ -123,11 +124,11 @@ def summarise_call(call: CallDiagnosis, bound: Bound) -> str:
     if call.graph_launches_per_call:
         figures.append(f"{call.graph_launches_per_call:,.0f} launches of whole graphs")
     if call.device_busy_share is not None:
-        figures.append(f"GPU busy {call.device_busy_share:.0%}")
+        figures.append(f"GPU busy {format_share(call.device_busy_share)}")
     if call.memory_share is not None:
-        figures.append(f"{call.memory_share:.0%} of the memory bandwidth")
+        figures.append(f"{format_share(call.memory_share)} of the memory bandwidth")
     if call.compute_share is not None:
-        figures.append(f"{call.compute_share:.0%} of the arithmetic peak")
+        figures.append(f"{format_share(call.compute_share)} of the arithmetic peak")
     if not figures:
         return ADVICE["unknown"]
     return f"{TITLES[bound]}: {', '.join(figures)}; {ADVICE[bound]}"

@@ -8,7 +8,7 @@ from advisor.domain.accuracy import worst_check
 from advisor.domain.check_events import Checked
 from advisor.domain.recommendation import BatchAdvice
 from advisor.recommendation.headline_facts import SAME_SPEED, HeadlineFacts, join_names
-from advisor.system.number_format import format_number
+from advisor.system.number_format import format_number, format_share
 
 #: Further arms that are as good are not named.
 MOST_ALTERNATIVES = 3
@@ -69,7 +69,7 @@ def _cost(checked: Checked, *, is_quantised: bool = False) -> str:
     if found is None or found.error is None:
         return "their error is not known"
     if found.kl_mean is None and found.error >= LEAST_PERCENT:
-        size = f"relative error {found.error:.1%}"
+        size = f"relative error {format_share(found.error, 1)}"
     elif found.kl_mean is None:
         size = f"relative error {found.error:.1e}"
     else:

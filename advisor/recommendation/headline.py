@@ -22,7 +22,7 @@ from advisor.recommendation.further_lines import (
 )
 from advisor.recommendation.headline_facts import SAME_SPEED, HeadlineFacts, join_names
 from advisor.recommendation.trust import STEADY_NOISE, UNFIT_NOISE
-from advisor.system.number_format import format_bound, format_number, format_weight
+from advisor.system.number_format import format_bound, format_number, format_share, format_weight
 
 #: Larger percentages are shown as "over 99 %".
 MAX_SHOWN_PERCENT = 99.0
@@ -115,8 +115,8 @@ def _what_settles(facts: HeadlineFacts) -> str:
     seconds, noise = facts.certainty.needed_seconds, facts.noise_floor or 0.0
     if seconds is None and noise > STEADY_NOISE:
         return (
-            f"Equal workers differ by up to {noise:.0%}: measure again on a quiet machine, with "
-            "--wait-for-quiet 5min --budget standard."
+            f"Equal workers differ by up to {format_share(noise)}: measure again on a quiet "
+            "machine, with --wait-for-quiet 5min --budget standard."
         )
     if seconds is None:
         return "More repetitions in fresh processes may settle it: --budget standard."

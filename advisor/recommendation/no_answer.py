@@ -9,6 +9,7 @@ from advisor.domain.results import Results
 from advisor.domain.scores import ScoredArm
 from advisor.errors import MachineUnfitError, NothingViableError
 from advisor.recommendation import sensitivity, trust
+from advisor.system.number_format import format_share
 
 
 def nothing_viable(
@@ -40,7 +41,8 @@ def machine_unfit(results: Results) -> MachineUnfitError:
         reason = f"the machine was busy or throttled during {visits.unfit} of {visits.made} visits"
         next_step = "stop other work on this machine and measure again"
     else:
-        reason = f"the baseline and its duplicate may differ by {min(noise, 9.99):.0%} or more"
+        difference = format_share(min(noise, 9.99))
+        reason = f"the baseline and its duplicate may differ by {difference} or more"
         next_step = (
             "measure longer with --budget thorough, or on a machine whose processors nothing else "
             "uses"

@@ -12,7 +12,7 @@ from advisor.domain.results import Results, StoppedBuild
 from advisor.domain.rubric import LETTERS
 from advisor.domain.scores import Rating, ScoredArm
 from advisor.domain.workflow import Workflow
-from advisor.system.number_format import format_fact
+from advisor.system.number_format import format_fact, format_share
 
 
 def give_reasons(
@@ -79,7 +79,7 @@ def explain_constraints(effects: Sequence[ConstraintEffect]) -> list[str]:
 def explain_memory(memory: Sequence[MemoryFit], winner: str) -> list[str]:
     """Return the arms whose builds were short of device memory."""
     return [
-        f"{fit.arm} reached {fit.share:.0%} of the GPU's memory"
+        f"{fit.arm} reached {format_share(fit.share)} of the GPU's memory"
         + (" with its build: it may serve, but leaves little free" if fit.arm == winner else "")
         + "; compilers skip strategies when memory is short, so with more memory it might be faster"
         for fit in memory

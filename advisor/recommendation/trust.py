@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from advisor.domain.recommendation import DecisionWord, Trust
 from advisor.domain.results import Results
 from advisor.statistics.replication import MIN_PROCESSES
+from advisor.system.number_format import format_share
 
 #: Difference between two equal workers above which the machine does not count as steady, and above
 #: which nothing that was measured can be trusted.
@@ -105,7 +106,9 @@ def _find_unsteadiness(results: Results) -> list[str]:
     if results.noise_floor is None:
         reasons.append("the noise floor is not known")
     elif results.noise_floor > STEADY_NOISE:
-        reasons.append(f"the baseline and its duplicate may differ by {results.noise_floor:.1%}")
+        reasons.append(
+            f"the baseline and its duplicate may differ by {format_share(results.noise_floor, 1)}"
+        )
     made, visits = max(results.visits.made, 1), results.visits
     if visits.discarded / made > MOST_STEADY_DISCARDED:
         reasons.append(
@@ -131,7 +134,7 @@ def _find_unsteadiness(results: Results) -> list[str]:
 def _find_drift(results: Results) -> list[str]:
     reasons = []
     changed = [
-        f"{entry.arm} by {cell.shift:+.0%} at batch size {cell.batch_size}"
+        f"{entry.arm} by {format_share(cell.shift, signed=True)} at batch size {cell.batch_size}"
         for entry in results.measurements
         for cell in entry.cells
         if cell.shift

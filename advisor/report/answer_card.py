@@ -61,7 +61,7 @@ def tiles(document: RunDocument) -> list[Tile]:
 def _speed(entry: WorkflowEntry) -> Tile:
     speedup = entry.speedup
     bounds = (
-        [f"95%: {speedup.low:.2f} to {speedup.high:.2f}"]
+        [f"95 %: {speedup.low:.2f} to {speedup.high:.2f}"]
         if speedup and speedup.low is not None and speedup.high is not None
         else []
     )

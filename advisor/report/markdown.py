@@ -58,7 +58,7 @@ def ranking(ranked: Sequence[WorkflowEntry], *, unfit: bool) -> list[str]:
     head = [
         "#",
         "arm",
-        "speed-up (95%)",
+        "speed-up (95 %)",
         *(f"ms @{size}" for size in sizes),
         *COST_HEADS,
         *CRITERION_HEADS.values(),

@@ -55,7 +55,9 @@ class Effect:
 
     def __str__(self) -> str:
         """Return the change in percent with its interval."""
-        return f"{self.value:+.2%} (95 %: {self.low:+.2%} to {self.high:+.2%})"
+        return (
+            f"{self.value * 100:+.2f} % (95 %: {self.low * 100:+.2f} % to {self.high * 100:+.2f} %)"
+        )
 
 
 def sample_in_rounds(

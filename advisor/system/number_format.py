@@ -91,9 +91,12 @@ def format_mebibytes(size_bytes: float | None, digits: int | None = None) -> str
     return f"{round(size_mib):,}" if digits is None else format_number(size_mib, digits=digits)
 
 
-def format_share(share: float | None, decimals: int | None = 0) -> str:
-    """Format a share as a percentage, such as `57%`."""
-    return MISSING if share is None else f"{format_number(share * 100, decimals)}%"
+def format_share(share: float | None, decimals: int | None = 0, *, signed: bool = False) -> str:
+    """Format a share as a percentage, such as `57 %`; with `signed` such as `+57 %`."""
+    if share is None:
+        return MISSING
+    sign = "+" if signed and share >= 0 else ""
+    return f"{sign}{format_number(share * 100, decimals)} %"
 
 
 def format_weight(weight: float, now: float) -> str | None:

@@ -184,7 +184,7 @@ def _share(value: float, limit: float) -> float:
 
 def _reason(worst: OutputCheck, name: str) -> str:
     if worst.fault == "integers":
-        return f"{worst.found.differing:.2%} of its integers differ from those of {name}"
+        return f"{worst.found.differing * 100:.2f} % of its integers differ from those of {name}"
     if worst.fault == "row-error":
         allowed = worst.found.row / worst.share_of_allowed
         return (

@@ -244,8 +244,8 @@ def classify(agreement: Agreement, excerpt: str, rules: Rules) -> tuple[str, str
         return "near", "probabilities", None
     reason = (
         f"its probabilities are degraded: divergence {agreement.kl_mean:.2e} (allowed"
-        f" {agreement.kl_allowed:.2e}), same most likely token at {agreement.top1:.1%} of the"
-        f" positions (at least {agreement.top1_least:.1%})"
+        f" {agreement.kl_allowed:.2e}), same most likely token at {agreement.top1 * 100:.1f} %"
+        f" of the positions (at least {agreement.top1_least * 100:.1f} %)"
     )
     return "wrong", "probabilities", reason
 

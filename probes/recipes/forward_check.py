@@ -218,7 +218,7 @@ def format_result(result: dict[str, Any], measured: Any) -> str:
     agreement = (
         "agreement with eager unknown"
         if error is None
-        else f"agrees with eager ({error:.0%} of the allowed error)"
+        else f"agrees with eager ({error * 100:.0f} % of the allowed error)"
     )
     line += f"; built in {result['build_seconds']:.1f} s; {agreement}"
     if measured is None:

@@ -135,7 +135,7 @@ def warm_up_cell(
     if late_share > MAX_LATE_SHARE:
         reason = (
             "its calls return before their work is done, which goes on for"
-            f" {late_share:.0%} of a call"
+            f" {late_share * 100:.0f} % of a call"
         )
         raise OutcomeError(protocol.Failed("incorrect", "warmup", reason))
     times_first_token = request.task == protocol.GENERATE and warm_up_first_token(workflow, cell)

@@ -120,7 +120,7 @@ def engagement(file: pathlib.Path, placed: collections.Counter[str]) -> Engageme
     kinds = ", ".join(f"{name} {count:,}" for name, count in elements.most_common())
     return Engagement(
         share,
-        f"{share:.0%} of the weights of matrix products are quantised, by elements: "
+        f"{share * 100:.0f} % of the weights of matrix products are quantised, by elements: "
         f"{kinds or 'there are none'}; of the quantised operators the session runs {operators}",
         {"product_weights": dict(elements), "quantised_operators": runs},
         weight_bytes=sum(

@@ -56,7 +56,8 @@ def engagement(compiled: Any, weight_bytes: int) -> Engagement:
     layers = ", ".join(f"{count} in {kind}" for kind, count in products.most_common())
     return Engagement(
         share,
-        f"{share:.0%} of the weights of the compiled model's products are compressed, by elements: "
+        f"{share * 100:.0f} % of the weights of the compiled model's products are compressed, "
+        "by elements: "
         f"{kinds or 'there are none'}; its layers with weights run {layers or 'nowhere'}",
         {"weights": dict(elements), "layers": dict(products)},
         weight_bytes,

@@ -108,7 +108,7 @@ def engagement(module: Any, compiled_share: float, compiled: str) -> Engagement:
     kinds = ", ".join(f"{name} {count:,}" for name, count in elements.most_common())
     return Engagement(
         min(share, compiled_share),
-        f"{share:.0%} of the weights of linear layers are quantised, by elements: "
+        f"{share * 100:.0f} % of the weights of linear layers are quantised, by elements: "
         f"{kinds or 'there are none'}; {compiled}",
         {"weights": dict(elements), "compiled_share": compiled_share},
         weight_bytes=sum(

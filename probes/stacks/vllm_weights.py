@@ -79,7 +79,7 @@ def engagement(
     kinds = ", ".join(f"{kind} {types[kind][0]:,}" for kind, _ in stored.most_common())
     return Engagement(
         share,
-        f"{share:.0%} of the bytes of the layers' weights are stored as "
+        f"{share * 100:.0f} % of the bytes of the layers' weights are stored as "
         f"{' or '.join(sorted(wanted))}; elements by type: {kinds}",
         {**facts, "weights": {kind: elements for kind, (elements, _) in types.items()}},
         engine.apply_model(count_bytes)[0],

@@ -75,7 +75,7 @@ def engagement(program: TextGeneration, device_inputs: Any) -> Engagement:
     kinds = ", ".join(f"{name} {count:,}" for name, count in elements.most_common())
     return Engagement(
         share,
-        f"{share:.0%} of the weights of linear layers are quantised, by elements: "
+        f"{share * 100:.0f} % of the weights of linear layers are quantised, by elements: "
         f"{kinds or 'there are none'}",
         {"weights": dict(elements)},
         weight_bytes=sum(

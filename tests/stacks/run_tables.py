@@ -67,7 +67,7 @@ def race_table(file: str) -> list[str]:
     sizes = document.question.batch_sizes
     head = [
         "arm",
-        "speed-up (95%)",
+        "speed-up (95 %)",
         *(f"@{size}" for size in sizes),
         f"TFLOPS @{sizes[-1]} (of the peak)",
         "build s",
@@ -113,7 +113,7 @@ def text_table(file: str) -> list[str]:
     first, last = sizes[0], sizes[-1]
     head = [
         "arm",
-        "speed-up (95%)",
+        "speed-up (95 %)",
         *(f"tokens/s @{size} (speed-up)" for size in sizes),
         *(f"TTFT / ITL ms @{size}" for size in (first, last)),
         f"bandwidth used @{first} / @{last}",

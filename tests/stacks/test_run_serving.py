@@ -58,7 +58,7 @@ def test_a_kept_serving_run_shows_goodput_and_latency(monkeypatch: pytest.Monkey
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if "|" in line]
     engine = [row for row in rows if row[0] == "engine"]
     assert [row[1] for row in engine] == ["20.00 (17.50 to 23.00)", "10", "16", "20"]
-    assert [row[2] for row in engine] == ["1,160", "50%", "80%", "100%"]
+    assert [row[2] for row in engine] == ["1,160", "50 %", "80 %", "100 %"]
     assert engine[-1][4:] == ["11", "22", "33", "4", "5", "6", "3"]
     assert any("kept.json" in line for line in lines)
     assert any("19 in and 58 out" in line for line in lines)

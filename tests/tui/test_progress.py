@@ -113,7 +113,7 @@ def test_a_server_under_load_has_its_blocks_and_their_latency() -> None:
     assert (row.phase, row.status) == ("serving", "working")
     assert row.is_built
     _, _, *levels = draw_load(state, load, "compiled").plain.splitlines()
-    assert [level.split()[:2] for level in levels] == [["2", "50%"], ["4", "50%"]]
+    assert [level.split()[:2] for level in levels] == [["2", "50"], ["4", "50"]]
     # The time to the first token is beyond its limit, that between tokens at a fifth of it.
     full, empty = BAR_WIDTH + round(BAR_WIDTH / 5), BAR_WIDTH - round(BAR_WIDTH / 5)
     assert [(level.count(FULL), level.count(EMPTY)) for level in levels] == [(full, empty)] * 2

@@ -120,7 +120,7 @@ def _latency(arm: str, cell: Cell) -> Point:
 
 def _across(sizes: Sequence[int]) -> Axis:
     return Axis(
-        "batch size; bars are 95% intervals",
+        "batch size; bars are 95 % intervals",
         ticks=tuple(sizes),
         low=min(sizes) / MARGIN,
         high=max(sizes) * MARGIN,

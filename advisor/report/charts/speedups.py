@@ -43,7 +43,7 @@ def speedup_chart(
     scale = _scale([speedup for _, speedup in speedups])
     bottom = 10 + len(speedups) * ROW_HEIGHT
     parts = _noise_band(scale, noise_floor, bottom) if noise_floor else []
-    caption = f"times the baseline's speed, batch size {batch_size}; 95% intervals"
+    caption = f"times the baseline's speed, batch size {batch_size}; 95 % intervals"
     if noise_floor:
         caption += f"; noise floor {format_share(noise_floor, 1)}"
     parts += horizontal_axis(scale, 4, bottom, caption)

@@ -132,14 +132,14 @@ def _pixels(weights: Sequence[float]) -> Place:
 def _corner_names() -> list[Markup]:
     (top_x, top_y), (left_x, left_y), (right_x, right_y) = CORNERS
     return [
-        text(top_x, top_y - 12, "100% performance", "tick"),
-        text(left_x - 30, left_y + 20, "100% productivity", "note"),
-        text(right_x + 30, right_y + 20, "100% portability", "value"),
+        text(top_x, top_y - 12, "100 % performance", "tick"),
+        text(left_x - 30, left_y + 20, "100 % productivity", "note"),
+        text(right_x + 30, right_y + 20, "100 % portability", "value"),
     ]
 
 
 def _present(place: Place, priorities: Priorities) -> list[Markup]:
-    weights = ", ".join(f"{name} {getattr(priorities, name):g}%" for name in PILLARS)
+    weights = ", ".join(f"{name} {getattr(priorities, name):g} %" for name in PILLARS)
     return [
         circle(*place, 7, "present", f"the question's weights: {weights}"),
         text(MARKS_LEFT - 6, 26, f"ring: the question's weights, {_short(priorities)}"),

@@ -11,11 +11,17 @@ from advisor.report.formatting.tabular import markdown_table, plain_table
 from advisor.report.markdown import escape
 from advisor.system.number_format import format_interval, format_number, format_share
 
-CHANGE_HEAD = ["arm", "batch", "speed-up, times before (95%)", "speed, times before", "verdict"]
+CHANGE_HEAD = ["arm", "batch", "speed-up, times before (95 %)", "speed, times before", "verdict"]
 CHANGE_TEXT_COLUMNS = {0, 4}
-GOODPUT_HEAD = ["server", "requests/s before (95%)", "after (95%)", "times before (95%)", "verdict"]
+GOODPUT_HEAD = [
+    "server",
+    "requests/s before (95 %)",
+    "after (95 %)",
+    "times before (95 %)",
+    "verdict",
+]
 GOODPUT_TEXT_COLUMNS = {0, 4}
-DRIFT_HEAD = ["baseline", "batch", "speed, times before (95%)", "verdict"]
+DRIFT_HEAD = ["baseline", "batch", "speed, times before (95 %)", "verdict"]
 DRIFT_TEXT_COLUMNS = {0, 3}
 
 

@@ -37,6 +37,7 @@ from advisor.report.documents.document import (
 )
 from advisor.report.documents.known_faults import find_next_step
 from advisor.report.documents.measured_inputs import read_inputs
+from advisor.system.number_format import format_share
 
 if TYPE_CHECKING:
     from advisor.pipeline.decision import Decision
@@ -227,7 +228,11 @@ def _entry_without_outcome(
 def _too_slow_entry(arm: Arm, served: ServedArm) -> WorkflowEntry:
     """Return the entry of a server that meets the limits at no rate that was tried."""
     slowest = min(served.levels, key=lambda level: level.rate, default=None)
-    met = f"; at {slowest.rate:.3g} requests/s {slowest.met:.0%} of them do" if slowest else ""
+    met = (
+        f"; at {slowest.rate:.3g} requests/s {format_share(slowest.met)} of them do"
+        if slowest
+        else ""
+    )
     return WorkflowEntry(
         id=arm.workflow,
         options=arm.option,

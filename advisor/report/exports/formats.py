@@ -45,11 +45,11 @@ INTEGER_COLUMNS = {
 #: Metrics of each batch size: the column, the unit of the name, and what it is.
 CELL_METRICS = {
     "seconds_median": ("p3_advisor_call", "seconds", "Median duration of a call"),
-    "seconds_low": ("p3_advisor_call_low", "seconds", "Low end of the 95% interval of a call"),
-    "seconds_high": ("p3_advisor_call_high", "seconds", "High end of the 95% interval of a call"),
+    "seconds_low": ("p3_advisor_call_low", "seconds", "Low end of the 95 % interval of a call"),
+    "seconds_high": ("p3_advisor_call_high", "seconds", "High end of the 95 % interval of a call"),
     "speedup": ("p3_advisor_speedup", "ratio", "Speed-up over eager PyTorch"),
-    "speedup_low": ("p3_advisor_speedup_low", "ratio", "Low end of its 95% interval"),
-    "speedup_high": ("p3_advisor_speedup_high", "ratio", "High end of its 95% interval"),
+    "speedup_low": ("p3_advisor_speedup_low", "ratio", "Low end of its 95 % interval"),
+    "speedup_high": ("p3_advisor_speedup_high", "ratio", "High end of its 95 % interval"),
     "ttft_seconds": ("p3_advisor_ttft", "seconds", "Time to the first token"),
     "itl_seconds": ("p3_advisor_itl", "seconds", "Time between two tokens"),
 }

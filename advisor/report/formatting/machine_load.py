@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from advisor.domain.machine import MachineActivity, QuietCheck, QuietProblem
+from advisor.system.number_format import format_share
 
 
 def describe_check(check: QuietCheck, *, waits: bool) -> str | None:
@@ -26,11 +27,13 @@ def describe_problem(problem: QuietProblem, load: MachineActivity) -> str:
         case "cpu-busy":
             return f"only {idle:.1f} of {usable} usable processors are idle"
         case "cpu-stolen":
-            return f"the hypervisor takes {load.stolen_share or 0.0:.0%} of the processors' time"
+            stolen = format_share(load.stolen_share or 0.0)
+            return f"the hypervisor takes {stolen} of the processors' time"
         case "gpu-processes":
             return f"{count} other process{'es use' if count > 1 else ' uses'} the GPU"
         case "gpu-busy":
-            return f"other work keeps the GPU busy for {load.gpu_busy_share or 0.0:.0%} of the time"
+            busy = format_share(load.gpu_busy_share or 0.0)
+            return f"other work keeps the GPU busy for {busy} of the time"
         case "gpu-clocks-held-down":
             heat = f" at {load.temperature_c} \N{DEGREE SIGN}C" if load.temperature_c else ""
             return f"heat or a fault holds the GPU's clocks down{heat}"

@@ -95,7 +95,7 @@ from __future__ import annotations
 
 {_environment_lines(recipe.variables)}{imports}
 
-#: Throughput by batch size: low end, value and high end of its 95% interval.
+#: Throughput by batch size: low end, value and high end of its 95 % interval.
 MEASURED = {pprint.pformat(measured)}
 {recipe.source}'''
 
@@ -207,7 +207,7 @@ def _notes(document: RunDocument, entry: WorkflowEntry, found: FoundRecipe) -> l
 
 def _measured_line(cell: Cell) -> str:
     throughput = format_interval(throughput_interval(cell), unit="", decimals=None)
-    return f"  batch size {cell.batch_size}: {throughput} {cell.throughput.unit}, 95% interval"
+    return f"  batch size {cell.batch_size}: {throughput} {cell.throughput.unit}, 95 % interval"
 
 
 def throughput_interval(cell: Cell) -> Interval:

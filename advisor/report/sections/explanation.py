@@ -92,7 +92,7 @@ def explain_entry(
 def _measured_lines(entry: WorkflowEntry) -> list[str]:
     if entry.evidence == "published":
         return [f"  {entry.reason}"]
-    lines = ["  measured (95% intervals in brackets)"]
+    lines = ["  measured (95 % intervals in brackets)"]
     lines += [
         f"    batch size {cell.batch_size}: "
         f"median {format_milliseconds(cell.seconds.median)} ms of {cell.seconds.samples} "

@@ -17,7 +17,7 @@ from advisor.system.number_format import (
 
 HEAD = (
     "arm",
-    "requests/s (95%)",
+    "requests/s (95 %)",
     "tokens/s",
     "batch tokens/s",
     "requests",

@@ -44,7 +44,7 @@ def input_facts(document: RunDocument) -> list[tuple[str, str]]:
 
 def _question_facts(document: RunDocument) -> list[tuple[str, str]]:
     question = document.question
-    weights = (f"{name} {getattr(question.priorities, name):g}%" for name in CRITERIA)
+    weights = (f"{name} {getattr(question.priorities, name):g} %" for name in CRITERIA)
     constraints = (constraint.text for constraint in question.constraints)
     lengths = describe_lengths(document)
     return [

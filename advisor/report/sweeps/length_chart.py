@@ -67,7 +67,7 @@ def _chart(
         for curve, points in shown
     ]
     across = Axis(
-        f"{axis.replace('_', ' ')}; bars are 95% intervals",
+        f"{axis.replace('_', ' ')}; bars are 95 % intervals",
         ticks=tuple(tokens),
         low=min(tokens) / MARGIN,
         high=max(tokens) * MARGIN,

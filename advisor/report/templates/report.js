@@ -45,7 +45,7 @@ function update() {
   }
   for (const pillar of PILLARS) {
     document.getElementById("weight-" + pillar).value = weights[pillar];
-    document.getElementById("shown-" + pillar).textContent = weights[pillar].toFixed(1) + "%";
+    document.getElementById("shown-" + pillar).textContent = weights[pillar].toFixed(1) + " %";
   }
   const best = ranked[0];
   document.getElementById("answer").textContent = best.barred ? "Every workflow fails a constraint." : "Use " + best.arm + ".";

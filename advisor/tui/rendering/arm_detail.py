@@ -23,6 +23,7 @@ from advisor.system.number_format import (
     format_interval,
     format_mebibytes,
     format_seconds,
+    format_share,
 )
 from advisor.tui.answer import RunAnswer
 from advisor.tui.rendering import text
@@ -78,7 +79,9 @@ def render_timing(answer: RunAnswer, entry: WorkflowEntry) -> Text:
         lines += Text(f"Memory {peak}: {text.printable(memory.source, 100)}.\n")
     if entry.engaged_share is not None:
         engagement = text.printable(entry.engagement or "", 300)
-        lines += Text(f"Compiled share of the work {entry.engaged_share:.0%}: {engagement}\n")
+        lines += Text(
+            f"Compiled share of the work {format_share(entry.engaged_share)}: {engagement}\n"
+        )
     for checked in entry.correctness.by_batch_size if entry.correctness else ():
         accuracy = text.printable(accuracy_line(checked), 300)
         lines += Text(f"Outputs at batch {checked.batch_size}: {accuracy}\n")

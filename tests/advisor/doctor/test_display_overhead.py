@@ -30,7 +30,7 @@ def test_a_change_within_the_noise_floor_is_ok() -> None:
     finding = conclude(screens=effect(0.0))
     assert (finding.status, finding.fix) == ("ok", None)
     assert "3 ms" in finding.what
-    assert "1.0%" in finding.what
+    assert "1.0 %" in finding.what
 
 
 def test_a_slowdown_beyond_the_noise_floor_is_a_warning_with_its_fix() -> None:
@@ -38,7 +38,7 @@ def test_a_slowdown_beyond_the_noise_floor_is_a_warning_with_its_fix() -> None:
     assert finding.status == "warn"
     assert finding.fix is not None
     assert "--json" in finding.fix
-    assert "+5.00%" in finding.what
+    assert "+5.00 %" in finding.what
 
 
 @pytest.mark.parametrize(("change", "noise"), [(-0.05, 0.01), (0.02, 0.03), (0.004, 0.001)])

@@ -88,9 +88,9 @@ def test_the_summary_has_the_figures() -> None:
     summary = diagnose(with_busy_share(0.31)).summary
     for part in (
         "1,240 kernels a call",
-        "GPU busy 31%",
-        "10% of the memory bandwidth",
-        "10% of the arithmetic peak",
+        "GPU busy 31 %",
+        "10 % of the memory bandwidth",
+        "10 % of the arithmetic peak",
         "CUDA graphs",
     ):
         assert part in summary

@@ -284,17 +284,17 @@ def test_platforms_have_their_efficiencies_and_harmonic_means() -> None:
         "code convergence",
     ]
     # The harmonic mean is 2 / (1 / 1 + 1 / 0.25); the arithmetic mean would be 0.62.
-    assert rows[0] == ["compiled", "100%", "25%", "0.40", "0.20", "1.00"]
-    assert ["broken", "25%", "cannot run", "0.00", "0.00", MISSING] in rows
-    assert [builders.BASELINE, "50%", "not tried", MISSING, MISSING, MISSING] in rows
+    assert rows[0] == ["compiled", "100 %", "25 %", "0.40", "0.20", "1.00"]
+    assert ["broken", "25 %", "cannot run", "0.00", "0.00", MISSING] in rows
+    assert [builders.BASELINE, "50 %", "not tried", MISSING, MISSING, MISSING] in rows
     named = "".join(section.itertext())
     assert all(run in named for run in ("run-CPU", "run-GPU"))
     titles = [
         "".join(title.itertext())
         for title in elements(elements(section, "svg", SVG)[0], "title", SVG)
     ]
-    assert [each for each in titles if "compiled" in each] == ["compiled: 100%", "compiled: 25%"]
-    assert [each for each in titles if builders.BASELINE in each] == [f"{builders.BASELINE}: 50%"]
+    assert [each for each in titles if "compiled" in each] == ["compiled: 100 %", "compiled: 25 %"]
+    assert [each for each in titles if builders.BASELINE in each] == [f"{builders.BASELINE}: 50 %"]
 
 
 @pytest.mark.parametrize(

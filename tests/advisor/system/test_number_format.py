@@ -61,13 +61,13 @@ def test_units_are_converted() -> None:
     assert number_format.format_milliseconds(0.1) == "100"
     assert number_format.format_mebibytes((1234 << 20) + (900 << 10)) == "1,235"
     assert number_format.format_mebibytes(1 << 18, digits=3) == "0.25"
-    assert number_format.format_share(0.0712) == "7%"
-    assert number_format.format_share(0.0712, decimals=1) == "7.1%"
+    assert number_format.format_share(0.0712) == "7 %"
+    assert number_format.format_share(0.0712, decimals=1) == "7.1 %"
 
 
 @pytest.mark.parametrize(
     ("share", "text"),
-    [(0.005, "0.5%"), (0.025, "2.5%"), (0.05, "5%"), (0.07, "7%"), (0.9, "90%"), (0.0, "0%")],
+    [(0.005, "0.5 %"), (0.025, "2.5 %"), (0.05, "5 %"), (0.07, "7 %"), (0.9, "90 %"), (0.0, "0 %")],
 )
 def test_a_share_without_decimals_is_shown_as_it_was_given(share: float, text: str) -> None:
     assert number_format.format_share(share, decimals=None) == text

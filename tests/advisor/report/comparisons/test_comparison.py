@@ -261,4 +261,4 @@ def test_the_json_has_the_encoded_names() -> None:
 
 def test_the_conclusion_names_the_threshold() -> None:
     found = compare_documents(with_speedup(2.0, 1.001), with_speedup(2.0, 1.001), 0.025)
-    assert "2.5%" in comparison_text.conclusion(found)[0]
+    assert "2.5 %" in comparison_text.conclusion(found)[0]

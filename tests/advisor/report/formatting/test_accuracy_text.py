@@ -47,6 +47,6 @@ def test_the_line_has_every_known_figure() -> None:
         repeats=30,
     )
     line = accuracy_line(builders.checked(verdict="near", accuracy=found, reference="float64"))
-    for figure in ("close (error)", "2.0e-03", "7x", "0.99999", "1.0e-01", "99.5%", "30 times"):
+    for figure in ("close (error)", "2.0e-03", "7x", "0.99999", "1.0e-01", "99.5 %", "30 times"):
         assert figure in line
     assert line.endswith("against float64")

@@ -43,7 +43,7 @@ def test_a_recommendation_without_optional_parts_has_no_lines() -> None:
 
 def test_robustness_has_the_share_of_weightings_and_the_pareto_front() -> None:
     share, front = sensitivity.robustness(advice(simplex_share=0.571, pareto=("one", "two")))
-    assert "57%" in share
+    assert "57 %" in share
     assert "one, two" in front
 
 

@@ -37,7 +37,7 @@ def test_unknown_metrics_are_left_out_and_other_tasks_have_no_lines() -> None:
         mfu=None,
         method="",
     )
-    assert render_generation(nothing) == "50% of the memory bandwidth"
+    assert render_generation(nothing) == "50 % of the memory bandwidth"
     assert (
         render_generation(msgspec.structs.replace(nothing, mbu=1.6))
         == "more than the memory bandwidth (served from caches)"
