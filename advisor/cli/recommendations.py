@@ -34,6 +34,30 @@ if TYPE_CHECKING:
     from advisor.domain.run import Header
     from advisor.domain.sweep import MixedLengths
 
+AsEvents = Annotated[
+    bool,
+    typer.Option("--jsonl", help="JSON lines: the run's id and question, each event, the document"),
+]
+FleetAddress = Annotated[
+    str,
+    typer.Option(
+        metavar="ADDRESS",
+        help="measure on a Ray cluster: its address, auto, or local for this machine's devices",
+    ),
+]
+FleetModels = Annotated[
+    str,
+    typer.Option(metavar="MODELS", help="with --fleet: several models, separated by commas"),
+]
+FleetDevices = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="DEVICES",
+        help="with --fleet: a kind of device, repeatable, such as "
+        '"gpu=H200,count=2,price=3.50" or cpu',
+    ),
+]
+
 app = typer.Typer(rich_markup_mode=None)
 
 
@@ -46,32 +70,10 @@ def recommend(  # noqa: PLR0913 - one for each option
     output_tokens: OutputTokens = DEFAULT_LENGTHS.output_tokens,
     length_mix: LengthMix = DEFAULT_LENGTHS.length_mix,
     json: AsJson = False,
-    jsonl: Annotated[
-        bool,
-        typer.Option(
-            "--jsonl",
-            help="JSON lines: the run's id and question, each event, the document",
-        ),
-    ] = False,
-    fleet: Annotated[
-        str,
-        typer.Option(
-            metavar="ADDRESS",
-            help="measure on a Ray cluster: its address, auto, or local for this machine's devices",
-        ),
-    ] = "",
-    models: Annotated[
-        str,
-        typer.Option(metavar="MODELS", help="with --fleet: several models, separated by commas"),
-    ] = "",
-    on: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="DEVICES",
-            help="with --fleet: a kind of device, repeatable, such as "
-            '"gpu=H200,count=2,price=3.50" or cpu',
-        ),
-    ] = None,
+    jsonl: AsEvents = False,
+    fleet: FleetAddress = "",
+    models: FleetModels = "",
+    on: FleetDevices = None,
 ) -> None:
     """Measure and score the workflows, and recommend one."""
     from advisor.pipeline.draft import prepare

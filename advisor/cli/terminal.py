@@ -22,6 +22,39 @@ from advisor.question.sweep import DEFAULT_LENGTHS, LengthAnswers
 
 app = typer.Typer(rich_markup_mode=None)
 
+Replay = Annotated[
+    str,
+    typer.Option(metavar="DIR", help="replay a recorded run in the screens; nothing is measured"),
+]
+OpenRun = Annotated[
+    str,
+    typer.Option("--open", metavar="RUN", help="open a stored run, or a file that --json wrote"),
+]
+Speed = Annotated[
+    float, typer.Option(help="speed of the replay, in multiples of real time", min=0.1, max=1000)
+]
+Plain = Annotated[
+    bool,
+    typer.Option(
+        "--plain",
+        "--accessible",
+        help="plain text prompts, for screen readers and simple terminals",
+    ),
+]
+AsciiOnly = Annotated[bool, typer.Option("--ascii", help="draw with ASCII characters only")]
+Theme = Annotated[
+    str,
+    typer.Option(metavar="NAME", help="colour theme, such as p3-high-contrast or textual-light"),
+]
+NoColor = Annotated[bool, typer.Option("--no-color", help="no colours, as with NO_COLOR")]
+NoMouse = Annotated[bool, typer.Option("--no-mouse", help="do not capture the mouse")]
+TerminalForced = Annotated[
+    bool,
+    typer.Option(
+        "--tui", hidden=True, help="start the terminal program although options are given"
+    ),
+]
+
 #: Flags that only the terminal program has.
 TERMINAL_FLAGS = (
     "--replay",
@@ -61,49 +94,15 @@ def ask(  # noqa: PLR0913 - one for each option
     input_tokens: InputTokens = DEFAULT_LENGTHS.input_tokens,
     output_tokens: OutputTokens = DEFAULT_LENGTHS.output_tokens,
     length_mix: LengthMix = DEFAULT_LENGTHS.length_mix,
-    replay: Annotated[
-        str,
-        typer.Option(
-            metavar="DIR", help="replay a recorded run in the screens; nothing is measured"
-        ),
-    ] = "",
-    open_run: Annotated[
-        str,
-        typer.Option(
-            "--open", metavar="RUN", help="open a stored run, or a file that --json wrote"
-        ),
-    ] = "",
-    speed: Annotated[
-        float,
-        typer.Option(help="speed of the replay, in multiples of real time", min=0.1, max=1000),
-    ] = 8.0,
-    plain: Annotated[
-        bool,
-        typer.Option(
-            "--plain",
-            "--accessible",
-            help="plain text prompts, for screen readers and simple terminals",
-        ),
-    ] = False,
-    ascii_only: Annotated[
-        bool, typer.Option("--ascii", help="draw with ASCII characters only")
-    ] = False,
-    theme: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME", help="colour theme, such as p3-high-contrast or textual-light"
-        ),
-    ] = "",
-    no_color: Annotated[
-        bool, typer.Option("--no-color", help="no colours, as with NO_COLOR")
-    ] = False,
-    no_mouse: Annotated[bool, typer.Option("--no-mouse", help="do not capture the mouse")] = False,
-    tui: Annotated[  # noqa: ARG001
-        bool,
-        typer.Option(
-            "--tui", hidden=True, help="start the terminal program although options are given"
-        ),
-    ] = False,
+    replay: Replay = "",
+    open_run: OpenRun = "",
+    speed: Speed = 8.0,
+    plain: Plain = False,
+    ascii_only: AsciiOnly = False,
+    theme: Theme = "",
+    no_color: NoColor = False,
+    no_mouse: NoMouse = False,
+    tui: TerminalForced = False,  # noqa: ARG001 - `wants_terminal` reads it
 ) -> None:
     """Start the terminal program. It asks for the options and shows the run and its results."""
     from advisor.tui.options import LaunchOptions
