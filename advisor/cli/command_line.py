@@ -25,6 +25,7 @@ from advisor.cli import (
     terminal,
 )
 from advisor.cli.data_flags import DATA_FLAGS, move_behind_command
+from advisor.cli.help_sections import GroupedProgram
 from advisor.cli.interruption import InterruptedRunError, Interruptions
 from advisor.cli.output import print_text
 from advisor.errors import OutputFileError, UserError
@@ -47,6 +48,7 @@ there is no terminal here.
 """
 
 app = typer.Typer(
+    cls=GroupedProgram,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     no_args_is_help=False,
@@ -55,7 +57,6 @@ app = typer.Typer(
     " p3-advisor means p3-advisor ask.",
 )
 
-# --help lists the commands in this order.
 for module in (
     terminal,
     recommendations,

@@ -11,7 +11,7 @@ import typer
 
 from advisor.cli import environments
 from advisor.cli.context import make_context, print_status
-from advisor.cli.option_groups import GroupedCommand
+from advisor.cli.help_sections import GroupedCommand
 from advisor.cli.options import AsJson, takes_answers
 from advisor.cli.output import print_text
 from advisor.question.answers import Answers

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from advisor.cli.option_groups import VALUE_NAMES
+from advisor.cli.help_sections import VALUE_NAMES
 from advisor.errors import SizeError
 from advisor.question.answers import Answers
 

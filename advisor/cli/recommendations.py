@@ -16,7 +16,7 @@ from advisor.cli.execution import (
 )
 from advisor.cli.fleet import ALL_GPUS
 from advisor.cli.fleet import recommend as recommend_fleet
-from advisor.cli.option_groups import GroupedCommand
+from advisor.cli.help_sections import GroupedCommand
 from advisor.cli.options import AsJson, InputTokens, LengthMix, OutputTokens, takes_answers
 from advisor.domain.sweep import is_sweep_id
 from advisor.errors import (

@@ -13,7 +13,7 @@ import typer
 
 from advisor.cli.context import make_context
 from advisor.cli.data_flags import DATA_FLAGS
-from advisor.cli.option_groups import GroupedCommand
+from advisor.cli.help_sections import GroupedCommand
 from advisor.cli.options import InputTokens, LengthMix, OutputTokens, takes_answers
 from advisor.cli.output import print_text
 from advisor.errors import NoTerminalError, SweepError

@@ -1,4 +1,4 @@
-"""The sections of `--help`: each option is in one of them, under its title."""
+"""The sections of `--help`: each command and option is in one of them, under its title."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import itertools
 import typer
 from typer.testing import CliRunner
 
-from advisor.cli import recommendations, terminal
-from advisor.cli.option_groups import OPTION_GROUPS, VALUE_NAMES
+from advisor.cli import command_line, recommendations, terminal
+from advisor.cli.help_sections import COMMAND_GROUPS, OPTION_GROUPS, VALUE_NAMES
 from advisor.question.answers import Answers
 
 GROUPED = list(itertools.chain.from_iterable(OPTION_GROUPS.values()))
@@ -39,3 +39,12 @@ def test_an_option_is_listed_below_the_title_of_its_group() -> None:
     own = ["--replay", "--open", "--speed", "--plain", "--ascii", "--theme", "--no-color"]
     assert sections["Output and other options"] == [*own, "--no-mouse", "--help"]
     assert sections["Servers under load"][:2] == ["--ttft", "--itl"]
+
+
+def test_each_command_is_in_one_group() -> None:
+    program = typer.main.get_command(command_line.app)
+    shown = [name for name, each in program.commands.items() if not each.hidden]  # type: ignore[attr-defined]
+    assert sorted(itertools.chain.from_iterable(COMMAND_GROUPS.values())) == sorted(shown)
+    lines = CliRunner().invoke(command_line.app, ["--help"]).output.splitlines()
+    titles = [line.removesuffix(":") for line in lines if line.endswith(":")]
+    assert titles == ["Options", *COMMAND_GROUPS]

@@ -1,11 +1,24 @@
-"""The sections of `--help` for the commands that take the options of a question."""
+"""The sections of `--help`: of the program, and of commands with the options of a question."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
+
+#: Some versions of Typer have a copy of Click, so the types of these arguments differ by version.
+ClickContext: TypeAlias = Any
+ClickFormatter: TypeAlias = Any
+
+#: Commands in order, by the title of their section. Those without a section come last.
+COMMAND_GROUPS: Mapping[str, tuple[str, ...]] = {
+    "Measure": ("ask", "recommend", "resume"),
+    "Results": ("show", "decide", "explain", "report", "compare", "fleet"),
+    "Code": ("recipe", "verify", "build"),
+    "This machine": ("workflows", "doctor", "env"),
+    "Stored runs": ("history", "note", "delete", "export-run", "import-run"),
+}
 
 #: Parameters in order, by the title of their section. Those without a section come last.
 OPTION_GROUPS: Mapping[str, tuple[str, ...]] = {
@@ -71,8 +84,7 @@ VALUE_NAMES: Mapping[str, str] = {
 class GroupedCommand(TyperCommand):
     """A command whose help has a section for each group of options."""
 
-    # Some versions of Typer have a copy of Click, so the types of the arguments differ by version.
-    def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401
+    def format_options(self, ctx: ClickContext, formatter: ClickFormatter) -> None:
         """Write a section for each group, and one for the options without a group."""
         records = {
             parameter.name: record
@@ -86,3 +98,19 @@ class GroupedCommand(TyperCommand):
                     formatter.write_dl(rows)
         with formatter.section("Output and other options"):
             formatter.write_dl(list(records.values()))
+
+
+class GroupedProgram(TyperGroup):
+    """The program, whose help has a section for each group of commands."""
+
+    def format_commands(self, ctx: ClickContext, formatter: ClickFormatter) -> None:  # noqa: ARG002
+        """Write a section for each group, with the first sentence of each command's help."""
+        commands = {name: each for name, each in self.commands.items() if not each.hidden}
+        longest = max(map(len, commands), default=0)
+        limit = formatter.width - longest - 6
+        for title, names in (*COMMAND_GROUPS.items(), ("Other commands", tuple(commands))):
+            found = [(name, commands.pop(name)) for name in names if name in commands]
+            rows = [(name, command.get_short_help_str(limit)) for name, command in found]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
