@@ -109,7 +109,19 @@ def widen_by_variances(
         cell.batch_size: _error_between(variances[cell.batch_size], cell.processes)
         for cell in measurement.cells
     }
-    return _widen_by_errors(measurement, errors)
+    widened = _widen_by_errors(measurement, errors)
+    return msgspec.structs.replace(
+        widened,
+        cells=tuple(
+            msgspec.structs.replace(
+                cell,
+                speedup=msgspec.structs.replace(
+                    cell.speedup, process_freedom=variances[cell.batch_size].degrees_of_freedom
+                ),
+            )
+            for cell in widened.cells
+        ),
+    )
 
 
 def _error_between(variance: ProcessVariance, processes: int) -> float:
@@ -132,9 +144,7 @@ def widen_by_noise_floor(
     )
     if measurement.arm == baseline or is_replicated:
         return measurement
-    replicated = {
-        cell.batch_size for cell in measurement.cells if cell.processes >= MIN_PROCESSES
-    }
+    replicated = {cell.batch_size for cell in measurement.cells if cell.processes >= MIN_PROCESSES}
     floors = {
         race.batch_size: math.log1p(race.noise_floor)
         for race in races

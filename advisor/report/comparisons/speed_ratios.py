@@ -1,33 +1,58 @@
 """Ratios of two runs' figures with intervals, and what an interval shows.
 
 Both runs are independent, so their errors add as squares on the logarithmic scale. The error of a
-run's speed-up is at least that of its noise floor: no two workers agree better than two equal ones.
+speed-up has two parts: what the rounds of the same processes differ by, and what equal processes
+differ by. Two runs in which the arm ran in several processes pool their second part. In a run with
+fewer processes the error is at least that of the noise floor: no two workers agree better than two
+equal ones.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from advisor.domain.catalogue import NoisePrior
 from advisor.domain.measurement import Cell, Interval
 from advisor.report.documents.document import RaceEntry
-from advisor.statistics.intervals import t_quantile
+from advisor.statistics.intervals import HALF_INTERVAL, t_quantile
 from advisor.statistics.replication import MIN_PROCESSES
 
 #: Probability that any interval of a comparison misses its value.
 FAMILY_ERROR = 0.05
 #: Each bound of an interval in a run's document fails with this probability.
 TAIL = 0.025
+#: Probability with which a slowdown of the size `found_from` is found.
+POWER = 0.9
 
 SpeedVerdict = Literal["slower", "faster", "same", "undecided"]
 
 
-class SpeedupError(NamedTuple):
-    """Standard error of a log speed-up, and its degrees of freedom."""
+class Variance(NamedTuple):
+    """An estimated variance, and its degrees of freedom."""
 
-    standard_error: float
-    degrees_of_freedom: int
+    value: float
+    degrees_of_freedom: float
+
+
+class SpeedupError(NamedTuple):
+    """The error of a log speed-up: the variance within processes, and that of one process."""
+
+    within: Variance
+    #: Null where `within` includes it.
+    of_process: Variance | None = None
+    processes: int = 1
+
+
+class SpeedupRatio(NamedTuple):
+    """A ratio of speed-ups, and the smallest slowdown that is found with the probability `POWER`.
+
+    The slowdown is a share; it is null where the ratio has no interval.
+    """
+
+    ratio: Interval
+    found_from: float | None
 
 
 def speedup_error(
@@ -43,8 +68,6 @@ def speedup_error(
     if low is None or high is None:
         return None
     half_width = math.log(high / low) / 2
-    if cell.processes >= MIN_PROCESSES:
-        return _standard_error(half_width, cell.processes - 1)
     result = next(
         (
             each
@@ -53,19 +76,32 @@ def speedup_error(
         ),
         None,
     )
+    rounds = result.eliminated.get(arm, result.rounds) if result else 2
+    between, freedom = cell.speedup.process_error, cell.speedup.process_freedom
+    is_replicated = cell.processes >= MIN_PROCESSES
+    if is_replicated and between is not None and freedom is not None:
+        widened = HALF_INTERVAL * between
+        of_rounds = math.sqrt(max(half_width**2 - widened**2, 0.0))
+        of_mean = _variance(widened, freedom)
+        return SpeedupError(
+            _variance(of_rounds, max(rounds - 1, 1)),
+            of_mean._replace(value=of_mean.value * cell.processes),
+            cell.processes,
+        )
+    if is_replicated:
+        return SpeedupError(_variance(half_width, cell.processes - 1))
     if result is None:
-        return _standard_error(half_width, 1)
-    arm_rounds = result.eliminated.get(arm, result.rounds)
-    of_arm = _standard_error(half_width, max(arm_rounds - 1, 1))
-    of_duplicate = _standard_error(math.log1p(result.noise_floor or 0.0), max(result.rounds - 1, 1))
+        return SpeedupError(_variance(half_width, 1))
+    of_arm = _variance(half_width, max(rounds - 1, 1))
+    of_duplicate = _variance(math.log1p(result.noise_floor or 0.0), max(result.rounds - 1, 1))
     largest = max(of_arm, of_duplicate)
-    most = int(NoisePrior().weight) + differences
-    return largest._replace(degrees_of_freedom=min(largest.degrees_of_freedom, most))
+    most = NoisePrior().weight + differences
+    return SpeedupError(largest._replace(degrees_of_freedom=min(largest.degrees_of_freedom, most)))
 
 
-def _standard_error(half_width: float, degrees_of_freedom: int) -> SpeedupError:
+def _variance(half_width: float, degrees_of_freedom: float) -> Variance:
     quantile = t_quantile(1 - TAIL, degrees_of_freedom)
-    return SpeedupError(half_width / quantile, degrees_of_freedom)
+    return Variance((half_width / quantile) ** 2, degrees_of_freedom)
 
 
 def speedup_ratio(
@@ -73,7 +109,8 @@ def speedup_ratio(
     after: Interval,
     errors: tuple[SpeedupError | None, SpeedupError | None],
     intervals: int,
-) -> Interval:
+    threshold: float,
+) -> SpeedupRatio:
     """Return the speed-up after over the one before, as one of this many intervals.
 
     All of them hold together with a probability of 95 % (Bonferroni). The degrees of freedom follow
@@ -82,19 +119,35 @@ def speedup_ratio(
     value = after.value / before.value
     first, second = errors
     if first is None or second is None:
-        return Interval(value=value, low=None, high=None)
-    error = math.hypot(first.standard_error, second.standard_error)
-    if error == 0:
-        return Interval(value=value, low=value, high=value)
-    degrees_of_freedom = error**4 / sum(
-        each.standard_error**4 / each.degrees_of_freedom for each in (first, second)
+        return SpeedupRatio(Interval(value=value, low=None, high=None), None)
+    parts = _parts(first, second)
+    variance = sum(part.value for part in parts)
+    error = math.sqrt(variance)
+    # Without any error, the degrees of freedom do not matter.
+    squares = sum(part.value**2 / part.degrees_of_freedom for part in parts) or 1.0
+    freedom = max(variance**2 / squares, 1.0)
+    half_width = t_quantile(1 - FAMILY_ERROR / 2 / intervals, freedom) * error
+    least = max(half_width, -math.log1p(-threshold))
+    return SpeedupRatio(
+        Interval(
+            value=value,
+            low=value * math.exp(-half_width),
+            high=value * math.exp(half_width),
+        ),
+        -math.expm1(-least - t_quantile(POWER, freedom) * error),
     )
-    quantile = t_quantile(1 - FAMILY_ERROR / 2 / intervals, max(int(degrees_of_freedom), 1))
-    return Interval(
-        value=value,
-        low=value * math.exp(-quantile * error),
-        high=value * math.exp(quantile * error),
-    )
+
+
+def _parts(first: SpeedupError, second: SpeedupError) -> Sequence[Variance]:
+    """Return the independent parts of the variance of a difference of two log speed-ups.
+
+    What equal processes differ by is one variance, which both runs have estimated.
+    """
+    known = [each.of_process for each in (first, second) if each.of_process is not None]
+    freedom = sum(each.degrees_of_freedom for each in known)
+    pooled = sum(each.value * each.degrees_of_freedom for each in known) / freedom if known else 0.0
+    share = sum(1 / each.processes for each in (first, second) if each.of_process is not None)
+    return first.within, second.within, Variance(pooled * share, freedom or 1.0)
 
 
 def speed_ratio(before: Cell, after: Cell, noise: float) -> Interval:
