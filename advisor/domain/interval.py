@@ -14,6 +14,3 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: Standard error of the value's logarithm that lies between processes, where the bounds of one
     #: process were widened by it. Absent where they were not.
     process_error: float | None = msgspec.field(name="between", default=None)
-    #: Degrees of freedom of that error, which is larger by Student's t than the estimated one.
-    #: Absent where it is not widened so.
-    process_freedom: float | None = msgspec.field(name="between_freedom", default=None)

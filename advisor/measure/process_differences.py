@@ -109,19 +109,7 @@ def widen_by_variances(
         cell.batch_size: _error_between(variances[cell.batch_size], cell.processes)
         for cell in measurement.cells
     }
-    widened = _widen_by_errors(measurement, errors)
-    return msgspec.structs.replace(
-        widened,
-        cells=tuple(
-            msgspec.structs.replace(
-                cell,
-                speedup=msgspec.structs.replace(
-                    cell.speedup, process_freedom=variances[cell.batch_size].degrees_of_freedom
-                ),
-            )
-            for cell in widened.cells
-        ),
-    )
+    return _widen_by_errors(measurement, errors)
 
 
 def _error_between(variance: ProcessVariance, processes: int) -> float:

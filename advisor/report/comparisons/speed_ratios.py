@@ -1,8 +1,7 @@
 """Ratios of two runs' figures with intervals, and what an interval shows.
 
-Both runs are independent, so their errors add as squares on the logarithmic scale. The error of a
-speed-up has two parts: what the rounds of the same processes differ by, and what equal processes
-differ by. Two runs in which the arm ran in several processes pool their second part. In a run with
+Both runs are independent, so their errors add as squares on the logarithmic scale. An arm that ran
+in several processes has as its error what these processes differ by, which two such runs pool. With
 fewer processes the error is at least that of the noise floor: no two workers agree better than two
 equal ones.
 """
@@ -16,7 +15,7 @@ from typing import Literal, NamedTuple
 from advisor.domain.catalogue import NoisePrior
 from advisor.domain.measurement import Cell, Interval
 from advisor.report.documents.document import RaceEntry
-from advisor.statistics.intervals import HALF_INTERVAL, t_quantile
+from advisor.statistics.intervals import t_quantile
 from advisor.statistics.replication import MIN_PROCESSES
 
 #: Probability that any interval of a comparison misses its value.
@@ -37,10 +36,9 @@ class Variance(NamedTuple):
 
 
 class SpeedupError(NamedTuple):
-    """The error of a log speed-up: the variance within processes, and that of one process."""
+    """The error of a log speed-up: its variance, or that of the processes behind it."""
 
-    within: Variance
-    #: Null where `within` includes it.
+    of_mean: Variance | None = None
     of_process: Variance | None = None
     processes: int = 1
 
@@ -67,6 +65,9 @@ def speedup_error(
     low, high = cell.speedup.low, cell.speedup.high
     if low is None or high is None:
         return None
+    if cell.process_deviation is not None:
+        of_process = Variance(cell.process_deviation**2, cell.processes - 1)
+        return SpeedupError(of_process=of_process, processes=cell.processes)
     half_width = math.log(high / low) / 2
     result = next(
         (
@@ -77,18 +78,7 @@ def speedup_error(
         None,
     )
     rounds = result.eliminated.get(arm, result.rounds) if result else 2
-    between, freedom = cell.speedup.process_error, cell.speedup.process_freedom
-    is_replicated = cell.processes >= MIN_PROCESSES
-    if is_replicated and between is not None and freedom is not None:
-        widened = HALF_INTERVAL * between
-        of_rounds = math.sqrt(max(half_width**2 - widened**2, 0.0))
-        of_mean = _variance(widened, freedom)
-        return SpeedupError(
-            _variance(of_rounds, max(rounds - 1, 1)),
-            of_mean._replace(value=of_mean.value * cell.processes),
-            cell.processes,
-        )
-    if is_replicated:
+    if cell.processes >= MIN_PROCESSES:
         return SpeedupError(_variance(half_width, cell.processes - 1))
     if result is None:
         return SpeedupError(_variance(half_width, 1))
@@ -141,13 +131,16 @@ def speedup_ratio(
 def _parts(first: SpeedupError, second: SpeedupError) -> Sequence[Variance]:
     """Return the independent parts of the variance of a difference of two log speed-ups.
 
-    What equal processes differ by is one variance, which both runs have estimated.
+    The variance of a process is one that both runs have estimated.
     """
-    known = [each.of_process for each in (first, second) if each.of_process is not None]
+    known = [each for each in (first.of_process, second.of_process) if each is not None]
+    parts = [each for each in (first.of_mean, second.of_mean) if each is not None]
+    if not known:
+        return parts
     freedom = sum(each.degrees_of_freedom for each in known)
-    pooled = sum(each.value * each.degrees_of_freedom for each in known) / freedom if known else 0.0
+    pooled = sum(each.value * each.degrees_of_freedom for each in known) / freedom
     share = sum(1 / each.processes for each in (first, second) if each.of_process is not None)
-    return first.within, second.within, Variance(pooled * share, freedom or 1.0)
+    return [*parts, Variance(pooled * share, freedom)]
 
 
 def speed_ratio(before: Cell, after: Cell, noise: float) -> Interval:
