@@ -74,5 +74,5 @@ def _exit_with_outcome(comparison: Comparison, reason: str, fail_on_undecided: b
     if comparison.outcome == "undecided" and fail_on_undecided:
         raise UndecidedError(
             "the intervals are too wide to exclude a regression",
-            "measure both runs with --budget standard, on a machine that does nothing else",
+            "measure both runs with --budget gate, on a machine that does nothing else",
         )

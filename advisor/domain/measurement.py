@@ -83,6 +83,9 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     processes: int = 1
     #: Standard deviation between processes, as a share; null with fewer than three processes.
     process_variation: float | None = None
+    #: Standard deviation of the logarithms of the processes' speed-ups, which the rounds within
+    #: them cause in part; null with fewer than three processes and in runs of earlier versions.
+    process_deviation: float | None = None
     #: Change of its seconds relative to the baseline's during the race, as a share; 0 for none.
     shift: float = 0.0
     #: Null for tasks other than `generate`.

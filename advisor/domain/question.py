@@ -31,9 +31,9 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     open_share: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0
     #: Number of repetitions of the leading arms in fresh processes.
     repeats: Annotated[int, msgspec.Meta(ge=0)] = 0
-    #: Which arms are repeated: every arm that the races left open, or the advised arm, its rivals
-    #: and the baseline.
-    repeated: Literal["contenders", "leaders"] = "contenders"
+    #: Which arms are repeated: every arm that the races left open, the advised arm, its rivals and
+    #: the baseline, or every arm.
+    repeated: Literal["contenders", "leaders", "all"] = "contenders"
     #: Seconds in total of calling the two best arms without a pause; 0 for none.
     sustained_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     #: Whether every arm tries batch sizes and a length that were not built.

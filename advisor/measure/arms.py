@@ -46,6 +46,7 @@ from advisor.statistics.replication import (
     interval_within_processes,
     variance_between,
 )
+from advisor.statistics.trimmed import trimmed_mean
 
 CONFIDENCE = 0.95
 #: Probability with which each bound of a two-sided interval fails.
@@ -196,6 +197,7 @@ def _summarise_cell(
         tflops=flops / median / TERA if flops else None,
         processes=len(series),
         process_variation=math.expm1(math.sqrt(variance_between(series))) if is_repeated else None,
+        process_deviation=statistics.stdev(map(trimmed_mean, series)) if is_repeated else None,
         shift=math.expm1(-find_shift(series[0], math.log1p(margin))),
         percentiles=_percentiles([seconds for visit in visits for seconds in visit.seconds]),
     )

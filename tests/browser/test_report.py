@@ -279,6 +279,23 @@ def test_the_pictures_are_readable_on_wide_and_narrow_screens(
         opened.context.close()
 
 
+#: Pictures and tables of the text that is not folded whose content is wider than they are.
+SCROLLING = """() => [...document.querySelectorAll('.wide, .scroll')]
+  .filter((each) => !each.closest('details, #method') && each.scrollWidth > each.clientWidth + 1)
+  .map((each) => each.textContent.slice(0, 80))"""
+
+
+@pytest.mark.parametrize("name", KEPT_RUNS)
+def test_the_open_part_of_a_narrow_page_needs_no_scrolling_sideways(
+    browser: Browser, name: str, tmp_path: pathlib.Path
+) -> None:
+    opened = OpenReport(browser, write_kept(name, tmp_path), viewport={"width": 390, "height": 844})
+    assert opened.page.evaluate(SCROLLING) == []
+    speedup = opened.page.locator("table.cards td").first
+    assert speedup.evaluate("each => getComputedStyle(each, '::before').content") != "none"
+    opened.context.close()
+
+
 @pytest.mark.parametrize("name", KEPT_RUNS)
 def test_a_printed_page_has_two_sheets(browser: Browser, name: str, tmp_path: pathlib.Path) -> None:
     opened = OpenReport(browser, write_kept(name, tmp_path))

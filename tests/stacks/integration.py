@@ -17,7 +17,8 @@ import json
 import pathlib
 import sys
 import types
-from collections.abc import Iterator, MutableSequence
+from collections.abc import Iterator, Mapping, MutableSequence
+from types import MappingProxyType
 from typing import Any
 from unittest import mock
 
@@ -105,23 +106,28 @@ def count_changed_lines(text: str, baseline: str) -> int:
 
 
 def integration_of(
-    file: pathlib.Path, options: dict[str, Any], task: str, device: str = "cuda"
+    file: pathlib.Path,
+    options: dict[str, Any],
+    task: str,
+    device: str = "cuda",
+    asked: Mapping[str, Any] = MappingProxyType({}),
 ) -> str:
-    """Return what `integration` of the module in `file` returns."""
+    """Return what `integration` of the module in `file` returns.
+
+    `asked` are fields of the request other than the usual ones.
+    """
     spec = importlib.util.spec_from_file_location(f"probes.workflows.{file.stem}", file)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look their module up by name
     spec.loader.exec_module(module)
+    fields = {"dtype": "float32", "batch_sizes": [1], "input_tokens": 32, "output_tokens": 32}
     request = mock.MagicMock(
         options=options,
         device=device,
-        dtype="float32",
         task="generate" if task == SERVE else task,
-        batch_sizes=[1],
-        input_tokens=32,
-        output_tokens=32,
+        **{**fields, **asked},
     )
     return str(module.integration(request))
 

@@ -10,6 +10,7 @@ from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.domain.run_events import LoggedEvent, RepetitionStarted, RunEvent
 from advisor.domain.run_state import RunState
+from advisor.measure.rounds import is_valid
 from advisor.pipeline.decision import Decision
 from advisor.pipeline.races import racing
 from advisor.pipeline.races.leaders import leaders_of, while_open
@@ -31,8 +32,10 @@ BUILD_FACT = "build_seconds"
 def arms_to_repeat(state: RunState, question: Question) -> tuple[Arm, ...]:
     """Return the baseline and, for each batch size, the arms that were not eliminated.
 
-    Each batch size contributes at least its two fastest arms.
+    Each batch size contributes at least its two fastest arms. A budget can ask for all valid arms.
     """
+    if question.budget.repeated == "all":
+        return tuple(arm for arm in plan_of(state).arms if is_valid(state, arm.id))
     races = replay.results_by_batch_size(state, question)
     chosen = {plan_of(state).baseline.id}
     for size, race in races.items():

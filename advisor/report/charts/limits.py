@@ -12,12 +12,12 @@ from advisor.report.charts.marks import Mark
 from advisor.report.charts.plots import Guide, Point, Series, scatter_plot
 from advisor.report.charts.scales import Axis, Scale, horizontal_axis
 from advisor.report.charts.svg import (
-    NAME_COLUMN_WIDTH,
-    ROW_HEIGHT,
-    WIDTH,
+    Drawing,
+    Layout,
     Picture,
-    picture,
+    picture_of_rows,
     rectangle,
+    row_name,
     text,
 )
 from advisor.report.documents.document import WorkflowEntry
@@ -92,24 +92,28 @@ def memory_chart(ranked: Sequence[WorkflowEntry], marks: Mapping[str, Mark]) -> 
     ]
     if not rows:
         return None
-    most = max(peak for _, peak, _ in rows) / MEBIBYTE
-    scale = Scale(0, most, NAME_COLUMN_WIDTH, WIDTH - 90)
-    bottom = 6 + len(rows) * ROW_HEIGHT
     has_serving = any(serving for _, _, serving in rows)
     caption = "MiB; dark: after the builds, light: with the builds" if has_serving else "MiB"
-    parts = horizontal_axis(scale, 4, bottom, caption)
-    for row, (arm, peak, serving) in enumerate(rows):
-        y = 4 + (row + 0.5) * ROW_HEIGHT
-        title = f"{arm}: peak {format_mebibytes(peak)} MiB, after the builds " + (
-            f"{format_mebibytes(serving)} MiB" if serving else "not known"
-        )
-        parts += [
-            text(NAME_COLUMN_WIDTH - 12, y + 4, marks[arm].name, "name"),
-            _bar(scale, peak, y, "memory", title),
-            *([_bar(scale, serving, y, "memory serving", title)] if serving else []),
-            text(scale.to_pixels(peak / MEBIBYTE) + 6, y + 4, f"{format_mebibytes(peak)} MiB"),
-        ]
-    return picture("Peak memory of each arm", bottom + 42, parts)
+
+    def draw(layout: Layout) -> Drawing:
+        most = max(peak for _, peak, _ in rows) / MEBIBYTE
+        scale = Scale(0, most, layout.start, layout.width - 90)
+        bottom = 6 + len(rows) * layout.row_height
+        parts = horizontal_axis(scale, 4, bottom, caption)
+        for row, (arm, peak, serving) in enumerate(rows):
+            y = (row + 1) * layout.row_height - 9
+            title = f"{arm}: peak {format_mebibytes(peak)} MiB, after the builds " + (
+                f"{format_mebibytes(serving)} MiB" if serving else "not known"
+            )
+            parts += [
+                row_name(layout, y, marks[arm].name),
+                _bar(scale, peak, y, "memory", title),
+                *([_bar(scale, serving, y, "memory serving", title)] if serving else []),
+                text(scale.to_pixels(peak / MEBIBYTE) + 6, y + 4, f"{format_mebibytes(peak)} MiB"),
+            ]
+        return bottom + 42, parts
+
+    return picture_of_rows("Peak memory of each arm", draw)
 
 
 def _bar(scale: Scale, size_bytes: float, y: float, css_class: str, title: str) -> Markup:

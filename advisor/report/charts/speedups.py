@@ -10,14 +10,14 @@ from advisor.domain.interval import Interval
 from advisor.report.charts.marks import Mark
 from advisor.report.charts.scales import Scale, horizontal_axis, scale_around
 from advisor.report.charts.svg import (
-    NAME_COLUMN_WIDTH,
-    ROW_HEIGHT,
-    WIDTH,
+    Drawing,
+    Layout,
     Picture,
     circle,
     line,
-    picture,
+    picture_of_rows,
     rectangle,
+    row_name,
     text,
 )
 from advisor.report.documents.document import WorkflowEntry
@@ -40,20 +40,25 @@ def speedup_chart(
         for cell in entry.cells
         if cell.batch_size == batch_size
     ]
-    scale = _scale([speedup for _, speedup in speedups])
-    bottom = 10 + len(speedups) * ROW_HEIGHT
-    parts = _noise_band(scale, noise_floor, bottom) if noise_floor else []
-    caption = f"times the baseline's speed, batch size {batch_size}; 95 % intervals"
+    caption = "times the baseline; 95 % intervals"
     if noise_floor:
         caption += f"; noise floor {format_share(noise_floor, 1)}"
-    parts += horizontal_axis(scale, 4, bottom, caption)
-    parts.append(line(scale.to_pixels(1), 4, scale.to_pixels(1), bottom, "baseline"))
-    for row, (arm, speedup) in enumerate(speedups):
-        parts += _row(scale, arm, speedup, marks[arm], 20 + row * ROW_HEIGHT)
-    return picture(f"Speed-up over the baseline at batch size {batch_size}", bottom + 42, parts)
+
+    def draw(layout: Layout) -> Drawing:
+        scale = _scale([speedup for _, speedup in speedups], layout)
+        bottom = 10 + len(speedups) * layout.row_height
+        parts = _noise_band(scale, noise_floor, bottom) if noise_floor else []
+        parts += horizontal_axis(scale, 4, bottom, caption)
+        parts.append(line(scale.to_pixels(1), 4, scale.to_pixels(1), bottom, "baseline"))
+        for row, (arm, speedup) in enumerate(speedups):
+            y = (row + 1) * layout.row_height - 6
+            parts += _row(scale, arm, speedup, marks[arm], y, layout)
+        return bottom + 42, parts
+
+    return picture_of_rows(f"Speed-up over the baseline at batch size {batch_size}", draw)
 
 
-def _scale(speedups: Sequence[Interval]) -> Scale:
+def _scale(speedups: Sequence[Interval], layout: Layout) -> Scale:
     """Return a scale for all values; a very wide interval is cut off, as it would squeeze them."""
     values = [1.0, *(speedup.value for speedup in speedups)]
     least, most = min(values) / INTERVAL_CUTOFF, max(values) * INTERVAL_CUTOFF
@@ -63,7 +68,7 @@ def _scale(speedups: Sequence[Interval]) -> Scale:
         for bound in (speedup.low, speedup.high)
         if bound is not None
     ]
-    return scale_around([*bounds, *values], NAME_COLUMN_WIDTH, WIDTH - 60)
+    return scale_around([*bounds, *values], layout.start, layout.width - 60)
 
 
 def _noise_band(scale: Scale, noise_floor: float, bottom: float) -> list[Markup]:
@@ -73,9 +78,10 @@ def _noise_band(scale: Scale, noise_floor: float, bottom: float) -> list[Markup]
     return [rectangle(low, 4, high - low, bottom - 4, "noise")]
 
 
-def _row(scale: Scale, arm: str, speedup: Interval, mark: Mark, y: float) -> list[Markup]:
-    style = "name strong" if mark.is_advised else "name"
-    parts = [text(NAME_COLUMN_WIDTH - 12, y + 4, mark.name, style)]
+def _row(
+    scale: Scale, arm: str, speedup: Interval, mark: Mark, y: float, layout: Layout
+) -> list[Markup]:
+    parts = [row_name(layout, y, mark.name, is_strong=mark.is_advised)]
     if speedup.low is not None and speedup.high is not None:
         low, high = (scale.to_pixels(scale.clamp(each)) for each in (speedup.low, speedup.high))
         parts.append(line(low, y, high, y, "interval"))
@@ -83,5 +89,5 @@ def _row(scale: Scale, arm: str, speedup: Interval, mark: Mark, y: float) -> lis
     return [
         *parts,
         circle(scale.to_pixels(speedup.value), y, 5, "point", title),
-        text(WIDTH - 50, y + 4, format_speedup(speedup)),
+        text(layout.width - 50, y + 4, format_speedup(speedup)),
     ]

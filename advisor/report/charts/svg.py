@@ -6,7 +6,8 @@ each picture has the same figures for readers that cannot see it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import msgspec
 from markupsafe import Markup
@@ -16,6 +17,29 @@ WIDTH = 900
 ROW_HEIGHT = 26
 #: Width of the column of names on the left.
 NAME_COLUMN_WIDTH = 300
+#: Height of such a row on a narrow page, where the name is above the row's marks.
+NARROW_ROW_HEIGHT = 44
+NARROW_WIDTH = 480
+HALF_LABEL_WIDTH = 16
+
+
+class Layout(NamedTuple):
+    """Where a picture with one row for each arm has the names and the marks."""
+
+    width: float
+    #: Width of the column of names; 0 for names above the marks.
+    names: float
+    row_height: float
+
+    @property
+    def start(self) -> float:
+        """Where a scale starts, with space for half a label of its axis."""
+        return self.names or HALF_LABEL_WIDTH
+
+
+WIDE = Layout(WIDTH, NAME_COLUMN_WIDTH, ROW_HEIGHT)
+NARROW = Layout(NARROW_WIDTH, 0, NARROW_ROW_HEIGHT)
+
 #: Half the size of a marker, and its corners as multiples of that; the first shape is a circle.
 MARKER_RADIUS = 4.5
 CORNERS: tuple[tuple[tuple[float, float], ...], ...] = (
@@ -37,15 +61,40 @@ class Picture(msgspec.Struct, frozen=True):
     #: Items of a list of marks and names. A narrow page shows it below the drawing instead of the
     #: names at its right. Empty for a drawing without them.
     key: Markup = Markup("")
+    #: The drawing of a narrow page; empty for a picture that has only one.
+    narrow: Markup = Markup("")
+
+
+#: The height of a drawing and its parts.
+Drawing = tuple[float, Sequence[Markup]]
 
 
 def picture(
     title: str, height: float, parts: Sequence[Markup], key: Sequence[Markup] = ()
 ) -> Picture:
-    head = Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}" class="chart">').format(
-        WIDTH, round(height), title
+    return Picture(title, _svg(title, (height, parts), WIDTH, "chart"), Markup("").join(key))
+
+
+def picture_of_rows(title: str, draw: Callable[[Layout], Drawing]) -> Picture:
+    """Return a picture with one row for each arm, in a wide and a narrow layout."""
+    wide = _svg(title, draw(WIDE), WIDE.width, "chart")
+    return Picture(title, wide, narrow=_svg(title, draw(NARROW), NARROW.width, "chart narrow"))
+
+
+def _svg(title: str, drawing: Drawing, width: float, css_class: str) -> Markup:
+    height, parts = drawing
+    head = Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}" class="{}">').format(
+        width, round(height), title, css_class
     )
-    return Picture(title, head + Markup("").join(parts) + Markup("</svg>"), Markup("").join(key))
+    return head + Markup("").join(parts) + Markup("</svg>")
+
+
+def row_name(layout: Layout, y: float, name: str, *, is_strong: bool = False) -> Markup:
+    """Return the name of the row whose marks are at `y`."""
+    css_class = f"{'name' if layout.names else 'row'}{' strong' if is_strong else ''}"
+    if layout.names:
+        return text(layout.names - 12, y + 4, name, css_class)
+    return text(0, y - 14, name, css_class)
 
 
 def key_item(shape: int, css_class: str, name: str) -> Markup:

@@ -9,13 +9,13 @@ from markupsafe import Markup
 from advisor.domain.rubric import LETTERS
 from advisor.report.charts.marks import Mark
 from advisor.report.charts.svg import (
-    NAME_COLUMN_WIDTH,
-    ROW_HEIGHT,
-    WIDTH,
+    Drawing,
+    Layout,
     Picture,
     circle,
     line,
-    picture,
+    picture_of_rows,
+    row_name,
     text,
 )
 from advisor.report.documents.document import WorkflowEntry
@@ -26,26 +26,32 @@ HIGHEST_TIER = 3
 
 def tier_chart(ranked: Sequence[WorkflowEntry], marks: Mapping[str, Mark]) -> Picture:
     """Return a row for each arm with as many filled marks for each criterion as its tier."""
-    column_width = (WIDTH - NAME_COLUMN_WIDTH) / len(CRITERION_HEADS)
-    centres = {
-        name: NAME_COLUMN_WIDTH + (column + 0.5) * column_width
-        for column, name in enumerate(CRITERION_HEADS)
-    }
-    parts = [
-        text(centre, 14 + 14 * row, word, "tick")
-        for name, centre in centres.items()
-        for row, word in enumerate(name.split("_"))
-    ]
-    for row, entry in enumerate(ranked):
-        y = 50 + row * ROW_HEIGHT
-        parts += [
-            text(NAME_COLUMN_WIDTH - 12, y + 4, marks[entry.arm].name, "name"),
-            line(0, y + ROW_HEIGHT / 2, WIDTH, y + ROW_HEIGHT / 2, "grid"),
+
+    def draw(layout: Layout) -> Drawing:
+        column_width = (layout.width - layout.names) / len(CRITERION_HEADS)
+        centres = {
+            name: layout.names + (column + 0.5) * column_width
+            for column, name in enumerate(CRITERION_HEADS)
+        }
+        parts = [
+            text(centre, 14 + 14 * row, word, "tick")
+            for name, centre in centres.items()
+            for row, word in enumerate(name.split("_"))
         ]
-        for name, centre in centres.items():
-            parts += _tier_marks(entry, name, centre, y)
+        top = 24
+        for row, entry in enumerate(ranked):
+            bottom = top + (row + 1) * layout.row_height + 13
+            y = bottom - 13
+            parts += [
+                row_name(layout, y, marks[entry.arm].name),
+                line(0, bottom, layout.width, bottom, "grid"),
+            ]
+            for name, centre in centres.items():
+                parts += _tier_marks(entry, name, centre, y)
+        return top + 26 + len(ranked) * layout.row_height, parts
+
     title = "Tiers of each workflow on the five criteria: three marks are best"
-    return picture(title, 50 + len(ranked) * ROW_HEIGHT, parts)
+    return picture_of_rows(title, draw)
 
 
 def _tier_marks(entry: WorkflowEntry, criterion: str, centre: float, y: float) -> list[Markup]:

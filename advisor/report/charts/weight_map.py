@@ -10,7 +10,16 @@ from markupsafe import Markup
 from advisor.domain.priorities import PILLARS, Priorities
 from advisor.report.charts.marks import Mark
 from advisor.report.charts.plots import NAME_HEIGHT
-from advisor.report.charts.svg import Picture, Place, circle, marker, picture, polygon, text
+from advisor.report.charts.svg import (
+    Picture,
+    Place,
+    circle,
+    key_item,
+    marker,
+    picture,
+    polygon,
+    text,
+)
 from advisor.report.documents.document import WorkflowEntry
 from advisor.system.number_format import format_number, format_share
 
@@ -54,15 +63,17 @@ def weight_map(
             parts.append(marker(x, y, marks[arm].shape, marks[arm].css_class))
     now = tuple(getattr(priorities, name) / WHOLE for name in PILLARS)
     parts += [*_corner_names(), *_present(_pixels(now), priorities)]
+    key = [Markup("<li>{}</li>").format(_ring_note(priorities))]
     for row, arm in enumerate(sorted(regions, key=lambda arm: -shares[arm])):
-        y = LEGEND_TOP + row * NAME_HEIGHT
-        name = f"{marks[arm].name}  {format_share(shares[arm])}"
+        y, mark = LEGEND_TOP + row * NAME_HEIGHT, marks[arm]
+        name = f"{mark.name}  {format_share(shares[arm])}"
         parts += [
-            marker(MARKS_LEFT, y, marks[arm].shape, marks[arm].css_class),
-            text(NAMES_LEFT, y + 4, name),
+            marker(MARKS_LEFT, y, mark.shape, f"{mark.css_class} legend"),
+            text(NAMES_LEFT, y + 4, name, "label legend"),
         ]
+        key.append(key_item(mark.shape, mark.css_class, name))
     height = max(HEIGHT, LEGEND_TOP + len(regions) * NAME_HEIGHT)
-    return picture("The arm that leads at each weighting of the three Ps", height, parts)
+    return picture("The arm that leads at each weighting of the three Ps", height, parts, key)
 
 
 def _corner_scores(entry: WorkflowEntry, priorities: Priorities) -> Weights:
@@ -142,9 +153,10 @@ def _present(place: Place, priorities: Priorities) -> list[Markup]:
     weights = ", ".join(f"{name} {getattr(priorities, name):g} %" for name in PILLARS)
     return [
         circle(*place, 7, "present", f"the question's weights: {weights}"),
-        text(MARKS_LEFT - 6, 26, f"ring: the question's weights, {_short(priorities)}"),
+        text(MARKS_LEFT - 6, 26, _ring_note(priorities), "label legend"),
     ]
 
 
-def _short(priorities: Priorities) -> str:
-    return " / ".join(format_number(getattr(priorities, name)) for name in PILLARS)
+def _ring_note(priorities: Priorities) -> str:
+    weights = " / ".join(format_number(getattr(priorities, name)) for name in PILLARS)
+    return f"ring: the question's weights, {weights}"

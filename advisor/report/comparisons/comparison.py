@@ -65,6 +65,9 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     #: The ratio of the speed-ups over the baseline, with an interval; it gives the verdict.
     speedup_ratio: Interval
     verdict: SpeedVerdict = msgspec.field(name="judgement")
+    #: The smallest slowdown, as a share, that this comparison finds with a probability of 90 %;
+    #: null without an interval.
+    found_from: float | None = None
 
 
 class FailedArm(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,6 +110,16 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         """The changes that are shown to be slower by more than the threshold."""
         changes: tuple[Change | GoodputChange, ...] = (*self.changes, *self.goodputs)
         return tuple(change for change in changes if change.verdict == "slower")
+
+    @property
+    def found_from(self) -> float | None:
+        """The smallest slowdown that is found in any arm with a probability of 90 %.
+
+        Null where that is not known for every arm, or the machine was not fit.
+        """
+        known = [change.found_from for change in self.changes if change.found_from is not None]
+        is_known = known and len(known) == len(self.changes) and not self.unfit
+        return max(known) if is_known else None
 
     @property
     def undecided(self) -> tuple[Change | GoodputChange, ...]:
@@ -199,7 +212,9 @@ def _changes(before: RunDocument, after: RunDocument, threshold: float) -> tuple
             speedup_error(arm, first, before.race, _process_differences(before, first)),
             speedup_error(arm, second, after.race, _process_differences(after, second)),
         )
-        ratio = speedup_ratio(first.speedup, second.speedup, errors, len(pairs))
+        ratio, found_from = speedup_ratio(
+            first.speedup, second.speedup, errors, len(pairs), threshold
+        )
         changes.append(
             Change(
                 arm=arm,
@@ -208,6 +223,7 @@ def _changes(before: RunDocument, after: RunDocument, threshold: float) -> tuple
                 speedup=ratio.value,
                 speedup_ratio=ratio,
                 verdict="undecided" if is_unfit else classify_speed(ratio, threshold),
+                found_from=found_from,
             )
         )
     return tuple(changes)

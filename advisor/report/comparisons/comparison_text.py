@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from advisor.domain.plan import BASELINE
@@ -11,8 +12,15 @@ from advisor.report.formatting.tabular import markdown_table, plain_table
 from advisor.report.markdown import escape
 from advisor.system.number_format import format_interval, format_number, format_share
 
-CHANGE_HEAD = ["arm", "batch", "speed-up, times before (95 %)", "speed, times before", "verdict"]
-CHANGE_TEXT_COLUMNS = {0, 4}
+CHANGE_HEAD = [
+    "arm",
+    "batch",
+    "speed-up, times before (95 %)",
+    "speed, times before",
+    "slowdown found from",
+    "verdict",
+]
+CHANGE_TEXT_COLUMNS = {0, 5}
 GOODPUT_HEAD = [
     "server",
     "requests/s before (95 %)",
@@ -91,6 +99,7 @@ def _change_row(change: Change) -> list[str]:
         str(change.batch_size),
         format_interval(change.speedup_ratio, unit="", decimals=3),
         format_number(change.speed.value, decimals=3),
+        "" if change.found_from is None else _rounded_up(change.found_from),
         change.verdict,
     ]
 
@@ -114,7 +123,24 @@ def conclusion(comparison: Comparison) -> list[str]:
     if not comparison.comparable:
         names = ", ".join(each.what for each in comparison.differences if each.decisive)
         return [f"No verdict: the runs differ in {names}."]
-    return [*_verdict(comparison), *_machine_drift(comparison), *_missing_arms(comparison)]
+    return [
+        *_verdict(comparison),
+        *_machine_drift(comparison),
+        *_missing_arms(comparison),
+        *_power(comparison),
+    ]
+
+
+def _power(comparison: Comparison) -> list[str]:
+    """Return which slowdowns the comparison would have found."""
+    if comparison.found_from is None:
+        return []
+    share = _rounded_up(comparison.found_from)
+    return [f"A comparison like this finds a slowdown of {share} in any arm in 9 of 10 cases."]
+
+
+def _rounded_up(share: float) -> str:
+    return format_share(math.ceil(share * 100) / 100)
 
 
 def _verdict(comparison: Comparison) -> list[str]:

@@ -1,12 +1,15 @@
 """Ratios of two runs' figures with intervals, and what an interval shows.
 
-Both runs are independent, so their errors add as squares on the logarithmic scale. The error of a
-run's speed-up is at least that of its noise floor: no two workers agree better than two equal ones.
+Both runs are independent, so their errors add as squares on the logarithmic scale. An arm that ran
+in several processes has as its error what these processes differ by, which two such runs pool. With
+fewer processes the error is at least that of the noise floor: no two workers agree better than two
+equal ones.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from advisor.domain.catalogue import NoisePrior
@@ -20,15 +23,35 @@ from advisor.statistics.replication import MIN_PROCESSES
 FAMILY_ERROR = 0.05
 #: Each bound of an interval in a run's document fails with this probability.
 TAIL = 0.025
+#: Probability with which a slowdown of the size `found_from` is found.
+POWER = 0.9
 
 SpeedVerdict = Literal["slower", "faster", "same", "undecided"]
 
 
-class SpeedupError(NamedTuple):
-    """Standard error of a log speed-up, and its degrees of freedom."""
+class Variance(NamedTuple):
+    """An estimated variance, and its degrees of freedom."""
 
-    standard_error: float
-    degrees_of_freedom: int
+    value: float
+    degrees_of_freedom: float
+
+
+class SpeedupError(NamedTuple):
+    """The error of a log speed-up: its variance, or that of the processes behind it."""
+
+    of_mean: Variance | None = None
+    of_process: Variance | None = None
+    processes: int = 1
+
+
+class SpeedupRatio(NamedTuple):
+    """A ratio of speed-ups, and the smallest slowdown that is found with the probability `POWER`.
+
+    The slowdown is a share; it is null where the ratio has no interval.
+    """
+
+    ratio: Interval
+    found_from: float | None
 
 
 def speedup_error(
@@ -43,9 +66,10 @@ def speedup_error(
     low, high = cell.speedup.low, cell.speedup.high
     if low is None or high is None:
         return None
+    if cell.process_deviation is not None:
+        of_process = Variance(cell.process_deviation**2, cell.processes - 1)
+        return SpeedupError(of_process=of_process, processes=cell.processes)
     half_width = math.log(high / low) / 2
-    if cell.processes >= MIN_PROCESSES:
-        return _standard_error(half_width, cell.processes - 1)
     result = next(
         (
             each
@@ -54,19 +78,21 @@ def speedup_error(
         ),
         None,
     )
+    rounds = result.eliminated.get(arm, result.rounds) if result else 2
+    if cell.processes >= MIN_PROCESSES:
+        return SpeedupError(_variance(half_width, cell.processes - 1))
     if result is None:
-        return _standard_error(half_width, 1)
-    arm_rounds = result.eliminated.get(arm, result.rounds)
-    of_arm = _standard_error(half_width, max(arm_rounds - 1, 1))
-    of_duplicate = _standard_error(math.log1p(result.noise_floor or 0.0), max(result.rounds - 1, 1))
+        return SpeedupError(_variance(half_width, 1))
+    of_arm = _variance(half_width, max(rounds - 1, 1))
+    of_duplicate = _variance(math.log1p(result.noise_floor or 0.0), max(result.rounds - 1, 1))
     largest = max(of_arm, of_duplicate)
-    most = int(NoisePrior().weight) + differences
-    return largest._replace(degrees_of_freedom=min(largest.degrees_of_freedom, most))
+    most = NoisePrior().weight + differences
+    return SpeedupError(largest._replace(degrees_of_freedom=min(largest.degrees_of_freedom, most)))
 
 
-def _standard_error(half_width: float, degrees_of_freedom: int) -> SpeedupError:
+def _variance(half_width: float, degrees_of_freedom: float) -> Variance:
     quantile = t_quantile(1 - TAIL, degrees_of_freedom)
-    return SpeedupError(half_width / quantile, degrees_of_freedom)
+    return Variance((half_width / quantile) ** 2, degrees_of_freedom)
 
 
 def speedup_ratio(
@@ -74,7 +100,8 @@ def speedup_ratio(
     after: Interval,
     errors: tuple[SpeedupError | None, SpeedupError | None],
     intervals: int,
-) -> Interval:
+    threshold: float,
+) -> SpeedupRatio:
     """Return the speed-up after over the one before, as one of this many intervals.
 
     All of them hold together with a probability of 95 % (Bonferroni). The degrees of freedom follow
@@ -83,19 +110,38 @@ def speedup_ratio(
     value = after.value / before.value
     first, second = errors
     if first is None or second is None:
-        return Interval(value=value, low=None, high=None)
-    error = math.hypot(first.standard_error, second.standard_error)
-    if error == 0:
-        return Interval(value=value, low=value, high=value)
-    degrees_of_freedom = error**4 / sum(
-        each.standard_error**4 / each.degrees_of_freedom for each in (first, second)
+        return SpeedupRatio(Interval(value=value, low=None, high=None), None)
+    parts = _parts(first, second)
+    variance = sum(part.value for part in parts)
+    error = math.sqrt(variance)
+    # Without any error, the degrees of freedom do not matter.
+    squares = sum(part.value**2 / part.degrees_of_freedom for part in parts) or 1.0
+    freedom = max(variance**2 / squares, 1.0)
+    half_width = t_quantile(1 - FAMILY_ERROR / 2 / intervals, freedom) * error
+    least = max(half_width, -math.log1p(-threshold))
+    return SpeedupRatio(
+        Interval(
+            value=value,
+            low=value * math.exp(-half_width),
+            high=value * math.exp(half_width),
+        ),
+        -math.expm1(-least - t_quantile(POWER, freedom) * error),
     )
-    quantile = t_quantile(1 - FAMILY_ERROR / 2 / intervals, max(int(degrees_of_freedom), 1))
-    return Interval(
-        value=value,
-        low=value * math.exp(-quantile * error),
-        high=value * math.exp(quantile * error),
-    )
+
+
+def _parts(first: SpeedupError, second: SpeedupError) -> Sequence[Variance]:
+    """Return the independent parts of the variance of a difference of two log speed-ups.
+
+    The variance of a process is one that both runs have estimated.
+    """
+    known = [each for each in (first.of_process, second.of_process) if each is not None]
+    parts = [each for each in (first.of_mean, second.of_mean) if each is not None]
+    if not known:
+        return parts
+    freedom = sum(each.degrees_of_freedom for each in known)
+    pooled = sum(each.value * each.degrees_of_freedom for each in known) / freedom
+    share = sum(1 / each.processes for each in (first, second) if each.of_process is not None)
+    return [*parts, Variance(pooled * share, freedom)]
 
 
 def speed_ratio(before: Cell, after: Cell, noise: float) -> Interval:

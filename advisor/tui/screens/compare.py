@@ -86,7 +86,7 @@ as the same. p3-advisor compare prints the same comparison."""
             Text(f"Compare  A = {comparison.before[-11:]}  B = {comparison.after[-11:]}")
         )
         conclusion_line = (
-            "; ".join(conclusion(comparison))
+            " ".join(conclusion(comparison))
             if comparison.comparable
             else "! The runs are not comparable: no verdict."
         )

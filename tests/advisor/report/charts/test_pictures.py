@@ -14,13 +14,15 @@ from markupsafe import Markup
 
 from advisor.catalogue import rubric_files
 from advisor.report.charts.pictures import Pictures, draw
-from advisor.report.charts.svg import WIDTH, Picture
+from advisor.report.charts.svg import NARROW_WIDTH, WIDTH, Picture
 from advisor.report.documents import reopened
 from advisor.report.documents.document import RunDocument
 
 EVIDENCE = pathlib.Path(__file__).parents[3] / "stacks" / "evidence"
 #: Width of a character of 12 pixels in common sans-serif fonts, and height of a line.
 CHARACTER_WIDTH, LINE_HEIGHT = 6.0, 11.0
+#: The same for the 14 pixels of a narrow page.
+NARROW_CHARACTER_WIDTH = 7.0
 TEXT = re.compile(r'<text x="([-\d.]+)" y="([-\d.]+)" class="([\w ]+)">([^<]*)</text>')
 
 
@@ -40,12 +42,12 @@ class Box(NamedTuple):
         )
 
 
-def boxes(picture: Picture) -> list[Box]:
-    """Return the texts of a picture, wherever their class anchors them."""
+def boxes(drawing: Markup, character_width: float) -> list[Box]:
+    """Return the texts of a drawing, wherever their class anchors them."""
     found = []
-    for x, y, css_class, text in TEXT.findall(picture.drawing):
+    for x, y, css_class, text in TEXT.findall(drawing):
         content = Markup(text).unescape()
-        width = CHARACTER_WIDTH * len(content)
+        width = character_width * len(content)
         before = (
             0.5 if "tick" in css_class else 1.0 if {"name", "value"} & {*css_class.split()} else 0
         )
@@ -81,11 +83,19 @@ RUNS = sorted(file.name for file in EVIDENCE.glob("*.json"))
 
 @pytest.mark.parametrize("name", RUNS)
 def test_no_texts_of_a_picture_overlap_or_leave_it(name: str) -> None:
-    for picture in all_pictures(pictures_of(kept(name))):
-        title, placed = picture.title, boxes(picture)
+    pictures = all_pictures(pictures_of(kept(name)))
+    drawings = [
+        *((each.title, boxes(each.drawing, CHARACTER_WIDTH), WIDTH) for each in pictures),
+        *(
+            (each.title, boxes(each.narrow, NARROW_CHARACTER_WIDTH), NARROW_WIDTH)
+            for each in pictures
+            if each.narrow
+        ),
+    ]
+    for title, placed, width in drawings:
         assert placed, title
         for box in placed:
-            assert -2 <= box.left <= box.right <= WIDTH + 2, (title, box)
+            assert -2 <= box.left <= box.right <= width + 2, (title, box)
         overlapping = [
             (one.text, two.text)
             for one, two in itertools.combinations(placed, 2)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
+import random
+import statistics
 from typing import Any
 
 import builders
@@ -17,6 +20,7 @@ from advisor.report.comparisons.comparison import Change, Comparison, compare_do
 from advisor.report.comparisons.speed_ratios import classify_speed, speed_ratio, speedup_error
 from advisor.report.documents import document
 from advisor.report.documents.document import RunDocument, Status
+from advisor.statistics.intervals import t_quantile
 
 
 def change(before: RunDocument, after: RunDocument, threshold: float = 0.05) -> Change:
@@ -126,7 +130,9 @@ def test_rounds_do_not_show_how_processes_differ(
     (found,) = next(entry.cells for entry in made.workflows if entry.arm == "compiled")
     error = speedup_error("compiled", found, race, differences)
     assert error is not None
-    assert error.degrees_of_freedom == degrees
+    assert error.of_mean is not None
+    assert error.of_mean.degrees_of_freedom == degrees
+    assert error.of_process is None
 
 
 def test_a_run_on_an_unfit_machine_gives_no_verdict() -> None:
@@ -262,3 +268,65 @@ def test_the_json_has_the_encoded_names() -> None:
 def test_the_conclusion_names_the_threshold() -> None:
     found = compare_documents(with_speedup(2.0, 1.001), with_speedup(2.0, 1.001), 0.025)
     assert "2.5 %" in comparison_text.conclusion(found)[0]
+
+
+def replicated(value: float, deviation: float, processes: int) -> RunDocument:
+    """Return a run whose `compiled` ran in several processes, as a run with repetitions says."""
+    interval = Interval(value=value, low=value / 1.5, high=value * 1.5)
+    return with_cells(
+        run_document(),
+        "compiled",
+        speedup=interval,
+        processes=processes,
+        process_deviation=deviation,
+    )
+
+
+def test_both_runs_show_what_equal_processes_differ_by() -> None:
+    before, after = replicated(2.0, 0.03, 8), replicated(1.8, 0.03, 8)
+    found = change(before, after)
+    assert found.speedup_ratio.high is not None
+    half_width = math.log(found.speedup_ratio.high / 0.9)
+    error = 0.03 * math.sqrt(2 / 8)
+    # One arm is compared, so each bound fails with 2.5 %.
+    assert half_width == pytest.approx(t_quantile(0.975, 14) * error, rel=1e-6)
+    assert found.verdict == "slower"
+
+
+@pytest.mark.parametrize(("deviation", "processes"), [(0.02, 3), (0.02, 8), (0.05, 8)])
+def test_a_slowdown_of_the_stated_size_is_found_nine_times_in_ten(
+    deviation: float, processes: int
+) -> None:
+    noise = random.Random(4)
+    found_from = change(
+        replicated(2.0, deviation, processes), replicated(2.0, deviation, processes)
+    ).found_from
+    assert found_from is not None
+    error = deviation / math.sqrt(processes)
+    slower = [
+        change(
+            replicated(2.0 * math.exp(noise.gauss(0, error)), deviation, processes),
+            replicated(
+                2.0 * (1 - found_from) * math.exp(noise.gauss(0, error)), deviation, processes
+            ),
+        ).verdict
+        == "slower"
+        for _ in range(300)
+    ]
+    assert 0.84 < statistics.fmean(slower) < 0.97
+
+
+def test_more_processes_find_smaller_slowdowns() -> None:
+    sizes = [
+        compare_documents(replicated(2.0, 0.04, each), replicated(2.0, 0.04, each), 0.05)
+        for each in (3, 5, 8)
+    ]
+    found_from = [each.changes[0].found_from or 1.0 for each in sizes]
+    assert found_from == sorted(found_from, reverse=True)
+    assert found_from[-1] < 0.1 < found_from[0]
+
+
+def test_a_run_on_an_unfit_machine_has_no_size_that_is_found() -> None:
+    assert compare_documents(with_speedup(2.0), with_speedup(2.0), 0.05).found_from is not None
+    noisy = with_noise(with_speedup(2.0), 0.6)
+    assert compare_documents(noisy, with_speedup(2.0), 0.05).found_from is None
