@@ -65,10 +65,29 @@ def _level(blocks: Sequence[LoadMeasured], load: LoadQuestion, goodput: float | 
         failed=sum(request.failure is not None for request in requests),
         met=met / max(len(requests), 1),
         tokens_per_second=sum(request.output_tokens for request in requests)
-        / sum(block.seconds for block in blocks),
+        / sum(map(_serving_seconds, blocks)),
         ttft_seconds=_percentiles(request.ttft for request in requests),
         itl_seconds=_percentiles(request.itl for request in requests),
     )
+
+
+def _serving_seconds(block: LoadMeasured) -> float:
+    """Return the seconds in which the tokens of a block were generated.
+
+    Above the capacity a queue is left at the end of the block, and its requests are served later.
+    The time of the fastest answer after its first token is not counted: it follows the last
+    request of every block.
+    """
+    answers = [
+        (request.at + request.ttft, request.seconds - request.ttft)
+        for request in block.requests
+        if request.ttft is not None and request.seconds is not None
+    ]
+    if not answers:
+        return block.seconds
+    first = min(start for start, _ in answers)
+    last = max(start + seconds for start, seconds in answers)
+    return max(block.seconds, last - first - min(seconds for _, seconds in answers))
 
 
 def _percentiles(values: Iterable[float | None]) -> tuple[float, float, float] | None:

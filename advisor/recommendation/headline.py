@@ -80,7 +80,7 @@ def _best_of(facts: HeadlineFacts, workflow: str) -> str:
 
 def _certainty(facts: HeadlineFacts) -> str:
     if len(facts.arms) == 1:
-        return f"CLEAR: it is the only arm that was measured. {_speed(facts)}"
+        return f"CLEAR: it is the only arm with a result. {_speed(facts)}"
     found = facts.certainty
     share = f"{format_share_of_draws(found.certainty)} certainty"
     sentences: dict[DecisionWord, str] = {

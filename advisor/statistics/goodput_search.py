@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from advisor.statistics.load_block import LoadBlock
 
 #: Factors between two rates while no rate is known that meets the limits, or none that does not.
-DESCENT, ASCENT = (0.25, 0.5), (1.5, 2.5)
+DESCENT, COARSE_DESCENT, ASCENT = (0.25, 0.5), (0.25,), (1.5, 2.5)
 #: The bracket is left when its ends are within this factor; of a coarse search, within the other.
 NARROW, COARSE = 1.4, 2.6
-#: Rates that may be tried without one that meets the limits, before the answer is none; and those
-#: of a coarse search.
-MOST_DESCENTS, MOST_COARSE_DESCENTS = 6, 3
+#: Rates below the ladder that are tried before the answer is that none meets the limits; and those
+#: of a coarse search. A server that serves one batch after the other may meet the limits only far
+#: below its capacity: a request that arrives during a batch waits for its end.
+MOST_DESCENTS, MOST_COARSE_DESCENTS = 4, 2
 
 
 class GoodputSearch:
@@ -47,7 +48,8 @@ class GoodputSearch:
             return False
         low, high = self._bracket()
         if low is None:
-            return len(self.blocks) >= (MOST_COARSE_DESCENTS if coarse else MOST_DESCENTS)
+            descents = sum(block.rate < self._ladder[0] for block in self.blocks)
+            return descents >= (MOST_COARSE_DESCENTS if coarse else MOST_DESCENTS)
         return high is not None and high / low <= (COARSE if coarse else NARROW)
 
     def next_rates(self, *, coarse: bool = False) -> tuple[float, ...]:
@@ -62,7 +64,7 @@ class GoodputSearch:
         elif low is not None and high is not None:
             rates = (math.sqrt(low * high),)
         elif high is not None:
-            rates = tuple(high * factor for factor in DESCENT[coarse:])
+            rates = tuple(high * factor for factor in (COARSE_DESCENT if coarse else DESCENT))
         elif low is not None:
             rates = tuple(low * factor for factor in ASCENT[coarse:])
         else:

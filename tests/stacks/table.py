@@ -57,6 +57,7 @@ STOPPED_TEXTS = (
     "h200-generate-tinyllama-loops-bfloat16.json",
 )
 GPU_QUANTISED = "h200-quantised-tinyllama-bfloat16.json"
+GPU_SERVED = "h100-served-tinyllama-bfloat16.json"
 CPU = "cpu-demo.json"
 CPU_LLAMA = "cpu-demo-llama.json"
 CPU_TEXTS = (
@@ -119,6 +120,9 @@ def gpu_section() -> list[str]:
         *text_table(GPU_QUANTISED),
         "",
         *quantised_section(GPU_QUANTISED),
+        run_notes.SERVED_ON_GPU,
+        "",
+        *serving_section(GPU_SERVED),
     ]
 
 

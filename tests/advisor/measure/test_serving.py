@@ -9,7 +9,7 @@ from advisor.domain.question import LoadQuestion, RequestLengths
 from advisor.domain.run_events import LoadMeasured
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.serving import ServedRequest
-from advisor.measure.load_blocks import load_block, meets_limits
+from advisor.measure.load_blocks import levels_of, load_block, meets_limits
 from advisor.measure.serving import estimate_deviation, goodput_of_arm, summarise_server
 
 LOAD = LoadQuestion(
@@ -102,6 +102,26 @@ def test_two_processes_that_differ_widen_the_intervals() -> None:
 
     assert deviation(1.0) == pytest.approx(NoisePrior().process_deviation, rel=0.5)
     assert deviation(2.0) > 0.1
+
+
+def test_a_queue_after_the_block_counts_as_time_of_serving() -> None:
+    """Requests that wait for each other: 1 s of service each, all sent within 10 s."""
+    requests = tuple(
+        ServedRequest(
+            at=number / 4,
+            late=0.0,
+            ttft=number + 0.1 - number / 4,
+            seconds=number + 1 - number / 4,
+            itl=0.01,
+            output_tokens=4,
+        )
+        for number in range(40)
+    )
+    overloaded = LoadMeasured(
+        arm="slow", process=0, rate=4.0, seconds=10.0, requests=requests, discarded=False
+    )
+    (level,) = levels_of([overloaded], LOAD, None)
+    assert level.tokens_per_second == pytest.approx(4.0, rel=0.05)
 
 
 def test_the_latency_is_given_by_rate_and_equal_rates_are_pooled() -> None:

@@ -99,7 +99,20 @@ def test_a_server_that_never_meets_the_limits_has_no_goodput() -> None:
         for rate in search.next_rates():
             search.record(LoadBlock(rate, 0, 50))
     assert estimate_goodput(search.blocks, SHARE, 0) is None
-    assert search.blocks[-1].rate < 1
+    assert min(block.rate for block in search.blocks) < 1
+
+
+@pytest.mark.parametrize(("coarse", "descents"), [(False, 4), (True, 2)])
+def test_rates_below_a_ladder_that_failed_are_tried(coarse: bool, descents: int) -> None:
+    search = GoodputSearch(10.0, SHARE, most_blocks=8, ladder=(0.4, 0.6, 0.8, 1.0))
+    for rate in search.next_rates():
+        search.record(LoadBlock(rate, 10, 50))
+    assert not search.is_finished(coarse=coarse)
+    while not search.is_finished(coarse=coarse):
+        for rate in search.next_rates(coarse=coarse):
+            search.record(LoadBlock(rate, 10, 50))
+    assert sum(block.rate < 4 for block in search.blocks) == descents
+    assert search.blocks[-1].rate < 4 / 4
 
 
 def test_a_rate_that_failed_below_one_that_met_the_limits_is_measured_again() -> None:
