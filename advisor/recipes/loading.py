@@ -141,7 +141,7 @@ def _factory_lines(
             *imported,
             f"model, arguments, *more = {function}()",
             "keywords = dict(*more)",
-            "if isinstance(arguments, dict):",
+            'if hasattr(arguments, "items"):',
             "    arguments, keywords = (), arguments",
             "elif isinstance(arguments, torch.Tensor):",
             "    arguments = (arguments,)",

@@ -49,7 +49,7 @@ def check_and_time(
         subject = workflow.open_subject(request)
         for size in arguments.batch_size or request.batch_sizes:
             if hasattr(subject, "settle_inputs"):
-                subject.settle_inputs(size)
+                subject.settle_inputs(size, INPUT_SETS)
             inputs = [subject.inputs(size, number) for number in range(INPUT_SETS)]
             start = time.perf_counter()
             program = workflow.build(subject, inputs[0], request)

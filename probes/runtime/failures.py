@@ -71,7 +71,8 @@ def classify(
         return protocol.Failed("unsupported", phase, f"the stack cannot be imported: {reason}")
     if phase == "load":
         fix = "open the model in the same interpreter without p3-advisor, and fix the error"
-        return protocol.Failed("model-refused", phase, f"the model cannot be opened: {reason}", fix)
+        reason = f"the model cannot be opened{_place_of(problem)}: {reason}"
+        return protocol.Failed("model-refused", phase, reason, fix)
     if request is not None and request.role == "reference" and phase == "correctness":
         return model_failed(problem, phase, reason, request)
     return unregistered_output(problem, phase) or protocol.Failed("build-failed", phase, reason)

@@ -22,7 +22,7 @@ def make_reference(
     """Write inputs and reference outputs of one batch size, and report the work of a call."""
     channel.start_phase("correctness", batch_size)
     if hasattr(subject, "settle_inputs"):
-        subject.settle_inputs(batch_size)
+        subject.settle_inputs(batch_size, request.input_sets)
     inputs = [subject.inputs(batch_size, number) for number in range(request.input_sets)]
     program: Program = workflow.build(subject, inputs[0], request)
     file = dispatch.reference_file(request, batch_size)

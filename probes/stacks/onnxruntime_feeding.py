@@ -13,7 +13,7 @@ import torch
 from probes.adapter import UnsupportedError
 from probes.stacks import pytorch
 from probes.subjects.onnx_file import ARRAY_TYPES
-from probes.subjects.torch_subject import collect
+from probes.subjects.outputs import collect
 
 BFLOAT16 = "tensor(bfloat16)"
 #: ONNX's number and PyTorch's type of each element type, by ONNX Runtime's name.

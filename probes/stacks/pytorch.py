@@ -11,7 +11,8 @@ import torch
 
 from probes.adapter import UnsupportedError
 from probes.protocol import Request
-from probes.subjects.torch_subject import TorchSubject, collect
+from probes.subjects.outputs import collect
+from probes.subjects.torch_subject import TorchSubject
 
 #: Name of the profiler region that Dynamo opens around a call into compiled code.
 COMPILED_REGION = "Torch-Compiled Region"

@@ -16,7 +16,8 @@ from probes.stacks import cuda_graphs, kernel_launches, onnx_export, pytorch, te
 from probes.stacks.cuda_graphs import CapturedProgram
 from probes.stacks.tensorrt_build import EngineLog, Shapes
 from probes.subjects.by_request import open_torch_or_onnx
-from probes.subjects.torch_subject import TorchSubject, collect
+from probes.subjects.outputs import collect
+from probes.subjects.torch_subject import TorchSubject
 
 if TYPE_CHECKING:
     from probes.subjects.onnx_file import OnnxSubject

@@ -7,7 +7,7 @@ None, stay as they are in every call.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -18,6 +18,14 @@ class Slot:
     """The place of a tensor in the inputs, by its number."""
 
     number: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Built:
+    """A named tuple or a dataclass, by its constructor and what its fields hold."""
+
+    constructor: Callable[..., Any]
+    fields: dict[str, Any]
 
 
 class StructuredCall(torch.nn.Module):
@@ -62,17 +70,31 @@ def _take_out(value: Any, tensors: list[torch.Tensor]) -> Any:
     if isinstance(value, torch.Tensor):
         tensors.append(value)
         return Slot(len(tensors) - 1)
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {name: _take_out(each, tensors) for name, each in value.items()}
     if type(value) in (tuple, list):
         return type(value)(_take_out(each, tensors) for each in value)
+    if names := _field_names(value):
+        fields = {name: _take_out(getattr(value, name), tensors) for name in names}
+        return Built(type(value), fields)
     return value
+
+
+def _field_names(value: Any) -> tuple[str, ...]:
+    """Return the fields of a named tuple or of a dataclass object; none for another value."""
+    if isinstance(value, tuple):
+        return tuple(getattr(value, "_fields", ()))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return tuple(field.name for field in dataclasses.fields(value) if field.init)
+    return ()
 
 
 def fill(value: Any, tensors: Sequence[torch.Tensor]) -> Any:
     """Return `value` with the tensor of its number instead of each `Slot`."""
     if isinstance(value, Slot):
         return tensors[value.number]
+    if isinstance(value, Built):
+        return value.constructor(**fill(value.fields, tensors))
     if isinstance(value, dict):
         return {name: fill(each, tensors) for name, each in value.items()}
     if type(value) in (tuple, list):

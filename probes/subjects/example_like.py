@@ -17,9 +17,10 @@ from probes.subjects.loaded_model import HOST_DTYPES, Argument
 class ExampleLike:
     """Values with the shape of `example` except the batch, and its mean, deviation and range.
 
-    Integers are drawn from the example's values at the same position of its rows, or from its range
-    if all rows are equal, and booleans with its share of `True`. A mask of ones, an example of two
-    dimensions or more, gets rows that end early: a mask that leaves nothing out is never tested.
+    Integers and booleans are drawn from the example's values at the same position of its rows. If
+    all rows are equal, integers are drawn from its range, and booleans with its share of `True`. A
+    mask of ones, an example of two dimensions or more, gets rows that end early: a mask that leaves
+    nothing out is never tested.
     """
 
     example: torch.Tensor
@@ -48,18 +49,18 @@ class ExampleLike:
             deviation = self.example.std(correction=0).item() or 1.0
             drawn = (real + 1j * imaginary) * deviation + self.example.mean().item()
             return torch.from_numpy(drawn).to(self.dtype).numpy()
-        if self.dtype == torch.bool:
-            return np.asarray(generator.random(shape) < self.example.float().mean().item())
         if not self.dtype.is_floating_point:
-            return self._draw_integers(generator, shape)
+            return self._draw_discrete(generator, shape)
         return self._host(torch.from_numpy(self._draw_floats(generator, shape)))
 
-    def _draw_integers(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Any:
-        """Return integers that are valid where each position has a range of its own."""
+    def _draw_discrete(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Any:
+        """Return integers or booleans that are valid where each position has values of its own."""
         values = self._host(self.example)
         if self.batched and (values != values[:1]).any():
             rows = generator.integers(0, len(values), size=shape)
             return np.take_along_axis(values, rows, axis=0)
+        if self.dtype == torch.bool:
+            return np.asarray(generator.random(shape) < values.mean())
         low, high = int(values.min()), int(values.max())
         return np.asarray(generator.integers(low, high + 1, size=shape)).astype(values.dtype)
 

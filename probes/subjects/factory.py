@@ -13,6 +13,7 @@ import importlib.util
 import pathlib
 import sys
 import types
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -41,6 +42,7 @@ def create(request: Request) -> LoadedModel:
     if not examples:
         reason = f"{target!r} returned example inputs without a tensor"
         raise ModelError(reason, CONTRACT)
+    refuse_without_values(module)
     if request.dtype != "native":
         dtype = getattr(torch, request.dtype)
         module = precision.cast_module(module, dtype)
@@ -49,9 +51,24 @@ def create(request: Request) -> LoadedModel:
         module=module,
         arguments=arguments_like(examples, request.batch_sizes),
         weights="as the factory made them",
-        shares_weights=any(True for _ in module.parameters()),
+        shares_weights=any(True for _ in (*module.parameters(), *module.buffers())),
         names=keyword_names(*returned[1:]),
     )
+
+
+def refuse_without_values(module: torch.nn.Module) -> None:
+    """Raise `ModelError` for weights that get their shape or their values later."""
+    tensors = (*module.parameters(), *module.buffers())
+    if any(map(torch.nn.parameter.is_lazy, tensors)):
+        raise ModelError(
+            "the model has lazy layers, whose weights have no shape before the first call",
+            "let the factory call the model once with the example inputs before it returns",
+        )
+    if any(tensor.is_meta for tensor in tensors):
+        raise ModelError(
+            "the model has weights on the device meta, where tensors have no values",
+            "let the factory create the model on the CPU, or load its weights",
+        )
 
 
 def keyword_names(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[str, ...] | None:
@@ -102,8 +119,8 @@ def check_returned(
     if not isinstance(module, torch.nn.Module):
         reason = f"{target!r} returned {type(module).__name__}, which is not a torch.nn.Module"
         raise ModelError(reason, CONTRACT)
-    if isinstance(inputs, dict) and not keywords:
-        inputs, keywords = (), inputs
+    if isinstance(inputs, Mapping) and not keywords:
+        inputs, keywords = (), dict(inputs)
     elif isinstance(inputs, torch.Tensor):
         inputs = (inputs,)
     has_names = isinstance(keywords, dict) and all(isinstance(name, str) for name in keywords)

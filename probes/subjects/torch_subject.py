@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import dataclasses
 import pathlib
+import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -30,6 +30,7 @@ from probes.subjects.classes import count_classes
 from probes.subjects.flops import count_flops
 from probes.subjects.higher_precision import Precision
 from probes.subjects.loaded_model import InputFacts, LoadedModel
+from probes.subjects.outputs import collect
 
 #: The reference of a larger model is computed in float32, because a float64 copy seldom fits in
 #: memory next to it.
@@ -76,9 +77,10 @@ class TorchSubject:
         generator = np.random.default_rng([self._seed, batch_size, number])
         return [argument.draw(generator, batch_size) for argument in self._arguments]
 
-    def settle_inputs(self, batch_size: int) -> None:
+    def settle_inputs(self, batch_size: int, input_sets: int) -> None:
         """Feed values of the examples from now on where the model takes no random ones like them.
 
+        All `input_sets` are tried: a mask may leave out too much in one of them only.
         A model that does not take the examples either keeps the random values. Raise `ModelError`
         for one that takes them, but not this number of rows.
         """
@@ -88,7 +90,7 @@ class TorchSubject:
             return
         for arguments in example_like.alternatives(drawn):
             self._arguments = arguments
-            if self._takes(self.inputs(batch_size, 0)):
+            if all(self._takes(self.inputs(batch_size, number)) for number in range(input_sets)):
                 return
         rows = {len(each.example) for each in examples if each.batched}
         # The last alternative has the rows of the examples.
@@ -220,7 +222,7 @@ def open_torch_subject(request: Request) -> TorchSubject:
     if kind not in OPENERS:
         message = f"a model of the kind {kind!r} holds no PyTorch module"
         raise UnsupportedError(message)
-    torch.manual_seed(request.seed)
+    seed_generators(request.seed)
     weights = (
         pathlib.Path(request.shared_directory) / WEIGHTS_FILE if request.shared_directory else None
     )
@@ -234,7 +236,7 @@ def open_torch_subject(request: Request) -> TorchSubject:
     with contextlib.nullcontext() if is_drawn else torch.device("meta"):
         model = OPENERS[kind](request)
     # An exported program has its mode built in, and raises when it is changed.
-    if not any(isinstance(each, torch.fx.GraphModule) for each in model.module.modules()):
+    with contextlib.suppress(NotImplementedError):
         model.module.eval()
     # One by one: a scripted module has no `requires_grad_`.
     for parameter in model.module.parameters():
@@ -245,6 +247,16 @@ def open_torch_subject(request: Request) -> TorchSubject:
         shared_weights.share(model.module, weights, request.device)
     model.module.to(request.device)
     return TorchSubject(model, request)
+
+
+def seed_generators(seed: int) -> None:
+    """Seed what a user's code draws weights and structures from, so that all workers get the same.
+
+    numpy takes 32 bits.
+    """
+    torch.manual_seed(seed)
+    random.seed(seed)
+    np.random.seed(seed % 2**32)  # noqa: NPY002 - the generator of the user's code
 
 
 def floating_dtype(model: LoadedModel) -> str:
@@ -259,25 +271,3 @@ def floating_dtype(model: LoadedModel) -> str:
     of_arguments = [each.dtype for each in model.arguments if each.dtype in PRECISIONS]
     found = max(elements, key=lambda dtype: elements[dtype], default=None)
     return str(found or next(iter(of_arguments), torch.float32)).removeprefix("torch.")
-
-
-def collect(output: Any) -> list[Any]:
-    """Return the tensors in `output` as numpy arrays on the host, in order.
-
-    Half precisions become float32, and complex numbers a last dimension of both parts. Containers
-    and dataclasses are searched; anything else is dropped.
-    """
-    if isinstance(output, torch.Tensor):
-        host = output.detach().cpu()
-        if host.is_complex():
-            host = torch.view_as_real(host.resolve_conj())
-        return [
-            host.float().numpy() if host.dtype in {torch.bfloat16, torch.float16} else host.numpy()
-        ]
-    if isinstance(output, dict):
-        return [array for value in output.values() for array in collect(value)]
-    if isinstance(output, (tuple, list)):
-        return [array for value in output for array in collect(value)]
-    if dataclasses.is_dataclass(output):
-        return collect([getattr(output, field.name) for field in dataclasses.fields(output)])
-    return []

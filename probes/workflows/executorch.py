@@ -19,7 +19,8 @@ from probes.events import Engagement
 from probes.partial_file import replace_when_complete
 from probes.protocol import Request
 from probes.stacks import pytorch
-from probes.subjects.torch_subject import TorchSubject, collect, open_torch_subject
+from probes.subjects.outputs import collect
+from probes.subjects.torch_subject import TorchSubject, open_torch_subject
 
 open_subject = open_torch_subject
 synchronise = pytorch.synchronise

@@ -121,7 +121,7 @@ class XlaProgram:
         return _latest.output
 
     def collect(self, output: Any) -> list[Any]:
-        """Return the outputs on the host in the form of `torch_subject.collect`."""
+        """Return the outputs on the host in the form of `outputs.collect`."""
         arrays = [np.asarray(leaf) for leaf in jax.tree_util.tree_leaves(output)]
         return [
             array.astype(np.float32)

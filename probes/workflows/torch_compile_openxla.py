@@ -15,7 +15,8 @@ from torch_xla.debug import metrics
 from probes.events import Engagement
 from probes.protocol import Request
 from probes.stacks import graph_breaks, pytorch
-from probes.subjects.torch_subject import TorchSubject, collect, open_torch_subject
+from probes.subjects.outputs import collect
+from probes.subjects.torch_subject import TorchSubject, open_torch_subject
 
 open_subject = open_torch_subject
 

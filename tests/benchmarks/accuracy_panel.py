@@ -60,7 +60,8 @@ from probes.checking import correctness, envelope
 from probes.checking.array_reference import Reference, create_reference
 from probes.checking.deviation import root_mean_square, sample
 from probes.checking.rules import Rules
-from probes.subjects.torch_subject import TorchSubject, collect, open_torch_subject
+from probes.subjects.outputs import collect
+from probes.subjects.torch_subject import TorchSubject, open_torch_subject
 
 RESULTS = pathlib.Path(__file__).parent / "results" / "accuracy-panel.jsonl"
 DTYPES = ("float32", "bfloat16", "float16")

@@ -24,7 +24,7 @@ from onnxruntime.capi import onnxruntime_inference_collection as runtime
 
 from probes.checking import dispatch
 from probes.stacks.pytorch import without_inference_mode
-from probes.subjects.torch_subject import collect
+from probes.subjects.outputs import collect
 
 # A warning of a stack is no error of ours.
 pytestmark = [

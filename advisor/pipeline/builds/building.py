@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 
-from advisor.domain.outcome import DiskFull, ModelFailed, ModelRefused, TimedOut
+from advisor.domain.outcome import DiskFull, Incorrect, ModelFailed, ModelRefused, TimedOut
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.question import Question
 from advisor.domain.run import Header
@@ -288,6 +288,12 @@ def baseline_error(state: RunState, arm: str) -> UserError:
     if isinstance(outcome, DiskFull):
         return NotWritableError(
             f"{name} failed: {reason}", f"{fix or 'free disk space'}; then resume the run"
+        )
+    if isinstance(outcome, Incorrect) and outcome.phase == "correctness":
+        return NothingViableError(
+            f"{name} differs from the reference of another process: {reason}",
+            "create the same model in each process: seed what it draws, such as"
+            " numpy.random.default_rng(0), or keep it in parameters and buffers",
         )
     return NothingViableError(
         f"{name} failed: {reason}", fix or "choose another precision, size or device"

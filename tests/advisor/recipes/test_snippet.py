@@ -235,6 +235,9 @@ def test_a_name_that_is_no_name_does_not_become_code(name: str) -> None:
 
 #: A factory for each form of example inputs.
 FACTORIES = """
+import collections
+import dataclasses
+
 import torch
 
 
@@ -290,6 +293,25 @@ def constant():
     return Scaled(), (torch.ones(1, 3), torch.ones(1, 3)), {"shift": 1}
 
 
+Names = collections.namedtuple("Names", "x shift")
+
+
+@dataclasses.dataclass
+class Batch:
+    names: Names
+    factor: torch.Tensor
+
+
+class OfBatch(torch.nn.Module):
+    def forward(self, batch, scale):
+        return (batch.names.x * scale + batch.names.shift) * batch.factor
+
+
+def dataclass():
+    batch = Batch(Names(torch.ones(1, 3), 1), torch.ones(1, 3))
+    return OfBatch(), collections.UserDict(batch=batch, scale=2)
+
+
 def mixed():
     return Scaled(), torch.ones(1, 3), {"scale": torch.ones(1, 3)}
 """
@@ -320,6 +342,7 @@ def measured_inputs(file: pathlib.Path, function: str, batch_size: int) -> Any:
         ("absent", (4, 3)),
         ("constant", (4, 3)),
         ("mixed", (4, 3)),
+        ("dataclass", (4, 3)),
     ],
 )
 def test_the_snippet_of_a_factory_calls_the_model(

@@ -89,6 +89,12 @@ def test_an_exception_is_classified_by_its_kind_and_phase(
     assert (failed.status, failed.phase) == (status, phase)
 
 
+def test_a_model_that_cannot_be_opened_has_a_place() -> None:
+    with pytest.raises(ZeroDivisionError) as raised:
+        1 / 0  # noqa: B018 - raises in this file
+    assert f" at {pathlib.Path(__file__).name}:" in classify(raised.value, "load").reason
+
+
 @pytest.mark.parametrize(
     ("problem", "mentions"),
     [

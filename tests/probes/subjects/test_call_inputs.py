@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import collections
+import dataclasses
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -24,6 +26,24 @@ class Recorder(torch.nn.Module):  # type: ignore[name-defined]
 
     def forward(self, *arguments: Any, **keywords: Any) -> Any:
         return arguments, keywords
+
+
+class Pair(NamedTuple):
+    """Inputs by name."""
+
+    first: Any
+    second: Any
+
+
+@dataclasses.dataclass
+class Batch:
+    """Inputs that are counted when they are made."""
+
+    rows: Any
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        self.count = len(self.rows)
 
 
 ONE, TWO = torch.ones(2, 3), torch.zeros(2, 4)
@@ -74,9 +94,18 @@ def test_every_tensor_returns_to_its_place(
     assert listed(found) == (expect(arguments), expect(keywords))
 
 
+def test_named_tuples_and_dataclasses_are_made_of_tensors() -> None:
+    module, tensors = flatten(Recorder(), (Pair(ONE, [TWO]), Batch(ONE, 0.5)), {})
+    (pair, batch), _ = module(*(tensor + 1 for tensor in tensors))
+    assert type(pair) is Pair
+    assert torch.equal(pair.second[0], TWO + 1)
+    assert (batch.count, batch.scale) == (2, 0.5)
+
+
 @pytest.mark.parametrize(
     ("returned", "expected"),
     [
+        ((Recorder(), collections.UserDict(ids=ONE)), ((), {"ids": ONE})),
         ((Recorder(), ONE), ((ONE,), {})),
         ((Recorder(), {"ids": ONE}), ((), {"ids": ONE})),
         ((Recorder(), (ONE,), {"mask": TWO}), ((ONE,), {"mask": TWO})),
@@ -126,6 +155,11 @@ def draw_like(example: Any, **fields: Any) -> Any:
 def test_integers_are_drawn_from_the_values_at_their_position() -> None:
     drawn = draw_like(torch.tensor([[0, 40, 7], [3, 60, 7]]))
     assert [set(column.tolist()) for column in drawn.T] == [{0, 3}, {40, 60}, {7}]
+
+
+def test_booleans_are_drawn_from_the_values_at_their_position() -> None:
+    drawn = draw_like(torch.tensor([[False, False, True], [False, True, True]]))
+    assert [set(column.tolist()) for column in drawn.T] == [{False}, {False, True}, {True}]
 
 
 def test_integers_of_equal_rows_are_drawn_from_the_range() -> None:

@@ -52,6 +52,31 @@ def outputs_in_a_dataclass():
     return build(lambda layer, x: Output(layer(x), (x, None)))
 
 
+def outputs_of_other_layouts():
+    return build(
+        lambda layer, x: (
+            layer(x).to_sparse(),
+            torch.nested.nested_tensor(list(layer(x)[:, :, None]), layout=torch.jagged),
+            torch.quantize_per_tensor(layer(x), 0.1, 0, torch.qint8),
+        )
+    )
+
+
+class Masked(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(16, 8)
+
+    def forward(self, x, left_out):
+        return 1 / 0 if left_out[:, 0].any() else self.layer(x * ~left_out)
+
+
+def masked_at_the_end():
+    left_out = torch.zeros(2, 16, dtype=torch.bool)
+    left_out[:, -1] = True
+    return Masked(), (torch.randn(2, 16), left_out)
+
+
 def no_tensor():
     return build(lambda layer, x: {"loss": None, "steps": 3})
 
@@ -162,6 +187,12 @@ def test_the_fields_of_a_dataclass_are_outputs(tmp_path: pathlib.Path) -> None:
     assert [output.shape for output in reference.outputs[0]] == [(2, 8), (2, 16)]
 
 
+@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor:UserWarning")
+def test_outputs_of_other_layouts_are_compared_as_dense_ones(tmp_path: pathlib.Path) -> None:
+    reference = make_reference("outputs_of_other_layouts", tmp_path)
+    assert [output.shape for output in reference.outputs[0]] == [(2, 8), (8, 1), (8, 1), (2, 8)]
+
+
 def test_outputs_may_have_a_shape_that_depends_on_the_values(tmp_path: pathlib.Path) -> None:
     reference = make_reference("selected", tmp_path)
     assert len({output.shape for (output,) in reference.outputs}) == 2
@@ -185,7 +216,7 @@ def settled_inputs(function: str, directory: pathlib.Path) -> list[list[Any]]:
 def settled_subject(function: str, directory: pathlib.Path) -> Any:
     subject = open_torch_subject(request_for(function, directory))
     with torch.inference_mode():
-        subject.settle_inputs(2)
+        subject.settle_inputs(2, 2)
     return subject
 
 
@@ -211,6 +242,15 @@ def test_all_values_are_the_examples_where_the_model_takes_no_others(
 ) -> None:
     (rows,), _ = settled_inputs("of_sorted_values", tmp_path)
     assert (rows == np.arange(32).reshape(2, 16)).all()
+
+
+def test_all_random_sets_are_tried(
+    tmp_path: pathlib.Path,
+) -> None:
+    subject = open_torch_subject(request_for("masked_at_the_end", tmp_path))
+    with torch.inference_mode():
+        subject.settle_inputs(2, 64)
+    assert not any(subject.inputs(2, number)[1][:, 0].any() for number in range(64))
 
 
 @pytest.mark.parametrize("function", ["plain", "never"])

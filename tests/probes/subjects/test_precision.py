@@ -13,7 +13,7 @@ torch = pytest.importorskip(
 
 from probes.subjects import precision  # noqa: E402
 from probes.subjects.example_like import ExampleLike  # noqa: E402
-from probes.subjects.torch_subject import collect  # noqa: E402
+from probes.subjects.outputs import collect  # noqa: E402
 
 pytestmark = pytest.mark.stack
 

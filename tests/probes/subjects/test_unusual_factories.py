@@ -22,6 +22,9 @@ from probes.workflows import pytorch_eager  # noqa: E402
 pytestmark = pytest.mark.stack
 
 MODELS = """
+import random
+
+import numpy as np
 import torch
 
 
@@ -90,6 +93,64 @@ def sparse_weights():
 
 def of_five_nodes():
     return Graph(5), torch.randn(5, 16)
+
+
+class Window(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(16, 4)
+        self.register_buffer("window", torch.hann_window(16))  # a part of a longer tensor
+        self.register_buffer("columns", torch.eye(16).t())
+
+    def forward(self, x):
+        return self.layer(x * self.window @ self.columns)
+
+
+def with_views():
+    return Window(), torch.randn(2, 16)
+
+
+class Unseeded(torch.nn.Module):
+    def __init__(self, persistent):
+        super().__init__()
+        drawn = np.random.default_rng().standard_normal((16, 4), dtype=np.float32)
+        self.register_buffer("projection", torch.from_numpy(drawn), persistent=persistent)
+
+    def forward(self, x):
+        return x @ self.projection
+
+
+def buffers_only():
+    return Unseeded(True), torch.randn(2, 16)
+
+
+def buffers_outside_of_the_state():
+    return Unseeded(False), torch.randn(2, 16)
+
+
+def drawn_by_numpy():
+    weights = torch.from_numpy(np.random.randn(16, 4).astype(np.float32))
+    return Model(lambda layers, x: layers["a"](x) @ weights, a=torch.nn.Linear(16, 16)), (
+        torch.randn(2, 16)
+    )
+
+
+def of_a_random_size():
+    size = random.choice(range(4, 40))
+    return Model(lambda layers, x: layers["a"](x), a=torch.nn.Linear(16, size)), torch.randn(2, 16)
+
+
+def traced_with_dropout():
+    layers = torch.nn.Sequential(torch.nn.Linear(16, 4), torch.nn.Dropout(0.5))
+    return torch.fx.symbolic_trace(layers), torch.randn(2, 16)
+
+
+def lazy():
+    return torch.nn.LazyLinear(4), torch.randn(2, 16)
+
+
+def without_values():
+    return torch.nn.Linear(16, 4, device="meta"), torch.randn(2, 16)
 
 
 def of_sparse_inputs():
@@ -177,15 +238,39 @@ def test_sparse_weights_are_those_of_the_first_worker(tmp_path: pathlib.Path) ->
         assert np.array_equal(first.run(inputs)[0], other.run(inputs)[0])
 
 
-def test_sparse_inputs_are_refused_with_a_fix(tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("function", ["with_views", "buffers_only", "buffers_outside_of_the_state"])
+def test_buffers_are_those_of_the_first_worker(function: str, tmp_path: pathlib.Path) -> None:
+    first = open_subject(function, tmp_path)
+    other = open_subject(function, tmp_path, seed=7)
+    inputs: list[Any] = first.inputs(2, 0)
+    with torch.no_grad():
+        assert np.array_equal(first.run(inputs)[0], other.run(inputs)[0])
+
+
+@pytest.mark.parametrize("function", ["drawn_by_numpy", "of_a_random_size"])
+def test_the_random_numbers_of_a_factory_are_seeded(function: str, tmp_path: pathlib.Path) -> None:
+    first, other = (open_subject(function, tmp_path) for _ in range(2))
+    inputs: list[Any] = first.inputs(2, 0)
+    with torch.no_grad():
+        assert np.array_equal(first.run(inputs)[0], other.run(inputs)[0])
+
+
+def test_a_traced_graph_is_in_evaluation_mode(tmp_path: pathlib.Path) -> None:
+    assert not make_reference("traced_with_dropout", tmp_path).is_random
+
+
+@pytest.mark.parametrize("function", ["of_sparse_inputs", "lazy", "without_values"])
+def test_what_cannot_be_drawn_or_shared_is_refused_with_a_fix(
+    function: str, tmp_path: pathlib.Path
+) -> None:
     with pytest.raises(ModelError) as refused:
-        open_subject("of_sparse_inputs", tmp_path)
+        open_subject(function, tmp_path)
     assert refused.value.fix
 
 
 def test_a_model_of_one_number_of_rows_is_refused_with_that_number(tmp_path: pathlib.Path) -> None:
     subject = open_subject("of_five_nodes", tmp_path)
     with pytest.raises(ModelError) as refused, torch.no_grad():
-        subject.settle_inputs(1)
+        subject.settle_inputs(1, 1)
     assert "--batch-sizes 5" in refused.value.fix
-    subject.settle_inputs(5)
+    subject.settle_inputs(5, 1)

@@ -13,9 +13,11 @@ from advisor.applicability import planning
 from advisor.catalogue import rubric_files
 from advisor.context import Context
 from advisor.domain.constraints import Constraint
+from advisor.domain.outcome import BuildFailed, Incorrect, Outcome
 from advisor.domain.plan import Arm
 from advisor.domain.run import Header
 from advisor.domain.run_events import BuildStarted, ProvisionalAnswer, RaceOpened
+from advisor.domain.run_state import ProcessState
 from advisor.pipeline.builds import building
 from advisor.pipeline.draft import prepare
 from advisor.pipeline.execution import execute
@@ -35,6 +37,16 @@ def expecting(name: str, seconds: float | None) -> Arm:
 def early_names(*arms: Arm, at_once: int = 2) -> list[str]:
     every = [BASELINE, DUPLICATE, *arms]
     return [arm.id for arm in building.early_arms(every, EARLY_SECONDS, BASELINE, at_once)]
+
+
+def test_a_baseline_that_differs_from_its_reference_has_a_next_step_of_its_own() -> None:
+    def fix_for(outcome: Outcome) -> str:
+        state = builders.run_state({BASELINE.id: ProcessState(outcome=outcome)})
+        return building.baseline_error(state, BASELINE.id).next_step
+
+    differs = fix_for(Incorrect(phase="correctness", reason="its error is too large"))
+    assert differs != fix_for(Incorrect(phase="done", reason="its clock differs"))
+    assert differs != fix_for(BuildFailed(phase="correctness", reason="no kernel"))
 
 
 def shipped_header() -> Header:

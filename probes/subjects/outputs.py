@@ -1,0 +1,37 @@
+"""The tensors in what a module returns, as arrays on the host."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import torch
+
+
+def collect(output: Any) -> list[Any]:
+    """Return the tensors in `output` as numpy arrays on the host, in order.
+
+    Half precisions become float32, and complex numbers a last dimension of both parts. Sparse and
+    quantised tensors become dense ones, and nested tensors their parts. Containers and dataclasses
+    are searched; anything else is dropped.
+    """
+    if isinstance(output, torch.Tensor) and output.is_nested:
+        return [array for part in output.unbind() for array in collect(part)]
+    if isinstance(output, torch.Tensor):
+        host = output.detach().cpu()
+        if host.is_quantized:
+            host = host.dequantize()
+        if host.layout is not torch.strided:
+            host = host.to_dense()
+        if host.is_complex():
+            host = torch.view_as_real(host.resolve_conj())
+        return [
+            host.float().numpy() if host.dtype in {torch.bfloat16, torch.float16} else host.numpy()
+        ]
+    if isinstance(output, dict):
+        return [array for value in output.values() for array in collect(value)]
+    if isinstance(output, (tuple, list)):
+        return [array for value in output for array in collect(value)]
+    if dataclasses.is_dataclass(output):
+        return collect([getattr(output, field.name) for field in dataclasses.fields(output)])
+    return []
