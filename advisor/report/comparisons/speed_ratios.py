@@ -16,7 +16,7 @@ from advisor.domain.catalogue import NoisePrior
 from advisor.domain.interval import Interval
 from advisor.domain.measurement import Cell
 from advisor.report.documents.document import RaceEntry
-from advisor.statistics.intervals import t_quantile
+from advisor.statistics.intervals import detectable_shift, t_quantile
 from advisor.statistics.replication import MIN_PROCESSES
 
 #: Probability that any interval of a comparison misses its value.
@@ -117,15 +117,20 @@ def speedup_ratio(
     # Without any error, the degrees of freedom do not matter.
     squares = sum(part.value**2 / part.degrees_of_freedom for part in parts) or 1.0
     freedom = max(variance**2 / squares, 1.0)
-    half_width = t_quantile(1 - FAMILY_ERROR / 2 / intervals, freedom) * error
-    least = max(half_width, -math.log1p(-threshold))
+    critical = t_quantile(1 - FAMILY_ERROR / 2 / intervals, freedom)
+    half_width = critical * error
+    # Both the interval and the threshold have to be exceeded.
+    found_from = max(
+        detectable_shift(critical, POWER, freedom) * error,
+        -math.log1p(-threshold) + t_quantile(POWER, freedom) * error,
+    )
     return SpeedupRatio(
         Interval(
             value=value,
             low=value * math.exp(-half_width),
             high=value * math.exp(half_width),
         ),
-        -math.expm1(-least - t_quantile(POWER, freedom) * error),
+        -math.expm1(-found_from),
     )
 
 
