@@ -21,6 +21,7 @@ from advisor.domain.model import (
 from advisor.errors import ModelRefusedError, PickledWeightsError, SizeError, UnknownModelError
 from advisor.question import sizes
 from advisor.question.answers import Answers
+from advisor.question.git_lfs import refuse_pointer
 
 SYNTHETIC = re.compile(r"synthetic/(?P<block>[a-z-]+)(?:@(?P<sizes>.+))?")
 SIZES = re.compile(r"(\d{1,99})x(\d{1,99})(?:x(\d{1,99}))?")
@@ -119,6 +120,7 @@ def _parse_file(text: str) -> OnnxModel | ExportedModel:
     """Return the model of a file; others, such as weights or scripted modules, need a function."""
     if not os.path.isfile(text):  # noqa: PTH113 - as above
         raise UnknownModelError(f"file {text!r} does not exist", "check the path")
+    refuse_pointer(pathlib.Path(text))
     name = str(pathlib.Path(text).absolute())
     if text.endswith(".onnx"):
         return OnnxModel(name=name)
@@ -167,14 +169,18 @@ def _parse_directory(text: str, answers: Answers) -> TransformersModel:
         ) from problem
     if not isinstance(config, dict) or "model_type" not in config:
         raise ModelRefusedError(
-            f"{directory / 'config.json'} has no model_type",
-            "save the model again with save_pretrained",
+            f"{directory / 'config.json'} has no model_type, so it is no model of transformers",
+            "save the model again with save_pretrained, or give a model of another library as"
+            " file.py:factory",
         )
     parameters = sizes.count_in_files(directory) or sizes.count_in_config(config)
     if answers.weights_from:
         weights = parse_weights(answers.weights_from)
         return TransformersModel(name=str(directory), weights=weights, parameters=parameters)
-    if any(directory.glob("*.safetensors")):
+    stored = sorted(directory.glob("*.safetensors"))
+    for file in stored:
+        refuse_pointer(file)
+    if stored:
         return TransformersModel(name=str(directory), weights=str(directory), parameters=parameters)
     pickles = sorted(
         file.name for pattern in ("*.bin", "*.pt", "*.pth") for file in directory.glob(pattern)

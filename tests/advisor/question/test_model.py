@@ -299,6 +299,19 @@ def test_a_configuration_without_a_model_type_is_an_error(
         parse("model")
 
 
+@pytest.mark.parametrize("name", ["model.onnx", "model.pt2", "model"])
+def test_a_pointer_of_git_lfs_is_an_error(working_directory: pathlib.Path, name: str) -> None:
+    pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
+    if name == "model":
+        directory = make_model(working_directory / name, "model.safetensors")
+        (directory / "model.safetensors").write_bytes(pointer)
+    else:
+        (working_directory / name).write_bytes(pointer)
+    with pytest.raises(ModelRefusedError) as problem:
+        parse(name)
+    assert "git lfs pull" in problem.value.next_step
+
+
 @given(
     st.text(max_size=60)
     | st.from_regex(r"synthetic/[a-z-]*@\d*x?\d*", fullmatch=True)
