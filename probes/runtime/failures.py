@@ -111,6 +111,11 @@ def model_failed(
             "use fewer --input-tokens if the model takes tokens, else give it as file.py:factory"
             " with example inputs"
         )
+    elif request.subject.get("kind") == "onnx":
+        fix = (
+            "the file does not state which values its inputs take, so they are random: if the model"
+            " does not take them, give the module as file.py:factory with example inputs"
+        )
     elif isinstance(problem, TypeError):
         fix = (
             "let the factory return the inputs that forward takes: keyword inputs as a dictionary"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime as ort
+from onnxruntime.capi import onnxruntime_pybind11_state as ort_state
 
 from probes.adapter import ModelError
 from probes.protocol import Request
@@ -37,6 +39,17 @@ WEIGHT_PRECISIONS = {
 #: A file does not declare the range of its integer inputs; every vocabulary has token ids below
 #: this.
 INTEGERS_BELOW = 100
+#: What ONNX Runtime raises for a file that it cannot load: no model, an unknown operator, or
+#: weights that are missing. They have no base class in common but `Exception`.
+LOADING_ERRORS = (
+    ort_state.Fail,
+    ort_state.InvalidArgument,
+    ort_state.InvalidGraph,
+    ort_state.InvalidProtobuf,
+    ort_state.NotImplemented,
+)
+#: What stands before the reason in their messages: a number, a name and the path.
+BEFORE_REASON = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : (Load model from .*? failed:)?\s*")
 
 
 class OnnxSubject:
@@ -56,9 +69,7 @@ class OnnxSubject:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         # Some operators race with several threads, and the reference must not vary.
         options.intra_op_num_threads = 1
-        self._unoptimised = ort.InferenceSession(
-            self.file, options, providers=["CPUExecutionProvider"]
-        )
+        self._unoptimised = open_session(self.file, options)
         weights = onnx.load(self.file, load_external_data=False).graph.initializer
         self.parameters = sum(int(np.prod(tensor.dims)) for tensor in weights)
         self.parameter_bytes = sum(
@@ -139,6 +150,19 @@ class OnnxSubject:
     def flops(self, inputs: list[Any]) -> int | None:  # noqa: ARG002
         """Return None: the operations of a file are not counted."""
         return None
+
+
+def open_session(file: str, options: ort.SessionOptions) -> ort.InferenceSession:
+    """Return a session on the CPU; raise `ModelError` for a file that cannot be loaded."""
+    try:
+        return ort.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+    except LOADING_ERRORS as problem:
+        reason = BEFORE_REASON.sub("", str(problem).strip().partition("\n")[0])
+        raise ModelError(
+            f"ONNX Runtime {ort.__version__} cannot load {file!r}: {reason}",
+            "check the file with onnx.checker.check_model; its external data must be next to it,"
+            " and its operators must be standard ones",
+        ) from problem
 
 
 def precision_of(weights: Iterable[onnx.TensorProto]) -> str:

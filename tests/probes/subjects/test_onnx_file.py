@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ onnx = pytest.importorskip("onnx", reason="the stack is not installed")
 pytest.importorskip("onnxruntime", reason="the stack is not installed")
 pytest.importorskip("torch", reason="the stack is not installed")
 
-from probes.stacks import onnxruntime_feeding  # noqa: E402 - needs the stack
+from probes.adapter import ModelError  # noqa: E402 - the next lines need the stack
+from probes.stacks import onnxruntime_feeding  # noqa: E402
 from probes.subjects.onnx_file import ARRAY_TYPES, OnnxSubject  # noqa: E402
 
 pytestmark = pytest.mark.stack
@@ -56,3 +58,46 @@ def test_bytes_are_fed_and_the_precision_is_that_of_the_weights(tmp_path: pathli
 
 def test_pytorch_has_the_types_that_numpy_feeds() -> None:
     assert set(ARRAY_TYPES) <= set(onnxruntime_feeding.ELEMENT_TYPES)
+
+
+def write_unknown_operator(file: pathlib.Path) -> None:
+    value = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Unknown", ["x"], ["y"], domain="their.operators")],
+        "unknown",
+        [value("x", onnx.TensorProto.FLOAT, ["batch", 16])],
+        [value("y", onnx.TensorProto.FLOAT, ["batch", 16])],
+    )
+    domains = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("their.operators", 1)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=domains, ir_version=9), file)
+
+
+def write_without_external_data(file: pathlib.Path) -> None:
+    write_file(file)
+    model = onnx.load(file)
+    onnx.save(model, file, save_as_external_data=True, location="data", size_threshold=0)
+    (file.parent / "data").unlink()
+
+
+@pytest.mark.parametrize(
+    ("write", "mentions"),
+    [
+        (lambda file: file.write_bytes(b"no model"), "Protobuf"),
+        (lambda file: file.write_bytes(b""), "graph"),
+        (write_unknown_operator, "their.operators:Unknown"),
+        (write_without_external_data, "data"),
+    ],
+)
+def test_a_file_that_cannot_be_loaded_is_refused_with_a_fix(
+    write: Callable[[pathlib.Path], None], mentions: str, tmp_path: pathlib.Path
+) -> None:
+    file = tmp_path / "model.onnx"
+    write(file)
+    request = workers.make_request(
+        pathlib.Path("x.py"), tmp_path, subject={"kind": "onnx", "name": str(file)}
+    )
+    with pytest.raises(ModelError) as refused:
+        OnnxSubject(request)
+    assert mentions in str(refused.value)
+    assert "[ONNXRuntimeError]" not in str(refused.value)
+    assert "onnx.checker" in refused.value.fix
