@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zipfile
+
 import torch
 
 from probes.adapter import ModelError
@@ -16,13 +18,14 @@ def create(request: Request) -> LoadedModel:
     name = request.subject["name"]
     try:
         program = torch.export.load(name)
-    except (OSError, RuntimeError, ValueError, KeyError) as problem:
+    except (OSError, RuntimeError, ValueError, KeyError, zipfile.BadZipFile) as problem:
         reason = (
             f"{name!r} is not a program saved by torch.export.save: {str(problem).splitlines()[0]}"
         )
         raise ModelError(
             reason,
-            f"save it again with torch {torch.__version__}, or give the model as file.py:factory",
+            "save it with torch.export.save(torch.export.export(module, inputs), file) and torch"
+            f" {torch.__version__}, or give the model as file.py:factory",
         ) from problem
     arguments, keywords = program.example_inputs or ((), {})
     module, examples = flatten(program.module(), tuple(arguments), dict(keywords))

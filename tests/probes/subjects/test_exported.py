@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -75,3 +76,21 @@ def test_inputs_without_a_batch_have_batch_size_one(
     assert "--batch-sizes 1" in refused.value.fix
     subject = open_torch_subject(request_for(tmp_path / "edges.pt2", 1))
     assert [array.shape for array in subject.inputs(1, 0)] == [(5, 3), (2, 7)]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda file: file.write_bytes(b"no archive"),
+        lambda file: torch.save({"weight": torch.ones(2)}, file),
+        lambda file: torch.jit.script(torch.nn.Linear(2, 2)).save(str(file)),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_a_file_that_is_no_exported_program_is_refused_with_how_to_export(
+    write: Callable[[pathlib.Path], None], tmp_path: pathlib.Path
+) -> None:
+    write(tmp_path / "model.pt2")
+    with pytest.raises(ModelError) as refused:
+        open_torch_subject(request_for(tmp_path / "model.pt2", 1))
+    assert "torch.export.save(" in refused.value.fix
