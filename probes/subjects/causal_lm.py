@@ -169,27 +169,27 @@ def create_checkpoint(folder: pathlib.Path, request: Request) -> None:
         shutil.rmtree(partial, ignore_errors=True)
         # Tensors made in inference mode could not be changed later.
         with torch.inference_mode(mode=False), torch.no_grad():
-            model = make_model(model_class, config, request)
+            model, weights = make_model(model_class, config, request)
             model.save_pretrained(partial)
         write_tokenizer(partial, config)
         write_legacy_keys(partial / "config.json")
         disable_sampling(partial / "generation_config.json")
-        random = subject["weights"] == "random"
-        weights = "seeded random" if random else f"from {subject['weights']}"
         checkpoint.write_info(partial, checkpoint_info(model, weights))
 
 
-def make_model(model_class: Any, config: Any, request: Request) -> Any:
-    """Return the model with random weights, or with the trained ones that the request names."""
-    if request.subject["weights"] != "random":
-        return transformers_model.open_weights(model_class, config, request)
+def make_model(model_class: Any, config: Any, request: Request) -> tuple[Any, str]:
+    """Return the model with random weights or those that the request names, and their source."""
+    source = request.subject["weights"]
+    if source != "random":
+        model, missing = transformers_model.open_weights(model_class, config, request)
+        return model, transformers_model.describe_weights(source, missing)
     dtype = None if request.dtype == "native" else getattr(torch, request.dtype)
     with torch.device(request.device):
         model = model_class._from_config(  # noqa: SLF001 - no public function takes any class
             config, dtype=dtype
         )
     suppress_eos(model)
-    return model
+    return model, "seeded random"
 
 
 def suppress_eos(model: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+import safetensors
 import torch
 import transformers
 from transformers.dynamic_module_utils import get_class_from_dynamic_module
@@ -55,21 +56,22 @@ def create(request: Request) -> LoadedModel:
     model_class = find_class(config, subject)
     dtype = None if request.dtype == "native" else getattr(torch, request.dtype)
     random = subject["weights"] == "random"
+    missing: tuple[str, ...] = ()
     if random:
         with torch.device(request.device):
             model = model_class._from_config(  # noqa: SLF001 - no public function takes any class
                 config, dtype=dtype
             )
     else:
-        model = open_weights(model_class, config, request)
+        model, missing = open_weights(model_class, config, request)
     place = None if subject.get("config") else subject["name"]
     arguments = arguments_of(model, config, request.input_tokens, model.dtype, place)
     text = set(arguments) <= {TOKENS, DECODER_TOKENS}
     return LoadedModel(
         module=Forward(model, tuple(arguments)),
         arguments=tuple(arguments.values()),
-        weights="seeded random" if random else f"from {subject['weights']}",
-        shares_weights=random,
+        weights="seeded random" if random else describe_weights(subject["weights"], missing),
+        shares_weights=random or bool(missing),
         names=tuple(arguments),
         unit="tokens" if text else "samples",
         units_per_sample=request.input_tokens if text else 1,
@@ -134,23 +136,38 @@ def find_own_class(config: Any, subject: dict[str, Any]) -> Any:
     return found
 
 
-def open_weights(model_class: Any, config: Any, request: Request) -> Any:
-    """Load trained weights, from safetensors only unless the request allows pickles."""
+def describe_weights(source: str, missing: tuple[str, ...]) -> str:
+    """Return where the weights are from, and which of them are made at random instead."""
+    if not missing:
+        return f"from {source}"
+    are = "is" if len(missing) == 1 else "are"
+    return f"from {source}, which lacks {len(missing)} ({missing[0]}) that {are} seeded random"
+
+
+def open_weights(model_class: Any, config: Any, request: Request) -> tuple[Any, tuple[str, ...]]:
+    """Load trained weights, from safetensors only unless the request allows pickles.
+
+    Also return the names of those that are missing, which transformers makes at random.
+    """
     source = (
         request.subject["name"]
         if request.subject["weights"] == "hub"
         else request.subject["weights"]
     )
     try:
-        return model_class.from_pretrained(
+        model, loading = model_class.from_pretrained(
             source,
+            output_loading_info=True,
             config=config,
             dtype="auto" if request.dtype == "native" else getattr(torch, request.dtype),
             use_safetensors=None if request.allow_pickle else True,
             trust_remote_code=request.trust_remote_code,
         )
-    except (OSError, ValueError) as problem:
+        return model, tuple(sorted(loading["missing_keys"]))
+    except (OSError, ValueError, RuntimeError, safetensors.SafetensorError) as problem:
         reason = f"the weights of {source!r} cannot be read: {str(problem).splitlines()[0]}"
         raise ModelError(
-            reason, "use --weights-from random, or convert the weights to safetensors"
+            reason,
+            "download the weights again or save them with save_pretrained, or use"
+            " --weights-from random",
         ) from problem
