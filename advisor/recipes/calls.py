@@ -21,10 +21,10 @@ TENSORS_OF_OUTPUT = (
     "return tensors[0] if len(tensors) == 1 else tensors",
 )
 
-#: Lines of a module that takes the tensors of nested inputs in the order in which they occur.
-NESTED_CALL = (
+#: Lines of a function that finds and replaces the tensors of nested inputs.
+REPLACE_TENSORS = (
     "def replace_tensors(value, change):",
-    '    """Return `value` with the result of `change` instead of each tensor."""',
+    '    """Return `value` with the result of `change` in the place of each tensor."""',
     "    if isinstance(value, torch.Tensor):",
     "        return change(value)",
     '    if hasattr(value, "items"):',
@@ -37,22 +37,33 @@ NESTED_CALL = (
     "        found = {name: replace_tensors(getattr(value, name), change) for name in fields}",
     "        return type(value)(**found)",
     "    return value",
-    "",
-    "",
-    "class Call(torch.nn.Module):",
-    '    """Calls the model with tensors in the places of those of the examples."""',
-    "",
-    "    def __init__(self, model, examples):",
-    "        super().__init__()",
-    "        self.model, self.examples = model, examples",
-    "",
-    "    def forward(self, *tensors):",
-    "        following = iter(tensors)",
-    "        arguments, keywords = replace_tensors(self.examples, lambda _: next(following))",
-    "        return self.model(*arguments, **keywords)",
-    "",
-    "",
 )
+
+
+def nested_call(count: int) -> list[str]:
+    """Return the lines of a module that takes the `count` tensors of nested inputs in their order.
+
+    Each has a parameter: exporters take the shapes of `*tensors` in another structure.
+    """
+    names = ", ".join(f"tensor{number}" for number in range(1, count + 1))
+    return [
+        *REPLACE_TENSORS,
+        "",
+        "",
+        "class Call(torch.nn.Module):",
+        '    """Calls the model with tensors in the places of those of the examples."""',
+        "",
+        "    def __init__(self, model, examples):",
+        "        super().__init__()",
+        "        self.model, self.examples = model, examples",
+        "",
+        f"    def forward(self, {names}):",
+        f"        following = iter(({names},))",
+        "        arguments, keywords = replace_tensors(self.examples, lambda _: next(following))",
+        "        return self.model(*arguments, **keywords)",
+        "",
+        "",
+    ]
 
 
 def call_class(

@@ -20,7 +20,7 @@ from advisor.domain.model import (
 from advisor.domain.question import Question
 from advisor.domain.recipe_facts import InputFacts
 from advisor.errors import NoRecipeError
-from advisor.recipes.calls import NESTED_CALL, TENSORS_OF_OUTPUT, call_class, random_values
+from advisor.recipes.calls import TENSORS_OF_OUTPUT, call_class, nested_call, random_values
 from advisor.recipes.expressions import (
     cast_lines,
     config_expression,
@@ -109,7 +109,7 @@ def _exported_lines(
             *_example_lines("program.example_inputs[0]", question, batch_size, inputs),
         ]
     return [
-        *NESTED_CALL,
+        *nested_call(len(inputs or ())),
         load,
         "examples = []",
         "replace_tensors(program.example_inputs, examples.append)",
@@ -137,7 +137,7 @@ def _factory_lines(
         ]
     if inputs and any(each.nested for each in inputs):
         return [
-            *NESTED_CALL,
+            *nested_call(len(inputs or ())),
             *imported,
             f"model, arguments, *more = {function}()",
             "keywords = dict(*more)",

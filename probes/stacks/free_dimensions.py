@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import torch
 
 from probes.adapter import UnsupportedError
+from probes.protocol import Request
 from probes.subjects.torch_subject import TorchSubject
 
 #: For each argument, the free dimensions by axis, as `torch.export` takes them.
@@ -18,6 +19,8 @@ FreeDimensions: TypeAlias = tuple[dict[int, Any], ...]
 MIN_EXAMPLE_BATCH = 2
 LENGTH_AXIS = 1
 TOKENS = "tokens"
+#: Kinds of models whose inputs are examples of the user.
+OWN_INPUTS = {"factory", "exported"}
 #: What exporters raise for a model whose code fixes a dimension.
 EXPORT_ERRORS = (torch.onnx.OnnxExporterError, RuntimeError, ValueError)
 
@@ -54,6 +57,18 @@ def by_parameter(module: torch.nn.Module, free: FreeDimensions) -> Any:
     parameters = inspect.signature(module.forward).parameters.values()
     takes_any = any(each.kind is inspect.Parameter.VAR_POSITIONAL for each in parameters)
     return (free,) if takes_any else free
+
+
+def integration(request: Request) -> str:
+    """Return the lines that define `shapes` for `inputs`.
+
+    Only in models of the transformers library may a second dimension be the length of the text.
+    """
+    free = 1 if request.subject["kind"] in OWN_INPUTS else LENGTH_AXIS + 1
+    return f"""\
+# The example needs two rows or more: torch.export fixes a size of 1.
+shapes = tuple({{axis: torch.export.Dim.AUTO for axis in range(min(x.dim(), {free}))}} for x in inputs)
+"""  # noqa: E501 - the lines are counted, so they are not wrapped
 
 
 def first_that_works(

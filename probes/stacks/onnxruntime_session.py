@@ -15,7 +15,13 @@ from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKern
 from probes.adapter import UnsupportedError
 from probes.events import Engagement
 from probes.protocol import Request
-from probes.stacks import onnx_export, onnx_kernels, onnxruntime_feeding, pytorch
+from probes.stacks import (
+    free_dimensions,
+    onnx_export,
+    onnx_kernels,
+    onnxruntime_feeding,
+    pytorch,
+)
 from probes.stacks.onnxruntime_feeding import HostFeeding, HostValues, IoBinding, TensorBinding
 from probes.subjects.by_request import open_torch_or_onnx
 from probes.subjects.onnx_file import OnnxSubject
@@ -272,10 +278,7 @@ output = [torch.from_dlpack(value) for value in binding.get_outputs()]
 feeds = {value.name: tensor.cpu().numpy() for value, tensor in zip(session.get_inputs(), inputs)}
 output = session.run(None, feeds)
 """
-    shapes = """\
-# The example needs two rows or more: torch.export fixes a size of 1.
-shapes = tuple({0: torch.export.Dim.AUTO, 1: torch.export.Dim.AUTO} for _ in inputs)
-"""
+    shapes = free_dimensions.integration(request)
     return f"""\
 import onnxruntime
 import torch

@@ -82,10 +82,10 @@ def integration(request: Request) -> str:
     if request.options.get("dynamic"):
         shapes = """\
 # The example has at least two rows, because torch.export fixes a size of 1.
-example = tuple(torch.cat([tensor, tensor]) for tensor in inputs)
+example = tuple(torch.cat([x, x]) if x.dim() else x for x in inputs)
 batch = torch.export.Dim("batch")
 """
-        arguments = "example, dynamic_shapes=tuple({0: batch} for _ in example)"
+        arguments = "example, dynamic_shapes=tuple({0: batch} if x.dim() else {} for x in example)"
     return f"""\
 import torch
 

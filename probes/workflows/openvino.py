@@ -152,10 +152,7 @@ def integration(request: Request) -> str:
         return openvino_generation.integration(request, hint)
     is_file = request.subject["kind"] == "onnx"
     free = ", dynamic_shapes=shapes" if request.options.get("dynamic") and not is_file else ""
-    shapes = """\
-# The example needs two rows or more: torch.export fixes a size of 1.
-shapes = tuple({0: torch.export.Dim.AUTO, 1: torch.export.Dim.AUTO} for _ in inputs)
-"""
+    shapes = free_dimensions.integration(request)
     export = f"""\
 {shapes if free else ""}with torch.no_grad():
     exported = torch.export.export(model, inputs{free}, strict=False)

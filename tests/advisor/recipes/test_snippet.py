@@ -246,6 +246,11 @@ class Scaled(torch.nn.Module):
         return x * scale + shift
 
 
+class Gated(torch.nn.Module):
+    def forward(self, x, rows):
+        return x * rows[:, None]
+
+
 class Doubled(torch.nn.Module):
     def forward(self, x):
         return 2 * x
@@ -312,6 +317,10 @@ def dataclass():
     return OfBatch(), collections.UserDict(batch=batch, scale=2)
 
 
+def flat():
+    return Gated(), (torch.ones(2, 3), torch.ones(2))
+
+
 def mixed():
     return Scaled(), torch.ones(1, 3), {"scale": torch.ones(1, 3)}
 """
@@ -358,6 +367,26 @@ def test_the_snippet_of_a_factory_calls_the_model(
     output = run_snippet(compose_snippet(question, size, integration, inputs))["output"]
     assert tuple(output.shape) == shape
     assert output.isfinite().all()
+
+
+@pytest.mark.stack
+@pytest.mark.filterwarnings("ignore")  # those of the exporter
+@pytest.mark.parametrize("function", ["tensor", "number", "nested_twice", "dataclass", "flat"])
+def test_the_snippet_of_a_factory_exports_with_a_free_batch(
+    function: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "nets_of_exports.py"
+    file.write_text(FACTORIES)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    question = builders.question(model=FactoryModel(name=f"{file}:{function}"))
+    options = {"feeding": "host", "dynamic": True}
+    integration = integration_of(onnxruntime_cpu, {"kind": "factory"}, **options)
+    inputs = measured_inputs(file, function, 4)
+    session = run_snippet(compose_snippet(question, 4, integration, inputs))["session"]
+    batches = [value.shape[0] for value in session.get_inputs() if value.shape]
+    assert batches
+    assert all(isinstance(size, str) for size in batches)
 
 
 def test_nested_inputs_of_early_versions_have_no_snippet() -> None:
