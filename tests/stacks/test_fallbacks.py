@@ -174,7 +174,7 @@ for behaviour in ("good", *trt.LINES, "unknown operator"):
 """
 GRAPHS = """
 from probes.stacks import kernel_launches
-from probes.protocol import Engagement
+from probes.events import Engagement
 from probes.workflows import torch_compile_inductor as workflow
 
 engaged = Engagement(1.0, "all compiled", {})
