@@ -33,7 +33,7 @@ from advisor.domain.run_state import RunState
 from advisor.domain.worker_events import BlockTimed, Ready
 from advisor.pipeline import decision
 from advisor.pipeline.answers import provisional
-from advisor.pipeline.races import further_rounds, racing, repetitions
+from advisor.pipeline.races import racing, repetitions
 from advisor.pipeline.recorder import Recorder
 from advisor.pipeline.stored.arms import plan_of
 
@@ -248,7 +248,6 @@ def simulate_run(
     started = [(arm, 0) for arm in plan_of(recorder.state).arms]
     sessions.exhaust(recorder.record_each(session.start(started)))
     sessions.exhaust(racing.race_batch_sizes(session, *same, has_answer))  # type: ignore[arg-type]
-    sessions.exhaust(further_rounds.race_leaders(session, *same, evaluate))  # type: ignore[arg-type]
     sessions.exhaust(recorder.record_each(session.stop()))
     sessions.exhaust(repetitions.repeat_leaders(session, *same, evaluate))  # type: ignore[arg-type]
     return SimulatedRun(session, header, recorder.state)

@@ -24,8 +24,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     name: str
     measuring_seconds: Annotated[float, msgspec.Meta(gt=0)]
     most_rounds: Annotated[int, msgspec.Meta(ge=4)]
-    #: Seconds of further rounds of the leaders while the decision is OPEN, after the races and
-    #: again in each repetition; 0 for none.
+    #: Seconds of further repetitions of the leaders while the decision is OPEN; 0 for none.
     open_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     #: The same as a share of the time that the run has taken so far; the longer of both counts.
     open_share: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0

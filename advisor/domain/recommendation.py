@@ -184,9 +184,9 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
     contender_shares: tuple[float, ...] = ()
     speed_regret: SpeedRegret | None = None
     score_regret: ScoreRegret | None = None
-    #: Further seconds of measuring that would settle an open decision, from the present spread;
-    #: null where none are needed or where only fresh processes can settle it.
-    needed_seconds: float | None = None
+    #: Further repetitions in fresh processes that would settle an open decision, from the present
+    #: spread; null where none are needed and where 16 would not be enough.
+    needed_repetitions: int | None = None
     advice_by_batch_size: tuple[BatchAdvice, ...] = ()
     #: The first arm by rank whose outputs are exact: the advised one, or the one to use where its
     #: outputs are not exact enough; null where no arm is exact, and in early versions.

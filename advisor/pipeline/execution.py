@@ -20,7 +20,7 @@ from advisor.pipeline import quiet_check, survey
 from advisor.pipeline.answers import provisional
 from advisor.pipeline.builds import building
 from advisor.pipeline.decision import Decision, evaluate
-from advisor.pipeline.races import fallbacks, further_rounds, post_race, racing, repetitions
+from advisor.pipeline.races import fallbacks, post_race, racing, repetitions
 from advisor.pipeline.recorder import Recorder
 from advisor.pipeline.serving import servers
 from advisor.pipeline.stored import remaining
@@ -113,11 +113,9 @@ def _race_and_measure_further(
 
     Where that shows that the outputs of an arm vary, its fallback races too.
     """
-    question, limits = header.question, header.catalogue.presets.guard
     while True:
         yield from _race_groups(session, recorder, header, clock)
-        yield from further_rounds.race_leaders(session, recorder, question, limits, clock, decide)
-        yield from post_race.measure_further(session, recorder, question, decide)
+        yield from post_race.measure_further(session, recorder, header.question, decide)
         if fallbacks.arms_to_add(recorder.state, header) is None:
             return
 

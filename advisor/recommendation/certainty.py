@@ -25,6 +25,8 @@ from advisor.recommendation.speedup_draws import (
 
 #: Share of the draws that makes a decision certain, and that makes a workflow a contender.
 CERTAIN, CONTENDING = 0.95, 0.05
+#: Numbers of further repetitions of which the least that is enough is named.
+REPETITIONS_TO_TRY = (1, 2, 4, 8, 16)
 #: The fact that the draws are about.
 SPEEDUP = "speedup"
 
@@ -42,7 +44,7 @@ class Certainty:
     contender_shares: tuple[float, ...]
     speed_regret: SpeedRegret
     score_regret: ScoreRegret
-    needed_seconds: float | None
+    needed_repetitions: int | None
 
 
 def assess(
@@ -82,8 +84,8 @@ def assess(
         score_regret=ScoreRegret(
             expected=_rounded(lost.mean()), high=_rounded(_quantile(lost, CERTAIN))
         ),
-        needed_seconds=_needed_seconds(
-            draws, viable, _spent_seconds(results, viable, contenders), priorities, rubric
+        needed_repetitions=_needed_repetitions(
+            draws, viable, _processes(results, viable, contenders), priorities, rubric
         )
         if decision_word == "OPEN"
         else None,
@@ -106,11 +108,11 @@ class _ScoredDraws:
         priorities: Priorities,
         rubric: Rubric,
         *,
-        within: float = 1.0,
+        scale: float = 1.0,
     ) -> Draws:
         """Return the score of each viable arm in each draw, `(draws, arms) float64`.
 
-        `within` scales the error within processes.
+        `scale` scales the errors of the speed-ups.
         """
         import numpy as np  # noqa: PLC0415 - slow to import, and most commands decide nothing
 
@@ -126,7 +128,7 @@ class _ScoredDraws:
             limited = np.array([arm.ratings[criterion.id].fact != SPEEDUP for arm in viable])
             limits = np.where(limited, fixed, np.inf)
             curve = GradeCurve(rule.knots, rule.between, rule.below, rule.above)
-            grades = draw_grades(self._errors, self._seed, within, curve)[:, places]
+            grades = draw_grades(self._errors, self._seed, scale, curve)[:, places]
             moving_part += shares[criterion.id] * np.minimum(grades, limits)
         return np.broadcast_to(fixed_part + moving_part, (len(self.logs), len(viable)))
 
@@ -163,40 +165,39 @@ def _cheapest(workflows: Sequence[str], viable: Sequence[ScoredArm]) -> str:
     )
 
 
-def _needed_seconds(
+def _needed_repetitions(
     draws: _ScoredDraws,
     viable: Sequence[ScoredArm],
-    spent: float,
+    processes: int,
     priorities: Priorities,
     rubric: Rubric,
-) -> float | None:
-    """Return the further seconds of measuring after which the decision would be certain.
+) -> int | None:
+    """Return the further repetitions in fresh processes after which the decision would be certain.
 
-    The error within processes falls with the square root of the measuring time, of which `spent`
-    seconds are spent; the error between processes does not fall. None where no amount of time in
-    the same processes is enough, and for servers, whose load is not timed by calls.
+    The errors fall with the square root of the number of processes. None where the
+    largest of `REPETITIONS_TO_TRY` is not enough, and for servers, whose load is not repeated.
     """
-    if spent == 0:
+    if processes == 0:
         return None
-    for factor in (2.0, 4.0, 8.0, 16.0, 32.0):
-        scores = draws.scores(viable, priorities, rubric, within=1 / math.sqrt(factor))
-        shares = _shares_within(scores, viable, rubric.indifference)
-        if max(shares.values()) >= CERTAIN:
-            return round((factor - 1) * spent, 1)
+    for repetitions in REPETITIONS_TO_TRY:
+        scale = math.sqrt(processes / (processes + repetitions))
+        scores = draws.scores(viable, priorities, rubric, scale=scale)
+        if max(_shares_within(scores, viable, rubric.indifference).values()) >= CERTAIN:
+            return repetitions
     return None
 
 
-def _spent_seconds(
-    results: Results, viable: Sequence[ScoredArm], contenders: Sequence[str]
-) -> float:
-    """Return the seconds of timed calls of the baseline and the best arms of the contenders."""
-    best = {workflow: _best_arm(workflow, viable).arm for workflow in contenders}
-    compared = {results.baseline, *best.values()}
-    return sum(
-        cell.seconds.median * cell.seconds.samples
-        for entry in results.measurements
-        if entry.arm in compared
-        for cell in entry.cells
+def _processes(results: Results, viable: Sequence[ScoredArm], contenders: Sequence[str]) -> int:
+    """Return the fewest processes in which an arm that may lead was timed; 0 if none was."""
+    compared = {_best_arm(workflow, viable).arm for workflow in contenders} - {results.baseline}
+    return min(
+        (
+            cell.processes
+            for entry in results.measurements
+            if entry.arm in compared
+            for cell in entry.cells
+        ),
+        default=0,
     )
 
 

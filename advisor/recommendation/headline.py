@@ -14,6 +14,7 @@ from advisor.domain.interval import Interval
 from advisor.domain.recommendation import DecisionWord, HeadlinePart
 from advisor.domain.rubric import LETTERS
 from advisor.domain.scores import ScoredArm
+from advisor.recommendation.certainty import REPETITIONS_TO_TRY
 from advisor.recommendation.flips import SAME_SCORE, grades_of, overtaking_weight
 from advisor.recommendation.further_lines import (
     describe_accuracy,
@@ -112,16 +113,21 @@ def format_share_of_draws(share: float) -> str:
 
 
 def _what_settles(facts: HeadlineFacts) -> str:
-    seconds, noise = facts.certainty.needed_seconds, facts.noise_floor or 0.0
-    if seconds is None and noise > STEADY_NOISE:
+    needed, noise = facts.certainty.needed_repetitions, facts.noise_floor or 0.0
+    if needed is not None:
+        plural = "s" if needed > 1 else ""
+        return (
+            f"About {needed} more repetition{plural} in fresh processes would settle it: "
+            "--budget standard or thorough."
+        )
+    if noise > STEADY_NOISE:
         return (
             f"Equal workers differ by up to {format_share(noise)}: measure again on a quiet "
             "machine, with --wait-for-quiet 5min --budget standard."
         )
-    if seconds is None:
-        return "More repetitions in fresh processes may settle it: --budget standard."
-    amount = f"{seconds / 60:.0f} more minutes" if seconds >= 120 else f"{seconds:.0f} more seconds"  # noqa: PLR2004
-    return f"About {amount} of measuring would settle it."
+    if facts.load_lines:
+        return "Another run, with more blocks of load, may settle it: --budget standard."
+    return f"More than {REPETITIONS_TO_TRY[-1]} further repetitions would be needed to settle it."
 
 
 def _speed(facts: HeadlineFacts) -> str:

@@ -128,7 +128,7 @@ def _add_certainty(advice: Recommendation, found: Certainty, question: Question)
         contender_shares=found.contender_shares,
         speed_regret=found.speed_regret,
         score_regret=found.score_regret,
-        needed_seconds=found.needed_seconds,
+        needed_repetitions=found.needed_repetitions,
     )
 
 

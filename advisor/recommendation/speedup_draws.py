@@ -57,11 +57,11 @@ def speedup_errors(results: Results, arms: Sequence[str]) -> SpeedupErrors:
 
 
 @functools.lru_cache(maxsize=8)
-def draw_log_speedups(errors: SpeedupErrors, seed: int, within: float = 1.0) -> Draws:
+def draw_log_speedups(errors: SpeedupErrors, seed: int, scale: float = 1.0) -> Draws:
     """Return mean log speed-ups over the batch sizes, `(draws, arms) float64`, not to be changed.
 
-    `within` scales the error that more rounds would reduce; the rest lies between processes. The
-    draws are kept, because a change of a weight does not change them.
+    `scale` scales the errors, as more repetitions would. The draws are kept, because a change of a
+    weight does not change them.
     """
     import numpy as np  # noqa: PLC0415 - slow to import, and most commands decide nothing
 
@@ -78,7 +78,7 @@ def draw_log_speedups(errors: SpeedupErrors, seed: int, within: float = 1.0) -> 
     common = np.where(own_errors > 0, shared_within * np.sqrt(shared), 0.0)
     noise = common + own_within * np.sqrt(np.maximum(own_errors**2 - shared, 0.0))
     between = (shared_between + own_between) * process_errors
-    drawn: Draws = logs.mean(axis=1) + within * noise.mean(axis=2) + between
+    drawn: Draws = logs.mean(axis=1) + scale * (noise.mean(axis=2) + between)
     drawn.setflags(write=False)
     return drawn
 
@@ -93,14 +93,14 @@ class GradeCurve(NamedTuple):
 
 
 @functools.lru_cache(maxsize=8)
-def draw_grades(errors: SpeedupErrors, seed: int, within: float, curve: GradeCurve) -> Draws:
+def draw_grades(errors: SpeedupErrors, seed: int, scale: float, curve: GradeCurve) -> Draws:
     """Return the grades of the drawn speed-ups, `(draws, arms) float64`, not to be changed.
 
     They are those of `score.grades.grade_of` for each value.
     """
     import numpy as np  # noqa: PLC0415 - as above
 
-    logs = draw_log_speedups(errors, seed, within)
+    logs = draw_log_speedups(errors, seed, scale)
     figures = np.array([math.log(figure) for figure, _ in curve.knots])
     heights = np.array([grade for _, grade in curve.knots])
     if curve.between == "step":

@@ -1,7 +1,8 @@
-"""Measure the leaders again in fresh processes."""
+"""Measure the leaders again in fresh processes, more often while the decision is OPEN."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from advisor.domain.catalogue import VisitQualityLimits
@@ -13,7 +14,7 @@ from advisor.domain.run_state import RunState
 from advisor.measure.rounds import is_valid
 from advisor.pipeline.decision import Decision
 from advisor.pipeline.races import racing
-from advisor.pipeline.races.leaders import leaders_of, while_open
+from advisor.pipeline.races.leaders import leaders_of
 from advisor.pipeline.recorder import Recorder
 from advisor.pipeline.stored import replay
 from advisor.pipeline.stored.arms import arms_by_speed, plan_of
@@ -21,8 +22,6 @@ from advisor.probing.session import Session
 
 #: Rounds of each batch size in a repetition.
 REPEAT_ROUNDS = 7
-#: Rounds that are added at once while the decision is OPEN.
-FURTHER_ROUNDS = 4
 #: Fewest arms of a repetition: the baseline and one arm to compare with it.
 FEWEST_ARMS = 2
 #: The fact whose grade depends on the cold build.
@@ -63,6 +62,15 @@ def builds_to_repeat(decision: Decision) -> set[str]:
     return beside_others if is_horizon_given else beside_others & limited
 
 
+def seconds_while_open(question: Question, state: RunState) -> float:
+    """Return the seconds of further repetitions that an OPEN decision is worth now.
+
+    After builds of many minutes a user gains more from an answer than from an earlier end.
+    """
+    budget = question.budget
+    return max(budget.open_seconds, budget.open_share * state.at)
+
+
 def repeat_leaders(
     session: Session,
     recorder: Recorder,
@@ -73,27 +81,59 @@ def repeat_leaders(
 ) -> Iterator[LoggedEvent]:
     """Measure the leaders again in fresh processes, most of which start with warm caches.
 
-    `evaluate` decides which arms lead where the budget asks for the leaders of the decision alone,
-    and how long the repetition goes on while the decision is OPEN.
+    The repetitions of the budget are made in any case. Further ones follow while the decision is
+    OPEN and its seconds for open decisions hold as many as would settle it. `evaluate` gives the
+    decision so far, and with it the leaders where the budget asks for them alone.
     """
-    for number in range(1, question.budget.repeats + 1):
+    seconds, end = 0.0, None
+    for number in itertools.count(1):
         if is_repetition_complete(recorder.state, number, question):
             continue
-        if number not in recorder.state.repeats:
-            arms = (
-                leaders_of(evaluate(recorder.state))
-                if question.budget.repeated == "leaders"
-                else arms_to_repeat(recorder.state, question)
-            )
-            if len(arms) < FEWEST_ARMS:
+        if number > question.budget.repeats:
+            end = clock() + seconds_while_open(question, recorder.state) if end is None else end
+            if not _settles(evaluate(recorder.state), seconds, end - clock()):
                 return
-            started = RepetitionStarted(repeat=number, arms=tuple(arm.id for arm in arms))
-            yield recorder.record(started)
-        cold = builds_to_repeat(evaluate(recorder.state))
-        yield from _repeat_in_groups(session, recorder, number, question, limits, cold)
-        is_open = while_open(recorder, question, clock, evaluate)
-        yield from _repeat_further(session, recorder, number, question, limits, is_open)
-        yield from recorder.record_each(session.stop())
+        started = clock()
+        yield from _repeat_once(session, recorder, number, question, limits, evaluate)
+        if number not in recorder.state.repeats:
+            return
+        seconds = clock() - started
+
+
+def _settles(decision: Decision, seconds: float, remaining: float) -> bool:
+    """Return whether repetitions of `seconds` each could settle the decision in time."""
+    advice = decision.recommendation
+    return (
+        advice is not None
+        and advice.decision_word == "OPEN"
+        and advice.needed_repetitions is not None
+        and advice.needed_repetitions * seconds <= remaining
+        and remaining > 0
+    )
+
+
+def _repeat_once(
+    session: Session,
+    recorder: Recorder,
+    number: int,
+    question: Question,
+    limits: VisitQualityLimits,
+    evaluate: Callable[[RunState], Decision],
+) -> Iterator[LoggedEvent]:
+    """Make or finish one repetition; none where there is nothing to compare."""
+    if number not in recorder.state.repeats:
+        arms = (
+            leaders_of(evaluate(recorder.state))
+            if question.budget.repeated == "leaders"
+            else arms_to_repeat(recorder.state, question)
+        )
+        if len(arms) < FEWEST_ARMS:
+            return
+        started = RepetitionStarted(repeat=number, arms=tuple(arm.id for arm in arms))
+        yield recorder.record(started)
+    cold = builds_to_repeat(evaluate(recorder.state))
+    yield from _repeat_in_groups(session, recorder, number, question, limits, cold)
+    yield from recorder.record_each(session.stop())
 
 
 def _repeat_in_groups(
@@ -129,27 +169,6 @@ def _repeat_in_groups(
         if waiting:
             yield from recorder.record_each(session.stop({arm.id for arm in group}))
         first_round += REPEAT_ROUNDS
-
-
-def _repeat_further(
-    session: Session,
-    recorder: Recorder,
-    number: int,
-    question: Question,
-    limits: VisitQualityLimits,
-    is_open: Callable[[], object],
-) -> Iterator[LoggedEvent]:
-    """Add a few rounds of the workers that run while `is_open` is true."""
-    repeated = recorder.state.repeats[number]
-    arms = [arm for arm in plan_of(recorder.state).arms if arm.id in repeated]
-    arms = [arm for arm in arms if session.is_running(arm.id)]
-    if len(arms) < len(repeated):
-        return  # Some failed or did not fit: rounds without them would not settle the decision.
-    first_round = 1 + REPEAT_ROUNDS
-    while is_open():
-        rounds = range(first_round, first_round + FURTHER_ROUNDS)
-        yield from recorder.record_each(_visit_in_turn(session, arms, rounds, question, limits))
-        first_round += FURTHER_ROUNDS
 
 
 def _visit_in_turn(

@@ -62,8 +62,10 @@ def render_trust(answer: RunAnswer) -> Text:
             f"{advice.decision_word}: leads in {format_share(advice.certainty)} of what the"
             " measurements allow"
         )
-    if advice.needed_seconds is not None:
-        found.append(f"about {advice.needed_seconds:.0f} more seconds would settle it")
+    if advice.needed_repetitions is not None:
+        found.append(
+            f"about {advice.needed_repetitions} more repetitions in fresh processes would settle it"
+        )
     if advice.score_regret is not None:
         found.append(
             f"if it is wrong, at most {advice.score_regret.high:.2f} points are lost (95 %)"

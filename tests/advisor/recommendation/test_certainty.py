@@ -86,11 +86,11 @@ def test_speeds_that_are_not_known_well_leave_the_decision_open() -> None:
     assert found.decision_word == "OPEN"
     assert set(found.contenders) == {"one", "two"}
     assert 0.5 < found.certainty < 0.95
-    assert found.needed_seconds is not None
-    assert found.needed_seconds > 0
+    assert found.needed_repetitions is not None
+    assert found.needed_repetitions > 0
 
 
-def test_servers_have_no_timed_calls_of_which_more_would_settle_the_decision() -> None:
+def test_servers_are_not_repeated_to_settle_the_decision() -> None:
     made = results(measured("one", 2.0), measured("two", 2.3))
     without_cells = tuple(
         msgspec.structs.replace(
@@ -106,13 +106,18 @@ def test_servers_have_no_timed_calls_of_which_more_would_settle_the_decision() -
     )
     found = assess(msgspec.structs.replace(made, measurements=without_cells, races=()))
     assert found.decision_word == "OPEN"
-    assert found.needed_seconds is None
+    assert found.needed_repetitions is None
 
 
-def test_what_lies_between_processes_is_not_settled_by_measuring_longer() -> None:
-    found = assess(results(measured("one", 2.0), measured("two", 2.2), noise=NOISY))
+def test_a_decision_with_much_noise_needs_more_repetitions_than_are_worth_making() -> None:
+    little, much = (
+        assess(results(measured("one", 2.0, spread=spread), measured("two", 2.2, spread=spread)))
+        for spread in (0.5, 2.0)
+    )
+    assert (little.decision_word, little.needed_repetitions) == ("OPEN", 2)
+    found = much
     assert found.decision_word == "OPEN"
-    assert found.needed_seconds is None
+    assert found.needed_repetitions is None
 
 
 def test_a_decision_stays_clear_on_a_noisy_machine_where_the_gain_is_large() -> None:

@@ -134,15 +134,15 @@ def test_an_open_answer_says_what_would_settle_it(expect: Expect) -> None:
     advice = advise(measured("one", 2.0, spread=0.5), measured("two", 2.3, spread=0.5))
     assert advice.decision_word == "OPEN"
     assert {*advice.contenders} == {"one", "two"}
-    assert advice.needed_seconds is not None
+    assert advice.needed_repetitions is not None
     expect("headline-open", advice.headline)
 
 
 def test_an_open_answer_of_a_noisy_machine_asks_for_a_quiet_one(expect: Expect) -> None:
-    arms = [measured("one", 2.0, between=0.3), measured("two", 2.2, between=0.3)]
+    arms = [measured("one", 2.0, spread=2.0), measured("two", 2.2, spread=2.0)]
     quiet, noisy = (advise(*arms, noise_floor=floor) for floor in (0.01, 0.3))
     for advice in (quiet, noisy):
-        assert (advice.decision_word, advice.needed_seconds) == ("OPEN", None)
+        assert (advice.decision_word, advice.needed_repetitions) == ("OPEN", None)
     expect("headline-open-quiet", quiet.headline)
     expect("headline-open-noisy", noisy.headline)
 

@@ -144,7 +144,7 @@ def without_grades(document: RunDocument) -> RunDocument:
         if entry["build_seconds"]:
             del entry["build_seconds"]["worst"]
     new = ("headline", "decision", "certainty", "certainty_seed", "contenders", "speed_regret")
-    for name in (*new, "score_regret", "needed_seconds", "advice_by_batch_size"):
+    for name in (*new, "score_regret", "needed_repetitions", "advice_by_batch_size"):
         made["recommendation"].pop(name, None)
     return msgspec.convert(made, RunDocument)
 

@@ -1,0 +1,114 @@
+"""The leaders are repeated further while the decision is OPEN and the time may settle it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+
+import builders
+import msgspec
+import pytest
+import sessions
+from builders import BASELINE
+from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, new_recorder
+
+from advisor.catalogue import rubric_files
+from advisor.domain.question import Budget, Question
+from advisor.domain.recommendation import DecisionWord
+from advisor.domain.run_state import RunState
+from advisor.pipeline.decision import Decision
+from advisor.pipeline.races import repetitions
+
+LIMITS = rubric_files.load().presets.guard
+OPEN_SECONDS = 5.0
+#: One repetition: sizes, rounds, arms, calls, seconds of the slowest call.
+SECONDS = 2 * repetitions.REPEAT_ROUNDS * 2 * 6 * 0.013
+BUDGET = Budget(
+    name="quick",
+    measuring_seconds=9,
+    most_rounds=13,
+    repeats=1,
+    repeated="leaders",
+    open_seconds=OPEN_SECONDS,
+)
+QUESTION = builders.question(batch_sizes=(1, 4), budget=BUDGET)
+
+
+def advice(word: DecisionWord, needed: int | None) -> Decision:
+    """Return a decision for `compiled` with the number of repetitions that would settle it."""
+    made = builders.decision()
+    assert made.recommendation is not None
+    return builders.decision(
+        recommendation=msgspec.structs.replace(
+            made.recommendation, decision_word=word, needed_repetitions=needed
+        )
+    )
+
+
+OPEN = advice("OPEN", 1)
+CLEAR = advice("CLEAR", None)
+
+
+def after_repetitions(*made: Decision) -> Callable[[RunState], Decision]:
+    """Return a function that gives a decision by the number of repetitions, then the last one."""
+    return lambda state: made[min(len(state.repeats), len(made) - 1)]
+
+
+def repeat(
+    evaluate: Callable[[RunState], Decision], question: Question = QUESTION
+) -> tuple[SimulatedSession, RunState]:
+    """Repeat the leaders of a run that has two arms."""
+    session = SimulatedSession(
+        SimulatedMachine(NOISE_LEVELS["quiet"], random.Random(0)),
+        {BASELINE: 0.0, "compiled": -0.1},
+    )
+    recorder = new_recorder(["compiled"])
+    events: Iterator[object] = repetitions.repeat_leaders(
+        session,  # type: ignore[arg-type]
+        recorder,
+        question,
+        LIMITS,
+        session.machine.clock,
+        evaluate,
+    )
+    sessions.exhaust(events)
+    assert not session.is_running("compiled")
+    return session, recorder.state
+
+
+@pytest.mark.parametrize("decision", [CLEAR, advice("EITHER", None), advice("OPEN", None)])
+def test_no_repetition_follows_that_cannot_settle_the_decision(decision: Decision) -> None:
+    _, state = repeat(after_repetitions(decision))
+    assert sorted(state.repeats) == [1]
+
+
+def test_repetitions_follow_in_fresh_processes_until_the_decision_is_made() -> None:
+    session, state = repeat(after_repetitions(OPEN, OPEN, OPEN, CLEAR))
+    assert sorted(state.repeats) == [1, 2, 3]
+    assert [process.repeat for process in state.processes["compiled"]] == [1, 2, 3]
+    visits = len(QUESTION.batch_sizes) * repetitions.REPEAT_ROUNDS
+    assert [arm for arm, _, _ in session.order].count("compiled") == 3 * visits
+
+
+def test_repetitions_end_with_the_seconds_of_the_budget() -> None:
+    session, state = repeat(after_repetitions(OPEN))
+    assert OPEN_SECONDS <= session.machine.clock() <= SECONDS + OPEN_SECONDS
+    assert len(state.repeats) > 2
+
+
+def test_no_repetition_follows_if_those_that_are_needed_take_too_long() -> None:
+    _, state = repeat(after_repetitions(advice("OPEN", 16)))
+    assert sorted(state.repeats) == [1]
+
+
+def test_a_budget_without_time_for_open_decisions_has_its_own_repetitions_only() -> None:
+    budget = msgspec.structs.replace(BUDGET, repeats=2, open_seconds=0.0)
+    _, state = repeat(after_repetitions(OPEN), builders.question(budget=budget))
+    assert sorted(state.repeats) == [1, 2]
+
+
+def test_an_open_decision_after_long_builds_is_worth_a_share_of_their_time() -> None:
+    budget = msgspec.structs.replace(BUDGET, open_share=0.1)
+    question = builders.question(budget=budget)
+    assert repetitions.seconds_while_open(question, RunState(at=20.0)) == OPEN_SECONDS
+    assert repetitions.seconds_while_open(question, RunState(at=900.0)) == 90.0
