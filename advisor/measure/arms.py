@@ -33,7 +33,12 @@ from advisor.measure.new_shapes import (
     results_of,
 )
 from advisor.measure.rounds import counted_visits, last_ready_process, visits_by_round
-from advisor.measure.workload import bytes_per_call, flops_per_call, workload_of
+from advisor.measure.workload import (
+    bytes_per_call,
+    flops_per_call,
+    stored_weight_bytes,
+    workload_of,
+)
 from advisor.statistics.changepoint import count_stalls, find_shift
 from advisor.statistics.intervals import (
     Estimate,
@@ -129,13 +134,6 @@ def _summarise_builds(processes: Sequence[ProcessState]) -> BuildSeconds:
         builds_at_once=started.builds_at_once if started else None,
         proven_cold=is_proven_cold(cold),
     )
-
-
-def stored_weight_bytes(process: ProcessState) -> int | None:
-    """Return the bytes of the weights that the arm stores: the model's by default."""
-    if process.engaged is not None and process.engaged.weight_bytes is not None:
-        return process.engaged.weight_bytes
-    return process.loaded.parameter_bytes if process.loaded is not None else None
 
 
 def count_visits(processes: Sequence[ProcessState]) -> VisitCounts:

@@ -11,6 +11,7 @@ import msgspec
 from advisor.domain.measurement import GenerationMetrics
 from advisor.domain.run_state import ProcessState
 from advisor.domain.worker_events import BlockTimed, Latency, Peaks, Workload
+from advisor.measure.workload import bytes_per_step
 
 METHOD = "calls for one token follow the calls for all tokens in every visit"
 #: Method of runs of early versions, which timed the tokens apart from the race.
@@ -85,13 +86,14 @@ def summarise_generation(
     itl_seconds = latencies.itl_seconds if latencies else None
     whole_seconds = latencies.call_seconds if latencies else None
     peak = peaks.operations_per_second.get(dtype) if peaks else None
+    step_bytes = bytes_per_step(workload, process)
     metrics = GenerationMetrics(
         ttft_seconds=latencies.ttft_seconds if latencies else None,
         itl_seconds=itl_seconds,
         tokens_per_second_per_user=1 / itl_seconds if itl_seconds else None,
         cache_bytes=workload.cache_bytes,
-        mbu=workload.step_bytes / itl_seconds / peaks.bytes_per_second
-        if workload.step_bytes and itl_seconds and peaks
+        mbu=step_bytes / itl_seconds / peaks.bytes_per_second
+        if step_bytes and itl_seconds and peaks
         else None,
         mfu=workload.flops / whole_seconds / peak
         if workload.flops and whole_seconds and peak

@@ -18,6 +18,11 @@ FreeDimensions: TypeAlias = tuple[dict[int, Any], ...]
 #: `torch.export` specialises sizes 0 and 1, so the example for a free batch size needs more rows.
 MIN_EXAMPLE_BATCH = 2
 LENGTH_AXIS = 1
+#: Lines of an integration that define `example` from `inputs`, for exports with a free batch.
+EXAMPLE_LINES = """\
+# torch.export fixes a size of 1, so the example has two rows or more.
+example = tuple(torch.cat([x, x]) if x.dim() and len(x) == 1 else x for x in inputs)
+"""
 TOKENS = "tokens"
 #: Kinds of models whose inputs are examples of the user.
 OWN_INPUTS = {"factory", "exported"}
@@ -60,14 +65,13 @@ def by_parameter(module: torch.nn.Module, free: FreeDimensions) -> Any:
 
 
 def integration(request: Request) -> str:
-    """Return the lines that define `shapes` for `inputs`.
+    """Return the lines that define `example` and its `shapes` for `inputs`.
 
     Only in models of the transformers library may a second dimension be the length of the text.
     """
     free = 1 if request.subject["kind"] in OWN_INPUTS else LENGTH_AXIS + 1
     return f"""\
-# The example needs two rows or more: torch.export fixes a size of 1.
-shapes = tuple({{axis: torch.export.Dim.AUTO for axis in range(min(x.dim(), {free}))}} for x in inputs)
+{EXAMPLE_LINES}shapes = tuple({{axis: torch.export.Dim.AUTO for axis in range(min(x.dim(), {free}))}} for x in example)
 """  # noqa: E501 - the lines are counted, so they are not wrapped
 
 

@@ -80,18 +80,18 @@ def for_any_shape(
     return file
 
 
-def integration(request: Request, arguments: str = "") -> tuple[str, str]:
+def integration(request: Request, arguments: str = "inputs") -> tuple[str, str]:
     """Return the lines that export `model`, and the expression for the path of the file.
 
-    There are no lines for an ONNX file: `model` is then its path. `arguments` are further arguments
-    of the export.
+    There are no lines for an ONNX file: `model` is then its path. `arguments` are those of the
+    export after `model`.
     """
     if request.subject["kind"] == "onnx":
         return "", "model"
     return (
         f"""\
 with torch.no_grad():
-    torch.onnx.export(model, inputs, dynamo=True{arguments}).save("model.onnx", external_data=True)
+    torch.onnx.export(model, {arguments}, dynamo=True).save("model.onnx", external_data=True)
 """,
         '"model.onnx"',
     )

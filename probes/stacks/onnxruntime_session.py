@@ -233,6 +233,19 @@ def nodes_of(session: ort.InferenceSession) -> list[Any]:
     return [node for part in parts for node in part.get_nodes()]
 
 
+#: Lines that call a session with arrays, and with values where numpy lacks the element type.
+HOST_ARRAYS = """\
+# Each call:
+feeds = {value.name: tensor.cpu().numpy() for value, tensor in zip(session.get_inputs(), inputs)}
+output = session.run(None, feeds)
+"""
+HOST_VALUES = """\
+# Each call, with values because numpy has no bfloat16:
+feeds = {value.name: onnxruntime.OrtValue.from_dlpack(tensor.cpu().contiguous()) for value, tensor in zip(session.get_inputs(), inputs)}
+output = [torch.from_dlpack(value) for value in session.run_with_ort_values(None, feeds)]
+"""  # noqa: E501 - the lines are counted, so they are not wrapped
+
+
 def opening_lines(request: Request, provider: str) -> str:
     """Return the lines that open the session of the model in `FILE`."""
     if "threads" not in request.options:
@@ -265,7 +278,8 @@ session.run_with_iobinding(binding)
 output = [torch.from_dlpack(value) for value in binding.get_outputs()]
 """
     free = bool(request.options.get("dynamic")) and request.subject["kind"] != "onnx"
-    export, file = onnx_export.integration(request, ", dynamic_shapes=shapes" if free else "")
+    arguments = "example, dynamic_shapes=shapes" if free else "inputs"
+    export, file = onnx_export.integration(request, arguments)
     quantise = ""
     if request.options.get("weights"):
         from probes.stacks import onnxruntime_quantisation  # noqa: PLC0415 - as above
@@ -273,11 +287,7 @@ output = [torch.from_dlpack(value) for value in binding.get_outputs()]
         quantise = onnxruntime_quantisation.integration(request.options["weights"], file)
         file = '"quantised.onnx"'
     opened = (opening or opening_lines(request, provider)).replace("FILE", file)
-    host = """\
-# Each call:
-feeds = {value.name: tensor.cpu().numpy() for value, tensor in zip(session.get_inputs(), inputs)}
-output = session.run(None, feeds)
-"""
+    host = HOST_VALUES if request.dtype == "bfloat16" else HOST_ARRAYS
     shapes = free_dimensions.integration(request)
     return f"""\
 import onnxruntime

@@ -80,11 +80,7 @@ def integration(request: Request) -> str:
     )
     shapes, arguments = "", "inputs"
     if request.options.get("dynamic"):
-        shapes = """\
-# The example has at least two rows, because torch.export fixes a size of 1.
-example = tuple(torch.cat([x, x]) if x.dim() else x for x in inputs)
-batch = torch.export.Dim("batch")
-"""
+        shapes = f'{free_dimensions.EXAMPLE_LINES}batch = torch.export.Dim("batch")\n'
         arguments = "example, dynamic_shapes=tuple({0: batch} if x.dim() else {} for x in example)"
     return f"""\
 import torch

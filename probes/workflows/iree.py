@@ -254,10 +254,17 @@ def engagement(program: IreeProgram, device_inputs: Any) -> Engagement:
     )
 
 
+#: Expression for an input in bfloat16, which numpy lacks: its bits become those of `ml_dtypes`.
+BITS_AS_BFLOAT16 = "tensor.cpu().view(torch.int16).numpy().view(ml_dtypes.bfloat16) if tensor.dtype == torch.bfloat16 else tensor.cpu().numpy()"  # noqa: E501 - the lines are counted, so they are not wrapped
+
+
 def integration(request: Request) -> str:
     """Return the lines that export, import, compile, load and run the module."""
     is_file = request.subject["kind"] == "onnx"
     file = "model" if is_file else '"model.onnx"'
+    is_bfloat16 = request.dtype == "bfloat16"
+    array = BITS_AS_BFLOAT16 if is_bfloat16 else "tensor.cpu().numpy()"
+    imported = "import ml_dtypes\n" if is_bfloat16 else ""
     export = f"""\
 with torch.no_grad():
     torch.onnx.export(model, inputs, "model.onnx", dynamo=True, opset_version={OPSET})
@@ -267,7 +274,7 @@ with torch.no_grad():
 # writes makes one.
 import subprocess, sys
 
-import torch
+{imported}import torch
 from iree import compiler, runtime
 
 {"" if is_file else export}subprocess.run([sys.executable, "-m", "iree.compiler.tools.import_onnx", {file}, "-o", "model.mlir"], check=True)
@@ -278,5 +285,5 @@ module = runtime.VmModule.copy_buffer(context.instance, built)
 context.add_vm_module(module)
 main = next(name for name in module.function_names if not name.startswith("__") and not name.endswith("$async"))
 # Each call:
-output = context.modules[module.name][main](*(tensor.cpu().numpy() for tensor in inputs)).to_host()
+output = context.modules[module.name][main](*({array} for tensor in inputs)).to_host()
 """  # noqa: E501 - the lines are counted, so they are not wrapped

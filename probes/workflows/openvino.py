@@ -52,6 +52,10 @@ class OpenVinoProgram:
         ]
 
 
+#: Expression for an input in bfloat16, which numpy lacks: its bits pass as int16.
+BITS_AS_BFLOAT16 = "openvino.Tensor(tensor.view(torch.int16).numpy(), tensor.shape, openvino.Type.bf16) if tensor.dtype == torch.bfloat16 else tensor.numpy()"  # noqa: E501 - the lines are counted, so they are not wrapped
+
+
 def to_tensor(array: Any, kind: Any) -> Any:
     """Return an array as OpenVINO's tensor; numpy has no bfloat16, so its bits pass as int16."""
     if kind == openvino.Type.bf16:
@@ -151,12 +155,14 @@ def integration(request: Request) -> str:
 
         return openvino_generation.integration(request, hint)
     is_file = request.subject["kind"] == "onnx"
-    free = ", dynamic_shapes=shapes" if request.options.get("dynamic") and not is_file else ""
+    free = bool(request.options.get("dynamic")) and not is_file
+    arguments = "example, dynamic_shapes=shapes" if free else "inputs"
     shapes = free_dimensions.integration(request)
     export = f"""\
 {shapes if free else ""}with torch.no_grad():
-    exported = torch.export.export(model, inputs{free}, strict=False)
+    exported = torch.export.export(model, {arguments}, strict=False)
 """
+    array = BITS_AS_BFLOAT16 if request.dtype == "bfloat16" else "tensor.numpy()"
     converted, package = f"openvino.convert_model({'model' if is_file else 'exported'})", ""
     if weights := request.options.get("weights"):
         from probes.stacks import openvino_compression  # noqa: PLC0415 - as above
@@ -171,5 +177,5 @@ import torch
 # Without the hint OpenVINO computes in bfloat16 on CPUs that have instructions for it.
 compiled = openvino.compile_model(converted, "CPU", {{"INFERENCE_PRECISION_HINT": "{hint}", "PERFORMANCE_HINT": "LATENCY"}})
 # Each call:
-output = compiled([tensor.numpy() for tensor in inputs])
+output = compiled([{array} for tensor in inputs])
 """  # noqa: E501 - the lines are counted, so they are not wrapped

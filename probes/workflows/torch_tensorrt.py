@@ -133,9 +133,10 @@ def integration(request: Request) -> str:
         else ""
     )
     low, best, high = batch_range(request.batch_sizes)
-    shapes, arguments = "None", "list(inputs)"
+    example, example_lines, shapes, arguments = "inputs", "", "None", "list(inputs)"
     if request.options.get("dynamic"):
-        shapes = f'tuple({{0: torch.export.Dim("batch", min={low}, max={high})}} for _ in inputs)'
+        example, example_lines = "example", free_dimensions.EXAMPLE_LINES
+        shapes = f'tuple({{0: torch.export.Dim("batch", min={low}, max={high})}} for _ in example)'
         arguments = f"""[
     torch_tensorrt.Input(
         min_shape=({low}, *tensor.shape[1:]),
@@ -149,9 +150,9 @@ def integration(request: Request) -> str:
 import torch
 import torch_tensorrt
 
-arguments = {arguments}
+{example_lines}arguments = {arguments}
 with torch.no_grad():
-    exported = torch.export.export(model, inputs, dynamic_shapes={shapes}, strict=False)
+    exported = torch.export.export(model, {example}, dynamic_shapes={shapes}, strict=False)
     compiled = torch_tensorrt.dynamo.compile(exported, arg_inputs=arguments, min_block_size=1{accumulate})
     torch_tensorrt.save(compiled, "model.pt2", arg_inputs=list(inputs), retrace=False)
 loaded = torch_tensorrt.load("model.pt2").module()

@@ -23,6 +23,7 @@ pytest.importorskip("onnxruntime", reason="pip install 'p3-advisor[stack]'")
 from onnxruntime.capi import onnxruntime_inference_collection as runtime
 
 from probes.checking import dispatch
+from probes.stacks import onnxruntime_session
 from probes.stacks.pytorch import without_inference_mode
 from probes.subjects.outputs import collect
 
@@ -167,3 +168,19 @@ def test_io_binding_binds_the_inputs_of_each_call(
     after = program.collect(program(device_inputs))[0]
     assert counts == {"bind": 1, "run_with_iobinding": 1}
     assert not np.allclose(before, after)
+
+
+def test_the_handed_out_lines_feed_bfloat16_which_numpy_lacks(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    request = workers.make_request(
+        pathlib.Path("x"), tmp_path, dtype="bfloat16", options={"feeding": "host"}
+    )
+    inputs = (torch.randn(2, 3, 4, dtype=torch.bfloat16),)
+    # ONNX Runtime computes nothing in bfloat16 on CPUs, but it reshapes.
+    names: dict[str, Any] = {"model": torch.nn.Flatten(), "inputs": inputs}
+    exec(onnxruntime_session.integration(request, "CPUExecutionProvider"), names)
+    (output,) = names["output"]
+    assert output.dtype == torch.bfloat16
+    assert torch.equal(output, inputs[0].flatten(1))

@@ -13,7 +13,7 @@ from builders import BASELINE
 from advisor.domain.measurement import GenerationMetrics
 from advisor.domain.plan import REFERENCE
 from advisor.domain.run_state import ProcessState
-from advisor.domain.worker_events import Latency, Loaded, Peaks, Workload
+from advisor.domain.worker_events import Engagement, Latency, Loaded, Peaks, Workload
 from advisor.measure.summary import summarise
 
 LOADED = Loaded(
@@ -42,8 +42,12 @@ def metrics_of(
     workload: Workload,
     peaks: Peaks | None = PEAKS,
     first_token_seconds: Sequence[float] = (),
+    stored_bytes: int | None = None,
 ) -> tuple[GenerationMetrics | None, float]:
-    """Return the arm's metrics at batch size 4, and its throughput."""
+    """Return the arm's metrics at batch size 4, and its throughput.
+
+    `stored_bytes` are the bytes of quantised weights.
+    """
     visits = [
         msgspec.structs.replace(visit, first_token_seconds=(first,) if first else ())
         for visit, first in itertools.zip_longest(
@@ -51,6 +55,8 @@ def metrics_of(
         )
     ]
     own = {"loaded": LOADED, "latency": {4: latency} if latency else {}}
+    if stored_bytes is not None:
+        own["engaged"] = Engagement(share=1.0, proof="", facts={}, weight_bytes=stored_bytes)
     reference = ProcessState(workloads={4: workload}, peaks=peaks)
     processes = {
         BASELINE: builders.process(*visits),
@@ -97,6 +103,20 @@ def test_latencies_and_utilisation_follow_from_calls_for_one_and_all_tokens() ->
     assert found.cache_bytes == 256
     assert found.mbu == pytest.approx(1_500 / 0.01 / 1e6)
     assert found.mfu == pytest.approx(41_000 / 0.41 / 1e6)
+
+
+def test_quantised_weights_use_less_of_the_memory_bandwidth() -> None:
+    native = LOADED.parameter_bytes
+    assert native is not None
+    workload = msgspec.structs.replace(WORKLOAD, step_bytes=native + 500)
+    shares = []
+    for stored in (None, native, native // 2):
+        found, _ = metrics_of(LATENCY, workload, stored_bytes=stored)
+        assert found is not None
+        assert found.mbu is not None
+        shares.append(found.mbu)
+    assert shares[0] == shares[1]
+    assert shares[2] / shares[0] == pytest.approx((native / 2 + 500) / (native + 500))
 
 
 def test_metrics_that_were_not_measured_are_null() -> None:

@@ -371,9 +371,19 @@ def test_the_snippet_of_a_factory_calls_the_model(
 
 @pytest.mark.stack
 @pytest.mark.filterwarnings("ignore")  # those of the exporter
-@pytest.mark.parametrize("function", ["tensor", "number", "nested_twice", "dataclass", "flat"])
+@pytest.mark.parametrize(
+    ("function", "rows"),
+    [
+        ("tensor", 1),
+        ("tensor", 4),
+        ("number", 4),
+        ("nested_twice", 4),
+        ("dataclass", 4),
+        ("flat", 4),
+    ],
+)
 def test_the_snippet_of_a_factory_exports_with_a_free_batch(
-    function: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    function: str, rows: int, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "nets_of_exports.py"
     file.write_text(FACTORIES)
@@ -382,8 +392,8 @@ def test_the_snippet_of_a_factory_exports_with_a_free_batch(
     question = builders.question(model=FactoryModel(name=f"{file}:{function}"))
     options = {"feeding": "host", "dynamic": True}
     integration = integration_of(onnxruntime_cpu, {"kind": "factory"}, **options)
-    inputs = measured_inputs(file, function, 4)
-    session = run_snippet(compose_snippet(question, 4, integration, inputs))["session"]
+    inputs = measured_inputs(file, function, rows)
+    session = run_snippet(compose_snippet(question, rows, integration, inputs))["session"]
     batches = [value.shape[0] for value in session.get_inputs() if value.shape]
     assert batches
     assert all(isinstance(size, str) for size in batches)
