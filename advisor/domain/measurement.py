@@ -69,6 +69,20 @@ class GenerationMetrics(msgspec.Struct, frozen=True, kw_only=True):
     latency_mismatch: str | None = None
 
 
+class UndisturbedSpeedup(msgspec.Struct, frozen=True, kw_only=True):
+    """Speed-up between the fastest twentieth of the visits of the baseline and of an arm.
+
+    Other work on the machine changes it less than the speed-up over all rounds, so it shows best
+    whether an arm has become slower.
+    """
+
+    value: float
+    #: Standard error of its logarithm.
+    log_error: float
+    #: Number of processes of each.
+    processes: int
+
+
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
     """Result of one arm at one batch size."""
 
@@ -83,9 +97,8 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     processes: int = 1
     #: Standard deviation between processes, as a share; null with fewer than three processes.
     process_variation: float | None = None
-    #: Standard deviation of the logarithms of the processes' speed-ups, which the rounds within
-    #: them cause in part; null with fewer than three processes and in runs of earlier versions.
-    process_deviation: float | None = None
+    #: Null for the baseline, with fewer than three processes and in runs of earlier versions.
+    undisturbed: UndisturbedSpeedup | None = None
     #: Change of its seconds relative to the baseline's during the race, as a share; 0 for none.
     shift: float = 0.0
     #: Null for tasks other than `generate`.

@@ -33,6 +33,7 @@ from advisor.measure.new_shapes import (
     results_of,
 )
 from advisor.measure.rounds import counted_visits, last_ready_process, visits_by_round
+from advisor.measure.undisturbed_speedup import summarise_undisturbed
 from advisor.measure.workload import (
     bytes_per_call,
     flops_per_call,
@@ -51,7 +52,6 @@ from advisor.statistics.replication import (
     interval_within_processes,
     variance_between,
 )
-from advisor.statistics.trimmed import trimmed_mean
 
 CONFIDENCE = 0.95
 #: Probability with which each bound of a two-sided interval fails.
@@ -177,6 +177,7 @@ def _summarise_cell(
     bounds = typical_interval(medians, CONFIDENCE)
     streamed = [visit.streamed_seconds for visit in visits if visit.streamed_seconds is not None]
     process, flops = last_ready_process(state, arm.id), flops_per_call(state, batch_size)
+    baseline = state.plan.baseline.id if state.plan else arm.id
     is_repeated = len(series) >= MIN_PROCESSES
     return Cell(
         batch_size=batch_size,
@@ -195,7 +196,9 @@ def _summarise_cell(
         tflops=flops / median / TERA if flops else None,
         processes=len(series),
         process_variation=math.expm1(math.sqrt(variance_between(series))) if is_repeated else None,
-        process_deviation=statistics.stdev(map(trimmed_mean, series)) if is_repeated else None,
+        undisturbed=summarise_undisturbed(state, baseline, arm.id, batch_size)
+        if arm.id != baseline
+        else None,
         shift=math.expm1(-find_shift(series[0], math.log1p(margin))),
         percentiles=_percentiles([seconds for visit in visits for seconds in visit.seconds]),
     )

@@ -23,8 +23,10 @@ from advisor.report.comparisons.speed_ratios import (
     classify_speed,
     may_be_slower,
     speed_ratio,
-    speedup_error,
     speedup_ratio,
+    undisturbed_ratio,
+    variance_of_speedup,
+    whole_ratio,
 )
 from advisor.report.documents.document import RunDocument, Status
 from advisor.report.sections.answer import headline
@@ -208,13 +210,15 @@ def _changes(before: RunDocument, after: RunDocument, threshold: float) -> tuple
     is_unfit = _is_unfit(before) or _is_unfit(after)
     changes = []
     for arm, first, second in pairs:
-        errors = (
-            speedup_error(arm, first, before.race, _process_differences(before, first)),
-            speedup_error(arm, second, after.race, _process_differences(after, second)),
+        compared = undisturbed_ratio(first, second) or whole_ratio(
+            first.speedup,
+            second.speedup,
+            *(
+                variance_of_speedup(arm, cell, run.race, _process_differences(run, cell))
+                for cell, run in ((first, before), (second, after))
+            ),
         )
-        ratio, found_from = speedup_ratio(
-            first.speedup, second.speedup, errors, len(pairs), threshold
-        )
+        ratio, found_from = speedup_ratio(compared, len(pairs), threshold)
         changes.append(
             Change(
                 arm=arm,

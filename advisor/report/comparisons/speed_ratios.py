@@ -1,15 +1,14 @@
 """Ratios of two runs' figures with intervals, and what an interval shows.
 
-Both runs are independent, so their errors add as squares on the logarithmic scale. An arm that ran
-in several processes has as its error what these processes differ by, which two such runs pool. With
-fewer processes the error is at least that of the noise floor: no two workers agree better than two
-equal ones.
+Both runs are independent, so their errors add as squares on the logarithmic scale. Arms that ran in
+several processes are compared at the times at which other work did not disturb them. With fewer
+processes the error is at least that of the noise floor: no two workers agree better than two equal
+ones.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from advisor.domain.catalogue import NoisePrior
@@ -36,12 +35,11 @@ class Variance(NamedTuple):
     degrees_of_freedom: float
 
 
-class SpeedupError(NamedTuple):
-    """The error of a log speed-up: its variance, or that of the processes behind it."""
+class ComparedRatio(NamedTuple):
+    """A ratio of two speed-ups, and the variance of its logarithm; None where it is not known."""
 
-    of_mean: Variance | None = None
-    of_process: Variance | None = None
-    processes: int = 1
+    value: float
+    variance: Variance | None
 
 
 class SpeedupRatio(NamedTuple):
@@ -54,10 +52,41 @@ class SpeedupRatio(NamedTuple):
     found_from: float | None
 
 
-def speedup_error(
+def undisturbed_ratio(before: Cell, after: Cell) -> ComparedRatio | None:
+    """Return the ratio of the undisturbed speed-ups; None where a run has none.
+
+    Both runs show how much one process varies, so their estimates are pooled.
+    """
+    first, second = before.undisturbed, after.undisturbed
+    if first is None or second is None:
+        return None
+    runs = (first, second)
+    freedom = sum(run.processes - 1 for run in runs)
+    of_process = sum((run.processes - 1) * run.processes * run.log_error**2 for run in runs)
+    variance = of_process / freedom * sum(1 / run.processes for run in runs)
+    return ComparedRatio(second.value / first.value, Variance(variance, freedom))
+
+
+def whole_ratio(
+    before: Interval, after: Interval, first: Variance | None, second: Variance | None
+) -> ComparedRatio:
+    """Return the ratio of the speed-ups over all rounds, whose logarithms have these variances.
+
+    The degrees of freedom follow Welch and Satterthwaite.
+    """
+    value = after.value / before.value
+    if first is None or second is None:
+        return ComparedRatio(value, None)
+    variance = first.value + second.value
+    # Without any error, the degrees of freedom do not matter.
+    squares = sum(each.value**2 / each.degrees_of_freedom for each in (first, second)) or 1.0
+    return ComparedRatio(value, Variance(variance, max(variance**2 / squares, 1.0)))
+
+
+def variance_of_speedup(
     arm: str, cell: Cell, race: RaceEntry | None, differences: int
-) -> SpeedupError | None:
-    """Return the error of the arm's speed-up at a batch size; None without an interval.
+) -> Variance | None:
+    """Return the variance of the arm's log speed-up over all rounds; None without an interval.
 
     The rounds of one or two processes do not show how much further processes differ. That is known
     from this number of differences between equal processes, which is small, so the error has no
@@ -66,9 +95,6 @@ def speedup_error(
     low, high = cell.speedup.low, cell.speedup.high
     if low is None or high is None:
         return None
-    if cell.process_deviation is not None:
-        of_process = Variance(cell.process_deviation**2, cell.processes - 1)
-        return SpeedupError(of_process=of_process, processes=cell.processes)
     half_width = math.log(high / low) / 2
     result = next(
         (
@@ -80,14 +106,14 @@ def speedup_error(
     )
     rounds = result.eliminated.get(arm, result.rounds) if result else 2
     if cell.processes >= MIN_PROCESSES:
-        return SpeedupError(_variance(half_width, cell.processes - 1))
+        return _variance(half_width, cell.processes - 1)
     if result is None:
-        return SpeedupError(_variance(half_width, 1))
+        return _variance(half_width, 1)
     of_arm = _variance(half_width, max(rounds - 1, 1))
     of_duplicate = _variance(math.log1p(result.noise_floor or 0.0), max(result.rounds - 1, 1))
     largest = max(of_arm, of_duplicate)
-    most = NoisePrior().weight + differences
-    return SpeedupError(largest._replace(degrees_of_freedom=min(largest.degrees_of_freedom, most)))
+    freedom = min(largest.degrees_of_freedom, NoisePrior().weight + differences)
+    return largest._replace(degrees_of_freedom=freedom)
 
 
 def _variance(half_width: float, degrees_of_freedom: float) -> Variance:
@@ -95,28 +121,15 @@ def _variance(half_width: float, degrees_of_freedom: float) -> Variance:
     return Variance((half_width / quantile) ** 2, degrees_of_freedom)
 
 
-def speedup_ratio(
-    before: Interval,
-    after: Interval,
-    errors: tuple[SpeedupError | None, SpeedupError | None],
-    intervals: int,
-    threshold: float,
-) -> SpeedupRatio:
-    """Return the speed-up after over the one before, as one of this many intervals.
+def speedup_ratio(compared: ComparedRatio, intervals: int, threshold: float) -> SpeedupRatio:
+    """Return the ratio with its interval, as one of this many intervals.
 
-    All of them hold together with a probability of 95 % (Bonferroni). The degrees of freedom follow
-    Welch and Satterthwaite.
+    All of them hold together with a probability of 95 % (Bonferroni).
     """
-    value = after.value / before.value
-    first, second = errors
-    if first is None or second is None:
+    value = compared.value
+    if compared.variance is None:
         return SpeedupRatio(Interval(value=value, low=None, high=None), None)
-    parts = _parts(first, second)
-    variance = sum(part.value for part in parts)
-    error = math.sqrt(variance)
-    # Without any error, the degrees of freedom do not matter.
-    squares = sum(part.value**2 / part.degrees_of_freedom for part in parts) or 1.0
-    freedom = max(variance**2 / squares, 1.0)
+    error, freedom = math.sqrt(compared.variance.value), compared.variance.degrees_of_freedom
     critical = t_quantile(1 - FAMILY_ERROR / 2 / intervals, freedom)
     half_width = critical * error
     # Both the interval and the threshold have to be exceeded.
@@ -132,21 +145,6 @@ def speedup_ratio(
         ),
         -math.expm1(-found_from),
     )
-
-
-def _parts(first: SpeedupError, second: SpeedupError) -> Sequence[Variance]:
-    """Return the independent parts of the variance of a difference of two log speed-ups.
-
-    The variance of a process is one that both runs have estimated.
-    """
-    known = [each for each in (first.of_process, second.of_process) if each is not None]
-    parts = [each for each in (first.of_mean, second.of_mean) if each is not None]
-    if not known:
-        return parts
-    freedom = sum(each.degrees_of_freedom for each in known)
-    pooled = sum(each.value * each.degrees_of_freedom for each in known) / freedom
-    share = sum(1 / each.processes for each in (first, second) if each.of_process is not None)
-    return [*parts, Variance(pooled * share, freedom)]
 
 
 def speed_ratio(before: Cell, after: Cell, noise: float) -> Interval:

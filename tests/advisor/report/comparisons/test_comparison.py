@@ -14,10 +14,15 @@ import pytest
 from report_runs import cell, run_document
 
 from advisor.domain.interval import Interval
+from advisor.domain.measurement import UndisturbedSpeedup
 from advisor.domain.question import Question
 from advisor.report.comparisons import comparison, comparison_text
 from advisor.report.comparisons.comparison import Change, Comparison, compare_documents
-from advisor.report.comparisons.speed_ratios import classify_speed, speed_ratio, speedup_error
+from advisor.report.comparisons.speed_ratios import (
+    classify_speed,
+    speed_ratio,
+    variance_of_speedup,
+)
 from advisor.report.documents import document
 from advisor.report.documents.document import RunDocument, Status
 from advisor.statistics.intervals import t_quantile
@@ -128,11 +133,9 @@ def test_rounds_do_not_show_how_processes_differ(
     races = tuple(msgspec.structs.replace(each, rounds=40) for each in made.race.by_batch_size)
     race = msgspec.structs.replace(made.race, by_batch_size=races)
     (found,) = next(entry.cells for entry in made.workflows if entry.arm == "compiled")
-    error = speedup_error("compiled", found, race, differences)
+    error = variance_of_speedup("compiled", found, race, differences)
     assert error is not None
-    assert error.of_mean is not None
-    assert error.of_mean.degrees_of_freedom == degrees
-    assert error.of_process is None
+    assert error.degrees_of_freedom == degrees
 
 
 def test_a_run_on_an_unfit_machine_gives_no_verdict() -> None:
@@ -270,27 +273,32 @@ def test_the_conclusion_names_the_threshold() -> None:
     assert "2.5 %" in comparison_text.conclusion(found)[0]
 
 
-def replicated(value: float, deviation: float, processes: int) -> RunDocument:
+def replicated(value: float, log_error: float, processes: int) -> RunDocument:
     """Return a run whose `compiled` ran in several processes, as a run with repetitions says."""
-    interval = Interval(value=value, low=value / 1.5, high=value * 1.5)
     return with_cells(
         run_document(),
         "compiled",
-        speedup=interval,
+        speedup=Interval(value=9.9, low=5.0, high=15.0),
         processes=processes,
-        process_deviation=deviation,
+        undisturbed=UndisturbedSpeedup(value=value, log_error=log_error, processes=processes),
     )
 
 
-def test_both_runs_show_what_equal_processes_differ_by() -> None:
-    before, after = replicated(2.0, 0.03, 8), replicated(1.8, 0.03, 8)
-    found = change(before, after)
+def test_arms_of_several_processes_are_compared_where_nothing_disturbs_them() -> None:
+    error = 0.01
+    found = change(replicated(2.0, error, 8), replicated(1.8, error, 8))
+    assert found.speedup == pytest.approx(0.9)
     assert found.speedup_ratio.high is not None
-    half_width = math.log(found.speedup_ratio.high / 0.9)
-    error = 0.03 * math.sqrt(2 / 8)
     # One arm is compared, so each bound fails with 2.5 %.
-    assert half_width == pytest.approx(t_quantile(0.975, 14) * error, rel=1e-6)
+    half_width = t_quantile(0.975, 14) * math.sqrt(2) * error
+    assert math.log(found.speedup_ratio.high / 0.9) == pytest.approx(half_width, rel=1e-6)
     assert found.verdict == "slower"
+
+
+def test_an_early_run_without_undisturbed_times_is_compared_over_all_rounds() -> None:
+    early, new = with_speedup(2.0, 1.001), replicated(1.0, 0.01, 8)
+    assert change(early, new).speedup == pytest.approx(9.9 / 2)
+    assert change(new, early).speedup == pytest.approx(2 / 9.9)
 
 
 @pytest.mark.parametrize(("deviation", "processes"), [(0.02, 3), (0.02, 8), (0.05, 8)])
@@ -298,15 +306,17 @@ def test_a_slowdown_of_the_stated_size_is_found_nine_times_in_ten(
     deviation: float, processes: int
 ) -> None:
     noise = random.Random(4)
+    error = deviation / math.sqrt(processes)
     found_from = change(
-        replicated(2.0, deviation, processes), replicated(2.0, deviation, processes)
+        replicated(2.0, error, processes), replicated(2.0, error, processes)
     ).found_from
     assert found_from is not None
 
     def measured(value: float) -> RunDocument:
         """Return a run whose processes, and so the deviation they show, are drawn."""
         logs = [noise.gauss(math.log(value), deviation) for _ in range(processes)]
-        return replicated(math.exp(statistics.fmean(logs)), statistics.stdev(logs), processes)
+        error = statistics.stdev(logs) / math.sqrt(processes)
+        return replicated(math.exp(statistics.fmean(logs)), error, processes)
 
     slower = [
         change(measured(2.0), measured(2.0 * (1 - found_from))).verdict == "slower"
@@ -316,11 +326,10 @@ def test_a_slowdown_of_the_stated_size_is_found_nine_times_in_ten(
 
 
 def test_more_processes_find_smaller_slowdowns() -> None:
-    sizes = [
-        compare_documents(replicated(2.0, 0.04, each), replicated(2.0, 0.04, each), 0.05)
-        for each in (3, 5, 8)
-    ]
-    found_from = [each.changes[0].found_from or 1.0 for each in sizes]
+    found_from = []
+    for processes in (3, 5, 8):
+        run = replicated(2.0, 0.04 / math.sqrt(processes), processes)
+        found_from.append(change(run, run).found_from or 1.0)
     assert found_from == sorted(found_from, reverse=True)
     assert found_from[-1] < 0.1 < found_from[0]
 
