@@ -57,6 +57,7 @@ STOPPED_TEXTS = (
     "h200-generate-tinyllama-loops-bfloat16.json",
 )
 GPU_QUANTISED = "h200-quantised-tinyllama-bfloat16.json"
+GPU_QUANTISED_8B = "h200-quantised-llama3.1-8b-bfloat16.json"
 GPU_SERVED = "h100-served-tinyllama-bfloat16.json"
 CPU = "cpu-demo.json"
 CPU_LLAMA = "cpu-demo-llama.json"
@@ -120,6 +121,11 @@ def gpu_section() -> list[str]:
         *text_table(GPU_QUANTISED),
         "",
         *quantised_section(GPU_QUANTISED),
+        run_notes.QUANTISED_8B,
+        "",
+        *text_table(GPU_QUANTISED_8B),
+        "",
+        *quantised_section(GPU_QUANTISED_8B),
         run_notes.SERVED_ON_GPU,
         "",
         *serving_section(GPU_SERVED),
