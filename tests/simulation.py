@@ -11,12 +11,13 @@ import dataclasses
 import functools
 import math
 import random
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import builders
 import sessions
 
+from advisor.catalogue import rubric_files
 from advisor.domain.outcome import Completed
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
@@ -34,6 +35,7 @@ from advisor.domain.worker_events import BlockTimed, Ready
 from advisor.pipeline import decision
 from advisor.pipeline.answers import provisional
 from advisor.pipeline.races import racing, repetitions
+from advisor.pipeline.races.race_context import RaceContext
 from advisor.pipeline.recorder import Recorder
 from advisor.pipeline.stored.arms import plan_of
 
@@ -240,17 +242,32 @@ def simulate_run(
     """
     workflows = (builders.workflow(arm) for arm in arms)
     header = builders.header(question=question, catalogue=builders.catalogue(*workflows))
-    recorder, clock = new_recorder(arms), session.machine.clock
-    limits = header.catalogue.presets.guard
-    evaluate = functools.partial(decision.evaluate, header)
-    has_answer = functools.partial(provisional.has_answer, header)
-    same = (recorder, question, limits, clock)
+    recorder = new_recorder(arms)
+    races = race_context(session, recorder, question, functools.partial(decision.evaluate, header))
     started = [(arm, 0) for arm in plan_of(recorder.state).arms]
     sessions.exhaust(recorder.record_each(session.start(started)))
-    sessions.exhaust(racing.race_batch_sizes(session, *same, has_answer))  # type: ignore[arg-type]
+    has_answer = functools.partial(provisional.has_answer, header)
+    sessions.exhaust(racing.race_batch_sizes(races, has_answer))
     sessions.exhaust(recorder.record_each(session.stop()))
-    sessions.exhaust(repetitions.repeat_leaders(session, *same, evaluate))  # type: ignore[arg-type]
+    sessions.exhaust(repetitions.repeat_leaders(races))
     return SimulatedRun(session, header, recorder.state)
+
+
+def race_context(
+    session: SimulatedSession,
+    recorder: Recorder,
+    question: Question,
+    evaluate: Callable[[RunState], decision.Decision],
+) -> RaceContext:
+    """Return the context of a run on a simulated machine, with the shipped limits of visits."""
+    return RaceContext(
+        session=session,  # type: ignore[arg-type]
+        recorder=recorder,
+        question=question,
+        limits=rubric_files.load().presets.guard,
+        clock=session.machine.clock,
+        evaluate=evaluate,
+    )
 
 
 def new_recorder(arms: Sequence[str]) -> Recorder:

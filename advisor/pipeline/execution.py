@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from advisor.catalogue.rubric_files import read_shipped_accuracy
 from advisor.context import Context
@@ -19,8 +19,9 @@ from advisor.errors import RunIsImportedError, RunOfFleetError
 from advisor.pipeline import quiet_check, survey
 from advisor.pipeline.answers import provisional
 from advisor.pipeline.builds import building
-from advisor.pipeline.decision import Decision, evaluate
+from advisor.pipeline.decision import evaluate
 from advisor.pipeline.races import fallbacks, post_race, racing, repetitions
+from advisor.pipeline.races.race_context import RaceContext
 from advisor.pipeline.recorder import Recorder
 from advisor.pipeline.serving import servers
 from advisor.pipeline.stored import remaining
@@ -69,7 +70,7 @@ def _execute_steps(
     """Build and race the arms, measure the raced workers further, repeat the leaders, survey."""
     if recorder.state.processes:
         yield recorder.record(Resumed())
-    question, limits = header.question, header.catalogue.presets.guard
+    question = header.question
     yield from _wait_until_quiet(header, recorder, context)
     monitor = ConditionsMonitor([GpuMonitor(gpu) for gpu in question.gpus])
     with monitor.running(), open_session(run, header, context, monitor) as session:
@@ -78,12 +79,17 @@ def _execute_steps(
             yield from servers.measure_servers(session, recorder, header, config)
             yield recorder.record(Finished())
             return
-        decide = functools.partial(evaluate, header, while_running=True)
-        yield from _race_and_measure_further(session, recorder, header, context.clock, decide)
-        yield from recorder.record_each(session.stop())
-        yield from repetitions.repeat_leaders(
-            session, recorder, question, limits, context.clock, decide
+        races = RaceContext(
+            session=session,
+            recorder=recorder,
+            question=question,
+            limits=header.catalogue.presets.guard,
+            clock=context.clock,
+            evaluate=functools.partial(evaluate, header, while_running=True),
         )
+        yield from _race_and_measure_further(races, header)
+        yield from recorder.record_each(session.stop())
+        yield from repetitions.repeat_leaders(races)
     if question.survey:
         yield from _survey(run, header, recorder, context, monitor)
     yield recorder.record(Finished())
@@ -102,29 +108,21 @@ def _wait_until_quiet(
     )
 
 
-def _race_and_measure_further(
-    session: Session,
-    recorder: Recorder,
-    header: Header,
-    clock: Callable[[], float],
-    decide: Callable[[RunState], Decision],
-) -> Iterator[LoggedEvent]:
+def _race_and_measure_further(races: RaceContext, header: Header) -> Iterator[LoggedEvent]:
     """Race every arm and measure the raced workers further.
 
     Where that shows that the outputs of an arm vary, its fallback races too.
     """
     while True:
-        yield from _race_groups(session, recorder, header, clock)
-        yield from post_race.measure_further(session, recorder, header.question, decide)
-        if fallbacks.arms_to_add(recorder.state, header) is None:
+        yield from _race_groups(races, header)
+        yield from post_race.measure_further(races)
+        if fallbacks.arms_to_add(races.state, header) is None:
             return
 
 
-def _race_groups(
-    session: Session, recorder: Recorder, header: Header, clock: Callable[[], float]
-) -> Iterator[LoggedEvent]:
+def _race_groups(races: RaceContext, header: Header) -> Iterator[LoggedEvent]:
     """Build and race group after group until every arm has raced or no further arm fits."""
-    question, limits = header.question, header.catalogue.presets.guard
+    session, recorder, question = races.session, races.recorder, races.question
     while True:
         before = _race_progress(recorder.state, question)
         yield from building.build_group(session, recorder, header)
@@ -132,14 +130,8 @@ def _race_groups(
         if added is not None:
             yield recorder.record(added)
             yield from building.build_group(session, recorder, header)
-        yield from racing.race_batch_sizes(
-            session,
-            recorder,
-            question,
-            limits,
-            clock,
-            functools.partial(provisional.has_answer, header),
-        )
+        has_answer = functools.partial(provisional.has_answer, header)
+        yield from racing.race_batch_sizes(races, has_answer)
         waiting = remaining.waiting_arms(recorder.state, question)
         if (
             not waiting
@@ -153,7 +145,7 @@ def _race_groups(
         if not session.has_memory_headroom() or waiting & remaining.oom_beside_others(
             recorder.state
         ):
-            yield from post_race.free_memory(session, recorder, question)
+            yield from post_race.free_memory(races)
 
 
 def _race_progress(state: RunState, question: Question) -> tuple[object, ...]:

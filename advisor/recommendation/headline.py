@@ -100,7 +100,7 @@ def _as_good(facts: HeadlineFacts) -> str:
     if rival is None or rivals[rival] < AS_GOOD:
         return ""
     title = facts.titles[_best_of(facts, rival)]
-    return f"; {title} is as good with {format_share_of_draws(rivals[rival])}"
+    return f"; {title} is probably as good ({format_share_of_draws(rivals[rival])})"
 
 
 def format_share_of_draws(share: float) -> str:

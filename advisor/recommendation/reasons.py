@@ -43,7 +43,7 @@ def give_reasons(
             f"geometric mean over {over}"
         )
     else:
-        reasons.append("no other workflow's gains outweigh its costs in the other criteria")
+        reasons.append("no other measured workflow gains more than it costs in the other criteria")
     reasons += [describe_rating(name, rating) for name, rating in winner.ratings.items()]
     if ties:
         reasons.append(f"tie: {', '.join(ties)} score the same, and their speeds do not differ")

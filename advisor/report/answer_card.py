@@ -114,7 +114,10 @@ def _payback(advice: Recommendation) -> str:
     """Return after how many requests the build has paid for itself, or where it never does."""
     requests = advice.break_even_requests
     if requests is not None:
-        return f"paid back after {format_number(requests, decimals=0)} requests"
+        sizes = [each.batch_size for each in advice.break_even if each.requests == requests]
+        of_several = len(advice.break_even) > 1 and len(sizes) == 1
+        where = f" of batch size {sizes[0]}" if of_several else ""
+        return f"paid back after {format_number(requests, decimals=0)} requests{where}"
     never = [str(each.batch_size) for each in advice.break_even if each.requests is None]
     if never and len(never) == len(advice.break_even):
         return "never paid back"

@@ -67,6 +67,7 @@ def render(document: RunDocument, script: str | None = None) -> str:
         letters=LETTERS,
         heads=CRITERION_HEADS,
         flips=flip_lines(document),
+        has_streamed_calls=_has_streamed_calls(document),
         robustness=robustness(document.recommendation) if document.recommendation else [],
         agreement=AGREEMENT,
         pictures=drawn,
@@ -104,6 +105,12 @@ def _contents(
         ("recipe", "Recipe", bool(script)),
     ]
     return [(name, title) for name, title, is_present in sections if is_present]
+
+
+def _has_streamed_calls(document: RunDocument) -> bool:
+    """Return whether the throughput is of calls that do not wait for each other: on GPUs only."""
+    units = {cell.throughput.unit for entry in document.workflows for cell in entry.cells}
+    return document.question.device == "cuda" and units == {"samples/s"}
 
 
 def _ranking_data(document: RunDocument, ranked: list[WorkflowEntry]) -> str:

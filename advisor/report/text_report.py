@@ -87,8 +87,6 @@ def measured_line(document: RunDocument) -> list[str]:
     sizes = ", ".join(map(str, question.batch_sizes))
     plural = "s" if len(question.batch_sizes) > 1 else ""
     lengths = describe_lengths(document)
-    if question.task == "generate":
-        lengths += f", {question.output_tokens} generated tokens"
     weights = ", random weights" if has_random_weights(question.model) else ""
     line = f"{question.task}, {question.dtype}, batch size{plural} {sizes}{lengths}{weights}"
     return [

@@ -32,7 +32,9 @@ from advisor.catalogue import rubric_files
 from advisor.domain.question import Budget
 from advisor.measure.summary import summarise
 from advisor.pipeline.answers import provisional
+from advisor.pipeline.decision import evaluate
 from advisor.pipeline.races import racing
+from advisor.pipeline.races.race_context import RaceContext
 from advisor.pipeline.recorder import Recorder
 from advisor.pipeline.stored import replay
 from advisor.probing.session import Session
@@ -67,11 +69,15 @@ def run_once(session: Session, seed: int) -> dict[str, Any]:
     known = builders.catalogue(*(builders.workflow(name) for name in ("equal", "slower")))
     header = builders.header(question=question, catalogue=known)
     has_answer = functools.partial(provisional.has_answer, header)
-    exhaust(
-        racing.race_batch_sizes(
-            session, recorder, question, GUARD_RULES, time.monotonic, has_answer
-        )
+    races = RaceContext(
+        session=session,
+        recorder=recorder,
+        question=question,
+        limits=GUARD_RULES,
+        clock=time.monotonic,
+        evaluate=functools.partial(evaluate, header),
     )
+    exhaust(racing.race_batch_sizes(races, has_answer))
     results = summarise(
         recorder.state,
         replay.results_by_batch_size(recorder.state, question),

@@ -5,15 +5,14 @@ These steps would disturb a race, so they follow it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from advisor.domain.question import Question
 from advisor.domain.run_events import LoggedEvent, RunEvent
 from advisor.domain.run_state import RunState
-from advisor.pipeline.decision import Decision
 from advisor.pipeline.races import racing
 from advisor.pipeline.races.leaders import leaders_of
-from advisor.pipeline.recorder import Recorder
+from advisor.pipeline.races.race_context import RaceContext
 from advisor.pipeline.stored import remaining, replay
 from advisor.pipeline.stored.arms import arms_by_speed, plan_of
 from advisor.probing.session import Session
@@ -22,16 +21,12 @@ from advisor.probing.session import Session
 ABBA = (0, 1, 1, 0)
 
 
-def measure_further(
-    session: Session,
-    recorder: Recorder,
-    question: Question,
-    evaluate: Callable[[RunState], Decision],
-) -> Iterator[LoggedEvent]:
+def measure_further(context: RaceContext) -> Iterator[LoggedEvent]:
     """Sustain the two fastest arms, then profile every arm that runs, duplicates excepted.
 
-    The leaders of the decision so far, which `evaluate` gives, then try new shapes.
+    The leaders of the decision so far then try new shapes.
     """
+    session, recorder, question = context.session, context.recorder, context.question
     arms = [
         arm.id
         for arm in plan_of(recorder.state).arms
@@ -40,38 +35,35 @@ def measure_further(
     yield from recorder.record_each(sustain_fastest(session, recorder.state, question))
     for arm in arms:
         yield from recorder.record_each(profile(session, arm, question))
-    yield from try_shapes_of_leaders(session, recorder, question, evaluate)
+    yield from _try_shapes_of_leaders(context)
 
 
-def try_shapes_of_leaders(
-    session: Session,
-    recorder: Recorder,
-    question: Question,
-    evaluate: Callable[[RunState], Decision],
-) -> Iterator[LoggedEvent]:
+def _try_shapes_of_leaders(context: RaceContext) -> Iterator[LoggedEvent]:
     """Let the leaders try one batch size and one length that were not built.
 
     What they do may make other arms lead. These follow, until no leader is untried or the time is
     spent: no arm should lead by a declared fact that it would not have confirmed.
     """
-    limit, tried = question.budget.new_shape_seconds, set[str]()
-    end = recorder.state.at + question.budget.all_new_shapes_seconds
-    while limit > 0 and recorder.state.at < end:
-        leaders = leaders_of(evaluate(recorder.state))
+    session, budget = context.session, context.question.budget
+    limit, tried = budget.new_shape_seconds, set[str]()
+    end = context.state.at + budget.all_new_shapes_seconds
+    while limit > 0 and context.state.at < end:
+        leaders = leaders_of(context.evaluate(context.state))
         running = [arm.id for arm in leaders if session.is_running(arm.id)]
         untried = next((arm for arm in running if arm not in tried), None)
         if untried is None:
             return
         tried.add(untried)
-        yield from recorder.record_each(session.try_new_shapes(untried, limit))
+        yield from context.recorder.record_each(session.try_new_shapes(untried, limit))
 
 
-def free_memory(session: Session, recorder: Recorder, question: Question) -> Iterator[LoggedEvent]:
+def free_memory(context: RaceContext) -> Iterator[LoggedEvent]:
     """Profile and stop the raced workers that the next group does not need.
 
     The leaders of several batch sizes are stopped too, except for the first, while memory is short
     or an arm that waits has run out of memory while they were resident.
     """
+    session, recorder, question = context.session, context.recorder, context.question
     waiting = remaining.waiting_arms(recorder.state, question)
     kept = remaining.retained(recorder.state, question) | waiting
     for arm in [

@@ -22,7 +22,7 @@ from advisor.domain.run_events import (
 from advisor.domain.run_state import RunState
 from advisor.measure.rounds import log_median_seconds
 from advisor.pipeline.races import visit_quality
-from advisor.pipeline.recorder import Recorder
+from advisor.pipeline.races.race_context import RaceContext
 from advisor.pipeline.stored.arms import failed_arms, plan_of, raced_arms
 from advisor.pipeline.stored.remaining import oom_beside_others
 from advisor.pipeline.stored.replay import replay_race
@@ -131,19 +131,13 @@ class StopRule:
         return are_narrow and self.has_answer(state)
 
 
-def race_batch_sizes(
-    session: Session,
-    recorder: Recorder,
-    question: Question,
-    limits: VisitQualityLimits,
-    clock: Callable[[], float],
-    has_answer: HasAnswer,
-) -> Iterator[LoggedEvent]:
+def race_batch_sizes(context: RaceContext, has_answer: HasAnswer) -> Iterator[LoggedEvent]:
     """Race the built arms at every batch size that still needs a race.
 
     The sizes share the measuring time that is left. Stop when the baseline has ended.
     """
-    counts = DiscardCounts(limits)
+    session, recorder, question = context.session, context.recorder, context.question
+    counts = DiscardCounts(context.limits)
     open_sizes = [
         size
         for size in question.batch_sizes
@@ -151,21 +145,23 @@ def race_batch_sizes(
     ]
     measuring_seconds = question.budget.measuring_seconds
     share = share_of_measuring_time(session, recorder.state, question)
-    end = clock() + measuring_seconds * share
+    end = context.clock() + measuring_seconds * share
     for index, size in enumerate(open_sizes):
         arms = _arms_to_race(session, recorder.state, size)
         if plan_of(recorder.state).baseline.id not in arms:
             return  # The baseline ended in an earlier race: no speedup can be measured.
         if not is_open(recorder.state, size):
             yield recorder.record(RaceOpened(batch_size=size, arms=arms))
-        now = clock()
+        now = context.clock()
         deadline = RaceDeadline(
-            clock, now + (end - now) / (len(open_sizes) - index), end + OVERTIME * measuring_seconds
+            context.clock,
+            now + (end - now) / (len(open_sizes) - index),
+            end + OVERTIME * measuring_seconds,
         )
         race = replay_race(recorder.state, size, question)
         is_early = _is_early(session, recorder.state)
         may_end = ends_at_first_look if is_early else StopRule(has_answer).may_end
-        closed = yield from run_rounds(session, recorder, race, size, counts, deadline, may_end)
+        closed = yield from _run_rounds(context, race, size, counts, deadline, may_end)
         yield recorder.record(closed)
 
 
@@ -224,9 +220,8 @@ def share_of_measuring_time(session: Session, state: RunState, question: Questio
     return len(unraced) / len(unraced | waiting | raced_arms(state))
 
 
-def run_rounds(
-    session: Session,
-    recorder: Recorder,
+def _run_rounds(
+    context: RaceContext,
     race: Race,
     batch_size: int,
     counts: DiscardCounts,
@@ -234,8 +229,9 @@ def run_rounds(
     may_end: MayEnd,
 ) -> Generator[LoggedEvent, None, RaceClosed]:
     """Run rounds until the race may end or its deadline has passed; return its end."""
-    first_round = recorder.state.groups[batch_size][-1].first_round
-    while not race.finished and not may_end(race, recorder.state):
+    session = context.session
+    first_round = context.state.groups[batch_size][-1].first_round
+    while not race.finished and not may_end(race, context.state):
         if deadline.is_over(race.rounds):
             return RaceClosed(
                 batch_size=batch_size, reason="the measuring time is spent", cause="out-of-time"
@@ -244,7 +240,7 @@ def run_rounds(
         for arm in race.next_round():
             if session.is_running(arm):
                 visit = measure_visit(session, arm, batch_size, number, counts)
-                yield from recorder.record_each(visit)
+                yield from context.recorder.record_each(visit)
             block = session.last_visit(arm)
             if session.is_running(arm) and block is not None:
                 race.record(arm, log_median_seconds(block))

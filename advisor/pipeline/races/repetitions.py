@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
-from advisor.domain.catalogue import VisitQualityLimits
 from advisor.domain.outcome import Completed
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
@@ -15,10 +14,9 @@ from advisor.measure.rounds import is_valid
 from advisor.pipeline.decision import Decision
 from advisor.pipeline.races import racing
 from advisor.pipeline.races.leaders import leaders_of
-from advisor.pipeline.recorder import Recorder
+from advisor.pipeline.races.race_context import RaceContext
 from advisor.pipeline.stored import replay
 from advisor.pipeline.stored.arms import arms_by_speed, plan_of
-from advisor.probing.session import Session
 
 #: Rounds of each batch size in a repetition.
 REPEAT_ROUNDS = 7
@@ -71,31 +69,24 @@ def seconds_while_open(question: Question, state: RunState) -> float:
     return max(budget.open_seconds, budget.open_share * state.at)
 
 
-def repeat_leaders(
-    session: Session,
-    recorder: Recorder,
-    question: Question,
-    limits: VisitQualityLimits,
-    clock: Callable[[], float],
-    evaluate: Callable[[RunState], Decision],
-) -> Iterator[LoggedEvent]:
+def repeat_leaders(context: RaceContext) -> Iterator[LoggedEvent]:
     """Measure the leaders again in fresh processes, most of which start with warm caches.
 
     The repetitions of the budget are made in any case. Further ones follow while the decision is
-    OPEN and its seconds for open decisions hold as many as would settle it. `evaluate` gives the
-    decision so far, and with it the leaders where the budget asks for them alone.
+    OPEN and its seconds for open decisions hold as many as would settle it.
     """
+    question, clock = context.question, context.clock
     seconds, end = 0.0, None
     for number in itertools.count(1):
-        if is_repetition_complete(recorder.state, number, question):
+        if is_repetition_complete(context.state, number, question):
             continue
         if number > question.budget.repeats:
-            end = clock() + seconds_while_open(question, recorder.state) if end is None else end
-            if not _settles(evaluate(recorder.state), seconds, end - clock()):
+            end = clock() + seconds_while_open(question, context.state) if end is None else end
+            if not _settles(context.evaluate(context.state), seconds, end - clock()):
                 return
         started = clock()
-        yield from _repeat_once(session, recorder, number, question, limits, evaluate)
-        if number not in recorder.state.repeats:
+        yield from _repeat_once(context, number)
+        if number not in context.state.repeats:
             return
         seconds = clock() - started
 
@@ -112,43 +103,32 @@ def _settles(decision: Decision, seconds: float, remaining: float) -> bool:
     )
 
 
-def _repeat_once(
-    session: Session,
-    recorder: Recorder,
-    number: int,
-    question: Question,
-    limits: VisitQualityLimits,
-    evaluate: Callable[[RunState], Decision],
-) -> Iterator[LoggedEvent]:
+def _repeat_once(context: RaceContext, number: int) -> Iterator[LoggedEvent]:
     """Make or finish one repetition; none where there is nothing to compare."""
-    if number not in recorder.state.repeats:
+    if number not in context.state.repeats:
         arms = (
-            leaders_of(evaluate(recorder.state))
-            if question.budget.repeated == "leaders"
-            else arms_to_repeat(recorder.state, question)
+            leaders_of(context.evaluate(context.state))
+            if context.question.budget.repeated == "leaders"
+            else arms_to_repeat(context.state, context.question)
         )
         if len(arms) < FEWEST_ARMS:
             return
         started = RepetitionStarted(repeat=number, arms=tuple(arm.id for arm in arms))
-        yield recorder.record(started)
-    cold = builds_to_repeat(evaluate(recorder.state))
-    yield from _repeat_in_groups(session, recorder, number, question, limits, cold)
-    yield from recorder.record_each(session.stop())
+        yield context.recorder.record(started)
+    cold = builds_to_repeat(context.evaluate(context.state))
+    yield from _repeat_in_groups(context, number, cold)
+    yield from context.recorder.record_each(context.session.stop())
 
 
 def _repeat_in_groups(
-    session: Session,
-    recorder: Recorder,
-    number: int,
-    question: Question,
-    limits: VisitQualityLimits,
-    cold: Collection[str],
+    context: RaceContext, number: int, cold: Collection[str]
 ) -> Iterator[LoggedEvent]:
     """Make one repetition in groups that fit in memory, each with the baseline.
 
     The caches of the arms in `cold` are removed first. Rounds are numbered on from group to group.
     Without a shortage there is one group. The workers of the last group keep running.
     """
+    session, recorder = context.session, context.recorder
     plan, repeated, first_round = plan_of(recorder.state), recorder.state.repeats[number], 1
     waiting = [arm for arm in plan.arms if arm.id in repeated and arm != plan.baseline]
     starting = [plan.baseline, *waiting]
@@ -165,30 +145,24 @@ def _repeat_in_groups(
             group.append(waiting.pop(0))
             yield from recorder.record_each(session.build(group[-1].id))
         rounds = range(first_round, first_round + REPEAT_ROUNDS)
-        yield from recorder.record_each(_visit_in_turn(session, group, rounds, question, limits))
+        yield from recorder.record_each(_visit_in_turn(context, group, rounds))
         if waiting:
             yield from recorder.record_each(session.stop({arm.id for arm in group}))
         first_round += REPEAT_ROUNDS
 
 
-def _visit_in_turn(
-    session: Session,
-    arms: Sequence[Arm],
-    rounds: range,
-    question: Question,
-    limits: VisitQualityLimits,
-) -> Iterator[RunEvent]:
+def _visit_in_turn(context: RaceContext, arms: Sequence[Arm], rounds: range) -> Iterator[RunEvent]:
     """Visit every arm in each round.
 
     The order rotates from round to round: an arm does not always follow the same other arm.
     """
-    counts = racing.DiscardCounts(limits)
-    for size in question.batch_sizes:
+    counts = racing.DiscardCounts(context.limits)
+    for size in context.question.batch_sizes:
         for number in rounds:
             for position in range(len(arms)):
                 arm = arms[(position + number) % len(arms)].id
-                if session.is_running(arm):
-                    yield from racing.measure_visit(session, arm, size, number, counts)
+                if context.session.is_running(arm):
+                    yield from racing.measure_visit(context.session, arm, size, number, counts)
 
 
 def is_repetition_complete(state: RunState, number: int, question: Question) -> bool:

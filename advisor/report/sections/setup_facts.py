@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from advisor.domain.model import ExportedModel, FactoryModel, OnnxModel, TransformersModel
-from advisor.domain.priorities import CRITERIA
+from advisor.domain.priorities import FURTHER_CRITERIA, PILLARS, Priorities
 from advisor.report.documents.document import RunDocument
 from advisor.report.formatting.machine_load import describe_problem
 from advisor.system.number_format import format_mebibytes
@@ -29,7 +29,9 @@ def describe_lengths(document: RunDocument) -> str:
     units = {cell.throughput.unit for entry in document.workflows for cell in entry.cells}
     if isinstance(model, TransformersModel) and units == {"samples/s"}:
         return ""
-    return f", {question.input_tokens} input tokens"
+    generated = question.task == "generate"
+    output = f", {question.output_tokens} generated tokens" if generated else ""
+    return f", {question.input_tokens} input tokens{output}"
 
 
 def input_facts(document: RunDocument) -> list[tuple[str, str]]:
@@ -42,9 +44,17 @@ def input_facts(document: RunDocument) -> list[tuple[str, str]]:
     return [("inputs", text)]
 
 
+def _weights(priorities: Priorities) -> str:
+    """Return the weights of the three Ps, which sum to 100 %, and those that are added to them."""
+    pillars, further = (
+        ", ".join(f"{name.replace('_', ' ')} {getattr(priorities, name):g} %" for name in names)
+        for names in (PILLARS, FURTHER_CRITERIA)
+    )
+    return f"{pillars}; on top of that {further}"
+
+
 def _question_facts(document: RunDocument) -> list[tuple[str, str]]:
     question = document.question
-    weights = (f"{name} {getattr(question.priorities, name):g} %" for name in CRITERIA)
     constraints = (constraint.text for constraint in question.constraints)
     lengths = describe_lengths(document)
     return [
@@ -53,7 +63,7 @@ def _question_facts(document: RunDocument) -> list[tuple[str, str]]:
         *_served_load_facts(document),
         ("batch sizes", _batch_sizes(document)),
         ("device", document.device_name),
-        ("weights", ", ".join(weights)),
+        ("weights", _weights(question.priorities)),
         ("constraints", ", ".join(constraints) or "none"),
         ("budget", f"{question.budget.name}, {question.budget.measuring_seconds:g} s of measuring"),
         ("seed", str(question.seed)),

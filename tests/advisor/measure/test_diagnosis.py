@@ -66,6 +66,18 @@ def test_each_bound_is_found_and_named_in_the_summary(
     assert found.summary.startswith(f"{head}: ")
 
 
+def test_a_call_near_a_peak_is_not_launch_bound_however_idle_the_profiler_saw_the_device() -> None:
+    found = diagnose(with_busy_share(0.59), flops=9 * 10**9)
+    assert found.bound == "compute"
+    assert "busy" not in found.summary
+
+
+def test_a_call_that_exceeds_the_measured_peak_reaches_all_of_it() -> None:
+    found = diagnose(flops=12 * 10**9)
+    assert found.headroom == 0.0
+    assert "all (120 % as measured) of the arithmetic peak" in found.summary
+
+
 def test_a_synchronous_call_is_not_launch_bound() -> None:
     assert diagnose(enqueue_seconds=0.99e-3, flops=9 * 10**9).bound == "compute"
 

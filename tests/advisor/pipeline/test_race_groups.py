@@ -6,6 +6,7 @@ Each group contains the baseline, its duplicate and the best arms so far.
 from __future__ import annotations
 
 import contextlib
+import functools
 import random
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
@@ -15,9 +16,8 @@ import pytest
 import sessions
 from builders import BASELINE, DUPLICATE
 from sessions import LimitedMemory
-from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, new_recorder
+from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, new_recorder, race_context
 
-from advisor.catalogue import rubric_files
 from advisor.context import Context
 from advisor.domain.question import Budget
 from advisor.domain.run_events import (
@@ -143,16 +143,8 @@ def test_a_repetition_runs_in_groups_that_fit_in_memory_each_with_the_baseline()
     budget = Budget(name="standard", measuring_seconds=9, most_rounds=9, repeats=1)
     question = builders.question(budget=budget)
     recorder.record(RepetitionStarted(repeat=1, arms=(BASELINE, *arms)))
-    sessions.exhaust(
-        repetitions.repeat_leaders(
-            session,  # type: ignore[arg-type]
-            recorder,
-            question,
-            rubric_files.load().presets.guard,
-            session.machine.clock,
-            lambda state: evaluate(builders.header(question=question), state),
-        )
-    )
+    decide = functools.partial(evaluate, builders.header(question=question))
+    sessions.exhaust(repetitions.repeat_leaders(race_context(session, recorder, question, decide)))
     assert session.most_built == 3
     rounds = visits_by_round(recorder.state, 1, repeat=1)
     visited = [set(rounds[number]) for number in sorted(rounds)]

@@ -300,7 +300,7 @@ def test_platforms_have_their_efficiencies_and_harmonic_means() -> None:
 @pytest.mark.parametrize(
     ("requests", "note"),
     [
-        ((2000.0, 30000.0), "paid back after 30,000 requests"),
+        ((2000.0, 30000.0), "paid back after 30,000 requests of batch size 8"),
         ((2000.0, None), "never paid back at batch size 8"),
         ((None, None), "never paid back"),
         ((), ""),

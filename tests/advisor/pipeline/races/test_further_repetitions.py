@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import builders
 import msgspec
 import pytest
 import sessions
 from builders import BASELINE
-from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, new_recorder
+from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, new_recorder, race_context
 
-from advisor.catalogue import rubric_files
 from advisor.domain.question import Budget, Question
 from advisor.domain.recommendation import DecisionWord
 from advisor.domain.run_state import RunState
 from advisor.pipeline.decision import Decision
 from advisor.pipeline.races import repetitions
 
-LIMITS = rubric_files.load().presets.guard
 OPEN_SECONDS = 5.0
 #: One repetition: sizes, rounds, arms, calls, seconds of the slowest call.
 SECONDS = 2 * repetitions.REPEAT_ROUNDS * 2 * 6 * 0.013
@@ -63,15 +61,9 @@ def repeat(
         {BASELINE: 0.0, "compiled": -0.1},
     )
     recorder = new_recorder(["compiled"])
-    events: Iterator[object] = repetitions.repeat_leaders(
-        session,  # type: ignore[arg-type]
-        recorder,
-        question,
-        LIMITS,
-        session.machine.clock,
-        evaluate,
+    sessions.exhaust(
+        repetitions.repeat_leaders(race_context(session, recorder, question, evaluate))
     )
-    sessions.exhaust(events)
     assert not session.is_running("compiled")
     return session, recorder.state
 

@@ -9,11 +9,10 @@ import builders
 import pytest
 import sessions
 from builders import BASELINE, DUPLICATE
-from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, new_recorder
+from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, new_recorder, race_context
 
-from advisor.catalogue import rubric_files
 from advisor.domain.outcome import Crashed
-from advisor.domain.run_events import RunEvent, WorkerEnded
+from advisor.domain.run_events import LoggedEvent, RunEvent, WorkerEnded
 from advisor.domain.run_state import RunState
 from advisor.pipeline.races import racing
 from advisor.pipeline.races.racing import DECIDING_ROUNDS, RaceDeadline, StopRule
@@ -64,24 +63,21 @@ class SessionWithFailingBaseline(SimulatedSession):
         yield WorkerEnded(arm=arm, process=0, outcome=CRASHED)
 
 
+def races_of(session: SimulatedSession, recorder: Recorder) -> Iterator[LoggedEvent]:
+    """Race two batch sizes; there is always an answer, and no decision is asked for."""
+    context = race_context(session, recorder, TWO_SIZES, lambda _: builders.decision())
+    return racing.race_batch_sizes(context, has_answer=lambda _: True)
+
+
 def test_no_race_is_opened_after_the_baseline_has_ended() -> None:
     session = SessionWithFailingBaseline(
         SimulatedMachine(NOISE_LEVELS["quiet"], random.Random(0)),
         {BASELINE: 0.0, DUPLICATE: 0.0, "compiled": 0.1},
     )
-    recorder, limits = new_recorder(["compiled"]), rubric_files.load().presets.guard
+    recorder = new_recorder(["compiled"])
     arms = [(arm, 0) for arm in plan_of(recorder.state).arms]
     sessions.exhaust(recorder.record_each(session.start(arms)))
-    sessions.exhaust(
-        racing.race_batch_sizes(
-            session,  # type: ignore[arg-type]
-            recorder,
-            TWO_SIZES,
-            limits,
-            session.machine.clock,
-            has_answer=lambda _: True,
-        )
-    )
+    sessions.exhaust(races_of(session, recorder))
     state = recorder.state
     assert {size: closed.cause for size, closed in state.closed.items()} == {1: "baseline-ended"}
     assert set(state.opened) == {1}
@@ -100,17 +96,7 @@ def test_a_stored_race_without_the_baseline_has_no_result_and_is_not_continued()
     assert list(replay.results_by_batch_size(state, TWO_SIZES)) == [1]
     assert remaining.needed_arms(state, TWO_SIZES) == []
     session = SimulatedSession(SimulatedMachine(NOISE_LEVELS["quiet"], random.Random(0)), {})
-    limits, clock = rubric_files.load().presets.guard, session.machine.clock
-    recorder = Recorder(state, clock)
-    events = racing.race_batch_sizes(
-        session,  # type: ignore[arg-type]
-        recorder,
-        TWO_SIZES,
-        limits,
-        clock,
-        has_answer=lambda _: True,
-    )
-    assert list(events) == []
+    assert list(races_of(session, Recorder(state, session.machine.clock))) == []
 
 
 def race_with(rounds: int, *, spread: float) -> Race:

@@ -1,0 +1,32 @@
+"""What every step of a race works with."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+from advisor.domain.catalogue import VisitQualityLimits
+from advisor.domain.question import Question
+from advisor.domain.run_state import RunState
+from advisor.pipeline.decision import Decision
+from advisor.pipeline.recorder import Recorder
+from advisor.probing.session import Session
+
+
+@dataclasses.dataclass(frozen=True)
+class RaceContext:
+    """The workers, the record and the rules of one run while it is measured."""
+
+    session: Session
+    recorder: Recorder
+    question: Question
+    limits: VisitQualityLimits
+    #: Seconds from an arbitrary origin.
+    clock: Callable[[], float]
+    #: Returns the decision with what has been measured so far.
+    evaluate: Callable[[RunState], Decision]
+
+    @property
+    def state(self) -> RunState:
+        """The state of the run after its last event."""
+        return self.recorder.state
