@@ -104,11 +104,16 @@ def _settles(decision: Decision, seconds: float, remaining: float) -> bool:
 
 
 def _repeat_once(context: RaceContext, number: int) -> Iterator[LoggedEvent]:
-    """Make or finish one repetition; none where there is nothing to compare."""
+    """Make or finish one repetition; none where there is nothing to compare.
+
+    Repetitions beyond those of the budget have the leaders alone, which the decision depends on.
+    """
     if number not in context.state.repeats:
+        budget = context.question.budget
+        has_leaders_only = budget.repeated == "leaders" or number > budget.repeats
         arms = (
             leaders_of(context.evaluate(context.state))
-            if context.question.budget.repeated == "leaders"
+            if has_leaders_only
             else arms_to_repeat(context.state, context.question)
         )
         if len(arms) < FEWEST_ARMS:

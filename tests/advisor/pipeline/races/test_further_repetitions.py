@@ -9,7 +9,7 @@ import builders
 import msgspec
 import pytest
 import sessions
-from builders import BASELINE
+from builders import BASELINE, DUPLICATE
 from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, new_recorder, race_context
 
 from advisor.domain.question import Budget, Question
@@ -17,6 +17,7 @@ from advisor.domain.recommendation import DecisionWord
 from advisor.domain.run_state import RunState
 from advisor.pipeline.decision import Decision
 from advisor.pipeline.races import repetitions
+from advisor.pipeline.stored.arms import plan_of
 
 OPEN_SECONDS = 5.0
 #: One repetition: sizes, rounds, arms, calls, seconds of the slowest call.
@@ -53,14 +54,21 @@ def after_repetitions(*made: Decision) -> Callable[[RunState], Decision]:
 
 
 def repeat(
-    evaluate: Callable[[RunState], Decision], question: Question = QUESTION
+    evaluate: Callable[[RunState], Decision],
+    question: Question = QUESTION,
+    *,
+    started: bool = False,
 ) -> tuple[SimulatedSession, RunState]:
-    """Repeat the leaders of a run that has two arms."""
+    """Repeat the leaders of a run that has two arms, whose processes may have been started."""
     session = SimulatedSession(
         SimulatedMachine(NOISE_LEVELS["quiet"], random.Random(0)),
-        {BASELINE: 0.0, "compiled": -0.1},
+        {BASELINE: 0.0, DUPLICATE: 0.0, "compiled": -0.1},
     )
     recorder = new_recorder(["compiled"])
+    if started:
+        first = [(arm, 0) for arm in plan_of(recorder.state).arms]
+        sessions.exhaust(recorder.record_each(session.start(first)))
+        sessions.exhaust(recorder.record_each(session.stop()))
     sessions.exhaust(
         repetitions.repeat_leaders(race_context(session, recorder, question, evaluate))
     )
@@ -80,6 +88,14 @@ def test_repetitions_follow_in_fresh_processes_until_the_decision_is_made() -> N
     assert [process.repeat for process in state.processes["compiled"]] == [1, 2, 3]
     visits = len(QUESTION.batch_sizes) * repetitions.REPEAT_ROUNDS
     assert [arm for arm, _, _ in session.order].count("compiled") == 3 * visits
+
+
+def test_further_repetitions_have_the_leaders_alone() -> None:
+    budget = msgspec.structs.replace(BUDGET, repeated="all")
+    question = builders.question(budget=budget)
+    _, state = repeat(after_repetitions(OPEN, OPEN, CLEAR), question, started=True)
+    assert DUPLICATE in state.repeats[1]
+    assert set(state.repeats[2]) == {BASELINE, "compiled"}
 
 
 def test_repetitions_end_with_the_seconds_of_the_budget() -> None:
