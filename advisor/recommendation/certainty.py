@@ -71,7 +71,8 @@ def assess(
     decision_word: DecisionWord = (
         "EITHER" if len(equal) > 1 else "CLEAR" if certainty >= CERTAIN else "OPEN"
     )
-    lost = scores.max(axis=1) - scores[:, [arm.arm for arm in viable].index(advised.arm)]
+    own = [arm.arm for arm in viable].index(advised.arm)
+    lost = scores[:, sorted({own, *_places_of_best(viable).values()})].max(axis=1) - scores[:, own]
     near = equal if len(equal) > 1 else [w for w, each in shares.items() if each > CONTENDING]
     contenders = (first, *(workflow for workflow in near if workflow != first))
     return Certainty(
@@ -149,11 +150,22 @@ def _shares_within(
     scores: Draws, viable: Sequence[ScoredArm], indifference: float
 ) -> dict[str, float]:
     """Return, by workflow, the share of draws in which its best arm is within the indifference."""
-    near = scores >= scores.max(axis=1, keepdims=True) - indifference - 1e-12
-    places: dict[str, list[int]] = {}
+    best = _places_of_best(viable)
+    of_best = scores[:, list(best.values())]
+    near = of_best >= of_best.max(axis=1, keepdims=True) - indifference - 1e-12
+    return dict(zip(best, map(float, near.mean(axis=0)), strict=True))
+
+
+def _places_of_best(viable: Sequence[ScoredArm]) -> dict[str, int]:
+    """Return, by workflow, the place of its best arm.
+
+    The other arms do not count: the best draw of several arms that differ by chance is better than
+    any of them.
+    """
+    places: dict[str, int] = {}
     for place, arm in enumerate(viable):
-        places.setdefault(arm.workflow, []).append(place)
-    return {workflow: float(near[:, own].any(axis=1).mean()) for workflow, own in places.items()}
+        places.setdefault(arm.workflow, place)
+    return places
 
 
 def _cheapest(workflows: Sequence[str], viable: Sequence[ScoredArm]) -> str:

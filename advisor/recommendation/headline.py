@@ -127,7 +127,11 @@ def _what_settles(facts: HeadlineFacts) -> str:
         )
     if facts.load_lines:
         return "Another run, with more blocks of load, may settle it: --budget standard."
-    return f"More than {REPETITIONS_TO_TRY[-1]} further repetitions would be needed to settle it."
+    most, loss = REPETITIONS_TO_TRY[-1], facts.certainty.score_regret.high
+    return (
+        f"More than {most} further repetitions would be needed to settle it; a wrong choice costs "
+        f"at most {loss:.2f} points of the score."
+    )
 
 
 def _speed(facts: HeadlineFacts) -> str:

@@ -11,6 +11,7 @@ import io
 import os
 import pathlib
 import shutil
+import time
 from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
@@ -28,6 +29,9 @@ from advisor.system.home import HOME_VARIABLE
 
 NOTE = "note"
 SEE_HISTORY = "see p3-advisor history for other runs"
+#: Attempts to lock a run, and the pause between two: programs that ask whether it is active hold
+#: its lock for a moment.
+LOCK_ATTEMPTS, LOCK_PAUSE_SECONDS = 20, 0.01
 #: Errors of msgspec for content that is damaged; a string that is not UTF-8 raises Python's error.
 DECODE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
@@ -141,10 +145,13 @@ class Run:
         return RunControl(self.directory)
 
     def is_active(self) -> bool:
-        """Return whether a process holds the run's lock."""
+        """Return whether a process works on the run.
+
+        The lock is asked for as one of several readers, so that two askers do not see each other.
+        """
         try:
             with (self.directory / "lock").open("r") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
         except OSError:
@@ -161,12 +168,10 @@ class Run:
         with report_unwritable(self.directory):
             lock = (self.directory / "lock").open("w")
         with lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as problem:
+            if not _lock(lock):
                 raise RunIsActiveError(
                     f"another process works on run {self.directory.name}", "wait for it, or stop it"
-                ) from problem
+                )
             self._remove_partial_line()
             # Without a buffer, closing the file cannot raise an error that `Writer` does not raise.
             with self._events.open("ab", buffering=0) as file:
@@ -195,6 +200,17 @@ class Run:
             content = self._events.read_bytes()
             if not content.endswith(b"\n"):
                 os.truncate(self._events, content.rfind(b"\n") + 1)
+
+
+def _lock(file: io.TextIOWrapper) -> bool:
+    """Lock the file for this process alone; return whether that was possible."""
+    for attempt in range(LOCK_ATTEMPTS):
+        if attempt:
+            time.sleep(LOCK_PAUSE_SECONDS)
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+    return False
 
 
 class Writer:

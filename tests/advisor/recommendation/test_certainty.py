@@ -90,6 +90,16 @@ def test_speeds_that_are_not_known_well_leave_the_decision_open() -> None:
     assert found.needed_repetitions > 0
 
 
+def test_several_arms_that_differ_by_chance_are_not_better_than_one_of_them() -> None:
+    arms = [measured(f"same/{place}", 2.2, spread=0.4) for place in range(4)]
+    same = [msgspec.structs.replace(each, workflow="same") for each in arms]
+    steady = measured("steady", 2.2, spread=0.002)
+    alone, together = assess(results(steady, same[0])), assess(results(steady, *same))
+    assert alone.decision_word == together.decision_word == "OPEN"
+    assert together.contender_shares == pytest.approx(alone.contender_shares, abs=0.03)
+    assert together.score_regret.high == pytest.approx(alone.score_regret.high, rel=0.1)
+
+
 def test_servers_are_not_repeated_to_settle_the_decision() -> None:
     made = results(measured("one", 2.0), measured("two", 2.3))
     without_cells = tuple(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import io
 import os
 import pathlib
@@ -200,6 +201,26 @@ def test_only_one_process_writes_a_run_at_a_time(run: Run) -> None:
         assert run.events()
     with Run(run.directory).writer():
         pass
+
+
+def test_two_programs_that_ask_whether_a_run_is_active_do_not_see_each_other(run: Run) -> None:
+    with run.writer():
+        assert run.is_active()
+    with (run.directory / "lock").open() as asking:
+        fcntl.flock(asking, fcntl.LOCK_SH)
+        assert not run.is_active()
+
+
+def test_a_run_is_written_as_soon_as_no_program_asks_whether_it_is_active(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with run.writer():
+        pass
+    asking = (run.directory / "lock").open()
+    fcntl.flock(asking, fcntl.LOCK_SH)
+    monkeypatch.setattr("advisor.store.runs.time.sleep", lambda _: asking.close())
+    with run.writer():
+        assert run.is_active()
 
 
 def test_the_lock_is_released_after_an_interrupt(run: Run) -> None:
