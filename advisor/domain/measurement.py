@@ -97,7 +97,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     processes: int = 1
     #: Standard deviation between processes, as a share; null with fewer than three processes.
     process_variation: float | None = None
-    #: Null for the baseline, with fewer than three processes and in runs of earlier versions.
+    #: Null for the baseline, with fewer than six processes and in runs of earlier versions.
     undisturbed: UndisturbedSpeedup | None = None
     #: Change of its seconds relative to the baseline's during the race, as a share; 0 for none.
     shift: float = 0.0

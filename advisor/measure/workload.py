@@ -37,27 +37,31 @@ def stored_weight_bytes(process: ProcessState) -> int | None:
 
 
 def bytes_per_call(state: RunState, process: ProcessState, batch_size: int) -> int | None:
-    """Return the least bytes that one call of an arm moves: as counted, else its weights once."""
+    """Return about how many bytes one call of an arm moves: as counted, else its weights once."""
     workload = workload_of(state, batch_size)
     if workload is None or workload.moved_bytes is None:
         return stored_weight_bytes(process)
-    passes = process.loaded.units_per_sample if process.loaded else 1
-    return workload.moved_bytes - passes * _saved_bytes(process)
+    steps = process.loaded.units_per_sample - 1 if process.loaded else 0
+    return _with_stored_weights(workload.moved_bytes, steps * (workload.cache_bytes or 0), process)
 
 
 def bytes_per_step(workload: Workload, process: ProcessState) -> int | None:
-    """Return the least bytes that one decode step of an arm moves; None for other tasks."""
+    """Return about how many bytes one decode step of an arm moves; None for other tasks."""
     if workload.step_bytes is None:
         return None
-    return workload.step_bytes - _saved_bytes(process)
+    return _with_stored_weights(workload.step_bytes, workload.cache_bytes or 0, process)
 
 
-def _saved_bytes(process: ProcessState) -> int:
-    """Return by how much the weights of the arm are smaller than those of the model.
+def _with_stored_weights(counted: int, of_cache: int, process: ProcessState) -> int:
+    """Return the counted bytes with the weights as the arm stores them.
 
-    Workloads are counted with the weights of the model, and quantised arms read fewer bytes.
+    Workloads are counted with the weights of the model: those that a step reads, without the
+    embedding table and idle experts. Quantised arms read fewer bytes in proportion. At most
+    `of_cache` bytes are read from the cache, which is not quantised.
     """
     stored = stored_weight_bytes(process)
-    if stored is None or process.loaded is None or process.loaded.parameter_bytes is None:
-        return 0
-    return process.loaded.parameter_bytes - stored
+    native = process.loaded.parameter_bytes if process.loaded is not None else None
+    if stored is None or not native:
+        return counted
+    of_weights = max(counted - of_cache, 0)
+    return counted - of_weights + int(of_weights * stored / native)

@@ -201,7 +201,8 @@ def _needed_repetitions(
 
 def _processes(results: Results, viable: Sequence[ScoredArm], contenders: Sequence[str]) -> int:
     """Return the fewest processes in which an arm that may lead was timed; 0 if none was."""
-    compared = {_best_arm(workflow, viable).arm for workflow in contenders} - {results.baseline}
+    leading = {_best_arm(workflow, viable).arm for workflow in contenders} - {results.baseline}
+    compared = leading or {arm.arm for arm in viable} - {results.baseline}
     return min(
         (
             cell.processes

@@ -29,6 +29,8 @@ from advisor.system.number_format import format_bound, format_number, format_sha
 MAX_SHOWN_PERCENT = 99.0
 #: Share of the draws from which a workflow is more likely as good as the answer than not.
 AS_GOOD = 0.5
+#: Most further repetitions that the budget `thorough` is likely to make.
+MOST_OF_THOROUGH = 8
 #: Error of a share in percent by rounding alone.
 ROUNDING = 1e-6
 #: Names of criteria in a sentence, where they differ from the identifiers.
@@ -116,10 +118,8 @@ def _what_settles(facts: HeadlineFacts) -> str:
     needed, noise = facts.certainty.needed_repetitions, facts.noise_floor or 0.0
     if needed is not None:
         plural = "s" if needed > 1 else ""
-        return (
-            f"About {needed} more repetition{plural} in fresh processes would settle it: "
-            "--budget standard or thorough."
-        )
+        how = ": --budget thorough" if needed <= MOST_OF_THOROUGH else ""
+        return f"About {needed} more repetition{plural} in fresh processes would settle it{how}."
     if noise > STEADY_NOISE:
         return (
             f"Equal workers differ by up to {format_share(noise)}: measure again on a quiet "
@@ -130,7 +130,7 @@ def _what_settles(facts: HeadlineFacts) -> str:
     most, loss = REPETITIONS_TO_TRY[-1], facts.certainty.score_regret.high
     return (
         f"More than {most} further repetitions would be needed to settle it; a wrong choice costs "
-        f"at most {loss:.2f} points of the score."
+        f"at most {loss:.2f} points of the score (95 %)."
     )
 
 

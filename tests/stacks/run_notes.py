@@ -70,7 +70,7 @@ bits and activations of 8 bits (`vllm/w8a8`) have the smallest error of them.
   has had a fixed size since. The memory of `torchao` is missing because of a defect that is
   fixed.
 - The share of the bandwidth was computed from the native weights for all arms, so it is too high
-  for quantised ones. Runs use the stored weights since.
+  for quantised ones. Later runs use the stored weights.
 - vLLM's engines were built one after the other, and the whole run took 19 minutes:"""
 QUANTISED_8B = """\
 Native and quantised arms of Llama-3.1-8B with random weights in one run (`--quantised
@@ -83,7 +83,7 @@ They store 57 % (8 bits) and 35 % (4 bits) of the native weights, as the types o
 - `torchao/fp8` returned the same tokens for every prompt, as for TinyLlama.
 - `torchao/int8` reads half the bytes and is slower than the static cache that it extends, at 16
   rows by a factor of 31.
-- Native vLLM reaches 75 % of the measured memory bandwidth, FP8 57 % and W4A16 31 %:"""
+- Native vLLM reaches 75 % of the measured memory bandwidth, FP8 61 % and W4A16 35 %:"""
 EARLIER_TEXT = """\
 TinyLlama with fewer arms, one other run on the host's other GPU, and a limit of 6.5 minutes for all
 builds together, which includes the checks of eager PyTorch. The package of ONNX Runtime GenAI had

@@ -88,7 +88,20 @@ def repeat_leaders(context: RaceContext) -> Iterator[LoggedEvent]:
         yield from _repeat_once(context, number)
         if number not in context.state.repeats:
             return
+        if number > question.budget.repeats and not _has_new_processes(context.state, number):
+            return
         seconds = clock() - started
+
+
+def _has_new_processes(state: RunState, number: int) -> bool:
+    """Return whether every arm of a repetition completed it; else the next one would not help."""
+    return number in state.repeats and all(
+        any(
+            process.repeat == number and isinstance(process.outcome, Completed)
+            for process in state.processes.get(arm, ())
+        )
+        for arm in state.repeats[number]
+    )
 
 
 def _settles(decision: Decision, seconds: float, remaining: float) -> bool:

@@ -96,6 +96,8 @@ def variance_of_speedup(
     if low is None or high is None:
         return None
     half_width = math.log(high / low) / 2
+    if cell.processes >= MIN_PROCESSES:
+        return _variance(half_width, cell.processes - 1)
     result = next(
         (
             each
@@ -104,11 +106,9 @@ def variance_of_speedup(
         ),
         None,
     )
-    rounds = result.eliminated.get(arm, result.rounds) if result else 2
-    if cell.processes >= MIN_PROCESSES:
-        return _variance(half_width, cell.processes - 1)
     if result is None:
         return _variance(half_width, 1)
+    rounds = result.eliminated.get(arm, result.rounds)
     of_arm = _variance(half_width, max(rounds - 1, 1))
     of_duplicate = _variance(math.log1p(result.noise_floor or 0.0), max(result.rounds - 1, 1))
     largest = max(of_arm, of_duplicate)

@@ -63,8 +63,10 @@ def render_trust(answer: RunAnswer) -> Text:
             " measurements allow"
         )
     if advice.needed_repetitions is not None:
+        plural = "s" if advice.needed_repetitions > 1 else ""
         found.append(
-            f"about {advice.needed_repetitions} more repetitions in fresh processes would settle it"
+            f"about {advice.needed_repetitions} more repetition{plural} in fresh processes would"
+            " settle it"
         )
     if advice.score_regret is not None:
         found.append(

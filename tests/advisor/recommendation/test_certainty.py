@@ -125,9 +125,8 @@ def test_a_decision_with_much_noise_needs_more_repetitions_than_are_worth_making
         for spread in (0.5, 2.0)
     )
     assert (little.decision_word, little.needed_repetitions) == ("OPEN", 2)
-    found = much
-    assert found.decision_word == "OPEN"
-    assert found.needed_repetitions is None
+    assert much.decision_word == "OPEN"
+    assert much.needed_repetitions is None
 
 
 def test_a_decision_stays_clear_on_a_noisy_machine_where_the_gain_is_large() -> None:
