@@ -18,7 +18,8 @@ FreeDimensions: TypeAlias = tuple[dict[int, Any], ...]
 #: `torch.export` specialises sizes 0 and 1, so the example for a free batch size needs more rows.
 MIN_EXAMPLE_BATCH = 2
 LENGTH_AXIS = 1
-#: Lines of an integration that define `example` from `inputs`, for exports with a free batch.
+#: Lines of an integration that define `example` from `inputs`, for `torch.export` with a free
+#: batch. The exporter of ONNX keeps a size of 1 free by itself.
 EXAMPLE_LINES = """\
 # torch.export fixes a size of 1, so the example has two rows or more.
 example = tuple(torch.cat([x, x]) if x.dim() and len(x) == 1 else x for x in inputs)
@@ -64,14 +65,14 @@ def by_parameter(module: torch.nn.Module, free: FreeDimensions) -> Any:
     return (free,) if takes_any else free
 
 
-def integration(request: Request) -> str:
-    """Return the lines that define `example` and its `shapes` for `inputs`.
+def integration(request: Request, tensors: str = "inputs") -> str:
+    """Return the line that defines the `shapes` of `tensors`.
 
     Only in models of the transformers library may a second dimension be the length of the text.
     """
     free = 1 if request.subject["kind"] in OWN_INPUTS else LENGTH_AXIS + 1
     return f"""\
-{EXAMPLE_LINES}shapes = tuple({{axis: torch.export.Dim.AUTO for axis in range(min(x.dim(), {free}))}} for x in example)
+shapes = tuple({{axis: torch.export.Dim.AUTO for axis in range(min(x.dim(), {free}))}} for x in {tensors})
 """  # noqa: E501 - the lines are counted, so they are not wrapped
 
 

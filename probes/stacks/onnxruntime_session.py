@@ -278,7 +278,7 @@ session.run_with_iobinding(binding)
 output = [torch.from_dlpack(value) for value in binding.get_outputs()]
 """
     free = bool(request.options.get("dynamic")) and request.subject["kind"] != "onnx"
-    arguments = "example, dynamic_shapes=shapes" if free else "inputs"
+    arguments = "inputs, dynamic_shapes=shapes" if free else "inputs"
     export, file = onnx_export.integration(request, arguments)
     quantise = ""
     if request.options.get("weights"):

@@ -157,7 +157,7 @@ def integration(request: Request) -> str:
     is_file = request.subject["kind"] == "onnx"
     free = bool(request.options.get("dynamic")) and not is_file
     arguments = "example, dynamic_shapes=shapes" if free else "inputs"
-    shapes = free_dimensions.integration(request)
+    shapes = free_dimensions.EXAMPLE_LINES + free_dimensions.integration(request, "example")
     export = f"""\
 {shapes if free else ""}with torch.no_grad():
     exported = torch.export.export(model, {arguments}, strict=False)

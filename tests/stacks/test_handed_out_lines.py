@@ -23,7 +23,7 @@ pytest.importorskip("onnxruntime", reason="pip install 'p3-advisor[stack]'")
 from onnxruntime.capi import onnxruntime_inference_collection as runtime
 
 from probes.checking import dispatch
-from probes.stacks import onnxruntime_session
+from probes.stacks import free_dimensions, onnxruntime_session
 from probes.stacks.pytorch import without_inference_mode
 from probes.subjects.outputs import collect
 
@@ -184,3 +184,14 @@ def test_the_handed_out_lines_feed_bfloat16_which_numpy_lacks(
     (output,) = names["output"]
     assert output.dtype == torch.bfloat16
     assert torch.equal(output, inputs[0].flatten(1))
+
+
+def test_an_input_of_one_row_is_exported_with_a_free_batch(tmp_path: pathlib.Path) -> None:
+    request = workers.make_request(pathlib.Path("x"), tmp_path, subject={"kind": "factory"})
+    lines = free_dimensions.EXAMPLE_LINES + free_dimensions.integration(request, "example")
+    names: dict[str, Any] = {"torch": torch, "inputs": (torch.randn(1, 3),)}
+    exec(lines, names)
+    exported = torch.export.export(
+        torch.nn.Linear(3, 4), names["example"], dynamic_shapes=names["shapes"], strict=False
+    )
+    assert exported.module()(torch.randn(5, 3)).shape == (5, 4)
