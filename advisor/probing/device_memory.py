@@ -89,9 +89,9 @@ class BuildMemory:
             arm=arm,
             process=process,
             before_bytes=self._before,
-            peak_bytes=increase(self._before, self._peak()),
-            resident_bytes=increase(self._before, self._monitor.used_bytes()),
-            serving_bytes=increase(self._before, self._serving_peak())
+            peak_bytes=added_bytes(self._before, self._peak()),
+            resident_bytes=added_bytes(self._before, self._monitor.used_bytes()),
+            serving_bytes=added_bytes(self._before, self._serving_peak())
             if self._serving_peak
             else None,
             total_bytes=self._monitor.total_bytes,
@@ -101,3 +101,9 @@ class BuildMemory:
 def increase(before: Number | None, now: Number | None) -> Number | None:
     """Return how much a reading has grown; None where either reading is missing."""
     return now - before if now is not None and before is not None else None
+
+
+def added_bytes(before: int | None, now: int | None) -> int | None:
+    """Return the memory that was added: 0 if less is used now, because the driver freed some."""
+    change = increase(before, now)
+    return None if change is None else max(change, 0)

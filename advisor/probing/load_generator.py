@@ -32,8 +32,8 @@ from probes import protocol
 RECORDS, TRACE, LOG = "profile_export.jsonl", "trace.jsonl", "log"
 #: AIPerf imports, opens the tokenizer and exports within this time.
 START_SECONDS = 120.0
-#: AIPerf does not open the tokenizer of a directory when this is set.
-OFFLINE = "HF_HUB_OFFLINE"
+#: AIPerf does not open the tokenizer of a directory when one of these is set.
+OFFLINE_VARIABLES = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 NANOSECONDS, MILLI = 1e-9, 1e-3
 #: How much of AIPerf's log a reason quotes, and the characters of its boxes.
 LOG_BYTES, LOG_LINES = 2000, 3
@@ -180,7 +180,7 @@ class LoadGenerator:
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
-                env=self._variables(directory, temporary),
+                env=generator_variables(self.environment, directory, temporary),
                 start_new_session=True,
             )
         with contextlib.suppress(ProcessLookupError):
@@ -201,17 +201,24 @@ class LoadGenerator:
             message = f"it did not end within {limit:.0f} s"
             raise GeneratorError(message)
 
-    def _variables(self, directory: pathlib.Path, temporary: str) -> dict[str, str]:
-        inherited = without_python_paths(self.environment)
-        inherited.pop(OFFLINE, None)
-        return {
-            **inherited,
-            **NO_TELEMETRY,
-            **SAFE_PATH,
-            "TOKENIZERS_PARALLELISM": "false",
-            "TMPDIR": temporary,
-            protocol.MARK_VARIABLE: str(directory),
-        }
+
+def generator_variables(
+    inherited: Mapping[str, str], directory: pathlib.Path, temporary: str
+) -> dict[str, str]:
+    """Return the environment of AIPerf: the inherited one without what would mislead it."""
+    kept = {
+        name: value
+        for name, value in without_python_paths(inherited).items()
+        if name not in OFFLINE_VARIABLES
+    }
+    return {
+        **kept,
+        **NO_TELEMETRY,
+        **SAFE_PATH,
+        "TOKENIZERS_PARALLELISM": "false",
+        "TMPDIR": temporary,
+        protocol.MARK_VARIABLE: str(directory),
+    }
 
 
 def log_reason(directory: pathlib.Path) -> str:

@@ -31,7 +31,7 @@ from advisor.domain.run_events import (
 from advisor.domain.worker_events import BlockTimed, Engagement
 from advisor.probing import idle
 from advisor.probing.conditions import ConditionsMonitor
-from advisor.probing.device_memory import BuildMemory, DeviceMemoryMonitor, increase
+from advisor.probing.device_memory import BuildMemory, DeviceMemoryMonitor, added_bytes, increase
 from advisor.probing.memory_headroom import MemoryHeadroom
 from advisor.probing.processors import confine
 from advisor.probing.run_config import RunConfig
@@ -314,7 +314,7 @@ class Session:
         used = monitor.used_bytes()
         yield from ending
         remaining = monitor.used_bytes()
-        freed = increase(remaining, used)
+        freed = added_bytes(remaining, used)
         yield DeviceMemory(
             arm=arm,
             process=self.process_number(arm),

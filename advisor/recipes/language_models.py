@@ -11,6 +11,13 @@ from advisor.recipes.expressions import config_expression, model_name, to_device
 INPUT_IDS = (
     "torch.randint(0, {config}.get_text_config().vocab_size, ({batch_size}, {tokens}){device})"
 )
+#: Lines that write a tokenizer, without which some engines do not open a checkpoint.
+STUB_TOKENIZER = (
+    "words = {str(token): token for token in range(config.get_text_config().vocab_size)}",
+    'stub = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="0"))',
+    "tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=stub)",
+    "tokenizer.save_pretrained(CHECKPOINT)  # a word for each token; some engines need one",
+)
 #: Directory of a checkpoint that the lines write.
 WRITTEN_CHECKPOINT = "checkpoint"
 
@@ -49,8 +56,9 @@ def checkpoint_prompt_lines(
         f'CHECKPOINT = "{WRITTEN_CHECKPOINT}"',
         f"config = {config_expression(model, trusted)}",
         f"model = transformers.AutoModelForCausalLM.from_config(config, {dtype})",
-        "model.save_pretrained(CHECKPOINT)  # random weights, without a tokenizer",
+        "model.save_pretrained(CHECKPOINT)  # random weights",
         "del model",
+        *STUB_TOKENIZER,
         *prompts,
     ]
 

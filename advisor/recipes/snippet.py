@@ -15,7 +15,7 @@ from advisor.recipes.language_models import checkpoint_prompt_lines
 from advisor.recipes.loading import loading_lines
 
 #: Packages that the lines may use, and how they are imported.
-USED_PACKAGES = ("onnxruntime", "os", "torch", "transformers")
+USED_PACKAGES = ("onnxruntime", "os", "tokenizers", "torch", "transformers")
 #: Name of the checkpoint in the lines of a workflow that opens it itself.
 CHECKPOINT = "CHECKPOINT"
 MAIN_GUARD = 'if __name__ == "__main__":  # engines start processes that import this file'

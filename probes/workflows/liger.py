@@ -82,11 +82,14 @@ def integration(request: Request) -> str:
         if request.task == protocol.GENERATE
         else "output = model(*inputs)"
     )
+    # The lines of a forward pass load a model of transformers inside a module that returns tensors.
+    is_wrapped = request.task == protocol.FORWARD and request.subject["kind"] == "transformers"
+    model = "model.model" if is_wrapped else "model"
     return f"""\
 import torch
 from liger_kernel.transformers.monkey_patch import MODEL_TYPE_TO_APPLY_LIGER_FN
 
-MODEL_TYPE_TO_APPLY_LIGER_FN[model.config.model_type](model=model)
+MODEL_TYPE_TO_APPLY_LIGER_FN[{model}.config.model_type](model={model})
 # Each call:
 with torch.inference_mode():
     {run}

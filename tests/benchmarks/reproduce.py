@@ -77,7 +77,9 @@ def run_once(tree: pathlib.Path, options: Sequence[str]) -> RunResult:
     with tempfile.TemporaryDirectory() as home:
         places = dict.fromkeys(("XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"), home)
         places["P3_ADVISOR_HOME"] = home
-        environment = {**os.environ, **places, "PYTHONPATH": str(tree)}
+        inherited = os.environ.get("PYTHONPATH")
+        python_path = os.pathsep.join([str(tree), *([inherited] if inherited else [])])
+        environment = {**os.environ, **places, "PYTHONPATH": python_path}
         started = time.monotonic()
         answer = subprocess.run(
             [sys.executable, "-c", START, "recommend", "--json", *options],

@@ -13,6 +13,7 @@ from advisor.probing.load_generator import (
     Record,
     RecordMetadata,
     assign_records,
+    generator_variables,
     log_reason,
     read_records,
 )
@@ -130,6 +131,16 @@ def test_the_reason_of_a_failure_is_the_first_error_that_the_generator_logged(
     assert log_reason(tmp_path) == printed
     (logs / "aiperf.log").write_text("\n".join(lines))
     assert log_reason(tmp_path) == "no tokenizer in this directory"
+
+
+@pytest.mark.parametrize("offline", ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"])
+def test_the_generator_opens_the_tokenizer_of_a_directory_where_the_user_is_offline(
+    offline: str, tmp_path: pathlib.Path
+) -> None:
+    inherited = {offline: "1", "HOME": "/home/someone"}
+    variables = generator_variables(inherited, tmp_path, str(tmp_path))
+    assert offline not in variables
+    assert variables["HOME"] == "/home/someone"
 
 
 @pytest.mark.parametrize(

@@ -86,25 +86,27 @@ def test_an_arm_that_is_dropped_before_it_runs_has_an_outcome(session: Session) 
 class StagedMemory(DeviceMemoryMonitor):
     """A GPU whose used bytes are set by the test."""
 
-    def __init__(self) -> None:
+    def __init__(self, *readings: int) -> None:
         self.total_bytes = 1 << 40
-        self.readings = [5 << 30, 2 << 30]
+        self.readings = list(readings)
 
     def used_bytes(self) -> int:
         return self.readings.pop(0)
 
 
+@pytest.mark.parametrize(("used", "freed"), [(5 << 30, 3 << 30), (1 << 30, 0)])
 def test_memory_of_an_arm_built_side_by_side_is_what_its_end_frees(
-    supervisor: Supervisor, run_config: RunConfig
+    used: int, freed: int, supervisor: Supervisor, run_config: RunConfig
 ) -> None:
-    session = Session(supervisor, run_config, ConditionsMonitor(), StagedMemory())
+    memory_monitor = StagedMemory(used, 2 << 30)
+    session = Session(supervisor, run_config, ConditionsMonitor(), memory_monitor)
     for arm in (BASELINE, QUICK):
         list(session.start([(arm, 0)])) if arm == QUICK else list(session.start_reference(arm, 0))
     build_all(session, NextBuild(QUICK))
     list(session.build(QUICK.id))
     stopped = list(session.stop({QUICK.id}))
     (memory,) = [each for each in stopped if isinstance(each, DeviceMemory)]
-    assert (memory.source, memory.peak_bytes) == ("freed", 3 << 30)
+    assert (memory.source, memory.peak_bytes) == ("freed", freed)
 
 
 @pytest.mark.parametrize(

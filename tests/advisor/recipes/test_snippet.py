@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import importlib
 import pathlib
 import subprocess
 import sys
@@ -168,6 +169,26 @@ def test_the_snippet_of_a_transformers_model_computes_the_measured_outputs(
     assert all(each.isfinite().all() for each in outputs)
 
 
+@pytest.mark.stack
+def test_the_snippet_of_liger_replaces_parts_of_the_model_inside_the_forward_pass(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = {"model_type": "llama", **TEXT, "architectures": ["LlamaForCausalLM"]}
+    replaced: list[object] = []
+    package = mock.MagicMock()
+    package.MODEL_TYPE_TO_APPLY_LIGER_FN = {"llama": lambda *, model: replaced.append(model)}
+    monkeypatch.setitem(sys.modules, "liger_kernel", mock.MagicMock())
+    monkeypatch.setitem(sys.modules, "liger_kernel.transformers", mock.MagicMock())
+    monkeypatch.setitem(sys.modules, "liger_kernel.transformers.monkey_patch", package)
+    liger = importlib.import_module("probes.workflows.liger")
+    model = TransformersModel(name="demo", weights="random", config=config)
+    question = builders.question(model=model, input_tokens=7)
+    integration = integration_of(liger, {"kind": "transformers"})
+    output = run_snippet(compose_snippet(question, 4, integration, [TOKENS]))["output"]
+    assert tuple(output.shape) == (4, 7, TEXT["vocab_size"])
+    assert [type(each).__name__ for each in replaced] == ["LlamaForCausalLM"]
+
+
 def test_a_run_without_the_inputs_of_a_transformers_model_has_no_snippet() -> None:
     question = builders.question(model=TransformersModel(name="org/bert", weights="random"))
     with pytest.raises(NoRecipeError):
@@ -206,6 +227,10 @@ def test_the_snippet_of_an_engine_gives_it_a_checkpoint_and_lists_of_token_numbe
     opened = quantisers[0][-1] if scheme else engine.LLM.call_args.kwargs["model"]
     assert (tmp_path / opened / "config.json").is_file()
     assert (tmp_path / opened / "model.safetensors").is_file() == (weights == "random")
+    if weights == "random":
+        # Some engines do not open a checkpoint without a tokenizer.
+        tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / opened)
+        assert tokenizer.convert_tokens_to_ids(["0", "49"]) == [0, 49]
     prompts = [
         each["prompt_token_ids"] for each in engine.LLM.return_value.generate.call_args.args[0]
     ]
