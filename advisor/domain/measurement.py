@@ -13,7 +13,11 @@ from advisor.domain.worker_events import NewShapeResult
 
 
 class CallSeconds(msgspec.Struct, frozen=True, kw_only=True):
-    """Typical seconds of a call: the median over visits of each visit's median.
+    """Typical seconds of a call, corrected for changes of the machine's speed.
+
+    The median is that of the baseline, over visits the median of each visit's median, divided by
+    the speed-up. Where the speed did not change this is the median of the arm's own visits.
+    Documents of earlier versions have the latter.
 
     The bounds at 95 % are order statistics, or those of the geometric mean by Student's t
     distribution with fewer than six visits; null with one visit.

@@ -6,8 +6,6 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 
-import msgspec
-
 from advisor.domain.interval import Interval
 from advisor.domain.measurement import (
     BuildSeconds,
@@ -15,15 +13,15 @@ from advisor.domain.measurement import (
     CallPercentiles,
     CallSeconds,
     Cell,
-    GenerationMetrics,
     Measurement,
     Throughput,
     VisitCounts,
 )
 from advisor.domain.plan import Arm
 from advisor.domain.run_state import ProcessState, RunState
-from advisor.domain.worker_events import Loaded, Peaks
+from advisor.domain.worker_events import BlockTimed, Loaded, Peaks
 from advisor.measure.diagnosis import diagnose
+from advisor.measure.drift import correct_drift, typical_seconds
 from advisor.measure.generation import summarise_generation
 from advisor.measure.memory import summarise_memory
 from advisor.measure.new_shapes import (
@@ -78,8 +76,7 @@ def summarise_arm(
     `speedup` is that of an arm without a series, such as a server.
     """
     processes = [process for process in state.processes[arm.id] if process.ready]
-    raced = [process for process in processes if process.repeat == 0]
-    main = raced[-1]
+    main = _race_process(state, arm)
     imported = main.imported
     if speedup is None:
         speedup = ratio_interval(_overall_log_speedup(series))
@@ -89,11 +86,7 @@ def summarise_arm(
         workflow=arm.workflow,
         option=arm.option,
         cells=tuple(
-            msgspec.structs.replace(
-                _summarise_cell(state, arm, size, series[size], margin),
-                generation=_summarise_text(state, arm, main, size, peaks, dtype),
-            )
-            for size in series
+            _summarise_cell(state, arm, size, series[size], margin, peaks, dtype) for size in series
         ),
         speedup=speedup,
         build_seconds=_summarise_builds(processes),
@@ -116,11 +109,10 @@ def summarise_arm(
     )
 
 
-def _summarise_text(
-    state: RunState, arm: Arm, process: ProcessState, size: int, peaks: Peaks | None, dtype: str
-) -> GenerationMetrics | None:
-    visits = [visit for _, visit in counted_visits(state, arm.id, size)]
-    return summarise_generation(visits, process, workload_of(state, size), peaks, dtype)
+def _race_process(state: RunState, arm: Arm) -> ProcessState:
+    """Return the arm's process that was timed in the race."""
+    raced = [each for each in state.processes[arm.id] if each.ready and each.repeat == 0]
+    return raced[-1]
 
 
 def _summarise_builds(processes: Sequence[ProcessState]) -> BuildSeconds:
@@ -169,38 +161,55 @@ def _overall_log_speedup(series: Series) -> Estimate:
 
 
 def _summarise_cell(
-    state: RunState, arm: Arm, batch_size: int, series: Sequence[Sequence[float]], margin: float
+    state: RunState,
+    arm: Arm,
+    batch_size: int,
+    series: Sequence[Sequence[float]],
+    margin: float,
+    peaks: Peaks | None,
+    dtype: str,
 ) -> Cell:
-    visits = [visit for _, visit in counted_visits(state, arm.id, batch_size)]
-    medians = [statistics.median(visit.seconds) for visit in visits]
-    median = statistics.median(medians)
-    bounds = typical_interval(medians, CONFIDENCE)
+    timed = [visit for _, visit in counted_visits(state, arm.id, batch_size)]
+    baseline = state.plan.baseline.id if state.plan else arm.id
+    speedup = ratio_interval(interval_within_processes(series, TAIL))
+    baseline_visits = [visit for _, visit in counted_visits(state, baseline, batch_size)]
+    visits = correct_drift(timed, baseline_visits, speedup.value)
+    seconds = _call_seconds(visits)
     streamed = [visit.streamed_seconds for visit in visits if visit.streamed_seconds is not None]
     process, flops = last_ready_process(state, arm.id), flops_per_call(state, batch_size)
-    baseline = state.plan.baseline.id if state.plan else arm.id
     is_repeated = len(series) >= MIN_PROCESSES
     return Cell(
         batch_size=batch_size,
-        seconds=CallSeconds(
-            median=median,
-            low=bounds[0] if bounds else None,
-            high=bounds[1] if bounds else None,
-            samples=sum(len(visit.seconds) for visit in visits),
-        ),
+        seconds=seconds,
         throughput=_throughput(
             process.loaded if process else None,
             batch_size,
-            statistics.median(streamed) if streamed else median,
+            statistics.median(streamed) if streamed else seconds.median,
         ),
-        speedup=ratio_interval(interval_within_processes(series, TAIL)),
-        tflops=flops / median / TERA if flops else None,
+        speedup=speedup,
+        tflops=flops / seconds.median / TERA if flops else None,
         processes=len(series),
         process_variation=math.expm1(math.sqrt(variance_between(series))) if is_repeated else None,
         undisturbed=summarise_undisturbed(state, baseline, arm.id, batch_size)
         if arm.id != baseline
         else None,
         shift=math.expm1(-find_shift(series[0], math.log1p(margin))),
-        percentiles=_percentiles([seconds for visit in visits for seconds in visit.seconds]),
+        percentiles=_percentiles([seconds for visit in timed for seconds in visit.seconds]),
+        generation=summarise_generation(
+            visits, _race_process(state, arm), workload_of(state, batch_size), peaks, dtype
+        ),
+    )
+
+
+def _call_seconds(visits: Sequence[BlockTimed]) -> CallSeconds:
+    low, high = typical_interval(
+        [statistics.median(visit.seconds) for visit in visits], CONFIDENCE
+    ) or (None, None)
+    return CallSeconds(
+        median=typical_seconds(visits),
+        low=low,
+        high=high,
+        samples=sum(len(visit.seconds) for visit in visits),
     )
 
 

@@ -46,7 +46,7 @@ COLUMNS = {
         f"{speed}; build s: first build; MiB: peak memory; letters: A best, C lowest"
     )
     for unit, speed in (
-        ("ms", "ms: median call"),
+        ("ms", "ms: typical call, that of the baseline over the speed-up"),
         ("tok/s", "tok/s: generated tokens of a batch"),
     )
 }

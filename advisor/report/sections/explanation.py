@@ -95,9 +95,9 @@ def _measured_lines(entry: WorkflowEntry) -> list[str]:
     lines = ["  measured (95 % intervals in brackets)"]
     lines += [
         f"    batch size {cell.batch_size}: "
-        f"median {format_milliseconds(cell.seconds.median)} ms of {cell.seconds.samples} "
-        f"timed calls, {format_interval(cell.speedup, decimals=3)} "
-        "the baseline's speed, paired within rounds"
+        f"{format_interval(cell.speedup, decimals=3)} the baseline's speed, paired within "
+        f"rounds; a typical call takes {format_milliseconds(cell.seconds.median)} ms "
+        f"({cell.seconds.samples} timed calls)"
         for cell in entry.cells
     ]
     if entry.speedup is not None:

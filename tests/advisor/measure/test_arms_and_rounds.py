@@ -151,12 +151,37 @@ def test_one_round_gives_null_bounds() -> None:
     assert (measurement.cells[0].seconds.low, measurement.cells[0].seconds.high) == (None, None)
 
 
-def test_typical_seconds_are_the_median_over_visits_with_order_statistics() -> None:
-    seconds = (
-        only_measurement(summarise(run_with(0.6, 0.1, 0.5, 0.2, 0.4, 0.3), RACES)).cells[0].seconds
+def test_typical_seconds_are_those_of_the_baseline_over_the_speedup() -> None:
+    cell = only_measurement(summarise(run_with(0.6, 0.1, 0.5, 0.2, 0.4, 0.3), RACES)).cells[0]
+    seconds = cell.seconds
+    assert seconds.low is not None
+    assert seconds.high is not None
+    # The baseline of these runs takes 0.4 s in every visit.
+    assert seconds.median == pytest.approx(0.4 / cell.speedup.value)
+    # The bounds are order statistics, multiplied by the same factor as the median of 0.35 s.
+    assert seconds.low / seconds.median == pytest.approx(0.1 / 0.35)
+    assert seconds.high / seconds.median == pytest.approx(0.6 / 0.35)
+    assert seconds.samples == 18
+
+
+def test_times_and_speedups_agree_where_the_machine_slowed_down_for_some_rounds() -> None:
+    """Half of the rounds take twice as long, and a slow round has one fast visit of the arm."""
+    baseline = [0.4, 0.4, 0.4, 0.8, 0.8, 0.8]
+    arm = [0.1, 0.1, 0.2, 0.2, 0.2, 0.2]
+    state = builders.run_state(
+        {
+            BASELINE: builders.process(*builders.visits(baseline)),
+            "arm": builders.process(*builders.visits(arm)),
+        }
     )
-    assert seconds.median == pytest.approx(0.35)
-    assert (seconds.low, seconds.high, seconds.samples) == (0.1, 0.6, 18)
+    measured = {each.arm: each for each in summarise(state, RACES).measurements}
+    eager, compiled = measured[BASELINE].cells[0], measured["arm"].cells[0]
+    assert eager.seconds.median == pytest.approx(0.6)
+    ratio = eager.seconds.median / compiled.seconds.median
+    assert ratio == pytest.approx(compiled.speedup.value)
+    assert compiled.throughput.value * compiled.seconds.median == pytest.approx(1)
+    assert compiled.percentiles is not None
+    assert compiled.percentiles.p50 == 0.2
 
 
 @pytest.mark.parametrize(
