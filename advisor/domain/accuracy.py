@@ -272,4 +272,5 @@ class Accuracy(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def error(self) -> float | None:
         """The figure that `--accuracy` and `accuracy<=` limit."""
-        return self.relative_error if self.kl_mean is None else self.kl_mean
+        # A mean divergence below zero is rounding.
+        return self.relative_error if self.kl_mean is None else max(self.kl_mean, 0.0)

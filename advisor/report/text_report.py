@@ -43,11 +43,20 @@ from advisor.system.number_format import (
 COLUMNS = {
     unit: (
         "speed-up: compared round by round, geometric mean over the batch sizes; "
-        f"{speed}; build s: first build; MiB: peak memory; letters: A best, C lowest"
+        f"{speed}; build s: first build; MiB: peak memory; error: {error}; "
+        "letters: A best, C lowest"
     )
-    for unit, speed in (
-        ("ms", "ms: typical call, that of the baseline over the speed-up"),
-        ("tok/s", "tok/s: generated tokens of a batch"),
+    for unit, speed, error in (
+        (
+            "ms",
+            "ms: typical call, that of the baseline over the speed-up",
+            "of the outputs, relative to the reference",
+        ),
+        (
+            "tok/s",
+            "tok/s: tokens generated per second, all texts of a batch",
+            "divergence of the next token from the reference, in nats",
+        ),
     )
 }
 #: The same for figures that were published.

@@ -15,6 +15,7 @@ from advisor.report.formatting.accuracy_text import accuracy_cell, accuracy_line
         ("equivalent", Accuracy(relative_error=1e-7), "1.0e-07"),
         ("near", Accuracy(relative_error=2.13e-3), "2.1e-03~"),
         ("near", Accuracy(relative_error=9.0, kl_mean=4e-3), "4.0e-03~"),
+        ("equivalent", Accuracy(kl_mean=-7.6e-8), "0"),
         ("unchecked", Accuracy(fault="constant-output"), "?"),
         ("equivalent", Accuracy(relative_error=0.0), "0"),
         ("equivalent", None, "-"),
