@@ -91,7 +91,8 @@ class ServedWorkflow:
         missing = [name for name in COMPOSED_WITH if importlib.util.find_spec(name) is None]
         if not hasattr(self._module, "server") and missing:
             message = f"its server needs {' and '.join(missing)}"
-            raise UnsupportedError(message)
+            install = f"{shlex.quote(sys.executable)} -m pip install {' '.join(missing)}"
+            raise UnsupportedError(message, install)
         self._subject = EngineSubject(request)
         return self._subject
 

@@ -15,7 +15,7 @@ import pytest
 import workers
 
 from probes import protocol
-from probes.adapter import Server
+from probes.adapter import Server, UnsupportedError
 from probes.protocol import Request
 from probes.runtime import served
 from probes.runtime.served import ServedProgram, ServedWorkflow, ServerEndedError, composed_server
@@ -49,6 +49,18 @@ def make_subject(request: Request, **config: int) -> EngineSubject:
 
 def lines_of(request: Request) -> str:
     return f"{request.batch_sizes} {request.input_tokens} {request.output_tokens}"
+
+
+def test_a_composed_server_says_how_to_install_its_missing_packages(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served, "COMPOSED_WITH", ("json", "a_package_that_is_missing"))
+    module = SimpleNamespace(integration=lines_of)
+    with pytest.raises(UnsupportedError) as raised:
+        ServedWorkflow(module).open_subject(make_request(tmp_path))
+    assert raised.value.fix is not None
+    assert raised.value.fix.startswith(f"{sys.executable} -m pip install ")
+    assert raised.value.fix.split()[-1] == "a_package_that_is_missing"
 
 
 def test_a_stack_without_a_server_gives_the_lines_of_the_longest_requests(
