@@ -16,11 +16,12 @@ class CallSeconds(msgspec.Struct, frozen=True, kw_only=True):
     """Typical seconds of a call, corrected for changes of the machine's speed.
 
     The median is that of the baseline, over visits the median of each visit's median, divided by
-    the speed-up. Where the speed did not change this is the median of the arm's own visits.
-    Documents of earlier versions have the latter.
+    the speed-up. Where the speed did not change this is close to the median of the arm's own
+    visits, which documents of earlier versions have. A mix of lengths has the mean of its lengths.
 
-    The bounds at 95 % are order statistics, or those of the geometric mean by Student's t
-    distribution with fewer than six visits; null with one visit.
+    The bounds at 95 % of the baseline are order statistics, or those of the geometric mean by
+    Student's t distribution with fewer than six visits; those of an arm also have the error of its
+    speed-up. Null with one visit.
     """
 
     median: float
@@ -31,7 +32,7 @@ class CallSeconds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CallPercentiles(msgspec.Struct, frozen=True, kw_only=True):
-    """Percentiles of the seconds of all timed calls, slow ones included."""
+    """Percentiles of the seconds of all timed calls, slow ones included, as they were timed."""
 
     p50: float
     p90: float

@@ -81,13 +81,14 @@ def summarise_arm(
     if speedup is None:
         speedup = ratio_interval(_overall_log_speedup(series))
     new_shapes = compare_with_baseline(state, arm, results_of(main), speedup)
+    cells = tuple(
+        _summarise_cell(state, arm, size, series[size], margin, peaks, dtype) for size in series
+    )
     return Measurement(
         arm=arm.id,
         workflow=arm.workflow,
         option=arm.option,
-        cells=tuple(
-            _summarise_cell(state, arm, size, series[size], margin, peaks, dtype) for size in series
-        ),
+        cells=cells,
         speedup=speedup,
         build_seconds=_summarise_builds(processes),
         memory_bytes=summarise_memory(main, state.memory_checked),
@@ -102,7 +103,7 @@ def summarise_arm(
         steady=all(
             warmed_up.steady for process in processes for warmed_up in process.warmed_up.values()
         ),
-        diagnosis=tuple(_diagnose(state, arm, main, size, peaks, dtype) for size in series),
+        diagnosis=tuple(_diagnose(state, arm, main, cell, peaks, dtype) for cell in cells),
         new_shape_results=new_shapes,
         new_shapes=rate_new_shapes(new_shapes),
         new_shapes_complete=is_complete(new_shapes),
@@ -175,7 +176,7 @@ def _summarise_cell(
     baseline_visits = [visit for _, visit in counted_visits(state, baseline, batch_size)]
     visits = correct_drift(timed, baseline_visits, speedup.value)
     seconds = _call_seconds(visits)
-    streamed = [visit.streamed_seconds for visit in visits if visit.streamed_seconds is not None]
+    streamed = [visit.streamed_seconds for visit in timed if visit.streamed_seconds is not None]
     process, flops = last_ready_process(state, arm.id), flops_per_call(state, batch_size)
     is_repeated = len(series) >= MIN_PROCESSES
     return Cell(
@@ -222,20 +223,21 @@ def _diagnose(
     state: RunState,
     arm: Arm,
     process: ProcessState,
-    batch_size: int,
+    cell: Cell,
     peaks: Peaks | None,
     dtype: str,
 ) -> CallDiagnosis:
+    batch_size = cell.batch_size
+    timed = [visit for _, visit in counted_visits(state, arm.id, batch_size)]
+    factor = cell.seconds.median / typical_seconds(timed)  # the same as of the cell's times
     visits = [visit for visit in process.visits if visit.batch_size == batch_size]
     enqueued = [visit.enqueue_seconds for visit in visits if visit.enqueue_seconds is not None]
     rounds = visits_by_round(state, batch_size).values()
     return diagnose(
         process.diagnosed.get(batch_size),
         batch_size=batch_size,
-        seconds=statistics.median(
-            statistics.median(visits[arm.id].seconds) for visits in rounds if arm.id in visits
-        ),
-        enqueue_seconds=statistics.median(enqueued) if enqueued else None,
+        seconds=factor * typical_seconds([visits[arm.id] for visits in rounds if arm.id in visits]),
+        enqueue_seconds=factor * statistics.median(enqueued) if enqueued else None,
         flops=flops_per_call(state, batch_size),
         weight_bytes=bytes_per_call(state, process, batch_size),
         dtype=dtype,

@@ -1,4 +1,4 @@
-"""Correct the times of an arm for what the speed of the machine changed between visits.
+"""Correct the times of an arm for changes of the machine's speed between visits.
 
 A speed-up compares visits of one round, so it holds while the machine speeds up or slows down. The
 median times of two arms do not: each falls into the fast or the slow state by chance, and an arm
@@ -7,11 +7,14 @@ that took part in few rounds saw few states.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 
 import msgspec
 
+from advisor.domain.interval import Interval
+from advisor.domain.measurement import CallSeconds, Measurement
 from advisor.domain.worker_events import BlockTimed
 
 
@@ -32,10 +35,43 @@ def correct_drift(
 
 
 def _multiplied(visit: BlockTimed, factor: float) -> BlockTimed:
-    streamed = visit.streamed_seconds
     return msgspec.structs.replace(
         visit,
         seconds=tuple(factor * each for each in visit.seconds),
         first_token_seconds=tuple(factor * each for each in visit.first_token_seconds),
-        streamed_seconds=None if streamed is None else factor * streamed,
+    )
+
+
+def bound_by_speedups(measurement: Measurement, baseline: Measurement) -> Measurement:
+    """Return the measurement with bounds of its call times that fit its speed-ups.
+
+    A time is the baseline's over the speed-up, and its logarithmic half widths are the root of the
+    sum of the squares of both. The baseline keeps the bounds of its own visits.
+    """
+    if measurement.arm == baseline.arm:
+        return measurement
+    times = {cell.batch_size: cell.seconds for cell in baseline.cells}
+    cells = tuple(
+        msgspec.structs.replace(
+            cell, seconds=_bounded(cell.seconds, times[cell.batch_size], cell.speedup)
+        )
+        for cell in measurement.cells
+    )
+    return msgspec.structs.replace(measurement, cells=cells)
+
+
+def _bounded(seconds: CallSeconds, baseline: CallSeconds, speedup: Interval) -> CallSeconds:
+    if not (baseline.low and baseline.high and speedup.low and speedup.high):
+        return msgspec.structs.replace(seconds, low=None, high=None)
+    # A greater speed-up is a shorter time.
+    shorter = math.hypot(
+        math.log(baseline.median / baseline.low), math.log(speedup.high / speedup.value)
+    )
+    longer = math.hypot(
+        math.log(baseline.high / baseline.median), math.log(speedup.value / speedup.low)
+    )
+    return msgspec.structs.replace(
+        seconds,
+        low=seconds.median * math.exp(-shorter),
+        high=seconds.median * math.exp(longer),
     )

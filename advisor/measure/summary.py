@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from advisor.domain.catalogue import NoisePrior
+from advisor.domain.measurement import Measurement
 from advisor.domain.outcome import TimedOut
 from advisor.domain.plan import REFERENCE, Arm, Plan
 from advisor.domain.question import Dtype
@@ -16,6 +17,7 @@ from advisor.domain.results import HostSpeed, RaceResult, Results, StoppedBuild,
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.worker_events import Peaks
 from advisor.measure.arms import TAIL, Series, count_visits, summarise_arm
+from advisor.measure.drift import bound_by_speedups
 from advisor.measure.process_differences import (
     estimate_process_variances,
     widen_by_variances,
@@ -70,16 +72,17 @@ def summarise(
         _duplicate_of(state.plan),
         noise or NoisePrior(),
     )
+    measurements = [
+        widen_by_variances(
+            summarise_arm(state, arm, series[arm.id], peaks, dtype=dtype, margin=margin),
+            variances.get(arm.id, {}),
+            baseline,
+        )
+        for arm in (_comparable_arms(state.plan, log_speedups) if races else ())
+    ]
     return Results(
         baseline=baseline,
-        measurements=tuple(
-            widen_by_variances(
-                summarise_arm(state, arm, series[arm.id], peaks, dtype=dtype, margin=margin),
-                variances.get(arm.id, {}),
-                baseline,
-            )
-            for arm in (_comparable_arms(state.plan, log_speedups) if races else ())
-        ),
+        measurements=tuple(_bound_call_times(measurements, baseline)),
         races=tuple(
             msgspec.structs.replace(race, noise_floor=noise_floors[size])
             for size, race in sorted(races.items())
@@ -93,6 +96,13 @@ def summarise(
         repeats=_count_repetitions(series.values()),
         stopped_builds=tuple(_stopped_builds(state)),
     )
+
+
+def _bound_call_times(measurements: Sequence[Measurement], baseline: str) -> Iterator[Measurement]:
+    """Yield the measurements with bounds of their call times; none without the baseline's."""
+    own = next((each for each in measurements if each.arm == baseline), None)
+    for measurement in measurements:
+        yield bound_by_speedups(measurement, own) if own else measurement
 
 
 def _comparable_arms(plan: Plan, log_speedups: LogSpeedups) -> Iterator[Arm]:

@@ -10,7 +10,7 @@ from advisor.domain.rubric import LETTERS
 from advisor.domain.survey import Survey
 from advisor.report.documents.document import PUBLISHED, RunDocument, WorkflowEntry
 from advisor.report.documents.trade_off import trade_off
-from advisor.report.formatting.accuracy_text import LEGEND, MARKS
+from advisor.report.formatting.accuracy_text import LEGEND
 from advisor.report.formatting.tabular import plain_table
 from advisor.report.sections import new_shapes, serving_tables
 from advisor.report.sections.answer import (
@@ -23,7 +23,6 @@ from advisor.report.sections.answer import (
 from advisor.report.sections.ranking_cells import (
     COST_HEADS,
     CRITERION_HEADS,
-    checks_class,
     cost_cells,
     rank_cell,
     score_cell,
@@ -43,20 +42,11 @@ from advisor.system.number_format import (
 COLUMNS = {
     unit: (
         "speed-up: compared round by round, geometric mean over the batch sizes; "
-        f"{speed}; build s: first build; MiB: peak memory; error: {error}; "
-        "letters: A best, C lowest"
+        f"{speed}; build s: first build; MiB: peak memory; letters: A best, C lowest"
     )
-    for unit, speed, error in (
-        (
-            "ms",
-            "ms: typical call, that of the baseline over the speed-up",
-            "of the outputs, relative to the reference",
-        ),
-        (
-            "tok/s",
-            "tok/s: tokens generated per second, all texts of a batch",
-            "divergence of the next token from the reference, in nats",
-        ),
+    for unit, speed in (
+        ("ms", "ms: typical call, that of the baseline over the speed-up"),
+        ("tok/s", "tok/s: tokens generated per second, all texts of a batch"),
     )
 }
 #: The same for figures that were published.
@@ -124,9 +114,9 @@ def ranking(document: RunDocument) -> list[str]:
         [head, *(_ranking_row(entry, sizes, unfit=is_unfit(document)) for entry in ranked)],
         text_columns={1},
     )
-    marked = any(MARKS[checks_class(entry)] for entry in ranked)
-    legend = PUBLISHED_COLUMNS if document.run_id == PUBLISHED else COLUMNS[unit]
-    return [*table, legend, *([LEGEND] if marked else [])]
+    if document.run_id == PUBLISHED:
+        return [*table, PUBLISHED_COLUMNS]
+    return [*table, COLUMNS[unit], LEGEND]
 
 
 def serving_tables_of(document: RunDocument) -> list[list[str]]:

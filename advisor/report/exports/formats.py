@@ -89,7 +89,7 @@ def to_junit(document: RunDocument) -> bytes:
     """Return JUnit XML with a test case for each arm.
 
     An arm that failed is a failure; one that was not to be measured is skipped. The time of a case
-    is the median call of its largest batch size in seconds.
+    is a typical call of its largest batch size in seconds.
     """
     import junitparser  # noqa: PLC0415 - an extra
 

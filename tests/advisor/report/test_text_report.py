@@ -150,7 +150,7 @@ def columns(made: RunDocument) -> dict[str, dict[str, str]]:
     header, *rows = (
         line.replace("build s", "build").replace("ms @", "ms@").split()
         for line in text_report.ranking(made)
-        if not line.startswith("speed-up:")
+        if not line.startswith(("speed-up:", "error:"))
     )
     return {row[header.index("arm")]: dict(zip(header, row, strict=True)) for row in rows}
 
