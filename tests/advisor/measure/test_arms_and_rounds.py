@@ -163,30 +163,6 @@ def test_typical_seconds_are_those_of_the_baseline_over_the_speedup() -> None:
     assert seconds.samples == 18
 
 
-def test_times_and_speedups_agree_where_the_machine_slowed_down_for_some_rounds() -> None:
-    """Half of the rounds take twice as long, and a slow round has one fast visit of the arm."""
-    baseline = [0.4, 0.4, 0.4, 0.8, 0.8, 0.8]
-    arm = [0.1, 0.1, 0.2, 0.2, 0.2, 0.2]
-    state = builders.run_state(
-        {
-            BASELINE: builders.process(*builders.visits(baseline)),
-            "arm": builders.process(*builders.visits(arm)),
-        }
-    )
-    measured = {each.arm: each for each in summarise(state, RACES).measurements}
-    eager, compiled = measured[BASELINE].cells[0], measured["arm"].cells[0]
-    assert eager.seconds.median == pytest.approx(0.6)
-    ratio = eager.seconds.median / compiled.seconds.median
-    assert ratio == pytest.approx(compiled.speedup.value)
-    assert compiled.throughput.value * compiled.seconds.median == pytest.approx(1)
-    assert compiled.percentiles is not None
-    assert compiled.percentiles.p50 == 0.2
-    # The interval has the error of the baseline's time and that of the speed-up.
-    assert compiled.seconds.low is not None
-    assert compiled.speedup.high is not None
-    assert compiled.seconds.low < eager.seconds.median / compiled.speedup.high
-
-
 @pytest.mark.parametrize(
     "end", [WRONG, Crashed(phase="measure", signal="SIGSEGV", reason="it crashed")]
 )
