@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import builders
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from advisor.domain.constraints import Constraint
@@ -177,6 +177,7 @@ def test_a_faster_arm_never_scores_lower_or_ranks_lower_and_never_lifts_others(
     )
 
 
+@example((1.0, 1.0, 0.625, 0.34375), [1.0] * 30, (54, 0, 46), "performance", 2)
 @settings(max_examples=40)
 @given(
     speeds,
@@ -200,9 +201,13 @@ def test_a_constraint_only_removes(
     assert {arm.arm: arm.score for arm in bound.scored} == {
         arm.arm: arm.score for arm in free.scored
     }
-    assert (bound.recommendation.arm if bound.recommendation else None) == (
-        kept[0] if kept else None
-    )
+    assert (bound.recommendation is not None) == bool(kept)
+    if bound.recommendation:
+        scores = {arm.arm: arm.score for arm in bound.scored}
+        # Among arms that are equally good the simplest is advised.
+        least = scores[kept[0]] - bound.header.catalogue.rubric.indifference
+        assert bound.recommendation.arm in kept
+        assert scores[bound.recommendation.arm] >= least
 
 
 @settings(max_examples=40)
