@@ -156,6 +156,8 @@ def run_snippet(entry: dict[str, Any], options: argparse.Namespace) -> dict[str,
     """Run one snippet in an empty directory and end its whole process group after the limit."""
     script = (options.folder / entry["file"]).resolve()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
+        for name, place in (link.split("=", 1) for link in options.link):
+            pathlib.Path(home, name).symlink_to(pathlib.Path(place).resolve())
         errors = pathlib.Path(home, "errors.txt")
         started = time.monotonic()
         with errors.open("wb") as stream:
@@ -201,6 +203,13 @@ def main() -> None:
     running.add_argument("--jobs", type=int, default=4, help="snippets side by side")
     running.add_argument("--seconds", type=float, default=150, help="limit of each snippet")
     running.add_argument("--python", default=sys.executable, help="the interpreter of the stacks")
+    running.add_argument(
+        "--link",
+        action="append",
+        default=[],
+        metavar="NAME=FOLDER",
+        help="a folder that the snippets need, such as the environment llm-compressor",
+    )
     running.add_argument("--output", type=pathlib.Path, help="a file for the results")
     options = parser.parse_args()
     if options.step == "write":
