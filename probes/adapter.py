@@ -115,6 +115,8 @@ class Server:
     separator: str = " "
     #: Path that is answered once the model is loaded.
     ready_path: str = "/health"
+    #: What a user types instead of `command`, with the same settings; empty if it is the same.
+    user_command: str = ""
 
 
 class Workflow(Protocol):

@@ -129,6 +129,8 @@ class Serving:
     vocabulary: int
     word: str
     separator: str
+    #: Environment variables of the server, in addition to the worker's.
+    variables: dict[str, str] = dataclasses.field(default_factory=dict)
     event: str = "serving"
 
 

@@ -29,19 +29,20 @@ def recipe(
         str,
         typer.Option(
             metavar="STYLE",
-            help="snippet: load, compile and call in a few lines; check: a script that also checks"
-            " the outputs and the measured throughput; server: a server for the model, or the"
-            " command of an engine's own; dockerfile: an image of the server in server.py",
+            help="snippet: load, compile and call in a few lines, or the server that was under"
+            " load; check: a script that also checks the outputs and the measured throughput;"
+            " server: a server for the model, or the command of an engine's own; dockerfile: an"
+            " image of the server in server.py",
         ),
     ] = "snippet",
     output: Output = STANDARD_OUTPUT,
 ) -> None:
     """Write code that runs a workflow as it was measured."""
-    from advisor.report.recipes import found_recipe, script_recipe, server_recipe
+    from advisor.report.recipes import found_recipe, script_recipe, server_recipe, short_recipe
 
     probes = make_context().probes
     styles: dict[str, Callable[..., str]] = {
-        "snippet": script_recipe.render_snippet,
+        "snippet": functools.partial(short_recipe.render_short, probes=probes),
         "check": script_recipe.render,
         "server": functools.partial(server_recipe.render_server, probes=probes),
         "dockerfile": functools.partial(server_recipe.render_dockerfile, probes=probes),

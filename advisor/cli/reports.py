@@ -65,7 +65,7 @@ def report(
     """Write a report of one run, or of runs on several devices."""
     from advisor.report import page
     from advisor.report.exports import csv_rows
-    from advisor.report.recipes import script_recipe
+    from advisor.report.recipes import short_recipe
 
     selected = parse_formats(formats)
     names = runs or ["latest"]
@@ -83,7 +83,7 @@ def report(
     decision, run_document = decide_with_document(run, elsewhere)
     renderers = _renderers(run_document) | {
         "html": lambda: page.render(
-            run_document, script_recipe.render_recommended(run_document, decision, probes)
+            run_document, short_recipe.render_recommended(run_document, decision, probes)
         ),
         "csv": lambda: csv_rows.render(
             [run_document, *(decide_with_document(each)[1] for each in elsewhere)]

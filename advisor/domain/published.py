@@ -32,13 +32,14 @@ class TreeNode(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """
 
     asks: Annotated[str, msgspec.Meta(min_length=1)]
-    #: The fact that answers it; `open` if the question to the advisor does not contain it.
+    #: The fact that answers it. `open`, of earlier versions, has no answer.
     fact: Literal[
         "on-nvidia",
         "portability-leads",
         "generates",
         "performance-leads",
         "compile-suffices",
+        "serves-users",
         "open",
     ]
     yes: str

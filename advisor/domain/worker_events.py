@@ -159,6 +159,9 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=
     vocabulary: int
     word: str
     separator: str
+    #: Environment variables of the server, in addition to the worker's; earlier versions did not
+    #: report them.
+    variables: dict[str, str] = {}
 
 
 class ClosedLoop(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="closed-loop"):

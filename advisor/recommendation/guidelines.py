@@ -122,15 +122,17 @@ def _answer(
         case "on-nvidia":
             return question.device == "cuda"
         case "generates":
-            return question.task == "generate"
+            return question.task in {"generate", "serve"}
+        case "serves-users":
+            return True if question.task == "serve" else None
+        case "open":
+            return None
         case "portability-leads":
             return question.priorities.portability >= tree.leads_from
         case "performance-leads":
             return question.priorities.performance >= tree.leads_from
         case "compile-suffices":
             return _compile_suffices(scored)
-        case "open":
-            return None
 
 
 def _compile_suffices(scored: Sequence[ScoredArm]) -> bool | None:

@@ -47,11 +47,17 @@ def format_interval(interval: Interval | None, *, unit: str = "x", decimals: int
     """Format a value with the bounds of its interval, such as `1.46x (1.37 to 1.56)`."""
     if interval is None:
         return MISSING
-    value = f"{format_number(interval.value, decimals)}{unit}"
+    value = f"{_format_factor(interval.value, decimals)}{unit}"
     if interval.low is None or interval.high is None:
         return f"{value} {NO_INTERVAL}"
-    low, high = (format_number(bound, decimals) for bound in (interval.low, interval.high))
+    low, high = (_format_factor(bound, decimals) for bound in (interval.low, interval.high))
     return f"{value} ({low} to {high})"
+
+
+def _format_factor(value: float, decimals: int | None) -> str:
+    """Format a value with decimal places, and with a significant digit if it would be zero."""
+    is_rounded_away = decimals is not None and value != 0 and round(value, decimals) == 0
+    return format_number(value, digits=1) if is_rounded_away else format_number(value, decimals)
 
 
 def format_count(value: int, low: int, high: int) -> str:
@@ -61,7 +67,7 @@ def format_count(value: int, low: int, high: int) -> str:
 
 def format_speedup(speedup: Interval | None) -> str:
     """Format the value of a speed-up without its interval, such as `1.46x`."""
-    return MISSING if speedup is None else f"{speedup.value:.2f}x"
+    return MISSING if speedup is None else f"{_format_factor(speedup.value, 2)}x"
 
 
 def format_seconds(seconds: float | None) -> str:

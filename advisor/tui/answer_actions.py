@@ -38,17 +38,24 @@ class AnswerActions:
         self._app_interface = cast("AppInterface", app)
 
     def show_code(self, answer: RunAnswer, arm: str) -> None:
-        """Show the script that does what was measured."""
+        """Show the script that does what was measured, or the server that was under load."""
         decision, probes = answer.decision, self._app_interface.context.probes
         if decision is None:
             return
 
         def compose_script() -> str:
             # Most sessions need no script.
-            from advisor.report.recipes import found_recipe, script_recipe  # noqa: PLC0415
+            from advisor.report.recipes import (  # noqa: PLC0415
+                found_recipe,
+                script_recipe,
+                server_recipe,
+            )
 
-            entry, found = found_recipe.choose(answer.document, decision, arm, probes)
-            return script_recipe.render(answer.document, entry, found)
+            document = answer.document
+            entry, found = found_recipe.choose(document, decision, arm, probes)
+            if document.question.load is not None:
+                return server_recipe.render_server(document, entry, found, probes)
+            return script_recipe.render(document, entry, found)
 
         self._app_interface.background.start(
             "code", compose_script, lambda script: self._app.push_screen(CodeDialog(arm, script))
@@ -87,12 +94,10 @@ class AnswerActions:
 
         def make_script() -> str | None:
             # Most sessions export nothing.
-            from advisor.report.recipes import script_recipe  # noqa: PLC0415
+            from advisor.report.recipes import short_recipe  # noqa: PLC0415
 
             probes = self._app_interface.context.probes
-            return (
-                script_recipe.render_recommended(document, decision, probes) if decision else None
-            )
+            return short_recipe.render_recommended(document, decision, probes) if decision else None
 
         name = f"p3-advisor-{document.run_id}{'-explored' if explored else ''}.html"
         self._ask_for_file(

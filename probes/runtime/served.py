@@ -132,6 +132,7 @@ class ServedWorkflow:
             vocabulary=self._subject.info.vocabulary,
             word=WORD_FORMAT,
             separator=self._server.separator,
+            variables=self._server.variables,
         )
 
     def synchronise(self) -> None:
@@ -147,12 +148,16 @@ class ServedWorkflow:
         assert self._process is not None  # noqa: S101 - for the type checker: `build` came before
         return events.MemoryRead(memory.peak_rss_bytes_of_tree(self._process.pid), None, None)
 
-    def integration(self, request: Request) -> str:  # noqa: ARG002 - the command has its values
-        """Return the command that starts the server."""
-        return f"{self.address().command}\n"
+    def integration(self, request: Request) -> str:
+        """Return the command that starts the server, or the lines that it is composed of."""
+        return self.lines_to_serve(request) or f"{self.serving_command(request)}\n"
 
-    def serving_command(self, request: Request) -> str:  # noqa: ARG002
-        return self.address().command
+    def serving_command(self, request: Request) -> str | None:  # noqa: ARG002 - the server has its values
+        """Return the command that starts the server; None for a composed server."""
+        if not hasattr(self._module, "server"):
+            return None
+        assert self._server is not None  # noqa: S101 - for the type checker: `build` came before
+        return self._server.user_command or shlex.join(self._server.command)
 
 
 def composed_server(subject: EngineSubject, request: Request, port: int) -> Server:

@@ -196,6 +196,7 @@ def server(subject: EngineSubject, request: Request, port: int) -> Server:
     script = pathlib.Path(__file__).parents[1] / "stacks" / "llama_cpp_server.py"
     return Server(
         command=[sys.executable, str(script), json.dumps(options)],
+        user_command=user_command(options),
         model="model",
         settings={
             "batching": "continuous",
@@ -206,6 +207,23 @@ def server(subject: EngineSubject, request: Request, port: int) -> Server:
         fields={"temperature": 0.0, "ignore_eos": True, "cache_prompt": False},
         separator="",
     )
+
+
+def user_command(options: dict[str, Any]) -> str:
+    """Return the command of llama.cpp's server with the options of `llama_cpp_server`."""
+    cache = options["cache"].lower()
+    flash_attention = ["--flash-attn", "off"] if cache == "f32" else []
+    words = {
+        "model": "model.gguf",
+        "parallel": options["slots"],
+        "ctx-size": options["slots"] * options["context"],
+        "threads": options["threads"],
+        "cache-ram": 0,
+        "cache-type-k": cache,
+        "cache-type-v": cache,
+    }
+    pairs = [word for name, value in words.items() for word in (f"--{name}", str(value))]
+    return " ".join(["llama-server", *pairs, *flash_attention])
 
 
 def serving_command(request: Request) -> str:

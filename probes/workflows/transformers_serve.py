@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 
 from probes import protocol
@@ -41,6 +42,7 @@ def server(subject: EngineSubject, request: Request, port: int) -> Server:
     words = [word for name, value in options.items() for word in (f"--{name}", value)]
     return Server(
         command=[*command, *words],
+        user_command=shlex.join(["transformers", "serve", folder, *words]),
         model=folder,
         settings={"batching": "none", "key-value cache": "grows", "dtype": subject.dtype},
         fields={"temperature": 0.0},

@@ -9,6 +9,7 @@ import dataclasses
 import pathlib
 
 from advisor.catalogue.rubric_files import probe_file, read_shipped_accuracy
+from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.domain.recipe_facts import InputFacts
 from advisor.domain.run_state import ProcessState, RunState
@@ -19,11 +20,9 @@ from advisor.pipeline.decision import Decision
 from advisor.recipes.bundler import CannotBundleError
 from advisor.recipes.compose import compose
 from advisor.report.documents.document import RunDocument, WorkflowEntry
+from advisor.report.recipes import measured_server
 from advisor.report.sections.explanation import find_entries
 from probes.runtime.source_digest import source_digest
-
-#: Setting that only composed servers have; see `probes.runtime.served`.
-COMPOSED_SIZES = "batch sizes"
 
 #: Interpreter that writes the quantised checkpoint: of an environment that the user creates next to
 #: the script. The run's own is a path of the machine that measured.
@@ -49,6 +48,8 @@ class FoundRecipe:
     inputs: tuple[InputFacts, ...] | None = None
     #: Whether rows of a batch depend on each other; null if that is not known.
     coupled_rows: bool | None = None
+    #: Batch sizes of a server that p3-advisor composed; empty if those of the question apply.
+    composed_sizes: tuple[int, ...] = ()
 
 
 def choose(
@@ -82,17 +83,17 @@ def find_recipe(decision: Decision, arm: str, probes: pathlib.Path) -> FoundReci
     Raise `NoRecipeError` where the source in `probes` does not have the arm's workflow.
     """
     header, state = decision.header, decision.state
-    if header.question.load is not None:
-        raise _started_by_command(state, arm, header.question)
     process = _last_process(state, arm)
     if process is None or state.plan is None:
         return None
+    planned = next(each for each in state.plan.arms if each.id == arm)
+    if header.question.load is not None:
+        return _find_server(header.question, planned, process)
     if process.recipe is not None:
         return FoundRecipe(process.recipe)
     facts, imported = process.recipe_facts, process.imported
     if facts is None or imported is None or imported.environment is None:
         return None
-    planned = next(each for each in state.plan.arms if each.id == arm)
     workflow_file = probes / "workflows" / probe_file(planned.workflow)
     fix = f"use p3-advisor {header.advisor_version}, which measured it"
     # The name comes from the run: it must not lead to a file elsewhere.
@@ -122,25 +123,16 @@ def find_recipe(decision: Decision, arm: str, probes: pathlib.Path) -> FoundReci
     return FoundRecipe(recipe, is_changed, facts.integration, facts.inputs, facts.coupled_rows)
 
 
-def _started_by_command(state: RunState, arm: str, question: Question) -> NoRecipeError:
-    """Return the error for a server; the next step is its command, or how to get its script.
-
-    A run of the task `generate` with the sizes of a composed server prints that server.
-    """
-    what = f"{arm} was measured as a server, which needs no script"
-    servers = [each.serving for each in state.processes.get(arm, ()) if each.serving]
-    if not servers:
-        return NoRecipeError(what, "measure it with --task generate")
-    sizes = servers[0].settings.get(COMPOSED_SIZES)
-    if sizes is None:
-        return NoRecipeError(what, f"start it with: {servers[0].command}")
-    longest = question.with_longest_requests()
-    tokens = f"--input-tokens {longest.input_tokens} --output-tokens {longest.output_tokens}"
-    return NoRecipeError(
-        f"{arm} was measured with a composed server, which the run does not keep",
-        f"measure --task generate {tokens} --batch-sizes {sizes.replace(' ', '')}, and use "
-        "p3-advisor recipe --style server",
-    )
+def _find_server(question: Question, planned: Arm, process: ProcessState) -> FoundRecipe | None:
+    """Return the server of an arm as it was measured, or None if it has not answered."""
+    serving, facts, imported = process.serving, process.recipe_facts, process.imported
+    if serving is None or facts is None or imported is None:
+        return None
+    recipe = measured_server.server_recipe(question, planned, imported, serving, facts)
+    if recipe is None:
+        return None
+    sizes = measured_server.composed_sizes(serving)
+    return FoundRecipe(recipe, integration=facts.integration, composed_sizes=sizes)
 
 
 def _last_process(state: RunState, arm: str) -> ProcessState | None:

@@ -6,8 +6,6 @@ script's header.
 
 from __future__ import annotations
 
-import contextlib
-import pathlib
 import pprint
 import re
 import sys
@@ -19,11 +17,10 @@ from advisor.domain.measurement import Cell
 from advisor.domain.model import FactoryModel
 from advisor.domain.worker_events import Recipe
 from advisor.errors import NoRecipeError
-from advisor.pipeline.decision import Decision
 from advisor.recipes.snippet import compose_snippet
 from advisor.report.documents.document import RunDocument, WorkflowEntry
 from advisor.report.formatting.accuracy_text import format_error, worst_error
-from advisor.report.recipes.found_recipe import SOURCE_CHANGED, FoundRecipe, choose
+from advisor.report.recipes.found_recipe import SOURCE_CHANGED, FoundRecipe
 from advisor.system.number_format import format_interval
 
 PINNED = re.compile(
@@ -61,24 +58,17 @@ def shadows_import(name: str, recipe: Recipe) -> bool:
     return name.removesuffix(".py") in imported | installed | sys.stdlib_module_names
 
 
-def render_recommended(
-    document: RunDocument, decision: Decision, probes: pathlib.Path
-) -> str | None:
-    """Return the recipe of the recommended arm, the short one where there is one.
-
-    None without a recommendation or a recipe.
-    """
-    if document.recommendation is None:
-        return None
-    for render_style in (render_snippet, render):
-        with contextlib.suppress(NoRecipeError):
-            return render_style(document, *choose(document, decision, "", probes))
-    return None
-
-
 def render(document: RunDocument, entry: WorkflowEntry, found: FoundRecipe) -> str:
-    """Return the whole script; raise `NoRecipeError` for requirements that are not pinned."""
+    """Return the whole script.
+
+    Raise `NoRecipeError` for a server, and for requirements that are not pinned.
+    """
     recipe = found.recipe
+    if not recipe.source:
+        raise NoRecipeError(
+            f"{entry.arm} was measured as a server, which no script checks",
+            "use --style server, or measure it again with --task serve",
+        )
     imports = "\n".join(
         line for line in recipe.imports if not (recipe.variables and line == OS_IMPORT)
     )

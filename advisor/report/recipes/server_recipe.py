@@ -9,6 +9,7 @@ import json
 import pathlib
 import re
 import shlex
+import textwrap
 
 from advisor.domain.model import ExportedModel, FactoryModel, OnnxModel, TransformersModel
 from advisor.domain.question import Question
@@ -17,7 +18,13 @@ from advisor.recipes import server
 from advisor.recipes.expressions import model_name
 from advisor.report.documents.document import RunDocument, WorkflowEntry
 from advisor.report.recipes.found_recipe import FoundRecipe
-from advisor.report.recipes.script_recipe import clean, install_command, script_header
+from advisor.report.recipes.script_recipe import (
+    DOCSTRING_WIDTH,
+    clean,
+    install_command,
+    script_header,
+)
+from advisor.system.number_format import format_interval
 
 #: Builds of torch that an index has.
 TORCH_BUILD = re.compile(r"cpu|cu[0-9]+")
@@ -32,10 +39,12 @@ def render_server(
     if found.recipe.serving_command:
         return _render_command(document, entry, found)
     question = document.question
-    sizes = [cell.batch_size for cell in entry.cells] or list(question.batch_sizes)
+    if question.load is not None:
+        question = question.with_longest_requests()
+    sizes = found.composed_sizes or [cell.batch_size for cell in entry.cells]
     body = server.compose_server(
         question,
-        sizes,
+        sizes or question.batch_sizes,
         found.integration,
         probes,
         found.inputs,
@@ -43,9 +52,10 @@ def render_server(
     )
     path = "/v1/completions" if question.task == "generate" else "/predict"
     title = f"Serve {question.model.name} with {entry.arm} at POST {path}, {question.dtype}."
+    title += _goodput(document, entry)
     return f'''\
 {script_header(found.recipe, server.REQUIREMENTS)}
-"""{clean(title)}
+"""{textwrap.fill(clean(title), DOCSTRING_WIDTH)}
 
 {install_command(question.device)} --port 8000
 """
@@ -88,16 +98,28 @@ def _render_command(document: RunDocument, entry: WorkflowEntry, found: FoundRec
     script_header(found.recipe)  # refuses what is not pinned
     question = document.question
     command = shlex.join(_command(question, found))
-    title = f"{question.model.name} with {entry.arm} on {document.device_name}, {question.dtype}"
+    title = f"{question.model.name} with {entry.arm} on {document.device_name}, {question.dtype}."
+    lines = textwrap.wrap(clean(title + _goodput(document, entry)), DOCSTRING_WIDTH)
+    comment = "".join(f"# {line}\n" for line in lines)
     random = isinstance(question.model, TransformersModel) and question.model.weights == "random"
-    note = "\n# The weights were random: write the directory of a checkpoint instead of the name."
+    note = "# The weights were random: write the directory of a checkpoint instead of the name.\n"
     return f"""\
 #!/bin/sh
-# {clean(title)}.{note if random else ""}
-# uv pip install {shlex.join(found.recipe.requirements)}
+{comment}{note if random else ""}# uv pip install {shlex.join(found.recipe.requirements)}
 # sh server.sh --port 8000
 exec {command} "$@"
 """
+
+
+def _goodput(document: RunDocument, entry: WorkflowEntry) -> str:
+    """Return the rate that the server sustained; empty for one that was not under load."""
+    served = document.serving.arms if document.serving else ()
+    goodput = next((each.goodput for each in served if each.arm == entry.arm), None)
+    load = document.question.load
+    if goodput is None or load is None:
+        return ""
+    rate = format_interval(goodput, unit=" requests/s", decimals=None)
+    return f" Measured under load: {rate} with {load.limits}."
 
 
 def _command(question: Question, found: FoundRecipe) -> list[str]:
@@ -108,8 +130,12 @@ def _command(question: Question, found: FoundRecipe) -> list[str]:
         raise NoRecipeError(
             "the stored command is not a command line", "measure again"
         ) from problem
-    name = question.model.name
-    return [model_name(name) if word == name else word for word in words]
+    name, variables = question.model.name, found.recipe.variables if question.load else {}
+    settings = [f"{each}={value}" for each, value in variables.items()]
+    return [
+        *(["env", *settings] if settings else []),
+        *(model_name(name) if word == name else word for word in words),
+    ]
 
 
 def _files(question: Question) -> list[str]:

@@ -180,7 +180,7 @@ def _render_script(answer: RunAnswer, arm: str, probes: pathlib.Path) -> Text:
     lines = [
         *(f"# {requirement}" for requirement in found.recipe.requirements),
         *found.recipe.imports,
-        *found.recipe.source.splitlines(),
+        *(found.recipe.source or found.recipe.serving_command or found.integration).splitlines(),
     ]
     run_id = answer.document.run_id
     command = text.printable(f"p3-advisor recipe {run_id} --workflow {arm}", 200)

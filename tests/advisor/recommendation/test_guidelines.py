@@ -89,6 +89,7 @@ def test_without_a_measurement_of_what_it_names_nothing_is_claimed(expect: Expec
             "cuda",
             ["vLLM or SGLang", "torch.compile first", "TensorRT or ONNX"],
         ),
+        ("serving", "serve", "cuda", ["vLLM or SGLang"]),
         ("serving", "forward", "cuda", ["TensorRT"]),
         ("research", "forward", "cuda", ["torch.compile first", "TensorRT or ONNX"]),
         ("multi-vendor", "forward", "cpu", ["ONNX Runtime"]),

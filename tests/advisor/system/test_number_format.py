@@ -41,6 +41,9 @@ def test_an_interval_has_its_value_unit_and_bounds() -> None:
     assert number_format.format_interval(speedup) == "1.46x (1.37 to 1.56)"
     assert number_format.format_interval(speedup, unit="", decimals=3) == "1.460 (1.370 to 1.561)"
     assert number_format.format_speedup(speedup) == "1.46x"
+    tiny = Interval(value=0.0018, low=0.0, high=0.01)
+    assert number_format.format_speedup(tiny) == "0.002x"
+    assert number_format.format_interval(tiny) == "0.002x (0.00 to 0.01)"
 
 
 @pytest.mark.parametrize(("low", "high"), [(None, None), (1.0, None), (None, 2.0)])

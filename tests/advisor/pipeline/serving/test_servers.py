@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import pathlib
 import random
+import shlex
 import shutil
 import sysconfig
 import tempfile
@@ -28,7 +29,7 @@ from advisor.domain.question import LoadQuestion, RequestLengths
 from advisor.domain.results import Results
 from advisor.domain.run_events import LoadMeasured, LoggedEvent, WorkerEnded, WorkerSpawned
 from advisor.domain.serving import ServedArm, ServedRequest
-from advisor.errors import EnvironmentNotUsableError, NoRecipeError, NothingViableError
+from advisor.errors import EnvironmentNotUsableError, NothingViableError
 from advisor.pipeline.decision import Decision, decide
 from advisor.pipeline.draft import prepare, propose
 from advisor.pipeline.execution import execute
@@ -325,9 +326,13 @@ def test_the_reports_show_goodput_and_latency(decision: Decision) -> None:
 
 
 def test_the_recipe_of_a_server_is_its_command(decision: Decision, probes: pathlib.Path) -> None:
-    with pytest.raises(NoRecipeError) as caught:
-        found_recipe.find_recipe(decision, "faster", probes)
-    assert served(decision.results)["faster"].command in caught.value.next_step
+    found = found_recipe.find_recipe(decision, "faster", probes)
+    assert found is not None
+    assert found.recipe.serving_command is not None
+    last = decision.state.processes["faster"][-1].serving
+    assert last is not None
+    _, *measured_words = shlex.split(last.command)
+    assert shlex.split(found.recipe.serving_command) == ["python", *measured_words]
 
 
 def test_the_load_generator_leaves_no_temporary_files(measured: Run) -> None:

@@ -24,7 +24,7 @@ from advisor.domain.worker_events import Environment, Imported, Recipe
 from advisor.errors import NoRecipeError
 from advisor.pipeline.decision import Decision
 from advisor.report.documents.document import RunDocument
-from advisor.report.recipes import found_recipe, script_recipe
+from advisor.report.recipes import found_recipe, script_recipe, short_recipe
 from probes.runtime.source_digest import source_digest
 
 PROBES = rubric_files.probes_directory()
@@ -187,7 +187,7 @@ def test_a_run_without_a_recipe_names_the_arms_that_have_one() -> None:
     assert builders.BASELINE in problem.value.next_step
     with pytest.raises(NoRecipeError):
         found_recipe.choose(builders.document(), decided(), "compiled", PROBES)
-    assert script_recipe.render_recommended(builders.document(), decision, PROBES) is None
+    assert short_recipe.render_recommended(builders.document(), decision, PROBES) is None
 
 
 def measured(workflow: str, digest: str = "", **changes: Any) -> Decision:
@@ -247,7 +247,7 @@ def test_the_script_is_composed_from_the_source_of_the_measured_workflow() -> No
         node.name for node in body if isinstance(node, ast.FunctionDef)
     }
     assert found_recipe.SOURCE_CHANGED not in script
-    assert script_recipe.render_recommended(document, decision, PROBES) == script
+    assert short_recipe.render_recommended(document, decision, PROBES) == script
 
 
 def test_the_path_of_the_quantiser_is_not_that_of_the_measuring_machine() -> None:

@@ -1,0 +1,176 @@
+"""Servers that were under load, as a user starts them."""
+
+from __future__ import annotations
+
+import ast
+import pathlib
+import shlex
+import subprocess
+from typing import Any
+
+import builders
+import msgspec
+import pytest
+
+from advisor.catalogue import rubric_files
+from advisor.domain.interval import Interval
+from advisor.domain.model import TransformersModel
+from advisor.domain.plan import Plan
+from advisor.domain.question import LoadQuestion, RequestLengths
+from advisor.domain.recipe_facts import RecipeFacts
+from advisor.domain.serving import ServedArm, ServingResults
+from advisor.domain.worker_events import Environment, Imported, Serving
+from advisor.errors import NoRecipeError
+from advisor.pipeline.decision import Decision
+from advisor.report.documents.document import RunDocument
+from advisor.report.recipes import found_recipe, script_recipe, short_recipe
+from advisor.report.recipes.measured_server import portable_command
+
+PROBES = rubric_files.probes_directory()
+MODEL = TransformersModel(name="org/model", config={"model_type": "llama"}, weights="hub")
+LOAD = LoadQuestion(
+    name="chat",
+    lengths=(RequestLengths(input_tokens=48, output_tokens=9),),
+    ttft_seconds=0.5,
+    itl_seconds=0.05,
+)
+QUESTION = builders.question(task="serve", model=MODEL, load=LOAD, output_tokens=4)
+SERVING = Serving(
+    url="http://127.0.0.1:52605",
+    model="model",
+    command="",
+    settings={"batching": "continuous"},
+    fields={},
+    tokenizer="/runs/1/scratch/checkpoint",
+    vocabulary=10,
+    word="t{:07d}",
+    separator=" ",
+    variables={"CACHE_GIB": "4; echo hacked"},
+)
+COMPOSED = msgspec.structs.replace(
+    SERVING, settings={"batch sizes": "1, 16"}, variables={}, command="python server.py"
+)
+LINES = """\
+import torch
+
+# Each call:
+with torch.inference_mode():
+    tokens = model.generate(prompts, attention_mask=torch.ones_like(prompts), max_new_tokens=9)
+"""
+
+
+def measured(serving: Serving, **facts: Any) -> Decision:
+    environment = Environment(
+        python="3.12",
+        interpreter="/envs/engine/bin/python",
+        distributions={"engine": "1.2+cu130", "torch": "2.13.0", "transformers": "5.17.0"},
+        providers={"torch": ("torch",), "transformers": ("transformers",)},
+        source_digest="",
+    )
+    process = builders.process(
+        imported=Imported(
+            versions={"engine": "1.2"}, settings={}, seconds=1.0, environment=environment
+        ),
+        recipe_facts=RecipeFacts(allowances={}, **facts),
+        serving=serving,
+    )
+    arm = builders.arm("compiled", workflow="engine")
+    return builders.decision(
+        header=builders.header(question=QUESTION),
+        state=builders.run_state({"compiled": process}, plan=Plan(arms=(arm,), excluded=())),
+    )
+
+
+def document() -> RunDocument:
+    served = ServedArm(
+        arm="compiled",
+        goodput=Interval(value=26.5, low=16.0, high=27.4),
+        tokens_per_second=100.0,
+        levels=(),
+        blocks=1,
+        discarded=0,
+        requests=10,
+        failed=0,
+        command="",
+    )
+    results = ServingResults(arms=(served,), batch_best=None, process_deviation=None)
+    return msgspec.structs.replace(builders.document(question=QUESTION), serving=results)
+
+
+def short(decision: Decision) -> str:
+    entry, found = found_recipe.choose(document(), decision, "compiled", PROBES)
+    return short_recipe.render_short(document(), entry, found, PROBES)
+
+
+@pytest.mark.parametrize(
+    ("command", "portable"),
+    [
+        (
+            "/bin/py -m engine --port 52605 --model /runs/1/scratch/checkpoint",
+            "python -m engine --model org/model",
+        ),
+        ("engine --model /runs/1/scratch/checkpoint --port 1", "engine --model org/model --port 1"),
+        (
+            "engine serve org/model --seed 52605 --port",
+            "engine serve org/model --seed 52605 --port",
+        ),
+    ],
+)
+def test_a_command_has_no_path_of_the_machine_and_no_port(command: str, portable: str) -> None:
+    assert portable_command(command, SERVING, "/bin/py", "org/model") == portable
+
+
+def test_a_stored_command_that_is_no_command_line_is_refused() -> None:
+    with pytest.raises(NoRecipeError):
+        portable_command("serve 'open", SERVING, "/bin/py", "org/model")
+
+
+def test_an_engine_is_started_with_its_variables_and_the_users_port(tmp_path: pathlib.Path) -> None:
+    """A value of a run from another machine stays one word of the shell."""
+    command = "printenv CACHE_GIB"
+    script = tmp_path / "server.sh"
+    script.write_text(short(measured(SERVING, serving_command=command, integration="")))
+    answer = subprocess.run(["sh", script], capture_output=True, text=True, check=True)
+    assert answer.stdout == "4; echo hacked\n"
+    (last,) = [line for line in script.read_text().splitlines() if line.startswith("exec ")]
+    assert shlex.split(last)[-1] == "$@"
+    comments = [line for line in script.read_text().splitlines() if line.startswith("# ")]
+    assert any("engine==1.2" in line for line in comments)
+    assert any("26.5" in line for line in comments)
+
+
+def test_a_composed_server_has_the_sizes_that_were_under_load() -> None:
+    script = short(measured(COMPOSED, serving_command=None, integration=LINES))
+    tree = ast.parse(script)
+    assigned = {
+        node.targets[0].id: ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+        and node.targets[0].id == "BATCH_SIZES"
+    }
+    assert assigned == {"BATCH_SIZES": (1, 16)}
+    (call,) = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "serve_texts"
+    ]
+    assert {each.arg: ast.literal_eval(each.value) for each in call.keywords} == {"tokens": (48, 9)}
+    wanted = {line.strip('#, "') for line in script.split("# ///")[1].splitlines()}
+    assert {"torch==2.13.0", "transformers==5.17.0"} <= wanted
+
+
+def test_the_lines_of_an_early_composed_server_are_missing() -> None:
+    decision = measured(
+        COMPOSED, serving_command="python server.py", integration="python server.py"
+    )
+    with pytest.raises(NoRecipeError):
+        short(decision)
+
+
+def test_a_server_has_no_script_that_checks_it() -> None:
+    decision = measured(SERVING, serving_command="engine", integration="")
+    entry, found = found_recipe.choose(document(), decision, "compiled", PROBES)
+    with pytest.raises(NoRecipeError):
+        script_recipe.render(document(), entry, found)
+    assert short_recipe.render_recommended(document(), decision, PROBES) is not None
