@@ -59,6 +59,7 @@ STOPPED_TEXTS = (
 GPU_QUANTISED = "h200-quantised-tinyllama-bfloat16.json"
 GPU_QUANTISED_8B = "h200-quantised-llama3.1-8b-bfloat16.json"
 GPU_SERVED = "h100-served-tinyllama-bfloat16.json"
+GPU_SERVED_8B = "h100-served-llama3.1-8b-bfloat16.json"
 CPU = "cpu-demo.json"
 CPU_LLAMA = "cpu-demo-llama.json"
 CPU_TEXTS = (
@@ -129,6 +130,10 @@ def gpu_section() -> list[str]:
         run_notes.SERVED_ON_GPU,
         "",
         *serving_section(GPU_SERVED),
+        "",
+        run_notes.SERVED_8B_ON_GPU,
+        "",
+        *serving_section(GPU_SERVED_8B),
     ]
 
 
