@@ -225,6 +225,7 @@ def decision_context(
         guidelines=catalogue.guidelines,
         tree=catalogue.tree,
         workflows=catalogue.workflows,
+        budgets=tuple(catalogue.presets.budgets.values()),
         device_bytes=gpu.memory_bytes * count if gpu else None,
         subject=f"{short_name(question.model)} on {describe_device(cpu, gpu, count)}",
     )

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from advisor.domain.published import DecisionTree, Guideline
+from advisor.domain.question import Budget
 from advisor.domain.rubric import Rubric
 from advisor.domain.scores import ScoredArm
 from advisor.domain.workflow import Workflow
@@ -21,6 +22,8 @@ class DecisionContext:
     guidelines: Sequence[Guideline] = ()
     tree: DecisionTree | None = None
     workflows: Sequence[Workflow] = ()
+    #: Budgets that a further run can have.
+    budgets: Sequence[Budget] = ()
     #: Memory of the GPU; None where the model runs on the CPU.
     device_bytes: int | None = None
     #: What the headline is about: `demo on AMD EPYC, 2 cores`.

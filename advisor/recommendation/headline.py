@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 
 from advisor.domain.interval import Interval
+from advisor.domain.question import Budget
 from advisor.domain.recommendation import DecisionWord, HeadlinePart
 from advisor.domain.rubric import LETTERS
 from advisor.domain.scores import ScoredArm
@@ -29,8 +30,6 @@ from advisor.system.number_format import format_bound, format_number, format_sha
 MAX_SHOWN_PERCENT = 99.0
 #: Share of the draws from which a workflow is more likely as good as the answer than not.
 AS_GOOD = 0.5
-#: Most further repetitions that the budget `thorough` is likely to make.
-MOST_OF_THOROUGH = 8
 #: Error of a share in percent by rounding alone.
 ROUNDING = 1e-6
 #: Names of criteria in a sentence, where they differ from the identifiers.
@@ -118,8 +117,8 @@ def _what_settles(facts: HeadlineFacts) -> str:
     needed, noise = facts.certainty.needed_repetitions, facts.noise_floor or 0.0
     if needed is not None:
         plural = "s" if needed > 1 else ""
-        how = ": --budget thorough" if needed <= MOST_OF_THOROUGH else ""
-        return f"About {needed} more repetition{plural} in fresh processes would settle it{how}."
+        settles = f"About {needed} more repetition{plural} in fresh processes would settle it"
+        return f"{settles}{_which_budget(facts.next_budget, facts.repeats + needed)}."
     if noise > STEADY_NOISE:
         return (
             f"Equal workers differ by up to {format_share(noise)}: measure again on a quiet "
@@ -132,6 +131,15 @@ def _what_settles(facts: HeadlineFacts) -> str:
         f"More than {most} further repetitions would be needed to settle it; a wrong choice costs "
         f"at most {loss:.2f} points of the score (95 %)."
     )
+
+
+def _which_budget(budget: Budget | None, repeats: int) -> str:
+    """Return the option with which a run makes the repetitions, or most of them."""
+    if budget is None:
+        return ""
+    if budget.repeats >= repeats:
+        return f": --budget {budget.name}"
+    return f"; --budget {budget.name} makes {budget.repeats}"
 
 
 def _speed(facts: HeadlineFacts) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from advisor.domain.check_events import Checked
 from advisor.domain.interval import Interval
 from advisor.domain.priorities import Priorities
-from advisor.domain.question import WeightFormat
+from advisor.domain.question import Budget, WeightFormat
 from advisor.domain.recommendation import BatchAdvice, Flip
 from advisor.domain.scores import ScoredArm
 from advisor.domain.workflow import Workflow
@@ -46,6 +46,10 @@ class HeadlineFacts:
     noise_floor: float | None = None
     #: About a server under load; empty for other tasks.
     load_lines: tuple[str, ...] = ()
+    #: Completed repetitions in fresh processes, and the budget of a further run that makes those
+    #: which would settle the decision, or most of them.
+    repeats: int = 0
+    next_budget: Budget | None = None
 
 
 def arm_titles(arms: Sequence[ScoredArm], workflows: Sequence[Workflow]) -> dict[str, str]:

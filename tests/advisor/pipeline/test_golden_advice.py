@@ -222,6 +222,7 @@ def test_tiers_and_recommendations_match_their_golden_files(
             guidelines=SHIPPED.guidelines,
             tree=SHIPPED.tree,
             workflows=KNOWN.workflows,
+            budgets=tuple(SHIPPED.presets.budgets.values()),
             device_bytes=100,
         ),
     )

@@ -28,6 +28,9 @@ from advisor.score import scoring
 CLEARLY_FASTER = 1.2
 
 
+BUDGETS = tuple(builders.shipped_catalogue().presets.budgets.values())
+
+
 def measured(
     name: str, *speedups: float, spread: float = 0.01, between: float | None = None
 ) -> Measurement:
@@ -52,12 +55,15 @@ def advise(
     *arms: Measurement,
     workflows: tuple[Workflow, ...] = (),
     noise_floor: float | None = 0.004,
+    repeats: int = 0,
     **asked: Any,
 ) -> Recommendation:
     sizes = [cell.batch_size for cell in arms[0].cells] if arms else [1]
     races = tuple(builders.race_result(size, noise_floor=noise_floor) for size in sizes)
     baseline = measured(BASELINE, *[1.0] * len(sizes), spread=0.0)
-    results = builders.results(baseline, *arms, races=races, noise_floor=noise_floor)
+    results = builders.results(
+        baseline, *arms, races=races, noise_floor=noise_floor, repeats=repeats
+    )
     given_ids = {workflow.id for workflow in workflows}
     others = sorted({arm.workflow for arm in arms} - given_ids)
     known = builders.catalogue(*workflows, *(builders.workflow(name) for name in others))
@@ -66,6 +72,7 @@ def advise(
         rubric=known.rubric,
         by_batch_size=scoring.weigh_by_batch_size(scoring.rate_arms(results, known), question),
         workflows=known.workflows,
+        budgets=BUDGETS,
         subject="demo on a CPU, 2 cores",
     )
     scored = builders.score_arms(results, question, known)
@@ -136,6 +143,19 @@ def test_an_open_answer_says_what_would_settle_it(expect: Expect) -> None:
     assert {*advice.contenders} == {"one", "two"}
     assert advice.needed_repetitions is not None
     expect("headline-open", advice.headline)
+
+
+@pytest.mark.parametrize(
+    ("repeats", "budget"), [(0, "quick"), (1, "standard"), (2, "thorough"), (5, None)]
+)
+def test_the_named_budget_makes_the_missing_repetitions(repeats: int, budget: str | None) -> None:
+    """The budgets repeat the leaders 1, 2 and 5 times; the decision lacks one more repetition."""
+    arms = [measured("one", 2.0, spread=0.5), measured("two", 2.3, spread=0.5)]
+    advice = advise(*arms, repeats=repeats)
+    assert (advice.decision_word, advice.needed_repetitions) == ("OPEN", 1)
+    certainty = advice.headline[advice.headline_parts.index("certainty")]
+    named = [name for name in ("quick", "standard", "thorough", "gate") if name in certainty]
+    assert named == [each for each in [budget] if each]
 
 
 def test_an_open_answer_of_a_noisy_machine_asks_for_a_quiet_one(expect: Expect) -> None:
