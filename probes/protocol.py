@@ -28,8 +28,9 @@ After `build`, `warm`, `sustain`, `diagnose`, `probe`, `enough` and `allocate` t
 everything it started.
 Standard output carries one byte after each event, so that the advisor can sleep until there is one.
 
-`probes.events` and `probes.check_events` have the events. These three modules, with one version,
-are all that the two interpreters share.
+`probes.events` and `probes.check_events` have the events, which `advisor.domain` declares again for
+the other side. Of the probes the advisor imports only modules that need the standard library alone:
+this one, and those that digest the source, time the host, set up the sandbox and save live models.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ DecisionWord = Literal["CLEAR", "EITHER", "OPEN"]
 
 #: What a line of the headline is about.
 HeadlinePart = Literal[
-    "answer", "certainty", "change", "load", "weights", "accuracy", "batch-sizes"
+    "answer", "certainty", "change", "requests", "load", "weights", "accuracy", "batch-sizes"
 ]
 
 

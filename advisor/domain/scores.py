@@ -8,7 +8,7 @@ import msgspec
 
 from advisor.domain.rubric import Basis
 
-Evidence = Literal["measured", "imported", "published", "declared"]
+Evidence = Literal["measured", "imported", "inferred", "published", "declared"]
 
 
 class TierGap(msgspec.Struct, frozen=True, kw_only=True):

@@ -71,7 +71,7 @@ def add_servers(
         arms=tuple(sorted(served, key=lambda arm: -(arm.goodput.value if arm.goodput else 0.0))),
         batch_best=_batch_best(served),
         process_deviation=deviation if found else None,
-        repeats=min(len(state.repeats), 1),
+        repeats=_completed_repeats(state),
     )
     results = msgspec.structs.replace(results, serving=serving)
     found = {arm: goodput for arm, goodput in found.items() if not has_failed_process(state, arm)}
@@ -227,3 +227,14 @@ def _batch_best(served: Sequence[ServedArm]) -> str | None:
     known = [arm for arm in served if arm.batch_tokens_per_second is not None]
     best = max(known, key=lambda arm: arm.batch_tokens_per_second or 0.0, default=None)
     return best.arm if best else None
+
+
+def _completed_repeats(state: RunState) -> int:
+    """Return the number of repetitions in which a fresh process of an arm was under load."""
+    loaded = {
+        process.repeat
+        for processes in state.processes.values()
+        for process in processes
+        if process.repeat and valid_blocks([process])
+    }
+    return len(loaded)

@@ -32,6 +32,7 @@ from advisor.measure.serving import add_servers
 from advisor.measure.summary import summarise
 from advisor.pipeline.stored import other_platforms, replay
 from advisor.pipeline.stored.arms import plan_of
+from advisor.pipeline.stored.baseline_failure import find_failure
 from advisor.pipeline.stored.survey_findings import collect_findings
 from advisor.recommendation.decision_context import DecisionContext
 from advisor.recommendation.recommend import EPSILON, recommend
@@ -195,6 +196,9 @@ def weigh_and_recommend(
                 "the measuring time ended before any arm was measured",
                 "allow more with --budget",
             )
+        failure = None if scored else find_failure(state)
+        if failure is not None:
+            raise failure
         context = _context_of(header, rated, scope)
         excluded = plan_of(state).excluded
         advice = recommend(

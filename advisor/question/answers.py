@@ -199,7 +199,9 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     requests: Annotated[
         int,
         msgspec.Meta(
-            description="number of requests over which a build must pay off; 0 means unknown", ge=0
+            description="number of requests to serve: the answer names the arm that serves them "
+            "first, builds included, and builds that cannot pay off are left out; 0 means unknown",
+            ge=0,
         ),
     ] = 0
     price_per_hour: Annotated[

@@ -28,6 +28,8 @@ from advisor.question.weight_formats import choose_weight_formats
 
 #: Prompts whose texts are compared before a server is put under load; they are sent at once.
 CHECKED_PROMPTS = (4,)
+#: JSON readers keep whole numbers up to this one exact.
+MOST_REQUESTS = 1 << 53
 
 
 def resolve(
@@ -106,7 +108,7 @@ def _add_limits(question: Question, answers: Answers, catalogue: Catalogue) -> Q
         build_minutes=_positive("--build-minutes", minutes, "minutes, such as 30")
         if minutes
         else None,
-        requests=_in_range("--requests", requests, 1, 1 << 53) if requests else None,
+        requests=_in_range("--requests", requests, 0, MOST_REQUESTS) or None,
         price_per_hour=_positive("--price-per-hour", price, "a price, such as 2.5")
         if price
         else None,

@@ -28,7 +28,13 @@ def cast_lines(question: Question) -> list[str]:
     dtype = f"torch.{question.dtype}" if question.dtype != "native" else ""
     device = '"cuda"' if question.device == "cuda" else ""
     arguments = ", ".join(part for part in (device, dtype) if part)
-    return [f"model = model.to({arguments}).eval()" if arguments else "model = model.eval()"]
+    return [
+        f"model = model.to({arguments}).eval()" if arguments else "model = model.eval()",
+        # Compilers make another program for parameters that require gradients. One by one, because
+        # a scripted module has no `requires_grad_`.
+        "for parameter in model.parameters():",
+        "    parameter.requires_grad_(False)",
+    ]
 
 
 def in_dtype(shape: tuple[int, ...], question: Question) -> str:

@@ -28,11 +28,14 @@ def language_model_lines(model: TransformersModel, question: Question) -> list[s
     dtype = f"dtype=torch.{question.dtype}{trust_argument(question)}"
     if model.weights != "random":
         source = f'transformers.AutoModelForCausalLM.from_pretrained("{name}", {dtype})'
-        return [f'CHECKPOINT = "{name}"', f"model = {source}{to_device(question)}.eval()"]
+        return [
+            f'CHECKPOINT = "{name}"',
+            f"model = {source}{to_device(question)}.eval().requires_grad_(False)",
+        ]
     source = f"transformers.AutoModelForCausalLM.from_config(config, {dtype})"
     return [
         f"config = {config_expression(model, trust_argument(question))}",
-        f"model = {source}{to_device(question)}.eval()",
+        f"model = {source}{to_device(question)}.eval().requires_grad_(False)",
     ]
 
 
@@ -83,7 +86,7 @@ def checkpoint_lines(question: Question) -> list[str]:
     ]
     dtype = f"dtype=torch.{question.dtype}{trust_argument(question)}"
     source = f"transformers.AutoModelForCausalLM.from_pretrained(checkpoint, {dtype})"
-    found = f"return {source}{to_device(question)}.eval()"
+    found = f"return {source}{to_device(question)}.eval().requires_grad_(False)"
     if model.weights != "random":
         return [f'CHECKPOINT = "{model_name(model.name)}"', "", "", *opened, f"    {found}"]
     *made, last = language_model_lines(model, question)

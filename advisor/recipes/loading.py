@@ -105,7 +105,7 @@ def _exported_lines(
     if not any(each.nested or each.name for each in inputs or ()):
         return [
             load,
-            f"model = program.module(){to_device(question)}",
+            f"model = program.module(){to_device(question)}.requires_grad_(False)",
             *_example_lines("program.example_inputs[0]", question, batch_size, inputs),
         ]
     return [
@@ -114,6 +114,7 @@ def _exported_lines(
         "examples = []",
         "replace_tensors(program.example_inputs, examples.append)",
         f"model = Call(program.module(), program.example_inputs){to_device(question)}",
+        "model = model.requires_grad_(False)",
         *_example_lines("examples", question, batch_size, inputs),
     ]
 
@@ -129,11 +130,14 @@ def _factory_lines(
         raise NoRecipeError("the inputs are nested", "use --style check, or measure again")
     place, _, function = name.rpartition(":")
     module = pathlib.PurePath(place).stem if place.endswith(".py") else place
-    imported = [f"from {module} import {function}  # your code"]
+    comment = "your code"
+    if place.endswith(".py"):
+        comment += f": run this in the folder of {file_name(place)}"
+    imported = [f"from {module} import {function}  # {comment}"]
     if not module.replace(".", "_").isidentifier():
         imported = [
             "import runpy",
-            f'{function} = runpy.run_path("{file_name(place)}")["{function}"]  # your code',
+            f'{function} = runpy.run_path("{file_name(place)}")["{function}"]  # {comment}',
         ]
     if inputs and any(each.nested for each in inputs):
         return [
@@ -229,7 +233,8 @@ def _forward_model_lines(
         "    model_class = getattr(transformers, config.architectures[0])",
         "else:",
         "    model_class = transformers.MODEL_MAPPING[type(config)]",
-        f"model = Forward(model_class.{opened}{to_device(question)}).eval()",
+        f"model = Forward(model_class.{opened}{to_device(question)})",
+        "model = model.eval().requires_grad_(False)",
         "inputs = (",
         *(f"    {random_values(each, batch_size)}{to_device(question)}," for each in inputs),
         ")",

@@ -187,7 +187,7 @@ def _needed_repetitions(
     """Return the further repetitions in fresh processes after which the decision would be certain.
 
     The errors fall with the square root of the number of processes. None where the
-    largest of `REPETITIONS_TO_TRY` is not enough, and for servers, whose load is not repeated.
+    largest of `REPETITIONS_TO_TRY` is not enough, and for servers, which have no cells.
     """
     if processes == 0:
         return None

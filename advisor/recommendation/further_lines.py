@@ -23,6 +23,23 @@ UNCHECKED = {
 EAGER_TITLE = "eager PyTorch"
 
 
+def describe_requests(facts: HeadlineFacts) -> list[str]:
+    """Return where another arm serves the stated number of requests first, builds included."""
+    sizes: dict[str, list[int]] = {}
+    for entry in facts.first_to_finish:
+        if entry.arm != facts.advised.arm:
+            sizes.setdefault(entry.arm, []).append(entry.batch_size)
+    if not sizes:
+        return []
+    requests = facts.first_to_finish[0].requests
+    first = "; ".join(
+        f"{facts.titles.get(arm, arm)} at batch size{'s' if len(found) > 1 else ''} "
+        f"{join_names([str(size) for size in found])}"
+        for arm, found in sizes.items()
+    )
+    return [f"First to serve {requests:,} requests, builds included: {first}."]
+
+
 def describe_weights(facts: HeadlineFacts) -> list[str]:
     """Return the format of the advised arm's weights and the best native arm, if it has one."""
     if facts.weights is None:

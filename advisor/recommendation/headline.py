@@ -7,7 +7,6 @@ one of them.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from advisor.domain.interval import Interval
@@ -20,18 +19,21 @@ from advisor.recommendation.flips import SAME_SCORE, grades_of, overtaking_weigh
 from advisor.recommendation.further_lines import (
     describe_accuracy,
     describe_batch_sizes,
+    describe_requests,
     describe_weights,
 )
 from advisor.recommendation.headline_facts import SAME_SPEED, HeadlineFacts, join_names
 from advisor.recommendation.trust import STEADY_NOISE, UNFIT_NOISE
-from advisor.system.number_format import format_bound, format_number, format_share, format_weight
+from advisor.system.number_format import (
+    format_bound,
+    format_number,
+    format_share,
+    format_share_of_draws,
+    format_weight,
+)
 
-#: Larger percentages are shown as "over 99 %".
-MAX_SHOWN_PERCENT = 99.0
 #: Share of the draws from which a workflow is more likely as good as the answer than not.
 AS_GOOD = 0.5
-#: Error of a share in percent by rounding alone.
-ROUNDING = 1e-6
 #: Names of criteria in a sentence, where they differ from the identifiers.
 CRITERION_NAMES = {
     "input_flexibility": "input flexibility",
@@ -47,6 +49,7 @@ def write_headline(facts: HeadlineFacts) -> list[tuple[HeadlinePart, str]]:
         ("change", _change(facts)),
     ]
     further: tuple[tuple[HeadlinePart, Sequence[str]], ...] = (
+        ("requests", describe_requests(facts)),
         ("load", facts.load_lines),
         ("weights", describe_weights(facts)),
         ("accuracy", describe_accuracy(facts)),
@@ -104,28 +107,20 @@ def _as_good(facts: HeadlineFacts) -> str:
     return f"; {title} is probably as good ({format_share_of_draws(rivals[rival])})"
 
 
-def format_share_of_draws(share: float) -> str:
-    """Return a share in percent, rounded down: it never reads like a limit that it misses.
-
-    It is never shown as 100 %, because other draws could differ.
-    """
-    percent = share * 100
-    return "over 99 %" if percent > MAX_SHOWN_PERCENT else f"{math.floor(percent + ROUNDING):d} %"
-
-
 def _what_settles(facts: HeadlineFacts) -> str:
     needed, noise = facts.certainty.needed_repetitions, facts.noise_floor or 0.0
     if needed is not None:
         plural = "s" if needed > 1 else ""
         settles = f"About {needed} more repetition{plural} in fresh processes would settle it"
         return f"{settles}{_which_budget(facts.next_budget, facts.repeats + needed)}."
+    longer = f" --budget {facts.next_budget.name}" if facts.next_budget else ""
     if noise > STEADY_NOISE:
         return (
             f"Equal workers differ by up to {format_share(noise)}: measure again on a quiet "
-            "machine, with --wait-for-quiet 5min --budget standard."
+            f"machine, with --wait-for-quiet 5min{longer}."
         )
     if facts.load_lines:
-        return "Another run, with more blocks of load, may settle it: --budget standard."
+        return f"Another run, with more blocks of load, may settle it{longer and ':' + longer}."
     most, loss = REPETITIONS_TO_TRY[-1], facts.certainty.score_regret.high
     return (
         f"More than {most} further repetitions would be needed to settle it; a wrong choice costs "

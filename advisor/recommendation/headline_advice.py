@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from advisor.domain.model import has_random_weights
-from advisor.domain.question import Budget, Question, WeightFormat
+from advisor.domain.question import Question, WeightFormat
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.results import Results
 from advisor.domain.scores import ScoredArm
@@ -76,22 +76,11 @@ def _gather_facts(
         best_native=find_best_native(scored, formats, indifference),
         has_random_weights=has_random_weights(question.model),
         noise_floor=results.noise_floor,
+        first_to_finish=[entry for entry in advice.horizons if entry.requests == question.requests],
         load_lines=write_load_lines(advice.arm, results.serving, question.load, titles),
         repeats=results.repeats,
-        next_budget=_next_budget(context.budgets, results.repeats, found.needed_repetitions or 0),
+        next_budget=context.next_budget(results, question, found.needed_repetitions or 0),
     )
-
-
-def _next_budget(budgets: Sequence[Budget], made: int, needed: int) -> Budget | None:
-    """Return the shortest budget that repeats the leaders `needed` times more than this run did.
-
-    If no budget does, return the one with most repetitions, unless this run made as many.
-    """
-    more = [budget for budget in budgets if budget.repeated != "all" and budget.repeats > made]
-    enough = [budget for budget in more if budget.repeats >= made + needed]
-    if enough:
-        return min(enough, key=lambda budget: budget.measuring_seconds)
-    return max(more, key=lambda budget: budget.repeats, default=None)
 
 
 def _weight_formats(workflows: Sequence[Workflow]) -> dict[str, WeightFormat]:

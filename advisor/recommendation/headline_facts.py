@@ -9,7 +9,7 @@ from advisor.domain.check_events import Checked
 from advisor.domain.interval import Interval
 from advisor.domain.priorities import Priorities
 from advisor.domain.question import Budget, WeightFormat
-from advisor.domain.recommendation import BatchAdvice, Flip
+from advisor.domain.recommendation import BatchAdvice, Flip, HorizonBest
 from advisor.domain.scores import ScoredArm
 from advisor.domain.workflow import Workflow
 from advisor.recommendation.certainty import Certainty
@@ -44,6 +44,8 @@ class HeadlineFacts:
     has_random_weights: bool = False
     #: Largest difference between two equal workers; None if it is not known.
     noise_floor: float | None = None
+    #: The arm that serves the stated number of requests first, by batch size; empty without one.
+    first_to_finish: Sequence[HorizonBest] = ()
     #: About a server under load; empty for other tasks.
     load_lines: tuple[str, ...] = ()
     #: Completed repetitions in fresh processes, and the budget of a further run that makes those

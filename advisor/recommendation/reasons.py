@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from advisor.domain.measurement import Measurement
 from advisor.domain.plan import Excluded
-from advisor.domain.priorities import PILLARS, Priorities
+from advisor.domain.priorities import FURTHER_CRITERIA, PILLARS, Priorities
+from advisor.domain.question import Budget
 from advisor.domain.recommendation import ConstraintEffect, HorizonBest, MemoryFit, Trust
 from advisor.domain.results import Results, StoppedBuild
 from advisor.domain.rubric import LETTERS
@@ -30,8 +31,13 @@ def give_reasons(
         if speedup.low is not None and speedup.high is not None
         else ""
     )
-    weights = ", ".join(f"{name} {getattr(priorities, name):g} %" for name in PILLARS)
-    reasons = [f"it scores {winner.score:.2f} with the weights {weights}"]
+    weights, further = (
+        ", ".join(f"{name.replace('_', ' ')} {getattr(priorities, name):g} %" for name in names)
+        for names in (PILLARS, FURTHER_CRITERIA)
+    )
+    reasons = [
+        f"it scores {winner.score:.2f} with the weights {weights}, and on top of that {further}"
+    ]
     if winner.arm != results.baseline and results.serving is not None:
         reasons.append(
             f"it sustains {speedup.value:.2f}x the request rate of {results.baseline}{bounds}"
@@ -107,15 +113,17 @@ def give_next_steps(
     excluded: Sequence[Excluded],
     stopped: Sequence[StoppedBuild] = (),
     workflows: Sequence[Workflow] = (),
+    budget: Budget | None = None,
 ) -> list[str]:
-    """Return what the user can do for a better founded answer."""
+    """Return what makes the answer better founded; `budget` is that of a further run."""
     steps = [
         f"{build.arm} was stopped while it was built, so its speed is not known: {build.fix}"
         for build in stopped
         if build.fix
     ]
     if trust == "D":
-        steps.append("measure again with --wait-for-quiet 5min --budget standard")
+        longer = f" --budget {budget.name}" if budget else ""
+        steps.append(f"measure again with --wait-for-quiet 5min{longer}")
     return [*steps, *_installation_steps(excluded, workflows)]
 
 

@@ -79,7 +79,13 @@ def recommend(
         pareto=sensitivity.find_pareto(viable, measurements),
         reasons=(),
         next_steps=tuple(
-            give_next_steps(grade, excluded, results.stopped_builds, context.workflows)
+            give_next_steps(
+                grade,
+                excluded,
+                results.stopped_builds,
+                context.workflows,
+                context.next_budget(results, question, found.needed_repetitions or 0),
+            )
         ),
         **_runner_up(winner, viable),
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from advisor.domain.recommendation import Recommendation
-from advisor.recommendation.headline import format_share_of_draws
 from advisor.report.documents.document import RunDocument, WorkflowEntry
 from advisor.report.sections.text_generation import format_latency
 from advisor.system.number_format import (
@@ -13,6 +12,7 @@ from advisor.system.number_format import (
     format_milliseconds,
     format_number,
     format_seconds,
+    format_share_of_draws,
     format_speedup,
 )
 

@@ -87,7 +87,8 @@ def measured_line(document: RunDocument) -> list[str]:
     plural = "s" if len(question.batch_sizes) > 1 else ""
     lengths = describe_lengths(document)
     weights = ", random weights" if has_random_weights(question.model) else ""
-    line = f"{question.task}, {question.dtype}, batch size{plural} {sizes}{lengths}{weights}"
+    precision = "the model's own precision" if question.dtype == "native" else question.dtype
+    line = f"{question.task}, {precision}, batch size{plural} {sizes}{lengths}{weights}"
     return [
         f"Measured: {line}; budget {question.budget.name}, {document.created[:10]}.",
         *(f"Inputs: {text}." for _, text in input_facts(document)),

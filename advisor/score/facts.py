@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from advisor.domain.measurement import Measurement
 from advisor.domain.survey import Survey
@@ -68,4 +68,23 @@ def declared_facts(workflow: Workflow) -> dict[str, FactValue]:
         "artefact_scope": declared.artefact_scope.value,
         "new_shapes": declared.new_shapes.value,
         "architectures": declared.architectures.value,
+    }
+
+
+def infer_new_shapes(arms: Iterable[tuple[Measurement, Workflow]]) -> dict[str, FactValue]:
+    """Return what arms that tried no new shapes probably do with them, by arm.
+
+    It is what another arm of the workflow with the same declared behaviour did, where that is
+    better: an arm should not fall behind its sibling only because the sibling was tried.
+    """
+    pairs = [(entry, str(workflow.declared.new_shapes.value)) for entry, workflow in arms]
+    best: dict[tuple[str, str], str] = {}
+    for entry, declared in pairs:
+        measured, place = _measured_new_shapes(entry, declared), (entry.workflow, declared)
+        if measured is not None:
+            best[place] = min(measured, best.get(place, declared), key=NEW_SHAPES_ORDER.__getitem__)
+    return {
+        entry.arm: best[entry.workflow, declared]
+        for entry, declared in pairs
+        if entry.new_shapes is None and best.get((entry.workflow, declared), declared) != declared
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -12,11 +12,16 @@ from advisor.domain.measurement import Measurement
 from advisor.domain.question import Question
 from advisor.domain.results import Results
 from advisor.domain.rubric import Criterion, GradeRule, Rubric
-from advisor.domain.scores import Rating, ScoredArm, TierGap
+from advisor.domain.scores import Evidence, Rating, ScoredArm, TierGap
 from advisor.domain.workflow import Workflow
 from advisor.score import architecture_survey, performance_portability
 from advisor.score.constraints import failed_constraints
-from advisor.score.facts import NEW_SHAPES_ORDER, facts_of, measured_facts
+from advisor.score.facts import (
+    NEW_SHAPES_ORDER,
+    facts_of,
+    infer_new_shapes,
+    measured_facts,
+)
 from advisor.score.grades import (
     BAND_STARTS,
     DIGITS,
@@ -90,23 +95,35 @@ def weigh_by_batch_size(rated: RatedArms, question: Question) -> dict[int, tuple
 
 def _rate(results: Results, catalogue: Catalogue) -> tuple[RatedArm, ...]:
     workflows = {workflow.id: workflow for workflow in catalogue.workflows}
+    arms = [
+        (entry, workflows[entry.workflow].for_arm(entry.option)) for entry in results.measurements
+    ]
+    new_shapes = infer_new_shapes(arms)
     return tuple(
-        _rate_arm(entry, workflows[entry.workflow].for_arm(entry.option), results, catalogue.rubric)
-        for entry in results.measurements
+        _rate_arm(entry, workflow, results, catalogue.rubric, new_shapes.get(entry.arm))
+        for entry, workflow in arms
     )
 
 
 def _rate_arm(
-    measurement: Measurement, workflow: Workflow, results: Results, rubric: Rubric
+    measurement: Measurement,
+    workflow: Workflow,
+    results: Results,
+    rubric: Rubric,
+    inferred_new_shapes: FactValue = None,
 ) -> RatedArm:
     surveyed = architecture_survey.find_survey(results.surveys, measurement.workflow)
     facts = facts_of(measurement, workflow, surveyed)
     facts["performance_portability"] = performance_portability.portability_of(
         results.portability, workflow
     )
-    measured = measured_facts(measurement, workflow, surveyed)
+    evidence: dict[str, Evidence] = dict.fromkeys(
+        measured_facts(measurement, workflow, surveyed), "measured"
+    )
+    if inferred_new_shapes is not None:
+        facts["new_shapes"], evidence["new_shapes"] = inferred_new_shapes, "inferred"
     ratings = {
-        criterion.id: _explain(rate(criterion, facts, rubric, measured=measured), results, workflow)
+        criterion.id: _explain(rate(criterion, facts, rubric, evidence), results, workflow)
         for criterion in rubric.criteria
     }
     return RatedArm(measurement, ratings, _adoption_cost(facts))
@@ -193,14 +210,14 @@ def rate(
     criterion: Criterion,
     facts: Mapping[str, FactValue],
     rubric: Rubric,
+    evidence: Mapping[str, Evidence] | None = None,
     *,
-    measured: Collection[str] = (),
     skip_unknown: bool = False,
 ) -> Rating:
     """Return the criterion's grade, the smallest of the grades of its facts, and its letter.
 
-    `measured` names the facts that this run has measured. An unknown fact has the lowest grade
-    unless its rule is optional or `skip_unknown` is set.
+    `evidence` has the facts that are not only declared or published. An unknown fact has the lowest
+    grade unless its rule is optional or `skip_unknown` is set.
     """
     known = [
         rule
@@ -217,7 +234,7 @@ def rate(
         fact=limiting.fact,
         value=facts[limiting.fact],
         rule=describe_rule(limiting),
-        evidence="measured" if limiting.fact in measured else rubric.facts[limiting.fact].evidence,
+        evidence=(evidence or {}).get(limiting.fact, rubric.facts[limiting.fact].evidence),
         basis=limiting.basis,
         source=limiting.source,
         to_next=tuple(_gaps(tier + 1, [rule for _, rule in grades], facts)),

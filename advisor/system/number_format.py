@@ -17,6 +17,10 @@ SIGNIFICANT_DIGITS = 4
 #: Most decimal places of a weight in percent.
 WEIGHT_DECIMALS = 2
 MEBIBYTE = 2**20
+#: Larger shares of draws are shown as "over 99 %".
+MAX_SHOWN_PERCENT = 99
+#: Error of a share in percent by rounding alone.
+ROUNDING = 1e-6
 
 
 def format_number(
@@ -103,6 +107,17 @@ def format_share(share: float | None, decimals: int | None = 0, *, signed: bool 
         return MISSING
     sign = "+" if signed and share >= 0 else ""
     return f"{sign}{format_number(share * 100, decimals)} %"
+
+
+def format_share_of_draws(share: float) -> str:
+    """Format a share in percent, rounded down: it never reads like a limit that it misses.
+
+    It is never shown as 100 %, because other draws could differ.
+    """
+    percent = share * 100
+    if percent > MAX_SHOWN_PERCENT:
+        return f"over {MAX_SHOWN_PERCENT} %"
+    return f"{math.floor(percent + ROUNDING):d} %"
 
 
 def format_weight(weight: float, now: float) -> str | None:

@@ -123,9 +123,14 @@ def check_returned(
         inputs, keywords = (), dict(inputs)
     elif isinstance(inputs, torch.Tensor):
         inputs = (inputs,)
-    has_names = isinstance(keywords, dict) and all(isinstance(name, str) for name in keywords)
-    if not isinstance(inputs, (tuple, list)) or not has_names:
+    if not isinstance(inputs, (tuple, list)):
         reason = f"{target!r} returned example inputs of the type {type(inputs).__name__}"
+        raise ModelError(reason, CONTRACT)
+    if not isinstance(keywords, dict) or not all(isinstance(name, str) for name in keywords):
+        reason = (
+            f"{target!r} returned a third value of the type {type(keywords).__name__}, which is "
+            "not a dictionary of the keyword arguments"
+        )
         raise ModelError(reason, CONTRACT)
     return module, tuple(inputs), keywords
 

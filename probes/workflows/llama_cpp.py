@@ -52,7 +52,7 @@ def settings(request: Request) -> dict[str, str]:
     return {
         "threads": str(request.threads),
         "waiting threads": os.environ[WAIT_POLICY[0]],
-        "prefix_caching": "off",
+        "prefix caching": "off",
         "key-value cache": request.dtype,
         "flash_attention": "off" if request.dtype == "float32" else "auto",
         "features": xllamacpp.get_system_info().strip(" |"),

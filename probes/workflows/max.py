@@ -39,7 +39,7 @@ def settings(request: Request) -> dict[str, str]:
     """Return the settings; the threads come from the environment."""
     return {
         "threads": str(request.threads),
-        "prefix_caching": "off",
+        "prefix caching": "off",
         "device_graphs": "on" if request.device == "cuda" else "off",
     }
 

@@ -43,7 +43,10 @@ def versions() -> dict[str, str]:
 
 
 def settings(request: Request) -> dict[str, str]:
-    return {"prefix_caching": "off", "processes": "a separate scheduler"}
+    """Return the settings of the engine. A server has its own."""
+    if request.role == "serve":
+        return {}
+    return {"prefix caching": "off", "processes": "a separate scheduler"}
 
 
 def build(subject: EngineSubject, inputs: list[Any], request: Request) -> EngineGeneration:
@@ -153,7 +156,10 @@ def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:
 
 
 def server(subject: EngineSubject, request: Request, port: int) -> Server:
-    """Return the server with its defaults, but without prefix caching: no prompt is sent twice."""
+    """Return the server with its defaults, but without prefix caching.
+
+    The check sends the same prompts several times, and each has to be computed again.
+    """
     length, count = request.load["most_tokens"] + RESERVED_POSITIONS, request.devices_per_model
     options = {
         "model-path": str(subject.folder),

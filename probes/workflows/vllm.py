@@ -92,8 +92,9 @@ def devices_by_index(visible_devices: str) -> dict[str, str]:
 
 
 def settings(request: Request) -> dict[str, str]:
-    """Return the settings; the threads come from the environment."""
-    return {"threads": str(request.threads), "prefix_caching": "off", "processes": "one"}
+    """Return the settings; the threads come from the environment. A server has its own."""
+    engine = {} if request.role == "serve" else {"prefix caching": "off", "processes": "one"}
+    return {"threads": str(request.threads), **engine}
 
 
 def build(subject: EngineSubject, inputs: list[Any], request: Request) -> EngineGeneration:
@@ -241,7 +242,10 @@ def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:
 
 
 def server(subject: EngineSubject, request: Request, port: int) -> Server:
-    """Return the server with its defaults, but without prefix caching: no prompt is sent twice."""
+    """Return the server with its defaults, but without prefix caching.
+
+    The check sends the same prompts several times, and each has to be computed again.
+    """
     length, count = served_length(subject, request), request.devices_per_model
     options = {
         "model": str(subject.folder),

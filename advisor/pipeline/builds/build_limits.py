@@ -15,7 +15,7 @@ from advisor.recommendation.break_even import Cost, most_build_seconds
 ALLOWANCE = 1.25
 #: Lower bound of the seconds of a call of an arm that is not built.
 LEAST_CALL_SECONDS = 0.0
-#: A build that took this many times its limit in earlier runs is not started.
+#: A build that is expected to take this many times its limit is not started.
 HOPELESS_FACTOR = 2.0
 
 
@@ -55,15 +55,21 @@ def build_seconds(process: ProcessState) -> float:
 
 
 def is_hopeless(limit: BuildLimit, expected_seconds: float | None) -> bool:
-    """Return whether a build need not start: no time is left, or it took far longer before."""
+    """Return whether a build need not start: no time is left, or far less than it needs."""
     return limit.seconds <= 0 or (
         expected_seconds is not None and expected_seconds > HOPELESS_FACTOR * limit.seconds
     )
 
 
-def skipped_outcome(limit: BuildLimit) -> TimedOut:
-    """Return the outcome of an arm that is not built because no build time is left."""
-    return TimedOut(phase="build", reason=limit.reason, fix=limit.fix)
+def skipped_outcome(limit: BuildLimit, expected_seconds: float | None) -> TimedOut:
+    """Return the outcome of an arm whose build is hopeless."""
+    reason = limit.reason
+    if limit.seconds > 0 and expected_seconds is not None:
+        reason = (
+            f"its build is expected to take {expected_seconds:.0f} s, and {limit.seconds:.0f} s "
+            "are left"
+        )
+    return TimedOut(phase="build", reason=reason, fix=limit.fix)
 
 
 def limit_by_payback(state: RunState, arm: str, question: Question) -> BuildLimit | None:

@@ -6,24 +6,18 @@ import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 
-from advisor.domain.outcome import DiskFull, Incorrect, ModelFailed, ModelRefused, TimedOut
+from advisor.domain.outcome import TimedOut
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.question import Question
 from advisor.domain.run import Header
 from advisor.domain.run_events import LoggedEvent, RunEvent
 from advisor.domain.run_state import RunState
-from advisor.errors import (
-    ModelCallError,
-    ModelRefusedError,
-    NothingViableError,
-    NotWritableError,
-    UserError,
-)
 from advisor.pipeline.builds import build_limits
 from advisor.pipeline.races import racing
 from advisor.pipeline.recorder import Recorder
 from advisor.pipeline.stored import remaining
 from advisor.pipeline.stored.arms import controls, plan_of, raced_arms
+from advisor.pipeline.stored.baseline_failure import baseline_error, has_reference
 from advisor.probing.session import Session
 from advisor.probing.side_by_side import NextBuild
 
@@ -130,8 +124,8 @@ def _build_in_turn(
         if _has_new_arm(session, recorder.state) and not session.has_memory_headroom():
             return
         limit = build_limits.limit_build(recorder.state, arm.id, question)
-        if limit is not None and limit.seconds <= 0:
-            outcome = build_limits.skipped_outcome(limit)
+        if limit is not None and build_limits.is_hopeless(limit, arm.expected_build_seconds):
+            outcome = build_limits.skipped_outcome(limit, arm.expected_build_seconds)
             yield from recorder.record_each(session.drop(arm.id, outcome))
             continue
         yield from recorder.record_each(session.build(arm.id, limit))
@@ -221,7 +215,8 @@ class BuildQueue:
                 continue  # its import failed
             limit = build_limits.limit_build(self.recorder.state, arm.id, self.question)
             if limit is not None and build_limits.is_hopeless(limit, arm.expected_build_seconds):
-                self.skipped.append((arm, build_limits.skipped_outcome(limit)))
+                outcome = build_limits.skipped_outcome(limit, arm.expected_build_seconds)
+                self.skipped.append((arm, outcome))
                 continue
             state, seconds_left = self.recorder.state, self._expected_seconds_left(arm)
             self.started.append(arm)
@@ -266,35 +261,3 @@ class BuildQueue:
 
 def _next_process_number(state: RunState, arm: str) -> int:
     return len(state.processes.get(arm, ()))
-
-
-def has_reference(state: RunState) -> bool:
-    """Return whether the inputs and the reference outputs are stored.
-
-    A later failure of the reference worker does not matter: it only measures peaks by then.
-    """
-    return any(process.ready for process in state.processes.get(REFERENCE, ()))
-
-
-def baseline_error(state: RunState, arm: str) -> UserError:
-    """Return the error for a reference or baseline worker that failed before the races."""
-    outcome = state.processes[arm][-1].outcome
-    name = f"the {arm}" if arm == REFERENCE else arm
-    reason, fix = getattr(outcome, "reason", "its worker ended"), getattr(outcome, "fix", None)
-    if isinstance(outcome, ModelFailed):
-        return ModelCallError(reason, fix or "call the model by itself in the same interpreter")
-    if isinstance(outcome, ModelRefused):
-        return ModelRefusedError(reason, fix or "open the model by itself in the same interpreter")
-    if isinstance(outcome, DiskFull):
-        return NotWritableError(
-            f"{name} failed: {reason}", f"{fix or 'free disk space'}; then resume the run"
-        )
-    if isinstance(outcome, Incorrect) and outcome.phase == "correctness":
-        return NothingViableError(
-            f"{name} differs from the reference of another process: {reason}",
-            "create the same model in each process: seed what it draws, such as"
-            " numpy.random.default_rng(0), or keep it in parameters and buffers",
-        )
-    return NothingViableError(
-        f"{name} failed: {reason}", fix or "choose another precision, size or device"
-    )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 from advisor.domain.plan import Arm
 from advisor.pipeline.decision import Decision
 from advisor.pipeline.stored.arms import plan_of
 
+FLEXIBILITY = "input_flexibility"
 #: Most rivals that are compared with the advised arm.
 MOST_RIVALS = 2
 
@@ -28,3 +31,23 @@ def leaders_of(decision: Decision) -> tuple[Arm, ...]:
     rivals = likely[:MOST_RIVALS] or list(others.values())[:1]
     chosen = {plan.baseline.id, advised.arm, *rivals}
     return tuple(arm for arm in plan.arms if arm.id in chosen)
+
+
+def excluded_by_declaration(decision: Decision) -> tuple[Arm, ...]:
+    """Return the arms that only a declared letter of input flexibility excludes, best first.
+
+    They have a higher score than the advised arm, so a measured letter may change the answer.
+    """
+    advice, constraints = decision.recommendation, decision.header.question.constraints
+    scores = {arm.arm: arm.score for arm in decision.scored}
+    least = scores[advice.arm] if advice is not None else -math.inf
+    found = [
+        arm.arm
+        for arm in sorted(decision.scored, key=lambda each: -each.score)
+        if arm.failed_places
+        and all(constraints[place].criterion == FLEXIBILITY for place in arm.failed_places)
+        and arm.ratings[FLEXIBILITY].evidence == "declared"
+        and arm.score > least
+    ]
+    arms = {arm.id: arm for arm in plan_of(decision.state).arms}
+    return tuple(arms[arm] for arm in found)

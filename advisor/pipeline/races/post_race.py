@@ -11,7 +11,7 @@ from advisor.domain.question import Question
 from advisor.domain.run_events import LoggedEvent, RunEvent
 from advisor.domain.run_state import RunState
 from advisor.pipeline.races import racing
-from advisor.pipeline.races.leaders import leaders_of
+from advisor.pipeline.races.leaders import excluded_by_declaration, leaders_of
 from advisor.pipeline.races.race_context import RaceContext
 from advisor.pipeline.stored import remaining, replay
 from advisor.pipeline.stored.arms import arms_by_speed, plan_of
@@ -42,14 +42,16 @@ def _try_shapes_of_leaders(context: RaceContext) -> Iterator[LoggedEvent]:
     """Let the leaders try one batch size and one length that were not built.
 
     What they do may make other arms lead. These follow, until no leader is untried or the time is
-    spent: no arm should lead by a declared fact that it would not have confirmed.
+    spent: no arm should lead, or be excluded by a constraint, by a declared fact that it would not
+    have confirmed.
     """
     session, budget = context.session, context.question.budget
     limit, tried = budget.new_shape_seconds, set[str]()
     end = context.state.at + budget.all_new_shapes_seconds
     while limit > 0 and context.state.at < end:
-        leaders = leaders_of(context.evaluate(context.state))
-        running = [arm.id for arm in leaders if session.is_running(arm.id)]
+        decision = context.evaluate(context.state)
+        arms = [*leaders_of(decision), *excluded_by_declaration(decision)]
+        running = [arm.id for arm in arms if session.is_running(arm.id)]
         untried = next((arm for arm in running if arm not in tried), None)
         if untried is None:
             return

@@ -105,9 +105,8 @@ NARROW = math.log(1.05)
 STALLED_SHARE = 0.9
 
 
-def ends_at_first_look(race: Race, state: RunState) -> bool:
+def ends_at_first_look(race: Race, _: RunState) -> bool:
     """Return whether the race has enough rounds for a first answer; its arms race again later."""
-    del state
     return race.rounds >= DECIDING_ROUNDS and race.is_look
 
 

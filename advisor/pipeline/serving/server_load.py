@@ -98,7 +98,11 @@ class ServerLoad:
                 return
             rates = search.next_rates(coarse=coarse)
             measured = yield from self._measure(arm, sent, rates, rules.gap_seconds)
-            if any(block.problem for block in measured):
+            problem = next((block.problem for block in measured if block.problem), None)
+            if problem is not None:
+                if not search.blocks:
+                    outcome = BuildFailed(phase="sustain", reason=problem)
+                    yield from self._run.session.drop(arm.id, outcome)
                 return
             sent += len(rates)
             discarded += sum(block.discarded for block in measured)

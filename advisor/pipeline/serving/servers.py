@@ -14,12 +14,12 @@ from advisor.domain.plan import BASELINE, REFERENCE, SERVING_BASELINE, Arm
 from advisor.domain.run import Header
 from advisor.domain.run_events import LoggedEvent, RepetitionStarted
 from advisor.domain.run_state import RunState
-from advisor.pipeline.builds import building
 from advisor.pipeline.recorder import Recorder
 from advisor.pipeline.serving.generator_environment import find_interpreter
 from advisor.pipeline.serving.load_blocks import LoadedRun
 from advisor.pipeline.serving.server_load import REPEAT, SEARCH, ServerLoad
 from advisor.pipeline.stored.arms import plan_of
+from advisor.pipeline.stored.baseline_failure import baseline_error, has_reference
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
 
@@ -61,12 +61,12 @@ def measure_servers(
 
 def _make_reference(session: Session, recorder: Recorder) -> Iterator[LoggedEvent]:
     """Let the reference worker make checkpoint, prompts and texts, unless it has."""
-    if not building.has_reference(recorder.state):
+    if not has_reference(recorder.state):
         number = len(recorder.state.processes.get(REFERENCE, ()))
         yield from recorder.record_each(session.start_reference(REFERENCE_ARM, number))
         yield from recorder.record_each(session.start([]))
-    if not building.has_reference(recorder.state):
-        raise building.baseline_error(recorder.state, REFERENCE)
+    if not has_reference(recorder.state):
+        raise baseline_error(recorder.state, REFERENCE)
     yield from recorder.record_each(session.stop({REFERENCE}))
 
 

@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from advisor.domain.artefacts import varying_sibling
 from advisor.domain.outcome import (
     Completed,
     Failure,
@@ -79,9 +80,14 @@ def _own_model_findings(state: RunState, question: Question) -> list[ModelSurvey
                 (outcome for outcome in reversed(outcomes) if not isinstance(outcome, Completed)),
                 outcomes[-1],
             )
-            verdict, reason = (
-                ("pass", None) if is_valid(state, arm.id) else verdict_of(last_failure)
-            )
+            verdict, reason = verdict_of(last_failure)
+            if is_valid(state, arm.id):
+                verdict, reason = "pass", None
+            elif (sibling := varying_sibling(state, arm.id)) is not None:
+                verdict, reason = (
+                    "wrong",
+                    f"its artefact is that of {sibling}, which varies",
+                )
             findings.append(
                 ModelSurveyed(
                     workflow=arm.workflow,

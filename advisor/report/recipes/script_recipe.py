@@ -100,9 +100,8 @@ def render_snippet(document: RunDocument, entry: WorkflowEntry, found: FoundReci
     error = worst_error(entry.correctness.by_batch_size) if entry.correctness else None
     loss = f" Its weights are quantised to {entry.weights}" if entry.weights else ""
     loss += f"; error of the outputs {format_error(error)}." if loss and error is not None else ""
-    title = (
-        f"{entry.arm} at batch size {size} in {question.dtype} on {document.device_name}{speed}."
-    )
+    precision = "the model's own precision" if question.dtype == "native" else question.dtype
+    title = f"{entry.arm} at batch size {size} in {precision} on {document.device_name}{speed}."
     title += loss
     return f'''\
 {script_header(found.recipe)}

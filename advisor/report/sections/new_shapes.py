@@ -30,7 +30,7 @@ def _outcome(result: NewShapeResult) -> str:
     match result.outcome:
         case "served":
             comparison = f", {result.reason}" if result.reason else ""
-            return f"served in {format_milliseconds(result.first_call_seconds)} ms{comparison}"
+            return f"{_served_in(result)}{comparison}"
         case "stalled" if result.first_call_seconds is None:
             return f"recompiled, {result.reason}"
         case "stalled":
@@ -43,6 +43,14 @@ def _outcome(result: NewShapeResult) -> str:
             return f"refused, {_shorten(result.reason)}"
         case "skipped":
             return f"not tried, {result.reason}"
+
+
+def _served_in(result: NewShapeResult) -> str:
+    """Return the time of a later call and of the first one, which may compile."""
+    first = f"{format_milliseconds(result.first_call_seconds)} ms"
+    if result.steady_seconds is None:
+        return f"served, first call {first}"
+    return f"served in {format_milliseconds(result.steady_seconds)} ms, first call {first}"
 
 
 def _shorten(reason: str | None) -> str:

@@ -12,7 +12,11 @@ from advisor.domain.recommendation import (
     Recommendation,
     TreeAdvice,
 )
-from advisor.system.number_format import format_interval, format_number, format_share
+from advisor.system.number_format import (
+    format_interval,
+    format_number,
+    format_share_of_draws,
+)
 
 AGREEMENT = {
     True: "the measurement agrees",
@@ -41,9 +45,11 @@ def sensitivity(advice: Recommendation) -> list[str]:
 def robustness(advice: Recommendation) -> list[str]:
     """Return for how many weightings the arm leads, and which arms no other arm dominates."""
     lines = []
-    if advice.simplex_share is not None:
+    share = advice.simplex_share
+    if share is not None:
+        part = "all" if share == 1 else f"{format_share_of_draws(share)} of all"
         lines.append(
-            f"it has the highest score for {format_share(advice.simplex_share)} of all weightings "
+            f"it has the highest score for {part} weightings "
             "of performance, productivity and portability"
         )
     if advice.pareto:

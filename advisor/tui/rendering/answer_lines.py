@@ -25,6 +25,7 @@ HEADLINE_LABELS: dict[HeadlinePart, str] = {
     "load": "Load",
     "weights": "Weights",
     "accuracy": "Error",
+    "requests": "First",
     "batch-sizes": "Sizes",
 }
 #: The parts of a headline of an early version, which does not name them.

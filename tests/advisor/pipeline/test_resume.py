@@ -29,9 +29,9 @@ from advisor.domain.run_events import (
     WorkerSpawned,
 )
 from advisor.domain.worker_events import BlockTimed, PhaseStarted
-from advisor.pipeline.builds.building import has_reference
 from advisor.pipeline.decision import decide
 from advisor.pipeline.execution import execute
+from advisor.pipeline.stored.baseline_failure import has_reference
 from advisor.store.runs import Run
 
 DRIVER = pathlib.Path(__file__).parents[2] / "fakes" / "drive.py"

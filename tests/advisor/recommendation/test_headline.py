@@ -19,10 +19,11 @@ from advisor.domain.measurement import CallSeconds, Cell, Measurement, Throughpu
 from advisor.domain.recommendation import Recommendation, SpeedRegret
 from advisor.domain.workflow import Workflow
 from advisor.recommendation.decision_context import DecisionContext
-from advisor.recommendation.headline import AS_GOOD, format_share_of_draws
+from advisor.recommendation.headline import AS_GOOD
 from advisor.recommendation.headline_facts import join_names
 from advisor.recommendation.recommend import recommend
 from advisor.score import scoring
+from advisor.system.number_format import format_share_of_draws
 
 #: By how much a measured arm has to be faster to be named in every output.
 CLEARLY_FASTER = 1.2

@@ -77,7 +77,8 @@ def advise(
     made = results or builders.results(
         *(builders.measurement(arm.arm, speedup=arm.speedup, workflow=arm.workflow) for arm in arms)
     )
-    context = DecisionContext(rubric=builders.shipped_catalogue().rubric)
+    known = builders.shipped_catalogue()
+    context = DecisionContext(rubric=known.rubric, budgets=tuple(known.presets.budgets.values()))
     asked = question or builders.question()
     return recommend(made, arms, asked, excluded, context, while_running=while_running)
 

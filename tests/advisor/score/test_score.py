@@ -18,7 +18,7 @@ from advisor.domain.interval import Interval
 from advisor.domain.measurement import BuildSeconds, CallSeconds, Cell, Measurement, Throughput
 from advisor.domain.priorities import CRITERIA
 from advisor.domain.rubric import Criterion, GradeRule, TierRule
-from advisor.domain.workflow import Environment, Workflow
+from advisor.domain.workflow import ArmDeclaredFacts, Environment, Workflow
 from advisor.score import scoring
 from advisor.score.constraints import failed_constraints
 from advisor.score.facts import facts_of
@@ -100,7 +100,7 @@ def test_an_optional_unknown_fact_is_left_out() -> None:
 def test_the_evidence_is_measured_where_the_run_has_the_fact() -> None:
     rating = scoring.rate(CRITERION, {**BEST, "artefact_scope": "vendor"}, RUBRIC)
     measured = scoring.rate(
-        CRITERION, {**BEST, "artefact_scope": "vendor"}, RUBRIC, measured=("artefact_scope",)
+        CRITERION, {**BEST, "artefact_scope": "vendor"}, RUBRIC, {"artefact_scope": "measured"}
     )
     assert (rating.evidence, measured.evidence) == ("declared", "measured")
 
@@ -142,6 +142,35 @@ def test_shapes_that_were_tried_count_before_what_is_declared_about_them(
     (scored,) = builders.score_arms(results, builders.question(), builders.catalogue(workflow))
     rating = scored.ratings["input_flexibility"]
     assert (rating.tier, rating.value, rating.evidence) == (tier, measured or declared, evidence)
+
+
+@pytest.mark.parametrize(
+    ("own", "sibling", "measured", "value", "evidence"),
+    [
+        ("recompiles", "recompiles", "served", "served", "inferred"),
+        ("recompiles", "recompiles", "refused", "recompiles", "declared"),
+        ("recompiles", "recompiles", None, "recompiles", "declared"),
+        # Arms that are declared to behave differently say nothing about each other.
+        ("refused", "recompiles", "served", "refused", "declared"),
+    ],
+)
+def test_an_untried_arm_is_not_behind_a_sibling_that_was_tried(
+    own: str, sibling: str, measured: str | None, value: str, evidence: str
+) -> None:
+    workflow = builders.workflow(
+        "compiled",
+        declared=builders.declared(new_shapes=own),
+        arm_declared={
+            "tuned": ArmDeclaredFacts(new_shapes=builders.declared(new_shapes=sibling).new_shapes)
+        },
+    )
+    results = builders.results(
+        builders.measurement("compiled"),
+        builders.measurement("compiled/tuned", option="tuned", new_shapes=measured),
+    )
+    scored = builders.score_arms(results, builders.question(), builders.catalogue(workflow))
+    rating = next(arm for arm in scored if arm.arm == "compiled").ratings["input_flexibility"]
+    assert (rating.value, rating.evidence) == (value, evidence)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from advisor.domain.run_state import ProcessState
 from advisor.pipeline.builds import building
 from advisor.pipeline.draft import prepare
 from advisor.pipeline.execution import execute
+from advisor.pipeline.stored import baseline_failure
 from advisor.question.answers import Answers
 
 EARLY_SECONDS = 15.0
@@ -42,7 +43,7 @@ def early_names(*arms: Arm, at_once: int = 2) -> list[str]:
 def test_a_baseline_that_differs_from_its_reference_has_a_next_step_of_its_own() -> None:
     def fix_for(outcome: Outcome) -> str:
         state = builders.run_state({BASELINE.id: ProcessState(outcome=outcome)})
-        return building.baseline_error(state, BASELINE.id).next_step
+        return baseline_failure.baseline_error(state, BASELINE.id).next_step
 
     differs = fix_for(Incorrect(phase="correctness", reason="its error is too large"))
     assert differs != fix_for(Incorrect(phase="done", reason="its clock differs"))

@@ -420,6 +420,9 @@ def test_a_generator_that_fails_is_reported(
     ]
     assert "made to fail" in (block.problem or "")
     assert run.state().finished
+    (process,) = run.state().processes["faster"]
+    assert isinstance(process.outcome, BuildFailed)
+    assert "made to fail" in process.outcome.reason
 
 
 def test_without_the_generators_environment_the_next_step_creates_it(

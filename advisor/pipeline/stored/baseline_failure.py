@@ -1,0 +1,63 @@
+"""Why the reference or the baseline of a run failed, without which nothing is compared."""
+
+from __future__ import annotations
+
+from advisor.domain.outcome import (
+    Completed,
+    DiskFull,
+    Incorrect,
+    ModelFailed,
+    ModelRefused,
+    Skipped,
+)
+from advisor.domain.plan import REFERENCE
+from advisor.domain.run_state import RunState
+from advisor.errors import (
+    ModelCallError,
+    ModelRefusedError,
+    NothingViableError,
+    NotWritableError,
+    UserError,
+)
+from advisor.pipeline.stored.arms import failed_arms, plan_of
+
+
+def find_failure(state: RunState) -> UserError | None:
+    """Return the error of a reference or a baseline that failed before the races, if one did."""
+    ended = [process.outcome for process in state.processes.get(REFERENCE, ())][-1:]
+    if any(ended) and not has_reference(state) and not isinstance(ended[0], (Completed, Skipped)):
+        return baseline_error(state, REFERENCE)
+    baseline = plan_of(state).baseline.id
+    return baseline_error(state, baseline) if baseline in failed_arms(state) else None
+
+
+def has_reference(state: RunState) -> bool:
+    """Return whether the inputs and the reference outputs are stored.
+
+    A later failure of the reference worker does not matter: it only measures peaks by then.
+    """
+    return any(process.ready for process in state.processes.get(REFERENCE, ()))
+
+
+def baseline_error(state: RunState, arm: str) -> UserError:
+    """Return the error for a reference or baseline worker that failed before the races."""
+    outcome = state.processes[arm][-1].outcome
+    name = f"the {arm}" if arm == REFERENCE else arm
+    reason, fix = getattr(outcome, "reason", "its worker ended"), getattr(outcome, "fix", None)
+    if isinstance(outcome, ModelFailed):
+        return ModelCallError(reason, fix or "call the model by itself in the same interpreter")
+    if isinstance(outcome, ModelRefused):
+        return ModelRefusedError(reason, fix or "open the model by itself in the same interpreter")
+    if isinstance(outcome, DiskFull):
+        return NotWritableError(
+            f"{name} failed: {reason}", f"{fix or 'free disk space'}; then resume the run"
+        )
+    if isinstance(outcome, Incorrect) and outcome.phase == "correctness":
+        return NothingViableError(
+            f"{name} differs from the reference of another process: {reason}",
+            "create the same model in each process: seed what it draws, such as"
+            " numpy.random.default_rng(0), or keep it in parameters and buffers",
+        )
+    return NothingViableError(
+        f"{name} failed: {reason}", fix or "choose another precision, size or device"
+    )

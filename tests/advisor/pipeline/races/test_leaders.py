@@ -1,0 +1,57 @@
+"""Arms whose shapes are tried although they do not lead."""
+
+from __future__ import annotations
+
+import builders
+import msgspec
+import pytest
+
+from advisor.domain.constraints import Constraint
+from advisor.domain.plan import Plan
+from advisor.domain.scores import ScoredArm
+from advisor.pipeline.races.leaders import excluded_by_declaration
+
+FLEXIBLE = Constraint(criterion="input_flexibility", at_least=3)
+PORTABLE = Constraint(criterion="portability", at_least=3)
+
+
+def excluded(name: str, score: float, *places: int, evidence: str = "declared") -> ScoredArm:
+    arm = builders.scored_arm(name, score=score, failed_places=places)
+    letter = builders.rating(2, evidence=evidence)
+    return msgspec.structs.replace(arm, ratings={**arm.ratings, "input_flexibility": letter})
+
+
+def found(*arms: ScoredArm, advised: float | None = 2.0) -> list[str]:
+    made = builders.decision()
+    question = msgspec.structs.replace(made.header.question, constraints=(FLEXIBLE, PORTABLE))
+    leader = builders.scored_arm("compiled", score=advised or 0.0)
+    plan = Plan(arms=tuple(builders.arm(arm.arm) for arm in (leader, *arms)), excluded=())
+    decision = builders.decision(
+        header=builders.header(question=question),
+        state=builders.run_state({}, plan=plan),
+        scored=(*([leader] if advised else []), *arms),
+        recommendation=made.recommendation if advised else None,
+    )
+    return [arm.id for arm in excluded_by_declaration(decision)]
+
+
+def test_arms_that_a_declared_letter_excludes_are_tried_best_first() -> None:
+    assert found(excluded("good", 2.5, 0), excluded("better", 2.8, 0)) == ["better", "good"]
+
+
+@pytest.mark.parametrize(
+    "arm",
+    [
+        excluded("worse", 1.9, 0),
+        excluded("bound", 2.5, 0, 1),
+        excluded("measured", 2.5, 0, evidence="measured"),
+        excluded("free", 2.5),
+    ],
+    ids=lambda arm: arm.arm,
+)
+def test_other_arms_are_not_tried(arm: ScoredArm) -> None:
+    assert found(arm) == []
+
+
+def test_without_an_answer_every_such_arm_is_tried() -> None:
+    assert found(excluded("worse", 1.9, 0), advised=None) == ["worse"]

@@ -1,0 +1,39 @@
+"""The reason of a stored run in which the reference or the baseline failed."""
+
+from __future__ import annotations
+
+import builders
+import pytest
+
+from advisor.domain.outcome import Completed, Crashed, ModelFailed, Outcome, Skipped
+from advisor.domain.plan import REFERENCE
+from advisor.pipeline.stored.baseline_failure import find_failure
+
+RAISES = ModelFailed(phase="correctness", reason="it raises an error", fix="mend it")
+
+
+@pytest.mark.parametrize("arm", [REFERENCE, builders.BASELINE])
+def test_an_error_of_the_model_is_the_reason(arm: str) -> None:
+    problem = find_failure(builders.run_state({arm: builders.process(ready=False, outcome=RAISES)}))
+    assert problem is not None
+    assert (problem.name, problem.what, problem.next_step) == (
+        "model-failed",
+        RAISES.reason,
+        RAISES.fix,
+    )
+
+
+@pytest.mark.parametrize(
+    ("is_ready", "outcome"),
+    [
+        (True, Crashed(phase="measure", signal="SIGKILL", reason="it ended")),
+        (False, Completed()),
+        (False, Skipped(phase="build", reason="the user skipped it")),
+        (False, None),
+    ],
+)
+def test_a_reference_that_was_stored_or_stopped_is_no_reason(
+    is_ready: bool, outcome: Outcome | None
+) -> None:
+    process = builders.process(ready=is_ready, outcome=outcome)
+    assert find_failure(builders.run_state({REFERENCE: process})) is None
