@@ -31,3 +31,7 @@ class Context:
     rubric: pathlib.Path = dataclasses.field(default_factory=rubric_files.rubric_directory)
     #: Lock that races on this host share; the default locks nothing.
     host_lock: HostLock = dataclasses.field(default_factory=HostLock)
+
+    def new_id(self, created: dt.datetime) -> str:
+        """Return an id for what was created then: its time, and digits that make it unique."""
+        return f"{created:%Y%m%d-%H%M%S}-{self.random.getrandbits(16):04x}"

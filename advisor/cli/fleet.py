@@ -140,7 +140,7 @@ def _make_request(models: Sequence[str], pools: Sequence[Pool], context: Context
 
     created = context.now()
     return FleetRequest(
-        fleet_id=f"{created:%Y%m%d-%H%M%S}-{context.random.getrandbits(16):04x}",
+        fleet_id=context.new_id(created),
         created=created.isoformat(timespec="seconds"),
         models=tuple(models),
         pools=tuple(pools),

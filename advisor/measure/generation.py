@@ -11,6 +11,7 @@ import msgspec
 from advisor.domain.measurement import GenerationMetrics
 from advisor.domain.run_state import ProcessState
 from advisor.domain.worker_events import BlockTimed, Latency, Peaks, Workload
+from advisor.measure.drift import typical_seconds
 from advisor.measure.workload import bytes_per_step
 
 METHOD = "calls for one token follow the calls for all tokens in every visit"
@@ -40,7 +41,7 @@ def latencies_of_visits(visits: Sequence[BlockTimed], output_tokens: int) -> Tok
         return None
     return _latencies(
         statistics.median(statistics.median(visit.first_token_seconds) for visit in timed),
-        statistics.median(statistics.median(visit.seconds) for visit in timed),
+        typical_seconds(timed),
         output_tokens,
         METHOD,
     )
@@ -100,7 +101,7 @@ def summarise_generation(
         else None,
         method=latencies.method if latencies else METHOD,
     )
-    call_seconds = statistics.median(statistics.median(visit.seconds) for visit in visits)
+    call_seconds = typical_seconds(visits)
     return msgspec.structs.replace(
         metrics, latency_mismatch=explain_mismatch(metrics, call_seconds, output_tokens)
     )

@@ -35,7 +35,7 @@ def new_record(answers: Answers, mix: Sequence[MixedLengths], context: Context) 
     created = context.now()
     return SweepRecord(
         schema=RECORD_SCHEMA,
-        sweep_id=f"{ID_PREFIX}{created:%Y%m%d-%H%M%S}-{context.random.getrandbits(16):04x}",
+        sweep_id=ID_PREFIX + context.new_id(created),
         created=created.isoformat(timespec="seconds"),
         answers=msgspec.to_builtins(answers),
         mix=tuple(mix),

@@ -60,21 +60,25 @@ def choose(
     Raise `NoRecipeError` where there is none. `probes` is the directory of the package whose
     source the script is composed from.
     """
-    state = decision.state
-    for entry in find_entries(document, name):
+    has_choice = bool(name) or document.recommendation is not None
+    for entry in find_entries(document, name) if has_choice else ():
         found = find_recipe(decision, entry.arm, probes)
         if found is not None:
             return entry, found
+    raise _no_recipe(decision, name)
+
+
+def _no_recipe(decision: Decision, name: str) -> NoRecipeError:
+    """Return the error for an arm without a recipe; the next step names the arms that have one."""
+    state, problem = decision.state, decision.problem
     arms = state.plan.arms if state.plan else ()
     available = [
         arm.id for arm in arms if arm.duplicate_of is None and _last_process(state, arm.id)
     ]
-    raise NoRecipeError(
-        f"no recipe is stored for {name or 'the recommended workflow'}",
-        f"use --workflow with one of {', '.join(available)}"
-        if available
-        else "measure it with this version",
-    )
+    what = f"no recipe is stored for {name or 'the recommended workflow'}"
+    if available:
+        return NoRecipeError(what, f"use --workflow with one of {', '.join(available)}")
+    return NoRecipeError(what, problem.next_step if problem else "measure it with this version")
 
 
 def find_recipe(decision: Decision, arm: str, probes: pathlib.Path) -> FoundRecipe | None:

@@ -91,25 +91,6 @@ def test_the_loaded_model_has_the_measured_batch_and_tokens() -> None:
     assert "(3, 7, 8, dtype=torch.float32)" in lines[-1]
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of scripted modules
-@pytest.mark.parametrize("scripted", [False, True])
-def test_the_parameters_of_a_snippet_require_no_gradients_as_in_the_worker(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, scripted: bool
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    made = "torch.jit.script(torch.nn.Linear(3, 2))" if scripted else "torch.nn.Linear(3, 2)"
-    (tmp_path / f"frozen_{scripted}.py").write_text(
-        f"import torch\n\n\ndef build():\n    return {made}, torch.zeros(1, 3)\n"
-    )
-    model = FactoryModel(name=f"/secret/frozen_{scripted}.py:build")
-    names = run_snippet(
-        compose_snippet(builders.question(model=model), 2, "output = model(*inputs)")
-    )
-    assert not any(each.requires_grad for each in names["model"].parameters())
-    assert names["output"].shape == (2, 2)
-
-
 @pytest.mark.stack
 @pytest.mark.filterwarnings("ignore::FutureWarning")  # of torch's exporter
 def test_the_snippet_of_an_onnx_file_runs_the_file(
