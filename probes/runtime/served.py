@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import dataclasses
+import http.client
 import importlib.util
 import json
 import os
@@ -40,6 +41,10 @@ POLL_SECONDS, ANSWER_SECONDS = 0.2, 5.0
 LOG_BYTES, LINE_CHARACTERS = 4000, 300
 #: Format of the words of `probes.subjects.checkpoint.token_word`, and how a text is read.
 WORD_FORMAT, WORD = "t{:07d}", re.compile(r"t(\d{7})")
+
+
+#: What a request raises that the server refuses, drops or answers with something else.
+REQUEST_ERRORS = (RuntimeError, OSError, http.client.HTTPException, json.JSONDecodeError)
 
 
 class ServerEndedError(RuntimeError):
@@ -221,7 +226,7 @@ class ServedProgram:
         return [np.array([row + [-1] * (width - len(row)) for row in rows], dtype=np.int64)]
 
     def complete(self, prompt: str, output_tokens: int | None = None) -> str:
-        """Return the text after one prompt; raise `OSError` or `RuntimeError` where it fails."""
+        """Return the text after one prompt; raise one of `REQUEST_ERRORS` where it fails."""
         body = {
             "model": self.server.model,
             "prompt": prompt,
@@ -229,8 +234,12 @@ class ServedProgram:
             **self.server.fields,
         }
         answer = post(f"{self._url}/v1/completions", body, self._seconds)
-        text: str = answer["choices"][0]["text"]
-        return text
+        try:
+            return str(answer["choices"][0]["text"])
+        except (LookupError, TypeError) as problem:
+            start = json.dumps(answer)[:LINE_CHARACTERS]
+            message = f"the server answered without a text: {start}"
+            raise RuntimeError(message) from problem
 
 
 def free_port() -> int:
@@ -253,7 +262,7 @@ def wait_until_ready(
         try:
             with urllib.request.urlopen(f"{url}{server.ready_path}", timeout=ANSWER_SECONDS):  # noqa: S310 - a fixed scheme and host
                 return
-        except (urllib.error.URLError, OSError):
+        except (OSError, http.client.HTTPException):
             time.sleep(POLL_SECONDS)
     message = f"the server did not answer within {seconds:g} s"
     raise ServerEndedError(message)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import concurrent.futures
-import http.client
-import json
 import random
 import time
 from collections.abc import Callable
@@ -14,12 +12,10 @@ from probes import events, protocol
 from probes.checking import text_correctness
 from probes.runtime.cells import Cell
 from probes.runtime.failures import exception_summary
-from probes.runtime.served import ServedProgram
+from probes.runtime.served import REQUEST_ERRORS, ServedProgram
 
 #: Most vocabularies start with padding and the begin and end of a text.
 FIRST_ORDINARY_TOKEN = 3
-#: What a request raises that the server refuses, drops or answers with something else.
-REQUEST_ERRORS = (RuntimeError, OSError, http.client.HTTPException, json.JSONDecodeError, KeyError)
 
 
 def run_closed_loop(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import http.server
 import json
 import pathlib
 import subprocess
 import sys
+import threading
 from types import SimpleNamespace
 from typing import Any
 
@@ -83,6 +85,31 @@ def test_a_composed_server_is_the_script_in_the_scratch_directory(tmp_path: path
 def program(tmp_path: pathlib.Path, process: subprocess.Popen[bytes]) -> ServedProgram:
     server = Server(command=[], model="m", settings={}, separator=" ")
     return ServedProgram("http://127.0.0.1:1", server, process, make_request(tmp_path))
+
+
+@pytest.mark.parametrize("body", [b'{"choices": []}', b"[]", b"{}", b'{"choices": null}', b"{"])
+def test_an_answer_without_a_text_is_an_error_of_the_request(
+    body: bytes, tmp_path: pathlib.Path
+) -> None:
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Print nothing."""
+
+    with (
+        http.server.HTTPServer(("127.0.0.1", 0), Handler) as answering,
+        subprocess.Popen([sys.executable, "-c", ""]) as process,
+    ):
+        threading.Thread(target=answering.handle_request, daemon=True).start()
+        server = Server(command=[], model="m", settings={})
+        url = f"http://127.0.0.1:{answering.server_port}"
+        made = ServedProgram(url, server, process, make_request(tmp_path))
+        with pytest.raises(served.REQUEST_ERRORS):
+            made.complete("t0000001")
 
 
 def test_prompts_and_texts_have_one_word_for_each_token(tmp_path: pathlib.Path) -> None:
