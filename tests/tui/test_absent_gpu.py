@@ -57,7 +57,8 @@ async def test_a_stored_run_answers_and_can_be_opened(context: Context) -> None:
     async with running_app(AdvisorApp(LaunchOptions(answers=answers), context)) as pilot:
         await pilot.press("ctrl+r")
         await wait_for_screen(pilot, AbsentGpuScreen)
-        assert "open" in key_hints(pilot)
+        # The footer shows its keys after the screen has been composed.
+        await wait_for(pilot, lambda: "open" in key_hints(pilot))
         for size in SIZES:
             await check_screen_at(pilot, size)
         await pilot.press("r")
