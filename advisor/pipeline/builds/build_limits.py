@@ -66,8 +66,8 @@ def skipped_outcome(limit: BuildLimit, expected_seconds: float | None) -> TimedO
     reason = limit.reason
     if limit.seconds > 0 and expected_seconds is not None:
         reason = (
-            f"its build is expected to take {expected_seconds:.0f} s, and {limit.seconds:.0f} s "
-            "are left"
+            f"its build is expected to take {expected_seconds:.0f} s, and its limit is "
+            f"{limit.seconds:.0f} s"
         )
     return TimedOut(phase="build", reason=reason, fix=limit.fix)
 

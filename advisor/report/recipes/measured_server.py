@@ -19,9 +19,17 @@ COMPOSED_IMPORTS = ("import torch", "import transformers")
 
 
 def composed_sizes(serving: Serving) -> tuple[int, ...]:
-    """Return the batch sizes of a server that p3-advisor composed; empty for an engine's own."""
+    """Return the batch sizes of a server that p3-advisor composed; empty for an engine's own.
+
+    Raise `NoRecipeError` for sizes that are not numbers: a run may come from another machine.
+    """
     sizes = serving.settings.get(COMPOSED_SIZES)
-    return tuple(map(int, sizes.split(","))) if sizes else ()
+    try:
+        return tuple(map(int, sizes.split(","))) if sizes else ()
+    except ValueError as problem:
+        raise NoRecipeError(
+            "the stored batch sizes of the server are not numbers", "measure again"
+        ) from problem
 
 
 def server_recipe(
@@ -57,13 +65,13 @@ def server_recipe(
 def portable_command(command: str, serving: Serving, interpreter: str, model: str) -> str:
     """Return the command without paths of the machine that measured and without its port."""
     try:
-        words = shlex.split(command)
+        words, port_number = shlex.split(command), urllib.parse.urlsplit(serving.url).port
     except ValueError as problem:
         raise NoRecipeError(
-            "the stored command is not a command line", "measure again"
+            "the stored server has no valid command line or address", "measure again"
         ) from problem
     replaced = {interpreter: "python", serving.tokenizer: model}
-    port = ["--port", str(urllib.parse.urlsplit(serving.url).port)]
+    port = ["--port", str(port_number)]
     kept = [
         replaced.get(word, word)
         for index, word in enumerate(words)

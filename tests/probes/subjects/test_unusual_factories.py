@@ -16,6 +16,7 @@ torch = pytest.importorskip(
 from probes import protocol  # noqa: E402 - the next lines need torch
 from probes.adapter import ModelError  # noqa: E402
 from probes.checking import array_reference, dispatch  # noqa: E402
+from probes.subjects.factory import check_returned  # noqa: E402
 from probes.subjects.torch_subject import TorchSubject, open_torch_subject  # noqa: E402
 from probes.workflows import pytorch_eager  # noqa: E402
 
@@ -274,3 +275,10 @@ def test_a_model_of_one_number_of_rows_is_refused_with_that_number(tmp_path: pat
         subject.settle_inputs(1, 1)
     assert "--batch-sizes 5" in refused.value.fix
     subject.settle_inputs(5, 1)
+
+
+@pytest.mark.parametrize("third", [torch.zeros(2), {1: torch.zeros(2)}], ids=["tensor", "numbers"])
+def test_the_third_value_of_a_factory_is_named_where_it_is_wrong(third: Any) -> None:
+    returned = (torch.nn.Linear(2, 2), torch.zeros(1, 2), third)
+    with pytest.raises(ModelError, match="third value"):
+        check_returned(returned, "models.py:build")

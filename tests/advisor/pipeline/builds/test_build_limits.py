@@ -170,3 +170,11 @@ def test_a_build_that_took_far_longer_than_its_limit_is_not_started(
 ) -> None:
     found = build_limits.is_hopeless(BuildLimit(limit, "too long", "allow more"), expected)
     assert found is hopeless
+
+
+def test_the_reason_of_a_build_that_is_not_started_is_the_one_that_applies() -> None:
+    """With time left it is the expected time, which no reason of the limit states."""
+    spent, left = (BuildLimit(seconds, "too long", "allow more") for seconds in (0.0, 5.0))
+    assert build_limits.skipped_outcome(spent, 40.0).reason == "too long"
+    found = build_limits.skipped_outcome(left, 40.0)
+    assert ("40 s" in found.reason, "5 s" in found.reason, found.fix) == (True, True, "allow more")

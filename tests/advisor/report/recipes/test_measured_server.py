@@ -125,6 +125,13 @@ def test_a_stored_command_that_is_no_command_line_is_refused() -> None:
         portable_command("serve 'open", SERVING, "/bin/py", "org/model")
 
 
+def test_what_a_stored_run_states_about_a_server_may_be_wrong() -> None:
+    for changes in ({"url": "http://127.0.0.1:none"}, {"settings": {"batch sizes": "1, many"}}):
+        serving = msgspec.structs.replace(SERVING, **changes)
+        with pytest.raises(NoRecipeError):
+            short(measured(serving, serving_command="engine serve", integration=""))
+
+
 def test_an_engine_is_started_with_its_variables_and_the_users_port(tmp_path: pathlib.Path) -> None:
     """A value of a run from another machine stays one word of the shell."""
     command = "printenv CACHE_GIB"
