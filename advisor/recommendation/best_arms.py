@@ -54,7 +54,7 @@ def find_most_exact(
     Arms score as well if they are less than the `indifference` apart. Exact outputs have no error;
     of arms with the same error the one with the higher rank is returned.
     """
-    errors = {entry.arm: _error(entry) for entry in results.measurements}
+    errors = find_errors(results)
     equal = [
         arm
         for arm in viable
@@ -63,8 +63,12 @@ def find_most_exact(
     return min(equal, key=lambda arm: (errors.get(arm.arm, math.inf), arm.rank))
 
 
+def find_errors(results: Results) -> dict[str, float]:
+    """Return the largest error of the outputs of each arm: 0 if exact, infinite if unknown."""
+    return {entry.arm: _error(entry) for entry in results.measurements}
+
+
 def _error(measurement: Measurement) -> float:
-    """Return the largest error of an arm's outputs; 0 if all are exact."""
     checks = measurement.correctness
     if all(each.accuracy_class == "exact" for each in checks):
         return 0.0

@@ -7,6 +7,7 @@ one of them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from advisor.domain.interval import Interval
@@ -179,7 +180,16 @@ def _faster(facts: HeadlineFacts) -> str:
         return "Nothing measured is faster."
     faster = facts.arms[regret.arm]
     name = facts.titles[faster.arm]
-    return f"Faster: {name}, {regret.value:.2f}x as fast as this one; {_why_not(facts, faster)}."
+    found = f"{regret.value:.2f}x as fast as this one{_less_exact(facts, faster)}"
+    return f"Faster: {name}, {found}; {_why_not(facts, faster)}."
+
+
+def _less_exact(facts: HeadlineFacts, faster: ScoredArm) -> str:
+    """Return that outputs are less exact than those of the advised arm; empty if they are not."""
+    error = facts.errors.get(faster.arm, 0.0)
+    if error <= facts.errors.get(facts.advised.arm, 0.0):
+        return ""
+    return f" but less exact (error {error:.1e})" if math.isfinite(error) else " but less exact"
 
 
 def _why_not(facts: HeadlineFacts, faster: ScoredArm) -> str:
@@ -187,7 +197,7 @@ def _why_not(facts: HeadlineFacts, faster: ScoredArm) -> str:
         return f"a constraint excludes it ({'; '.join(faster.failed_constraints)})"
     is_sibling = faster.workflow == facts.advised.workflow
     if is_sibling and faster.score >= facts.advised.score - SAME_SCORE:
-        return "it scores as well, and its outputs are less exact"
+        return "it scores as well"
     ours, theirs = grades_of(facts.advised), grades_of(faster)
     losses = [
         f"{CRITERION_NAMES.get(name, name)} ({LETTERS[faster.ratings[name].tier]})"

@@ -16,6 +16,7 @@ from advisor.recommendation.best_arms import (
     advise_by_batch_size,
     find_best_exact,
     find_best_native,
+    find_errors,
 )
 from advisor.recommendation.certainty import Certainty
 from advisor.recommendation.decision_context import DecisionContext
@@ -72,6 +73,7 @@ def _gather_facts(
         subject=context.subject or question.model.name,
         checks=measurement.correctness,
         best_exact=find_best_exact(scored, results, indifference),
+        errors=find_errors(results),
         weights=formats.get(advice.arm),
         best_native=find_best_native(scored, formats, indifference),
         has_random_weights=has_random_weights(question.model),

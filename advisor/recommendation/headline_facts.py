@@ -38,6 +38,8 @@ class HeadlineFacts:
     #: The outputs of the advised arm by batch size, and the best arms whose outputs are exact.
     checks: Sequence[Checked] = ()
     best_exact: Sequence[str] = ()
+    #: The largest error of the outputs by arm; 0 if all are exact, infinite if it is not known.
+    errors: Mapping[str, float] = dataclasses.field(default_factory=dict)
     #: The format of the advised arm's quantised weights, and the best arms without such weights.
     weights: WeightFormat | None = None
     best_native: Sequence[str] = ()

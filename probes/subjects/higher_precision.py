@@ -62,12 +62,13 @@ def candidates(dtypes: list[torch.dtype]) -> list[Precision]:
 
 
 def find(options: list[Precision], takes: Callable[[Precision], None]) -> Precision:
-    """Return the first precision for which `takes` raises none of `REFUSALS`, else the last."""
+    """Return the first precision for which `takes` raises none of `REFUSALS`, else the last.
+
+    A lack of memory is one of them: a lower precision needs less.
+    """
     for option in options[:-1]:
         try:
             takes(option)
-        except torch.OutOfMemoryError:
-            raise
         except REFUSALS:
             continue
         return option

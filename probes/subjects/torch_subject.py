@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import pathlib
 import random
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from probes.subjects import (
     higher_precision,
     perturbation,
     precision,
+    row_parts,
     shared_weights,
     synthetic,
     transformers_model,
@@ -183,8 +185,18 @@ class TorchSubject:
 
     def _outputs_in(self, option: Precision, input_sets: list[list[Any]]) -> Iterator[list[Any]]:
         call = option.call(self.module)
+        batched = [getattr(each, "batched", True) for each in self._arguments]
         for inputs in input_sets:
-            yield collect(call(*self.tensors(inputs)))
+            yield row_parts.run_within_memory(
+                lambda arrays: collect(call(*self.tensors(arrays))),
+                inputs,
+                batched,
+                functools.partial(self._has_independent_rows, inputs, batched),
+            )
+
+    def _has_independent_rows(self, inputs: list[Any], batched: list[bool]) -> bool:
+        epsilon = torch.finfo(getattr(torch, self.dtype)).eps
+        return row_parts.has_independent_rows(self.run, inputs, batched, epsilon)
 
     def perturbed(self, inputs: list[Any], seed: int) -> list[Any] | None:
         """Return float64 outputs with inputs and weights off by one unit in the last place.

@@ -20,8 +20,8 @@ MANY_DECADES = 2.5
 MARGIN_SHARE, MARGIN_FACTOR = 0.06, 1.25
 #: Keeps a tick at the end of a range in spite of rounding.
 ROUNDING = 1e-9
-#: Width of a character of a tick's label, and the space between two labels.
-CHARACTER_WIDTH, LABEL_SPACE = 6.6, 8
+#: Width of a character of a tick's label, the space between two labels, and the distance of lines.
+CHARACTER_WIDTH, LABEL_SPACE, LINE_HEIGHT = 6.6, 8, 15
 MILLION = 1_000_000
 
 
@@ -127,12 +127,13 @@ def horizontal_axis(scale: Scale, top: float, bottom: float, caption: str) -> li
 
 
 def vertical_axis(scale: Scale, left: float, right: float) -> list[Markup]:
-    """Return horizontal grid lines with their values on the left."""
+    """Return horizontal grid lines with their values on the left, where they fit."""
     parts = []
+    last_label = math.inf
     for tick in scale.ticks():
         y = scale.to_pixels(tick)
-        parts += [
-            line(left, y, right, y, "grid"),
-            text(left - 6, y + 4, format_tick(tick), "value"),
-        ]
+        parts.append(line(left, y, right, y, "grid"))
+        if abs(last_label - y) >= LINE_HEIGHT:
+            parts.append(text(left - 6, y + 4, format_tick(tick), "value"))
+            last_label = y
     return parts

@@ -13,6 +13,7 @@ from golden_files import Expect
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from advisor.domain.accuracy import Accuracy, CheckVerdict
 from advisor.domain.constraints import Constraint
 from advisor.domain.interval import Interval
 from advisor.domain.measurement import CallSeconds, Cell, Measurement, Throughput
@@ -187,6 +188,26 @@ def test_a_faster_arm_is_named_with_what_it_loses_and_when_it_wins(expect: Expec
     assert advice.speed_regret.value == pytest.approx(2.1)
     expect("headline-faster", advice.headline)
     assert ("performance", "hard") in {(flip.criterion, flip.to) for flip in advice.flips}
+
+
+@pytest.mark.parametrize(
+    ("verdict", "error", "says_so"),
+    [("near", 6.6e-4, True), ("near", None, True), ("equivalent", 6.6e-4, False)],
+)
+def test_a_faster_arm_is_named_with_its_larger_error(
+    verdict: CheckVerdict, error: float | None, says_so: bool
+) -> None:
+    checked = builders.checked(verdict=verdict, accuracy=Accuracy(relative_error=error))
+    faster = msgspec.structs.replace(measured("hard", 4.2), correctness=(checked,))
+    advice = advise(
+        measured("easy", 2.0),
+        faster,
+        workflows=(HARD,),
+        priorities=builders.priorities(20, 40, 40),
+    )
+    (line,) = (line for line in advice.headline if "Faster: " in line)
+    assert ("less exact" in line) == says_so
+    assert ("6.6e-04" in line) == (says_so and error is not None)
 
 
 def test_a_faster_arm_that_a_constraint_excludes_is_named_with_the_constraint(

@@ -5,9 +5,16 @@ from __future__ import annotations
 import itertools
 import re
 
+import msgspec
 import pytest
 
-from advisor.report.charts.scales import Axis, Scale, format_tick, horizontal_axis
+from advisor.report.charts.scales import (
+    Axis,
+    Scale,
+    format_tick,
+    horizontal_axis,
+    vertical_axis,
+)
 
 
 def test_a_linear_scale_has_round_ticks() -> None:
@@ -44,6 +51,15 @@ def test_values_on_an_axis_do_not_overlap() -> None:
     assert len(labels) < len(scale.ticks()) == drawn.count("<line")
     ends = [(float(x) - 3.3 * len(text), float(x) + 3.3 * len(text)) for x, text in labels]
     assert all(one[1] < two[0] for one, two in itertools.pairwise(ends))
+
+
+def test_values_of_a_vertical_axis_do_not_overlap() -> None:
+    scale = Scale(9, 66, 120, 0, is_logarithmic=True)
+    narrow = msgspec.structs.replace(scale, fixed_ticks=(10, 20, 30, 40, 50, 60))
+    drawn = "".join(vertical_axis(narrow, 0, 100))
+    labels = [float(y) for y in re.findall(r'<text [^>]*y="([\d.]+)"', drawn)]
+    assert 2 <= len(labels) < drawn.count("<line") == 6
+    assert all(one - two >= 15 for one, two in itertools.pairwise(labels))
 
 
 def test_large_values_have_thousands_separators_or_are_millions() -> None:
