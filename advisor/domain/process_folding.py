@@ -106,7 +106,6 @@ LAST_EVENT_FIELDS: dict[type, str] = {
     RecipeFacts: "recipe_facts",
     Recipe: "recipe",
     Serving: "serving",
-    MemoryRead: "memory",
     Peaks: "peaks",
 }
 #: By type of worker event, the field of `ProcessState` that keeps all of them.
@@ -139,6 +138,8 @@ def _process_changes(process: ProcessState, worker_event: WorkerEvent) -> dict[s
             return {"ready": True}
         case Prepared():
             return {}
+        case MemoryRead():
+            return {"warm_memory": process.warm_memory or worker_event, "memory": worker_event}
         case BlockTimed() | Sustained() | ClosedLoop() | TextsSampled():
             field = SEQUENCE_FIELDS[type(worker_event)]
             return {field: (*getattr(process, field), worker_event)}

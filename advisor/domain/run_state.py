@@ -69,6 +69,8 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
     #: Only in runs of older versions.
     recipe: Recipe | None = None
     warmed_up: dict[int, WarmedUp] = {}
+    #: The first reading, of the built batch sizes, and the last, after other sizes were tried.
+    warm_memory: MemoryRead | None = None
     memory: MemoryRead | None = None
     device_memory: DeviceMemory | None = None
     ready: bool = False

@@ -17,16 +17,19 @@ HOST_SOURCE = "peak resident set size of the worker process"
 
 
 def summarise_memory(process: ProcessState, checked: MemoryChecked | None) -> MemoryBytes:
-    """Return the arm's peak memory and its source; null with the reason where it is not known."""
-    device, host = process.device_memory, process.memory
-    reserved = host.device_reserved_bytes if host else None
+    """Return the arm's peak memory and its source; null with the reason where it is not known.
+
+    The memory of a device is that of the built batch sizes. Other sizes are tried later.
+    """
+    device, host, warm = process.device_memory, process.memory, process.warm_memory
+    reserved = warm.device_reserved_bytes if warm else None
     if device is None and (checked is not None or reserved is not None):
         return MemoryBytes(peak=None, source=PENDING_SOURCE, torch_reserved=reserved)
     if device is None:
         if host is None or host.peak_rss_bytes is None:
             return MemoryBytes(peak=None, source="not measured")
         return MemoryBytes(peak=host.peak_rss_bytes, source=HOST_SOURCE)
-    problem = implausible_because(device, host, checked)
+    problem = implausible_because(device, warm, checked)
     if problem:
         return MemoryBytes(
             peak=None,
@@ -36,25 +39,25 @@ def summarise_memory(process: ProcessState, checked: MemoryChecked | None) -> Me
     assert device.peak_bytes is not None  # noqa: S101 - for the type checker: it is plausible
     is_freed = device.source == "freed"
     return MemoryBytes(
-        peak=device.peak_bytes + (released_earlier(host) if is_freed else 0),
+        peak=device.peak_bytes + (released_earlier(warm) if is_freed else 0),
         source=FREED_SOURCE if is_freed else DEVICE_SOURCE,
         serving=device.serving_bytes,
         torch_reserved=reserved,
     )
 
 
-def released_earlier(host: MemoryRead | None) -> int:
-    """Return the bytes that PyTorch's allocator released before the worker ended.
+def released_earlier(warm: MemoryRead | None) -> int:
+    """Return the bytes that PyTorch's allocator released after its peak.
 
     Weights that are quantised on the device after they were loaded are such bytes.
     """
-    if host is None or host.device_reserved_bytes is None or host.device_held_bytes is None:
+    if warm is None or warm.device_reserved_bytes is None or warm.device_held_bytes is None:
         return 0
-    return max(host.device_reserved_bytes - host.device_held_bytes, 0)
+    return max(warm.device_reserved_bytes - warm.device_held_bytes, 0)
 
 
 def implausible_because(
-    device: DeviceMemory, host: MemoryRead | None, checked: MemoryChecked | None
+    device: DeviceMemory, warm: MemoryRead | None, checked: MemoryChecked | None
 ) -> str | None:
     """Return why the device's figure is implausible; None for a plausible one."""
     if checked is not None and not matches_allocation(checked):
@@ -69,9 +72,9 @@ def implausible_because(
         return "NVML reports no memory for the worker, as in some containers"
     if device.total_bytes is not None and device.peak_bytes > device.total_bytes:
         return "NVML reports more memory than the device has"
-    reserved = host.device_reserved_bytes if host else None
+    reserved = warm.device_reserved_bytes if warm else None
     if device.source == "freed" and reserved is not None:
-        reserved -= released_earlier(host)
+        reserved -= released_earlier(warm)
     if reserved is not None and device.peak_bytes < reserved:
         return (
             "NVML reports less than PyTorch alone reserved, "

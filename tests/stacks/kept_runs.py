@@ -25,10 +25,12 @@ def read_gpu_checks() -> dict[str, Any]:
 
 
 def device_of(document: RunDocument) -> str:
-    """Return the name of the measured GPU, or the processor with its usable count."""
+    """Return the name of the measured GPU with its article, or the processor and its count."""
     cpu = document.machine.cpu
-    names = [gpu.name for gpu in document.machine.gpu if gpu.uuid == document.question.gpu]
-    return names[0] if names else f"{cpu.model} with {cpu.usable_processors} usable processors"
+    if document.question.gpu is None:
+        return f"an {cpu.model} with {cpu.usable_processors} usable processors"
+    is_one = document.question.devices_per_model == 1
+    return f"an {document.device_name}" if is_one else document.device_name
 
 
 def versions_of(document: RunDocument) -> str:

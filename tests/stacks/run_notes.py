@@ -112,3 +112,21 @@ limits in every block up to 26 requests/s but one (92 % of the requests at 20.7)
 both missed them at 27. The server of the static cache serves one batch after the other, and a
 request that arrives meanwhile waits for its end: it met the limits only where requests hardly ever
 meet, at 0.08 requests/s. Its search took 234 s and its compilation 182 s."""
+SERVED_SPLIT = """\
+One vLLM server of Llama-3.1-8B's size on one GPU of a host, and one that splits the model over both
+(`--gpus-per-model 2`), one run after the other. The first had a run on the host's other GPU and on
+other processors as neighbour, the second had none. Two servers on one GPU each would sustain 48.9
+requests/s (30.0 to 67.4), twice the figure of one; the split server sustains 46.4 (40.7 to 56.9).
+So the goodput per GPU does not decide here: splitting helps models that do not fit one GPU, and
+limits that one GPU cannot meet. The server of one GPU met the limits in every block up to 27.4
+requests/s and missed them from 29.1 on; the split one met them up to 43.9 and missed them from 49.1
+on. NCCL ran without multicast over NVLink (`NCCL_NVLS_ENABLE=0`), and vLLM without FlashInfer."""
+WHOLE_MODELS = """\
+Whole models with random weights in float32, on one GPU of a host while another run used the other
+GPU and other processors. TF32 is off in all of them but two: both ways to TensorRT ran with
+TensorRT for RTX 1.4, which rounds products although the flag is cleared. Their errors are 300 to
+1,300 times those of the others, and they exceed the measured peak of float32, so their speed-ups at
+batch size 32 are those of another precision. `tensorrt-rtx` returned other outputs for the same
+input of ResNet-50 and is not timed; the cause is not known. The run of ViT had the budget `quick`,
+the others `standard`; the run of MiniLM ended with the time on the machine, during its last
+repetitions:"""

@@ -28,7 +28,7 @@ def serving_introduction(document: RunDocument, file: str) -> str:
     )
     return f"""\
 Servers under load (`--task serve`), one command, {count} servers: `{question.model.name}` in
-{question.dtype}, requests of {lengths} tokens, {load.limits}, on an {device_of(document)},
+{question.dtype}, requests of {lengths} tokens, {load.limits}, on {device_of(document)},
 {date} ([kept run]({EVIDENCE_LINK}/{file})).
 Versions: {versions_of(document)}.
 {answer}

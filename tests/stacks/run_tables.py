@@ -17,7 +17,10 @@ from advisor.domain.measurement import Cell
 from advisor.measure.generation import explain_mismatch
 from advisor.report.documents import trade_off
 from advisor.report.documents.document import RunDocument, WorkflowEntry
+from advisor.report.formatting.accuracy_text import accuracy_cell
 from advisor.report.formatting.tabular import markdown_table
+from advisor.report.sections.ranking_cells import checks_of
+from advisor.report.sections.setup_facts import describe_lengths
 from advisor.system.number_format import (
     MEBIBYTE,
     MISSING,
@@ -32,7 +35,14 @@ from advisor.system.number_format import (
 EVIDENCE_LINK = "tests/stacks/evidence"
 BASELINE = "pytorch-eager"
 GIBIBYTE = 1 << 30
-FAILED = {"incorrect", "not-engaged", "build-failed", "crashed", "timed-out"}
+FAILED = {
+    "incorrect",
+    "nondeterministic",
+    "not-engaged",
+    "build-failed",
+    "crashed",
+    "timed-out",
+}
 #: Below a table with marked latencies.
 MISMATCH = (
     "`*` TTFT and ITL were timed in calls apart from the race, which took over 10 % more or less "
@@ -44,7 +54,7 @@ def introduction(document: RunDocument, file: str) -> str:
     """Return the question, the device, the versions and the verdicts of a run."""
     assert document.race
     question = document.question
-    lengths = f"{question.input_tokens} tokens"
+    lengths = f", {question.input_tokens} tokens" if describe_lengths(document) else ""
     if question.task == "generate":
         lengths += f" in and {question.output_tokens} out"
     verdicts = ", ".join(
@@ -53,7 +63,7 @@ def introduction(document: RunDocument, file: str) -> str:
     )
     count, model, date = len(timed_entries(document)), question.model.name, document.created[:10]
     return f"""\
-One command, {count} arms: `{model}` in {question.dtype}, {lengths}, on an {device_of(document)},
+One command, {count} arms: `{model}` in {question.dtype}{lengths}, on {device_of(document)},
 {date} ([kept run]({EVIDENCE_LINK}/{file})).
 Versions: {versions_of(document)}.
 Verdicts: {verdicts}.
@@ -72,6 +82,7 @@ def race_table(file: str) -> list[str]:
         f"TFLOPS @{sizes[-1]} (of the peak)",
         "build s",
         "MiB",
+        "error",
         "engaged",
     ]
     arm, trust = document.recommendation.arm, document.recommendation.trust
@@ -81,6 +92,12 @@ def race_table(file: str) -> list[str]:
         introduction(document, file) + advice,
         *markdown_table(head, rows, text_columns={0}),
     ]
+
+
+def forward_section(file: str) -> list[str]:
+    """Return the table of a run of forward calls and its failures."""
+    failed = failures(read_run(file)) or ["Every requested arm has a time."]
+    return [*race_table(file), "", *failed, ""]
 
 
 def _race_row(entry: WorkflowEntry, document: RunDocument) -> list[str]:
@@ -94,6 +111,7 @@ def _race_row(entry: WorkflowEntry, document: RunDocument) -> list[str]:
         *(format_number(cell.speedup.value, decimals=2) for cell in entry.cells),
         f"{format_number(tflops, digits=3)} ({format_share(tflops * 1e12 / peak)})",
         *_build_and_memory(entry),
+        accuracy_cell(checks_of(entry)),
         format_share(entry.engaged_share),
     ]
 

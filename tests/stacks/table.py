@@ -12,6 +12,7 @@ from stacks.run_tables import (
     EVIDENCE_LINK,
     blocks_table,
     failures,
+    forward_section,
     gpu_checks,
     quantised_section,
     race_table,
@@ -60,6 +61,16 @@ GPU_QUANTISED = "h200-quantised-tinyllama-bfloat16.json"
 GPU_QUANTISED_8B = "h200-quantised-llama3.1-8b-bfloat16.json"
 GPU_SERVED = "h100-served-tinyllama-bfloat16.json"
 GPU_SERVED_8B = "h100-served-llama3.1-8b-bfloat16.json"
+#: One GPU of a host, and both.
+GPU_SERVED_SPLIT = (
+    "h100-served-llama3.1-8b-one-of-two.json",
+    "h100-served-llama3.1-8b-two-gpus.json",
+)
+WHOLE_MODELS = (
+    "h100-resnet-50-float32.json",
+    "h100-vit-base-float32.json",
+    "h100-minilm-float32.json",
+)
 CPU = "cpu-demo.json"
 CPU_LLAMA = "cpu-demo-llama.json"
 CPU_TEXTS = (
@@ -106,6 +117,9 @@ def gpu_section() -> list[str]:
         run_notes.FLOAT16_ACCUMULATION,
         "",
         *(line for file in FLOAT16_ACCUMULATION for line in (*race_table(file), "")),
+        run_notes.WHOLE_MODELS,
+        "",
+        *(line for file in WHOLE_MODELS for line in forward_section(file)),
         f"Checks of the measurement on the H200 ([results]({EVIDENCE_LINK}/measuring/h200.json)):",
         "",
         *gpu_checks(),
@@ -134,6 +148,9 @@ def gpu_section() -> list[str]:
         run_notes.SERVED_8B_ON_GPU,
         "",
         *serving_section(GPU_SERVED_8B),
+        run_notes.SERVED_SPLIT,
+        "",
+        *(line for file in GPU_SERVED_SPLIT for line in serving_section(file)),
     ]
 
 

@@ -56,6 +56,7 @@ WARM = [
 ]
 ENGAGED = Engagement(share=0.9, proof="a test says so", facts={})
 MEMORY = MemoryRead(peak_rss_bytes=1, device_allocated_bytes=None, device_reserved_bytes=None)
+LAST_MEMORY = msgspec.structs.replace(MEMORY, peak_rss_bytes=2)
 VISITS = builders.visits([0.1, 0.2])
 DEVICE = DeviceMemory(arm="compiled", process=0, before_bytes=1, peak_bytes=3, resident_bytes=2)
 
@@ -92,6 +93,7 @@ def test_every_worker_event_is_kept() -> None:
         ENGAGED,
         *WARM,
         MEMORY,
+        LAST_MEMORY,
         Ready(),
         *VISITS,
         *flops,
@@ -104,7 +106,8 @@ def test_every_worker_event_is_kept() -> None:
         checked={1: CHECKED[0], 4: CHECKED[1]},
         engaged=ENGAGED,
         warmed_up={1: WARM[0], 4: WARM[1]},
-        memory=MEMORY,
+        warm_memory=MEMORY,
+        memory=LAST_MEMORY,
         ready=True,
         visits=VISITS,
         workloads={1: flops[0], 4: flops[1]},

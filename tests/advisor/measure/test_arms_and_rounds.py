@@ -323,7 +323,7 @@ def test_memory_of_the_device_has_precedence_over_the_host(
     device: DeviceMemory | None, host: MemoryRead | None, peak: int | None, source: str
 ) -> None:
     memory = only_measurement(
-        summarise(run_with(0.1, 0.1, device_memory=device, memory=host), RACES)
+        summarise(run_with(0.1, 0.1, device_memory=device, warm_memory=host, memory=host), RACES)
     ).memory_bytes
     assert memory.peak == peak
     assert source in memory.source

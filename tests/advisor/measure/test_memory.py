@@ -35,8 +35,10 @@ def summarise(
     device: DeviceMemory | None = DEVICE,
     host: MemoryRead | None = HOST,
     checked: MemoryChecked | None = None,
+    last: MemoryRead | None = None,
 ) -> Any:
-    return memory.summarise_memory(builders.process(device_memory=device, memory=host), checked)
+    process = builders.process(device_memory=device, warm_memory=host, memory=last or host)
+    return memory.summarise_memory(process, checked)
 
 
 def checked_allocation(mebibytes: float | None) -> MemoryChecked:
@@ -99,6 +101,14 @@ def test_what_the_allocator_released_before_the_end_belongs_to_the_peak(
     host = msgspec.structs.replace(HOST, device_held_bytes=held_bytes)
     assert summarise(freed, host).peak == peak * MEBIBYTE
     assert summarise(DEVICE, host).peak == DEVICE.peak_bytes
+
+
+@pytest.mark.parametrize("source", ["grown", "freed"])
+def test_batch_sizes_that_were_tried_later_are_no_part_of_the_peak(source: Any) -> None:
+    device = msgspec.structs.replace(DEVICE, source=source)
+    last = msgspec.structs.replace(HOST, device_reserved_bytes=1800 * MEBIBYTE)
+    found = summarise(device, last=last)
+    assert (found.peak, found.torch_reserved) == (900 * MEBIBYTE, 256 * MEBIBYTE)
 
 
 def test_a_worker_that_released_memory_may_free_less_at_its_end_than_it_had_reserved() -> None:
