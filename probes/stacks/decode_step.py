@@ -16,7 +16,7 @@ import transformers
 
 from probes.checking.logprobs import TokenLogprobs
 from probes.protocol import Request
-from probes.subjects.transformers_generate import require_cache
+from probes.subjects.cache_keyword import cache_keyword, installed_keyword
 
 #: Libraries allocate memory in the first runs of a step, which a capture forbids.
 WARMUP_RUNS = 3
@@ -46,6 +46,7 @@ class StepGeneration:
         self.model = model
         self.request = request
         self._make_step = make_step
+        self._keyword = cache_keyword(model)
         self._buffers: dict[int, StepBuffers] = {}
         #: Replays of a captured graph so far; None if the step is not captured.
         self.replays: int | None = 0 if counts_replays else None
@@ -97,7 +98,10 @@ class StepGeneration:
     def _prefill(self, buffers: StepBuffers, device_inputs: torch.Tensor) -> None:
         buffers.cache.reset()
         output = self.model(
-            input_ids=device_inputs, past_key_values=buffers.cache, use_cache=True, logits_to_keep=1
+            input_ids=device_inputs,
+            use_cache=True,
+            logits_to_keep=1,
+            **{self._keyword: buffers.cache},
         )
         buffers.logits.copy_(output.logits[:, -1])
 
@@ -106,7 +110,7 @@ class StepGeneration:
         cache = transformers.StaticCache(config=self.model.config, max_cache_len=length)
         # The first pass allocates the cache.
         output = self.model(
-            input_ids=prompts, past_key_values=cache, use_cache=True, logits_to_keep=1
+            input_ids=prompts, use_cache=True, logits_to_keep=1, **{self._keyword: cache}
         )
         logits = output.logits[:, -1].clone()
         token = logits.argmax(dim=-1, keepdim=True)
@@ -117,7 +121,6 @@ class StepGeneration:
 
 def build(model: Any, request: Request, loop: str) -> StepGeneration:
     """Return a program whose step is `compiled`, or captured uncompiled as a `cuda-graph`."""
-    require_cache(model)
     if loop == "cuda-graph":
         return StepGeneration(model, request, capture_step, counts_replays=True)
     return StepGeneration(
@@ -131,9 +134,10 @@ def build(model: Any, request: Request, loop: str) -> StepGeneration:
 def compile_step(model: Any, buffers: StepBuffers, mode: str | None) -> Callable[[], None]:
     """Compile the model's pass over one token."""
     compiled = torch.compile(model, dynamic=False, mode=mode)
+    cached = {cache_keyword(model): buffers.cache}
 
     def run() -> None:
-        output = compiled(input_ids=buffers.token, past_key_values=buffers.cache, use_cache=True)
+        output = compiled(input_ids=buffers.token, use_cache=True, **cached)
         buffers.logits.copy_(output.logits[:, -1])
 
     return run
@@ -141,9 +145,10 @@ def compile_step(model: Any, buffers: StepBuffers, mode: str | None) -> Callable
 
 def capture_step(model: Any, buffers: StepBuffers) -> Callable[[], None]:
     """Capture the model's pass over one token as a CUDA graph."""
+    cached = {cache_keyword(model): buffers.cache}
 
     def run() -> None:
-        output = model(input_ids=buffers.token, past_key_values=buffers.cache, use_cache=True)
+        output = model(input_ids=buffers.token, use_cache=True, **cached)
         buffers.logits.copy_(output.logits[:, -1])
 
     side = torch.cuda.Stream()
@@ -173,14 +178,14 @@ import transformers
 
 torch.inference_mode().__enter__()
 cache = transformers.StaticCache(config=model.config, max_cache_len={length})
-logits = model(input_ids=prompts, past_key_values=cache, use_cache=True, logits_to_keep=1).logits[:, -1].clone()
+logits = model(input_ids=prompts, {installed_keyword()}=cache, use_cache=True, logits_to_keep=1).logits[:, -1].clone()
 token = logits.argmax(dim=-1, keepdim=True)
 
 {step}
 
 def generate(prompts, new_tokens={request.output_tokens}):
     cache.reset()
-    logits.copy_(model(input_ids=prompts, past_key_values=cache, use_cache=True, logits_to_keep=1).logits[:, -1])
+    logits.copy_(model(input_ids=prompts, {installed_keyword()}=cache, use_cache=True, logits_to_keep=1).logits[:, -1])
     chosen = []
     for position in range(new_tokens):
         token.copy_(logits.argmax(dim=-1, keepdim=True))
@@ -193,13 +198,13 @@ def generate(prompts, new_tokens={request.output_tokens}):
 
 def compiled_lines(request: Request) -> str:
     """Return the lines that define a compiled `step`."""
-    mode = request.options.get("mode")
+    mode, keyword = request.options.get("mode"), installed_keyword()
     return f"""\
 compiled = torch.compile(model, dynamic=False{f', mode="{mode}"' if mode else ""})
 
 
 def step():
-    logits.copy_(compiled(input_ids=token, past_key_values=cache, use_cache=True).logits[:, -1])
+    logits.copy_(compiled(input_ids=token, {keyword}=cache, use_cache=True).logits[:, -1])
 """
 
 
@@ -207,7 +212,7 @@ def captured_lines() -> str:
     """Return the lines that define a captured `step`."""
     return f"""\
 def run():
-    logits.copy_(model(input_ids=token, past_key_values=cache, use_cache=True).logits[:, -1])
+    logits.copy_(model(input_ids=token, {installed_keyword()}=cache, use_cache=True).logits[:, -1])
 
 
 for _ in range({WARMUP_RUNS}):

@@ -10,11 +10,12 @@ import openvino
 import torch
 import transformers
 
+from probes.adapter import UnsupportedError
 from probes.checking.logprobs import TokenLogprobs
 from probes.protocol import Request
 from probes.stacks import openvino_model, pytorch
+from probes.subjects.cache_keyword import cache_keyword, installed_keyword
 from probes.subjects.causal_lm import CausalLm
-from probes.subjects.transformers_generate import require_cache
 
 #: Tokens that the decode step is traced with: any number but 0 and 1, which an export specialises.
 TRACED_TOKENS = 5
@@ -29,6 +30,7 @@ class CachedForward(torch.nn.Module):
     def __init__(self, model: Any) -> None:
         super().__init__()
         self.model = model
+        self.keyword = cache_keyword(model)
 
     def forward(self, tokens: torch.Tensor, past: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
         """Return the logits of the last token and the grown cache."""
@@ -38,7 +40,7 @@ class CachedForward(torch.nn.Module):
         for layer, keys, values in zip(cache.layers, past[::2], past[1::2], strict=False):
             layer.keys, layer.values = keys, values
             layer.dtype, layer.device, layer.is_initialized = keys.dtype, keys.device, True
-        output = self.model(input_ids=tokens, past_key_values=cache, use_cache=True)
+        output = self.model(input_ids=tokens, use_cache=True, **{self.keyword: cache})
         return (
             output.logits[:, -1],
             *(tensor for layer in cache.layers for tensor in (layer.keys, layer.values)),
@@ -113,9 +115,17 @@ class OpenVinoGeneration:
         return chosen
 
 
+def require_key_values(model: Any) -> None:
+    """Raise `UnsupportedError` for a model whose cache has other states, such as Mamba."""
+    layers = transformers.DynamicCache(config=model.config).layers
+    if not all(hasattr(layer, "keys") for layer in layers):
+        message = f"{type(model).__name__} has no key-value cache"
+        raise UnsupportedError(message)
+
+
 def build(subject: CausalLm, inputs: list[Any], request: Request) -> OpenVinoGeneration:
     """Export both passes for this batch size, convert and compile them."""
-    require_cache(subject.model)
+    require_key_values(subject.model)
     core = openvino.Core()
     configuration = openvino_model.configuration(subject.dtype, request)
     with pytorch.without_inference_mode():
@@ -164,7 +174,7 @@ class CachedForward(torch.nn.Module):
         for layer, keys, values in zip(cache.layers, past[::2], past[1::2]):
             layer.keys, layer.values = keys, values
             layer.dtype, layer.device, layer.is_initialized = keys.dtype, keys.device, True
-        output = model(input_ids=tokens, past_key_values=cache, use_cache=True)
+        output = model(input_ids=tokens, {installed_keyword()}=cache, use_cache=True)
         return (output.logits[:, -1], *(tensor for layer in cache.layers for tensor in (layer.keys, layer.values)))
 
 with torch.no_grad():

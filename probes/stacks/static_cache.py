@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from probes.protocol import Request
+from probes.subjects.cache_keyword import installed_keyword
 
 
 def integration(
@@ -18,7 +19,7 @@ def integration(
     length = request.input_tokens + request.output_tokens
     cache, emptied, prepared = 'cache_implementation="static"', "", []
     if is_kept:
-        cache, emptied = "past_key_values=cache", "    cache.reset()\n"
+        cache, emptied = f"{installed_keyword()}=cache", "    cache.reset()\n"
         prepared.append(
             f"cache = transformers.StaticCache(config=model.config, max_cache_len={length})"
         )

@@ -19,6 +19,7 @@ from probes.checking.text_reference import ReferenceRun, rows_with_logprobs
 from probes.partial_file import replace_when_complete
 from probes.protocol import Request
 from probes.subjects import checkpoint, transformers_model
+from probes.subjects.cache_keyword import cache_of
 from probes.subjects.flops import count_flops
 from probes.subjects.torch_subject import MAX_FLOAT64_PARAMETERS
 from probes.subjects.transformers_generate import TextGeneration
@@ -227,7 +228,7 @@ def measure_cache(model: Any) -> int | None:
     """
     types = getattr(model.config.get_text_config(), "layer_types", None) or ["full_attention"]
     output = model(input_ids=torch.zeros((1, 1), dtype=torch.int64, device=model.device))
-    layers = getattr(getattr(output, "past_key_values", None), "layers", ())
+    layers = getattr(cache_of(output), "layers", ())
     parts = [getattr(layer, name, None) for layer in layers for name in ("keys", "values")]
     tensors = [part for part in parts if isinstance(part, torch.Tensor)]
     grows = {*types} == {"full_attention"} and len(tensors) == len(parts) > 0

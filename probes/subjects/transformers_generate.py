@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,9 +10,9 @@ import numpy as np
 import torch
 import transformers
 
-from probes.adapter import UnsupportedError
 from probes.checking.logprobs import KEPT_TOKENS, TokenLogprobs
 from probes.protocol import Request
+from probes.subjects.cache_keyword import cache_keyword, installed_keyword
 
 
 class ForcedTokens(transformers.LogitsProcessor):
@@ -101,7 +100,7 @@ class TextGeneration:
         self, device_inputs: torch.Tensor, new_tokens: int, **keywords: Any
     ) -> torch.Tensor:
         if self._cache is not None:
-            keywords["past_key_values"] = self._cache(device_inputs)
+            keywords[installed_keyword()] = self._cache(device_inputs)
         config = transformers.GenerationConfig(**self._settings, max_new_tokens=new_tokens)
         tokens: torch.Tensor = self.model.generate(
             device_inputs,
@@ -110,16 +109,6 @@ class TextGeneration:
             **keywords,
         )
         return tokens
-
-
-def require_cache(model: Any) -> None:
-    """Raise `UnsupportedError` for a model without a key-value cache, such as Mamba.
-
-    Some of these accept a cache and do not read it.
-    """
-    if "past_key_values" not in inspect.signature(model.forward).parameters:
-        message = f"{type(model).__name__} has no key-value cache"
-        raise UnsupportedError(message)
 
 
 def share_weights(model: Any) -> Any:
@@ -151,7 +140,7 @@ def with_fixed_cache(
                 "compile_config": compile_config,
             },
         )
-    require_cache(model)
+    cache_keyword(model)
     caches: dict[int, Any] = {}
 
     def empty_cache(device_inputs: torch.Tensor) -> Any:
