@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 import pprint
 
@@ -16,12 +17,18 @@ def trust_argument(question: Question) -> str:
     return ", trust_remote_code=True" if question.trust_remote_code else ""
 
 
-def config_expression(model: TransformersModel, trusted: str = "") -> str:
-    """Return the expression that opens the configuration."""
+def config_line(model: TransformersModel, trusted: str = "") -> str:
+    """Return the line that opens the configuration."""
     if model.config is None:
-        return f'transformers.AutoConfig.from_pretrained("{model_name(model.name)}"{trusted})'
+        name, comment = quoted(model_name(model.name)), place_comment(model.name)
+        return f"config = transformers.AutoConfig.from_pretrained({name}{trusted}){comment}"
     fields = pprint.pformat(model.config, width=WIDTH, sort_dicts=False, compact=True)
-    return f"transformers.AutoConfig.for_model(**{fields})"
+    return f"config = transformers.AutoConfig.for_model(**{fields})"
+
+
+def checkpoint_line(model: TransformersModel) -> str:
+    """Return the line that names the checkpoint of a model with weights."""
+    return f"CHECKPOINT = {quoted(model_name(model.name))}{place_comment(model.name)}"
 
 
 def cast_lines(question: Question) -> list[str]:
@@ -52,5 +59,24 @@ def file_name(path: str) -> str:
 
 
 def model_name(name: str) -> str:
-    """Return a name on the hub, or the name of a local file or directory without its directory."""
-    return file_name(name) if pathlib.PurePath(name).is_absolute() else name
+    """Return a name on the hub, or the relative path of a local directory from where it is.
+
+    The `./` keeps transformers from opening a model of that name on the hub.
+    """
+    return f"./{file_name(name)}" if pathlib.PurePath(name).is_absolute() else name
+
+
+def place_comment(name: str) -> str:
+    """Return the comment that says where to run lines that name a local path; else nothing."""
+    is_local = pathlib.PurePath(name).is_absolute()
+    return f"  # run this in the folder of {in_comment(file_name(name))}" if is_local else ""
+
+
+def quoted(name: str) -> str:
+    """Return the string literal of a name, which may come from another machine."""
+    return json.dumps(name, ensure_ascii=False)
+
+
+def in_comment(name: str) -> str:
+    """Return a name without characters that could end the line of a comment."""
+    return "".join(character if character.isprintable() else "?" for character in name)

@@ -5,7 +5,12 @@ from __future__ import annotations
 from advisor.domain.model import TransformersModel
 from advisor.domain.question import Question
 from advisor.errors import NoRecipeError
-from advisor.recipes.expressions import config_expression, model_name, to_device, trust_argument
+from advisor.recipes.expressions import (
+    checkpoint_line,
+    config_line,
+    to_device,
+    trust_argument,
+)
 
 #: The token numbers of random prompts.
 INPUT_IDS = (
@@ -24,17 +29,16 @@ WRITTEN_CHECKPOINT = "checkpoint"
 
 def language_model_lines(model: TransformersModel, question: Question) -> list[str]:
     """Return the lines that open the checkpoint, or a model with random weights."""
-    name = model_name(model.name)
     dtype = f"dtype=torch.{question.dtype}{trust_argument(question)}"
     if model.weights != "random":
-        source = f'transformers.AutoModelForCausalLM.from_pretrained("{name}", {dtype})'
+        source = f"transformers.AutoModelForCausalLM.from_pretrained(CHECKPOINT, {dtype})"
         return [
-            f'CHECKPOINT = "{name}"',
+            checkpoint_line(model),
             f"model = {source}{to_device(question)}.eval().requires_grad_(False)",
         ]
     source = f"transformers.AutoModelForCausalLM.from_config(config, {dtype})"
     return [
-        f"config = {config_expression(model, trust_argument(question))}",
+        config_line(model, trust_argument(question)),
         f"model = {source}{to_device(question)}.eval().requires_grad_(False)",
     ]
 
@@ -50,14 +54,14 @@ def checkpoint_prompt_lines(
     prompts = prompt_lines(question, batch_size, "config", on_device=prompts_on_device)
     if model.weights != "random":
         return [
-            f'CHECKPOINT = "{model_name(model.name)}"',
+            checkpoint_line(model),
             f"config = transformers.AutoConfig.from_pretrained(CHECKPOINT{trusted})",
             *prompts,
         ]
     dtype = f"dtype=torch.{question.dtype}{trusted}"
     return [
         f'CHECKPOINT = "{WRITTEN_CHECKPOINT}"',
-        f"config = {config_expression(model, trusted)}",
+        config_line(model, trusted),
         f"model = transformers.AutoModelForCausalLM.from_config(config, {dtype})",
         "model.save_pretrained(CHECKPOINT)  # random weights",
         "del model",
@@ -88,7 +92,7 @@ def checkpoint_lines(question: Question) -> list[str]:
     source = f"transformers.AutoModelForCausalLM.from_pretrained(checkpoint, {dtype})"
     found = f"return {source}{to_device(question)}.eval().requires_grad_(False)"
     if model.weights != "random":
-        return [f'CHECKPOINT = "{model_name(model.name)}"', "", "", *opened, f"    {found}"]
+        return [checkpoint_line(model), "", "", *opened, f"    {found}"]
     *made, last = language_model_lines(model, question)
     made.append("return " + last.removeprefix("model = "))
     indented = [f"    {line}" for each in made for line in each.splitlines()]

@@ -23,10 +23,12 @@ from advisor.errors import NoRecipeError
 from advisor.recipes.calls import TENSORS_OF_OUTPUT, call_class, nested_call, random_values
 from advisor.recipes.expressions import (
     cast_lines,
-    config_expression,
+    config_line,
     file_name,
+    in_comment,
     in_dtype,
     model_name,
+    quoted,
     to_device,
 )
 from advisor.recipes.language_models import language_model_lines, prompt_lines
@@ -101,7 +103,7 @@ def _exported_lines(
     name: str, question: Question, batch_size: int, inputs: Sequence[InputFacts] | None
 ) -> list[str]:
     """Return the lines that load a file; the tensors of nested inputs become positional ones."""
-    load = f'program = torch.export.load("{file_name(name)}")  # path of your file'
+    load = f"program = torch.export.load({quoted(file_name(name))})  # path of your file"
     if not any(each.nested or each.name for each in inputs or ()):
         return [
             load,
@@ -129,15 +131,17 @@ def _factory_lines(
     if inputs is not None and not inputs:
         raise NoRecipeError("the inputs are nested", "use --style check, or measure again")
     place, _, function = name.rpartition(":")
+    if not function.isidentifier():
+        raise NoRecipeError("the name of the factory is not a name of Python", "measure again")
     module = pathlib.PurePath(place).stem if place.endswith(".py") else place
     comment = "your code"
     if place.endswith(".py"):
-        comment += f": run this in the folder of {file_name(place)}"
+        comment += f": run this in the folder of {in_comment(file_name(place))}"
     imported = [f"from {module} import {function}  # {comment}"]
     if not module.replace(".", "_").isidentifier():
         imported = [
             "import runpy",
-            f'{function} = runpy.run_path("{file_name(place)}")["{function}"]  # {comment}',
+            f'{function} = runpy.run_path({quoted(file_name(place))})["{function}"]  # {comment}',
         ]
     if inputs and any(each.nested for each in inputs):
         return [
@@ -199,7 +203,7 @@ def _onnx_lines(name: str, question: Question, batch_size: int) -> list[str]:
     A free first dimension is the batch; other free dimensions have the measured tokens.
     """
     return [
-        f'model = os.path.abspath("{file_name(name)}")  # path of your file',
+        f"model = os.path.abspath({quoted(file_name(name))})  # path of your file",
         'types = {"tensor(float)": torch.float32, "tensor(float16)": torch.float16,',
         '         "tensor(double)": torch.float64, "tensor(int64)": torch.int64,',
         '         "tensor(int32)": torch.int32, "tensor(bool)": torch.bool}',
@@ -220,14 +224,14 @@ def _forward_model_lines(
     """Return the lines that wrap the model of a configuration or checkpoint for a forward pass."""
     name = model_name(model.name)
     dtype = f"torch.{question.dtype}" if question.dtype != "native" else '"auto"'
-    opened = f'from_pretrained("{name}", config=config, dtype={dtype})'
+    opened = f"from_pretrained({quoted(name)}, config=config, dtype={dtype})"
     if model.weights == "random":
         opened = (
             f"_from_config(config, dtype={dtype})" if dtype != '"auto"' else "_from_config(config)"
         )
     return [
         *call_class("Forward", inputs, TENSORS_OF_OUTPUT, ", return_dict=True"),
-        f"config = {config_expression(model)}",
+        config_line(model),
         "config.get_text_config().use_cache = False",
         "if config.architectures:",
         "    model_class = getattr(transformers, config.architectures[0])",

@@ -8,8 +8,9 @@ from typing import Any
 
 from probes.adapter import UnsupportedError
 
-#: The present keyword, and the one before `RENAMED_IN`.
-CACHE, EARLIER = "cache", "past_key_values"
+CACHE = "cache"
+#: The keyword before the release `RENAMED_IN`.
+EARLIER = "past_key_values"
 RENAMED_IN = (5, 24)
 
 

@@ -15,7 +15,7 @@ from advisor.domain.model import ExportedModel, FactoryModel, OnnxModel, Transfo
 from advisor.domain.question import Question
 from advisor.errors import NoRecipeError
 from advisor.recipes import server
-from advisor.recipes.expressions import model_name
+from advisor.recipes.expressions import file_name, model_name
 from advisor.report.documents.document import RunDocument, WorkflowEntry
 from advisor.report.recipes.found_recipe import FoundRecipe
 from advisor.report.recipes.script_recipe import (
@@ -142,9 +142,9 @@ def _files(question: Question) -> list[str]:
     """Return the names of the user's files that the server opens."""
     match question.model:
         case ExportedModel(name=name) | OnnxModel(name=name):
-            return [model_name(name)]
+            return [file_name(name)]
         case FactoryModel(name=name) if name.rpartition(":")[0].endswith(".py"):
             return [pathlib.PurePath(name.rpartition(":")[0]).name]
         case TransformersModel(name=name) if pathlib.PurePath(name).is_absolute():
-            return [model_name(name)]
+            return [file_name(name)]
     return []

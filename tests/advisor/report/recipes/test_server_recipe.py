@@ -84,7 +84,7 @@ def test_an_engine_is_served_by_its_own_command(name: str, tmp_path: Any) -> Non
     answer = subprocess.run(
         ["sh", script, "--port", "1"], capture_output=True, text=True, check=True, cwd=tmp_path
     )
-    expected = name.removeprefix("/secret/place/")
+    expected = name.replace("/secret/place/", "./")
     assert answer.stdout == f"serve {expected} --dtype float16 --port 1\n"
     assert [*tmp_path.iterdir()] == [script]
 

@@ -1,0 +1,65 @@
+"""Names of models are data in a snippet, also those of a run from another machine."""
+
+from __future__ import annotations
+
+import ast
+import pathlib
+
+import builders
+import pytest
+
+from advisor.domain.model import (
+    ExportedModel,
+    FactoryModel,
+    Model,
+    OnnxModel,
+    TransformersModel,
+)
+from advisor.domain.recipe_facts import InputFacts
+from advisor.errors import NoRecipeError
+from advisor.recipes.snippet import compose_snippet
+
+INTEGRATION = "import torch\n\nwith torch.no_grad():\n    output = model(*inputs)\n"
+TOKENS = InputFacts(name="input_ids", shape=(7,), dtype="int64", low=3, high=50)
+#: Each would call `boom` if it ended the string or the comment that it is in.
+HOSTILE = ('a"); boom(); ("', "a\nboom()", "a\rboom()", 'a\\"+boom()+"', "a # boom()")
+
+
+def models_of(name: str) -> list[tuple[Model, str]]:
+    return [
+        (ExportedModel(name=f"/x/{name}.pt2"), "forward"),
+        (OnnxModel(name=f"/x/{name}.onnx"), "forward"),
+        (FactoryModel(name=f"/x/{name}.py:build"), "forward"),
+        (TransformersModel(name=f"/x/{name}", weights="random"), "forward"),
+        (TransformersModel(name=f"/x/{name}", weights=f"/x/{name}"), "forward"),
+        (TransformersModel(name=f"/x/{name}", weights="random"), "generate"),
+        (TransformersModel(name=f"/x/{name}", weights=f"/x/{name}"), "generate"),
+        (TransformersModel(name=name, weights="hub"), "generate"),
+    ]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_name_is_a_string_of_the_snippet(name: str) -> None:
+    for model, task in models_of(name):
+        question = builders.question(model=model, task=task)
+        tree = ast.parse(compose_snippet(question, 4, INTEGRATION, (TOKENS,)))
+        called = {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+        strings = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+        assert "boom" not in called
+        assert any(isinstance(each, str) and name in each for each in strings), model
+
+
+def test_a_factory_that_is_no_name_of_python_has_no_snippet() -> None:
+    question = builders.question(model=FactoryModel(name="/x/net.py:build(), boom"))
+    with pytest.raises(NoRecipeError):
+        compose_snippet(question, 4, INTEGRATION, (TOKENS,))
+
+
+@pytest.mark.parametrize("weights", ["random", "/secret/place/gpt2"])
+def test_a_local_directory_is_named_by_its_relative_path(weights: str) -> None:
+    model = TransformersModel(name="/secret/place/gpt2", weights=weights)
+    text = compose_snippet(builders.question(model=model, task="generate"), 1, INTEGRATION)
+    (line,) = (line for line in text.splitlines() if "gpt2" in line)
+    assert '"./gpt2"' in line
+    assert line.endswith("# run this in the folder of gpt2")
+    assert not pathlib.PurePath(line.split('"')[1]).is_absolute()
