@@ -8,7 +8,8 @@
         priorities={"performance": 60, "productivity": 25, "portability": 15},
         batch_sizes=(1, 16),
     )
-    run.recommendation.arm
+    if run.recommendation:  # None without advice; run.problem has the reason
+        run.recommendation.arm
     run.to_dataframe()
 
 Nothing is printed; a notebook shows a line of progress. Errors that the user can correct are

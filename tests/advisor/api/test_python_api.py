@@ -24,6 +24,7 @@ from advisor.question.answers import Answers
 from advisor.report.documents.document import RunDocument
 
 EVIDENCE = pathlib.Path(__file__).parents[2] / "stacks" / "evidence" / "cpu-demo.json"
+DOCUMENTATION = pathlib.Path(__file__).parents[3] / "docs" / "python.md"
 ONE_ARM: Options = {"gpu": "cpu", "batch_sizes": (1,), "budget": 1, "workflows": ["quick"]}
 
 
@@ -84,6 +85,21 @@ def test_a_document_is_decided_again_without_a_measurement() -> None:
     assert run.document.question.priorities.performance != 100
     assert other.recommendation is not None
     assert run.compare(run).outcome in {"no-regression", "undecided"}
+
+
+def test_the_documented_lines_work_without_advice(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pandas")
+    run = advisor.load(EVIDENCE).decide(require="speedup>=1000")
+    assert run.recommendation is None
+    assert run.problem is not None
+    _, block, _ = DOCUMENTATION.read_text().split("```", 2)
+    *_, lines = block.partition("\n)\n")
+    assert "run.recommendation" in lines
+    monkeypatch.chdir(tmp_path)
+    exec(lines, {"run": run})
+    assert (tmp_path / "report.html").exists()
 
 
 def test_a_notebook_shows_the_headline_and_the_arms_escaped() -> None:
