@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from advisor.cli.documents import open_document
-from advisor.cli.options import Output, RunName, parse_share
+from advisor.cli.options import AsJson, Output, RunName, parse_share
 from advisor.cli.output import STANDARD_OUTPUT, write_output
 from advisor.errors import FormatError, NotComparableError, UndecidedError
 
@@ -37,8 +38,10 @@ def compare(
         ),
     ] = False,
     formats: Annotated[
-        str, typer.Option("--format", "-f", metavar="FORMAT", help="text, md or json")
-    ] = "text",
+        str,
+        typer.Option("--format", "-f", metavar="FORMAT", help="text, md or json; default: text"),
+    ] = "",
+    json: AsJson = False,
     output: Output = STANDARD_OUTPUT,
 ) -> None:
     """Compare a run with an earlier one.
@@ -55,14 +58,25 @@ def compare(
         "md": comparison_text.render_markdown,
         "json": document.encode,
     }
-    if formats not in renderers:
-        raise FormatError(f"unknown format {formats!r}", f"use one of {', '.join(renderers)}")
+    chosen = _choose_format(formats, list(renderers), json=json)
     threshold = parse_share(fail_on_regression or "5%")
     first, second = (open_document(name) for name in (before, after))
     comparison = compare_documents(first, second, threshold)
-    write_output(output, renderers[formats](comparison))
+    write_output(output, renderers[chosen](comparison))
     if fail_on_regression or fail_on_undecided:
         _exit_with_outcome(comparison, comparison_text.conclusion(comparison)[0], fail_on_undecided)
+
+
+def _choose_format(asked: str, known: Sequence[str], *, json: bool) -> str:
+    """Return the format; raise `FormatError` for an unknown one and for another one with `json`."""
+    chosen = asked or ("json" if json else "text")
+    if chosen not in known:
+        raise FormatError(f"unknown format {chosen!r}", f"use one of {', '.join(known)}")
+    if json and chosen != "json":
+        raise FormatError(
+            f"--json and --format {chosen} ask for different formats", "leave out one of them"
+        )
+    return chosen
 
 
 def _exit_with_outcome(comparison: Comparison, reason: str, fail_on_undecided: bool) -> None:  # noqa: FBT001

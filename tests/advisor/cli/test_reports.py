@@ -111,6 +111,20 @@ def test_a_run_compared_with_itself_shows_no_change(
     )
 
 
+def test_a_comparison_is_printed_as_json_in_either_spelling(
+    run_cli: RunCli, recorded: pathlib.Path
+) -> None:
+    asked = ("compare", recorded.name, recorded.name)
+    by_format = run_cli(*asked, "--format", "json").stdout
+    assert json.loads(by_format)["changes"]
+    assert run_cli(*asked, "--json").stdout == by_format
+    assert run_cli("--json", *asked, "--format", "json").stdout == by_format
+    refused = run_cli(*asked, "--json", "--format", "md")
+    assert (refused.returncode, refused.stdout) == (2, ""), refused.stderr
+    assert "--format md" in refused.stderr
+    assert run_cli(*asked, "--format", "yaml").returncode == 2
+
+
 def copy_slower(
     recorded: pathlib.Path,
     home: pathlib.Path,
