@@ -28,7 +28,7 @@ class SweepOptions(TypedDict, total=False):
     gpu: str
     gpus_per_model: int
     dtype: Literal["auto", "float32", "float16", "bfloat16"]
-    batch_sizes: Sequence[int] | str
+    batch_sizes: Sequence[int] | int | str
     accuracy: str | float
     quantised: Sequence[str] | str
     data: str
@@ -73,7 +73,7 @@ def make_answers(
         message = f"unknown options: {', '.join(unknown)}"
         raise TypeError(message)
     fields = {name: _as_text(value) for name, value in options.items()}
-    for name in ("budget", "accuracy"):
+    for name in ("budget", "accuracy", "batch_sizes"):
         if name in fields:
             fields[name] = str(fields[name])
     if isinstance(priorities, str):

@@ -152,6 +152,7 @@ def test_python_values_become_the_texts_of_the_command_line() -> None:
         {"batch_sizes": (1, 16), "budget": 30, "require": ["speedup>=1.2", "portability>=B"]},
     )
     assert made.batch_sizes == "1,16"
+    assert make_answers("demo", None, {"batch_sizes": 4}).batch_sizes == "4"
     assert made.budget == "30"
     assert made.require == "speedup>=1.2,portability>=B"
     assert made.priority == "performance=60,productivity=25,portability=15"
@@ -176,6 +177,14 @@ def test_the_import_is_cheap_and_loads_no_stack() -> None:
         "assert not {'torch', 'pandas', 'textual', 'IPython'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.usefixtures("simulated")
+@pytest.mark.parametrize("batch_sizes", [0, (0,), "0", True])
+def test_a_batch_size_out_of_range_is_refused(batch_sizes: int | str | tuple[int]) -> None:
+    with pytest.raises(errors.SizeError) as problem:
+        advisor.prepare("demo", gpu="cpu", batch_sizes=batch_sizes)
+    assert "--batch-sizes" in problem.value.what
 
 
 @pytest.mark.usefixtures("simulated")
