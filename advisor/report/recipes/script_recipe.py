@@ -96,7 +96,11 @@ def render_snippet(document: RunDocument, entry: WorkflowEntry, found: FoundReci
     fastest = max(entry.cells, key=lambda cell: cell.speedup.value) if entry.cells else None
     size = fastest.batch_size if fastest else question.batch_sizes[0]
     body = compose_snippet(question, size, found.integration, found.inputs)
-    speed = f": {format_interval(fastest.speedup)} as fast as eager PyTorch" if fastest else ""
+    speed = (
+        f": {format_interval(fastest.speedup)} as fast as eager PyTorch"
+        if fastest and not entry.is_baseline
+        else ""
+    )
     error = worst_error(entry.correctness.by_batch_size) if entry.correctness else None
     loss = f" Its weights are quantised to {entry.weights}" if entry.weights else ""
     loss += f"; error of the outputs {format_error(error)}." if loss and error is not None else ""

@@ -18,6 +18,7 @@ import pytest
 
 from advisor.catalogue import rubric_files
 from advisor.domain.measurement import CallSeconds
+from advisor.domain.model import FactoryModel
 from advisor.domain.plan import Plan
 from advisor.domain.recipe_facts import RecipeFacts
 from advisor.domain.worker_events import Environment, Imported, Recipe
@@ -25,6 +26,7 @@ from advisor.errors import NoRecipeError
 from advisor.pipeline.decision import Decision
 from advisor.report.documents.document import RunDocument
 from advisor.report.recipes import found_recipe, script_recipe, short_recipe
+from advisor.system.number_format import format_interval
 from probes.runtime.source_digest import source_digest
 
 PROBES = rubric_files.probes_directory()
@@ -248,6 +250,18 @@ def test_the_script_is_composed_from_the_source_of_the_measured_workflow() -> No
     }
     assert found_recipe.SOURCE_CHANGED not in script
     assert short_recipe.render_recommended(document, decision, PROBES) == script
+
+
+@pytest.mark.parametrize("arm", ["compiled", builders.BASELINE])
+def test_the_short_recipe_has_the_speed_up_of_an_arm_but_the_baseline(arm: str) -> None:
+    question = builders.question(model=FactoryModel(name="net.py:build"))
+    document = builders.document(question=question)
+    entry = next(each for each in document.workflows if each.arm == arm)
+    found = found_recipe.FoundRecipe(RECIPE, integration="outputs = model(*inputs)")
+    title = ast.get_docstring(ast.parse(script_recipe.render_snippet(document, entry, found)))
+    speedup = format_interval(entry.cells[0].speedup)
+    assert (speedup in " ".join((title or "").split())) == (not entry.is_baseline)
+    assert entry.is_baseline == (arm == builders.BASELINE)
 
 
 def test_the_path_of_the_quantiser_is_not_that_of_the_measuring_machine() -> None:
