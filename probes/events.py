@@ -248,6 +248,9 @@ class Workload:
     fixed_inputs: int = 0
     #: Whether `input_tokens` is the size of a dimension; None where the kind of the model decides.
     has_length: bool | None = None
+    #: Whether the inputs have a batch dimension; without one every call has the shapes that the
+    #: examples or the file give, and `batch_size` is 1. None for generated text.
+    has_batch: bool | None = None
     event: str = "workload"
 
 

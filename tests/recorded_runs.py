@@ -46,6 +46,8 @@ LOADED = Loaded(
 WORKLOAD = Workload(
     batch_size=1, flops=41_000, moved_bytes=40_000, step_bytes=1_500, cache_bytes=256 << 10
 )
+#: Of a forward pass whose inputs have different first dimensions.
+WITHOUT_BATCH = Workload(batch_size=1, flops=41_000, has_batch=False)
 CRASH = Crashed(
     phase="build",
     signal="SIGSEGV",
@@ -82,9 +84,13 @@ def make_run(
     finished: bool,
     seconds_of: Mapping[str, float] = SECONDS,
     generates: bool = False,
+    workload: Workload | None = None,
     **changes: Any,
 ) -> Run:
-    """Store a run of four arms and one that crashes; keywords change its header."""
+    """Store a run of four arms and one that crashes; keywords change its header.
+
+    `workload` is what the reference worker reports of a forward pass.
+    """
     run_id = f"20261121-12000{int(finished)}-0000"
     header = msgspec.structs.replace(make_header(generates=generates), run_id=run_id)
     run = store.create(msgspec.structs.replace(header, **changes))
@@ -93,7 +99,7 @@ def make_run(
     rounds = range(1, ROUNDS + 1 if finished else 4)
     run_events: list[RunEvent] = [
         Planned(plan=plan),
-        *start_workers(seconds_of, generates=generates),
+        *start_workers(seconds_of, WORKLOAD if generates else workload, generates=generates),
         RaceOpened(batch_size=1, arms=tuple(seconds_of)),
         *(
             visit
@@ -127,11 +133,13 @@ def make_header(*, generates: bool) -> Header:
     )
 
 
-def start_workers(seconds_of: Mapping[str, float], *, generates: bool) -> Iterator[RunEvent]:
+def start_workers(
+    seconds_of: Mapping[str, float], workload: Workload | None, *, generates: bool
+) -> Iterator[RunEvent]:
     """Yield the events until all workers are ready; the worker of `broken` crashes."""
-    if generates:
+    if workload is not None:
         yield WorkerSpawned(arm=REFERENCE, process=0)
-        yield WorkerReported(arm=REFERENCE, process=0, worker_event=WORKLOAD)
+        yield WorkerReported(arm=REFERENCE, process=0, worker_event=workload)
     for arm, seconds in seconds_of.items():
         changes = {"loaded": LOADED} if generates else {}
         yield WorkerSpawned(arm=arm, process=0)

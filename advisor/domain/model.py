@@ -95,6 +95,11 @@ def short_name(model: Model) -> str:
     return path.name if path.is_absolute() else model.name
 
 
+def name_own_shapes(model: Model) -> str:
+    """Return what to call the shapes of inputs without a batch dimension."""
+    return "the file's own shapes" if isinstance(model, OnnxModel) else "the examples' own shapes"
+
+
 def has_random_weights(model: Model) -> bool:
     """Return whether the run makes the model's weights itself."""
     return isinstance(model, SyntheticModel) or (

@@ -87,3 +87,6 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     portability: Portability | None = None
     #: What the servers sustained; null for tasks other than `serve`.
     serving: ServingResults | None = None
+    #: Whether the inputs have a batch dimension; null for generated text and in runs of earlier
+    #: versions.
+    has_batch: bool | None = None

@@ -235,6 +235,10 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag
     fixed_inputs: Count = 0
     #: Whether `input_tokens` is the size of a dimension; null where the kind of the model decides.
     has_length: bool | None = None
+    #: Whether the inputs have a batch dimension; without one every call has the shapes that the
+    #: examples or the file give, and `batch_size` is 1. Null for generated text and in runs of
+    #: earlier versions.
+    has_batch: bool | None = None
 
 
 class Latency(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="latency"):

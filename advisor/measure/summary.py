@@ -29,6 +29,7 @@ from advisor.measure.rounds import (
     race_log_speedups,
     visits_by_round,
 )
+from advisor.measure.workload import has_batch
 from advisor.statistics.intervals import paired_interval
 from advisor.statistics.trimmed import trimmed_mean
 
@@ -95,6 +96,7 @@ def summarise(
         host=_summarise_host(host_seconds(state)),
         repeats=_count_repetitions(series.values()),
         stopped_builds=tuple(_stopped_builds(state)),
+        has_batch=has_batch(state),
     )
 
 

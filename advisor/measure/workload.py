@@ -29,6 +29,17 @@ def workload_of(state: RunState, batch_size: int) -> Workload | None:
     )
 
 
+def has_batch(state: RunState) -> bool | None:
+    """Return whether the inputs have a batch dimension, or None if that is not known."""
+    known = [
+        workload.has_batch
+        for process in state.processes.get(REFERENCE, ())
+        for workload in process.workloads.values()
+        if workload.has_batch is not None
+    ]
+    return known[-1] if known else None
+
+
 def stored_weight_bytes(process: ProcessState) -> int | None:
     """Return the bytes of the weights that the arm stores: the model's by default."""
     if process.engaged is not None and process.engaged.weight_bytes is not None:

@@ -99,6 +99,14 @@ def _cost(checked: Checked, *, is_quantised: bool = False) -> str:
 
 
 def describe_batch_sizes(facts: HeadlineFacts) -> list[str]:
+    """Return where the best arm or the sign of the speed-up differs, or that there is no batch."""
+    if facts.own_shapes:
+        # The figures carry the batch size 1, which must not be taken for one row.
+        line = (
+            "The inputs have no common first dimension: batch size 1 stands for a call with "
+            f"{facts.own_shapes}, and a sample is such a call."
+        )
+        return [line]
     lines = []
     has_answer = facts.certainty.decision_word != "OPEN"
     if has_answer and len({advice.arm for advice in facts.by_batch_size}) > 1:

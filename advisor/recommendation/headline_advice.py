@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from advisor.domain.model import has_random_weights
+from advisor.domain.model import has_random_weights, name_own_shapes
 from advisor.domain.question import Question, WeightFormat
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.results import Results
@@ -82,6 +82,7 @@ def _gather_facts(
         load_lines=write_load_lines(advice.arm, results.serving, question.load, titles),
         repeats=results.repeats,
         next_budget=context.next_budget(results, question, found.needed_repetitions or 0),
+        own_shapes=name_own_shapes(question.model) if results.has_batch is False else "",
     )
 
 

@@ -54,6 +54,8 @@ class HeadlineFacts:
     #: which would settle the decision, or most of them.
     repeats: int = 0
     next_budget: Budget | None = None
+    #: What the shapes of the inputs are called where they have no batch dimension; else empty.
+    own_shapes: str = ""
 
 
 def arm_titles(arms: Sequence[ScoredArm], workflows: Sequence[Workflow]) -> dict[str, str]:

@@ -28,7 +28,7 @@ from advisor.report.sections.ranking_cells import (
     score_cell,
 )
 from advisor.report.sections.sensitivity import sensitivity, titled
-from advisor.report.sections.setup_facts import describe_lengths, input_facts
+from advisor.report.sections.setup_facts import describe_lengths, describe_sizes, input_facts
 from advisor.report.sections.text_generation import generation_lines
 from advisor.report.sections.unranked import unranked
 from advisor.system.number_format import (
@@ -83,12 +83,11 @@ def measured_line(document: RunDocument) -> list[str]:
     question = document.question
     if document.run_id == PUBLISHED or question.load is not None:
         return []
-    sizes = ", ".join(map(str, question.batch_sizes))
-    plural = "s" if len(question.batch_sizes) > 1 else ""
+    sizes = describe_sizes(document, question.batch_sizes)
     lengths = describe_lengths(document)
     weights = ", random weights" if has_random_weights(question.model) else ""
     precision = "the model's own precision" if question.dtype == "native" else question.dtype
-    line = f"{question.task}, {precision}, batch size{plural} {sizes}{lengths}{weights}"
+    line = f"{question.task}, {precision}, {sizes}{lengths}{weights}"
     return [
         f"Measured: {line}; budget {question.budget.name}, {document.created[:10]}.",
         *(f"Inputs: {text}." for _, text in input_facts(document)),

@@ -87,6 +87,7 @@ def measure_workload(
         subject.flops(inputs),
         fixed_inputs=getattr(subject, "fixed_inputs", 0),
         has_length=getattr(subject, "has_length", None),
+        has_batch=getattr(subject, "has_batch", None),
     )
 
 

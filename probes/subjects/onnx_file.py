@@ -88,6 +88,16 @@ class OnnxSubject:
             for size in value.shape[1:]
         )
 
+    @property
+    def has_batch(self) -> bool:
+        """Whether a first dimension is free, or all inputs share it; see `_check_batch_size`."""
+        first = self._first_dimensions()
+        return len(set(first)) == 1 or not all(isinstance(size, int) for size in first)
+
+    def _first_dimensions(self) -> list[Any]:
+        """Return the first dimension of each input that has one: a number, or a name if free."""
+        return [value.shape[0] for value in self._unoptimised.get_inputs() if value.shape]
+
     def inputs(self, batch_size: int, number: int) -> list[Any]:
         """Return seeded random arrays of the shapes and types that the file declares."""
         generator = np.random.default_rng([self._request.seed, batch_size, number])
@@ -124,7 +134,7 @@ class OnnxSubject:
         that all inputs share is the only batch size; without one the shapes are used as they are,
         which is batch size 1.
         """
-        first = [value.shape[0] for value in self._unoptimised.get_inputs() if value.shape]
+        first = self._first_dimensions()
         if not all(isinstance(size, int) for size in first):
             return
         (only, *others) = sorted(set(first)) or [1]

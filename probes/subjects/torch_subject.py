@@ -110,6 +110,11 @@ class TorchSubject:
         """The number of inputs with the values of the example in every call."""
         return sum(bool(getattr(each, "fixed", False)) for each in self._arguments)
 
+    @property
+    def has_batch(self) -> bool:
+        """Whether any input has a batch dimension; otherwise all have the examples' shapes."""
+        return any(getattr(each, "batched", True) for each in self._arguments)
+
     def _takes(self, inputs: list[Any]) -> bool:
         """Return whether the model computes numbers from these inputs; -inf masks are numbers."""
         try:

@@ -223,6 +223,10 @@ class MeasuredInputs(msgspec.Struct, frozen=True, kw_only=True):
     fixed: int
     #: Whether `input_tokens` is the size of a dimension; null where the kind of the model decides.
     has_length: bool | None
+    #: Whether the inputs have a batch dimension. Without one, batch size 1 stands for a call with
+    #: the shapes that the examples or the file give, and a sample is such a call. Null for
+    #: generated text and in documents of earlier versions.
+    has_batch: bool | None = None
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):

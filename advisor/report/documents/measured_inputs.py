@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from advisor.domain.plan import REFERENCE
 from advisor.domain.run_state import RunState
+from advisor.measure.workload import has_batch
 from advisor.report.documents.document import MeasuredInputs
 
 
@@ -19,4 +20,5 @@ def read_inputs(state: RunState) -> MeasuredInputs | None:
     return MeasuredInputs(
         fixed=max(workload.fixed_inputs for workload in workloads),
         has_length=workloads[-1].has_length,
+        has_batch=has_batch(state),
     )

@@ -103,6 +103,7 @@ def results_of(document: RunDocument, known: Catalogue) -> Results:
         repeats=race.repeats,
         surveys=document.surveys,
         portability=document.portability,
+        has_batch=document.inputs.has_batch if document.inputs else None,
     )
 
 

@@ -21,6 +21,7 @@ from advisor.recipes.snippet import compose_snippet
 from advisor.report.documents.document import RunDocument, WorkflowEntry
 from advisor.report.formatting.accuracy_text import format_error, worst_error
 from advisor.report.recipes.found_recipe import SOURCE_CHANGED, FoundRecipe
+from advisor.report.sections.setup_facts import describe_sizes
 from advisor.system.number_format import format_interval
 
 PINNED = re.compile(
@@ -105,7 +106,8 @@ def render_snippet(document: RunDocument, entry: WorkflowEntry, found: FoundReci
     loss = f" Its weights are quantised to {entry.weights}" if entry.weights else ""
     loss += f"; error of the outputs {format_error(error)}." if loss and error is not None else ""
     precision = "the model's own precision" if question.dtype == "native" else question.dtype
-    title = f"{entry.arm} at batch size {size} in {precision} on {document.device_name}{speed}."
+    shapes = describe_sizes(document, [size])
+    title = f"{entry.arm} at {shapes} in {precision} on {document.device_name}{speed}."
     title += loss
     return f'''\
 {script_header(found.recipe)}
@@ -173,7 +175,7 @@ def _description(document: RunDocument, entry: WorkflowEntry, found: FoundRecipe
     version = document.advisor_version
     lines = [
         f"Run {document.run_id} of {document.created}, p3-advisor {version}; {versions}.",
-        *(_measured_line(cell) for cell in entry.cells),
+        *(_measured_line(document, cell) for cell in entry.cells),
         "",
         *(GENERATE_USAGE if document.question.task == "generate" else FORWARD_USAGE),
     ]
@@ -198,9 +200,10 @@ def _notes(document: RunDocument, entry: WorkflowEntry, found: FoundRecipe) -> l
     return notes
 
 
-def _measured_line(cell: Cell) -> str:
+def _measured_line(document: RunDocument, cell: Cell) -> str:
     throughput = format_interval(throughput_interval(cell), unit="", decimals=None)
-    return f"  batch size {cell.batch_size}: {throughput} {cell.throughput.unit}, 95 % interval"
+    shapes = describe_sizes(document, [cell.batch_size])
+    return f"  {shapes}: {throughput} {cell.throughput.unit}, 95 % interval"
 
 
 def throughput_interval(cell: Cell) -> Interval:

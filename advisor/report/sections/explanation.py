@@ -11,6 +11,7 @@ from advisor.errors import UnknownCriterionError, UnknownWorkflowError
 from advisor.report.documents.document import RunDocument, ScoreEntry, WorkflowEntry
 from advisor.report.formatting.accuracy_text import accuracy_line
 from advisor.report.sections import new_shapes
+from advisor.report.sections.setup_facts import describe_sizes
 from advisor.system.number_format import (
     format_fact,
     format_interval,
@@ -75,7 +76,7 @@ def explain_entry(
         ]
     lines = [f"{name}, run {document.run_id}, rubric {document.rubric}", LEGEND]
     if "performance" in criteria:
-        lines += _measured_lines(entry)
+        lines += _measured_lines(document, entry)
         lines += _published_lines(document, entry, published)
     for name in criteria:
         lines += _criterion_lines(name, entry.scores[name])
@@ -89,12 +90,12 @@ def explain_entry(
     return [*lines, *(f"  excluded: {fail}" for fail in entry.failed_constraints)]
 
 
-def _measured_lines(entry: WorkflowEntry) -> list[str]:
+def _measured_lines(document: RunDocument, entry: WorkflowEntry) -> list[str]:
     if entry.evidence == "published":
         return [f"  {entry.reason}"]
     lines = ["  measured (95 % intervals in brackets)"]
     lines += [
-        f"    batch size {cell.batch_size}: "
+        f"    {describe_sizes(document, [cell.batch_size])}: "
         f"{format_interval(cell.speedup, decimals=3)} the baseline's speed, paired within "
         f"rounds; a typical call takes {format_milliseconds(cell.seconds.median)} ms "
         f"({cell.seconds.samples} timed calls)"
@@ -106,7 +107,8 @@ def _measured_lines(entry: WorkflowEntry) -> list[str]:
         lines.append(f"    {what}: {speedup}")
     if entry.correctness is not None:
         lines += [
-            f"    outputs at batch size {checked.batch_size}: {accuracy_line(checked)}"
+            f"    outputs at {describe_sizes(document, [checked.batch_size])}: "
+            f"{accuracy_line(checked)}"
             for checked in entry.correctness.by_batch_size
         ]
     if entry.engagement:

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from advisor.domain.model import ExportedModel, FactoryModel, OnnxModel, TransformersModel
+from collections.abc import Sequence
+
+from advisor.domain.model import (
+    ExportedModel,
+    FactoryModel,
+    OnnxModel,
+    TransformersModel,
+    name_own_shapes,
+)
 from advisor.domain.priorities import FURTHER_CRITERIA, PILLARS, Priorities
 from advisor.report.documents.document import RunDocument
 from advisor.report.formatting.machine_load import describe_problem
@@ -32,6 +40,18 @@ def describe_lengths(document: RunDocument) -> str:
     generated = question.task == "generate"
     output = f", {question.output_tokens} generated tokens" if generated else ""
     return f", {question.input_tokens} input tokens{output}"
+
+
+def own_shapes(document: RunDocument) -> str:
+    """Return what the shapes of inputs without a batch dimension are called; empty with one."""
+    has_none = document.inputs is not None and document.inputs.has_batch is False
+    return name_own_shapes(document.question.model) if has_none else ""
+
+
+def describe_sizes(document: RunDocument, sizes: Sequence[int]) -> str:
+    """Return the batch sizes, or the shapes of inputs without a batch dimension."""
+    plural = "s" if len(sizes) > 1 else ""
+    return own_shapes(document) or f"batch size{plural} {', '.join(map(str, sizes))}"
 
 
 def input_facts(document: RunDocument) -> list[tuple[str, str]]:
@@ -123,4 +143,6 @@ def _batch_sizes(document: RunDocument) -> str:
         {race.batch_size for race in document.race.by_batch_size} if document.race else set(sizes)
     )
     missing = [str(size) for size in sizes if size not in raced]
+    if shapes := own_shapes(document):
+        return f"none: {shapes}, a sample is one call" + ("; not measured" if missing else "")
     return ", ".join(map(str, sizes)) + (f"; not measured: {', '.join(missing)}" if missing else "")

@@ -17,6 +17,7 @@ from advisor.domain.accuracy import Accuracy, CheckVerdict
 from advisor.domain.constraints import Constraint
 from advisor.domain.interval import Interval
 from advisor.domain.measurement import CallSeconds, Cell, Measurement, Throughput
+from advisor.domain.model import FactoryModel
 from advisor.domain.recommendation import Recommendation, SpeedRegret
 from advisor.domain.workflow import Workflow
 from advisor.recommendation.decision_context import DecisionContext
@@ -58,13 +59,18 @@ def advise(
     workflows: tuple[Workflow, ...] = (),
     noise_floor: float | None = 0.004,
     repeats: int = 0,
+    has_batch: bool | None = None,
     **asked: Any,
 ) -> Recommendation:
     sizes = [cell.batch_size for cell in arms[0].cells] if arms else [1]
     races = tuple(builders.race_result(size, noise_floor=noise_floor) for size in sizes)
     baseline = measured(BASELINE, *[1.0] * len(sizes), spread=0.0)
     results = builders.results(
-        baseline, *arms, races=races, noise_floor=noise_floor, repeats=repeats
+        *(baseline, *arms),
+        races=races,
+        noise_floor=noise_floor,
+        repeats=repeats,
+        has_batch=has_batch,
     )
     given_ids = {workflow.id for workflow in workflows}
     others = sorted({arm.workflow for arm in arms} - given_ids)
@@ -236,6 +242,15 @@ def test_the_winner_of_each_batch_size_is_named_where_they_differ(expect: Expect
     ]
     assert "batch-sizes" in advice.headline_parts
     expect("headline-batch-sizes", advice.headline)
+
+
+@pytest.mark.parametrize("has_batch", [True, False, None])
+def test_inputs_without_a_batch_are_named(has_batch: bool | None, expect: Expect) -> None:
+    model = FactoryModel(name="bags.py:build")
+    advice = advise(measured("compiled", 1.5), has_batch=has_batch, model=model)
+    assert ("batch-sizes" in advice.headline_parts) == (has_batch is False)
+    if has_batch is False:
+        expect("headline-without-batch", advice.headline)
 
 
 def test_the_answer_is_the_baseline_where_nothing_gains() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 from typing import Any
 
@@ -112,6 +113,10 @@ class Table(torch.nn.Module):
 
     def forward(self, rows, weights):
         return sum(column(rows[:, at]) for at, column in enumerate(self.columns)) * weights
+
+
+def bags_of_words():
+    return torch.nn.EmbeddingBag(100, 4), (torch.randint(100, (40,)), torch.arange(0, 40, 5))
 
 
 def columns_with_ranges_of_their_own():
@@ -227,6 +232,16 @@ def test_inputs_of_the_examples_are_reported(tmp_path: pathlib.Path) -> None:
     with torch.inference_mode():
         work = dispatch.measure_workload(subject, subject.inputs(2, 0), 2, request)
     assert work.fixed_inputs == 1
+    assert work.has_batch
+
+
+def test_inputs_of_different_first_dimensions_have_no_batch(tmp_path: pathlib.Path) -> None:
+    request = dataclasses.replace(request_for("bags_of_words", tmp_path), batch_sizes=[1])
+    subject = open_torch_subject(request)
+    inputs = subject.inputs(1, 0)
+    assert [array.shape for array in inputs] == [(40,), (8,)]
+    with torch.inference_mode():
+        assert dispatch.measure_workload(subject, inputs, 1, request).has_batch is False
 
 
 def test_integers_are_the_examples_where_the_model_takes_no_others(tmp_path: pathlib.Path) -> None:

@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch", reason="the stack is not installed")
 
 from probes import protocol  # noqa: E402 - the next lines need torch
 from probes.adapter import ModelError  # noqa: E402
+from probes.checking import dispatch  # noqa: E402
 from probes.subjects.torch_subject import open_torch_subject  # noqa: E402
 
 pytestmark = pytest.mark.stack
@@ -74,8 +75,12 @@ def test_inputs_without_a_batch_have_batch_size_one(
     with pytest.raises(ModelError) as refused:
         open_torch_subject(request_for(tmp_path / "edges.pt2", batch_size))
     assert "--batch-sizes 1" in refused.value.fix
-    subject = open_torch_subject(request_for(tmp_path / "edges.pt2", 1))
-    assert [array.shape for array in subject.inputs(1, 0)] == [(5, 3), (2, 7)]
+    request = request_for(tmp_path / "edges.pt2", 1)
+    subject = open_torch_subject(request)
+    inputs = subject.inputs(1, 0)
+    assert [array.shape for array in inputs] == [(5, 3), (2, 7)]
+    with torch.inference_mode():
+        assert dispatch.measure_workload(subject, inputs, 1, request).has_batch is False
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,33 @@ def test_bytes_are_fed_and_the_precision_is_that_of_the_weights(tmp_path: pathli
     assert not subject.has_length
 
 
+@pytest.mark.parametrize(
+    ("dimensions", "has_batch"),
+    [(("batch", "batch"), True), ((3, 3), True), ((3, "batch"), True), ((3, 5), False)],
+)
+def test_a_file_has_a_batch_unless_all_first_dimensions_are_fixed_and_differ(
+    dimensions: tuple[int | str, int | str], has_batch: bool, tmp_path: pathlib.Path
+) -> None:
+    helper, kind = onnx.helper, onnx.TensorProto.FLOAT
+    values = [
+        helper.make_tensor_value_info(name, kind, [size, 4])
+        for name, size in zip("ab", dimensions, strict=True)
+    ]
+    graph = helper.make_graph(
+        [helper.make_node("Concat", ["a", "b"], ["y"], axis=0)],
+        "rows",
+        values,
+        [helper.make_tensor_value_info("y", kind, ["rows", 4])],
+    )
+    file = tmp_path / "rows.onnx"
+    opset = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=9), file)
+    request = workers.make_request(
+        pathlib.Path("x.py"), tmp_path, subject={"kind": "onnx", "name": str(file)}
+    )
+    assert OnnxSubject(request).has_batch == has_batch
+
+
 def test_pytorch_has_the_types_that_numpy_feeds() -> None:
     assert set(ARRAY_TYPES) <= set(onnxruntime_feeding.ELEMENT_TYPES)
 

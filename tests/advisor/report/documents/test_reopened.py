@@ -26,7 +26,7 @@ EVIDENCE = pathlib.Path(__file__).parents[3] / "stacks" / "evidence"
 BOUND = (Constraint(criterion="productivity", at_least=3),)
 
 
-@pytest.fixture(params=["cpu", "gpu", "generates", "one core", "imported"])
+@pytest.fixture(params=["cpu", "gpu", "generates", "one core", "imported", "without batch"])
 def run(request: pytest.FixtureRequest, home: pathlib.Path) -> Run:
     store = Store(home)
     if request.param == "gpu":
@@ -41,6 +41,7 @@ def run(request: pytest.FixtureRequest, home: pathlib.Path) -> Run:
         store,
         finished=True,
         generates=request.param == "generates",
+        workload=recorded_runs.WITHOUT_BATCH if request.param == "without batch" else None,
         **changes.get(request.param, {}),
     )
 

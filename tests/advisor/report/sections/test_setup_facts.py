@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+import pathlib
+
 import builders
 import msgspec
 import pytest
+import recorded_runs
 from report_runs import run_document
 
-from advisor.domain.model import ExportedModel, FactoryModel, Model, OnnxModel, TransformersModel
+from advisor.domain.model import (
+    ExportedModel,
+    FactoryModel,
+    Model,
+    OnnxModel,
+    TransformersModel,
+    name_own_shapes,
+)
+from advisor.pipeline.decision import decide
+from advisor.report.documents import measured_document
 from advisor.report.documents.document import MeasuredInputs
-from advisor.report.sections.setup_facts import describe_lengths, input_facts, setup_facts
+from advisor.report.sections.setup_facts import (
+    describe_lengths,
+    describe_sizes,
+    input_facts,
+    setup_facts,
+)
 from advisor.report.text_report import measured_line
+from advisor.store.store import Store
 
 LIBRARY = TransformersModel(name="org/model", weights="hub")
 
@@ -56,6 +74,37 @@ def test_a_file_has_the_length_if_a_dimension_is_free(has_length: bool | None) -
     lengths = describe_lengths(document)
     assert (str(document.question.input_tokens) in lengths) == bool(has_length)
     assert "tokens" not in lengths
+
+
+@pytest.mark.parametrize("model", [FactoryModel(name="net.py:build"), OnnxModel(name="net.onnx")])
+def test_inputs_without_a_batch_are_not_called_batch_size_one(
+    model: Model, home: pathlib.Path
+) -> None:
+    run = recorded_runs.make_run(
+        Store(home),
+        finished=True,
+        workload=recorded_runs.WITHOUT_BATCH,
+        question=builders.question(model=model, batch_sizes=(1,)),
+    )
+    document = measured_document.compose(decide(run))
+    assert document.inputs is not None
+    assert document.inputs.has_batch is False
+    shapes = name_own_shapes(model)
+    assert describe_sizes(document, [1]) == shapes
+    assert shapes in dict(setup_facts(document))["batch sizes"]
+    assert shapes in measured_line(document)[0]
+    assert "batch size" not in measured_line(document)[0]
+    assert document.recommendation is not None
+    assert any(shapes in line for line in document.recommendation.headline)
+
+
+@pytest.mark.parametrize("inputs", [None, MeasuredInputs(fixed=0, has_length=None)])
+def test_runs_of_earlier_versions_have_batch_sizes(inputs: MeasuredInputs | None) -> None:
+    document = msgspec.structs.replace(run_document(), inputs=inputs)
+    assert describe_sizes(document, [1, 4]) == "batch sizes 1, 4"
+    assert dict(setup_facts(document))["batch sizes"].partition(";")[0] == ", ".join(
+        map(str, document.question.batch_sizes)
+    )
 
 
 def test_inputs_that_do_not_change_are_stated() -> None:
