@@ -254,9 +254,59 @@ ValueError: Loaded weights leave no memory
 """
 
 
+#: Log of threads of compiled C++ code that throw: none of them has a frame of Python.
+ABORT = """\
+it went well so far
+terminate called after throwing an instance of 'c10::Error'
+terminate called recursively
+  what():  index out of bounds: 0 <= tmp2 < 500L
+Exception raised from kernel at /tmp/main.cpp:29 (most recent call first):
+frame #0: c10::Error::Error(c10::SourceLocation, std::string) + 0x96 (0x7f1c in libc10.so)
+
+Fatal Python error: Aborted
+
+Thread 0x00007f1c (most recent call first):
+  File "/usr/lib/python3/threading.py", line 324 in wait
+
+Extension modules: numpy.core, scipy.optimize._lsap (total: 2)
+"""
+
+
+def without(text: str, *starts: str) -> bytes:
+    """Return the text without the lines that start like this."""
+    lines = text.splitlines(keepends=True)
+    return "".join(line for line in lines if not line.strip().startswith(starts)).encode()
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
+        (ABORT.encode(), "what():  index out of bounds: 0 <= tmp2 < 500L"),
+        (
+            ABORT.replace("\nThread", '  File "/a.py", line 1 in f\n' * 1000 + "\nThread").encode(),
+            "what():  index out of bounds: 0 <= tmp2 < 500L",
+        ),
+        (
+            ABORT.replace("\nThread", "\nCurrent thread").encode(),
+            "what():  index out of bounds: 0 <= tmp2 < 500L",
+        ),
+        (
+            without(ABORT, "what()"),
+            "terminate called after throwing an instance of 'c10::Error'",
+        ),
+        (without(ABORT, "what()", "terminate"), "Fatal Python error: Aborted"),
+        (
+            without(ABORT, "what()", "terminate").replace(
+                b"\nThread",
+                b"\nCurrent thread 0x1 (most recent call first):\n<no Python frame>\nThread",
+            ),
+            "Fatal Python error: Aborted",
+        ),
+        (
+            FAULTHANDLER.replace("Segmentation fault", "no thread state").encode(),
+            "Fatal Python error: no thread state",
+        ),
+        (b"last\n" + without(FAULTHANDLER, "Current", "Fatal"), "last"),
         (b"", worker_log.EMPTY_LOG),
         (b"\n  \n\t\n", worker_log.EMPTY_LOG),
         (b"first\nlast\n", "last"),
@@ -276,7 +326,7 @@ ValueError: Loaded weights leave no memory
         (bytes(range(128, 256)) * 1000, "\ufffd" * 300),
         (b"begin" + b"-" * 10_000 + b"end\n", "-" * 297 + "end"),
         (b"cut off " + b"\n" * 20_000 + b"seen\n", "seen"),
-        (b"far too early\n" + b"\n" * 20_000, worker_log.EMPTY_LOG),
+        (b"far too early\n" + b"\n" * worker_log.LOG_TAIL_BYTES, worker_log.EMPTY_LOG),
         (TRACEBACK, "ValueError: Loaded weights leave no memory"),
         (
             TRACEBACK + b"\n[12:00] the child failed\n[12:00] killing all\n",
@@ -285,7 +335,7 @@ ValueError: Loaded weights leave no memory
         (TRACEBACK + b"it went on\n" * 30 + b"the last of many\n", "the last of many"),
         (b"ValueError: without a traceback\nlast\n", "last"),
     ],
-    ids=repr,
+    ids=lambda value: repr(value)[:60],
 )
 def test_the_failure_reason_is_the_most_informative_line(
     text: bytes, expected: str, tmp_path: pathlib.Path
