@@ -57,9 +57,11 @@ class HostSpeed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoppedBuild(msgspec.Struct, frozen=True, kw_only=True):
-    """An arm whose build was ended because a time was over, so that its speed is not known."""
+    """An arm whose build was ended, or left out, for time, so that its speed is not known."""
 
     arm: str
+    #: Whether the build began; one that was expected to take too long is left out.
+    started: bool = True
     #: What allows more time.
     fix: str | None
 

@@ -119,13 +119,15 @@ def _comparable_arms(plan: Plan, log_speedups: LogSpeedups) -> Iterator[Arm]:
 
 
 def _stopped_builds(state: RunState) -> Iterator[StoppedBuild]:
-    """Yield the arms without a measurement whose last build was ended for time."""
+    """Yield the arms without a measurement whose last build was ended or left out for time."""
     for arm in state.plan.arms if state.plan else ():
         processes = state.processes.get(arm.id)
-        outcome = processes[-1].outcome if processes else None
+        last = processes[-1] if processes else ProcessState()
         is_measured = is_valid(state, arm.id) or arm.duplicate_of is not None
+        outcome = last.outcome
         if isinstance(outcome, TimedOut) and outcome.phase == "build" and not is_measured:
-            yield StoppedBuild(arm=arm.id, fix=outcome.fix)
+            # The outcome names the phase that the time was for, the process the one it reached.
+            yield StoppedBuild(arm=arm.id, started=last.phase == "build", fix=outcome.fix)
 
 
 def _summarise_host(seconds: Sequence[float]) -> HostSpeed | None:

@@ -44,9 +44,11 @@ class BuildLimit:
     seconds: float
     reason: str
     fix: str
+    #: Why a build that is expected to take longer is left out.
+    shortfall: str
 
 
-NO_LIMIT = BuildLimit(NEVER, "", "")
+NO_LIMIT = BuildLimit(NEVER, "", "", "")
 
 
 @dataclasses.dataclass(eq=False)

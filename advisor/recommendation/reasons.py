@@ -117,7 +117,8 @@ def give_next_steps(
 ) -> list[str]:
     """Return what makes the answer better founded; `budget` is that of a further run."""
     steps = [
-        f"{build.arm} was stopped while it was built, so its speed is not known: {build.fix}"
+        f"{build.arm} was {'stopped while it was' if build.started else 'not'} built, "
+        f"so its speed is not known: {build.fix}"
         for build in stopped
         if build.fix
     ]

@@ -9,6 +9,7 @@ from advisor.measure.rounds import is_valid
 from advisor.pipeline.stored.arms import controls, plan_of
 from advisor.probing.worker_process import BuildLimit
 from advisor.recommendation.break_even import Cost, most_build_seconds
+from advisor.system.number_format import format_number
 
 #: Factor on the seconds of a call of a built arm: calls timed during the warm-up scatter, and the
 #: limit must not be too strict.
@@ -38,11 +39,13 @@ def limit_by_total(state: RunState, question: Question) -> BuildLimit | None:
     spent_seconds = sum(
         build_seconds(process) for processes in state.processes.values() for process in processes
     )
+    left_seconds = question.build_minutes * 60 - spent_seconds
+    total = f"the {question.build_minutes:g} minutes for all builds together"
     return BuildLimit(
-        question.build_minutes * 60 - spent_seconds,
-        f"the {question.build_minutes:g} minutes for all builds together were over before it was "
-        "built",
+        left_seconds,
+        f"{total} were over before it was built",
         "allow more with --build-minutes, or name fewer workflows with --workflows",
+        f"{format_number(left_seconds, digits=2)} s of {total} are left",
     )
 
 
@@ -66,8 +69,8 @@ def skipped_outcome(limit: BuildLimit, expected_seconds: float | None) -> TimedO
     reason = limit.reason
     if limit.seconds > 0 and expected_seconds is not None:
         reason = (
-            f"its build is expected to take {expected_seconds:.0f} s, and its limit is "
-            f"{limit.seconds:.0f} s"
+            "its build was left out: it is expected to take "
+            f"{format_number(expected_seconds, digits=2)} s, and {limit.shortfall}"
         )
     return TimedOut(phase="build", reason=reason, fix=limit.fix)
 
@@ -98,6 +101,7 @@ def limit_by_payback(state: RunState, arm: str, question: Question) -> BuildLimi
         f"builds of more than {seconds:.3g} s cannot be paid back: by then another arm has served "
         "all requests, even if the calls of this one took no time",
         "ask for more with --requests, or leave it out to compare speeds alone",
+        f"cannot pay off within {question.requests:,} requests",
     )
 
 

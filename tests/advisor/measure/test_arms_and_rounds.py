@@ -14,9 +14,10 @@ from run_results import RACES, WRONG, only_measurement, run_with, summarise
 
 from advisor.domain.outcome import Completed, Crashed, Outcome, TimedOut
 from advisor.domain.plan import REFERENCE
+from advisor.domain.results import StoppedBuild
 from advisor.domain.run_events import DeviceMemory
 from advisor.domain.run_state import ProcessState, RunState
-from advisor.domain.worker_events import BlockTimed, Built, Loaded, MemoryRead, Workload
+from advisor.domain.worker_events import BlockTimed, Built, Loaded, MemoryRead, Phase, Workload
 from advisor.measure.rounds import is_valid, last_ready_process, log_median_seconds, visits_by_round
 
 
@@ -170,6 +171,16 @@ def test_an_arm_that_failed_has_no_measurement_and_no_log_speedups(end: Outcome)
     results = summarise(run_with(0.1, 0.1, outcome=end), RACES)
     assert [entry.arm for entry in results.measurements] == [BASELINE]
     assert "compiled" not in results.log_speedups
+
+
+@pytest.mark.parametrize(
+    ("phase", "started"), [("start", False), ("import", False), ("build", True)]
+)
+def test_only_a_build_that_had_begun_was_started(phase: Phase, *, started: bool) -> None:
+    ended = ProcessState(phase=phase, outcome=TimedOut(phase="build", reason="r", fix="allow more"))
+    state = builders.run_state({BASELINE: builders.process(), "compiled": ended})
+    (build,) = summarise(state, RACES).stopped_builds
+    assert build == StoppedBuild(arm="compiled", started=started, fix="allow more")
 
 
 def test_an_arm_without_all_batch_sizes_has_no_measurement() -> None:

@@ -55,15 +55,20 @@ def test_a_build_that_was_short_of_memory_is_a_reason(expect: Expect) -> None:
     assert advise(measurement).memory == ()
 
 
-def test_an_arm_whose_build_was_stopped_is_named_with_what_allows_more_time() -> None:
+def test_an_arm_that_was_not_built_in_time_is_named_with_what_allows_more_time(
+    expect: Expect,
+) -> None:
     results = msgspec.structs.replace(
         builders.results(builders.measurement("compiled", versions={})),
-        stopped_builds=(StoppedBuild(arm="engine", fix="--max-build-times"),),
+        stopped_builds=(
+            StoppedBuild(arm="engine", fix="allow more with --max-build-times"),
+            StoppedBuild(arm="exported", started=False, fix="ask for more with --requests"),
+        ),
     )
     context = DecisionContext(rubric=builders.shipped_catalogue().rubric)
     arms = [builders.scored_arm("compiled")]
     advice = recommend(results, arms, builders.question(), [], context)
-    assert any("engine" in step and "--max-build-times" in step for step in advice.next_steps)
+    expect("next-steps-unbuilt", advice.next_steps)
 
 
 def test_one_command_creates_all_missing_environments() -> None:

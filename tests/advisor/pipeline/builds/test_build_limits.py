@@ -159,6 +159,14 @@ def test_arms_that_are_not_built_in_the_time_for_all_builds_are_left_out(
     }
     assert "misbehaving/hangs" in loading
     assert "misbehaving/wrong" not in loading, "no time was left for this build"
+    assert {build.arm: build.started for build in decision.results.stopped_builds} == {
+        "misbehaving/hangs": True,
+        "misbehaving/wrong": False,
+    }
+
+
+def limit_of(seconds: float) -> BuildLimit:
+    return BuildLimit(seconds, "too long", "allow more", "no time is left")
 
 
 @pytest.mark.parametrize(
@@ -168,13 +176,27 @@ def test_arms_that_are_not_built_in_the_time_for_all_builds_are_left_out(
 def test_a_build_that_took_far_longer_than_its_limit_is_not_started(
     limit: float, expected: float | None, *, hopeless: bool
 ) -> None:
-    found = build_limits.is_hopeless(BuildLimit(limit, "too long", "allow more"), expected)
+    found = build_limits.is_hopeless(limit_of(limit), expected)
     assert found is hopeless
 
 
 def test_the_reason_of_a_build_that_is_not_started_is_the_one_that_applies() -> None:
     """With time left it is the expected time, which no reason of the limit states."""
-    spent, left = (BuildLimit(seconds, "too long", "allow more") for seconds in (0.0, 5.0))
-    assert build_limits.skipped_outcome(spent, 40.0).reason == "too long"
+    spent, left = limit_of(0.0), limit_of(0.3)
+    assert build_limits.skipped_outcome(spent, 40.0).reason == spent.reason
     found = build_limits.skipped_outcome(left, 40.0)
-    assert ("40 s" in found.reason, "5 s" in found.reason, found.fix) == (True, True, "allow more")
+    assert "40 s" in found.reason
+    assert found.reason.endswith(left.shortfall)
+    assert found.fix == left.fix
+
+
+@pytest.mark.parametrize(
+    ("changes", "figure"), [({"build_minutes": 0.105}, "0.3 s"), ({"requests": 10}, "10 requests")]
+)
+def test_a_build_is_left_out_for_what_the_user_asked(changes: dict[str, Any], figure: str) -> None:
+    """A payback limit in seconds says nothing to users, and is often rounded to none."""
+    state = builders.run_state({BASELINE: BUILT, "compiled": ()})
+    question = builders.question(batch_sizes=(1, 4), **changes)
+    limit = build_limits.limit_build(state, "compiled", question)
+    assert limit is not None
+    assert figure in build_limits.skipped_outcome(limit, 1000.0).reason
