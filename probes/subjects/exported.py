@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
+from collections.abc import Iterator
+from typing import Any
 
 import torch
+from torch.export.graph_signature import InputKind
 
 from probes.adapter import ModelError
 from probes.protocol import Request
 from probes.subjects.call_inputs import flatten
 from probes.subjects.factory import arguments_like, keyword_names
 from probes.subjects.loaded_model import LoadedModel
+
+#: Export states this lower bound for dimensions without one, because it compiles for more than one
+#: row. The program does not check it, and takes one row too.
+UNCHECKED_LOWER_BOUND = 2
 
 
 def create(request: Request) -> LoadedModel:
@@ -32,8 +40,7 @@ def create(request: Request) -> LoadedModel:
     if not examples:
         reason = f"{name!r} carries no example inputs with a tensor"
         raise ModelError(reason, "export it again with example inputs")
-    if not program.range_constraints:
-        refuse_other_sizes(name, examples, request.batch_sizes)
+    refuse_other_sizes(name, program, examples, request.batch_sizes)
     return LoadedModel(
         module=module,
         arguments=arguments_like(examples, request.batch_sizes),
@@ -44,16 +51,61 @@ def create(request: Request) -> LoadedModel:
 
 
 def refuse_other_sizes(
-    name: str, examples: tuple[torch.Tensor, ...], batch_sizes: list[int]
+    name: str,
+    program: torch.export.ExportedProgram,
+    examples: tuple[torch.Tensor, ...],
+    batch_sizes: list[int],
 ) -> None:
-    """Raise `ModelError` unless the batch size is that of the example inputs.
+    """Raise `ModelError` unless all batch sizes are in the range that was exported.
 
-    Inputs of different first dimensions have no batch, and 1 stands for their shapes.
+    Inputs of different first dimensions have no batch; `arguments_like` refuses sizes for them.
     """
-    first = {example.shape[0] for example in examples if example.dim()}
-    size = next(iter(first)) if len(first) == 1 else 1
-    if batch_sizes != [size]:
-        reason = f"{name!r} was exported for batch size {size} only"
+    if len({example.shape[0] for example in examples if example.dim()}) != 1:
+        return
+    low, high = batch_range(program)
+    refused = ", ".join(str(size) for size in batch_sizes if not low <= size <= high)
+    if not refused:
+        return
+    if low == high:
+        reason = f"{name!r} was exported for batch size {low} only"
         raise ModelError(
-            reason, f"use --batch-sizes {size}, or export it with a dynamic batch dimension"
+            reason, f"use --batch-sizes {low}, or export it with a dynamic batch dimension"
         )
+    exported = f"{low} to {high:.0f}" if math.isfinite(high) else f"of {low} or more"
+    reason = f"{name!r} was exported for batch sizes {exported}, not for {refused}"
+    raise ModelError(
+        reason,
+        "use --batch-sizes within this range, or export it again with a batch dimension that takes"
+        f" {refused}",
+    )
+
+
+def batch_range(program: torch.export.ExportedProgram) -> tuple[int, float]:
+    """Return the least and the largest first dimension that all inputs may have."""
+    ranges = [size_range(program, size) for size in first_dimensions(program)]
+    low = max((low for low, _ in ranges), default=1)
+    return low, min((high for _, high in ranges), default=math.inf)
+
+
+def first_dimensions(program: torch.export.ExportedProgram) -> Iterator[Any]:
+    """Yield the first dimension of each tensor that the program takes: a number or a symbol."""
+    inputs = {
+        spec.arg.name
+        for spec in program.graph_signature.input_specs
+        if spec.kind is InputKind.USER_INPUT
+    }
+    for node in program.graph.find_nodes(op="placeholder"):
+        value = node.meta.get("val")
+        if node.name in inputs and isinstance(value, torch.Tensor) and value.dim():
+            yield value.shape[0]
+
+
+def size_range(program: torch.export.ExportedProgram, size: Any) -> tuple[int, float]:
+    """Return the bounds of a dimension; none for an expression that the program has none for."""
+    if isinstance(size, int):
+        return size, size
+    bounds = program.range_constraints.get(size.node.expr)
+    if bounds is None:
+        return 1, math.inf
+    low = int(bounds.lower)
+    return 1 if low <= UNCHECKED_LOWER_BOUND else low, float(bounds.upper)

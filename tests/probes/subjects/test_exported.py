@@ -83,6 +83,76 @@ def test_inputs_without_a_batch_have_batch_size_one(
         assert dispatch.measure_workload(subject, inputs, 1, request).has_batch is False
 
 
+def export_pairs(file: pathlib.Path, dimensions: dict[int, Any]) -> pathlib.Path:
+    """Export a module of `(4, 8)` inputs, which adds neighbours of a row's values."""
+    module = torch.nn.AvgPool1d(2)
+    shapes = {"input": dimensions}
+    program = torch.export.export(module, (torch.randn(4, 8),), dynamic_shapes=shapes)
+    torch.export.save(program, file)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("bounds", "taken", "refused", "exported"),
+    [
+        pytest.param({"max": 64}, [1, 64], [65, 100], "1 to 64", id="largest"),
+        pytest.param({"min": 3, "max": 64}, [3, 64], [1, 65], "3 to 64", id="both"),
+        pytest.param({"min": 3}, [3, 100], [2], "of 3 or more", id="least"),
+        # The program does not check this bound.
+        pytest.param({"min": 2, "max": 64}, [1, 64], [65], "1 to 64", id="more than one row"),
+    ],
+)
+def test_batch_sizes_outside_the_exported_range_are_refused_with_it(
+    bounds: dict[str, int],
+    taken: list[int],
+    refused: list[int],
+    exported: str,
+    tmp_path: pathlib.Path,
+) -> None:
+    batch = torch.export.Dim("batch", **bounds)
+    file = export_pairs(tmp_path / "pairs.pt2", {0: batch})
+    for size in taken:
+        subject = open_torch_subject(request_for(file, size))
+        assert [each.shape for each in subject.run(subject.inputs(size, 0))] == [(size, 4)]
+    for size in refused:
+        with pytest.raises(ModelError) as problem:
+            open_torch_subject(request_for(file, size))
+        assert f"batch sizes {exported}, " in str(problem.value)
+
+
+@pytest.mark.parametrize(
+    ("dimension", "size"), [("AUTO", 1), ("AUTO", 100), ("DYNAMIC", 1), ("DYNAMIC", 100)]
+)
+def test_a_batch_dimension_without_bounds_takes_every_size(
+    dimension: str, size: int, tmp_path: pathlib.Path
+) -> None:
+    file = export_pairs(tmp_path / "pairs.pt2", {0: getattr(torch.export.Dim, dimension)})
+    subject = open_torch_subject(request_for(file, size))
+    assert [each.shape for each in subject.run(subject.inputs(size, 0))] == [(size, 4)]
+
+
+def test_a_dynamic_length_is_no_dynamic_batch(tmp_path: pathlib.Path) -> None:
+    program = torch.export.export(
+        torch.nn.ReLU(),
+        (torch.randn(4, 8),),
+        dynamic_shapes={"input": {1: torch.export.Dim("length", max=64)}},
+    )
+    torch.export.save(program, tmp_path / "lengths.pt2")
+    open_torch_subject(request_for(tmp_path / "lengths.pt2", 4))
+    with pytest.raises(ModelError) as refused:
+        open_torch_subject(request_for(tmp_path / "lengths.pt2", 8))
+    assert "--batch-sizes 4," in refused.value.fix
+
+
+def test_a_batch_of_multiples_has_the_range_of_the_multiples(tmp_path: pathlib.Path) -> None:
+    half = torch.export.Dim("half", min=2, max=32)
+    file = export_pairs(tmp_path / "pairs.pt2", {0: 2 * half})
+    open_torch_subject(request_for(file, 64))
+    with pytest.raises(ModelError) as refused:
+        open_torch_subject(request_for(file, 66))
+    assert " to 64, " in str(refused.value)
+
+
 @pytest.mark.parametrize(
     "write",
     [
