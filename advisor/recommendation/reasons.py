@@ -15,6 +15,9 @@ from advisor.domain.scores import Rating, ScoredArm
 from advisor.domain.workflow import Workflow
 from advisor.system.number_format import format_fact, format_share
 
+#: The measured peak may be too low by less than this factor.
+ABOVE_PEAK = 1.2
+
 
 def give_reasons(
     winner: ScoredArm,
@@ -90,6 +93,25 @@ def explain_memory(memory: Sequence[MemoryFit], winner: str) -> list[str]:
         + "; compilers skip strategies when memory is short, so with more memory it might be faster"
         for fit in memory
         if fit.short
+    ]
+
+
+def explain_precision(measurements: Sequence[Measurement], dtype: str) -> list[str]:
+    """Return the arms that probably compute in a lower precision than `dtype`.
+
+    Their outputs are less exact, and they exceed the peak that was measured in `dtype`. TensorRT
+    for RTX, for example, rounds float32 products to TF32 although that is switched off.
+    """
+    shares = {
+        each.arm: max((call.compute_share or 0.0 for call in each.diagnosis), default=0.0)
+        for each in measurements
+        if any(checked.accuracy_class == "close" for checked in each.correctness)
+    }
+    return [
+        f"{arm} reaches {format_share(share)} of the arithmetic peak of {dtype}, and its outputs "
+        "are less exact: it probably computes in a lower precision"
+        for arm, share in shares.items()
+        if share > ABOVE_PEAK
     ]
 
 

@@ -23,6 +23,7 @@ from advisor.recommendation.reasons import (
     explain_constraints,
     explain_horizon,
     explain_memory,
+    explain_precision,
     give_deployment_steps,
     give_next_steps,
     give_reasons,
@@ -204,6 +205,7 @@ def _add_reasons(
             *explain_horizon(advice.horizons, question.requests),
             *explain_constraints(advice.constraints),
             *explain_memory(advice.memory, winner.arm),
+            *explain_precision(results.measurements, question.dtype),
         ),
         next_steps=(*give_deployment_steps(measurement, keep), *advice.next_steps),
     )
