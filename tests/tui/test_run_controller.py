@@ -88,6 +88,12 @@ def sleep_processes() -> list[psutil.Process]:
     ]
 
 
+def is_under_cursor(table: Table, key: str) -> bool:
+    """Move the cursor to the row, and return whether it is there."""
+    table.move_cursor_to(key)
+    return table.key_at_cursor() == key
+
+
 @async_test
 async def test_a_hanging_arm_can_be_skipped_and_retried_and_leaves_no_process(
     tui_context: Context, fake_host: Callable[[Run], HostProcess]
@@ -101,7 +107,8 @@ async def test_a_hanging_arm_can_be_skipped_and_retried_and_leaves_no_process(
         await pilot.press("s")
         await wait_for_text(pilot, "cannot be skipped")
         await wait_for(pilot, sleep_processes)
-        live.query_one(Table).move_cursor_to(arm)
+        # The process may be there before its row is.
+        await wait_for(pilot, lambda: is_under_cursor(live.query_one(Table), arm))
         await pilot.press("s")
         results = await wait_for_screen(pilot, ResultsScreen)
         assert sleep_processes() == []
