@@ -165,13 +165,14 @@ class RepetitionStarted(msgspec.Struct, frozen=True, kw_only=True, tag="repeated
 
 
 class EnergyMeasured(msgspec.Struct, frozen=True, kw_only=True, tag="energy"):
-    """Energy that the GPU used while the arm was called without a pause.
+    """Energy that the GPUs used while the arm was called without a pause.
 
-    The source is the GPU's energy counter; null without one.
+    The source is the energy counter of each GPU; null without one.
     """
 
     arm: str
     process: Count
+    #: For a server, the number of requests at once.
     batch_size: Size
     joules: Amount | None
 

@@ -162,6 +162,9 @@ class ServedArm(msgspec.Struct, frozen=True, kw_only=True):
     batch_tokens_per_second: float | None = None
     #: Price of a million generated tokens at the goodput; null without a price.
     cost_per_million_tokens: float | None = None
+    #: Energy of the GPUs for each generated token with the most requests at once that were tried;
+    #: null without an energy counter.
+    joules_per_token: float | None = None
     #: Null where no rate was asked for, or without a goodput.
     asked: AskedRate | None = None
 

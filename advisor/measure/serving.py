@@ -198,6 +198,7 @@ def summarise_server(
         cost_per_million_tokens=price / SECONDS_PER_HOUR * MILLION / rate
         if price and rate
         else None,
+        joules_per_token=_joules_per_token(processes, load),
         asked=compare_with_asked_rate(interval, levels, load.rate, price),
     )
 
@@ -221,6 +222,18 @@ def _batch_rate(processes: Sequence[ProcessState], question: Question) -> float 
         for size, warm in process.warmed_up.items()
     ]
     return max(rates, default=None)
+
+
+def _joules_per_token(processes: Sequence[ProcessState], load: LoadQuestion) -> float | None:
+    """Return the energy of a generated token in the closed loop with the most requests at once."""
+    found = {
+        loop.concurrency: energy.joules / (loop.requests * load.mean_output_tokens)
+        for process in processes
+        for loop in process.closed_loops
+        for energy in process.energy
+        if energy.batch_size == loop.concurrency and energy.joules is not None and loop.requests
+    }
+    return found[max(found)] if found else None
 
 
 def _batch_best(served: Sequence[ServedArm]) -> str | None:

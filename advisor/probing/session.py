@@ -246,10 +246,17 @@ class Session:
 
     def sustain(self, arm: str, batch_size: int, seconds: float) -> Iterator[RunEvent]:
         """Call the arm without a pause for `seconds`, and report the energy that this used."""
+        yield from self._with_energy(arm, batch_size, f"sustain {batch_size} {seconds}")
+
+    def probe_server(self, arm: str, concurrency: int, seconds: float) -> Iterator[RunEvent]:
+        """Keep so many requests at the arm's server for `seconds`, and report the energy."""
+        yield from self._with_energy(arm, concurrency, f"probe {concurrency} {seconds:g}")
+
+    def _with_energy(self, arm: str, batch_size: int, token: str) -> Iterator[RunEvent]:
         deferred: list[RunEvent] = []
         with self._host_lock.shared():
             before = self._conditions_monitor.energy_joules()
-            yield from self._send_and_wait(arm, f"sustain {batch_size} {seconds}", deferred)
+            yield from self._send_and_wait(arm, token, deferred)
             joules = increase(before, self._conditions_monitor.energy_joules())
         yield from deferred
         yield EnergyMeasured(

@@ -10,6 +10,7 @@ from advisor.domain.interval import Interval
 from advisor.domain.question import LoadQuestion, RequestLengths
 from advisor.domain.serving import RateLevel, ServedArm, ServingResults
 from advisor.report.documents.document import RunDocument
+from advisor.report.sections import serving_tables
 
 LOAD = LoadQuestion(
     name="mine",
@@ -49,6 +50,17 @@ def served_document() -> RunDocument:
         question=builders.question(load=LOAD),
         serving=ServingResults(arms=(arm,), batch_best=None, process_deviation=0.02),
     )
+
+
+def test_the_energy_of_a_token_is_a_column_where_it_was_measured() -> None:
+    document = served_document()
+    assert serving_tables.ENERGY_HEAD not in serving_tables.server_rows(document)[0]
+    assert document.serving is not None
+    (arm,) = document.serving.arms
+    measured = msgspec.structs.replace(arm, joules_per_token=0.1234)
+    serving = msgspec.structs.replace(document.serving, arms=(measured,))
+    head, row = serving_tables.server_rows(msgspec.structs.replace(document, serving=serving))
+    assert row[head.index(serving_tables.ENERGY_HEAD)] == "0.123"
 
 
 def test_a_kept_serving_run_shows_goodput_and_latency(monkeypatch: pytest.MonkeyPatch) -> None:

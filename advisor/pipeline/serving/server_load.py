@@ -118,8 +118,8 @@ class ServerLoad:
         for concurrency in self._run.rules.probe_concurrencies:
             if not self._run.session.is_running(arm.id):
                 return
-            token = f"probe {concurrency} {self._run.rules.probe_seconds:g}"
-            yield from self._run.session.send_and_wait(arm.id, token)
+            seconds = self._run.rules.probe_seconds
+            yield from self._run.session.probe_server(arm.id, concurrency, seconds)
             loops = self._process(arm).closed_loops
             if loops and not any(loop.requests for loop in loops):
                 reason = f"it answered no request of the load: {loops[0].problem}"

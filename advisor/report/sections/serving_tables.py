@@ -50,6 +50,7 @@ LEVEL_HEAD = (
     "failed",
 )
 COST_HEAD = "cost per million tokens"
+ENERGY_HEAD = "J/token"
 #: Whether one server sustains the asked rate.
 VERDICTS = {"met": "enough", "not-met": "not enough", "open": "not settled"}
 #: Shares of the goodput whose latency is shown, and how far a measured rate may be from them.
@@ -60,13 +61,21 @@ def server_rows(document: RunDocument) -> list[list[str]]:
     """Return the head and a row for each server, the best first; nothing for another task."""
     if document.serving is None or not document.serving.arms:
         return []
-    has_cost = any(arm.cost_per_million_tokens is not None for arm in document.serving.arms)
-    head = [*HEAD, *([COST_HEAD] if has_cost else [])]
-    return [head, *(_server_row(arm, has_cost=has_cost) for arm in document.serving.arms)]
+    arms = document.serving.arms
+    #: Columns without a value are left out.
+    further = {
+        COST_HEAD: [arm.cost_per_million_tokens for arm in arms],
+        ENERGY_HEAD: [arm.joules_per_token for arm in arms],
+    }
+    shown = {head: values for head, values in further.items() if any(values)}
+    rows = [
+        [*_server_row(arm), *(format_number(values[place], digits=3) for values in shown.values())]
+        for place, arm in enumerate(arms)
+    ]
+    return [[*HEAD, *shown], *rows]
 
 
-def _server_row(arm: ServedArm, *, has_cost: bool) -> list[str]:
-    cost = format_number(arm.cost_per_million_tokens, digits=3)
+def _server_row(arm: ServedArm) -> list[str]:
     return [
         arm.arm,
         format_interval(arm.goodput, unit="", decimals=2) if arm.goodput else "none",
@@ -76,7 +85,6 @@ def _server_row(arm: ServedArm, *, has_cost: bool) -> list[str]:
         str(arm.failed),
         str(arm.discarded),
         str(arm.texts_checked),
-        *([cost] if has_cost else []),
     ]
 
 

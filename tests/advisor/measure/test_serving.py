@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import builders
+import msgspec
 import pytest
 
 from advisor.domain.catalogue import NoisePrior
 from advisor.domain.plan import Plan
 from advisor.domain.question import LoadQuestion, RequestLengths
-from advisor.domain.run_events import LoadMeasured
+from advisor.domain.run_events import EnergyMeasured, LoadMeasured
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.serving import ServedRequest
+from advisor.domain.worker_events import ClosedLoop
 from advisor.measure.load_blocks import levels_of, load_block, meets_limits
 from advisor.measure.serving import estimate_deviation, goodput_of_arm, summarise_server
 
@@ -157,3 +159,26 @@ def test_the_latency_is_given_by_rate_and_equal_rates_are_pooled() -> None:
     assert served.tokens_per_second == pytest.approx(4 * served.goodput.value)
     assert served.tokens_per_second is not None
     assert served.cost_per_million_tokens == pytest.approx(1e3 / served.tokens_per_second)
+
+
+@pytest.mark.parametrize(
+    ("joules", "per_token"),
+    [((90.0, 640.0), 640 / (32 * 4)), ((90.0, None), 90 / (9 * 4)), ((None, None), None)],
+)
+def test_the_energy_of_a_token_is_that_of_the_most_requests_at_once(
+    joules: tuple[float | None, float | None], per_token: float | None
+) -> None:
+    loops = [
+        ClosedLoop(concurrency=size, requests=requests, failed=0, seconds=1.0)
+        for size, requests in ((1, 9), (4, 32))
+    ]
+    energy = [
+        EnergyMeasured(arm="slow", process=0, batch_size=size, joules=used)
+        for size, used in zip((1, 4), joules, strict=True)
+    ]
+    state = state_of((block(2.0, 40, 0),))
+    (process,) = state.processes["slow"]
+    loaded = msgspec.structs.replace(process, closed_loops=tuple(loops), energy=tuple(energy))
+    state = msgspec.structs.replace(state, processes={"slow": (loaded,)})
+    served = summarise_server(state, "slow", None, builders.question(load=LOAD), 0.01)
+    assert served.joules_per_token == (None if per_token is None else pytest.approx(per_token))

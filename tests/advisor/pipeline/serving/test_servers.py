@@ -258,8 +258,11 @@ def test_the_contender_alone_is_measured_in_two_processes(
 def test_closed_loops_find_the_capacity_before_the_load(measured: Run) -> None:
     for arm, capacity in CAPACITY.items():
         processes = measured.state().processes[arm]
-        (loops,) = [each.closed_loops for each in processes if each.closed_loops]
+        (probed,) = [each for each in processes if each.closed_loops]
+        loops = probed.closed_loops
         assert [loop.concurrency for loop in loops] == [1, 4]
+        # A processor has no energy counter.
+        assert [(each.batch_size, each.joules) for each in probed.energy] == [(1, None), (4, None)]
         assert all(0 < loop.rate <= 1.01 * capacity for loop in loops)
         assert all(loop.failed == 0 for loop in loops)
 
