@@ -130,3 +130,8 @@ batch size 32 are those of another precision. `tensorrt-rtx` returned other outp
 input of ResNet-50 and is not timed; the cause is not known. The run of ViT had the budget `quick`,
 the others `standard`; the run of MiniLM ended with the time on the machine, during its last
 repetitions:"""
+PORTABILITY = """\
+ResNet-50 on this processor with the question of the run on the H100 above. The second table has the
+speed of each application relative to the fastest one on that platform, and the harmonic mean over
+both. The fastest one on the H100 is TensorRT, which computes in TF32 there and does not run on the
+processor. The run was stopped after 600 s and resumed, which took another 4 minutes:"""

@@ -100,6 +100,22 @@ def forward_section(file: str) -> list[str]:
     return [*race_table(file), "", *failed, ""]
 
 
+def portability_section(file: str) -> list[str]:
+    """Return the speeds of the workflows relative to the fastest one on each platform."""
+    found = read_run(file).portability
+    assert found is not None, file
+    names = [platform.name for platform in found.platforms]
+    rows = [
+        [
+            entry.application,
+            *(format_number(entry.efficiencies[name], decimals=2) for name in names),
+            format_number(entry.performance_portability, decimals=2),
+        ]
+        for entry in found.applications
+    ]
+    return [*markdown_table(["application", *names, "portability"], rows, text_columns={0}), ""]
+
+
 def _race_row(entry: WorkflowEntry, document: RunDocument) -> list[str]:
     assert document.race
     assert document.race.peaks

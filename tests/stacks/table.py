@@ -14,6 +14,7 @@ from stacks.run_tables import (
     failures,
     forward_section,
     gpu_checks,
+    portability_section,
     quantised_section,
     race_table,
     survey_section,
@@ -73,6 +74,8 @@ WHOLE_MODELS = (
 )
 CPU = "cpu-demo.json"
 CPU_LLAMA = "cpu-demo-llama.json"
+#: The same question as the run of ResNet-50 on a GPU.
+CPU_RESNET = "cpu-resnet-50-float32.json"
 CPU_TEXTS = (
     "cpu-generate-demo-llama.json",
     "cpu-generate-demo-qwen2.json",
@@ -186,6 +189,11 @@ def cpu_section() -> list[str]:
         *(line for file in CPU_SERVED for line in serving_section(file)),
         *(line for file in CPU_SWEEPS for line in sweep_section(file)),
         *survey_section(SURVEY),
+        "",
+        run_notes.PORTABILITY,
+        "",
+        *forward_section(CPU_RESNET),
+        *portability_section(CPU_RESNET),
     ]
 
 
