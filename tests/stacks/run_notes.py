@@ -125,9 +125,9 @@ WHOLE_MODELS = """\
 Whole models with random weights in float32, on one GPU of a host while another run used the other
 GPU and other processors. TF32 is off in all of them but two: both ways to TensorRT ran with
 TensorRT for RTX 1.4, which rounds products although the flag is cleared. Their errors are 300 to
-1,300 times those of the others, and they exceed the measured peak of float32, so their speed-ups at
-batch size 32 are those of another precision. `tensorrt-rtx` returned other outputs for the same
-input of ResNet-50 and is not timed; the cause is not known. The run of ViT had the budget `quick`,
+1,700 times those of the others, and on ResNet-50 and ViT they exceed the measured peak of float32,
+so their speed-ups are those of another precision. `tensorrt-rtx` returned other outputs for the
+same input of ResNet-50 and is not timed; its cause is not known. ViT had the budget `quick`,
 the others `standard`; the run of MiniLM ended with the time on the machine, during its last
 repetitions:"""
 PORTABILITY = """\
