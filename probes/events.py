@@ -1,6 +1,7 @@
 """Events that a worker appends to `events.jsonl`; see `probes.protocol`.
 
-`event` is the tag of an event in the file.
+`event` is the tag of an event in the file. All events are in one module, because together they are
+its format.
 """
 
 from __future__ import annotations

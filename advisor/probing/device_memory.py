@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -13,6 +14,9 @@ from typing_extensions import Self
 from advisor.domain.run_events import DeviceMemory
 
 PERIOD_SECONDS = 0.02
+#: How long to wait until the memory of an ended process is free. On an H100, the gigabyte of a
+#: killed process was still in use when the process had ended, and was free at the next reading.
+RELEASE_SECONDS = 2.0
 
 Number = TypeVar("Number", int, float)
 
@@ -39,6 +43,25 @@ class DeviceMemoryMonitor:
         used = sum(int(memory.used) for memory in each)
         self.total_bytes = sum(int(memory.total) for memory in each)
         return used if 0 <= used <= self.total_bytes else None
+
+    def used_bytes_after_release(
+        self, used: int | None, most_seconds: float = RELEASE_SECONDS
+    ) -> int | None:
+        """Return the bytes in use once they are fewer than `used` and no longer change.
+
+        After `most_seconds`, return the bytes that are in use then.
+        """
+        deadline = time.monotonic() + most_seconds
+        earlier, now = None, self.used_bytes()
+        while (
+            used is not None
+            and now is not None
+            and (now >= used or now != earlier)
+            and time.monotonic() < deadline
+        ):
+            time.sleep(PERIOD_SECONDS)
+            earlier, now = now, self.used_bytes()
+        return now
 
     @contextlib.contextmanager
     def peak(self) -> Iterator[Callable[[], int | None]]:

@@ -320,7 +320,7 @@ class Session:
         """End one worker alone, and report the device memory that it used before and now frees."""
         used = monitor.used_bytes()
         yield from ending
-        remaining = monitor.used_bytes()
+        remaining = monitor.used_bytes_after_release(used)
         freed = added_bytes(remaining, used)
         yield DeviceMemory(
             arm=arm,

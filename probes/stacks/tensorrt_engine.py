@@ -94,6 +94,8 @@ def open_context(
     # With the default runtime config: TensorRT for RTX 1.4.0.76 crashes at the second profile if it
     # is configured to compile its kernels at once.
     context = engine.create_execution_context()
+    if context is None:
+        raise log.failure("no execution context was made")
     stream = torch.cuda.Stream()
     context.set_optimization_profile_async(profile, stream.cuda_stream)
     names = [engine.get_tensor_name(index) for index in range(engine.num_io_tensors)]

@@ -159,8 +159,9 @@ record(
 record("versions", workflow.versions)
 """
 ENGINES = """
+import types
 import tensorrt as trt
-from probes.stacks import tensorrt_build as stack
+from probes.stacks import tensorrt_build as stack, tensorrt_engine
 
 
 def build_and_load():
@@ -171,6 +172,16 @@ def build_and_load():
 for behaviour in ("good", *trt.LINES, "unknown operator"):
     trt.BEHAVIOUR = behaviour
     record(behaviour, build_and_load)
+
+
+def open_without_context():
+    log = stack.EngineLog()
+    log.record("cuDNN graph compilation failed", is_error=True)
+    engine = types.SimpleNamespace(create_execution_context=lambda: None)
+    tensorrt_engine.open_context(trt, engine, [], 0, log)
+
+
+record("no context", open_without_context)
 """
 GRAPHS = """
 from probes.stacks import kernel_launches
@@ -314,6 +325,13 @@ def test_a_failed_engine_raises_with_tensorrt_s_reason(
     assert engines["good"] == "an engine"
     assert engines[behaviour]["raised"] == raised
     assert words in engines[behaviour]["reason"]
+
+
+def test_an_engine_without_a_context_raises_with_tensorrt_s_reason(
+    engines: dict[str, Any],
+) -> None:
+    assert engines["no context"]["raised"] == "RuntimeError"
+    assert "cuDNN graph compilation failed" in engines["no context"]["reason"]
 
 
 def test_float32_keeps_its_precision_in_engines(

@@ -10,7 +10,8 @@ from advisor.domain.run_events import LoadMeasured, RunEvent
 from advisor.domain.serving import ServedRequest, ServingRules, generator_processors
 from advisor.domain.worker_events import Serving
 from advisor.pipeline.recorder import Recorder
-from advisor.probing.load_generator import GeneratorError, LoadGenerator
+from advisor.probing.load_generator import LoadGenerator
+from advisor.probing.load_records import GeneratorError
 from advisor.probing.load_trace import BlockLimits, PlannedBlock, plan_block
 from advisor.probing.processors import divide_processors, usable_processors
 from advisor.probing.run_config import RunConfig

@@ -45,6 +45,18 @@ class CountingNvml:
         workers.wait_until(lambda: self.reads >= enough)
 
 
+class ReleasingNvml(CountingNvml):
+    """A fake of NVML that reports these bytes in turn, and then the last of them."""
+
+    def __init__(self, readings: list[int]) -> None:
+        super().__init__(used_bytes=readings[0])
+        self.readings = readings
+
+    def nvmlDeviceGetMemoryInfo(self, handle: str) -> types.SimpleNamespace:  # noqa: N802
+        self.used_bytes = self.readings[min(self.reads, len(self.readings) - 1)]
+        return super().nvmlDeviceGetMemoryInfo(handle)
+
+
 def sampling_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "device-memory"]
 
@@ -83,6 +95,22 @@ def test_sampling_stops_with_the_block_however_it_ends() -> None:
     with pytest.raises(RuntimeError), monitor.peak():
         raise RuntimeError
     assert sampling_threads() == []
+
+
+def test_the_memory_of_an_ended_process_is_read_after_the_driver_has_freed_it() -> None:
+    monitor = DeviceMemoryMonitor([UUID], ReleasingNvml([900, 900, 500, 300, 300]))
+    assert monitor.used_bytes_after_release(900) == 300
+
+
+def test_memory_that_is_not_freed_is_waited_for_only_so_long() -> None:
+    library = CountingNvml(used_bytes=900)
+    assert DeviceMemoryMonitor([UUID], library).used_bytes_after_release(900, 0.1) == 900
+    assert library.reads > 1
+
+
+def test_a_device_that_does_not_answer_is_not_waited_for() -> None:
+    monitor = DeviceMemoryMonitor([nvml.UUID], nvml.FakeNvml(absent=["used"]))
+    assert monitor.used_bytes_after_release(900) is None
 
 
 def test_a_device_that_does_not_answer_has_no_peak() -> None:

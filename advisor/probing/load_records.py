@@ -1,0 +1,114 @@
+"""Read what AIPerf recorded of each request, and assign it to the blocks that were planned."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from advisor.domain.serving import ServedRequest
+from advisor.probing.load_trace import PlannedBlock
+
+NANOSECONDS, MILLI = 1e-9, 1e-3
+
+
+class Metric(msgspec.Struct, frozen=True):
+    """A figure of one request; lists, as of all intervals, are not used."""
+
+    value: float | list[float] | None = None
+
+    @property
+    def number(self) -> float | None:
+        return self.value if isinstance(self.value, (int, float)) else None
+
+
+class RecordMetadata(msgspec.Struct, frozen=True):
+    """Which request a record is of, and when it was sent."""
+
+    conversation_id: str
+    request_start_ns: int
+
+
+class Record(msgspec.Struct, frozen=True):
+    """The part of a line of AIPerf's records that is used; times are in milliseconds."""
+
+    metadata: RecordMetadata
+    metrics: dict[str, Metric] = {}
+    error: dict[str, Any] | None = None
+
+    def figure(self, name: str) -> float | None:
+        found = self.metrics.get(name)
+        return found.number if found else None
+
+
+class GeneratorError(Exception):
+    """The load generator gave no records; the message says why."""
+
+
+def read_records(file: pathlib.Path) -> list[Record]:
+    """Return AIPerf's records, none without a file; raise `GeneratorError` for unreadable ones."""
+    try:
+        return [msgspec.json.decode(line, type=Record) for line in file.read_bytes().splitlines()]
+    except FileNotFoundError:
+        return []
+    except msgspec.MsgspecError as problem:
+        message = f"its records cannot be read: {problem}"
+        raise GeneratorError(message) from problem
+
+
+def assign_records(
+    records: Sequence[Record], blocks: Sequence[PlannedBlock], starts: Sequence[float]
+) -> list[tuple[ServedRequest, ...]]:
+    """Return the requests of each block.
+
+    AIPerf does not say when its schedule began, so the earliest request relative to the schedule
+    counts as punctual. A request without a record has failed.
+    """
+    by_number = {record.metadata.conversation_id: record for record in records}
+    scheduled = [
+        (start + request.at, request.at, block)
+        for block, (start, requests) in enumerate(
+            zip(starts, (block.requests for block in blocks), strict=False)
+        )
+        for request in requests
+    ]
+    sent = {
+        number: record.metadata.request_start_ns * NANOSECONDS - scheduled[number][0]
+        for number in range(len(scheduled))
+        if (record := by_number.get(str(number))) is not None
+    }
+    begin = min(sent.values(), default=0.0)
+    found: list[list[ServedRequest]] = [[] for _ in blocks]
+    for number, (_, at, block) in enumerate(scheduled):
+        late = max(sent[number] - begin, 0.0) if number in sent else 0.0
+        found[block].append(_served(by_number.get(str(number)), at, late))
+    return [tuple(each) for each in found]
+
+
+def _served(record: Record | None, at: float, late: float) -> ServedRequest:
+    """Return one request; the time that it was sent too late counts as waiting."""
+    if record is None:
+        return _failed(at, late, "it was not answered before the load generator ended")
+    if record.error is not None:
+        return _failed(at, late, str(record.error.get("message") or record.error)[:200])
+    tokens = int(record.figure("output_sequence_length") or 0)
+    ttft, whole = record.figure("time_to_first_token"), record.figure("request_latency")
+    itl = record.figure("inter_token_latency")
+    if ttft is None or whole is None or tokens == 0:
+        return _failed(at, late, "its answer has no tokens")
+    return ServedRequest(
+        at=at,
+        late=late,
+        ttft=late + ttft * MILLI,
+        seconds=late + whole * MILLI,
+        itl=None if itl is None else itl * MILLI,
+        output_tokens=tokens,
+    )
+
+
+def _failed(at: float, late: float, why: str) -> ServedRequest:
+    return ServedRequest(
+        at=at, late=late, ttft=None, seconds=None, itl=None, output_tokens=0, failure=why
+    )
