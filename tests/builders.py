@@ -15,7 +15,7 @@ from advisor.domain.catalogue import Catalogue
 from advisor.domain.check_events import Checked
 from advisor.domain.interval import Interval
 from advisor.domain.machine import Cpu, Gpu, Interpreter, Machine
-from advisor.domain.measurement import BuildSeconds, Measurement, MemoryBytes
+from advisor.domain.measurement import BuildSeconds, CallDiagnosis, Measurement, MemoryBytes
 from advisor.domain.model import SyntheticModel
 from advisor.domain.outcome import Completed, Crashed
 from advisor.domain.plan import Arm, Excluded, Plan
@@ -322,6 +322,13 @@ def race_result(batch_size: int = 1, **changes: Any) -> RaceResult:
         closed="the verdict stands: PROVEN",
     )
     return msgspec.structs.replace(result, **changes)
+
+
+def call_diagnosis(**changes: Any) -> CallDiagnosis:
+    """Return a diagnosis with these figures only."""
+    blank = dict.fromkeys(CallDiagnosis.__struct_fields__)
+    given = {"batch_size": 1, "bound": "memory", "summary": "a test", **changes}
+    return CallDiagnosis(**{**blank, **given})
 
 
 def measurement(

@@ -1,4 +1,7 @@
-"""Events of a run; `advisor.domain.event_folding` folds them into the run's state."""
+"""Events of a run; `advisor.domain.event_folding` folds them into the run's state.
+
+All are in one module, because together they are the format of a run's file.
+"""
 
 from __future__ import annotations
 

@@ -136,3 +136,8 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     def opened(self) -> dict[int, tuple[str, ...]]:
         """By batch size, the arms of the last group."""
         return {size: groups[-1].arms for size, groups in self.groups.items()}
+
+    def raced_process(self, arm: str) -> ProcessState | None:
+        """Return the last process of the arm's race that became ready; None without one."""
+        raced = [each for each in self.processes.get(arm, ()) if each.ready and each.repeat == 0]
+        return raced[-1] if raced else None

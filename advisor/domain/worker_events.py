@@ -1,4 +1,7 @@
-"""Events of a worker, decoded from those of `probes.events`."""
+"""Events of a worker, decoded from those of `probes.events`.
+
+All are in one module, because together they are the format of a worker's file.
+"""
 
 from __future__ import annotations
 

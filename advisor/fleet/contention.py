@@ -21,6 +21,7 @@ import msgspec
 from advisor.context import Context
 from advisor.domain.fleet import ContentionCheck, HostLoad
 from advisor.domain.interval import Interval
+from advisor.domain.results import EQUIVALENCE_MARGIN
 from advisor.errors import UserError
 from advisor.fleet.node import Task, lock_host, make_context
 from advisor.pipeline.baseline_pair import (
@@ -32,7 +33,6 @@ from advisor.pipeline.baseline_pair import (
     time_pair,
 )
 from advisor.question.answers import Answers
-from advisor.recommendation.recommend import EPSILON
 from advisor.statistics.disturbance import Condition, Effect, estimate_effect, sample_in_rounds
 from advisor.system.number_format import format_share
 
@@ -135,7 +135,7 @@ def decide_contention(
         for size in alone[0].pairs
     ]
     worst = max(effects, key=lambda effect: effect.largest_log_ratio)
-    limit = min(max(worst.noise, NEGLIGIBLE_SHARE), EPSILON)
+    limit = min(max(worst.noise, NEGLIGIBLE_SHARE), EQUIVALENCE_MARGIN)
     return msgspec.structs.replace(
         empty,
         allows_parallel_runs=-limit <= worst.low and worst.high <= limit,

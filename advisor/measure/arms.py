@@ -112,8 +112,9 @@ def summarise_arm(
 
 def _race_process(state: RunState, arm: Arm) -> ProcessState:
     """Return the arm's process that was timed in the race."""
-    raced = [each for each in state.processes[arm.id] if each.ready and each.repeat == 0]
-    return raced[-1]
+    raced = state.raced_process(arm.id)
+    assert raced is not None  # noqa: S101 - for the type checker: only arms that raced are summarised
+    return raced
 
 
 def _summarise_builds(processes: Sequence[ProcessState]) -> BuildSeconds:

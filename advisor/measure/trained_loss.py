@@ -38,14 +38,14 @@ def add_losses(
     seed: int,
 ) -> Results:
     """Return the results with the losses of each measured arm."""
-    baseline = last_raced_process(state, results.baseline)
+    baseline = state.raced_process(results.baseline)
     return msgspec.structs.replace(
         results,
         measurements=tuple(
             msgspec.structs.replace(
                 entry,
                 trained_loss=summarise_loss(
-                    last_raced_process(state, entry.arm) or ProcessState(),
+                    state.raced_process(entry.arm) or ProcessState(),
                     baseline,
                     rule,
                     has_random_weights=has_random_weights,
@@ -55,12 +55,6 @@ def add_losses(
             for entry in results.measurements
         ),
     )
-
-
-def last_raced_process(state: RunState, arm: str) -> ProcessState | None:
-    """Return the last process of the arm's race that became ready; None without one."""
-    raced = [each for each in state.processes.get(arm, ()) if each.ready and each.repeat == 0]
-    return raced[-1] if raced else None
 
 
 def summarise_loss(

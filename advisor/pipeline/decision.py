@@ -21,7 +21,7 @@ from advisor.domain.model import has_random_weights, short_name
 from advisor.domain.priorities import Priorities
 from advisor.domain.question import Question
 from advisor.domain.recommendation import Recommendation
-from advisor.domain.results import Results
+from advisor.domain.results import EQUIVALENCE_MARGIN, Results
 from advisor.domain.run import Header
 from advisor.domain.run_events import LoggedEvent, end_cause
 from advisor.domain.run_state import RunState
@@ -35,7 +35,7 @@ from advisor.pipeline.stored.arms import plan_of
 from advisor.pipeline.stored.baseline_failure import find_failure
 from advisor.pipeline.stored.survey_findings import collect_findings
 from advisor.recommendation.decision_context import DecisionContext
-from advisor.recommendation.recommend import EPSILON, recommend
+from advisor.recommendation.recommend import recommend
 from advisor.score import architecture_survey, performance_portability, scoring
 from advisor.store.runs import Run
 
@@ -101,7 +101,7 @@ def evaluate(header: Header, state: RunState, *, while_running: bool = False) ->
         state,
         races,
         dtype=header.question.dtype,
-        margin=EPSILON,
+        margin=EQUIVALENCE_MARGIN,
         noise=header.catalogue.presets.noise,
     )
     surveys = architecture_survey.summarise_surveys(

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from advisor.domain.accuracy import worst_check
 from advisor.domain.check_events import Checked
 from advisor.domain.recommendation import BatchAdvice
-from advisor.recommendation.headline_facts import SAME_SPEED, HeadlineFacts, join_names
+from advisor.domain.results import EQUIVALENCE_MARGIN
+from advisor.recommendation.headline_facts import HeadlineFacts, join_names
 from advisor.system.number_format import format_number, format_share
 
 #: Further arms that are as good are not named.
@@ -114,7 +115,7 @@ def describe_batch_sizes(facts: HeadlineFacts) -> list[str]:
     slower = [
         f"{advice.batch_size} ({advice.advised_speedup:.2f}x)"
         for advice in facts.by_batch_size
-        if advice.advised_speedup < 1 / SAME_SPEED
+        if advice.advised_speedup * (1 + EQUIVALENCE_MARGIN) < 1
     ]
     if slower:
         baseline = facts.titles.get(facts.baseline, facts.baseline)

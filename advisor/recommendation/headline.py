@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from advisor.domain.interval import Interval
 from advisor.domain.question import Budget
 from advisor.domain.recommendation import DecisionWord, HeadlinePart
+from advisor.domain.results import EQUIVALENCE_MARGIN
 from advisor.domain.rubric import LETTERS
 from advisor.domain.scores import ScoredArm
 from advisor.recommendation.certainty import REPETITIONS_TO_TRY
@@ -23,7 +24,7 @@ from advisor.recommendation.further_lines import (
     describe_requests,
     describe_weights,
 )
-from advisor.recommendation.headline_facts import SAME_SPEED, HeadlineFacts, join_names
+from advisor.recommendation.headline_facts import HeadlineFacts, join_names
 from advisor.recommendation.trust import STEADY_NOISE, UNFIT_NOISE
 from advisor.system.number_format import (
     format_bound,
@@ -176,7 +177,7 @@ def _bounds(speedup: Interval) -> str:
 
 def _faster(facts: HeadlineFacts) -> str:
     regret = facts.certainty.speed_regret
-    if regret.arm is None or regret.value < SAME_SPEED:
+    if regret.arm is None or regret.value < 1 + EQUIVALENCE_MARGIN:
         return "Nothing measured is faster."
     faster = facts.arms[regret.arm]
     name = facts.titles[faster.arm]

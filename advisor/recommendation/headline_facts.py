@@ -14,9 +14,6 @@ from advisor.domain.scores import ScoredArm
 from advisor.domain.workflow import Workflow
 from advisor.recommendation.certainty import Certainty
 
-#: A measured arm that is faster than the advised one by less than this is not named as faster.
-SAME_SPEED = 1.02
-
 
 @dataclasses.dataclass(frozen=True)
 class HeadlineFacts:

@@ -11,7 +11,7 @@ import msgspec
 from advisor.domain.plan import Excluded
 from advisor.domain.question import Question
 from advisor.domain.recommendation import Recommendation
-from advisor.domain.results import Results, VerdictKind
+from advisor.domain.results import EQUIVALENCE_MARGIN, Results, VerdictKind
 from advisor.domain.scores import ScoredArm
 from advisor.recommendation import certainty, costs, guidelines, sensitivity, trust
 from advisor.recommendation.certainty import Certainty
@@ -30,8 +30,6 @@ from advisor.recommendation.reasons import (
 )
 from advisor.statistics.intervals import geometric_mean_interval
 
-#: Equivalence margin: a smaller relative difference in speed does not matter.
-EPSILON = 0.02
 #: Verdicts from the strongest to the weakest; the weakest of the batch sizes counts.
 STRENGTH: tuple[VerdictKind, ...] = ("PROVEN", "TIE", "SAFE", "INCONCLUSIVE")
 
@@ -215,7 +213,7 @@ def is_tie(winner: ScoredArm, other: ScoredArm, results: Results) -> bool:
     """Check whether score and speed are the same within the margin."""
     if abs(winner.score - other.score) > SAME_SCORE:
         return False
-    margin = math.log1p(max(EPSILON, results.noise_floor or 0.0))
+    margin = math.log1p(max(EQUIVALENCE_MARGIN, results.noise_floor or 0.0))
     ours = results.log_speedups.get(winner.arm, {})
     theirs = results.log_speedups.get(other.arm, {})
     pairs = [

@@ -30,6 +30,7 @@ from sessions import exhaust
 
 from advisor.catalogue import rubric_files
 from advisor.domain.question import Budget
+from advisor.domain.results import EQUIVALENCE_MARGIN
 from advisor.measure.summary import summarise
 from advisor.pipeline.answers import provisional
 from advisor.pipeline.decision import evaluate
@@ -39,7 +40,6 @@ from advisor.pipeline.recorder import Recorder
 from advisor.pipeline.stored import replay
 from advisor.probing.session import Session
 from advisor.recommendation import certainty, trust
-from advisor.recommendation.recommend import EPSILON
 
 BUSY_LOOP = "while True: pass"
 EXTRA_WORK = {BASELINE: 0.0, DUPLICATE: 0.0, "equal": 0.0, "slower": 0.05}
@@ -82,7 +82,7 @@ def run_once(session: Session, seed: int) -> dict[str, Any]:
         recorder.state,
         replay.results_by_batch_size(recorder.state, question),
         dtype="float32",
-        margin=EPSILON,
+        margin=EQUIVALENCE_MARGIN,
     )
     race = results.races[0]
     scored = builders.score_arms(results, question, known)
@@ -113,7 +113,7 @@ def is_beyond_margin(results: Any, best: str) -> bool:
         return True
     (measurement,) = [entry for entry in results.measurements if entry.arm == "equal"]
     low, high = measurement.speedup.low, measurement.speedup.high
-    margin = 1 + EPSILON
+    margin = 1 + EQUIVALENCE_MARGIN
     return (low is not None and low > margin) or (high is not None and high < 1 / margin)
 
 

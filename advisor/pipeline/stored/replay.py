@@ -9,11 +9,11 @@ import sys
 from collections.abc import Mapping
 
 from advisor.domain.question import Question
-from advisor.domain.results import RaceResult, VerdictKind
+from advisor.domain.results import EQUIVALENCE_MARGIN, RaceResult, VerdictKind
 from advisor.domain.run_state import RaceGroup, RunState
 from advisor.measure.rounds import log_median_seconds, mean_log_speedups, visits_by_round
 from advisor.pipeline.stored.arms import failed_arms, plan_of
-from advisor.recommendation.recommend import EPSILON, STRENGTH
+from advisor.recommendation.recommend import STRENGTH
 from advisor.statistics.race import Race, Verdict
 
 #: Fewest rounds of a batch size that count: one round has no spread.
@@ -35,7 +35,7 @@ def replay_race(state: RunState, batch_size: int, question: Question, index: int
     race = Race(
         [arm for arm in group.arms if arm not in duplicates],
         plan.baseline.id,
-        epsilon=EPSILON,
+        epsilon=EQUIVALENCE_MARGIN,
         seed=question.seed + batch_size + group.first_round - 1,
         always=[plan.baseline.id, *(arm for arm in group.arms if arm in duplicates)],
         most_rounds=question.budget.most_rounds,

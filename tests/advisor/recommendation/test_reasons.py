@@ -7,26 +7,7 @@ import msgspec
 import pytest
 
 from advisor.domain.accuracy import CheckVerdict
-from advisor.domain.measurement import CallDiagnosis
 from advisor.recommendation.reasons import explain_precision
-
-
-def diagnosis(compute_share: float | None) -> CallDiagnosis:
-    return CallDiagnosis(
-        batch_size=1,
-        operators_per_call=None,
-        kernels_per_call=None,
-        launches_per_call=None,
-        graph_launches_per_call=None,
-        host_copies_per_call=None,
-        device_busy_share=None,
-        enqueue_share=None,
-        memory_share=None,
-        compute_share=compute_share,
-        headroom=None,
-        bound="compute",
-        summary="",
-    )
 
 
 @pytest.mark.parametrize(
@@ -45,7 +26,9 @@ def test_an_inexact_arm_above_the_peak_computes_in_a_lower_precision(
     arm = msgspec.structs.replace(
         builders.measurement("compiled"),
         correctness=(builders.checked(verdict=verdict),),
-        diagnosis=(diagnosis(0.1), diagnosis(compute_share)),
+        diagnosis=tuple(
+            builders.call_diagnosis(compute_share=each) for each in (0.1, compute_share)
+        ),
     )
     found = explain_precision([arm], "float32")
     assert bool(found) == is_lower

@@ -10,7 +10,6 @@ from golden_files import Expect
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.domain.measurement import CallDiagnosis
 from advisor.domain.portability import Efficiency, Platform, Portability
 from advisor.domain.workflow import Integration, Workflow
 from advisor.score import performance_portability
@@ -108,19 +107,13 @@ def test_it_lies_between_the_worst_efficiency_and_the_mean(values: list[float]) 
     assert performance_portability.harmonic_mean([*values, None]) is None
 
 
-def diagnosis(headroom: float | None) -> CallDiagnosis:
-    blank: dict[str, Any] = dict.fromkeys(CallDiagnosis.__struct_fields__)
-    return CallDiagnosis(
-        **{**blank, "batch_size": 1, "headroom": headroom, "bound": "memory", "summary": "a test"}
-    )
-
-
 def test_a_run_is_a_platform_with_the_fastest_arm_of_each_application() -> None:
+    below, near, unknown = (builders.call_diagnosis(headroom=each) for each in (0.75, 0.0, None))
     results = builders.results(
         builders.measurement(builders.BASELINE, speedup=1.0),
-        builders.measurement("compiled", speedup=2.0, diagnosis=(diagnosis(0.75), diagnosis(0.0))),
+        builders.measurement("compiled", speedup=2.0, diagnosis=(below, near)),
         builders.measurement("runtime-cpu/host", speedup=1.0),
-        builders.measurement("runtime-cpu/io-binding", speedup=1.5, diagnosis=(diagnosis(None),)),
+        builders.measurement("runtime-cpu/io-binding", speedup=1.5, diagnosis=(unknown,)),
     )
     refused = ("vendor-only", "runtime-cuda")
     found = performance_portability.platform_from_results(
