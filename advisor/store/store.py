@@ -113,6 +113,10 @@ class Store:
         """Return the directory of the run with this id, which may not exist."""
         return self._runs / run_id
 
+    def has_run(self, run_id: str) -> bool:
+        """Return whether a run with this id is stored."""
+        return (self.run_directory(run_id) / "run.json").is_file()
+
     def delete(self, name: str) -> str:
         """Remove the directory of a stored run; return its id."""
         run = self.find(name)

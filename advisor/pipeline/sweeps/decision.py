@@ -30,8 +30,7 @@ def decide_lengths(
     """
     found = {}
     for run in record.runs:
-        directory = store.run_directory(run.run_id)
-        if (directory / "run.json").is_file():
+        if store.has_run(run.run_id):
             decision = decide(
                 store.find(run.run_id),
                 priorities=priorities,

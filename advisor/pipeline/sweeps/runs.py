@@ -101,14 +101,9 @@ def find_unfinished(
 ) -> SweepRun | None:
     """Return a stored run of the sweep that was started and has no decision yet."""
     return next(
-        (run for run in record.runs if run.lengths not in decisions and is_stored(run, store)),
+        (run for run in record.runs if run.lengths not in decisions and store.has_run(run.run_id)),
         None,
     )
-
-
-def is_stored(run: SweepRun, store: Store) -> bool:
-    """Return whether the run was not deleted."""
-    return (store.run_directory(run.run_id) / "run.json").is_file()
 
 
 def start_run(
