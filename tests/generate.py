@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
-from stacks import build_times, extras, table, verified
+from stacks import build_times, extras, portability_charts, table, verified
 
 from advisor import schemas
 from advisor.catalogue import rubric_files
@@ -28,6 +28,10 @@ def render_all() -> dict[pathlib.Path, str]:
         rubric / "verified.toml": verified.render(),
         rubric / "build_seconds.toml": build_times.render(),
         **{page: table.render_page(page) for page in table.PAGES},
+        **{
+            portability_charts.chart_file(run): portability_charts.render(run)
+            for run in table.PLATFORMS
+        },
         ROOT / "docs" / "glossary.md": render_glossary(),
         **{
             schemas.schema_file(name, rubric / "schema"): schemas.render(name).decode()
@@ -74,6 +78,7 @@ def main(arguments: list[str]) -> int:
     if arguments:
         return 1 if stale else 0
     for path in stale:
+        path.parent.mkdir(exist_ok=True)
         path.write_text(texts[path], encoding="utf-8")
     return 0
 

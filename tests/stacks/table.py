@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pathlib
 
-from stacks import run_notes
+from stacks import portability_charts, run_notes
 from stacks.kept_runs import EVIDENCE, read_run
 from stacks.run_serving import serving_section
 from stacks.run_sweeps import sweep_section
@@ -21,6 +21,7 @@ from stacks.run_tables import (
     text_section,
     text_table,
 )
+from stacks.source_systems import systems_section
 
 ROOT = pathlib.Path(__file__).parents[2]
 DEMO = "h200-demo-block-bfloat16.json"
@@ -71,11 +72,19 @@ WHOLE_MODELS = (
     "h100-resnet-50-float32.json",
     "h100-vit-base-float32.json",
     "h100-minilm-float32.json",
+    "h100-whisper-base-float16.json",
+    "h100-unet-float16.json",
+)
+#: Models of `WHOLE_MODELS` on another GPU.
+WHOLE_MODELS_AGAIN = (
+    "h200-resnet-50-float32.json",
+    "h200-vit-base-float32.json",
+    "h200-minilm-float32.json",
 )
 CPU = "cpu-demo.json"
 CPU_LLAMA = "cpu-demo-llama.json"
-#: The same question as the run of ResNet-50 on a GPU.
-CPU_RESNET = "cpu-resnet-50-float32.json"
+#: The questions of runs on GPUs, on a processor; they have the results of all platforms.
+PLATFORMS = ("cpu-resnet-50-float32.json", "cpu-minilm-float32.json")
 CPU_TEXTS = (
     "cpu-generate-demo-llama.json",
     "cpu-generate-demo-qwen2.json",
@@ -123,6 +132,9 @@ def gpu_section() -> list[str]:
         run_notes.WHOLE_MODELS,
         "",
         *(line for file in WHOLE_MODELS for line in forward_section(file)),
+        run_notes.WHOLE_MODELS_AGAIN,
+        "",
+        *(line for file in WHOLE_MODELS_AGAIN for line in forward_section(file)),
         f"Checks of the measurement on the H200 ([results]({EVIDENCE_LINK}/measuring/h200.json)):",
         "",
         *gpu_checks(),
@@ -192,8 +204,18 @@ def cpu_section() -> list[str]:
         "",
         run_notes.PORTABILITY,
         "",
-        *forward_section(CPU_RESNET),
-        *portability_section(CPU_RESNET),
+        *(line for file in PLATFORMS for line in platforms_section(file)),
+    ]
+
+
+def platforms_section(file: str) -> list[str]:
+    """Return a run, and the speeds of its applications on all platforms as a table and a chart."""
+    chart = portability_charts.chart_file(file)
+    return [
+        *forward_section(file),
+        *portability_section(file),
+        f"![Efficiency of each application by platform](charts/{chart.name})",
+        "",
     ]
 
 
@@ -206,6 +228,7 @@ def further_cpu_section() -> list[str]:
 #: The sections of each page by the line that precedes them there.
 PAGES = {
     ROOT / "docs" / "results.md": {
+        "<!-- the systems of the sources: python tests/generate.py -->\n": systems_section,
         "<!-- the tables of GPU workflows: python tests/generate.py -->\n": gpu_section,
         "<!-- the tables of CPU workflows: python tests/generate.py -->\n": cpu_section,
     },

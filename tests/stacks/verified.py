@@ -14,6 +14,15 @@ HEADER = (
 
 def render() -> str:
     """Return the text of the file: devices and months by workflow."""
+    lines = (
+        f"{workflow} = {msgspec.json.encode(sorted(found)).decode()}"
+        for workflow, found in sorted(find_places().items())
+    )
+    return HEADER + "\n".join(["", *lines, ""])
+
+
+def find_places() -> dict[str, set[str]]:
+    """Return by workflow the devices on which it completed, each with the month."""
     places: dict[str, set[str]] = collections.defaultdict(set)
     for file in sorted(EVIDENCE.glob("*.json")):
         document = read_run(file.name)
@@ -22,8 +31,4 @@ def render() -> str:
         for entry in document.workflows:
             if entry.status == "completed":
                 places[entry.id].add(f"{device} {document.created[:7]}")
-    lines = (
-        f"{workflow} = {msgspec.json.encode(sorted(found)).decode()}"
-        for workflow, found in sorted(places.items())
-    )
-    return HEADER + "\n".join(["", *lines, ""])
+    return places
