@@ -23,8 +23,6 @@ settings = pytorch.apply_settings
 open_subject = open_by_task
 synchronise = pytorch.synchronise
 
-#: Names of the profiler regions that Dynamo and Inductor open around a call into compiled code.
-COMPILED_REGIONS = (pytorch.COMPILED_REGION, "## Call CompiledFxGraph")
 #: Modes that capture compiled code as CUDA graphs; they give no error when they cannot.
 CAPTURING_MODES = {"reduce-overhead", "max-autotune"}
 
@@ -41,16 +39,16 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
     user's process: the first size is compiled for its shape, the second one makes the batch
     dynamic, and further sizes are served by that code.
 
-    A language model is compiled as a module that `generate` calls, as in the paper. The workflow
-    `torch-compile-inductor-static-cache` compiles its decode step instead. `subject` is
-    a `CausalLm` for text, else a `TorchSubject`.
+    A language model is compiled in place: `torch.compile(model)` passes `generate` on to the
+    original model, which would never call the compiled one. The workflow
+    `torch-compile-inductor-static-cache` compiles a decode step of fixed shapes instead. `subject`
+    is a `CausalLm` for text, else a `TorchSubject`.
     """
     if request.task == protocol.GENERATE:
         from probes.subjects.transformers_generate import TextGeneration  # noqa: PLC0415 - imports transformers, which takes seconds
 
-        return TextGeneration(
-            torch.compile(subject.model, mode=request.options.get("mode")), request
-        )
+        subject.model.compile(mode=request.options.get("mode"))
+        return TextGeneration(subject.model, request)
     pytorch.check_precision(subject, request)
     options = request.options
     compiled = torch.compile(
@@ -73,20 +71,19 @@ class CompiledProgram(TorchProgram):
 
 
 def engagement(program: Program, device_inputs: Any) -> Engagement:
-    """Return the share of the operators that Dynamo captured.
+    """Return the share of a call's operators that compiled graphs hold.
 
     It is 0 if the mode promises CUDA graphs and none is launched.
     """
-    outside, regions = pytorch.count_operators_outside(
-        lambda: program(device_inputs), COMPILED_REGIONS
-    )
+    outside, regions = pytorch.count_operators_outside_graphs(lambda: program(device_inputs))
     captured = (
         counters["stats"]["calls_captured"] // max(counters["stats"]["unique_graphs"], 1)
         if regions
         else 0
     )
     breaks = graph_breaks.graph_breaks()
-    share = captured / (captured + outside) if captured + outside else 0.0
+    inside = captured * regions
+    share = inside / (inside + outside) if inside + outside else 0.0
     proof = (
         f"{regions} compiled regions ran in a call; their graphs hold {captured} operators on "
         f"average, and {outside} operators ran outside them{_tell(breaks)}"
@@ -140,10 +137,10 @@ def integration(request: Request) -> str:
         return f"""\
 import torch
 
-compiled = torch.compile(model{f', mode="{mode}"' if mode else ""})
+model.compile({f'mode="{mode}"' if mode else ""})
 # Each call:
 with torch.inference_mode():
-    tokens = compiled.generate(prompts, attention_mask=torch.ones_like(prompts), do_sample=False, max_new_tokens={request.output_tokens})
+    tokens = model.generate(prompts, attention_mask=torch.ones_like(prompts), do_sample=False, max_new_tokens={request.output_tokens})
 """  # noqa: E501 - the lines are counted, so they are not wrapped
     return f"""\
 import torch

@@ -21,7 +21,7 @@ open_subject = open_by_task
 synchronise = pytorch.synchronise
 
 #: Names of the profiler regions that Dynamo and Inductor open around a call into compiled code.
-COMPILED_REGIONS = (pytorch.COMPILED_REGION, "## Call CompiledFxGraph")
+COMPILED_REGIONS = (pytorch.COMPILED_REGION, pytorch.GRAPH_REGION)
 
 
 def versions() -> dict[str, str]:

@@ -45,7 +45,8 @@ waits for its kernel launches, so the other runs increase its noise. The first r
 its race, the last one during the race of batch size 64. The failures of SGLang in the first and the
 third run were defects of the probe and are fixed: the context was two tokens too short by SGLang's
 count, and the memory limit was a share of the whole GPU, where SGLang expects a share of the free
-memory."""
+memory. `torch-compile-inductor` is `not-engaged` here because `torch.compile(model)` passes
+`generate` on to the original model; the model is compiled in place since."""
 WRONG_TEXTS = """\
 MAX ran with eager PyTorch only. It compiled TinyLlama for more than three minutes on twelve
 processors and is `incorrect`: its text differs at the first token, by far more than the precision

@@ -97,6 +97,26 @@ subject.module = Chosen()
 workflow.open_subject = lambda _: subject
 record("loop", lambda: engage(workflow, [2]))
 """
+#: Dynamo's region spans the eager body and the compiled head.
+EAGER_BODY = """
+from probes.workflows import torch_compile_inductor as workflow
+
+class Mixed(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = torch.nn.Sequential(*[torch.nn.Linear(8, 8) for _ in range(4)])
+        self.run = torch._dynamo.disable(self.body.forward)
+        self.head = torch.nn.Linear(8, 8)
+
+    def forward(self, x):
+        return self.head(self.run(x))
+
+subject = workflow.open_subject(request)
+subject.module = Mixed()
+subject.tensors = lambda inputs: (torch.ones(2, 8),)
+workflow.open_subject = lambda _: subject
+record("mixed", lambda: engage(workflow, [2]))
+"""
 #: Dynamo captures nothing of these modules, for causes of its own.
 UNCAPTURED = """
 import functools
@@ -359,6 +379,13 @@ def test_a_skipped_loop_is_not_engaged_with_its_reason(run_script: RunScript) ->
     found = run_script(BROKEN_LOOP)["loop"]
     assert found["share"] == 0.0
     assert "aten.nonzero" in found["proof"]
+
+
+def test_eager_code_between_compiled_graphs_is_not_counted_as_compiled(
+    run_script: RunScript,
+) -> None:
+    found = run_script(EAGER_BODY)["mixed"]
+    assert found["share"] == pytest.approx(1 / 5)
 
 
 def test_what_dynamo_captures_nothing_of_is_not_engaged_with_the_cause_that_it_counts(

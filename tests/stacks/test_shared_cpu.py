@@ -334,7 +334,7 @@ def test_a_faulty_factory_is_a_user_error_without_a_traceback(
 
 
 @pytest.mark.long
-def test_a_compiled_decode_step_is_engaged_and_a_compiled_module_is_not(
+def test_a_compiled_model_and_a_compiled_decode_step_are_engaged(
     models: pathlib.Path, advise: Advise, home: pathlib.Path
 ) -> None:
     answer = advise(
@@ -357,9 +357,9 @@ def test_a_compiled_decode_step_is_engaged_and_a_compiled_module_is_not(
     document = json.loads(answer.stdout)
     jsonschema.validate(document, json.loads(schemas.schema_file("run").read_text()))
     entries = {entry["arm"]: entry for entry in document["workflows"]}
-    assert entries["torch-compile-inductor"]["status"] == "not-engaged", entries[
-        "torch-compile-inductor"
-    ]
+    whole = entries["torch-compile-inductor"]
+    assert whole["status"] == "completed", whole
+    assert 0.5 < whole["engaged_share"] < 1.0, "sampling the next token stays eager"
     static = entries["torch-compile-inductor-static-cache"]
     assert static["engaged_share"] == pytest.approx(5 / 6)
     assert "5 of 6 passes" in static["engagement"]
