@@ -51,6 +51,8 @@ def plan(question: Question, machine: Machine, catalogue: Catalogue) -> Plan:
         excluded += obstacles
     if question.load is not None:
         return Plan(arms=_serving_arms(arms), excluded=tuple(excluded))
+    if isinstance(question.model, OnnxModel) and not arms:
+        raise _without_onnx(question, machine, catalogue)
     baseline = _find_baseline(question, arms, excluded)
     duplicate = msgspec.structs.replace(
         baseline, id=baseline.id + DUPLICATE_SUFFIX, duplicate_of=baseline.id
@@ -279,11 +281,7 @@ def find_limit(workflow: Workflow, question: Question, machine: Machine) -> str 
 
 def _find_baseline(question: Question, arms: list[Arm], excluded: list[Excluded]) -> Arm:
     if isinstance(question.model, OnnxModel):
-        if arms:
-            return arms[0]
-        raise NoStackError(
-            "no workflow that accepts ONNX files can run here", "pip install 'p3-advisor[stack]'"
-        )
+        return arms[0]
     for arm in arms:
         if arm.id == BASELINE:
             return arm
@@ -297,6 +295,32 @@ def _find_baseline(question: Question, arms: list[Arm], excluded: list[Excluded]
         f"the baseline {BASELINE} cannot run: {reason.reason}",
         reason.fix or "choose another dtype or device",
     )
+
+
+def _without_onnx(question: Question, machine: Machine, catalogue: Catalogue) -> NoStackError:
+    """Return the error of an ONNX file that no workflow, or none in --workflows, can run here."""
+    any_workflow = msgspec.structs.replace(question, workflows=())
+    usable = [
+        workflow.id
+        for workflow in catalogue.workflows
+        if _choose_arms(workflow, any_workflow, machine)[0]
+    ]
+    if not usable:
+        return NoStackError(
+            "no workflow that accepts ONNX files can run here", "pip install 'p3-advisor[stack]'"
+        )
+    selected = {name.partition("/")[0] for name in question.workflows}
+    accept = any(
+        "onnx" in workflow.input_formats
+        for workflow in catalogue.workflows
+        if workflow.id in selected
+    )
+    reason = (
+        "none of the workflows in --workflows that accept ONNX files can run here"
+        if accept
+        else "none of the workflows in --workflows accepts ONNX files"
+    )
+    return NoStackError(reason, f"use --workflows with {' or '.join(usable)}, or omit it")
 
 
 def _exclude(workflow: Workflow, status: ExclusionStatus, reason: str, fix: str | None) -> Excluded:

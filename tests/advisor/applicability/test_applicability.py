@@ -314,6 +314,25 @@ def test_an_onnx_file_without_a_workflow_is_an_error() -> None:
         plan(model=OnnxModel(name="a.onnx"))
 
 
+@pytest.mark.parametrize("devices", [("cpu", "cuda"), ("cuda",)])
+def test_workflows_that_accept_onnx_files_are_named_if_none_is_selected(
+    devices: tuple[str, ...],
+) -> None:
+    """The selected one takes no files, or takes them on another device."""
+    formats = ("torch",) if "cpu" in devices else ("torch", "onnx")
+    selected = builders.workflow("selected", devices=devices, input_formats=formats)
+    others = [builders.workflow(name, input_formats=("torch", "onnx")) for name in ("one", "two")]
+    absent = builders.workflow("absent", devices=("cuda",), input_formats=("torch", "onnx"))
+    with pytest.raises(NoStackError, match="--workflows") as problem:
+        plan(
+            selected, *others, absent, model=OnnxModel(name="a.onnx"), workflows=("selected/fast",)
+        )
+    assert "one or two" in problem.value.next_step
+    assert "absent" not in problem.value.next_step
+    assert "install" not in problem.value.next_step
+    assert ("accepts" in problem.value.what) == ("cpu" in devices)
+
+
 def test_a_baseline_that_cannot_run_is_an_error() -> None:
     bare = builders.machine(software=builders.interpreter(packages={}))
     with pytest.raises(NoStackError) as problem:
