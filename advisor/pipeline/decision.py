@@ -34,6 +34,7 @@ from advisor.pipeline.stored import other_platforms, replay
 from advisor.pipeline.stored.arms import plan_of
 from advisor.pipeline.stored.baseline_failure import find_failure
 from advisor.pipeline.stored.survey_findings import collect_findings
+from advisor.question.constraints import check_constraints
 from advisor.recommendation.decision_context import DecisionContext
 from advisor.recommendation.recommend import recommend
 from advisor.score import architecture_survey, performance_portability, scoring
@@ -67,9 +68,11 @@ def decide(
     """Score the arms of a stored run and recommend one; the same run gives the same decision.
 
     Priorities, constraints, a rubric and runs on other platforms replace those of the run. Raise
-    `RunFileError` if the stored events contradict each other or the header.
+    `RunFileError` if the stored events contradict each other or the header, and `PriorityError`
+    for constraints on figures that the run's task does not measure.
     """
     header, state = run.header(), run.state()
+    check_constraints(constraints or (), header.question.task)
     if platforms:
         others = other_platforms.load_platforms(platforms, header)
         state = msgspec.structs.replace(state, platforms=others)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from advisor.domain.constraints import CLASSIFIED, Constraint
 from advisor.domain.priorities import CRITERIA
+from advisor.domain.question import Task
 from advisor.errors import PriorityError, SizeError
 
 PATTERN = re.compile(r"\s*([a-z_-]+)\s*(>=|<=)\s*([^\s<>=]+)\s*", re.IGNORECASE)
@@ -42,6 +43,8 @@ FIGURES: Mapping[str, tuple[str, Mapping[str, float]]] = {
     "itl": ("<=", SECONDS),
     CLASSIFIED: ("<=", ERROR),
 }
+#: The figures that only the task `generate` measures.
+TEXT_FIGURES = ("ttft", "itl")
 EXAMPLES = (
     '"portability>=B", "accuracy>=B", "speedup>=1.2", "memory<=8GiB", "build<=5min",'
     ' "ttft<=200ms", "accuracy<=1e-3"'
@@ -51,6 +54,17 @@ EXAMPLES = (
 def parse_constraints(text: str) -> tuple[Constraint, ...]:
     """Return the constraints in a comma-separated list."""
     return tuple(_parse(part) for part in text.split(",") if part.strip())
+
+
+def check_constraints(constraints: Sequence[Constraint], task: Task) -> None:
+    """Raise `PriorityError` for a figure that the task does not measure."""
+    for constraint in constraints:
+        if constraint.criterion in TEXT_FIGURES and task != "generate":
+            raise PriorityError(
+                f"the task {task} does not measure {constraint.criterion}, which --require limits",
+                f"{' and '.join(TEXT_FIGURES)} need --task generate, or --task serve with its own"
+                " limits --ttft and --itl",
+            )
 
 
 def parse_duration(option: str, text: str) -> float:

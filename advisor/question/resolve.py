@@ -16,7 +16,7 @@ from advisor.domain.question import Budget, Dtype, Question, Task
 from advisor.errors import SizeError, UnknownWorkflowError
 from advisor.question.answers import Answers
 from advisor.question.build_times import parse_build_times
-from advisor.question.constraints import parse_constraints, parse_duration
+from advisor.question.constraints import check_constraints, parse_constraints, parse_duration
 from advisor.question.devices import choose_further_gpus, choose_gpu
 from advisor.question.load import SERVE, parse_load
 from advisor.question.loss_files import parse_data, parse_metric
@@ -44,6 +44,7 @@ def resolve(
     workflows = parse_workflows(answers.workflows, catalogue)
     task = _choose_checked_task(answers, model, workflows, catalogue)
     constraints = parse_constraints(answers.require)
+    check_constraints(constraints, task)
     gpu = choose_gpu(answers.gpu, machine, catalogue, visible_devices)
     if gpu is not None:
         model = _demo_for_gpu(model, answers, models)

@@ -25,6 +25,7 @@ from advisor.measure.generation import explain_mismatch
 from advisor.measure.new_shapes import is_complete, rate_new_shapes
 from advisor.measure.process_differences import widen_by_noise_floor
 from advisor.pipeline.decision import decision_context
+from advisor.question.constraints import check_constraints
 from advisor.recommendation.recommend import recommend
 from advisor.report.documents.document import (
     Problem,
@@ -44,7 +45,11 @@ def decide_again(
     priorities: Priorities | None = None,
     constraints: tuple[Constraint, ...] | None = None,
 ) -> RunDocument:
-    """Return the document with the scores and the advice that its figures give now."""
+    """Return the document with the scores and the advice that its figures give now.
+
+    Raise `PriorityError` for constraints on figures that the run's task does not measure.
+    """
+    check_constraints(constraints or (), document.question.task)
     changes = {"priorities": priorities, "constraints": constraints}
     asked = msgspec.structs.replace(
         document.question, **{name: value for name, value in changes.items() if value is not None}

@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 from advisor.domain.constraints import Constraint
 from advisor.domain.priorities import CRITERIA
 from advisor.errors import PriorityError, SizeError
-from advisor.question.constraints import EXAMPLES, FIGURES, parse_constraints, parse_duration
+from advisor.question.constraints import (
+    EXAMPLES,
+    FIGURES,
+    check_constraints,
+    parse_constraints,
+    parse_duration,
+)
 from advisor.score.constraints import FIGURES as MEASURED_FIGURES
 
 
@@ -191,3 +197,19 @@ def test_a_duration_is_converted_to_seconds(text: str, seconds: float) -> None:
 def test_what_is_no_duration_is_an_error(text: str) -> None:
     with pytest.raises(SizeError):
         parse_duration("--wait-for-quiet", text)
+
+
+@pytest.mark.parametrize("name", ["ttft", "itl"])
+def test_figures_of_generated_text_need_the_task_that_measures_them(name: str) -> None:
+    constraints = parse_constraints(f"performance>=C,{name}<=200ms")
+    check_constraints(constraints, "generate")
+    for task in ("forward", "serve"):
+        with pytest.raises(PriorityError, match=name) as problem:
+            check_constraints(constraints, task)
+        assert "--task generate" in problem.value.next_step
+
+
+def test_other_figures_suit_every_task() -> None:
+    constraints = parse_constraints("speedup>=1.2,memory<=8GiB,build<=5min,accuracy<=1e-3")
+    for task in ("forward", "generate", "serve"):
+        check_constraints(constraints, task)

@@ -119,6 +119,13 @@ def test_every_answer_becomes_part_of_the_question() -> None:
         ({"priority": "performance=1"}, PriorityError, "sets no weight"),
         ({"preset": "fastest"}, UnknownPresetError, "fastest"),
         ({"require": "speed>=2"}, PriorityError, "speed>=2"),
+        ({"require": "ttft<=200ms"}, PriorityError, "forward"),
+        ({"require": "performance>=C,itl<=50ms"}, PriorityError, "itl"),
+        (
+            {"task": "serve", "ttft": "1s", "itl": "1s", "require": "ttft<=200ms"},
+            PriorityError,
+            "serve",
+        ),
         ({"budget": "endless"}, SizeError, "endless"),
         ({"budget": "0"}, SizeError, "--budget 0"),
         ({"budget": "-5"}, SizeError, "--budget -5"),

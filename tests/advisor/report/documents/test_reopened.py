@@ -13,7 +13,7 @@ import recorded_runs
 from advisor.catalogue import rubric_files
 from advisor.domain.constraints import Constraint
 from advisor.domain.priorities import Priorities
-from advisor.errors import ExportFileError
+from advisor.errors import ExportFileError, PriorityError
 from advisor.pipeline.decision import Decision, decide
 from advisor.report import page, text_report
 from advisor.report.documents import document as documents
@@ -115,6 +115,16 @@ def test_a_constraint_that_was_the_obstacle_can_be_lifted(home: pathlib.Path) ->
     free = reopened.decide_again(barred, stored.header().catalogue, constraints=())
     assert free.problem is None
     assert free == document_of(decide(stored))
+
+
+def test_a_constraint_that_the_task_does_not_measure_is_refused(home: pathlib.Path) -> None:
+    required = (Constraint(criterion="ttft", at_most=0.2),)
+    stored = recorded_runs.make_run(Store(home), finished=True)
+    composed = document_of(decide(stored))
+    with pytest.raises(PriorityError, match="ttft"):
+        decide(stored, constraints=required)
+    with pytest.raises(PriorityError, match="ttft"):
+        reopened.decide_again(composed, stored.header().catalogue, constraints=required)
 
 
 def test_a_workflow_that_the_catalogue_lacks_is_refused(home: pathlib.Path) -> None:
