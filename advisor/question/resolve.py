@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import sys
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
@@ -13,6 +14,7 @@ from advisor.domain.catalogue import Catalogue, Models
 from advisor.domain.machine import Machine
 from advisor.domain.model import ExportedModel, FactoryModel, Model, OnnxModel, SyntheticModel
 from advisor.domain.question import Budget, Dtype, Question, Task
+from advisor.domain.workflow import Workflow
 from advisor.errors import SizeError, UnknownWorkflowError
 from advisor.question.answers import Answers
 from advisor.question.build_times import parse_build_times
@@ -230,16 +232,21 @@ def parse_workflows(text: str, catalogue: Catalogue) -> tuple[str, ...]:
     for name in chosen:
         workflow, _, option = name.partition("/")
         if workflow not in workflows or (option and option not in workflows[workflow].arms):
-            known_names = [
-                *workflows,
-                *(f"{id_}/{arm}" for id_, entry in workflows.items() for arm in entry.arms),
-            ]
-            close = difflib.get_close_matches(name, known_names, n=1)
             raise UnknownWorkflowError(
-                f"unknown workflow {name!r}",
-                f"did you mean {close[0]}?" if close else "see p3-advisor workflows",
+                f"unknown workflow {name!r}", _suggest_workflows(workflow, workflows)
             )
     return chosen
+
+
+def _suggest_workflows(name: str, workflows: Mapping[str, Workflow]) -> str:
+    """Return the arms of a known workflow, or a measured workflow with a similar name."""
+    if name in workflows:
+        arms = ", ".join(f"{name}/{arm}" for arm in workflows[name].arms)
+        return f"the arms of {name} are {arms}" if arms else f"use {name}, which has no arms"
+    measured = [id_ for id_, workflow in workflows.items() if workflow.not_measured is None]
+    longer = [id_ for id_ in measured if name and id_.startswith(name)]
+    close = longer or difflib.get_close_matches(name, measured, n=1)
+    return f"did you mean {close[0]}?" if close else "see p3-advisor workflows"
 
 
 def worker_interpreter(answers: Answers) -> str:

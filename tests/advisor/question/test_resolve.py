@@ -344,13 +344,32 @@ def test_workflows_and_arms_limit_the_plan(text: str) -> None:
     ("text", "suggestion"),
     [
         ("torch-compile-indoctor", "torch-compile-inductor"),
-        ("onnxruntime-cpu/io-bindng", "onnxruntime-cpu/io-binding"),
+        ("torch-compile", "torch-compile-inductor"),
+        ("torch-compile-indoctor/max-autotune", "torch-compile-inductor"),
     ],
 )
 def test_the_error_of_a_misspelt_workflow_suggests_a_close_one(text: str, suggestion: str) -> None:
     with pytest.raises(UnknownWorkflowError) as problem:
         resolved(workflows=text)
     assert problem.value.next_step == f"did you mean {suggestion}?"
+
+
+@pytest.mark.parametrize("workflow", ["onnxruntime-cpu", "aotinductor"])
+def test_the_error_of_an_unknown_arm_lists_the_arms_of_its_workflow(workflow: str) -> None:
+    with pytest.raises(UnknownWorkflowError) as problem:
+        resolved(workflows=f"{workflow}/no-such-arm")
+    (known,) = (each for each in SHIPPED.workflows if each.id == workflow)
+    assert known.arms
+    assert all(f"{workflow}/{arm}" in problem.value.next_step for arm in known.arms)
+    assert "did you mean" not in problem.value.next_step
+
+
+def test_a_workflow_that_is_not_measured_is_never_suggested() -> None:
+    for each in SHIPPED.workflows:
+        if each.not_measured is not None:
+            with pytest.raises(UnknownWorkflowError) as problem:
+                resolved(workflows=f"{each.id}x")
+            assert f"{each.id}?" not in problem.value.next_step
 
 
 def test_the_default_interpreter_is_the_current_one() -> None:
