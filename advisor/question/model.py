@@ -26,6 +26,8 @@ from advisor.question.git_lfs import refuse_pointer
 SYNTHETIC = re.compile(r"synthetic/(?P<block>[a-z-]+)(?:@(?P<sizes>.+))?")
 SIZES = re.compile(r"(\d{1,99})x(\d{1,99})(?:x(\d{1,99}))?")
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
+#: Tells users of the names without an owner, such as bert-base-uncased, that the hub once had.
+HUB_FORM = "a model of the hub is named OWNER/NAME, such as google-bert/bert-base-uncased"
 DOTTED_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 PAPER_BLOCKS = ("matmul", "matmul-relu", "ffn", "ffn-multilayer")
 DEFAULT_FAMILY = "tinyllama"
@@ -224,7 +226,9 @@ def _unknown_model(text: str, models: Models, *, offline: bool) -> UnknownModelE
     ]
     close = difflib.get_close_matches(text, known, n=1)
     if close:
-        return UnknownModelError(f"unknown model {text!r}", f"did you mean {close[0]}?")
+        return UnknownModelError(
+            f"unknown model {text!r}", f"did you mean {close[0]}? Otherwise, {HUB_FORM}"
+        )
     if offline and HUB_NAME.fullmatch(text):
         return UnknownModelError(
             f"{text!r} must be downloaded from the hub, which --offline forbids",
@@ -232,5 +236,5 @@ def _unknown_model(text: str, models: Models, *, offline: bool) -> UnknownModelE
         )
     return UnknownModelError(
         f"unknown model {text!r}",
-        f"use one of {', '.join(known)}, a directory, or file.py:factory",
+        f"use one of {', '.join(known)}, a directory, or file.py:factory; {HUB_FORM}",
     )

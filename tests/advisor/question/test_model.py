@@ -275,6 +275,13 @@ def test_the_error_of_a_misspelt_name_suggests_a_close_one(text: str, suggestion
     assert suggestion in problem.value.next_step
 
 
+@pytest.mark.parametrize("text", ["bert-base-uncased", "gpt2", "demmo"])
+def test_the_error_of_a_name_without_an_owner_states_the_form_of_hub_names(text: str) -> None:
+    with pytest.raises(UnknownModelError) as problem:
+        parse(text)
+    assert "OWNER/NAME" in problem.value.next_step
+
+
 def test_a_hub_name_is_an_error_when_offline() -> None:
     with pytest.raises(UnknownModelError) as problem:
         parse("someone/some-model", offline=True)
