@@ -91,7 +91,7 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         str,
         msgspec.Meta(
             description="batch sizes to measure, such as 1,4,16,64; default: 1,4,16,64, "
-            "or 1 for a factory, a .pt2 or an .onnx file"
+            "the fixed one of a .pt2 or an .onnx file, or 1 for other such files and factories"
         ),
     ] = ""
     input_tokens: Annotated[

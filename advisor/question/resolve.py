@@ -20,6 +20,7 @@ from advisor.question.answers import Answers
 from advisor.question.build_times import parse_build_times
 from advisor.question.constraints import check_constraints, parse_constraints, parse_duration
 from advisor.question.devices import choose_further_gpus, choose_gpu
+from advisor.question.fixed_batch_size import fixed_batch_size
 from advisor.question.load import SERVE, parse_load
 from advisor.question.loss_files import parse_data, parse_metric
 from advisor.question.model import family_name, parse_model
@@ -191,14 +192,17 @@ def parse_batch_sizes(text: str) -> tuple[int, ...]:
 
 
 def default_batch_sizes(model: Model, models: Models) -> tuple[int, ...]:
-    """Return the paper's batch sizes, fewer for a demo model, 1 for a model with its own inputs."""
+    """Return the paper's batch sizes, or fewer for a demo model.
+
+    A model with its own inputs has 1, or the only batch size that its file takes.
+    """
     if model.name in {models.demo.name, *models.demo_language_models}:
         return models.demo_batch_sizes
     if models.demo_gpu is not None and model.name == models.demo_gpu.name:
         return models.demo_gpu_batch_sizes
-    return (
-        (1,) if isinstance(model, (FactoryModel, ExportedModel, OnnxModel)) else models.batch_sizes
-    )
+    if isinstance(model, (ExportedModel, OnnxModel)):
+        return (fixed_batch_size(model.name) or 1,)
+    return (1,) if isinstance(model, FactoryModel) else models.batch_sizes
 
 
 def choose_budget(text: str, catalogue: Catalogue) -> Budget:
