@@ -70,6 +70,11 @@ class Constraint(
         above = self.at_least is None or value >= self.at_least
         return above and (self.at_most is None or value <= self.at_most)
 
+    def distance(self, value: float) -> float:
+        """Return how far the value is outside the bounds; 0 if it is within them."""
+        below = 0.0 if self.at_least is None else self.at_least - value
+        return max(0.0, below, 0.0 if self.at_most is None else value - self.at_most)
+
     @property
     def bound(self) -> str:
         """What is asked for, as the user writes it: `>=B`, `<=200ms`."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from advisor.domain.constrained_values import value_of
 from advisor.domain.constraints import Constraint
+from advisor.domain.measurement import Measurement
 from advisor.domain.results import Results
 from advisor.domain.scores import ScoredArm
 from advisor.errors import MachineUnfitError, NothingViableError
@@ -13,7 +15,9 @@ from advisor.system.number_format import format_share
 
 
 def nothing_viable(
-    scored: Sequence[ScoredArm], constraints: Sequence[Constraint]
+    scored: Sequence[ScoredArm],
+    constraints: Sequence[Constraint],
+    measurements: Sequence[Measurement],
 ) -> NothingViableError:
     """Return the error of a run without a viable arm, with what would make one viable."""
     if not scored:
@@ -21,17 +25,34 @@ def nothing_viable(
             "nothing was measured, so there is nothing to recommend",
             "run p3-advisor show --json for the reason of each workflow",
         )
-    fails = "; ".join(f"{arm.arm}: {', '.join(arm.failed_constraints)}" for arm in scored)
     effects = sensitivity.constraint_effects(scored, constraints, None)
     ways = [
         f"without {effect.constraint} the answer would be {effect.without}"
         for effect in effects
         if effect.without
     ]
+    asked = ", ".join(constraint.text for constraint in constraints)
+    nearest = ", ".join(_nearest(constraint, scored, measurements) for constraint in constraints)
     return NothingViableError(
-        f"every workflow fails a constraint ({fails})",
+        f"no workflow meets --require {asked}; nearest: {nearest}",
         "; ".join(["relax or remove a constraint of --require", *ways]),
     )
+
+
+def _nearest(
+    constraint: Constraint, scored: Sequence[ScoredArm], measurements: Sequence[Measurement]
+) -> str:
+    """Return the value that is nearest to a constraint with its arm, or how many arms meet it."""
+    measured = {each.arm: each for each in measurements}
+    found = {arm.arm: value_of(constraint, arm.ratings, measured.get(arm.arm)) for arm in scored}
+    known = {arm: value for arm, value in found.items() if value is not None}
+    if not known:
+        return f"{constraint.criterion} unknown"
+    met = sum(map(constraint.admits, known.values()))
+    if met:
+        return f"{constraint.criterion} met by {met} of {len(scored)}"
+    arm = min(known, key=lambda name: constraint.distance(known[name]))
+    return f"{constraint.criterion} {constraint.write_measured(known[arm])} ({arm})"
 
 
 def machine_unfit(results: Results) -> MachineUnfitError:

@@ -52,7 +52,7 @@ def recommend(
     """
     viable = [arm for arm in scored if not arm.failed_constraints]
     if not viable:
-        raise nothing_viable(scored, question.constraints)
+        raise nothing_viable(scored, question.constraints, results.measurements)
     found = certainty.assess(
         viable, scored, results, question.priorities, context.rubric, seed=question.seed
     )

@@ -118,7 +118,10 @@ def _unranked(document: RunDocument) -> list[str]:
     missing = [
         (entry.arm, _missing_reason(entry)) for entry in document.workflows if entry.rank is None
     ]
-    rows = [[escape(arm), escape(reason)] for arm, reason in [*barred, *missing]]
+    reasons: dict[str, list[str]] = {}
+    for arm, reason in [*barred, *missing]:
+        reasons.setdefault(reason, []).append(arm)
+    rows = [[escape(", ".join(arms)), escape(reason)] for reason, arms in reasons.items()]
     if not rows:
         return []
     return _folded(

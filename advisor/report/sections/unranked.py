@@ -12,11 +12,7 @@ NOT_TRIED: tuple[Status, ...] = ("skipped", "not-installed", "excluded", "unsupp
 
 def unranked(document: RunDocument) -> list[str]:
     """Return the arms that fail a constraint and the workflows that have no measurement."""
-    lines = [
-        f"  {entry.arm}: {'; '.join(entry.failed_constraints)}"
-        for entry in document.workflows
-        if entry.failed_constraints
-    ]
+    lines = [f"  {', '.join(arms)}: {fails}" for fails, arms in _failures(document).items()]
     missing = [entry for entry in document.workflows if entry.rank is None]
     lines += _reasons([entry for entry in missing if entry.status != "not-covered"])
     without_probe = [entry.arm for entry in missing if entry.status == "not-covered"]
@@ -26,6 +22,15 @@ def unranked(document: RunDocument) -> list[str]:
             "p3-advisor workflows gives the reasons"
         )
     return [TITLE, *lines] if lines else []
+
+
+def _failures(document: RunDocument) -> dict[str, list[str]]:
+    """Return the arms that fail constraints, by what they fail."""
+    groups: dict[str, list[str]] = {}
+    for entry in document.workflows:
+        if entry.failed_constraints:
+            groups.setdefault("; ".join(entry.failed_constraints), []).append(entry.arm)
+    return groups
 
 
 def _reasons(entries: list[WorkflowEntry]) -> list[str]:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from advisor.domain.constrained_values import FIGURES as MEASURED_FIGURES
 from advisor.domain.constraints import Constraint
 from advisor.domain.priorities import CRITERIA
 from advisor.errors import PriorityError, SizeError
@@ -17,7 +18,6 @@ from advisor.question.constraints import (
     parse_constraints,
     parse_duration,
 )
-from advisor.score.constraints import FIGURES as MEASURED_FIGURES
 
 
 def at_least(name: str, value: float) -> Constraint:

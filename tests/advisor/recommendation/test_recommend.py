@@ -431,16 +431,6 @@ def test_nothing_measured_is_nothing_to_recommend() -> None:
         advise([])
 
 
-def test_every_constraint_that_fails_is_named_when_nothing_is_left(expect: Expect) -> None:
-    arms = [
-        builders.scored_arm(name, failed_constraints=(f"{name} is too slow", "and too large"))
-        for name in ("one", "two")
-    ]
-    with pytest.raises(NothingViableError) as problem:
-        advise(arms)
-    expect("nothing-viable", [problem.value.what, problem.value.next_step])
-
-
 def test_the_noise_of_pairs_is_judged_by_their_mean() -> None:
     jumping = {"one": {1: (0.0, 0.4)}, "two": {1: (0.4, 0.0)}}
     arms, results = two(log_speedups=jumping, noise_floor=math.expm1(0.01))

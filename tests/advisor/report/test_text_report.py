@@ -201,6 +201,17 @@ def test_an_arm_that_fails_a_constraint_is_marked_with_its_reason() -> None:
     assert f"  {BASELINE}: too slow" in text_report.render(made).splitlines()
 
 
+def test_arms_that_fail_a_constraint_alike_share_one_line() -> None:
+    made = builders.document()
+    entries = tuple(
+        msgspec.structs.replace(entry, failed_constraints=("too slow",)) if entry.rank else entry
+        for entry in made.workflows
+    )
+    lines = text_report.render(msgspec.structs.replace(made, workflows=entries)).splitlines()
+    failing = ", ".join(entry.arm for entry in entries if entry.failed_constraints)
+    assert [line for line in lines if "too slow" in line] == [f"  {failing}: too slow"]
+
+
 def test_every_workflow_without_a_measurement_has_its_reason() -> None:
     lines = text_report.render(builders.document()).splitlines()
     assert "  broken: crashed, it crashed" in lines

@@ -1,0 +1,62 @@
+"""The values of an arm that constraints are about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from advisor.domain.accuracy import LossClass
+from advisor.domain.constraints import Constraint
+from advisor.domain.measurement import Measurement
+from advisor.domain.priorities import CRITERIA
+from advisor.domain.scores import Rating
+
+#: Measured figures that a constraint may name. A missing figure meets no constraint.
+FIGURES: dict[str, Callable[[Measurement], float | None]] = {
+    "speedup": lambda one: one.speedup.value,
+    "memory": lambda one: one.memory_bytes.peak,
+    "build": lambda one: one.build_seconds.cold,
+    "ttft": lambda one: _worst(
+        cell.generation.ttft_seconds if cell.generation else None for cell in one.cells
+    ),
+    "itl": lambda one: _worst(
+        cell.generation.itl_seconds if cell.generation else None for cell in one.cells
+    ),
+    "accuracy": lambda one: _worst(
+        checked.accuracy.error if checked.accuracy else None for checked in one.correctness
+    ),
+}
+#: Numbers of the classes of losses, as those of letters.
+CLASS_NUMBERS: dict[LossClass, int] = {"A": 3, "B": 2, "C": 1, "worse": 0}
+
+
+def _worst(values: Iterable[float | None]) -> float | None:
+    """Return the largest of the values; None where one is missing."""
+    found = list(values)
+    known = [value for value in found if value is not None]
+    return max(known) if known and len(known) == len(found) else None
+
+
+def value_of(
+    constraint: Constraint, ratings: Mapping[str, Rating], measurement: Measurement | None
+) -> float | None:
+    """Return the letter's number or the figure that a constraint is about; None if unknown."""
+    if constraint.criterion in CRITERIA:
+        return ratings[constraint.criterion].tier
+    if measurement is None:
+        return None
+    if constraint.asks_for_class:
+        return class_number(measurement)
+    return FIGURES[constraint.criterion](measurement)
+
+
+def class_number(measurement: Measurement) -> int | None:
+    """Return the number of the class of what an arm loses of the model; None if it is unknown.
+
+    Exact outputs lose nothing, so they have class A where no text and no metric was measured.
+    """
+    loss = measurement.trained_loss
+    if loss is not None and loss.loss_class is not None:
+        return CLASS_NUMBERS[loss.loss_class]
+    checks = measurement.correctness
+    is_exact = bool(checks) and all(each.accuracy_class == "exact" for each in checks)
+    return CLASS_NUMBERS["A"] if is_exact else None

@@ -1,0 +1,34 @@
+"""The error of a run that gives no advice says what is nearest to one."""
+
+from __future__ import annotations
+
+import builders
+from golden_files import Expect
+
+from advisor.domain.constraints import Constraint
+from advisor.domain.measurement import MemoryBytes
+from advisor.recommendation.no_answer import nothing_viable
+
+
+def test_the_value_nearest_to_each_constraint_is_named_when_nothing_is_left(
+    expect: Expect,
+) -> None:
+    question = builders.question(
+        constraints=(
+            Constraint(criterion="speedup", at_least=50),
+            Constraint(criterion="memory", at_most=2**20),
+            Constraint(criterion="ttft", at_most=0.1),
+        )
+    )
+    results = builders.results(
+        *(
+            builders.measurement(
+                name, speedup=speedup, memory_bytes=MemoryBytes(peak=peak << 20, source="a test")
+            )
+            for name, speedup, peak in (("one", 1.2, 300), ("two", 1.9, 200), ("three", 1.0, 400))
+        )
+    )
+    known = builders.catalogue(*map(builders.workflow, ("one", "two", "three")))
+    arms = builders.score_arms(results, question, known)
+    problem = nothing_viable(arms, question.constraints, results.measurements)
+    expect("nothing-viable", [problem.what, problem.next_step])
