@@ -111,7 +111,7 @@ class Crashed(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag
 
 
 class Skipped(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="skipped"):
-    """The user skipped the arm."""
+    """The user skipped the arm, or no time that the user allows was enough for its build."""
 
     phase: Phase
     reason: str

@@ -10,7 +10,7 @@ import msgspec
 
 from advisor.domain.catalogue import NoisePrior
 from advisor.domain.measurement import Measurement
-from advisor.domain.outcome import TimedOut
+from advisor.domain.outcome import Skipped, TimedOut
 from advisor.domain.plan import REFERENCE, Arm, Plan
 from advisor.domain.question import Dtype
 from advisor.domain.results import HostSpeed, RaceResult, Results, StoppedBuild, SustainedCheck
@@ -125,7 +125,11 @@ def _stopped_builds(state: RunState) -> Iterator[StoppedBuild]:
         last = processes[-1] if processes else ProcessState()
         is_measured = is_valid(state, arm.id) or arm.duplicate_of is not None
         outcome = last.outcome
-        if isinstance(outcome, TimedOut) and outcome.phase == "build" and not is_measured:
+        if not isinstance(outcome, (TimedOut, Skipped)) or is_measured:
+            continue
+        # An arm that the user skips by hand has no fix.
+        is_by_hand = isinstance(outcome, Skipped) and outcome.fix is None
+        if outcome.phase == "build" and not is_by_hand:
             # The outcome names the phase that the time was for, the process the one it reached.
             yield StoppedBuild(arm=arm.id, started=last.phase == "build", fix=outcome.fix)
 

@@ -87,7 +87,7 @@ def _best_of(facts: HeadlineFacts, workflow: str) -> str:
 
 def _certainty(facts: HeadlineFacts) -> str:
     if len(facts.arms) == 1:
-        return f"CLEAR: it is the only arm with a result. {_speed(facts)}"
+        return f"CLEAR: it is the only arm with a result{_left_out(facts)}. {_speed(facts)}"
     found = facts.certainty
     share = f"{format_share_of_draws(found.certainty)} certainty"
     sentences: dict[DecisionWord, str] = {
@@ -96,6 +96,15 @@ def _certainty(facts: HeadlineFacts) -> str:
         "OPEN": f"OPEN: highest score with only {share}. {_what_settles(facts)}",
     }
     return f"{sentences[found.decision_word]} {_speed(facts)} {_faster(facts)}"
+
+
+def _left_out(facts: HeadlineFacts) -> str:
+    """Return how many builds the options of the user left out; empty for none."""
+    if not facts.builds_left_out:
+        return ""
+    builds = "build" if facts.builds_left_out == 1 else "builds"
+    options = " and ".join(facts.build_limits)
+    return f"; {options} left out {facts.builds_left_out} other {builds}"
 
 
 def _as_good(facts: HeadlineFacts) -> str:

@@ -82,8 +82,16 @@ def _gather_facts(
         load_lines=write_load_lines(advice.arm, results.serving, question.load, titles),
         repeats=results.repeats,
         next_budget=context.next_budget(results, question, found.needed_repetitions or 0),
+        builds_left_out=sum(not build.started for build in results.stopped_builds),
+        build_limits=_build_limits(question),
         own_shapes=name_own_shapes(question.model) if results.has_batch is False else "",
     )
+
+
+def _build_limits(question: Question) -> list[str]:
+    """Return the options of the question that leave builds out, as the user writes them."""
+    limits = (("--requests", question.requests), ("--build-minutes", question.build_minutes))
+    return [f"{option} {value:.15g}" for option, value in limits if value is not None]
 
 
 def _weight_formats(workflows: Sequence[Workflow]) -> dict[str, WeightFormat]:

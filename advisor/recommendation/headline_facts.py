@@ -51,6 +51,9 @@ class HeadlineFacts:
     #: which would settle the decision, or most of them.
     repeats: int = 0
     next_budget: Budget | None = None
+    #: The number of builds that were left out for time, and the options that limit builds.
+    builds_left_out: int = 0
+    build_limits: Sequence[str] = ()
     #: What the shapes of the inputs are called where they have no batch dimension; else empty.
     own_shapes: str = ""
 

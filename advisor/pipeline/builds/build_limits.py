@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from advisor.domain.outcome import TimedOut
+from advisor.domain.outcome import Skipped
 from advisor.domain.question import Question
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.measure.rounds import is_valid
@@ -45,7 +45,7 @@ def limit_by_total(state: RunState, question: Question) -> BuildLimit | None:
         left_seconds,
         f"{total} were over before it was built",
         "allow more with --build-minutes, or name fewer workflows with --workflows",
-        f"{format_number(left_seconds, digits=2)} s of {total} are left",
+        f"but only {format_number(left_seconds, digits=2)} s of {total} are left",
     )
 
 
@@ -64,15 +64,13 @@ def is_hopeless(limit: BuildLimit, expected_seconds: float | None) -> bool:
     )
 
 
-def skipped_outcome(limit: BuildLimit, expected_seconds: float | None) -> TimedOut:
+def skipped_outcome(limit: BuildLimit, expected_seconds: float | None) -> Skipped:
     """Return the outcome of an arm whose build is hopeless."""
     reason = limit.reason
     if limit.seconds > 0 and expected_seconds is not None:
-        reason = (
-            "its build was left out: it is expected to take "
-            f"{format_number(expected_seconds, digits=2)} s, and {limit.shortfall}"
-        )
-    return TimedOut(phase="build", reason=reason, fix=limit.fix)
+        expected = format_number(expected_seconds, digits=2)
+        reason = f"not built: {expected} s expected, {limit.shortfall}"
+    return Skipped(phase="build", reason=reason, fix=limit.fix)
 
 
 def limit_by_payback(state: RunState, arm: str, question: Question) -> BuildLimit | None:
@@ -101,7 +99,7 @@ def limit_by_payback(state: RunState, arm: str, question: Question) -> BuildLimi
         f"builds of more than {seconds:.3g} s cannot be paid back: by then another arm has served "
         "all requests, even if the calls of this one took no time",
         "ask for more with --requests, or leave it out to compare speeds alone",
-        f"cannot pay off within {question.requests:,} requests",
+        f"which {question.requests:,} request{'s' if question.requests > 1 else ''} cannot repay",
     )
 
 

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 
-from advisor.domain.outcome import TimedOut
+from advisor.domain.outcome import Skipped
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.question import Question
 from advisor.domain.run import Header
@@ -202,7 +202,7 @@ class BuildQueue:
     #: Number of builds that run at the same time.
     shares: int
     #: Arms for which no build time is left, with their outcome.
-    skipped: list[tuple[Arm, TimedOut]] = dataclasses.field(default_factory=list)
+    skipped: list[tuple[Arm, Skipped]] = dataclasses.field(default_factory=list)
     started: list[Arm] = dataclasses.field(default_factory=list)
     _runs_alone: bool = False
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from run_results import RACES, WRONG, only_measurement, run_with, summarise
 
-from advisor.domain.outcome import Completed, Crashed, Outcome, TimedOut
+from advisor.domain.outcome import Completed, Crashed, Outcome, Skipped, TimedOut
 from advisor.domain.plan import REFERENCE
 from advisor.domain.results import StoppedBuild
 from advisor.domain.run_events import DeviceMemory
@@ -173,14 +173,24 @@ def test_an_arm_that_failed_has_no_measurement_and_no_log_speedups(end: Outcome)
     assert "compiled" not in results.log_speedups
 
 
+@pytest.mark.parametrize("ended", [TimedOut, Skipped])
 @pytest.mark.parametrize(
     ("phase", "started"), [("start", False), ("import", False), ("build", True)]
 )
-def test_only_a_build_that_had_begun_was_started(phase: Phase, *, started: bool) -> None:
-    ended = ProcessState(phase=phase, outcome=TimedOut(phase="build", reason="r", fix="allow more"))
-    state = builders.run_state({BASELINE: builders.process(), "compiled": ended})
+def test_only_a_build_that_had_begun_was_started(
+    phase: Phase, ended: type[TimedOut | Skipped], *, started: bool
+) -> None:
+    outcome = ended(phase="build", reason="r", fix="allow more")
+    process = ProcessState(phase=phase, outcome=outcome)
+    state = builders.run_state({BASELINE: builders.process(), "compiled": process})
     (build,) = summarise(state, RACES).stopped_builds
     assert build == StoppedBuild(arm="compiled", started=started, fix="allow more")
+
+
+def test_an_arm_that_the_user_skipped_is_not_left_out_for_time() -> None:
+    process = ProcessState(phase="build", outcome=Skipped(phase="build", reason="by the user"))
+    state = builders.run_state({BASELINE: builders.process(), "compiled": process})
+    assert summarise(state, RACES).stopped_builds == ()
 
 
 def test_an_arm_without_all_batch_sizes_has_no_measurement() -> None:

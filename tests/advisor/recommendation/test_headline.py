@@ -19,6 +19,7 @@ from advisor.domain.interval import Interval
 from advisor.domain.measurement import CallSeconds, Cell, Measurement, Throughput
 from advisor.domain.model import FactoryModel
 from advisor.domain.recommendation import Recommendation, SpeedRegret
+from advisor.domain.results import StoppedBuild
 from advisor.domain.workflow import Workflow
 from advisor.recommendation.decision_context import DecisionContext
 from advisor.recommendation.headline import AS_GOOD
@@ -60,6 +61,7 @@ def advise(
     noise_floor: float | None = 0.004,
     repeats: int = 0,
     has_batch: bool | None = None,
+    stopped_builds: tuple[StoppedBuild, ...] = (),
     **asked: Any,
 ) -> Recommendation:
     sizes = [cell.batch_size for cell in arms[0].cells] if arms else [1]
@@ -71,6 +73,7 @@ def advise(
         noise_floor=noise_floor,
         repeats=repeats,
         has_batch=has_batch,
+        stopped_builds=stopped_builds,
     )
     given_ids = {workflow.id for workflow in workflows}
     others = sorted({arm.workflow for arm in arms} - given_ids)
@@ -323,3 +326,13 @@ def test_names_with_commas_are_separated_by_semicolons() -> None:
     assert join_names(["a", "b", "c"], "or") == "a, b or c"
     assert join_names(["a, b", "c"], "or") == "a, b or c"
     assert join_names(["a, b", "c", "d"], "or") == "a, b; c; or d"
+
+
+def test_options_that_left_out_all_other_builds_are_named(expect: Expect) -> None:
+    builds = tuple(
+        StoppedBuild(arm=name, started=name == "begun", fix="ask for more")
+        for name in ("begun", "one", "two")
+    )
+    asked: tuple[dict[str, Any], ...] = ({"requests": 100}, {"requests": 5, "build_minutes": 0.5})
+    advice = [advise(stopped_builds=builds, **each) for each in asked]
+    expect("headline-builds-left-out", [each.headline[1] for each in advice])
