@@ -12,6 +12,8 @@ from advisor.report.formatting.tabular import markdown_table, plain_table
 from advisor.report.markdown import escape
 from advisor.system.number_format import format_interval, format_number, format_share
 
+#: Most characters of a value in the table of differences.
+LONGEST_VALUE = 60
 CHANGE_HEAD = [
     "arm",
     "batch",
@@ -59,13 +61,17 @@ def _differences(comparison: Comparison) -> list[str]:
     if not comparison.differences:
         return ["Nothing differs."]
     rows = [
-        ["!" if each.decisive else "", each.what, each.before, each.after]
+        ["!" if each.decisive else "", each.what, _clip(each.before), _clip(each.after)]
         for each in comparison.differences
     ]
     return [
         "Differences (!: speeds are not comparable):",
         *plain_table([["", "", "before", "after"], *rows]),
     ]
+
+
+def _clip(value: str) -> str:
+    return value if len(value) <= LONGEST_VALUE else f"{value[: LONGEST_VALUE - 3]}..."
 
 
 def render_markdown(comparison: Comparison) -> str:

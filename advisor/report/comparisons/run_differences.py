@@ -6,10 +6,13 @@ from typing import Any
 
 import msgspec
 
+from advisor.domain.model import Model
 from advisor.report.documents.document import RunDocument
 
 #: Stands for a fact that one of the runs does not have.
 ABSENT = "not there"
+#: Fields of a model that are its configuration, which is too long to show, or follow from it.
+CONFIGURATION = ("config", "parameters")
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,17 +30,43 @@ def find_differences(before: RunDocument, after: RunDocument) -> tuple[Differenc
         (_decisive_facts(before), _decisive_facts(after), True),
         (_context_facts(before), _context_facts(after), False),
     )
-    return tuple(
-        Difference(
-            what=name,
-            before=first.get(name, ABSENT),
-            after=second.get(name, ABSENT),
-            decisive=is_decisive,
-        )
+    models = _model_differences(before.question.model, after.question.model)
+    return models + tuple(
+        _difference(name, first.get(name, ABSENT), second.get(name, ABSENT), decisive=is_decisive)
         for first, second, is_decisive in pairs
         for name in dict.fromkeys([*first, *second])
         if first.get(name, ABSENT) != second.get(name, ABSENT)
     )
+
+
+def _difference(name: str, before: str, after: str, *, decisive: bool) -> Difference:
+    return Difference(what=name, before=before, after=after, decisive=decisive)
+
+
+def _model_differences(before: Model, after: Model) -> tuple[Difference, ...]:
+    """Return how the models differ: their names, else the fields that differ."""
+    if before == after:
+        return ()
+    if before.name != after.name:
+        return (_difference("model", before.name, after.name, decisive=True),)
+    first, second = _model_fields(before), _model_fields(after)
+    differing = [
+        name
+        for name in dict.fromkeys([*first, *second])
+        if first.get(name) != second.get(name) and name not in CONFIGURATION
+    ]
+    texts = [
+        ", ".join([before.name, *(f"{name} {fields.get(name, ABSENT)}" for name in differing)])
+        for fields in (first, second)
+    ]
+    has_other = any(first.get(name) != second.get(name) for name in CONFIGURATION)
+    other = ", another configuration" if has_other else ""
+    return (_difference("model", texts[0], texts[1] + other, decisive=True),)
+
+
+def _model_fields(model: Model) -> dict[str, Any]:
+    fields: dict[str, Any] = msgspec.to_builtins(model)
+    return fields
 
 
 def software_of(arm: str, document: RunDocument) -> dict[str, str]:
@@ -52,7 +81,6 @@ def _decisive_facts(document: RunDocument) -> dict[str, str]:
     """Return the facts that must be equal for speeds to be compared."""
     question, cpu = document.question, document.machine.cpu
     return {
-        "model": _join_fields(question.model),
         "task": question.task,
         "precision": question.dtype,
         "batch sizes": ", ".join(map(str, question.batch_sizes)),

@@ -15,6 +15,7 @@ from report_runs import cell, run_document
 
 from advisor.domain.interval import Interval
 from advisor.domain.measurement import UndisturbedSpeedup
+from advisor.domain.model import TransformersModel
 from advisor.domain.question import Question
 from advisor.report.comparisons import comparison, comparison_text
 from advisor.report.comparisons.comparison import Change, Comparison, compare_documents
@@ -249,6 +250,27 @@ def test_an_unfinished_run_is_compared_with_its_missing_batch_sizes() -> None:
         ("measured batch sizes", "1, 16", "1"),
     ]
     assert found.headlines[1] == f"{found.headlines[0]} (not finished)"
+
+
+@pytest.mark.parametrize(
+    ("changes", "before", "after"),
+    [
+        ({"name": "two"}, "one", "two"),
+        ({"config": {"layers": 2}, "parameters": 5}, "one", "one, another configuration"),
+        ({"weights": "trained"}, "one, weights random", "one, weights trained"),
+    ],
+)
+def test_models_are_named_without_their_configuration(
+    changes: dict[str, Any], before: str, after: str
+) -> None:
+    model = TransformersModel(name="one", weights="random", config={"layers": 1})
+    runs = [
+        run_document(question=builders.question(model=each))
+        for each in (model, msgspec.structs.replace(model, **changes))
+    ]
+    (found,) = compare_documents(runs[0], runs[1], 0.05).differences
+    assert (found.what, found.before, found.after) == ("model", before, after)
+    assert found.decisive
 
 
 def test_the_text_lists_differences_before_speeds() -> None:
