@@ -65,10 +65,10 @@ def choose(
         found = find_recipe(decision, entry.arm, probes)
         if found is not None:
             return entry, found
-    raise _no_recipe(decision, name)
+    raise _no_recipe(document, decision, name)
 
 
-def _no_recipe(decision: Decision, name: str) -> NoRecipeError:
+def _no_recipe(document: RunDocument, decision: Decision, name: str) -> NoRecipeError:
     """Return the error for an arm without a recipe; the next step names the arms that have one."""
     state, problem = decision.state, decision.problem
     arms = state.plan.arms if state.plan else ()
@@ -76,9 +76,14 @@ def _no_recipe(decision: Decision, name: str) -> NoRecipeError:
         arm.id for arm in arms if arm.duplicate_of is None and _last_process(state, arm.id)
     ]
     what = f"no recipe is stored for {name or 'the recommended workflow'}"
+    next_step = "measure it with this version"
+    if not name and document.recommendation is None:
+        reason = f": {problem.what}" if problem else ""
+        what = f"run {document.run_id} has no recommendation{reason}"
+        next_step = "measure again, or name another run: p3-advisor history lists them"
     if available:
-        return NoRecipeError(what, f"use --workflow with one of {', '.join(available)}")
-    return NoRecipeError(what, problem.next_step if problem else "measure it with this version")
+        next_step = f"use --workflow with one of {', '.join(available)}"
+    return NoRecipeError(what, next_step)
 
 
 def find_recipe(decision: Decision, arm: str, probes: pathlib.Path) -> FoundRecipe | None:

@@ -22,7 +22,7 @@ from advisor.domain.model import FactoryModel
 from advisor.domain.plan import Plan
 from advisor.domain.recipe_facts import RecipeFacts
 from advisor.domain.worker_events import Environment, Imported, Recipe
-from advisor.errors import NoRecipeError
+from advisor.errors import NoRecipeError, NothingViableError
 from advisor.pipeline.decision import Decision
 from advisor.report.documents.document import RunDocument
 from advisor.report.recipes import found_recipe, script_recipe, short_recipe
@@ -190,6 +190,17 @@ def test_a_run_without_a_recipe_names_the_arms_that_have_one() -> None:
     with pytest.raises(NoRecipeError):
         found_recipe.choose(builders.document(), decided(), "compiled", PROBES)
     assert short_recipe.render_recommended(builders.document(), decision, PROBES) is None
+
+
+def test_a_run_without_a_recommendation_gives_its_reason_and_no_step_of_a_measurement() -> None:
+    refused = NothingViableError("the model does not open", "use --batch-sizes 2")
+    document = msgspec.structs.replace(builders.document(), recommendation=None)
+    decision = dataclasses.replace(decided(), recommendation=None, problem=refused)
+    with pytest.raises(NoRecipeError) as problem:
+        found_recipe.choose(document, decision, "", PROBES)
+    assert document.run_id in problem.value.what
+    assert refused.what in problem.value.what
+    assert "--batch-sizes" not in problem.value.next_step
 
 
 def measured(workflow: str, digest: str = "", **changes: Any) -> Decision:
