@@ -86,7 +86,7 @@ def _explain_absence(guideline: Guideline, excluded: Sequence[Excluded]) -> str:
         if entry.workflow in guideline.workflows
     ]
     because = "; ".join(reasons) or "none is in the plan"
-    return f"none of the workflows that the guideline recommends was measured ({because})"
+    return f"none of the recommended workflows was measured ({because})"
 
 
 def follow_tree(

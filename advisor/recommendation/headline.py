@@ -217,7 +217,7 @@ def _why_not(facts: HeadlineFacts, faster: ScoredArm) -> str:
     on = f"it loses on {join_names(losses)}" if losses else "it scores the same"
     weight = overtaking_weight(faster, facts.advised, facts.priorities)
     if weight is None:
-        return f"{on}, at every weight of performance"
+        return f"{on}, and does not lead at any weight of performance"
     now = facts.priorities.performance
     if weight <= now:
         return f"{on}, and leads by no more than {facts.indifference:g} points"

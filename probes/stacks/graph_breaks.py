@@ -45,11 +45,18 @@ def where(stack: Sequence[traceback.FrameSummary]) -> str:
     return f"{pathlib.Path(own[-1].filename).name}:{own[-1].lineno}: " if own else ""
 
 
+def count(number: int, noun: str) -> str:
+    """Return the number with the noun, in the plural except for 1."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def _why_nothing_was_captured() -> str:
     message = ADDRESS.sub("", next(iter(_counted()), ""))
     frames = int(counters["frames"]["total"])
+    if not message and not frames:
+        return "Dynamo was never called"
     if not message:
-        return f"Dynamo captured nothing of the {frames} functions that it traced"
+        return f"Dynamo captured nothing of the {count(frames, 'function')} that it traced"
     explanation, context = EXPLANATION.search(message), CONTEXT.search(message)
     cause = explanation[1] if explanation else message.splitlines()[0]
     place = f" at {context[1]}" if context else ""

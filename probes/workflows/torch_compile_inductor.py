@@ -85,8 +85,8 @@ def engagement(program: Program, device_inputs: Any) -> Engagement:
     inside = captured * regions
     share = inside / (inside + outside) if inside + outside else 0.0
     proof = (
-        f"{regions} compiled regions ran in a call; their graphs hold {captured} operators on "
-        f"average, and {outside} operators ran outside them{_tell(breaks)}"
+        f"{_describe_regions(regions, captured)}, and "
+        f"{graph_breaks.count(outside, 'operator')} ran outside them{_tell(breaks)}"
         # Dynamo also opens a region for code of which it captured no operator.
         if regions and counters["stats"]["calls_captured"]
         else graph_breaks.with_cause("no compiled region ran")
@@ -100,6 +100,14 @@ def engagement(program: Program, device_inputs: Any) -> Engagement:
     if regions and isinstance(program, CompiledProgram) and program.captures:
         return with_graphs(engaged, kernel_launches.count_launches(lambda: program(device_inputs)))
     return engaged
+
+
+def _describe_regions(regions: int, captured: int) -> str:
+    """Return how many regions ran, and how many operators each holds on average."""
+    operators = graph_breaks.count(captured, "operator")
+    if regions == 1:
+        return f"1 compiled region ran in a call; its graph holds {operators}"
+    return f"{regions} compiled regions ran in a call; their graphs hold {operators} on average"
 
 
 def _tell(breaks: Mapping[str, int]) -> str:

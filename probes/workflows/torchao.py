@@ -10,7 +10,7 @@ from probes import protocol
 from probes.adapter import Program
 from probes.events import Engagement
 from probes.protocol import Request
-from probes.stacks import pytorch, static_cache, torchao_weights
+from probes.stacks import graph_breaks, pytorch, static_cache, torchao_weights
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects.by_request import open_by_task
 
@@ -58,12 +58,15 @@ def engagement(program: Any, device_inputs: Any) -> Engagement:
     outside, regions = pytorch.count_operators_outside(
         lambda: program(device_inputs), COMPILED_REGIONS
     )
+    ran = f"{graph_breaks.count(regions, 'compiled region')} ran"
     if isinstance(program, TorchProgram):
         share = 1.0 if regions else 0.0
-        compiled = f"{regions} compiled regions ran in a call, {outside} operators outside them"
+        compiled = f"{ran} in a call, {graph_breaks.count(outside, 'operator')} outside them"
         return torchao_weights.engagement(program.subject.module, share, compiled)
     passes = program.request.output_tokens
-    compiled = f"{regions} compiled regions ran in {passes} passes; the prompt's pass stays eager"
+    compiled = (
+        f"{ran} in {passes} {'pass' if passes == 1 else 'passes'}; the prompt's pass stays eager"
+    )
     return torchao_weights.engagement(program.model, min(regions / passes, 1.0), compiled)
 
 

@@ -155,7 +155,7 @@ def _criterion_lines(name: str, score: ScoreEntry) -> list[str]:
     for gap in score.to_next or ():
         distance = f", {format_number(gap.missing)} away" if gap.missing is not None else ""
         lines.append(
-            f"    {LETTERS[gap.tier]} requires {gap.fact} {gap.threshold}; "
-            f"it is {format_fact(gap.value)}{distance}"
+            f"    for {LETTERS[gap.tier]}, {gap.fact} must be {gap.threshold}; "
+            f"its value here is {format_fact(gap.value)}{distance}"
         )
     return lines

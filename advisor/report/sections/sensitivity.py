@@ -21,7 +21,7 @@ from advisor.system.number_format import (
 AGREEMENT = {
     True: "the measurement agrees",
     False: "the measurement disagrees",
-    None: "the measurement does not decide",
+    None: "not tested here",
 }
 
 

@@ -60,7 +60,7 @@ def _render_grade(score: ScoreEntry, share: float) -> Text:
     for gap in score.to_next or ():
         distance = f", {gap.missing:.3g} away" if gap.missing is not None else ""
         threshold = text.printable(gap.threshold, 100)
-        lines += Text(f"  {LETTERS[gap.tier]} requires {gap.fact} {threshold}{distance}\n")
+        lines += Text(f"  for {LETTERS[gap.tier]}, {gap.fact} must be {threshold}{distance}\n")
     return lines
 
 
