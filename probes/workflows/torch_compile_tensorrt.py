@@ -50,9 +50,10 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
 def build_generate(
     subject: CausalLm, inputs: list[Any], request: Request, options: dict[str, Any]
 ) -> Program:
-    """Compile the module that `generate` calls, as in the paper.
+    """Compile the model as in the paper, or with the option `cache` the decode step of fixed size.
 
-    With the option `cache`, compile the decode step over a cache of fixed size instead.
+    `torch.compile(model)` passes `generate` on to the original model, so the first form runs eager
+    code and is reported as not engaged.
     """
     import transformers  # noqa: PLC0415 - takes seconds to import
 
