@@ -14,6 +14,8 @@ def unranked(document: RunDocument) -> list[str]:
     """Return the arms that fail a constraint and the workflows that have no measurement."""
     lines = [f"  {', '.join(arms)}: {fails}" for fails, arms in _failures(document).items()]
     missing = [entry for entry in document.workflows if entry.rank is None]
+    unnamed = [entry for entry in missing if _is_unnamed(entry, document)]
+    missing = [entry for entry in missing if entry not in unnamed]
     lines += _reasons([entry for entry in missing if entry.status != "not-covered"])
     without_probe = [entry.arm for entry in missing if entry.status == "not-covered"]
     if without_probe:
@@ -21,7 +23,19 @@ def unranked(document: RunDocument) -> list[str]:
             f"  not covered by p3-advisor: {', '.join(without_probe)}; "
             "p3-advisor workflows gives the reasons"
         )
+    if unnamed:
+        lines.append(
+            f"  not named in --workflows and not tried: {len(unnamed)} workflows, "
+            "which p3-advisor workflows lists"
+        )
     return [TITLE, *lines] if lines else []
+
+
+def _is_unnamed(entry: WorkflowEntry, document: RunDocument) -> bool:
+    """Return whether the user named workflows, and not this one, which was not tried."""
+    named = {name.partition("/")[0] for name in document.question.workflows}
+    not_tried = entry.status in NOT_TRIED or entry.status == "not-covered"
+    return bool(named) and entry.id not in named and not_tried
 
 
 def _failures(document: RunDocument) -> dict[str, list[str]]:

@@ -245,6 +245,15 @@ def test_workflows_with_the_same_reason_share_one_line_below_those_that_failed()
     assert lines.index("  broken: crashed, it crashed") == 1
 
 
+def test_workflows_that_the_user_did_not_name_are_counted_if_they_were_not_tried() -> None:
+    made = builders.document()
+    question = msgspec.structs.replace(made.question, workflows=("compiled/default",))
+    lines = unranked(msgspec.structs.replace(made, question=question))
+    assert "  broken: crashed, it crashed" in lines, "it was tried"
+    assert not any(line.startswith("  absent") for line in lines)
+    assert "not named in --workflows" in lines[-1]
+
+
 def test_a_run_without_measurements_has_no_ranking() -> None:
     made = msgspec.structs.replace(NONE, workflows=())
     assert text_report.ranking(made) == []
