@@ -47,7 +47,7 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
     if request.task == protocol.GENERATE:
         from probes.subjects.transformers_generate import TextGeneration  # noqa: PLC0415 - imports transformers, which takes seconds
 
-        subject.model.compile(mode=request.options.get("mode"))
+        subject.model.compile(dynamic=request.options.get("dynamic"))
         return TextGeneration(subject.model, request)
     pytorch.check_precision(subject, request)
     options = request.options
@@ -135,17 +135,16 @@ def with_graphs(engaged: Engagement, launches: kernel_launches.KernelLaunches) -
 
 def integration(request: Request) -> str:
     """Return the lines that compile and run the module."""
-    mode = request.options.get("mode")
     arguments = "".join(
         f", {name}={value!r}"
-        for name, value in (("dynamic", request.options.get("dynamic")), ("mode", mode))
-        if value is not None
+        for name in ("dynamic", "mode")
+        if (value := request.options.get(name)) is not None
     ).replace("'", '"')
     if request.task == protocol.GENERATE:
         return f"""\
 import torch
 
-model.compile({f'mode="{mode}"' if mode else ""})
+model.compile({arguments.removeprefix(", ")})
 # Each call:
 with torch.inference_mode():
     tokens = model.generate(prompts, attention_mask=torch.ones_like(prompts), do_sample=False, max_new_tokens={request.output_tokens})
