@@ -23,6 +23,8 @@ FIXED_LENGTHS = {1: 8, 5: 4}
 VARINT, DELIMITED = 0, 2
 MOST_VARINT_BYTES = 10
 LARGEST_BATCH = 65536
+#: A larger graph is left to the worker: a small file may unpack to any size.
+LARGEST_GRAPH_BYTES = 256 << 20
 #: What reading raises for a file that is damaged or of another kind.
 READING_ERRORS = (
     OSError,
@@ -103,6 +105,8 @@ def read_exported_dimensions(file: pathlib.Path) -> list[int | None]:
     """Return the first dimension of each input of an exported program; None for a free one."""
     with zipfile.ZipFile(file) as archive:
         name = next((each for each in archive.namelist() if each.endswith(PROGRAM_FILE)), "")
+        if archive.getinfo(name).file_size > LARGEST_GRAPH_BYTES:
+            return []
         program = msgspec.json.decode(archive.read(name), type=_Program)
     tensors = program.graph_module.graph.tensor_values
     inputs = [spec.user_input for spec in program.graph_module.signature.input_specs]

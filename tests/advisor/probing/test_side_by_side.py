@@ -94,11 +94,15 @@ class StagedMemory(DeviceMemoryMonitor):
         return self.readings.pop(0) if len(self.readings) > 1 else self.readings[0]
 
 
-@pytest.mark.parametrize(("used", "freed"), [(5 << 30, 3 << 30), (1 << 30, 0)])
+@pytest.mark.parametrize(
+    ("gibibytes", "freed"),
+    [((5, 2), 3), ((5, 5, 2), 3), ((1, 2), 0)],
+    ids=["at once", "after the end", "others grew"],
+)
 def test_memory_of_an_arm_built_side_by_side_is_what_its_end_frees(
-    used: int, freed: int, supervisor: Supervisor, run_config: RunConfig
+    gibibytes: tuple[int, ...], freed: int, supervisor: Supervisor, run_config: RunConfig
 ) -> None:
-    memory_monitor = StagedMemory(used, 2 << 30)
+    memory_monitor = StagedMemory(*(each << 30 for each in gibibytes))
     session = Session(supervisor, run_config, ConditionsMonitor(), memory_monitor)
     for arm in (BASELINE, QUICK):
         list(session.start([(arm, 0)])) if arm == QUICK else list(session.start_reference(arm, 0))
@@ -106,7 +110,7 @@ def test_memory_of_an_arm_built_side_by_side_is_what_its_end_frees(
     list(session.build(QUICK.id))
     stopped = list(session.stop({QUICK.id}))
     (memory,) = [each for each in stopped if isinstance(each, DeviceMemory)]
-    assert (memory.source, memory.peak_bytes) == ("freed", freed)
+    assert (memory.source, memory.peak_bytes) == ("freed", freed << 30)
 
 
 @pytest.mark.parametrize(

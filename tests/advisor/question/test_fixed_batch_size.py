@@ -121,6 +121,14 @@ def test_any_file_has_a_size_or_none(
     assert size is None or size > 0
 
 
+def test_a_graph_that_unpacks_to_too_many_bytes_is_left_to_the_worker(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = save_exported(tmp_path / "model.pt2", ROWS)
+    monkeypatch.setattr("advisor.question.fixed_batch_size.LARGEST_GRAPH_BYTES", 10)
+    assert fixed_batch_size(str(file)) is None
+
+
 def test_a_missing_file_has_none() -> None:
     assert fixed_batch_size("gone.onnx") is None
     assert fixed_batch_size("gone.pt2") is None
