@@ -11,12 +11,12 @@ import msgspec
 from advisor.domain.catalogue import NoisePrior
 from advisor.domain.measurement import Measurement
 from advisor.domain.outcome import Skipped, TimedOut
-from advisor.domain.plan import REFERENCE, Arm, Plan
+from advisor.domain.plan import Arm, Plan
 from advisor.domain.question import Dtype
 from advisor.domain.results import HostSpeed, RaceResult, Results, StoppedBuild, SustainedCheck
 from advisor.domain.run_state import ProcessState, RunState
-from advisor.domain.worker_events import Peaks
 from advisor.measure.arms import TAIL, Series, count_visits, summarise_arm
+from advisor.measure.device_peaks import device_peaks
 from advisor.measure.drift import bound_by_speedups
 from advisor.measure.process_differences import (
     estimate_process_variances,
@@ -67,7 +67,7 @@ def summarise(
     noise_floors = _noise_floors(state.plan, log_speedups, races)
     known_floors = [floor for floor in noise_floors.values() if floor is not None]
     margins = {size: max(margin, floor or 0.0) for size, floor in noise_floors.items()}
-    peaks = device_peaks(state)
+    peaks = device_peaks(state, dtype)
     variances = estimate_process_variances(
         {arm: each for arm, each in series.items() if arm != baseline},
         _duplicate_of(state.plan),
@@ -187,18 +187,6 @@ def _noise_floor(differences: Sequence[float]) -> float | None:
         return None
     interval = paired_interval(differences, TAIL)
     return math.expm1(max(abs(interval.low), abs(interval.high)))
-
-
-def device_peaks(state: RunState) -> Peaks | None:
-    """Return the measured peaks of the device, if there are any."""
-    return next(
-        (
-            process.peaks
-            for process in reversed(state.processes.get(REFERENCE, ()))
-            if process.peaks
-        ),
-        None,
-    )
 
 
 def _check_sustained(

@@ -71,12 +71,15 @@ def compile_options(subject: TorchSubject | CausalLm, request: Request) -> dict[
 
 def engagement(program: TorchProgram, device_inputs: Any) -> Engagement:
     """Return the share of the eager module's operators that engines replace."""
-    outside, engines = pytorch.count_operators_outside(
-        lambda: program(device_inputs), ENGINE_REGIONS
+    return compare_operators(
+        lambda: program(device_inputs), lambda: program.subject.module(*device_inputs)
     )
-    operators, _ = pytorch.count_operators_outside(
-        lambda: program.subject.module(*device_inputs), ()
-    )
+
+
+def compare_operators(call: Callable[[], object], eager: Callable[[], object]) -> Engagement:
+    """Return the share of the operators of the eager call that engines replace."""
+    outside, engines = pytorch.count_operators_outside(call, ENGINE_REGIONS)
+    operators, _ = pytorch.count_operators_outside(eager, ())
     facts = {"engines": engines, "operators_outside": outside, "operators": operators}
     if not engines:
         return no_engine(outside, facts)
@@ -91,32 +94,6 @@ def engagement(program: TorchProgram, device_inputs: Any) -> Engagement:
 def no_engine(outside: int, facts: dict[str, Any]) -> Engagement:
     """Return the engagement of a call that runs no engine."""
     return Engagement(0.0, f"no TensorRT engine ran: {outside} operators ran in PyTorch", facts)
-
-
-def generation_engagement(
-    call: Callable[[], object], eager: Callable[[], object], passes: int
-) -> Engagement:
-    """Return the share of the passes that ran compiled, times that of their operators in engines.
-
-    Operators between the passes, and in passes that are not compiled, always run in PyTorch.
-    """
-    between, compiled = pytorch.count_operators_outside(call, (pytorch.COMPILED_REGION,))
-    outside, engines = pytorch.count_operators_outside(call, ENGINE_REGIONS)
-    operators, _ = pytorch.count_operators_outside(eager, ())
-    left, replaceable = outside - between, max(operators - between, 1)
-    facts = {
-        "engines": engines,
-        "compiled_passes": compiled,
-        "operators_left": left,
-        "operators_replaceable": replaceable,
-    }
-    if not engines:
-        return no_engine(outside, facts)
-    proof = (
-        f"{compiled} of {passes} passes ran compiled, with {engines} engines; "
-        f"{left} of their {replaceable} operators ran in PyTorch"
-    )
-    return Engagement(compiled / passes * max(1 - left / replaceable, 0.0), proof, facts)
 
 
 def with_graphs(engaged: Engagement, launches: kernel_launches.KernelLaunches) -> Engagement:

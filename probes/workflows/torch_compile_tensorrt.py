@@ -50,28 +50,28 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
 def build_generate(
     subject: CausalLm, inputs: list[Any], request: Request, options: dict[str, Any]
 ) -> Program:
-    """Compile the model as in the paper, or with the option `cache` the decode step of fixed size.
+    """Compile the model in place, or with the option `cache` the decode step of fixed size.
 
-    `torch.compile(model)` passes `generate` on to the original model, so the first form runs eager
-    code and is reported as not engaged.
+    `torch.compile(model)`, as in the paper, passes `generate` on to the original model, which would
+    never call the compiled one.
     """
     import transformers  # noqa: PLC0415 - takes seconds to import
 
     from probes.subjects import transformers_generate  # noqa: PLC0415 - as above
 
-    if request.options.get("cache") != "static":
-        return transformers_generate.TextGeneration(
-            torch.compile(subject.model, backend="tensorrt", options=options), request
+    if request.options.get("cache") == "static":
+        # transformers passes on all fields, and `torch.compile` takes either a mode or options.
+        compile_config = transformers.CompileConfig(
+            backend="tensorrt", dynamic=False, mode=None, options={**options, **IN_PYTORCH}
         )
-    # transformers passes on all fields, and `torch.compile` takes either a mode or options.
-    compile_config = transformers.CompileConfig(
-        backend="tensorrt", dynamic=False, mode=None, options={**options, **IN_PYTORCH}
-    )
-    # Each batch size gets its own model with the same weights: a second one would make the shapes
-    # of the first dynamic.
-    program = transformers_generate.with_fixed_cache(
-        transformers_generate.share_weights(subject.model), request, compile_config
-    )
+        # Each batch size gets its own model with the same weights: a second one would make the
+        # shapes of the first dynamic.
+        program = transformers_generate.with_fixed_cache(
+            transformers_generate.share_weights(subject.model), request, compile_config
+        )
+    else:
+        subject.model.compile(backend="tensorrt", options=options)
+        program = transformers_generate.TextGeneration(subject.model, request)
     program(program.feed(inputs))
     return program
 
@@ -82,12 +82,13 @@ def engagement(program: Any, device_inputs: Any) -> Engagement:
         return torch_tensorrt_engines.engagement(program, device_inputs)
     from probes.subjects import transformers_generate  # noqa: PLC0415 - imports transformers, which takes seconds
 
-    model = getattr(program.model, "_orig_mod", program.model)
     eager = transformers_generate.TextGeneration(
-        transformers_generate.share_weights(model), program.request
+        # The copy of a model that is compiled in place is not compiled.
+        transformers_generate.share_weights(program.model),
+        program.request,
     )
-    return torch_tensorrt_engines.generation_engagement(
-        lambda: program(device_inputs), lambda: eager(device_inputs), program.request.output_tokens
+    return torch_tensorrt_engines.compare_operators(
+        lambda: program(device_inputs), lambda: eager(device_inputs)
     )
 
 
@@ -120,10 +121,10 @@ def generation_integration(request: Request, options: dict[str, Any]) -> str:
 import torch
 import torch_tensorrt
 
-compiled = torch.compile(model, backend="tensorrt", options={options})
+model.compile(backend="tensorrt", options={options})
 # Each call:
 with torch.inference_mode():
-    tokens = compiled.generate(prompts, {fixed})
+    tokens = model.generate(prompts, {fixed})
 """
     return f"""\
 import torch

@@ -120,12 +120,13 @@ def _race_row(entry: WorkflowEntry, document: RunDocument) -> list[str]:
     assert document.race
     assert document.race.peaks
     tflops = entry.cells[-1].tflops or 0.0
-    peak = document.race.peaks.operations_per_second[document.question.dtype]
+    peak = document.race.peaks.operations_per_second.get(document.question.dtype)
+    share = f" ({format_share(tflops * 1e12 / peak)})" if peak else ""
     return [
         entry.arm,
         format_interval(entry.speedup),
         *(format_number(cell.speedup.value, decimals=2) for cell in entry.cells),
-        f"{format_number(tflops, digits=3)} ({format_share(tflops * 1e12 / peak)})",
+        f"{format_number(tflops, digits=3)}{share}",
         *_build_and_memory(entry),
         accuracy_cell(checks_of(entry)),
         format_share(entry.engaged_share),

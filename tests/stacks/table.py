@@ -54,6 +54,7 @@ WRONG_TEXTS = (
 )
 EARLIER_TEXT = "h200-generate-tinyllama-bfloat16.json"
 SMALL_TEXT = "h200-generate-demo-llama.json"
+IN_PLACE_TEXT = "h100-generate-demo-llama-bfloat16.json"
 STOPPED_TEXTS = (
     "h200-generate-llama3.1-8b-vllm-bfloat16.json",
     "h200-generate-llama3.1-8b-bfloat16.json",
@@ -62,6 +63,8 @@ STOPPED_TEXTS = (
 GPU_QUANTISED = "h200-quantised-tinyllama-bfloat16.json"
 GPU_QUANTISED_8B = "h200-quantised-llama3.1-8b-bfloat16.json"
 GPU_SERVED = "h100-served-tinyllama-bfloat16.json"
+#: The same question without the static cache, with the energy of a token.
+GPU_SERVED_AGAIN = "h100-served-tinyllama-bfloat16-again.json"
 GPU_SERVED_8B = "h100-served-llama3.1-8b-bfloat16.json"
 #: One GPU of a host, and both.
 GPU_SERVED_SPLIT = (
@@ -70,10 +73,16 @@ GPU_SERVED_SPLIT = (
 )
 WHOLE_MODELS = (
     "h100-resnet-50-float32.json",
+    "h100-vit-base-float32-standard.json",
+    "h100-minilm-float32-standard.json",
+    "h100-whisper-base-float16-standard.json",
+    "h100-unet-float16.json",
+)
+#: Models of `WHOLE_MODELS` with more arms and less time for each.
+QUICK_MODELS = (
     "h100-vit-base-float32.json",
     "h100-minilm-float32.json",
     "h100-whisper-base-float16.json",
-    "h100-unet-float16.json",
 )
 #: Models of `WHOLE_MODELS` on another GPU.
 WHOLE_MODELS_AGAIN = (
@@ -84,7 +93,11 @@ WHOLE_MODELS_AGAIN = (
 CPU = "cpu-demo.json"
 CPU_LLAMA = "cpu-demo-llama.json"
 #: The questions of runs on GPUs, on a processor; they have the results of all platforms.
-PLATFORMS = ("cpu-resnet-50-float32.json", "cpu-minilm-float32.json")
+PLATFORMS = (
+    "cpu-resnet-50-float32.json",
+    "cpu-minilm-float32.json",
+    "cpu-vit-base-float32.json",
+)
 CPU_TEXTS = (
     "cpu-generate-demo-llama.json",
     "cpu-generate-demo-qwen2.json",
@@ -160,6 +173,9 @@ def gpu_section() -> list[str]:
         "",
         *serving_section(GPU_SERVED),
         "",
+        run_notes.SERVED_AGAIN,
+        "",
+        *serving_section(GPU_SERVED_AGAIN),
         run_notes.SERVED_8B_ON_GPU,
         "",
         *serving_section(GPU_SERVED_8B),
@@ -183,9 +199,15 @@ def further_gpu_section() -> list[str]:
         "",
         *text_section(EARLIER_TEXT),
         *text_section(SMALL_TEXT),
+        run_notes.IN_PLACE_TEXT,
+        "",
+        *text_section(IN_PLACE_TEXT),
         run_notes.STOPPED_TEXTS,
         "",
         *(line for file in STOPPED_TEXTS for line in text_section(file)),
+        run_notes.QUICK_MODELS,
+        "",
+        *(line for file in QUICK_MODELS for line in forward_section(file)),
     ]
 
 
