@@ -8,7 +8,7 @@ from stacks.run_tables import EVIDENCE_LINK, failures
 from advisor.report.documents.document import RunDocument
 from advisor.report.formatting.tabular import markdown_table
 from advisor.report.sections import serving_tables
-from advisor.system.number_format import format_share
+from advisor.system.number_format import format_share_of_draws
 
 
 def serving_introduction(document: RunDocument, file: str) -> str:
@@ -19,15 +19,16 @@ def serving_introduction(document: RunDocument, file: str) -> str:
         f"{each.input_tokens} in and {each.output_tokens} out" for each in load.lengths
     )
     count, date = len(document.serving.arms) if document.serving else 0, document.created[:10]
+    servers = "1 server" if count == 1 else f"{count} servers"
     advice = document.recommendation
     answer = (
         f"Recommendation with the default priorities: {advice.arm}, certainty "
-        f"{format_share(advice.certainty)}, trust {advice.trust}."
+        f"{format_share_of_draws(advice.certainty)}, trust {advice.trust}."
         if advice
         else "No recommendation."
     )
     return f"""\
-Servers under load (`--task serve`), one command, {count} servers: `{question.model.name}` in
+Servers under load (`--task serve`), one command, {servers}: `{question.model.name}` in
 {question.dtype}, requests of {lengths} tokens, {load.limits}, on {device_of(document)},
 {date} ([kept run]({EVIDENCE_LINK}/{file})).
 Versions: {versions_of(document)}.
