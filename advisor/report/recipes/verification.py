@@ -19,12 +19,10 @@ SCHEMA: Final = "p3-advisor/verification/1"
 CheckResult = Literal["holds", "faster", "slower machine", "slower"]
 
 RESULT_TEXTS: dict[CheckResult, str] = {
-    "holds": "holds",
-    "faster": "holds; faster than measured",
-    "slower machine": (
-        "does not hold, but the speed-up over eager does: the machine is slower than before"
-    ),
-    "slower": "does not hold",
+    "holds": "as fast as measured",
+    "faster": "faster than measured",
+    "slower machine": "slower than measured because the whole machine is slower",
+    "slower": "slower than measured",
 }
 
 
@@ -118,9 +116,10 @@ def _classify(
 
 def render(verification: Verification) -> str:
     """Return the verification as text."""
-    verdict = "holds" if verification.holds else "does not hold"
+    verdict = "reaches" if verification.holds else "does not reach"
+    run = f"{verification.arm}, run {verification.run_id}"
     lines = [
-        f"{verification.arm}, run {verification.run_id}: the measured throughput {verdict}.",
+        f"{run}: the recipe {verdict} the measured throughput.",
         *map(_check_line, verification.checks),
     ]
     changed = ", ".join(

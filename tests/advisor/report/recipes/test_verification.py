@@ -51,6 +51,26 @@ def test_a_throughput_holds_within_its_interval_and_the_tolerance(
     assert "2.14.0" in text
 
 
+@pytest.mark.parametrize(
+    ("throughput", "speedup", "others"),
+    [
+        (10.0, 2.0, {"faster", "slower"}),
+        (12.0, 2.0, {"holds", "slower"}),
+        (8.0, 2.0, {"holds", "faster"}),
+        (8.0, 1.2, {"holds", "faster", "slower machine"}),
+    ],
+)
+def test_the_line_of_a_batch_size_has_one_verdict(
+    throughput: float, speedup: float, others: set[verification.CheckResult]
+) -> None:
+    found = verify(throughput, speedup)
+    line = verification.render(found).splitlines()[1]
+    verdict = verification.RESULT_TEXTS[found.checks[0].result]
+    assert line.endswith(f": {verdict}")
+    assert ";" not in verdict
+    assert not any(verification.RESULT_TEXTS[each] in line for each in others)
+
+
 def test_the_verification_is_decoded_from_its_json() -> None:
     found = verify(8.0)
     assert msgspec.json.decode(document.encode(found), type=Verification) == found
