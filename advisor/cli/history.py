@@ -17,6 +17,7 @@ from advisor.cli.options import AsJson, StoredRunName
 from advisor.cli.output import STANDARD_OUTPUT, print_text, write_output
 from advisor.domain.sweep import is_sweep_id
 from advisor.errors import DateError, ExportFileError
+from advisor.store.index import HistoryEntry
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -65,15 +66,22 @@ def history(
         return
     rows = [["run", "created", "model", "device", "state", "note"]]
     for entry in entries:
-        state = ("finished" if entry.finished else "stopped") + (
-            ", imported" if entry.imported else ""
-        )
+        state = _describe_state(entry)
         rows.append([entry.run_id, entry.created, entry.model, entry.device, state, entry.note])
     is_unfiltered = run_filter == HistoryFilter()
     empty = "No runs yet. p3-advisor --json starts one." if is_unfiltered else "No run matches."
     print_text("\n".join(plain_table(rows)) if entries else empty)
     if is_unfiltered and (ids := store.sweeps.ids()):
         print_text(f"Sweeps over several lengths: {', '.join(reversed(ids))}")
+
+
+def _describe_state(entry: HistoryEntry) -> str:
+    facts = (
+        "finished" if entry.finished else "stopped",
+        "" if entry.measured else "no measurement",
+        "imported" if entry.imported else "",
+    )
+    return ", ".join(filter(None, facts))
 
 
 def parse_day(text: str) -> str:

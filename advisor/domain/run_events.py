@@ -17,7 +17,7 @@ from advisor.domain.plan import Arm, Plan
 from advisor.domain.portability import Platform
 from advisor.domain.recommendation import DecisionWord
 from advisor.domain.serving import ServedRequest
-from advisor.domain.worker_events import WorkerEvent
+from advisor.domain.worker_events import BlockTimed, WorkerEvent
 
 
 class Planned(msgspec.Struct, frozen=True, kw_only=True, tag="planned"):
@@ -318,3 +318,10 @@ class LoggedEvent(msgspec.Struct, frozen=True, kw_only=True):
     #: event.
     at: Amount
     run_event: RunEvent = msgspec.field(name="happening")
+
+
+def is_measurement(run_event: RunEvent) -> bool:
+    """Return whether the event has timed calls of a workflow or of a server."""
+    if isinstance(run_event, WorkerReported):
+        return isinstance(run_event.worker_event, BlockTimed)
+    return isinstance(run_event, LoadMeasured)

@@ -20,11 +20,12 @@ COLUMNS = {
     "model": "TEXT",
     "device": "TEXT",
     "finished": "INTEGER",
+    "measured": "INTEGER",
     "imported": "INTEGER",
 }
 CREATE = f"CREATE TABLE IF NOT EXISTS runs ({', '.join(map(' '.join, COLUMNS.items()))})"
-SELECT = "SELECT run_id, bytes, created, model, device, finished, imported FROM runs"
-INSERT = "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)"
+SELECT = "SELECT run_id, bytes, created, model, device, finished, measured, imported FROM runs"
+INSERT = "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 T = TypeVar("T")
 #: Other writers hold the database for milliseconds.
 LOCK_TIMEOUT_SECONDS = 1.0
@@ -38,6 +39,8 @@ class HistoryEntry(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     device: str
     finished: bool
+    #: Whether any calls were timed; false for a run that failed or was stopped before.
+    measured: bool
     #: Whether it was imported from another machine.
     imported: bool = False
     #: Note of the user.
@@ -106,7 +109,7 @@ def _ensure_table(database: sqlite3.Connection) -> None:
 def _decode(row: tuple[Any, ...]) -> tuple[str, tuple[int, HistoryEntry]]:
     fields = dict(zip(COLUMNS, row, strict=True))
     size = fields.pop("bytes")
-    flags = {name: bool(fields[name]) for name in ("finished", "imported")}
+    flags = {name: bool(fields[name]) for name in ("finished", "measured", "imported")}
     return fields["run_id"], (size, msgspec.convert({**fields, **flags}, HistoryEntry))
 
 
@@ -118,5 +121,6 @@ def _encode(size: int, entry: HistoryEntry) -> tuple[Any, ...]:
         entry.model,
         entry.device,
         entry.finished,
+        entry.measured,
         entry.imported,
     )

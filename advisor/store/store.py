@@ -6,13 +6,13 @@ import contextlib
 import os
 import pathlib
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 import platformdirs
 
 from advisor.domain.run import Header
-from advisor.domain.run_events import Finished
+from advisor.domain.run_events import Finished, is_measurement
 from advisor.domain.sweep import is_sweep_id
 from advisor.errors import NotWritableError, RunFileError, RunIsActiveError, UnknownRunError
 from advisor.store.fleets import Fleets
@@ -76,7 +76,8 @@ class Store:
     def find(self, name: str) -> Run:
         """Return the run with this id, a unique prefix of it, `latest`, or a path.
 
-        Raise `UnknownRunError` without a single match.
+        `latest` is the newest run with a measurement, or the newest run if none has one. Raise
+        `UnknownRunError` without a single match.
         """
         if not name:
             raise UnknownRunError("the name of the run is empty", "see p3-advisor history")
@@ -86,7 +87,9 @@ class Store:
                 return Run(path)
         ids = self._ids()
         matches = (
-            ids[-1:] if name == LATEST else [run_id for run_id in ids if run_id.startswith(name)]
+            self._latest(ids)
+            if name == LATEST
+            else [run_id for run_id in ids if run_id.startswith(name)]
         )
         if len(matches) == 1:
             return Run(self.run_directory(matches[0]))
@@ -108,6 +111,17 @@ class Store:
         if name == LATEST:
             raise UnknownRunError("no run is stored yet", "measure one with p3-advisor recommend")
         raise UnknownRunError(f"there is no run {name!r}", "see p3-advisor history")
+
+    def _latest(self, ids: Sequence[str]) -> Sequence[str]:
+        """Return the newest of these runs that has a measurement, else the newest one.
+
+        A damaged run counts as measured, so that its error is reported.
+        """
+        for run_id in reversed(ids):
+            entry = self._read_entry(run_id)
+            if entry is None or entry.measured:
+                return [run_id]
+        return ids[-1:]
 
     def run_directory(self, run_id: str) -> pathlib.Path:
         """Return the directory of the run with this id, which may not exist."""
@@ -217,6 +231,7 @@ class Store:
             model=question.model.name,
             device=header.device if gpu else "CPU",
             finished=any(isinstance(event.run_event, Finished) for event in events),
+            measured=any(is_measurement(event.run_event) for event in events),
             imported=header.imported,
         )
 

@@ -6,6 +6,7 @@ import dataclasses
 import pathlib
 from collections.abc import Callable
 
+import builders
 import pytest
 from onscreen import (
     SIZES,
@@ -19,6 +20,7 @@ from onscreen import (
 from recorded_runs import make_run
 
 from advisor.context import Context
+from advisor.domain.run_events import Planned
 from advisor.question.answers import Answers
 from advisor.store.runs import Run
 from advisor.store.store import Store
@@ -26,6 +28,7 @@ from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs.confirmations import DeleteDialog
 from advisor.tui.options import LaunchOptions
 from advisor.tui.run.host_process import HostProcess
+from advisor.tui.run.stored_items import list_items
 from advisor.tui.run.unfinished import find_unfinished_run
 from advisor.tui.screens.history import HistoryScreen
 from advisor.tui.screens.live import LiveScreen
@@ -113,6 +116,17 @@ async def test_a_note_can_be_written_filtered_by_and_removed(
         await pilot.press("t", *["backspace"] * 13, "enter")
         await wait_for(pilot, lambda: table.row_count == 0)
         assert run.note() == ""
+
+
+def test_a_run_that_failed_before_a_measurement_is_marked(store: Store) -> None:
+    failed, stopped = "20261121-130000-0002", make_run(store, finished=False)
+    with store.create(builders.header(run_id=failed)).writer() as writer:
+        writer.append(builders.events(Planned(plan=builders.plan()))[0])
+        going_on = list_items(store)[0]
+    items = {item.item_id: item for item in list_items(store)}
+    assert items[failed].progress
+    assert not items[stopped.directory.name].progress
+    assert not going_on.progress
 
 
 @async_test

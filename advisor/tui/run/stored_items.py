@@ -56,8 +56,10 @@ class StoredItem(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def progress(self) -> str:
-        """How many lengths of an unfinished sweep are measured; empty for a run."""
-        if not self.is_sweep or self.entry.finished:
+        """How many lengths of an unfinished sweep are measured, or that a run measured nothing."""
+        if not self.is_sweep:
+            return "" if self.entry.measured or self.is_going_on else "no measurement"
+        if self.entry.finished:
             return ""
         return f"{self.measured} of {self.lengths} lengths"
 
@@ -105,6 +107,7 @@ def _sweep_item(
         model=first.model if first else str(record.answers.get("model", "")),
         device=first.device if first else "",
         finished=measured == len(record.mix),
+        measured=any(entry.measured for entry in known),
     )
     return StoredItem(
         entry=entry,

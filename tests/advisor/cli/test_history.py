@@ -8,6 +8,11 @@ import shutil
 import subprocess
 from collections.abc import Callable
 
+import builders
+
+from advisor.domain.run_events import Planned
+from advisor.store.store import Store
+
 RunCli = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -71,6 +76,22 @@ def test_the_history_can_be_filtered_annotated_and_deleted(
     assert not directory.exists()
     assert run_cli("delete", str(recorded), home=home).returncode == 2
     assert recorded.exists()
+
+
+def test_a_newer_run_without_a_measurement_is_marked_and_not_shown(
+    run_cli: RunCli, recorded: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    home, failed = tmp_path / "home", "20991231-235959-0000"
+    shutil.copytree(recorded, home / "runs" / recorded.name)
+    with Store(home).create(builders.header(run_id=failed)).writer() as writer:
+        writer.append(builders.events(Planned(plan=builders.plan()))[0])
+    newest, useful = run_cli("history", home=home).stdout.splitlines()[1:]
+    assert failed in newest
+    assert "stopped, no measurement" in newest
+    assert "no measurement" not in useful
+    assert json.loads(run_cli("show", "--json", home=home).stdout)["run_id"] == recorded.name
+    recipe = run_cli("recipe", "--workflow", "pytorch-eager", home=home)
+    assert recipe.returncode == 0, recipe.stderr
 
 
 def test_a_run_document_needs_no_import(run_cli: RunCli, recorded: pathlib.Path) -> None:

@@ -68,10 +68,10 @@ def test_an_index_with_damaged_later_pages_is_built_again(
     before, file = three_runs.history(), home / "index.sqlite"
     with contextlib.closing(sqlite3.connect(file)) as other, other:
         rows = [
-            (f"gone-{number}", 1, "2026", "a model" * 20, "a device", 1, 0)
+            (f"gone-{number}", 1, "2026", "a model" * 20, "a device", 1, 1, 0)
             for number in range(1000)
         ]
-        other.executemany("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+        other.executemany("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
     content = file.read_bytes()
     file.write_bytes(content[: whole_pages * 4096].ljust(len(content), b"\xff"))
     for _ in range(2):

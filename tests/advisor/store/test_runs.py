@@ -254,6 +254,34 @@ def test_a_run_is_found_by_its_id_or_a_unique_prefix(
     assert three_runs.find(name).header().run_id == found
 
 
+def test_latest_skips_runs_that_failed_before_a_measurement(home: pathlib.Path) -> None:
+    planned = Planned(plan=builders.plan("compiled"))
+    timed = WorkerReported(
+        arm=builders.BASELINE, process=0, worker_event=builders.visits([0.01])[0]
+    )
+    spawned = WorkerSpawned(arm=builders.BASELINE, process=0)
+    make_run(home, IDS[0], *builders.events(planned, spawned, timed, Finished()))
+    make_run(home, IDS[1], *builders.events(planned, spawned, timed))
+    make_run(home, IDS[2], *builders.events(planned, spawned))
+    Store(home).create(header("20261122-000000-0000"))
+    assert Store(home).find("latest").directory.name == IDS[1]
+    assert [entry.measured for entry in Store(home).history()] == [False, False, True, True]
+    # Again, from the index.
+    assert [entry.measured for entry in Store(home).history()] == [False, False, True, True]
+
+
+def test_latest_is_the_newest_run_if_none_has_a_measurement(home: pathlib.Path) -> None:
+    for run_id in IDS[:2]:
+        make_run(home, run_id)
+    assert Store(home).find("latest").directory.name == IDS[1]
+
+
+def test_latest_reports_a_newest_run_that_is_damaged(three_runs: Store, home: pathlib.Path) -> None:
+    (home / "runs" / IDS[2] / "run.json").write_bytes(b"rubbish")
+    with pytest.raises(RunFileError):
+        three_runs.find("latest").header()
+
+
 def test_a_complete_id_is_found_although_it_is_a_prefix_of_another(home: pathlib.Path) -> None:
     for run_id in ("20261120-1", "20261120-12"):
         make_run(home, run_id)
