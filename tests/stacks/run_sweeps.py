@@ -29,7 +29,8 @@ def sweep_section(file: str) -> list[str]:
     )
     tables = [
         line
-        for title, (names, *rows), columns in sweep_text.tables(document)
+        for title, (names, *rows), columns, _ in sweep_text.tables(document)
         for line in (f"{title}:", "", *markdown_table(names, rows, text_columns=columns), "")
     ]
-    return [head, "", *tables, *(f"- {note}" for note in sweep_text.notes(document)), ""]
+    notes = [*sweep_text.notes(document), *sweep_text.missing_lines(document)]
+    return [head, "", *tables, *(f"- {note}" for note in notes), ""]

@@ -29,12 +29,14 @@ from advisor.pipeline.sweeps.decision import decide_lengths
 from advisor.question.answers import Answers
 from advisor.question.constraints import parse_duration
 from advisor.question.sweep import LengthAnswers
-from advisor.report.sweeps.sweep_document import SweepDocument
+from advisor.report.sweeps.sweep_document import SweepDocument, decide_and_compose
 from advisor.store.runs import Run
+from advisor.store.store import Store
 from advisor.tui import run_starter
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs.load_dialog import WAIT_SECONDS, LoadDialog
 from advisor.tui.options import LaunchOptions
+from advisor.tui.rendering.sweep_lines import MAX_MISSING_ARMS, length_notes
 from advisor.tui.run.host_process import HostProcess
 from advisor.tui.run.session import RunSession
 from advisor.tui.run.stored_items import list_items
@@ -64,6 +66,26 @@ def sweeping_app(
 def stored_sweep(context: Context) -> SweepRecord:
     (name,) = context.store.sweeps.ids()
     return context.store.sweeps.find(name)
+
+
+def test_arms_without_a_measurement_at_a_length_are_named_up_to_a_limit(
+    tmp_path: pathlib.Path,
+) -> None:
+    store = Store(tmp_path / "stored")
+    record = store_sweep(store)
+    document = decide_and_compose(record, decide_lengths(record, store))
+    (broken,) = document.missing
+    entry = document.lengths[0]
+    names = [f"arm-{number}" for number in range(MAX_MISSING_ARMS + 2)]
+    many = tuple(msgspec.structs.replace(broken, arm=name) for name in names)
+    (missing,) = (each for each in broken.missing if each.lengths == entry.lengths)
+    _, line = length_notes(entry, document, "finished")
+    assert line.startswith(f"broken: {missing.status}")
+    assert missing.reason in line
+    crowded = msgspec.structs.replace(document, missing=many)
+    _, *lines, last = length_notes(entry, crowded, "finished")
+    assert len(lines) == MAX_MISSING_ARMS
+    assert last.startswith("2 more")
 
 
 @async_test

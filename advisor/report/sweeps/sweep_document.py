@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final, Literal
 
 import msgspec
@@ -17,7 +17,8 @@ from advisor.errors import UserError
 from advisor.pipeline.decision import Decision
 from advisor.pipeline.sweeps.decision import decide_mix
 from advisor.report.documents import measured_document
-from advisor.report.documents.document import Problem, RunDocument, Status, WorkflowEntry
+from advisor.report.documents.document import Problem, RunDocument, WorkflowEntry
+from advisor.report.sweeps.missing_arms import MissingArm, find_left_out, find_missing
 from advisor.version import __version__
 
 SWEEP_SCHEMA: Final = "p3-advisor/sweep/1"
@@ -53,21 +54,6 @@ class LengthEntry(msgspec.Struct, frozen=True, kw_only=True):
     speedup: Interval | None = None
     cells: tuple[SweepCell, ...] = ()
     problem: Problem | None = None
-
-
-class MissingAt(msgspec.Struct, frozen=True, kw_only=True):
-    """A length at which an arm has no measurement, and why."""
-
-    lengths: Lengths
-    status: Status
-    reason: str
-
-
-class LeftOutArm(msgspec.Struct, frozen=True, kw_only=True):
-    """An arm that does not count in the mix because it was not measured at a length."""
-
-    arm: str
-    missing: tuple[MissingAt, ...]
 
 
 class CurvePoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,7 +92,10 @@ class SweepDocument(msgspec.Struct, frozen=True, kw_only=True):
     problem: Problem | None
     #: The arms of the mix by rank, with speed-ups over the mix and the worst of other figures.
     workflows: tuple[WorkflowEntry, ...]
-    left_out: tuple[LeftOutArm, ...]
+    #: Arms of some lengths that the mix does not count, because others of its lengths lack them.
+    left_out: tuple[MissingArm, ...]
+    #: Arms that failed at a length, or were measured at other lengths only.
+    missing: tuple[MissingArm, ...] = ()
     curves: tuple[ArmCurve, ...]
 
 
@@ -153,7 +142,8 @@ def compose(
         if problem
         else None,
         workflows=_mixed_entries(mix),
-        left_out=_left_out(record, documents) if mix else (),
+        left_out=find_left_out(record, documents) if mix else (),
+        missing=find_missing(record, documents),
         curves=_curves(documents),
     )
 
@@ -220,46 +210,6 @@ def _cells(
 
 def _entry_of(document: RunDocument, arm: str) -> WorkflowEntry:
     return next(entry for entry in document.workflows if entry.arm == arm)
-
-
-def _left_out(
-    record: SweepRecord, documents: Mapping[Lengths, RunDocument]
-) -> tuple[LeftOutArm, ...]:
-    """Return the arms that were measured at some lengths of the mix and not at others."""
-    counted = {
-        each.lengths: documents[each.lengths].workflows for each in record.mix if each.share > 0
-    }
-    measured = dict.fromkeys(
-        entry.arm
-        for entries in counted.values()
-        for entry in entries
-        if entry.status == "completed"
-    )
-    missing = {
-        arm: tuple(
-            found
-            for lengths, entries in counted.items()
-            if (found := _find_missing(arm, lengths, entries, record)) is not None
-        )
-        for arm in measured
-    }
-    return tuple(LeftOutArm(arm=arm, missing=each) for arm, each in missing.items() if each)
-
-
-def _find_missing(
-    arm: str, lengths: Lengths, entries: Sequence[WorkflowEntry], record: SweepRecord
-) -> MissingAt | None:
-    """Return why an arm has no measurement at a length; None where it has one."""
-    entry = next((each for each in entries if each.arm == arm), None)
-    if entry is not None and entry.status == "completed":
-        return None
-    run = record.run_at(lengths)
-    if run is not None and run.limited_to and (entry is None or entry.status == "excluded"):
-        reason = "it was left out between two lengths with the same clear answer"
-        return MissingAt(lengths=lengths, status="excluded", reason=reason)
-    if entry is None:
-        return MissingAt(lengths=lengths, status="excluded", reason="it was not in the plan")
-    return MissingAt(lengths=lengths, status=entry.status, reason=entry.reason or "")
 
 
 def _curves(documents: Mapping[Lengths, RunDocument]) -> tuple[ArmCurve, ...]:

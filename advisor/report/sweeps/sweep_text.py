@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from advisor.report.documents.document import Problem
 from advisor.report.formatting.lengths_text import format_lengths, length_unit
@@ -10,6 +12,7 @@ from advisor.report.formatting.tabular import markdown_table, plain_table
 from advisor.report.markdown import escape
 from advisor.report.sections.answer import NO_ANSWER
 from advisor.report.sections.ranking_cells import COST_HEADS, cost_cells, rank_cell, score_cell
+from advisor.report.sweeps.missing_arms import MissingAt
 from advisor.report.sweeps.sweep_document import LengthEntry, SweepDocument
 from advisor.system.number_format import (
     MISSING,
@@ -18,18 +21,23 @@ from advisor.system.number_format import (
     format_speedup,
 )
 
-#: A table: its title, its head and rows, and its columns of text.
-Table = tuple[str, list[list[str]], set[int]]
+
+class Table(NamedTuple):
+    """A table with a title, and the lines below it."""
+
+    title: str
+    #: The head and the rows.
+    rows: list[list[str]]
+    #: Numbers of the columns that are text.
+    text_columns: set[int]
+    notes: Sequence[str] = ()
 
 
 def render(document: SweepDocument) -> str:
     """Return the whole report as plain characters without markup."""
     blocks = [
         answer(document),
-        *(
-            [f"{title}:", *(f"  {line}" for line in plain_table(rows, text_columns=columns))]
-            for title, rows, columns in tables(document)
-        ),
+        *(_text_block(table) for table in tables(document)),
         notes(document),
         [footer(document)],
     ]
@@ -42,16 +50,23 @@ def render_markdown(document: SweepDocument) -> str:
     blocks = [
         [f"## {escape(first)}"],
         [f"{escape(line)}  " for line in others],
-        *(_markdown_block(*table) for table in tables(document)),
+        *(_markdown_block(table) for table in tables(document)),
         [f"- {escape(line)}" for line in notes(document)],
         [escape(footer(document))],
     ]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
 
-def _markdown_block(title: str, rows: list[list[str]], columns: set[int]) -> list[str]:
-    head, *body = [[escape(cell) for cell in row] for row in rows]
-    return [f"### {escape(title)}", "", *markdown_table(head, body, text_columns=columns)]
+def _text_block(table: Table) -> list[str]:
+    lines = [*plain_table(table.rows, text_columns=table.text_columns), *table.notes]
+    return [f"{table.title}:", *(f"  {line}" for line in lines)]
+
+
+def _markdown_block(table: Table) -> list[str]:
+    head, *body = [[escape(cell) for cell in row] for row in table.rows]
+    lines = markdown_table(head, body, text_columns=table.text_columns)
+    notes = [f"- {escape(line)}" for line in table.notes]
+    return [f"### {escape(table.title)}", "", *lines, *(["", *notes] if notes else [])]
 
 
 def answer(document: SweepDocument) -> list[str]:
@@ -86,7 +101,7 @@ def shares(document: SweepDocument) -> str:
 
 def tables(document: SweepDocument) -> list[Table]:
     """Return the advice by batch size and length, and the arms of the mix."""
-    return [table for table in (length_table(document), mix_table(document)) if len(table[1]) > 1]
+    return [table for table in (length_table(document), mix_table(document)) if len(table.rows) > 1]
 
 
 def length_table(document: SweepDocument) -> Table:
@@ -102,7 +117,28 @@ def length_table(document: SweepDocument) -> Table:
     ]
     rows = [_length_row(each, document) for each in document.lengths]
     title = "Best by length and batch size, with the speed-up over the baseline"
-    return title, [head, *rows], set(range(2, len(head)))
+    return Table(title, [head, *rows], set(range(2, len(head))), missing_lines(document))
+
+
+def missing_lines(document: SweepDocument) -> list[str]:
+    """Return a line for each arm without a measurement at some lengths, with the reasons."""
+    left_out = {each.arm for each in document.left_out}
+    lines = []
+    # Documents of earlier versions have only those that the mix does not count.
+    for each in document.missing or document.left_out:
+        names_by_reason: dict[str, list[str]] = {}
+        for one in each.missing:
+            name = format_lengths(one.lengths, document.task)
+            names_by_reason.setdefault(missing_reason(one), []).append(name)
+        reasons = [f"at {', '.join(names)}: {why}" for why, names in names_by_reason.items()]
+        mix = "; the mix does not count it" if each.arm in left_out else ""
+        lines.append(f"{each.arm}: {'; '.join(reasons)}{mix}")
+    return lines
+
+
+def missing_reason(missing: MissingAt) -> str:
+    """Return the status of an arm at a length where it has no measurement, and the reason."""
+    return ", ".join(filter(None, (missing.status, missing.reason)))
 
 
 def _length_row(entry: LengthEntry, document: SweepDocument) -> list[str]:
@@ -142,24 +178,18 @@ def mix_table(document: SweepDocument) -> Table:
         for entry in document.workflows
     ]
     title = "Arms of the mix, with the speed-up by length and the worst of the other figures"
-    return title, [head, *rows], {1}
+    return Table(title, [head, *rows], {1})
 
 
 def notes(document: SweepDocument) -> list[str]:
-    """Return which plans were limited, and which arms and lengths are missing."""
-    name = functools.partial(format_lengths, task=document.task)
+    """Return which plans were limited, which lengths have no answer, and the failed constraints."""
     limited = [limit_note(each, document) for each in document.lengths if each.limited_to]
-    left_out = [
-        f"Not in the mix: {arm.arm}: "
-        + "; ".join(f"at {name(each.lengths)} {each.status}, {each.reason}" for each in arm.missing)
-        for arm in document.left_out
-    ]
     fails = [
         f"A constraint excludes {entry.arm} (!): {'; '.join(entry.failed_constraints)}"
         for entry in document.workflows
         if entry.failed_constraints
     ]
-    return [*limited, *_problems(document), *fails, *left_out]
+    return [*limited, *_problems(document), *fails]
 
 
 def limit_note(entry: LengthEntry, document: SweepDocument) -> str:

@@ -14,6 +14,8 @@ from advisor.tui.rendering.answer_lines import FIRST_LINES, headline_lines
 #: The next step while the lengths that are left are measured.
 GOING_ON = "wait: the lengths that are left are being measured; ctrl+g shows the progress"
 MAX_MODEL_CELLS, MAX_DEVICE_CELLS = 30, 24
+#: Most arms without a measurement at a length that are named below the table.
+MAX_MISSING_ARMS = 3
 
 
 def sweep_title(document: SweepDocument) -> Text:
@@ -43,7 +45,7 @@ def sweep_lines(document: SweepDocument, *, is_going_on: bool) -> list[tuple[str
 
 
 def length_notes(entry: LengthEntry, document: SweepDocument, state: str | None) -> list[str]:
-    """Return the run of a length, its best arms, and why it has no answer or a limited plan."""
+    """Return the run of a length, its best arms, why others are missing, and its problem."""
     run = f"Run {entry.run_id}, {state or 'deleted'}" if entry.run_id else "not measured yet"
     best = [
         f"batch {cell.batch_size}: {cell.arm} {format_interval(cell.speedup)}"
@@ -54,4 +56,18 @@ def length_notes(entry: LengthEntry, document: SweepDocument, state: str | None)
         notes.append(sweep_text.limit_note(entry, document))
     if entry.problem is not None:
         notes.append(f"{entry.problem.what}; next: {entry.problem.next_step}")
-    return notes
+    return [*notes, *_missing_notes(entry, document)]
+
+
+def _missing_notes(entry: LengthEntry, document: SweepDocument) -> list[str]:
+    """Return a line for each arm without a measurement at a length, with the reason."""
+    lines = [
+        f"{arm.arm}: {sweep_text.missing_reason(each)}"
+        for arm in document.missing
+        for each in arm.missing
+        if each.lengths == entry.lengths
+    ]
+    shown, hidden = lines[:MAX_MISSING_ARMS], len(lines[MAX_MISSING_ARMS:])
+    if hidden:
+        shown.append(f"{hidden} more without a measurement; enter opens the run")
+    return shown

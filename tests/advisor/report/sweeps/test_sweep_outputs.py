@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
+import builders
 import built_sweeps
 import html5lib
 import jsonschema
@@ -12,11 +14,12 @@ import pytest
 from built_sweeps import at, decision_at
 
 from advisor import schemas
+from advisor.domain.outcome import TimedOut
 from advisor.errors import MachineUnfitError, SweepUnfinishedError
 from advisor.pipeline.decision import Decision, weigh_and_recommend
 from advisor.report.documents.document import Problem, encode
 from advisor.report.formatting.lengths_text import format_lengths
-from advisor.report.sweeps import sweep_document, sweep_page, sweep_text
+from advisor.report.sweeps import missing_arms, sweep_document, sweep_page, sweep_text
 from advisor.report.sweeps.length_chart import length_charts
 from advisor.report.sweeps.sweep_document import SweepDocument
 from advisor.score.scoring import rate_arms
@@ -72,6 +75,50 @@ def test_an_arm_that_a_limited_plan_lacks_is_left_out_with_the_reason() -> None:
     assert "compiled" not in {entry.arm for entry in found.workflows}
     for render in RENDERERS:
         assert left_out.missing[0].reason in render(found)
+
+
+def test_an_arm_that_failed_has_a_line_below_the_table_of_the_lengths() -> None:
+    # The length 32 does not count in the mix.
+    record = built_sweeps.sweep_record({at(8): 1.0, at(32): 0.0})
+    timed_out = TimedOut(phase="build", reason="HANGS")
+    decisions = {at(8): decision_at(at(8)), at(32): without_compiled(decision_at(at(32)))}
+    processes = {**decisions[at(32)].state.processes}
+    processes["compiled"] = (builders.process(outcome=timed_out),)
+    state = msgspec.structs.replace(decisions[at(32)].state, processes=processes)
+    decisions[at(32)] = dataclasses.replace(decisions[at(32)], state=state)
+    found = built_sweeps.document(record, decisions)
+    assert not found.left_out
+    missing = {
+        arm.arm: [(each.lengths, each.status) for each in arm.missing] for arm in found.missing
+    }
+    assert missing == {
+        "compiled": [(at(32), "timed-out")],
+        "broken": [(at(8), "crashed"), (at(32), "crashed")],
+    }
+    for render in RENDERERS:
+        text = render(found)
+        assert text.count("HANGS") == 1
+        assert text.index("Best by length") < text.index("HANGS") < text.index("Arms of the mix")
+
+
+def test_a_failed_arm_has_a_line_where_the_mix_has_no_answer() -> None:
+    record = built_sweeps.sweep_record({at(8): 0.5, at(32): 0.5})
+    problem = SweepUnfinishedError("the mix lacks 32", "resume it")
+    found = sweep_document.compose(record, {at(8): decision_at(at(8))}, None, problem)
+    assert [arm.arm for arm in found.missing] == ["broken"]
+    (line,) = sweep_text.missing_lines(found)
+    assert all(line in render(found).replace("\\", "") for render in RENDERERS[:2])
+
+
+def test_a_document_of_an_earlier_version_shows_the_arms_that_the_mix_lacks() -> None:
+    arm = missing_arms.MissingArm(
+        arm="compiled",
+        missing=(missing_arms.MissingAt(lengths=at(8), status="crashed", reason="BOOM"),),
+    )
+    record = built_sweeps.sweep_record({at(8): 0.5, at(32): 0.5})
+    composed = sweep_document.compose(record, {}, None, SweepUnfinishedError("nothing", "resume"))
+    earlier = msgspec.structs.replace(composed, left_out=(arm,))
+    assert all("BOOM" in render(earlier) for render in RENDERERS)
 
 
 def test_an_unfinished_sweep_shows_the_lengths_that_are_measured() -> None:
@@ -146,13 +193,12 @@ def test_the_page_is_valid_and_text_is_not_markup(swept: SweepDocument) -> None:
     hostile = msgspec.structs.replace(
         swept,
         left_out=(
-            sweep_document.LeftOutArm(
+            missing_arms.MissingArm(
                 arm=HOSTILE,
-                missing=(
-                    sweep_document.MissingAt(lengths=at(8), status="crashed", reason=HOSTILE),
-                ),
+                missing=(missing_arms.MissingAt(lengths=at(8), status="crashed", reason=HOSTILE),),
             ),
         ),
+        missing=(),
         model=HOSTILE,
     )
     page = sweep_page.render(hostile)
