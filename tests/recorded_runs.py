@@ -46,6 +46,7 @@ LOADED = Loaded(
 WORKLOAD = Workload(
     batch_size=1, flops=41_000, moved_bytes=40_000, step_bytes=1_500, cache_bytes=256 << 10
 )
+WITH_BATCH = Workload(batch_size=1, flops=41_000, has_batch=True)
 #: Of a forward pass whose inputs have different first dimensions.
 WITHOUT_BATCH = Workload(batch_size=1, flops=41_000, has_batch=False)
 CRASH = Crashed(

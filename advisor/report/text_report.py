@@ -28,7 +28,7 @@ from advisor.report.sections.ranking_cells import (
     score_cell,
 )
 from advisor.report.sections.sensitivity import sensitivity, titled
-from advisor.report.sections.setup_facts import describe_lengths, describe_sizes, input_facts
+from advisor.report.sections.setup_facts import describe_inputs, describe_sizes, input_facts
 from advisor.report.sections.text_generation import generation_lines
 from advisor.report.sections.unranked import unranked
 from advisor.system.number_format import (
@@ -84,10 +84,10 @@ def measured_line(document: RunDocument) -> list[str]:
     if document.run_id == PUBLISHED or question.load is not None:
         return []
     sizes = describe_sizes(document, question.batch_sizes)
-    lengths = describe_lengths(document)
+    inputs = describe_inputs(document)
     weights = ", random weights" if has_random_weights(question.model) else ""
     precision = "the model's own precision" if question.dtype == "native" else question.dtype
-    line = f"{question.task}, {precision}, {sizes}{lengths}{weights}"
+    line = f"{question.task}, {precision}, {sizes}{inputs}{weights}"
     return [
         f"Measured: {line}; budget {question.budget.name}, {document.created[:10]}.",
         *(f"Inputs: {text}." for _, text in input_facts(document)),

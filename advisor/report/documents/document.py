@@ -227,6 +227,9 @@ class MeasuredInputs(msgspec.Struct, frozen=True, kw_only=True):
     #: the shapes that the examples or the file give, and a sample is such a call. Null for
     #: generated text and in documents of earlier versions.
     has_batch: bool | None = None
+    #: Shapes of the tensors that a PyTorch module takes, without the batch; empty for other models,
+    #: for generated text and in documents of earlier versions.
+    shapes: tuple[tuple[int, ...], ...] = ()
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):

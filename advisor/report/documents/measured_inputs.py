@@ -1,4 +1,4 @@
-"""Read what the inputs of a run are like, as the reference worker reported it."""
+"""Read what the inputs of a run are like, as its workers reported it."""
 
 from __future__ import annotations
 
@@ -21,4 +21,16 @@ def read_inputs(state: RunState) -> MeasuredInputs | None:
         fixed=max(workload.fixed_inputs for workload in workloads),
         has_length=workloads[-1].has_length,
         has_batch=has_batch(state),
+        shapes=_read_shapes(state),
     )
+
+
+def _read_shapes(state: RunState) -> tuple[tuple[int, ...], ...]:
+    """Return the shapes that a worker reported for the recipe of its arm; they are all the same."""
+    reported = (
+        process.recipe_facts.inputs
+        for processes in state.processes.values()
+        for process in processes
+        if process.recipe_facts is not None and process.recipe_facts.inputs
+    )
+    return tuple(each.shape for each in next(reported, ()))

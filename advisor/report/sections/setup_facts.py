@@ -16,6 +16,9 @@ from advisor.report.documents.document import RunDocument
 from advisor.report.formatting.machine_load import describe_problem
 from advisor.system.number_format import format_mebibytes
 
+#: Most shapes of inputs in a line.
+MAX_SHAPES = 3
+
 
 def setup_facts(document: RunDocument) -> list[tuple[str, str]]:
     """Return the facts of the question, then those of the machine."""
@@ -40,6 +43,21 @@ def describe_lengths(document: RunDocument) -> str:
     generated = question.task == "generate"
     output = f", {question.output_tokens} generated tokens" if generated else ""
     return f", {question.input_tokens} input tokens{output}"
+
+
+def describe_inputs(document: RunDocument) -> str:
+    """Return the length or the shapes of the inputs with a comma before them, or nothing."""
+    shapes = document.inputs.shapes if document.inputs is not None else ()
+    lengths = describe_lengths(document)
+    if lengths or not shapes:
+        return lengths
+    names = ["x".join(map(str, shape)) or "scalar" for shape in shapes[:MAX_SHAPES]]
+    if len(shapes) > MAX_SHAPES:
+        names.append(f"{len(shapes) - MAX_SHAPES} more")
+    *others, last = names
+    if not others:
+        return f", input {last}"
+    return f", inputs {', '.join(others)} and {last}"
 
 
 def own_shapes(document: RunDocument) -> str:
@@ -76,9 +94,9 @@ def _weights(priorities: Priorities) -> str:
 def _question_facts(document: RunDocument) -> list[tuple[str, str]]:
     question = document.question
     constraints = (constraint.text for constraint in question.constraints)
-    lengths = describe_lengths(document)
+    inputs = describe_inputs(document)
     return [
-        ("model", f"{question.model.name}, {question.task}, {question.dtype}{lengths}"),
+        ("model", f"{question.model.name}, {question.task}, {question.dtype}{inputs}"),
         *input_facts(document),
         *_served_load_facts(document),
         ("batch sizes", _batch_sizes(document)),

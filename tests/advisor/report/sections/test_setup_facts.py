@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 
 import builders
@@ -18,6 +19,7 @@ from advisor.domain.model import (
     TransformersModel,
     name_own_shapes,
 )
+from advisor.domain.recipe_facts import InputFacts, RecipeFacts
 from advisor.pipeline.decision import decide
 from advisor.report.documents import measured_document
 from advisor.report.documents.document import MeasuredInputs
@@ -62,6 +64,47 @@ def test_images_and_example_inputs_have_no_tokens(model: Model, unit: str, expec
     assert bool(describe_lengths(document)) == expected
     assert ("input tokens" in measured_line(document)[0]) == expected
     assert ("input tokens" in dict(setup_facts(document))["model"]) == expected
+
+
+IMAGE = InputFacts(name="pixel_values", shape=(3, 224, 224), dtype="float32")
+TOKEN = InputFacts(name="", shape=(1,), dtype="int64")
+SCALE = InputFacts(name="", shape=(), dtype="float32")
+
+
+@pytest.mark.parametrize(
+    ("inputs", "shapes"),
+    [
+        ((IMAGE,), "input 3x224x224"),
+        ((IMAGE, TOKEN), "inputs 3x224x224 and 1"),
+        ((IMAGE, TOKEN, SCALE), "inputs 3x224x224, 1 and scalar"),
+        ((IMAGE,) * 5, "inputs 3x224x224, 3x224x224, 3x224x224 and 2 more"),
+        ((), ""),
+    ],
+)
+def test_the_shapes_of_inputs_without_tokens_are_named(
+    inputs: tuple[InputFacts, ...], shapes: str, home: pathlib.Path
+) -> None:
+    facts = RecipeFacts(allowances={}, serving_command=None, integration="", inputs=inputs)
+    baseline = builders.BASELINE
+    run = recorded_runs.make_run(
+        Store(home),
+        finished=True,
+        workload=recorded_runs.WITH_BATCH,
+        question=builders.question(model=FactoryModel(name="net.py:build"), batch_sizes=(1,)),
+    )
+    decision = decide(run)
+    process = msgspec.structs.replace(decision.state.processes[baseline][0], recipe_facts=facts)
+    processes = {**decision.state.processes, baseline: (process,)}
+    state = msgspec.structs.replace(decision.state, processes=processes)
+    document = measured_document.compose(dataclasses.replace(decision, state=state))
+    assert document.inputs is not None
+    assert document.inputs.shapes == tuple(each.shape for each in inputs)
+    for line in (measured_line(document)[0], dict(setup_facts(document))["model"]):
+        assert ("input" in line) == bool(shapes)
+        assert shapes in line
+    with_tokens = msgspec.structs.replace(document, question=builders.question())
+    assert "input tokens" in measured_line(with_tokens)[0]
+    assert not shapes or shapes not in measured_line(with_tokens)[0]
 
 
 @pytest.mark.parametrize("has_length", [True, False, None])
