@@ -159,7 +159,7 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         msgspec.Meta(
             description="how long calls are timed: quick, standard or thorough, which repeat the "
             "leaders in more fresh processes, gate, which repeats every arm for compare, or "
-            "seconds; builds take additional time; default: quick"
+            "a duration such as 120s or 5min; builds take additional time; default: quick"
         ),
     ] = ""
     wait_for_quiet: Annotated[

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Literal
 
 import msgspec
@@ -206,18 +206,12 @@ def default_batch_sizes(model: Model, models: Models) -> tuple[int, ...]:
 
 
 def choose_budget(text: str, catalogue: Catalogue) -> Budget:
-    """Return a named budget, or the default one with other seconds of measuring."""
+    """Return a named budget, or the default one with another duration of measuring."""
     budgets = catalogue.presets.budgets
     name = text or catalogue.presets.default_budget
     if name in budgets:
         return budgets[name]
-    try:
-        seconds = _positive("--budget", float(name), "seconds, such as 120")
-    except ValueError as problem:
-        raise SizeError(
-            f"--budget {text!r} is neither a known name nor a number of seconds",
-            f"use one of {', '.join(budgets)}, or seconds",
-        ) from problem
+    seconds = _budget_seconds(name, budgets)
     default = budgets[catalogue.presets.default_budget]
     return msgspec.structs.replace(
         default,
@@ -227,6 +221,20 @@ def choose_budget(text: str, catalogue: Catalogue) -> Budget:
         open_seconds=min(default.open_seconds, seconds),
         open_share=0.0,
     )
+
+
+def _budget_seconds(text: str, known: Collection[str]) -> float:
+    try:
+        return _positive("--budget", float(text), "a duration, such as 120s or 5min")
+    except ValueError:
+        pass
+    try:
+        return parse_duration("--budget", text)
+    except SizeError as problem:
+        raise SizeError(
+            f"--budget {text!r} is neither a known name nor a duration",
+            f"use one of {', '.join(known)}, or a duration, such as 120s or 5min",
+        ) from problem
 
 
 def parse_workflows(text: str, catalogue: Catalogue) -> tuple[str, ...]:

@@ -59,7 +59,7 @@ CASES = {
     "batch sizes in words": (["--batch-sizes", "one,two"], 2, "is not a list of whole numbers"),
     "no input tokens": (["--input-tokens", "0"], 2, "out of range"),
     "a budget of zero": (["--budget", "0"], 2, "is not a positive number"),
-    "a budget that is a word": (["--budget", "endless"], 2, "neither a known name nor a number"),
+    "a budget that is a word": (["--budget", "endless"], 2, "neither a known name nor a duration"),
     "a build limit below zero": (["--max-build-seconds", "-5"], 2, "is not a positive number"),
     "a load limit below zero": (["--max-load-seconds", "-5"], 2, "is not a positive number"),
     "a load limit without end": (["--max-load-seconds", "inf"], 2, "is not a positive number"),

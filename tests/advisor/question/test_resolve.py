@@ -128,6 +128,7 @@ def test_every_answer_becomes_part_of_the_question() -> None:
         ),
         ({"budget": "endless"}, SizeError, "endless"),
         ({"budget": "0"}, SizeError, "--budget 0"),
+        ({"budget": "0s"}, SizeError, "--budget '0s'"),
         ({"budget": "-5"}, SizeError, "--budget -5"),
         ({"budget": "nan"}, SizeError, "--budget nan"),
         ({"budget": "inf"}, SizeError, "--budget inf"),
@@ -319,6 +320,18 @@ def test_the_default_batch_sizes_are_those_of_the_paper() -> None:
         16,
         64,
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("7.5 s", 7.5), ("90s", 90.0), ("5min", 300.0), ("1h", 3600.0)]
+)
+def test_a_budget_may_be_a_duration(text: str, seconds: float) -> None:
+    assert resolved(budget=text).budget.measuring_seconds == seconds
+
+
+def test_the_name_of_a_budget_in_seconds_is_a_budget_again() -> None:
+    budget = resolved(budget="7.5").budget
+    assert resolved(budget=budget.name).budget == budget
 
 
 def test_a_budget_in_seconds_has_the_rounds_of_the_default_budget() -> None:
