@@ -27,6 +27,7 @@ example = tuple(torch.cat([x, x]) if x.dim() and len(x) == 1 else x for x in inp
 TOKENS = "tokens"
 #: Kinds of models whose inputs are examples of the user.
 OWN_INPUTS = {"factory", "exported"}
+NO_BATCH = "the inputs have no common first dimension, so there is no batch that could be free"
 #: What exporters raise for a model whose code fixes a dimension.
 EXPORT_ERRORS = (torch.onnx.OnnxExporterError, RuntimeError, ValueError)
 
@@ -85,6 +86,8 @@ def first_that_works(
 
     Raise `UnsupportedError` if the batch cannot be free.
     """
+    if not subject.has_batch:
+        raise UnsupportedError(NO_BATCH)
     if subject.unit == TOKENS:
         try:
             return export(batch_and_length(tensors, subject.units_per_sample))

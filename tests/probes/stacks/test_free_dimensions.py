@@ -13,8 +13,10 @@ torch = pytest.importorskip(
 )
 pytest.importorskip("onnxruntime", reason="pip install 'p3-advisor[stack]'")
 
-from probes.stacks import free_dimensions  # noqa: E402 - the next lines need torch
+from probes.adapter import UnsupportedError  # noqa: E402 - the next lines need torch
+from probes.stacks import free_dimensions  # noqa: E402
 from probes.subjects.call_inputs import flatten  # noqa: E402
+from probes.subjects.factory import arguments_like  # noqa: E402
 from probes.subjects.loaded_model import LoadedModel, NormalValues, RandomIntegers  # noqa: E402
 from probes.subjects.torch_subject import TorchSubject  # noqa: E402
 from probes.workflows import onnxruntime_cpu  # noqa: E402
@@ -76,3 +78,26 @@ def test_keyword_inputs_get_a_free_batch_and_length(
         (expected,) = subject.run(longer)
     assert found.shape == (5, 2 * TOKENS, 8)
     assert abs(found - expected).max() < 1e-5
+
+
+@pytest.mark.parametrize(
+    "examples",
+    [(torch.zeros(3, 2), torch.zeros(5)), (torch.tensor(1.0),)],
+    ids=["ragged", "scalar"],
+)
+def test_a_model_without_a_batch_is_not_exported(
+    examples: tuple[Any, ...], tmp_path: pathlib.Path
+) -> None:
+    request = workers.make_request(pathlib.Path("x.py"), tmp_path, dtype="float32", batch_sizes=[1])
+    model = LoadedModel(
+        module=torch.nn.Identity(),
+        arguments=arguments_like(examples, [1]),
+        weights="random",
+        shares_weights=False,
+        unit="samples",
+        units_per_sample=1,
+    )
+    exports: list[object] = []
+    with pytest.raises(UnsupportedError, match="no common first dimension"):
+        free_dimensions.first_that_works(exports.append, TorchSubject(model, request), examples)
+    assert not exports
