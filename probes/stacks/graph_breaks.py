@@ -40,9 +40,15 @@ def with_cause(proof: str) -> str:
 
 
 def where(stack: Sequence[traceback.FrameSummary]) -> str:
-    """Return the innermost frame of the user's code as `model.py:12: `; empty if there is none."""
-    own = [frame for frame in stack if "site-packages" not in frame.filename] or stack
-    return f"{pathlib.Path(own[-1].filename).name}:{own[-1].lineno}: " if own else ""
+    """Return the line of the user's code, else that of a library, as `model.py:12: `."""
+    line = own_line(stack) or (_line(stack[-1]) if stack else "")
+    return f"{line}: " if line else ""
+
+
+def own_line(stack: Sequence[traceback.FrameSummary]) -> str:
+    """Return the innermost frame of the user's code as `model.py:12`; empty if there is none."""
+    own = [frame for frame in stack if "site-packages" not in frame.filename]
+    return _line(own[-1]) if own else ""
 
 
 def count(number: int, noun: str) -> str:
@@ -59,8 +65,15 @@ def _why_nothing_was_captured() -> str:
         return f"Dynamo captured nothing of the {count(frames, 'function')} that it traced"
     explanation, context = EXPLANATION.search(message), CONTEXT.search(message)
     cause = explanation[1] if explanation else message.splitlines()[0]
-    place = f" at {context[1]}" if context else ""
+    # Dynamo does not keep the stack of a frame that it skips whole.
+    lines = [line for found in graph_break_reasons[:1] if (line := own_line(found.user_stack))]
+    met = ", ".join([*lines, *([context[1]] if context else [])])
+    place = f" at {met}" if met else ""
     return f"Dynamo captured nothing and stopped{place}: {cause}"
+
+
+def _line(frame: traceback.FrameSummary) -> str:
+    return f"{pathlib.Path(frame.filename).name}:{frame.lineno}"
 
 
 def _counted() -> dict[str, int]:

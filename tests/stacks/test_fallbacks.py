@@ -145,11 +145,24 @@ def lstm():
 def nested():
     return Nested(), torch.randn(2, 4, 16)
 
+class Masked(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        layer = torch.nn.TransformerDecoderLayer(16, 2, 16, batch_first=True)
+        self.inner = torch.nn.TransformerDecoder(layer, 1)
+        self.register_buffer("mask", torch.zeros(4, 4))
+
+    def forward(self, x):
+        return self.inner(x, x, tgt_mask=self.mask)
+
 def disabled():
     return Disabled(16, 16), torch.randn(2, 16)
+
+def masked():
+    return Masked(), torch.randn(2, 4, 16)
 ''')
 torch.compile = functools.partial(torch.compile, backend="eager")
-for function in ("lstm", "nested", "disabled"):
+for function in ("lstm", "nested", "disabled", "masked"):
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
     torch._dynamo.utils.graph_break_reasons.clear()
@@ -397,6 +410,7 @@ def test_what_dynamo_captures_nothing_of_is_not_engaged_with_the_cause_that_it_c
         ("lstm", ("LSTM(16, 16)", "Dynamo does not support RNN, GRU, or LSTM")),
         ("nested", ("GRU(16, 16)", "Dynamo does not support RNN, GRU, or LSTM")),
         ("disabled", ("Disabled.forward", "torch.compiler.disable")),
+        ("masked", ("uncaptured.py:31, ", "Tensor.item()")),
     ):
         assert results[function].get("share") == 0.0, results[function]
         proof = results[function]["proof"]
