@@ -49,6 +49,8 @@ def history(
 ) -> None:
     """List the stored runs and sweeps, newest first."""
     from advisor.report.formatting.tabular import plain_table
+    from advisor.store.run_status import state_of
+    from advisor.store.runs import Run
     from advisor.store.store import HistoryFilter
 
     run_filter = HistoryFilter(
@@ -66,7 +68,7 @@ def history(
         return
     rows = [["run", "created", "model", "device", "state", "note"]]
     for entry in entries:
-        state = _describe_state(entry)
+        state = _describe_state(entry, Run(store.run_directory(entry.run_id)))
         rows.append([entry.run_id, entry.created, entry.model, entry.device, state, entry.note])
     is_unfiltered = run_filter == HistoryFilter()
     empty = "No runs yet. p3-advisor --json starts one." if is_unfiltered else "No run matches."
@@ -75,10 +77,12 @@ def history(
         print_text(f"Sweeps over several lengths: {', '.join(reversed(ids))}")
 
 
-def _describe_state(entry: HistoryEntry) -> str:
+def _describe_state(entry: HistoryEntry, run: Run) -> str:
+    state = state_of(entry, run)
+    is_going_on = state in {"running", "paused"}
     facts = (
-        "finished" if entry.finished else "stopped",
-        "" if entry.measured else "no measurement",
+        state if state != "imported" else "finished" if entry.finished else "stopped",
+        "" if entry.measured or is_going_on else "no measurement",
         "imported" if entry.imported else "",
     )
     return ", ".join(filter(None, facts))

@@ -10,9 +10,9 @@ import msgspec
 from advisor.domain.sweep import SweepRecord
 from advisor.errors import RunFileError
 from advisor.store.index import HistoryEntry
+from advisor.store.run_status import RunStatus, state_of
 from advisor.store.runs import Run
 from advisor.store.store import Store
-from advisor.tui.run.summaries import RunStatus, state_of
 
 #: Precedes the model of a sweep.
 SWEEP_MARK = "sweep"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
 FILE_NAME = "answer.json"
 DAY_SECONDS, HOUR_SECONDS, MINUTE_SECONDS = 86400, 3600, 60
-
-
-RunStatus = Literal["running", "paused", "stopped", "finished", "imported"]
 
 
 class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,12 +131,3 @@ def format_age(created: str, now: dt.datetime) -> str:
         if seconds >= unit:
             return f"{seconds // unit:.0f} {name} ago"
     return "just now"
-
-
-def state_of(entry: HistoryEntry, run: Run) -> RunStatus:
-    """Return the state of a stored run."""
-    if entry.imported:
-        return "imported"
-    if run.is_active():
-        return "paused" if run.control.is_paused() else "running"
-    return "finished" if entry.finished else "stopped"

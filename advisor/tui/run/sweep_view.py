@@ -10,9 +10,9 @@ from advisor.domain.sweep import SweepRecord
 from advisor.pipeline.sweeps.decision import decide_lengths
 from advisor.report.formatting.lengths_text import describe_lengths, lengths_of
 from advisor.report.sweeps.sweep_document import SweepDocument, decide_and_compose
+from advisor.store.run_status import RunStatus
 from advisor.store.store import Store
 from advisor.tui.run.stored_items import GOING_ON, run_states
-from advisor.tui.run.summaries import RunStatus
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,9 +11,9 @@ from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, Static
 
 from advisor.report.sweeps.sweep_document import LengthEntry, SweepDocument
+from advisor.store.run_status import RunStatus
 from advisor.tui.rendering import text
 from advisor.tui.rendering.sweep_lines import length_notes, sweep_lines, sweep_title
-from advisor.tui.run.summaries import RunStatus
 from advisor.tui.run.sweep_view import SweepView, read_sweep
 from advisor.tui.screens.advisor_screen import AdvisorScreen, TitleBar
 from advisor.tui.screens.sweep_tables import (

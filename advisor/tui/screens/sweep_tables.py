@@ -9,9 +9,9 @@ from advisor.report.documents.document import WorkflowEntry
 from advisor.report.formatting.lengths_text import format_lengths
 from advisor.report.sections.ranking_cells import rank_cell, score_cell
 from advisor.report.sweeps.sweep_document import LengthEntry, SweepDocument
+from advisor.store.run_status import RunStatus
 from advisor.system.number_format import MISSING, format_interval, format_seconds, format_share
 from advisor.tui.rendering import text
-from advisor.tui.run.summaries import RunStatus
 from advisor.tui.widgets.table import Column
 
 #: Widths of the terminal from which there is room for the score and the build; for the interval of

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import builders
 
 from advisor.domain.run_events import Planned
+from advisor.store.runs import Run
 from advisor.store.store import Store
 
 RunCli = Callable[..., subprocess.CompletedProcess[str]]
@@ -92,6 +93,21 @@ def test_a_newer_run_without_a_measurement_is_marked_and_not_shown(
     assert json.loads(run_cli("show", "--json", home=home).stdout)["run_id"] == recorded.name
     recipe = run_cli("recipe", "--workflow", "pytorch-eager", home=home)
     assert recipe.returncode == 0, recipe.stderr
+
+
+def test_the_history_distinguishes_runs_that_are_being_measured(
+    run_cli: RunCli, recorded: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    home = tmp_path / "home"
+    run = Run(shutil.copytree(recorded, home / "runs" / recorded.name))
+    with run.writer():
+        assert "running" in run_cli("history", home=home).stdout
+        run.control.set_paused(paused=True)
+        assert "paused" in run_cli("history", home=home).stdout
+        run.control.set_paused(paused=False)
+    listed = run_cli("history", home=home).stdout
+    assert "finished" in listed
+    assert "running" not in listed
 
 
 def test_a_run_document_needs_no_import(run_cli: RunCli, recorded: pathlib.Path) -> None:
