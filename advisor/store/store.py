@@ -24,6 +24,9 @@ from advisor.store.write_errors import report_unwritable
 from advisor.system.atomic_write import write_atomically
 from advisor.system.home import HOME_VARIABLE, named_home
 
+#: Runs that an error names when a prefix has several.
+MOST_NAMED = 5
+
 
 class HistoryFilter(msgspec.Struct, frozen=True, kw_only=True):
     """A selection of runs; an empty or null field selects all."""
@@ -94,9 +97,12 @@ class Store:
         if len(matches) == 1:
             return Run(self.run_directory(matches[0]))
         if matches:
+            newest = matches[: -MOST_NAMED - 1 : -1]
+            further = len(matches) - len(newest)
             raise UnknownRunError(
                 f"{name!r} is the beginning of {len(matches)} runs",
-                f"write more of it: {', '.join(matches[:5])}",
+                f"write more of it: {', '.join(newest)}"
+                + (f" and {further} older" * bool(further)),
             )
         if is_sweep_id(name):
             raise UnknownRunError(

@@ -340,6 +340,19 @@ def test_an_ambiguous_prefix_raises_an_error_with_the_ids(three_runs: Store) -> 
     assert all(run_id in problem.value.next_step for run_id in IDS[1:])
 
 
+def test_an_ambiguous_prefix_names_the_newest_runs_and_counts_the_older_ones(
+    home: pathlib.Path,
+) -> None:
+    ids = [f"20261122-00000{number}-0000" for number in range(7)]
+    for run_id in ids:
+        make_run(home, run_id)
+    with pytest.raises(UnknownRunError) as problem:
+        Store(home).find("2026")
+    named = [run_id for run_id in ids if run_id in problem.value.next_step]
+    assert named == ids[2:]
+    assert problem.value.next_step.endswith("and 2 older")
+
+
 def test_the_newest_unfinished_run_is_resumable(three_runs: Store, home: pathlib.Path) -> None:
     assert three_runs.newest_resumable().directory.name == IDS[1]
     make_run(home, "20261122-000000-0000")
