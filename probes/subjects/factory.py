@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import pathlib
 import sys
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -89,8 +90,28 @@ def call_factory(target: str) -> object:
     if not callable(factory):
         reason = f"{module_or_file!r} has no function {name!r}"
         raise ModelError(reason, "check the spelling of the part after the colon")
+    if needed := _needed_parameters(factory):
+        raise ModelError(
+            f"{target!r} needs arguments, but a factory is called without any: {', '.join(needed)}",
+            "give these parameters default values, or name a function without parameters that"
+            " calls it",
+        )
     returned: object = factory()
     return returned
+
+
+def _needed_parameters(factory: Callable[..., object]) -> list[str]:
+    """Return the names of the parameters that have no default value."""
+    try:
+        parameters = inspect.signature(factory).parameters.values()
+    except (TypeError, ValueError):  # Some callables of C have no signature.
+        return []
+    variadic = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
+    return [
+        each.name
+        for each in parameters
+        if each.default is inspect.Parameter.empty and each.kind not in variadic
+    ]
 
 
 def import_module_or_file(name: str) -> types.ModuleType:

@@ -16,7 +16,7 @@ torch = pytest.importorskip(
 from probes import protocol  # noqa: E402 - the next lines need torch
 from probes.adapter import ModelError  # noqa: E402
 from probes.checking import array_reference, dispatch  # noqa: E402
-from probes.subjects.factory import check_returned  # noqa: E402
+from probes.subjects.factory import call_factory, check_returned  # noqa: E402
 from probes.subjects.torch_subject import TorchSubject, open_torch_subject  # noqa: E402
 from probes.workflows import pytorch_eager  # noqa: E402
 
@@ -282,3 +282,26 @@ def test_the_third_value_of_a_factory_is_named_where_it_is_wrong(third: Any) -> 
     returned = (torch.nn.Linear(2, 2), torch.zeros(1, 2), third)
     with pytest.raises(ModelError, match="third value"):
         check_returned(returned, "models.py:build")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "needed"),
+    [
+        ("width", "width"),
+        ("width, *, depth, bias=True", "width, depth"),
+        ("width=4", ""),
+        ("*sizes, **options", ""),
+    ],
+)
+def test_parameters_that_a_factory_needs_are_named(
+    parameters: str, needed: str, tmp_path: pathlib.Path
+) -> None:
+    file = tmp_path / "parametrised.py"
+    file.write_text(f"def build({parameters}):\n    return 'built'\n")
+    if not needed:
+        assert call_factory(f"{file}:build") == "built"
+        return
+    with pytest.raises(ModelError) as problem:
+        call_factory(f"{file}:build")
+    assert str(problem.value).endswith(f": {needed}")
+    assert "default values" in problem.value.fix
