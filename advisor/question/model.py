@@ -26,6 +26,8 @@ from advisor.question.git_lfs import refuse_pointer
 SYNTHETIC = re.compile(r"synthetic/(?P<block>[a-z-]+)(?:@(?P<sizes>.+))?")
 SIZES = re.compile(r"(\d{1,99})x(\d{1,99})(?:x(\d{1,99}))?")
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
+#: Beginnings of a path, which no other name of a model has.
+PATH_STARTS = ("/", "./", "../", "~/")
 #: Tells users of the names without an owner, such as bert-base-uncased, that the hub once had.
 HUB_FORM = "a model of the hub is named OWNER/NAME, such as google-bert/bert-base-uncased"
 DOTTED_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
@@ -219,6 +221,12 @@ def _parse_factory(text: str) -> FactoryModel:
 
 
 def _unknown_model(text: str, models: Models, *, offline: bool) -> UnknownModelError:
+    if text.startswith(PATH_STARTS):
+        return UnknownModelError(
+            f"{text!r} is neither a file nor a directory",
+            "check the path; a function is named file.py:factory, and an exported model by a .pt2"
+            " or an .onnx file",
+        )
     known = [
         models.demo.name,
         *models.configurations,

@@ -227,6 +227,8 @@ def test_a_factory_is_a_function_of_a_module_or_file(working_directory: pathlib.
     [
         ("no-such-model", UnknownModelError, "unknown model"),
         ("", UnknownModelError, ""),
+        ("/no/such/folder", UnknownModelError, "neither a file nor a directory"),
+        ("./no-such-folder", UnknownModelError, "neither a file nor a directory"),
         ("synthetic/", UnknownModelError, "not a synthetic model"),
         ("synthetic/cube", UnknownModelError, "not a synthetic model"),
         ("synthetic/encoder", UnknownModelError, "not a synthetic model"),
