@@ -6,7 +6,7 @@ import datetime as dt
 import pathlib
 import platform
 import shlex
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -18,6 +18,9 @@ from advisor.cli.output import STANDARD_OUTPUT, print_text, write_output
 from advisor.domain.sweep import is_sweep_id
 from advisor.errors import DateError, ExportFileError
 from advisor.store.index import HistoryEntry
+
+if TYPE_CHECKING:
+    from advisor.store.run_status import RunStatus
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -68,7 +71,7 @@ def history(
         return
     rows = [["run", "created", "model", "device", "state", "note"]]
     for entry in entries:
-        state = _describe_state(entry, Run(store.run_directory(entry.run_id)))
+        state = _describe_state(entry, state_of(entry, Run(store.run_directory(entry.run_id))))
         rows.append([entry.run_id, entry.created, entry.model, entry.device, state, entry.note])
     is_unfiltered = run_filter == HistoryFilter()
     empty = "No runs yet. p3-advisor --json starts one." if is_unfiltered else "No run matches."
@@ -77,8 +80,7 @@ def history(
         print_text(f"Sweeps over several lengths: {', '.join(reversed(ids))}")
 
 
-def _describe_state(entry: HistoryEntry, run: Run) -> str:
-    state = state_of(entry, run)
+def _describe_state(entry: HistoryEntry, state: RunStatus) -> str:
     is_going_on = state in {"running", "paused"}
     facts = (
         state if state != "imported" else "finished" if entry.finished else "stopped",
