@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import msgspec
-from packaging.requirements import Requirement
-from packaging.specifiers import SpecifierSet
-from packaging.version import Version
 
-from advisor.applicability import memory_estimate
-from advisor.applicability.installation import (
-    container_image,
-    environment_interpreter,
-    has_stack_in_interpreter,
-    missing_packages,
-    version_mismatch,
-)
+from advisor.applicability.arms import is_chosen, is_on_request, list_arms, unsupported_use
+from advisor.applicability.installation import container_image, environment_interpreter
+from advisor.applicability.obstacles import find_obstacle
 from advisor.applicability.quantisers import missing_quantiser, with_quantiser
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine
@@ -33,8 +23,6 @@ from advisor.domain.question import Question
 from advisor.domain.workflow import Workflow
 from advisor.errors import NoStackError
 
-#: The option whose arm has the id of its workflow.
-DEFAULT_OPTION = "default"
 DUPLICATE_SUFFIX = "#duplicate"
 
 
@@ -120,163 +108,6 @@ def _quantised_only(workflow: Workflow, arms: list[Arm]) -> Excluded:
     formats = ",".join(sorted({arm.weights for arm in arms if arm.weights}))
     reason = f"{arms[0].id} has quantised weights, for which the question did not ask"
     return _exclude(workflow, "excluded", reason, f"add --quantised {formats}")
-
-
-def list_arms(
-    workflow: Workflow, device: Literal["cpu", "cuda"], python: str = "", image: str = ""
-) -> list[Arm]:
-    """Return one arm for each set of options of the workflow, on any device."""
-    requirements = [Requirement(text) for text in workflow.environment.requirements]
-    extras = {each.name: tuple(sorted(each.extras)) for each in requirements if each.extras}
-    return [
-        Arm(
-            id=workflow.id if option == DEFAULT_OPTION else f"{workflow.id}/{option}",
-            workflow=workflow.id,
-            option=option,
-            options=options,
-            python=python,
-            image=image,
-            builds_alone=device in workflow.builds_alone_on,
-            weights=workflow.arm_weights.get(option),
-            artefact=workflow.arm_artefact.get(option, ""),
-            eager_fallback=bool(workflow.eager_fallback and workflow.eager_fallback.value),
-            dtypes=workflow.arm_dtypes.get(option, workflow.dtypes),
-            extras=extras,
-        )
-        for option, options in workflow.arms.items()
-    ]
-
-
-def unsupported_use(workflow: Workflow, arm: Arm, question: Question) -> str | None:
-    """Return the question's device, precision or task if the arm does not support it.
-
-    A model's own precision is known only to the worker that opens it, which refuses it then.
-    """
-    if question.device not in workflow.arm_devices.get(arm.option, workflow.devices):
-        return question.device
-    if question.dtype not in {"native", *workflow.arm_dtypes.get(arm.option, workflow.dtypes)}:
-        return question.dtype
-    return (
-        None
-        if question.task in workflow.arm_tasks.get(arm.option, workflow.tasks)
-        else question.task
-    )
-
-
-def is_on_request(workflow: Workflow, arm: Arm, question: Question) -> bool:
-    """Return whether the arm is measured only if it is named, or if a fallback is needed."""
-    is_slow = question.device in workflow.arm_on_request.get(arm.option, ())
-    return is_slow or arm.option in workflow.arms_after_nondeterministic
-
-
-def is_chosen(arm: Arm, chosen: tuple[str, ...]) -> bool:
-    """Return whether the list names the arm or its workflow; the baseline is always chosen."""
-    return (
-        not chosen
-        or arm.id == BASELINE
-        or bool({arm.id, arm.workflow, f"{arm.workflow}/{arm.option}"} & {*chosen})
-    )
-
-
-def find_obstacle(workflow: Workflow, question: Question, machine: Machine) -> Excluded | None:
-    """Return the first obstacle: a missing probe, then limits, then what can be installed."""
-    if not workflow.has_probe:
-        why = workflow.not_measured
-        return _exclude(
-            workflow,
-            "not-covered",
-            str(why.value) if why else "p3-advisor has no probe for it",
-            f"to use it without p3-advisor: {workflow.how_to_get}",
-        )
-    limit = find_limit(workflow, question, machine)
-    if limit is not None:
-        return _exclude(workflow, "unsupported", limit, None)
-    gpu = machine.find_gpu(question.gpu)
-    if gpu and (shortage := memory_estimate.find_shortage(workflow, question, gpu)):
-        next_step = memory_estimate.advise_on_shortage(question, gpu)
-        return _exclude(workflow, "unsupported", shortage, next_step)
-    missing = missing_packages(workflow.environment.requirements, machine)
-    if workflow.environment.kind == "shared" and missing:
-        quoted = " ".join(f"'{requirement}'" for requirement in missing)
-        reason = f"{machine.software.executable} does not have {', '.join(missing)}"
-        return _exclude(
-            workflow,
-            "not-installed",
-            reason,
-            f"{machine.software.executable} -m pip install {quoted}",
-        )
-    if (
-        workflow.environment.kind != "shared"
-        and not has_stack_in_interpreter(workflow, machine)
-        and not container_image(workflow, machine)
-    ):
-        created = machine.environments.get(workflow.environment_name)
-        if created is None or created.fault:
-            return _missing_environment(workflow, machine, created.fault if created else None)
-    return None
-
-
-def _missing_environment(workflow: Workflow, machine: Machine, fault: str | None) -> Excluded:
-    """Return why the workflow's environment cannot be used, and the command that creates it."""
-    images = [container.image for container in workflow.containers]
-    if workflow.environment.kind == "container":
-        return _exclude(
-            workflow,
-            "not-installed",
-            "its container image is not on this machine",
-            workflow.how_to_get,
-        )
-    reason = (
-        f"its environment does not work: {fault}"
-        if fault
-        else "its environment has not been created" + version_mismatch(workflow, machine)
-    )
-    instead = f", or docker pull {images[0]}" if images else ""
-    return _exclude(
-        workflow,
-        "not-installed",
-        reason,
-        f"p3-advisor env create {workflow.environment_name}{instead}",
-    )
-
-
-def find_limit(workflow: Workflow, question: Question, machine: Machine) -> str | None:
-    """Return why the workflow cannot run here, whatever is installed and however large the model.
-
-    None if it can.
-    """
-    if question.task in workflow.refused:
-        return str(workflow.refused[question.task].value)
-    if question.task not in workflow.tasks:
-        return f"it does not support the task {question.task}, only {' and '.join(workflow.tasks)}"
-    if isinstance(question.model, OnnxModel) and "onnx" not in workflow.input_formats:
-        return "it accepts PyTorch modules, not ONNX files"
-    if question.device in workflow.refused:
-        return str(workflow.refused[question.device].value)
-    if question.device not in workflow.devices:
-        return f"it does not run on {question.device}"
-    if question.dtype not in {"native", *workflow.dtypes}:
-        return (
-            f"it does not support {question.dtype} on {question.device}, "
-            f"only {', '.join(workflow.dtypes)}"
-        )
-    if question.further_gpus and workflow.tensor_parallel is None:
-        return "it cannot split a model over several GPUs"
-    gpu = machine.find_gpu(question.gpu)
-    lowest = workflow.min_compute_capability
-    if gpu and lowest and Version(gpu.compute_capability) < Version(lowest):
-        return f"it needs compute capability {lowest}; the {gpu.name} has {gpu.compute_capability}"
-    generations = workflow.compute_capabilities
-    if (
-        gpu
-        and generations
-        and not any(SpecifierSet(each).contains(gpu.compute_capability) for each in generations)
-    ):
-        return (
-            f"it runs on compute capability {' or '.join(generations)} only; "
-            f"the {gpu.name} has {gpu.compute_capability}"
-        )
-    return None
 
 
 def _find_baseline(question: Question, arms: list[Arm], excluded: list[Excluded]) -> Arm:

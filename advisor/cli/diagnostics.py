@@ -107,8 +107,8 @@ def doctor(
 
 def list_workflows(answers: Answers, context: Context) -> list[WorkflowRow]:
     """Return every workflow with its status for this machine and question."""
-    from advisor.applicability import planning
     from advisor.applicability.installation import environment_interpreter
+    from advisor.applicability.obstacles import find_obstacle
     from advisor.catalogue.rubric_files import load
     from advisor.pipeline.draft import detect_machine
     from advisor.question.devices import VISIBLE_DEVICES
@@ -120,7 +120,7 @@ def list_workflows(answers: Answers, context: Context) -> list[WorkflowRow]:
     rows = []
     # A stack may have another distribution, and so another environment, on this device.
     for workflow in catalogue.for_question(resolved.device, resolved.task).workflows:
-        obstacle = planning.find_obstacle(workflow, resolved, machine)
+        obstacle = find_obstacle(workflow, resolved, machine)
         interpreter = None
         if obstacle is None:
             own = environment_interpreter(workflow, machine)

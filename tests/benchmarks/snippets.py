@@ -72,7 +72,7 @@ def compose_snippets(
         load_workflows,
     )
 
-    from advisor.applicability.planning import list_arms  # noqa: PLC0415
+    from advisor.applicability.arms import list_arms  # noqa: PLC0415
     from advisor.errors import NoRecipeError  # noqa: PLC0415
     from advisor.recipes.snippet import compose_snippet  # noqa: PLC0415
     from advisor.report.documents.document import RunDocument  # noqa: PLC0415

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from advisor.applicability import planning
+from advisor.applicability.arms import is_chosen, list_arms, unsupported_use
 from advisor.domain.outcome import Nondeterministic
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
@@ -50,8 +50,8 @@ def _fallbacks(workflow: Workflow, varying: Arm, question: Question) -> list[Arm
     """Return the arms that the question allows; they run where the varying arm does."""
     return [
         msgspec.structs.replace(arm, python=varying.python, image=varying.image)
-        for arm in planning.list_arms(workflow, question.device)
+        for arm in list_arms(workflow, question.device)
         if arm.option in workflow.arms_after_nondeterministic
-        and planning.is_chosen(arm, question.workflows)
-        and planning.unsupported_use(workflow, arm, question) is None
+        and is_chosen(arm, question.workflows)
+        and unsupported_use(workflow, arm, question) is None
     ]

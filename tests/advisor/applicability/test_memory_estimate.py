@@ -8,7 +8,8 @@ import builders
 import msgspec
 import pytest
 
-from advisor.applicability import memory_estimate, planning
+from advisor.applicability import memory_estimate
+from advisor.applicability.obstacles import find_obstacle
 from advisor.domain.model import FactoryModel, SyntheticModel, TransformersModel
 from advisor.domain.workflow import WeightCopies
 
@@ -55,7 +56,7 @@ def test_a_workflow_that_holds_too_many_copies_of_the_weights_is_excluded(
     copies: WeightCopies, sizes: tuple[int, ...], fits: bool
 ) -> None:
     workflow = builders.workflow(weight_copies=copies)
-    found = planning.find_obstacle(
+    found = find_obstacle(
         workflow, builders.question(**{**ASKED, "batch_sizes": sizes}), builders.gpu_machine(CARD)
     )
     assert (found is None) == fits
@@ -103,7 +104,7 @@ def test_a_format_in_which_the_weights_fit_is_named(parameters: float, format_: 
     model = TransformersModel(name="big", weights="random", parameters=int(parameters))
     asked = builders.question(**{**ASKED, "model": model})
     machine = builders.gpu_machine(CARD)
-    found = planning.find_obstacle(builders.workflow(), asked, machine)
+    found = find_obstacle(builders.workflow(), asked, machine)
     fits = parameters < 1e10
     assert (found is None) == fits
     advice = found.fix if found else None

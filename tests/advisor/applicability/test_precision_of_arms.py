@@ -7,7 +7,7 @@ from typing import get_args
 import builders
 import pytest
 
-from advisor.applicability import planning
+from advisor.applicability.arms import list_arms, unsupported_use
 from advisor.domain.question import Dtype
 from probes import protocol
 
@@ -23,8 +23,8 @@ def test_less_exact_products_are_arms_of_their_precision(dtype: Dtype, options: 
         if less_exact & set(workflow.arms):
             found = {
                 arm.option
-                for arm in planning.list_arms(workflow, "cuda")
-                if planning.unsupported_use(workflow, arm, question) is None
+                for arm in list_arms(workflow, "cuda")
+                if unsupported_use(workflow, arm, question) is None
             }
             assert found & less_exact == options
 
@@ -36,8 +36,8 @@ def test_a_model_in_its_own_precision_is_asked_in_the_worker() -> None:
         for workflow in builders.shipped_catalogue().workflows
         if workflow.id == builders.BASELINE
     ]
-    arms = {arm.option: arm for arm in planning.list_arms(eager, "cuda")}
-    assert planning.unsupported_use(eager, arms["tf32"], question) is None
+    arms = {arm.option: arm for arm in list_arms(eager, "cuda")}
+    assert unsupported_use(eager, arms["tf32"], question) is None
     assert arms["tf32"].dtypes == ("float32",)
     assert set(arms["default"].dtypes) == set(protocol.PRECISIONS)
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import simulation
 
-from advisor.applicability import planning
+from advisor.applicability.arms import list_arms
 from advisor.catalogue import rubric_files
 from advisor.context import Context
 from advisor.domain.constraints import Constraint
@@ -154,7 +154,7 @@ def test_an_engine_whose_cache_is_a_share_of_the_free_gpu_memory_builds_alone(
     workflow: str, builds_alone: bool
 ) -> None:
     engine = next(each for each in rubric_files.load().workflows if each.id == workflow)
-    arms = planning.list_arms(engine, "cuda")
+    arms = list_arms(engine, "cuda")
     assert {arm.builds_alone for arm in arms} == {builds_alone}
 
 

@@ -12,6 +12,7 @@ import builders
 import pytest
 
 from advisor.applicability import planning
+from advisor.applicability.obstacles import find_obstacle
 from advisor.context import Context
 from advisor.domain.workflow import Environment
 from advisor.pipeline.decision import decide
@@ -117,9 +118,7 @@ def test_an_image_is_used_where_there_is_no_environment() -> None:
     here = builders.machine(engine="/usr/bin/docker", images=(IMAGE,))
     (arm,) = planning.plan(builders.question(), here, builders.catalogue(workflow)).arms[2:]
     assert (arm.image, arm.python) == (IMAGE, "")
-    found = planning.find_obstacle(
-        workflow, builders.question(), builders.machine(engine="/usr/bin/docker")
-    )
+    found = find_obstacle(workflow, builders.question(), builders.machine(engine="/usr/bin/docker"))
     assert found is not None
     assert found.fix == f"p3-advisor env create compiled, or docker pull {IMAGE}"
 

@@ -1,0 +1,35 @@
+"""The arms of a workflow."""
+
+from __future__ import annotations
+
+import builders
+
+from advisor.applicability.arms import list_arms
+
+
+def test_a_workflow_has_one_arm_for_each_set_of_options() -> None:
+    arms = list_arms(
+        builders.workflow("compiled", arms={"default": {}, "tuned": {"mode": "max-autotune"}}),
+        "cpu",
+    )
+    assert [(arm.id, arm.workflow, arm.option, arm.options) for arm in arms] == [
+        ("compiled", "compiled", "default", {}),
+        ("compiled/tuned", "compiled", "tuned", {"mode": "max-autotune"}),
+    ]
+
+
+def test_an_arm_has_the_extras_of_its_environment_on_the_device() -> None:
+    known = builders.shipped_catalogue()
+    extras = {
+        device: {
+            workflow.id: arm.extras
+            for workflow in known.for_question(device, "forward").workflows
+            for arm in list_arms(workflow, device)
+        }
+        for device in ("cpu", "cuda")
+    }
+    assert [extras[device]["openxla-jax"] for device in ("cpu", "cuda")] == [
+        {},
+        {"jax": ("cuda13",)},
+    ]
+    assert extras["cpu"]["max"] == {"max": ("serve",)}
