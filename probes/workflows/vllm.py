@@ -102,6 +102,7 @@ def build(subject: EngineSubject, inputs: list[Any], request: Request) -> Engine
             if request.options.get("scheme")
             else subject.folder
         )
+        os.environ.update(engine_variables(subject, request))
         subject.engine = vllm.LLM(model=str(folder), **engine_arguments(subject, request))
     return EngineGeneration(subject, request)
 
@@ -121,16 +122,27 @@ def engine_arguments(subject: EngineSubject, request: Request) -> dict[str, Any]
     }
     if request.options.get("quantization"):
         arguments["quantization"] = request.options["quantization"]
-    cache_bytes = math.ceil(subject.cache_bytes(request) * CACHE_MARGIN)
     if request.device == "cuda":
-        cache_bytes = max(cache_bytes, LEAST_CACHE_BYTES)
+        cache_bytes = needed_cache_bytes(subject, request)
         arguments["gpu_memory_utilization"] = memory_share(subject, cache_bytes)
         # Without it the engine takes the whole share, and fails when another process releases
         # memory while it profiles its own.
         arguments["kv_cache_memory_bytes"] = cache_bytes
-    else:
-        os.environ["VLLM_CPU_KVCACHE_SPACE"] = str(max(math.ceil(cache_bytes / GIBIBYTE), 1))
     return arguments
+
+
+def engine_variables(subject: EngineSubject, request: Request) -> dict[str, str]:
+    """Return the variables that the engine reads at its start: on a CPU the size of its cache."""
+    if request.device == "cuda":
+        return {}
+    gibibytes = math.ceil(needed_cache_bytes(subject, request) / GIBIBYTE)
+    return {"VLLM_CPU_KVCACHE_SPACE": str(max(gibibytes, 1))}
+
+
+def needed_cache_bytes(subject: EngineSubject, request: Request) -> int:
+    """Return the size of the key-value cache for the largest batch."""
+    needed = math.ceil(subject.cache_bytes(request) * CACHE_MARGIN)
+    return max(needed, LEAST_CACHE_BYTES) if request.device == "cuda" else needed
 
 
 def memory_share(subject: EngineSubject, cache_bytes: int) -> float:
