@@ -148,6 +148,9 @@ class Request:
     devices_per_model: int = 1
     #: The `PRECISIONS` that the arm supports; empty if that is not known.
     supported_dtypes: list[str] = dataclasses.field(default_factory=list)
+    #: GPU memory that an engine gets, the fields of `probes.subjects.checkpoint.EngineMemory`;
+    #: empty for other workflows.
+    engine_memory: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,6 +6,7 @@ import json
 import pathlib
 from typing import Any
 
+import msgspec
 import numpy as np
 import workers
 from top_tokens import keep_top_tokens
@@ -79,7 +80,15 @@ def worker_request(
         input_tokens=PROMPT,
         output_tokens=NEW,
         input_sets=SETS,
+        engine_memory=shipped_engine_memory(workflow.replace("_", "-")),
     )
+
+
+def shipped_engine_memory(workflow: str) -> dict[str, Any]:
+    """Return the memory that the engine of the workflow gets, as a field of its request."""
+    fields = msgspec.structs.asdict(rubric_files.read_shipped_engine_memory()[workflow])
+    del fields["source"]
+    return fields
 
 
 def events(answer: workers.WorkerResult, kind: str) -> list[dict[str, Any]]:

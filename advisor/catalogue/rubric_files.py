@@ -17,7 +17,7 @@ from advisor.domain.catalogue import Catalogue, KnownGpu, Models, Panel, Presets
 from advisor.domain.published import DecisionTree, Guideline, PublishedData
 from advisor.domain.rubric import Rubric
 from advisor.domain.serving import ServingRules
-from advisor.domain.workflow import CitedFact, Integration, Workflow
+from advisor.domain.workflow import CitedFact, EngineMemory, Integration, Workflow
 from advisor.errors import CatalogueError
 
 
@@ -76,6 +76,7 @@ def load(
         build_seconds=read(directory / "build_seconds.toml", dict[str, dict[str, float]]),
         accuracy=read(directory / "accuracy.toml", AccuracyRules),
         serving=read(directory / "serving.toml", ServingRules),
+        engine_memory=read(directory / "engine_memory.toml", dict[str, EngineMemory]),
     )
 
 
@@ -208,3 +209,9 @@ def read_shipped_rubric() -> Rubric:
 def read_shipped_accuracy() -> AccuracyRules:
     """Read how this version judges outputs."""
     return read(rubric_directory() / "accuracy.toml", AccuracyRules)
+
+
+@functools.cache
+def read_shipped_engine_memory() -> dict[str, EngineMemory]:
+    """Read how much memory engines get in this version."""
+    return read(rubric_directory() / "engine_memory.toml", dict[str, EngineMemory])

@@ -13,7 +13,7 @@ from advisor.domain.published import DecisionTree, Guideline, PublishedData
 from advisor.domain.question import Budget, Dtype, Task
 from advisor.domain.rubric import Rubric
 from advisor.domain.serving import ServingRules
-from advisor.domain.workflow import Workflow
+from advisor.domain.workflow import EngineMemory, Workflow
 
 
 class Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -206,6 +206,8 @@ class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
     accuracy: AccuracyRules | None = None
     #: Null in runs of versions that measure no servers.
     serving: ServingRules | None = None
+    #: By workflow. Empty in runs of early versions.
+    engine_memory: dict[str, EngineMemory] = {}
 
     def for_question(self, device: Literal["cpu", "cuda"], task: Task) -> Catalogue:
         """Return the catalogue with the workflows' environments and facts for device and task."""

@@ -108,6 +108,18 @@ class WeightCopies(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     source: str = "the model itself"
 
 
+class EngineMemory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An entry of `engine_memory.toml`: the GPU memory that an engine gets."""
+
+    #: In addition to weights and cache.
+    overhead_gib: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    #: Size of the cache, as a multiple of what the largest batch needs.
+    cache_factor: Annotated[float, msgspec.Meta(ge=1)]
+    least_cache_gib: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    most_share: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1.0
+    source: Annotated[str, msgspec.Meta(min_length=1)]
+
+
 class ArmDeclaredFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Declared facts of one arm that differ from those of its workflow."""
 

@@ -9,7 +9,7 @@ import contextlib
 import functools
 from collections.abc import Iterator
 
-from advisor.catalogue.rubric_files import read_shipped_accuracy
+from advisor.catalogue.rubric_files import read_shipped_accuracy, read_shipped_engine_memory
 from advisor.context import Context
 from advisor.domain.question import Question
 from advisor.domain.run import Header, fleet_id_of
@@ -201,4 +201,5 @@ def run_config_of(run: Run, header: Header, context: Context) -> RunConfig:
         accuracy=header.catalogue.accuracy or read_shipped_accuracy(),
         environment=context.environment,
         serving=header.catalogue.serving,
+        engine_memory=header.catalogue.engine_memory or read_shipped_engine_memory(),
     )

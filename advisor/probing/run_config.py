@@ -7,6 +7,8 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from advisor.domain.accuracy import AccuracyRules
 from advisor.domain.machine import Machine
 from advisor.domain.model import has_random_weights
@@ -14,6 +16,7 @@ from advisor.domain.plan import CROSS_BUILD, REFERENCE, Arm
 from advisor.domain.question import Question
 from advisor.domain.serving import ServingRules, server_processors
 from advisor.domain.worker_settings import measured_fields, thread_count, worker_task
+from advisor.domain.workflow import EngineMemory
 from advisor.probing.environments import containers, variables
 from probes import protocol
 
@@ -43,6 +46,8 @@ class RunConfig:
     environment: Mapping[str, str]
     #: How servers are measured; None for questions about no server.
     serving: ServingRules | None = None
+    #: Memory of engines, by workflow.
+    engine_memory: Mapping[str, EngineMemory] = dataclasses.field(default_factory=dict)
 
     @property
     def threads(self) -> int:
@@ -89,7 +94,19 @@ class RunConfig:
             load=self._load_limits(),
             devices_per_model=question.devices_per_model,
             supported_dtypes=list(arm.dtypes),
+            engine_memory=self._engine_memory(arm),
         )
+
+    def _engine_memory(self, arm: Arm) -> dict[str, Any]:
+        """Return the memory that the arm's engine gets; empty for an arm without an engine."""
+        memory = self.engine_memory.get(arm.workflow)
+        if memory is None:
+            return {}
+        return {
+            name: value
+            for name, value in msgspec.structs.asdict(memory).items()
+            if name != "source"
+        }
 
     def _load_limits(self) -> dict[str, Any]:
         """Return what a worker needs to start a server and to ask it; empty for other tasks."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import pathlib
 from collections.abc import Collection
 from typing import Any
@@ -17,6 +18,7 @@ from probes.protocol import Request
 
 FOLDER = "checkpoint"
 INFO_FILE = "p3-advisor.json"
+GIBIBYTE = 2**30
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +33,17 @@ class CheckpointInfo:
     vocabulary: int
     #: Bytes of one token of one sequence in the key-value cache; None if layers differ in kind.
     cache_bytes_per_token: int | None
+
+
+@dataclasses.dataclass(frozen=True)
+class EngineMemory:
+    """The GPU memory that an engine gets; `rubric/engine_memory.toml` has the values."""
+
+    overhead_gib: float
+    #: Size of the cache, as a multiple of what the largest batch needs.
+    cache_factor: float
+    least_cache_gib: float
+    most_share: float
 
 
 def folder_of(request: Request) -> pathlib.Path:
@@ -76,6 +89,20 @@ class EngineSubject:
         """Return the size of the key-value cache at the end of a call with the largest batch."""
         tokens = max(request.batch_sizes) * (request.input_tokens + request.output_tokens)
         return tokens * (self.info.cache_bytes_per_token or 0)
+
+    def engine_cache_bytes(self, request: Request) -> int:
+        """Return the size of the cache that the engine gets: more than `cache_bytes`."""
+        memory = EngineMemory(**request.engine_memory)
+        needed = math.ceil(self.cache_bytes(request) * memory.cache_factor)
+        least = math.ceil(memory.least_cache_gib * GIBIBYTE) if request.device == "cuda" else 0
+        return max(needed, least)
+
+    def engine_memory_share(self, request: Request, available_bytes: int) -> float:
+        """Return the share of `available_bytes` of GPU memory that the engine gets."""
+        memory = EngineMemory(**request.engine_memory)
+        cache, overhead = self.engine_cache_bytes(request), memory.overhead_gib * GIBIBYTE
+        needed = self.parameter_bytes + cache + overhead
+        return float(min(math.ceil(1000 * needed / available_bytes) / 1000, memory.most_share))
 
 
 def require_architecture(subject: EngineSubject, supported: Collection[str], engine: str) -> None:

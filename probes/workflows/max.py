@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 from typing import Any
 
@@ -17,13 +16,6 @@ from probes.subjects.checkpoint import EngineSubject
 TASKS = (protocol.GENERATE,)
 
 open_subject = EngineSubject
-
-#: GPU memory that the engine takes in addition to weights and cache, by its own estimate.
-OVERHEAD_BYTES = 8 * 2**30
-#: Factor on the cache of the largest batch: pages of the cache are not filled completely.
-CACHE_MARGIN = 3.0
-#: The engine's default, which leaves little memory for resident workers.
-MAX_MEMORY_SHARE = 0.9
 
 
 def versions() -> dict[str, str]:
@@ -96,9 +88,7 @@ def memory_share(subject: EngineSubject, request: Request) -> float:
     """Return the share of the GPU's free memory for weights and cache."""
     from max.driver import Accelerator  # noqa: PLC0415
 
-    needed = subject.parameter_bytes + CACHE_MARGIN * subject.cache_bytes(request) + OVERHEAD_BYTES
-    free = Accelerator().stats["free_memory"]
-    return float(min(math.ceil(1000 * needed / free) / 1000, MAX_MEMORY_SHARE))
+    return subject.engine_memory_share(request, Accelerator().stats["free_memory"])
 
 
 class EngineGeneration:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 import sys
 from typing import Any
@@ -20,11 +19,6 @@ TASKS = (protocol.GENERATE,)
 
 open_subject = EngineSubject
 
-GIBIBYTE = 2**30
-#: GPU memory that the engine takes in addition to weights and cache.
-OVERHEAD_BYTES = 2 * GIBIBYTE
-#: Factor on the cache of the largest batch.
-CACHE_MARGIN = 3.0
 TOP_LOGPROBS = 20
 #: The model's name in requests to the server.
 SERVED_NAME = "model"
@@ -85,9 +79,8 @@ def memory_share(subject: EngineSubject, request: Request) -> float:
     """
     import torch  # noqa: PLC0415
 
-    needed = subject.parameter_bytes + CACHE_MARGIN * subject.cache_bytes(request) + OVERHEAD_BYTES
     free, _ = torch.cuda.mem_get_info()
-    return float(min(math.ceil(1000 * needed / free) / 1000, 0.9))
+    return subject.engine_memory_share(request, free)
 
 
 class EngineGeneration:

@@ -12,14 +12,12 @@ from probes import protocol
 from probes.adapter import UnsupportedError
 from probes.events import Engagement
 from probes.protocol import Request
-from probes.subjects.checkpoint import EngineSubject
+from probes.subjects.checkpoint import EngineMemory, EngineSubject
 
 TASKS = (protocol.GENERATE,)
 
 open_subject = EngineSubject
 
-#: Factor on the cache of the largest batch.
-CACHE_MARGIN = 3
 #: Part of the engine's error for an unknown architecture.
 UNSUPPORTED_PHRASE = "Unknown architecture"
 
@@ -75,7 +73,8 @@ def cache_tokens(request: Request) -> int:
     """Return the tokens that fit in the key-value cache, rounded up to whole blocks."""
     block = 64
     each = math.ceil((request.input_tokens + request.output_tokens + 1) / block) * block
-    return CACHE_MARGIN * max(request.batch_sizes) * each
+    factor = EngineMemory(**request.engine_memory).cache_factor
+    return math.ceil(factor * max(request.batch_sizes) * each)
 
 
 class EngineGeneration:

@@ -16,7 +16,7 @@ from probes.events import Engagement
 from probes.protocol import Request
 from probes.stacks import llm_compressor, vllm_server, vllm_weights
 from probes.stacks.vllm_server import SCORED_TOKENS
-from probes.subjects.checkpoint import EngineSubject, require_architecture
+from probes.subjects.checkpoint import GIBIBYTE, EngineSubject, require_architecture
 
 TASKS = (protocol.GENERATE,)
 
@@ -24,15 +24,6 @@ open_subject = EngineSubject
 server = vllm_server.server
 serving_command = vllm_server.serving_command
 
-GIBIBYTE = 2**30
-#: GPU memory that the engine takes in addition to weights and cache: activations of the profiled
-#: batch, workspaces, captured graphs.
-OVERHEAD_BYTES = 6 * GIBIBYTE
-#: Factor on the cache of the largest batch: blocks are not filled completely, and other shapes are
-#: tried too.
-CACHE_MARGIN = 3.0
-#: Least memory of the cache on a GPU.
-LEAST_CACHE_BYTES = GIBIBYTE
 #: Tokens of one scheduling step; a longer batch of prompts takes several steps.
 STEP_TOKENS = 8192
 #: Likeliest tokens returned at each position: the engine's own limit.
@@ -123,11 +114,10 @@ def engine_arguments(subject: EngineSubject, request: Request) -> dict[str, Any]
     if request.options.get("quantization"):
         arguments["quantization"] = request.options["quantization"]
     if request.device == "cuda":
-        cache_bytes = needed_cache_bytes(subject, request)
-        arguments["gpu_memory_utilization"] = memory_share(subject, cache_bytes)
+        arguments["gpu_memory_utilization"] = memory_share(subject, request)
         # Without it the engine takes the whole share, and fails when another process releases
         # memory while it profiles its own.
-        arguments["kv_cache_memory_bytes"] = cache_bytes
+        arguments["kv_cache_memory_bytes"] = subject.engine_cache_bytes(request)
     return arguments
 
 
@@ -135,23 +125,16 @@ def engine_variables(subject: EngineSubject, request: Request) -> dict[str, str]
     """Return the variables that the engine reads at its start: on a CPU the size of its cache."""
     if request.device == "cuda":
         return {}
-    gibibytes = math.ceil(needed_cache_bytes(subject, request) / GIBIBYTE)
+    gibibytes = math.ceil(subject.engine_cache_bytes(request) / GIBIBYTE)
     return {"VLLM_CPU_KVCACHE_SPACE": str(max(gibibytes, 1))}
 
 
-def needed_cache_bytes(subject: EngineSubject, request: Request) -> int:
-    """Return the size of the key-value cache for the largest batch."""
-    needed = math.ceil(subject.cache_bytes(request) * CACHE_MARGIN)
-    return max(needed, LEAST_CACHE_BYTES) if request.device == "cuda" else needed
-
-
-def memory_share(subject: EngineSubject, cache_bytes: int) -> float:
+def memory_share(subject: EngineSubject, request: Request) -> float:
     """Return the share of the GPU's memory for the engine, which is nearly 1 by default."""
     import torch  # noqa: PLC0415
 
-    needed = subject.parameter_bytes + cache_bytes + OVERHEAD_BYTES
     total = torch.cuda.get_device_properties(0).total_memory
-    return float(min(math.ceil(1000 * needed / total) / 1000, 0.95))
+    return subject.engine_memory_share(request, total)
 
 
 class EngineGeneration:

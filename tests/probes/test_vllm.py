@@ -5,6 +5,7 @@ import pathlib
 
 import pytest
 import workers
+from engine_requests import shipped_engine_memory
 
 from probes.protocol import Request
 from probes.subjects import checkpoint
@@ -25,6 +26,7 @@ def make_request(tmp_path: pathlib.Path, device: str, batch_size: int) -> Reques
         batch_sizes=[batch_size],
         input_tokens=32,
         output_tokens=32,
+        engine_memory=shipped_engine_memory("vllm"),
     )
     folder = checkpoint.folder_of(request)
     folder.mkdir()
@@ -38,11 +40,11 @@ def make_request(tmp_path: pathlib.Path, device: str, batch_size: int) -> Reques
 def test_on_a_gpu_the_cache_has_room_for_the_largest_batch_whatever_is_free(
     batch_size: int, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vllm, "memory_share", lambda _subject, _cache_bytes: 0.5)
+    monkeypatch.setattr(vllm, "memory_share", lambda _subject, _request: 0.5)
     request = make_request(tmp_path, "cuda", batch_size)
     arguments = vllm.engine_arguments(EngineSubject(request), request)
     cache_bytes = arguments["kv_cache_memory_bytes"]
-    assert cache_bytes >= vllm.LEAST_CACHE_BYTES
+    assert cache_bytes >= request.engine_memory["least_cache_gib"] * checkpoint.GIBIBYTE
     assert cache_bytes >= batch_size * (32 + 32) * TOKEN_BYTES
     assert vllm.engine_variables(EngineSubject(request), request) == {}
 

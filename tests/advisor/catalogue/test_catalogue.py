@@ -437,3 +437,8 @@ def test_an_arm_inherits_the_facts_of_its_workflow() -> None:
     assert graph.declared.vendors.value == 2
     assert graph.declared.export_step == eager.declared.export_step
     assert eager.for_arm("default") == eager
+
+
+def test_the_memory_of_engines_is_that_of_workflows() -> None:
+    shipped = rubric_files.load()
+    assert {*shipped.engine_memory} <= {workflow.id for workflow in shipped.workflows}

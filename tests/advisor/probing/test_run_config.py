@@ -8,7 +8,9 @@ import pathlib
 import builders
 import msgspec
 
+from advisor.catalogue import rubric_files
 from advisor.probing.run_config import RunConfig
+from probes.subjects.checkpoint import EngineMemory
 
 
 def test_a_worker_gets_the_interpreter_that_writes_its_checkpoint(
@@ -42,3 +44,16 @@ def test_a_worker_sees_every_gpu_over_which_its_model_is_split(
         config = dataclasses.replace(run_config, question=question)
         assert config.worker_request(arm, tmp_path, tmp_path).devices_per_model == count
         assert config.worker_environment(arm, tmp_path)["CUDA_VISIBLE_DEVICES"] == seen
+
+
+def test_a_worker_of_an_engine_gets_the_memory_of_its_workflow(
+    run_config: RunConfig, tmp_path: pathlib.Path
+) -> None:
+    vllm = rubric_files.read_shipped_engine_memory()["vllm"]
+    config = dataclasses.replace(run_config, engine_memory={"vllm": vllm})
+    asked = {
+        id_: config.worker_request(builders.arm(id_), tmp_path, tmp_path).engine_memory
+        for id_ in ("vllm", "pytorch-eager")
+    }
+    assert EngineMemory(**asked["vllm"]).overhead_gib == vllm.overhead_gib
+    assert asked["pytorch-eager"] == {}
