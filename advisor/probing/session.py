@@ -2,8 +2,6 @@
 
 A method is a generator of the events that occur while it runs. The pipeline decides what comes
 next.
-
-The module is long because each step of a worker is a method of the one session.
 """
 
 from __future__ import annotations
@@ -20,18 +18,17 @@ from advisor.domain.run_events import (
     BuildStarted,
     BusyWhileIdle,
     Conditions,
-    DeviceMemory,
     EnergyMeasured,
     MemoryChecked,
     RunEvent,
     WorkerEnded,
-    WorkerReported,
     WorkerSpawned,
 )
-from advisor.domain.worker_events import BlockTimed, Engagement
+from advisor.domain.worker_events import BlockTimed
 from advisor.probing import idle
+from advisor.probing.arm_memory import ArmMemory
 from advisor.probing.conditions import ConditionsMonitor
-from advisor.probing.device_memory import BuildMemory, DeviceMemoryMonitor, added_bytes, increase
+from advisor.probing.device_memory import DeviceMemoryMonitor, increase
 from advisor.probing.memory_headroom import MemoryHeadroom
 from advisor.probing.processors import confine
 from advisor.probing.run_config import RunConfig
@@ -63,12 +60,11 @@ class Session:
         self._pool = WorkerPool(supervisor, config, MemoryHeadroom(memory_monitor))
         self._conditions_monitor = conditions_monitor
         self._memory_monitor = memory_monitor
+        self._memory = ArmMemory(self._pool, memory_monitor)
         self._host_lock = host_lock or HostLock()
         #: The host lock, held from `start_reference` until `start` takes it over.
         self._reference_lock: contextlib.AbstractContextManager[object] | None = None
         self._conditions: dict[str, Conditions] = {}
-        #: Arms whose memory is measured when they end, because they were built alongside others.
-        self._built_side_by_side: set[str] = set()
 
     def start_reference(self, arm: Arm, process: int) -> Iterator[RunEvent]:
         """Start the reference worker, which runs the workflow of `arm`.
@@ -105,7 +101,7 @@ class Session:
                     return
                 if arm.id not in built:
                     self._pool.clear_caches(arm.id)
-                self._built_side_by_side.discard(arm.id)
+                self._memory.reset(arm.id)
                 yield from self._pool.spawn(arm, process, repeat)
             yield from self._pool.run_until(lambda: not self._pool.workers.importing())
 
@@ -114,7 +110,7 @@ class Session:
         with self._host_lock.exclusive():
             for run_event in SideBySideBuilds(self._pool, choose, builds_at_once).run():
                 if isinstance(run_event, BuildStarted):
-                    self._built_side_by_side.add(run_event.arm)
+                    self._memory.add_side_by_side(run_event.arm)
                 yield run_event
 
     def build(self, arm: str, limit: BuildLimit | None = None) -> Iterator[RunEvent]:
@@ -130,11 +126,7 @@ class Session:
             worker.build_limit = limit
         deferred: list[RunEvent] = []
         with self._host_lock.exclusive():
-            yield from (
-                self._build(worker, deferred)
-                if self._memory_monitor is None or arm in self._built_side_by_side
-                else self._build_with_memory(worker, self._memory_monitor, deferred)
-            )
+            yield from self._memory.measure_build(worker, self._build(worker, deferred), deferred)
             if self.is_running(arm):
                 deferred += self._pause_busy_processes(worker)
         yield from deferred
@@ -149,21 +141,6 @@ class Session:
         workers = self._pool.workers
         self._pool.send(worker, "warm" if workers.is_prepared(worker.arm) else "build")
         yield from self._pool.run_until(lambda: workers.is_ready_or_ended(worker.arm), deferred)
-
-    def _build_with_memory(
-        self, worker: Worker, monitor: DeviceMemoryMonitor, deferred: list[RunEvent]
-    ) -> Iterator[RunEvent]:
-        """Build, and measure the device memory that this adds."""
-        with BuildMemory(monitor) as memory:
-            for run_event in self._build(worker, deferred):
-                yield run_event
-                if isinstance(run_event, WorkerReported) and isinstance(
-                    run_event.worker_event, Engagement
-                ):
-                    memory.start_serving()
-        measured = memory.result(worker.arm, worker.process)
-        self._pool.headroom.update(measured)
-        deferred.append(measured)
 
     def drop(self, arm: str, outcome: Outcome, process: int | None = None) -> Iterator[RunEvent]:
         """End the arm's worker; `outcome` says why.
@@ -211,12 +188,7 @@ class Session:
             token = f"flex {protocol.SHORT}"
         deferred: list[RunEvent] = []
         with self._host_lock.exclusive():
-            trial = self._send_and_wait(arm, token, deferred)
-            yield from (
-                self._end_with_memory(arm, self._memory_monitor, trial)
-                if self._memory_monitor is not None and arm in self._built_side_by_side
-                else trial
-            )
+            yield from self._memory.measure_end(arm, self._send_and_wait(arm, token, deferred))
         yield from deferred
 
     def _send_and_wait(self, arm: str, token: str, deferred: list[RunEvent]) -> Iterator[RunEvent]:
@@ -299,38 +271,19 @@ class Session:
     def stop(self, arms: Collection[str] | None = None) -> Iterator[RunEvent]:
         """Let all workers, or those of `arms`, check their outputs once more and exit."""
         stopping = [arm for arm in self._pool.workers.running() if arms is None or arm in arms]
-        if self._memory_monitor is not None:
-            measured = [arm for arm in stopping if arm in self._built_side_by_side]
-            for arm in measured:
+        together = [arm for arm in stopping if not self._memory.is_measured_at_end(arm)]
+        for arm in stopping:
+            if self._memory.is_measured_at_end(arm):
                 with self._host_lock.exclusive():
-                    yield from self._end_with_memory(arm, self._memory_monitor, self._stop([arm]))
-            stopping = [arm for arm in stopping if arm not in measured]
-        if stopping:
+                    yield from self._memory.measure_end(arm, self._stop([arm]))
+        if together:
             with self._host_lock.exclusive():
-                yield from self._stop(stopping)
+                yield from self._stop(together)
 
     def _stop(self, arms: Collection[str]) -> Iterator[RunEvent]:
         for arm in arms:
             self._pool.send(self._pool.workers[arm], "stop")
         yield from self._pool.run_until(lambda: not any(map(self.is_running, arms)))
-
-    def _end_with_memory(
-        self, arm: str, monitor: DeviceMemoryMonitor, ending: Iterator[RunEvent]
-    ) -> Iterator[RunEvent]:
-        """End one worker alone, and report the device memory that it used before and now frees."""
-        used = monitor.used_bytes()
-        yield from ending
-        remaining = monitor.used_bytes_after_release(used)
-        freed = added_bytes(remaining, used)
-        yield DeviceMemory(
-            arm=arm,
-            process=self.process_number(arm),
-            before_bytes=remaining,
-            peak_bytes=freed,
-            resident_bytes=freed,
-            total_bytes=monitor.total_bytes,
-            source="freed",
-        )
 
     def confine(self, arm: str, processors: Collection[int]) -> None:
         """Let the arm's worker, and what it starts from now on, run on `processors` only."""
