@@ -29,6 +29,7 @@ from advisor.score import scoring
 from advisor.score.constraints import failed_constraints
 from advisor.score.facts import declared_facts
 from advisor.score.grades import FactValue
+from advisor.score.rating import rate
 
 NEXT_STEP = "run p3-advisor on a machine with that GPU"
 
@@ -190,7 +191,7 @@ def _score(case: PublishedCase, question: Question, catalogue: Catalogue) -> Sco
     }
     ratings = {}
     for criterion in catalogue.rubric.criteria:
-        rating = scoring.rate(criterion, facts, catalogue.rubric, skip_unknown=True)
+        rating = rate(criterion, facts, catalogue.rubric, skip_unknown=True)
         if rating.evidence == "measured":
             why = f"{rating.why}, by published figures, which have no interval"
             rating = msgspec.structs.replace(rating, evidence="published", why=why)

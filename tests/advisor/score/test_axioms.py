@@ -19,9 +19,9 @@ from advisor.domain.priorities import Priorities
 from advisor.domain.rubric import LETTERS, Rubric
 from advisor.domain.scores import ScoredArm
 from advisor.domain.workflow import Environment, Workflow
-from advisor.score import scoring
 from advisor.score.facts import facts_of
 from advisor.score.grades import BAND_STARTS
+from advisor.score.rating import rate
 
 #: From the worst value of a fact to its best one.
 ORDERS: dict[str, tuple[str | bool, ...]] = {
@@ -188,7 +188,7 @@ def test_an_unknown_build_time_never_pays(arm: Arm, priorities: Priorities) -> N
     rubric = builders.shipped_catalogue().rubric
     for criterion in rubric.criteria:
         for name in (rule.fact for rule in criterion.grades if not rule.optional):
-            worse = scoring.rate(criterion, {**facts, name: None}, rubric)
+            worse = rate(criterion, {**facts, name: None}, rubric)
             assert worse.graded <= known.ratings[criterion.id].graded or name == "speedup"
 
 
@@ -223,7 +223,7 @@ def test_the_rubric_that_ships_has_the_figures_of_its_description() -> None:
     rubric = builders.shipped_catalogue().rubric
     performance = next(each for each in rubric.criteria if each.id == "performance")
     grades = {
-        speedup: scoring.rate(
+        speedup: rate(
             performance, {**dict.fromkeys(rubric.facts, None), "speedup": speedup}, rubric
         ).grade
         for speedup in (0.25, 0.5, 1.0, 1.05, 1.2, 2.4, 4.8, 9.6)
