@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from advisor.domain.outcome import Skipped
+from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.measure.rounds import is_valid
@@ -71,6 +72,14 @@ def skipped_outcome(limit: BuildLimit, expected_seconds: float | None) -> Skippe
         expected = format_number(expected_seconds, digits=2)
         reason = f"not built: {expected} s expected, {limit.shortfall}"
     return Skipped(phase="build", reason=reason, fix=limit.fix)
+
+
+def limit_or_skip(state: RunState, arm: Arm, question: Question) -> BuildLimit | Skipped | None:
+    """Return the limit for the builds of `arm`, or its outcome if they need not start."""
+    limit, expected_seconds = limit_build(state, arm.id, question), arm.expected_build_seconds
+    if limit is not None and is_hopeless(limit, expected_seconds):
+        return skipped_outcome(limit, expected_seconds)
+    return limit
 
 
 def limit_by_payback(state: RunState, arm: str, question: Question) -> BuildLimit | None:

@@ -16,7 +16,7 @@ from advisor.pipeline.races import racing
 from advisor.pipeline.races.leaders import leaders_of
 from advisor.pipeline.races.race_context import RaceContext
 from advisor.pipeline.stored import replay
-from advisor.pipeline.stored.arms import arms_by_speed, plan_of
+from advisor.pipeline.stored.arms import arms_by_speed, next_process_number, plan_of
 
 #: Rounds of each batch size in a repetition.
 REPEAT_ROUNDS = 7
@@ -151,7 +151,7 @@ def _repeat_in_groups(
     waiting = [arm for arm in plan.arms if arm.id in repeated and arm != plan.baseline]
     starting = [plan.baseline, *waiting]
     while waiting:
-        numbered = [(arm, len(recorder.state.processes.get(arm.id, ()))) for arm in starting]
+        numbered = [(arm, next_process_number(recorder.state, arm.id)) for arm in starting]
         built = [arm for arm in repeated if arm not in cold]
         yield from recorder.record_each(session.start(numbered, repeat=number, built=built))
         group, starting = [plan.baseline], [plan.baseline]

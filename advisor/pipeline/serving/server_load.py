@@ -15,6 +15,7 @@ from advisor.measure.contenders import is_saturated, may_lead
 from advisor.measure.load_blocks import load_block
 from advisor.measure.serving import goodput_of_arm, has_failed_process
 from advisor.pipeline.serving.load_blocks import BlockSender, LoadedRun
+from advisor.pipeline.stored.arms import next_process_number
 from advisor.probing.session import SERVER_SCRIPT
 from advisor.recipes.server import compose_server
 from advisor.statistics.goodput_search import GoodputSearch
@@ -50,7 +51,7 @@ class ServerLoad:
     def measure_arm(self, arm: Arm, repeat: int) -> Iterator[LoggedEvent]:
         """Start the arm's server, put it under load and stop it."""
         session, record_each = self._run.session, self._run.recorder.record_each
-        number = len(self._run.recorder.state.processes.get(arm.id, ()))
+        number = next_process_number(self._run.recorder.state, arm.id)
         built = {arm.id} if number else set()
         yield from record_each(session.start([(arm, number)], repeat=repeat, built=built))
         if session.is_running(arm.id):

@@ -51,6 +51,20 @@ def arms_by_speed(races: Mapping[int, RaceResult], state: RunState, batch_size: 
     ]
 
 
+def arms_built_before(state: RunState) -> set[str]:
+    """Return the arms whose caches hold a finished build."""
+    return {
+        arm
+        for arm, processes in state.processes.items()
+        if any(process.ready for process in processes)
+    }
+
+
+def next_process_number(state: RunState, arm: str) -> int:
+    """Return the number of the next process of the arm; the first one has 0."""
+    return len(state.processes.get(arm, ()))
+
+
 def plan_of(state: RunState) -> Plan:
     """Return the plan, which is the first event of every stored run."""
     if state.plan is None:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import builders
 import msgspec
 import pytest
-import simulation
 
 from advisor.applicability.arms import list_arms
 from advisor.catalogue import rubric_files
@@ -115,40 +112,6 @@ def test_an_answer_comes_before_the_long_builds(module_context: Context) -> None
     assert any(isinstance(each, BuildStarted) and each.arm == "alike" for each in events[place:])
 
 
-def queue_of(arms: Sequence[Arm], shares: int) -> building.BuildQueue:
-    return building.BuildQueue(
-        IdleSession(),  # type: ignore[arg-type]
-        simulation.new_recorder([arm.id for arm in arms]),
-        builders.question(),
-        list(arms),
-        shares=shares,
-    )
-
-
-def chosen(queue: building.BuildQueue, running: int) -> str | None:
-    build = queue.choose(running)
-    return build.arm.id if build else None
-
-
-def test_no_other_arm_is_built_while_one_that_builds_alone_is() -> None:
-    engine = msgspec.structs.replace(expecting("engine", 50.0), builds_alone=True)
-    other = expecting("other", 10.0)
-    queue = queue_of([other, engine, expecting("last", 5.0)], shares=3)
-    assert chosen(queue, 0) == "other"
-    assert chosen(queue, 1) is None
-    assert chosen(queue, 0) == "engine"
-    assert chosen(queue, 1) is None
-    assert chosen(queue, 0) == "last"
-
-
-def test_arms_that_build_alone_follow_the_others() -> None:
-    engine = msgspec.structs.replace(expecting("engine", 50.0), builds_alone=True)
-    arms = [engine, expecting("other", 10.0), DUPLICATE]
-    state = simulation.new_recorder(["engine", "other"]).state
-    ordered = building.order_builds(arms, state, builders.question())
-    assert [arm.id for arm in ordered] == [DUPLICATE.id, "other", "engine"]
-
-
 @pytest.mark.parametrize(("workflow", "builds_alone"), [("sglang", True), ("vllm", False)])
 def test_an_engine_whose_cache_is_a_share_of_the_free_gpu_memory_builds_alone(
     workflow: str, builds_alone: bool
@@ -156,24 +119,3 @@ def test_an_engine_whose_cache_is_a_share_of_the_free_gpu_memory_builds_alone(
     engine = next(each for each in rubric_files.load().workflows if each.id == workflow)
     arms = list_arms(engine, "cuda")
     assert {arm.builds_alone for arm in arms} == {builds_alone}
-
-
-class IdleSession:
-    """A session in which no worker runs."""
-
-    def is_running(self, arm: str) -> bool:
-        del arm
-        return False
-
-    is_prepared = is_warmed_up = has_started = is_running
-
-    def has_memory_headroom(self, running_builds: int = 0) -> bool:
-        del running_builds
-        return True
-
-
-def test_the_expected_time_is_that_of_all_builds_side_by_side() -> None:
-    arms = [expecting("long", 30.0), expecting("one", 10.0), expecting("two", 8.0)]
-    queue = queue_of(arms, shares=2)
-    found = [queue.choose(0) for _ in arms]
-    assert [each.expected_seconds_left for each in found if each] == [30.0, 10.0, 8.0]

@@ -1,0 +1,124 @@
+"""Choose the next build where several arms are built at the same time."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+from advisor.domain.outcome import Skipped
+from advisor.domain.plan import Arm
+from advisor.domain.question import Question
+from advisor.domain.run_state import RunState
+from advisor.pipeline.builds import build_limits
+from advisor.pipeline.races import racing
+from advisor.pipeline.recorder import Recorder
+from advisor.pipeline.stored import remaining
+from advisor.pipeline.stored.arms import (
+    arms_built_before,
+    controls,
+    next_process_number,
+    raced_arms,
+)
+from advisor.probing.session import Session
+from advisor.probing.side_by_side import NextBuild
+
+
+def order_builds(arms: Sequence[Arm], state: RunState, question: Question) -> list[Arm]:
+    """Return the arms in build order: among equals, long and unknown builds come first.
+
+    A long build that starts last would run alone at the end. The duplicate precedes all others,
+    because every race needs it, and arms of an open race precede those that wait for memory. Arms
+    that must be built alone follow the others. Arms whose builds are expected to exceed their limit
+    come last: they cannot change the answer.
+    """
+    waiting = remaining.waiting_arms(state, question)
+    out_of_memory = remaining.oom_beside_others(state)
+
+    def place(arm: Arm) -> tuple[bool, bool, bool, bool, bool, float]:
+        seconds = arm.expected_build_seconds
+        limit = build_limits.limit_build(state, arm.id, question)
+        return (
+            limit is not None and seconds is not None and seconds > limit.seconds,
+            arm.duplicate_of is None,
+            arm.builds_alone,
+            arm.id in waiting,
+            arm.id not in out_of_memory,
+            -math.inf if seconds is None else -seconds,
+        )
+
+    return sorted(arms, key=place)
+
+
+@dataclasses.dataclass
+class BuildQueue:
+    """The arms that wait for a build, and the conditions under which the next one starts."""
+
+    session: Session
+    recorder: Recorder
+    question: Question
+    waiting: list[Arm]
+    #: Number of builds that run at the same time.
+    shares: int
+    #: Arms for which no build time is left, with their outcome.
+    skipped: list[tuple[Arm, Skipped]] = dataclasses.field(default_factory=list)
+    started: list[Arm] = dataclasses.field(default_factory=list)
+    _runs_alone: bool = False
+
+    def choose(self, running: int) -> NextBuild | None:
+        """Return the next build; None while it has to wait, or when the others wait for a group."""
+        while self.waiting and self._may_start(running):
+            arm = self.waiting.pop(0)
+            is_running = self.session.is_running(arm.id)
+            if not is_running and self.session.has_started(arm.id):
+                continue  # its import failed
+            state = self.recorder.state
+            limit = build_limits.limit_or_skip(state, arm, self.question)
+            if isinstance(limit, Skipped):
+                self.skipped.append((arm, limit))
+                continue
+            seconds_left = self._expected_seconds_left(arm)
+            self.started.append(arm)
+            return NextBuild(
+                arm,
+                None if is_running else next_process_number(state, arm.id),
+                limit,
+                keeps_caches=arm.id in arms_built_before(state),
+                expected_seconds_left=seconds_left,
+            )
+        return None
+
+    def _expected_seconds_left(self, arm: Arm) -> float | None:
+        """Return how long this build and those that run or wait are expected to take."""
+        running = [
+            each
+            for each in self.started
+            if self.session.is_running(each.id) and not self.session.is_prepared(each.id)
+        ]
+        seconds = [each.expected_build_seconds for each in (arm, *running, *self.waiting)]
+        known = [each for each in seconds if each is not None]
+        if len(known) < len(seconds):
+            return None
+        return round(max(*known, sum(known) / self.shares), 1)
+
+    def _may_start(self, running: int) -> bool:
+        """Return whether memory and the builds that run allow another one.
+
+        While an arm is built whose stack requires it, or that ran out of memory next to others, no
+        other build runs.
+        """
+        out_of_memory = remaining.oom_beside_others(self.recorder.state)
+        needs_all = self.waiting[0].builds_alone or self.waiting[0].id in out_of_memory
+        if running:
+            return (
+                not self._runs_alone and not needs_all and self.session.has_memory_headroom(running)
+            )
+        self._runs_alone = needs_all
+        is_first = not self.started and not has_new_arm(self.session, self.recorder.state)
+        return is_first or self.session.has_memory_headroom()
+
+
+def has_new_arm(session: Session, state: RunState) -> bool:
+    """Return whether an arm that has not raced is built."""
+    known = raced_arms(state) | controls(state)
+    return any(arm.id not in known for arm in racing.warmed_up_arms(session, state))
