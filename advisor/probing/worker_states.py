@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections import defaultdict
+
 from advisor.domain.outcome import Failure
 from advisor.domain.plan import REFERENCE
 from advisor.domain.worker_events import BlockTimed, Imported, Prepared, Ready
@@ -9,16 +12,26 @@ from advisor.probing.supervisor import Message
 from advisor.probing.worker_process import Worker
 
 
+@dataclasses.dataclass
+class Progress:
+    """What the last worker of an arm has reported."""
+
+    imported: bool = False
+    #: It has built everything and waits to warm up.
+    prepared: bool = False
+    #: It waits for a token.
+    ready: bool = False
+    warmed_up: bool = False
+    #: It ended in a failure, or could not be started.
+    failed: bool = False
+
+
 class WorkerStates:
     """The last worker of each arm, by the arm's id."""
 
     def __init__(self) -> None:
         self._workers: dict[str, Worker] = {}
-        self._imported: set[str] = set()
-        self._prepared: set[str] = set()
-        self._ready: set[str] = set()
-        self._warmed_up: set[str] = set()
-        self._failed: set[str] = set()
+        self._progress: defaultdict[str, Progress] = defaultdict(Progress)
         self._visits: dict[str, BlockTimed] = {}
 
     def __getitem__(self, arm: str) -> Worker:
@@ -26,34 +39,33 @@ class WorkerStates:
 
     def reset(self, arm: str) -> None:
         """Drop the state of the arm, because a new worker of it starts."""
-        for arms in (self._imported, self._prepared, self._ready, self._warmed_up, self._failed):
-            arms.discard(arm)
+        self._progress[arm] = Progress()
 
     def add(self, arm: str, worker: Worker) -> None:
         self._workers[arm] = worker
 
     def add_failure(self, arm: str) -> None:
         """Record that no worker of the arm could be started."""
-        self._failed.add(arm)
+        self._progress[arm].failed = True
 
     def update(self, arm: str, message: Message) -> None:
         """Record a message of the arm's worker."""
+        progress = self._progress[arm]
         if isinstance(message, Failure):
-            self._failed.add(arm)
+            progress.failed = True
         elif isinstance(message, Imported):
-            self._imported.add(arm)
+            progress.imported = True
         elif isinstance(message, Prepared):
-            self._prepared.add(arm)
+            progress.prepared = True
         elif isinstance(message, Ready):
-            self._prepared.discard(arm)
-            self._ready.add(arm)
-            self._warmed_up.add(arm)
+            progress.prepared = False
+            progress.ready = progress.warmed_up = True
         elif isinstance(message, BlockTimed):
             self._visits[arm] = message
 
     def expect_ready(self, arm: str) -> None:
         """Forget that the worker is ready, before a token is sent to it."""
-        self._ready.discard(arm)
+        self._progress[arm].ready = False
 
     def expect_visit(self, arm: str) -> None:
         """Forget the last visit, before another one starts."""
@@ -72,31 +84,31 @@ class WorkerStates:
         return [
             arm
             for arm in self.running()
-            if arm not in (self._ready if arm == REFERENCE else self._imported)
+            if not (self._progress[arm].ready if arm == REFERENCE else self._progress[arm].imported)
         ]
 
     def has_started(self, arm: str) -> bool:
-        return arm in self._workers or arm in self._failed
+        return arm in self._workers or self._progress[arm].failed
 
     def has_imported(self, arm: str) -> bool:
-        return arm in self._imported
+        return self._progress[arm].imported
 
     def is_prepared(self, arm: str) -> bool:
         """Return whether the arm's worker has built everything and waits to warm up."""
-        return arm in self._prepared and self.is_running(arm)
+        return self._progress[arm].prepared and self.is_running(arm)
 
     def is_running(self, arm: str) -> bool:
         return arm in self._workers and self._workers[arm].outcome is None
 
     def is_ready_or_ended(self, arm: str) -> bool:
-        return arm in self._ready or not self.is_running(arm)
+        return self._progress[arm].ready or not self.is_running(arm)
 
     def is_visited_or_ended(self, arm: str) -> bool:
         return arm in self._visits or not self.is_running(arm)
 
     def is_warmed_up(self, arm: str) -> bool:
         """Return whether the arm's last worker has built everything and has warmed up."""
-        return arm in self._warmed_up
+        return self._progress[arm].warmed_up
 
     def has_failed(self, arm: str) -> bool:
-        return arm in self._failed
+        return self._progress[arm].failed
