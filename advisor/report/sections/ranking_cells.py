@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from advisor.domain.accuracy import AccuracyClass, worst_check
 from advisor.domain.check_events import Checked
 from advisor.report.documents.document import WorkflowEntry
 from advisor.report.formatting.accuracy_text import accuracy_cell
@@ -50,9 +49,3 @@ def cost_cells(entry: WorkflowEntry) -> list[str]:
 def checks_of(entry: WorkflowEntry) -> tuple[Checked, ...]:
     """Return the comparisons of an arm's outputs, by batch size."""
     return entry.correctness.by_batch_size if entry.correctness else ()
-
-
-def checks_class(entry: WorkflowEntry) -> AccuracyClass:
-    """Return the class of an arm's outputs; exact where nothing is known."""
-    worst = worst_check(checks_of(entry))
-    return worst.accuracy_class if worst else "exact"
