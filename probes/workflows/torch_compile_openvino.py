@@ -43,7 +43,7 @@ class InductorFallbacks(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keep the message if it reports a failure."""
-        if "ailed" in record.getMessage():
+        if "failed" in record.getMessage().lower():
             self.reasons.append(record.getMessage())
 
 
