@@ -14,7 +14,7 @@ import sys
 import traceback
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from probes import events, protocol
 from probes.adapter import Subject, UnsupportedError
@@ -27,6 +27,8 @@ from probes.runtime.channel import Channel
 from probes.runtime.failures import classify, exception_summary
 from probes.runtime.opening import load_subject
 from probes.runtime.service import Service
+
+Result = TypeVar("Result")
 
 
 def run(directory: pathlib.Path, notify_fd: int) -> None:
@@ -75,6 +77,12 @@ def attempt(work: Callable[[], Any], on_failure: Callable[[BaseException], Any])
         return on_failure(problem)
 
 
+def try_optional(work: Callable[[], Result]) -> Result | None:
+    """Return the result of `work`, or None if it raises: the run does not depend on it."""
+    found: Result | None = attempt(work, lambda _: None)
+    return found
+
+
 def run_phases(request: protocol.Request, channel: Channel) -> None:
     """Do what the role of the worker asks for; raise where nothing more can be measured."""
     workflow = import_workflow(request, channel)
@@ -84,20 +92,28 @@ def run_phases(request: protocol.Request, channel: Channel) -> None:
     subject = load_subject(workflow, request, channel)
     match request.role:
         case "reference":
-            for size in request.batch_sizes:
-                reference.make_reference(workflow, subject, size, request, channel)
-            if request.long_text:
-                try_long_text(subject, request)
-            # A model that takes no other batch size refuses it in each worker.
-            attempt(lambda: reference.note_coupled_rows(workflow, subject, request), lambda _: None)
-            if request.new_shapes:
-                try_length_reference(workflow, subject, request, channel)
-            channel.send(events.Ready())
-            reference.answer_tokens(request, channel)
+            run_reference_role(workflow, subject, request, channel)
         case "build":
             cross_build(workflow, subject, request, channel)
         case _:
             run_measured_role(workflow, subject, request, channel, hold="hold" in arguments)
+
+
+def run_reference_role(
+    workflow: Any, subject: Subject, request: protocol.Request, channel: Channel
+) -> None:
+    """Write inputs, weights and reference outputs, then answer the tokens."""
+    for size in request.batch_sizes:
+        reference.make_reference(workflow, subject, size, request, channel)
+    if request.long_text:
+        write_long_text(subject, request)
+    # A model that takes no other batch size refuses it in each worker.
+    try_optional(lambda: reference.note_coupled_rows(workflow, subject, request))
+    if request.new_shapes:
+        # A model that does not run at another length has no reference for one.
+        try_optional(lambda: reference.make_length_reference(workflow, subject, request, channel))
+    channel.send(events.Ready())
+    reference.answer_tokens(request, channel)
 
 
 def import_workflow(request: protocol.Request, channel: Channel) -> Any:
@@ -110,7 +126,9 @@ def import_workflow(request: protocol.Request, channel: Channel) -> Any:
             workflow = as_served(workflow)
         versions = workflow.versions()
         settings = workflow.settings(request)
-    found = read_environment() if request.role in {"measure", "serve"} else None
+    found = (
+        try_optional(environment.read_environment) if request.role in {"measure", "serve"} else None
+    )
     # Before the event of the import: the advisor composes the server when it receives that.
     if request.role == "serve" and (lines := workflow.lines_to_serve(request)):
         channel.send(events.RecipeFacts({}, None, lines))
@@ -138,30 +156,14 @@ def as_served(workflow: Any) -> Any:
     return ServedWorkflow(workflow)
 
 
-def read_environment() -> events.Environment | None:
-    """Return this worker's environment for its script; None if reading it fails."""
-    found: events.Environment | None = attempt(environment.read_environment, lambda _: None)
-    return found
-
-
-def try_length_reference(
-    workflow: Any, subject: Subject, request: protocol.Request, channel: Channel
-) -> None:
-    """Make a reference for another length; a model that does not run at another has none."""
-    attempt(
-        lambda: reference.make_length_reference(workflow, subject, request, channel),
-        lambda _: None,
-    )
-
-
-def try_long_text(subject: Subject, request: protocol.Request) -> None:
+def write_long_text(subject: Subject, request: protocol.Request) -> None:
     """Write the long text of a trained model; only the user's file of texts may fail."""
     from probes.subjects import text_source  # noqa: PLC0415 - imports transformers
 
     if request.long_text["data"]:
         text_source.write_long_text(subject, request)
     else:
-        attempt(lambda: text_source.write_long_text(subject, request), lambda _: None)
+        try_optional(lambda: text_source.write_long_text(subject, request))
 
 
 def cross_build(
@@ -217,7 +219,7 @@ def run_measured_role(
         channel,
         lambda work: attempt(work, exception_summary),
         # A stack without what the host probe needs is measured all the same.
-        launch=attempt(host_probe.find_launch, lambda _: None),
+        launch=try_optional(host_probe.find_launch),
     )
     service.answer_tokens()
     channel.send(read_memory(workflow))
@@ -250,6 +252,6 @@ def report_recipe_facts(
             flexibility.has_coupled_rows(request),
         )
 
-    facts: events.RecipeFacts | None = attempt(collect, lambda _: None)
+    facts = try_optional(collect)
     if facts is not None:
         channel.send(facts)
