@@ -13,9 +13,9 @@ Standard input carries one-line tokens:
     visit BATCH_SIZE ROUND      time one block of calls
     sustain BATCH_SIZE SECONDS  call without a pause for that long
     diagnose                    profile a few calls of each batch size
-    probe CONCURRENCY SECONDS   ask the server (role `serve`), always this many requests at once
-    sample SECONDS              ask the server for a text that is checked every so many seconds
-    enough                      end that
+    probe CONCURRENCY SECONDS   keep this many requests at the server (role `serve`) for that long
+    sample SECONDS              check a text of the server every so many seconds
+    enough                      end `sample`
     flex                        check the outputs, then try batch sizes and a length that were not
                                 built; this is the last token, because it may break the programs
     flex short                  the same with one batch size

@@ -11,8 +11,8 @@ from advisor.domain.worker_events import ClosedLoop
 from advisor.measure.load_blocks import load_block, valid_blocks
 from advisor.measure.serving import goodput_of_arm, has_failed_process
 
-#: A rate at which fewer of the requests met the limits is above the goodput beyond doubt.
-HALF = 0.5
+#: A rate is certainly above the goodput if a smaller share of its requests met the limits.
+SURELY_MISSED_SHARE = 0.5
 
 
 def may_lead(state: RunState, arm: str, load: LoadQuestion, rules: ServingRules, seed: int) -> bool:
@@ -49,7 +49,7 @@ def greatest_goodput(
     missed = [
         block.rate
         for block in (load_block(each, load) for each in valid_blocks(processes))
-        if block.met < HALF * block.total
+        if block.met < SURELY_MISSED_SHARE * block.total
     ]
     return min([*capacities, *missed], default=None)
 

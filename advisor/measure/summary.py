@@ -33,7 +33,7 @@ from advisor.measure.workload import has_batch
 from advisor.statistics.intervals import paired_interval
 from advisor.statistics.trimmed import trimmed_mean
 
-#: Visits from which the middle 90 % mean something.
+#: Least number of visits for the range of their middle 90 %.
 MIN_HOST_VISITS = 20
 #: Log speed-ups over the baseline by arm and batch size, in the order of the rounds.
 LogSpeedups = Mapping[str, Mapping[int, Sequence[float]]]
@@ -130,7 +130,7 @@ def _stopped_builds(state: RunState) -> Iterator[StoppedBuild]:
         # An arm that the user skips by hand has no fix.
         is_by_hand = isinstance(outcome, Skipped) and outcome.fix is None
         if outcome.phase == "build" and not is_by_hand:
-            # The outcome names the phase that the time was for, the process the one it reached.
+            # The outcome has the phase whose time was up, the process the last phase that started.
             yield StoppedBuild(arm=arm.id, started=last.phase == "build", fix=outcome.fix)
 
 

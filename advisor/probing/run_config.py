@@ -68,8 +68,8 @@ class RunConfig:
     ) -> protocol.Request:
         """Return the request of a worker of `arm`.
 
-        The worker writes to `scratch` and reads weights and references from `shared`. One process
-        of an arm measures what it loses of a trained model.
+        The worker writes to `scratch` and reads weights and references from `shared`. Only
+        one process of each arm measures the loss of a trained model.
         """
         question = self.question
         measures_losses = measures_losses and arm.duplicate_of is None

@@ -47,8 +47,8 @@ def recommend(
 
     Raise `NothingViableError` when nothing was measured or every arm fails a constraint, and
     `MachineUnfitError` when the decision is open because the machine was not fit to measure on.
-    With `while_running` the latter is not an error where equal workers differ: more rounds and
-    processes may settle the decision. They settle nothing while the machine is busy.
+    With `while_running` the latter is raised only for a busy machine: if equal workers differ, more
+    rounds and processes may still settle the decision.
     """
     viable = [arm for arm in scored if not arm.failed_constraints]
     if not viable:
@@ -210,7 +210,7 @@ def _add_reasons(
 
 
 def is_tie(winner: ScoredArm, other: ScoredArm, results: Results) -> bool:
-    """Check whether score and speed are the same within the margin."""
+    """Return whether score and speed of two arms are the same within the margin."""
     if abs(winner.score - other.score) > SAME_SCORE:
         return False
     margin = math.log1p(max(EQUIVALENCE_MARGIN, results.noise_floor or 0.0))

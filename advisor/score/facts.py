@@ -48,8 +48,8 @@ def measured_facts(
 def _measured_new_shapes(measurement: Measurement, declared: str) -> str | None:
     """Return the measured behaviour for new shapes; None where the declared one counts.
 
-    The declared one also counts where a shape was left out and it is worse than what was measured:
-    what is not known must not raise a grade.
+    If a shape was left out, the worse of the two counts, because an unknown result must not raise
+    a grade.
     """
     measured = measurement.new_shapes
     if measured is None or measurement.new_shapes_complete:

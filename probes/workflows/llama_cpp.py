@@ -88,7 +88,7 @@ def engine_parameters(file: pathlib.Path, cache_type: str, request: Request) -> 
 
 
 def socket_path(request: Request) -> str:
-    """Return where the engine's HTTP server listens, which nobody calls: a socket, no port.
+    """Return the address of the engine's HTTP server: a socket, because no request goes to it.
 
     Paths of sockets have at most 107 bytes, so the directory is named by its descriptor.
     """

@@ -41,9 +41,9 @@ def measure_further(context: RaceContext) -> Iterator[LoggedEvent]:
 def _try_shapes_of_leaders(context: RaceContext) -> Iterator[LoggedEvent]:
     """Let the leaders try one batch size and one length that were not built.
 
-    What they do may make other arms lead. These follow, until no leader is untried or the time is
-    spent: no arm should lead, or be excluded by a constraint, by a declared fact that it would not
-    have confirmed.
+    The results may make other arms lead. The new leaders try shapes too, until every leader has
+    tried some or the time is spent. Otherwise a declared fact that a trial would have refuted could
+    make an arm lead, or exclude it by a constraint.
     """
     session, budget = context.session, context.question.budget
     limit, tried = budget.new_shape_seconds, set[str]()

@@ -1,4 +1,4 @@
-"""Why the reference or the baseline of a run failed, without which nothing is compared."""
+"""Why the reference or the baseline of a run failed: without them no arm can be compared."""
 
 from __future__ import annotations
 
