@@ -24,7 +24,7 @@ def serving_introduction(document: RunDocument, file: str) -> str:
     answer = (
         f"Recommendation with the default priorities: {advice.arm}, certainty "
         f"{format_share_of_draws(advice.certainty)}, trust {advice.trust}."
-        if advice
+        if advice and advice.certainty is not None
         else "No recommendation."
     )
     return f"""\
