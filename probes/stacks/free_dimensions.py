@@ -59,11 +59,13 @@ def with_min_batch(tensor: torch.Tensor) -> torch.Tensor:
 def by_parameter(module: torch.nn.Module, free: FreeDimensions) -> Any:
     """Return the free dimensions in the structure of the parameters of `forward`.
 
-    Exporters take those of `*arguments` as one tuple.
+    Exporters take those of `*arguments` as one tuple, after those of the parameters before it.
     """
-    parameters = inspect.signature(module.forward).parameters.values()
-    takes_any = any(each.kind is inspect.Parameter.VAR_POSITIONAL for each in parameters)
-    return (free,) if takes_any else free
+    kinds = [each.kind for each in inspect.signature(module.forward).parameters.values()]
+    if inspect.Parameter.VAR_POSITIONAL not in kinds:
+        return free
+    named = kinds.index(inspect.Parameter.VAR_POSITIONAL)
+    return (*free[:named], free[named:]) if len(free) > named else free
 
 
 def integration(request: Request, tensors: str = "inputs") -> str:

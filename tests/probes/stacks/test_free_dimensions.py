@@ -55,6 +55,22 @@ def keyword_subject(request: Any) -> TorchSubject:
     return TorchSubject(model, request)
 
 
+def run_both(
+    subject: TorchSubject, request: Any, inputs: list[Any], *, with_onnx: bool
+) -> tuple[Any, Any]:
+    """Return the outputs of an export with free dimensions, made with one row, and of the model."""
+    with torch.no_grad():
+        if with_onnx:
+            program = onnxruntime_cpu.build(subject, subject.inputs(1, 0), request)
+            (found,) = program.collect(program(program.feed(inputs)))
+        else:
+            tensors = subject.tensors(subject.inputs(1, 0))
+            exported = free_dimensions.export_for_any_shape(subject, tensors)
+            found = exported.module()(*subject.tensors(inputs)).numpy()
+        (expected,) = subject.run(inputs)
+    return found, expected
+
+
 @pytest.mark.parametrize("with_onnx", [False, True], ids=["torch.export", "ONNX Runtime"])
 def test_keyword_inputs_get_a_free_batch_and_length(
     with_onnx: bool,
@@ -67,15 +83,7 @@ def test_keyword_inputs_get_a_free_batch_and_length(
     subject = keyword_subject(request)
     inputs = subject.inputs(5, 0)
     longer = [inputs[0].repeat(2, axis=1), inputs[1]]
-    with torch.no_grad():
-        if with_onnx:
-            program = onnxruntime_cpu.build(subject, subject.inputs(1, 0), request)
-            (found,) = program.collect(program(program.feed(longer)))
-        else:
-            tensors = subject.tensors(subject.inputs(1, 0))
-            exported = free_dimensions.export_for_any_shape(subject, tensors)
-            found = exported.module()(*subject.tensors(longer)).numpy()
-        (expected,) = subject.run(longer)
+    found, expected = run_both(subject, request, longer, with_onnx=with_onnx)
     assert found.shape == (5, 2 * TOKENS, 8)
     assert abs(found - expected).max() < 1e-5
 
@@ -101,3 +109,46 @@ def test_a_model_without_a_batch_is_not_exported(
     with pytest.raises(UnsupportedError, match="no common first dimension"):
         free_dimensions.first_that_works(exports.append, TorchSubject(model, request), examples)
     assert not exports
+
+
+class Recommender(torch.nn.Module):  # type: ignore[name-defined]
+    """Takes one named input and any number of others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 2)
+
+    def forward(self, dense: Any, *categories: Any) -> Any:
+        """Return the features of `dense`, plus all categories."""
+        features = self.linear(dense)
+        for each in categories:
+            features = features + each
+        return features
+
+
+@pytest.mark.parametrize("categories", [0, 1, 3])
+@pytest.mark.parametrize("with_onnx", [False, True], ids=["torch.export", "ONNX Runtime"])
+def test_inputs_after_named_ones_get_a_free_batch(
+    with_onnx: bool, categories: int, tmp_path: pathlib.Path
+) -> None:
+    options = {"feeding": "host", "dynamic": True}
+    request = workers.make_request(
+        pathlib.Path("x.py"), tmp_path, options=options, dtype="float32", batch_sizes=[1]
+    )
+    arguments = (
+        NormalValues((4,), torch.float32),
+        *[NormalValues((2,), torch.float32)] * categories,
+    )
+    model = LoadedModel(
+        module=Recommender().eval(),
+        arguments=arguments,
+        weights="random",
+        shares_weights=False,
+        unit="samples",
+        units_per_sample=1,
+    )
+    subject = TorchSubject(model, request)
+    inputs = subject.inputs(5, 0)
+    found, expected = run_both(subject, request, inputs, with_onnx=with_onnx)
+    assert found.shape == (5, 2)
+    assert abs(found - expected).max() < 1e-5
