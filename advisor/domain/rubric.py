@@ -11,8 +11,15 @@ Basis = Literal["paper", "ours"]
 #: A letter as a number: 3 is A, 2 is B, 1 is C.
 Tier = Annotated[int, msgspec.Meta(ge=1, le=3)]
 LETTERS = {3: "A", 2: "B", 1: "C"}
+#: Names of facts in a sentence, where they differ from the identifiers.
+FACT_NAMES = {"build_seconds": "build seconds of the slowest batch size"}
 #: What a function does outside its first or last knot.
 Outside = Literal["extend", "flat"]
+
+
+def name_fact(fact: str) -> str:
+    """Return the name of a fact in a sentence."""
+    return FACT_NAMES.get(fact, fact.replace("_", " "))
 
 
 class Condition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

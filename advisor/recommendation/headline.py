@@ -87,7 +87,10 @@ def _best_of(facts: HeadlineFacts, workflow: str) -> str:
 
 def _certainty(facts: HeadlineFacts) -> str:
     if len(facts.arms) == 1:
-        return f"CLEAR: it is the only arm with a result{_left_out(facts)}. {_speed(facts)}"
+        return (
+            "CLEAR: it is the only arm with a result, so nothing was compared"
+            f"{_left_out(facts)}. {_speed(facts)}"
+        )
     found = facts.certainty
     share = f"{format_share_of_draws(found.certainty)} certainty"
     sentences: dict[DecisionWord, str] = {
@@ -226,6 +229,8 @@ def _why_not(facts: HeadlineFacts, faster: ScoredArm) -> str:
 
 
 def _change(facts: HeadlineFacts) -> str:
+    if len(facts.arms) == 1:
+        return "To compare it, measure another workflow: p3-advisor workflows lists them."
     found = facts.certainty
     # The lead may pass between equally good workflows without changing the answer.
     equal = found.contenders if found.decision_word == "EITHER" else ()

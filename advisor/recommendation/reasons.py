@@ -10,7 +10,7 @@ from advisor.domain.priorities import FURTHER_CRITERIA, PILLARS, Priorities
 from advisor.domain.question import Budget
 from advisor.domain.recommendation import ConstraintEffect, HorizonBest, MemoryFit, Trust
 from advisor.domain.results import Results, StoppedBuild
-from advisor.domain.rubric import LETTERS
+from advisor.domain.rubric import LETTERS, name_fact
 from advisor.domain.scores import Rating, ScoredArm
 from advisor.domain.workflow import Workflow
 from advisor.system.number_format import format_fact, format_share
@@ -61,7 +61,7 @@ def give_reasons(
 
 def describe_rating(criterion: str, rating: Rating) -> str:
     """Return the letter of a criterion with the fact that limits it, and what the letter means."""
-    name, fact = criterion.replace("_", " "), rating.fact.replace("_", " ")
+    name, fact = criterion.replace("_", " "), name_fact(rating.fact)
     grade = f"{LETTERS[rating.tier]} ({rating.graded:.2f}; {fact}: {format_fact(rating.value)})"
     return f"{name} {grade}: {rating.why} ({rating.evidence})"
 

@@ -38,17 +38,20 @@ from advisor.system.number_format import (
     format_speedup,
 )
 
+COST_COLUMNS = "build s: first build; MiB: peak memory; letters: A best, C lowest"
 #: What the columns of the ranking mean, by the unit of the speed.
 COLUMNS = {
     unit: (
         "speed-up: compared round by round, geometric mean over the batch sizes; "
-        f"{speed}; build s: first build; MiB: peak memory; letters: A best, C lowest"
+        f"{speed}; {COST_COLUMNS}"
     )
     for unit, speed in (
         ("ms", "ms: typical call, that of the baseline over the speed-up"),
         ("tok/s", "tok/s: tokens generated per second, all texts of a batch"),
     )
 }
+#: The same for servers, which have no batch sizes.
+SERVED_COLUMNS = f"speed-up: ratio of the sustained request rates; {COST_COLUMNS}"
 #: The same for figures that were published.
 PUBLISHED_COLUMNS = (
     "speed-up: as published, over PyTorch eager, geometric mean over the batch sizes; "
@@ -116,6 +119,8 @@ def ranking(document: RunDocument) -> list[str]:
     )
     if document.run_id == PUBLISHED:
         return [*table, PUBLISHED_COLUMNS]
+    if document.serving is not None:
+        return [*table, SERVED_COLUMNS]
     return [*table, COLUMNS[unit], LEGEND]
 
 

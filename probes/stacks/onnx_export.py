@@ -12,6 +12,7 @@ from probes.partial_file import replace_when_complete
 from probes.protocol import Request
 from probes.stacks import free_dimensions, pytorch
 from probes.stacks.free_dimensions import FreeDimensions
+from probes.subjects.outputs import other_types
 from probes.subjects.torch_subject import TorchSubject
 
 if TYPE_CHECKING:
@@ -118,12 +119,26 @@ def _export(
     with pytorch.without_inference_mode():
         arguments = tuple(tensor.to(device, copy=True) for tensor in tensors)
         shapes = free_dimensions.by_parameter(subject.module, free) if free else None
-        program = torch.onnx.export(
-            subject.module, arguments, dynamo=True, verbose=False, dynamic_shapes=shapes
-        )
+        try:
+            program = torch.onnx.export(
+                subject.module, arguments, dynamo=True, verbose=False, dynamic_shapes=shapes
+            )
+        except torch.onnx.OnnxExporterError:
+            refuse_other_outputs(subject.module(*arguments))
+            raise
     if program is None:
         message = "torch.onnx.export returned no program"
         raise RuntimeError(message)
     with replace_when_complete(file.parent) as directory:
         directory.mkdir(parents=True, exist_ok=True)
         program.save(directory / file.name, external_data=True)
+
+
+def refuse_other_outputs(output: Any) -> None:
+    """Raise `UnsupportedError` if `output` has values that an ONNX file cannot return."""
+    if types := other_types(output):
+        message = (
+            f"the model returns values of the type {', '.join(sorted(types))}, which an ONNX file"
+            " cannot return; a module that returns tensors only can be exported"
+        )
+        raise UnsupportedError(message)

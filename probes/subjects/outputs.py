@@ -35,3 +35,15 @@ def collect(output: Any) -> list[Any]:
     if dataclasses.is_dataclass(output):
         return collect([getattr(output, field.name) for field in dataclasses.fields(output)])
     return []
+
+
+def other_types(output: Any) -> set[str]:
+    """Return the types of the values in `output` that are no tensors, numbers or None."""
+    if isinstance(output, dict):
+        return {name for value in output.values() for name in other_types(value)}
+    if isinstance(output, (tuple, list)):
+        return {name for value in output for name in other_types(value)}
+    if dataclasses.is_dataclass(output):
+        return other_types([getattr(output, field.name) for field in dataclasses.fields(output)])
+    numbers = (torch.Tensor, bool, int, float, complex, type(None))
+    return set() if isinstance(output, numbers) else {type(output).__name__}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from advisor.domain.priorities import CRITERIA
 from advisor.domain.published import PublishedData, PublishedFigure
-from advisor.domain.rubric import LETTERS, Basis
+from advisor.domain.rubric import LETTERS, Basis, name_fact
 from advisor.errors import UnknownCriterionError, UnknownWorkflowError
 from advisor.report.documents.document import RunDocument, ScoreEntry, WorkflowEntry
 from advisor.report.formatting.accuracy_text import accuracy_line
@@ -146,7 +146,7 @@ def _figure_line(figure: PublishedFigure) -> str:
 
 
 def _criterion_lines(name: str, score: ScoreEntry) -> list[str]:
-    decisive = f"{score.fact} = {format_fact(score.value)}"
+    decisive = f"{name_fact(score.fact)} = {format_fact(score.value)}"
     lines = [
         f"  {name}: {LETTERS[score.tier]}, grade {score.graded:.2f}, {score.why}",
         f"    rule: {score.rule}; decided by {decisive} ({score.evidence})",

@@ -78,8 +78,8 @@ def input_facts(document: RunDocument) -> list[tuple[str, str]]:
     if not fixed:
         return []
     what = "one input has" if fixed == 1 else f"{fixed} inputs have"
-    text = f"{what} the values of the examples, because the model takes no random ones"
-    return [("inputs", text)]
+    why = "because the model fails or returns no numbers for random ones"
+    return [("inputs", f"{what} the values of the examples, {why}")]
 
 
 def _weights(priorities: Priorities) -> str:
