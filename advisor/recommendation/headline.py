@@ -93,8 +93,10 @@ def _certainty(facts: HeadlineFacts) -> str:
         )
     found = facts.certainty
     share = f"{format_share_of_draws(found.certainty)} certainty"
+    as_good = _as_good(facts)
+    lead = "no workflow scores clearly higher" if as_good else "highest score"
     sentences: dict[DecisionWord, str] = {
-        "CLEAR": f"CLEAR: highest score with {share}{_as_good(facts)}.",
+        "CLEAR": f"CLEAR: {lead} with {share}{as_good}.",
         "EITHER": f"EITHER: equally good with {share}.",
         "OPEN": f"OPEN: highest score with only {share}. {_what_settles(facts)}",
     }
