@@ -30,9 +30,9 @@ from advisor.store.runs import Run  # noqa: E402 - as above
 from advisor.store.store import Store  # noqa: E402 - as above
 from advisor.tui.app import AdvisorApp  # noqa: E402 - as above
 from advisor.tui.options import LaunchOptions  # noqa: E402 - as above
+from advisor.tui.run.examples import list_examples  # noqa: E402 - as above
 from advisor.tui.run.session import RunSession  # noqa: E402 - as above
 from advisor.tui.screens.detail import DetailScreen  # noqa: E402 - as above
-from advisor.tui.screens.home import example_files  # noqa: E402 - as above
 from advisor.tui.screens.live import LiveScreen  # noqa: E402 - as above
 from advisor.tui.screens.results import ResultsScreen  # noqa: E402 - as above
 
@@ -78,7 +78,7 @@ async def draw_results(context: Context) -> None:
         await wait_for(pilot, lambda: app.machine is not None)
         await settle(pilot)
         app.save_screenshot("home.svg", str(DIRECTORY))
-        app.run_controller.open(str(example_files()[0]))
+        app.run_controller.open(str(list_examples()[0].file))
         await wait_for_screen(pilot, ResultsScreen)
         app.save_screenshot("results.svg", str(DIRECTORY))
         await pilot.press("6")

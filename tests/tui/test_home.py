@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 
 import builders
@@ -22,8 +23,9 @@ from advisor.context import Context
 from advisor.question.answers import Answers
 from advisor.tui.app import AdvisorApp
 from advisor.tui.options import LaunchOptions
+from advisor.tui.run.examples import list_examples
 from advisor.tui.run.summaries import format_age, read_summary
-from advisor.tui.screens.home import TRADE_OFF, HomeScreen, example_files
+from advisor.tui.screens.home import TRADE_OFF, HomeScreen
 from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.screens.setup import SetupScreen
 from advisor.tui.widgets.table import Table
@@ -77,9 +79,14 @@ async def test_the_recorded_run_of_the_program_opens_without_a_stored_run(
 
 
 def test_the_recorded_runs_of_the_program_are_kept_runs() -> None:
-    assert example_files()
-    for file in example_files():
-        assert file.read_bytes() == (EVIDENCE / file.name).read_bytes()
+    examples = list_examples()
+    assert examples
+    for example in examples:
+        kept = EVIDENCE / example.file.name
+        assert example.file.read_bytes() == kept.read_bytes()
+        document = json.loads(kept.read_bytes())
+        assert example.model == document["question"]["model"]["name"]
+        assert example.device == document["machine"]["gpu"][0]["name"]
 
 
 @async_test

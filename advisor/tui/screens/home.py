@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pathlib
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
@@ -30,7 +29,6 @@ TRADE_OFF = (
     "P3 is the trade-off between Performance, Productivity and Portability: no workflow wins all "
     "three, so you say what matters."
 )
-EXAMPLE = "Example: TinyLlama"
 NEW_ROW, EXAMPLE_PREFIX = "new", "example:"
 #: Number of stored runs that are listed.
 MOST_RUNS = 8
@@ -168,6 +166,8 @@ H lists all stored runs. A row of several lengths is a sweep, which stands for i
             line.update(describe_machine(machine))
 
     def _draw(self) -> None:
+        from advisor.tui.run.examples import list_examples  # noqa: PLC0415 - speeds up the start
+
         # A result may arrive before the widgets are there, or while the program ends.
         tables = self.query(Table)
         if not tables:
@@ -178,12 +178,13 @@ H lists all stored runs. A row of several lengths is a sweep, which stands for i
         widths = {column.key: column.width for column in columns}
         rows = {NEW_ROW: self._new_cells()}
         rows |= {item.item_id: self._item_cells(item, widths) for item in self._items}
-        for file in example_files():
-            rows[f"{EXAMPLE_PREFIX}{file}"] = {
+        for example in list_examples():
+            name = example.model.rpartition("/")[2]
+            rows[f"{EXAMPLE_PREFIX}{example.file}"] = {
                 "mark": MARKS["example"],
-                "what": text.truncate(EXAMPLE, widths["what"]),
+                "what": text.truncate(f"Example: {name}", widths["what"]),
                 "answer": "opens a recorded run",
-                "device": "NVIDIA H200",
+                "device": example.device,
             }
         table.set_rows(rows)
 
@@ -251,13 +252,6 @@ def _columns(width: int) -> list[Column]:
         Column("device", "Device", device),
         *figures,
     ]
-
-
-def example_files() -> list[pathlib.Path]:
-    """Return the recorded runs that are part of the program."""
-    from advisor.catalogue.rubric_files import rubric_directory  # noqa: PLC0415 - as above
-
-    return sorted((rubric_directory() / "examples").glob("*.json"))
 
 
 def describe_machine(machine: Machine) -> str:
