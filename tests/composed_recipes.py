@@ -21,7 +21,7 @@ from probes.runtime import environment
 
 #: Names of the fields of a request that a recipe is composed from.
 RULES = rubric_files.read_shipped_accuracy()
-FIELDS = tuple(measured_fields(builders.question(), builders.arm("compiled"), 1, RULES))
+FIELDS = tuple(measured_fields(builders.question(), builders.arm("compiled"), 1, RULES, {}))
 
 
 @functools.cache

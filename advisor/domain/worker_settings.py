@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ from advisor.domain.accuracy import AccuracyRules
 from advisor.domain.machine import Machine
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
+from advisor.domain.workflow import EngineMemory
 
 #: Variables with the number of threads, so that all libraries use the same number.
 THREAD_COUNTS = (
@@ -38,11 +40,16 @@ def worker_task(question: Question) -> str:
 
 
 def measured_fields(
-    question: Question, arm: Arm, threads: int, accuracy: AccuracyRules
+    question: Question,
+    arm: Arm,
+    threads: int,
+    accuracy: AccuracyRules,
+    engine_memory: Mapping[str, EngineMemory],
 ) -> dict[str, Any]:
     """Return the fields of a worker's request that decide what it measures, as JSON values.
 
-    The names and their order are those of `probes.protocol.Request`.
+    The names and their order are those of `probes.protocol.Request`. `engine_memory` is by
+    workflow.
     """
     return {
         "arm": arm.id,
@@ -64,7 +71,14 @@ def measured_fields(
         ),
         "task": worker_task(question),
         "output_tokens": question.output_tokens,
+        "engine_memory": _memory_of(engine_memory.get(arm.workflow)),
     }
+
+
+def _memory_of(memory: EngineMemory | None) -> dict[str, Any]:
+    """Return the memory that an engine gets, without its source; empty for no engine."""
+    values = msgspec.structs.asdict(memory) if memory else {}
+    return {name: value for name, value in values.items() if name != "source"}
 
 
 def judged_by(rules: AccuracyRules) -> dict[str, Any]:

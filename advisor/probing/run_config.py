@@ -7,8 +7,6 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from advisor.domain.accuracy import AccuracyRules
 from advisor.domain.machine import Machine
 from advisor.domain.model import has_random_weights
@@ -78,7 +76,7 @@ class RunConfig:
             workflow_file=str(
                 self.probes_directory / "workflows" / f"{arm.workflow.replace('-', '_')}.py"
             ),
-            **measured_fields(question, arm, self.threads, self.accuracy),
+            **measured_fields(question, arm, self.threads, self.accuracy, self.engine_memory),
             quantiser=arm.quantiser,
             role=ROLES.get(arm.id, "serve" if question.load else "measure"),
             shared_directory=str(shared),
@@ -94,19 +92,7 @@ class RunConfig:
             load=self._load_limits(),
             devices_per_model=question.devices_per_model,
             supported_dtypes=list(arm.dtypes),
-            engine_memory=self._engine_memory(arm),
         )
-
-    def _engine_memory(self, arm: Arm) -> dict[str, Any]:
-        """Return the memory that the arm's engine gets; empty for an arm without an engine."""
-        memory = self.engine_memory.get(arm.workflow)
-        if memory is None:
-            return {}
-        return {
-            name: value
-            for name, value in msgspec.structs.asdict(memory).items()
-            if name != "source"
-        }
 
     def _load_limits(self) -> dict[str, Any]:
         """Return what a worker needs to start a server and to ask it; empty for other tasks."""

@@ -8,7 +8,11 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 
-from advisor.catalogue.rubric_files import probe_file, read_shipped_accuracy
+from advisor.catalogue.rubric_files import (
+    probe_file,
+    read_shipped_accuracy,
+    read_shipped_engine_memory,
+)
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.domain.recipe_facts import InputFacts
@@ -113,6 +117,7 @@ def find_recipe(decision: Decision, arm: str, probes: pathlib.Path) -> FoundReci
         planned,
         thread_count(header.machine),
         header.catalogue.accuracy or read_shipped_accuracy(),
+        header.catalogue.engine_memory or read_shipped_engine_memory(),
     )
     if planned.quantiser:
         request["quantiser"] = QUANTISER

@@ -65,7 +65,7 @@ def test_native_arms_keep_the_rules_of_accuracy_and_quantised_ones_do_not() -> N
     assert rules.quantised is not None
     arms = {arm.id: arm for arm in plan(quantised=("int4",)).arms}
     native, quantised = (
-        measured_fields(question, arms[name], 1, rules)["accuracy"]
+        measured_fields(question, arms[name], 1, rules, {})["accuracy"]
         for name in ("engine", "engine/q4")
     )
     assert native["close"]["tolerance"] == 1e-3

@@ -13,11 +13,10 @@ import builders
 import msgspec
 import platformdirs
 import pytest
+from stored_runs import IDS, header, make_run
 
-from advisor.domain.run import Header
 from advisor.domain.run_events import (
     Finished,
-    LoggedEvent,
     Planned,
     Resumed,
     WorkerReported,
@@ -26,45 +25,13 @@ from advisor.domain.run_events import (
 from advisor.domain.worker_events import Ready
 from advisor.errors import NotWritableError, RunFileError, RunIsActiveError, UnknownRunError
 from advisor.store import runs
-from advisor.store.index import HistoryEntry
 from advisor.store.runs import Run
 from advisor.store.store import Store, default_home
 from advisor.system.home import HOME_VARIABLE
 
-IDS = ("20261120-080000-aaaa", "20261121-120000-0000", "20261121-120000-00ff")
-HISTORY = list(reversed(IDS))
-
-
-def header(run_id: str = IDS[0]) -> Header:
-    return builders.header(
-        run_id=run_id, created=f"{run_id[:4]}-{run_id[4:6]}-{run_id[6:8]}T12:00:00+00:00"
-    )
-
-
-def make_run(home: pathlib.Path, run_id: str = IDS[0], *events: LoggedEvent) -> Run:
-    run = Store(home).create(header(run_id))
-    with run.writer() as writer:
-        for event in events or builders.events(Planned(plan=builders.plan("compiled"))):
-            writer.append(event)
-    return run
-
 
 def raise_permission_error(*_: object) -> None:
     raise PermissionError(errno.EACCES, "Permission denied")
-
-
-@pytest.fixture
-def run(home: pathlib.Path) -> Run:
-    return make_run(home)
-
-
-@pytest.fixture
-def three_runs(home: pathlib.Path) -> Store:
-    """Two finished runs, and one between them that has not finished."""
-    finished = builders.events(Planned(plan=builders.plan()), Finished())
-    for run_id, events in zip(IDS, (finished, finished[:1], finished), strict=True):
-        make_run(home, run_id, *events)
-    return Store(home)
 
 
 def test_a_stored_run_is_read_back_unchanged(home: pathlib.Path) -> None:
@@ -372,51 +339,6 @@ def test_a_finished_run_is_not_resumable(home: pathlib.Path) -> None:
     make_run(home, IDS[0], *builders.events(Finished()))
     with pytest.raises(UnknownRunError, match="resumed"):
         Store(home).newest_resumable()
-
-
-def run_ids(entries: list[HistoryEntry]) -> list[str]:
-    return [entry.run_id for entry in entries]
-
-
-def test_the_history_is_newest_first_with_model_and_device(three_runs: Store) -> None:
-    entries = three_runs.history()
-    assert run_ids(entries) == HISTORY
-    assert [entry.finished for entry in entries] == [True, False, True]
-    assert {(entry.model, entry.device) for entry in entries} == {("synthetic/ffn@8x16", "CPU")}
-    assert entries == three_runs.history()
-
-
-def test_the_history_has_the_measured_gpu(home: pathlib.Path) -> None:
-    two = (
-        builders.gpu(uuid="GPU-a", name="NVIDIA A100"),
-        builders.gpu(uuid="GPU-b", name="NVIDIA H200"),
-    )
-    Store(home).create(
-        builders.header(
-            question=builders.question(device="cuda", gpu="GPU-b"),
-            machine=builders.gpu_machine(*two),
-        )
-    )
-    assert [entry.device for entry in Store(home).history()] == ["NVIDIA H200"]
-
-
-def test_the_history_updates_a_run_that_has_finished(home: pathlib.Path) -> None:
-    made = make_run(home)
-    assert [entry.finished for entry in Store(home).history()] == [False]
-    with made.writer() as writer:
-        writer.append(builders.events(Finished())[0])
-    assert [entry.finished for entry in Store(home).history()] == [True]
-
-
-def test_the_history_drops_removed_runs(three_runs: Store, home: pathlib.Path) -> None:
-    three_runs.history()
-    (home / "runs" / IDS[2] / "run.json").unlink()
-    assert run_ids(three_runs.history()) == HISTORY[1:]
-
-
-def test_the_history_omits_a_damaged_run(three_runs: Store, home: pathlib.Path) -> None:
-    (home / "runs" / IDS[1] / "run.json").write_bytes(b"rubbish")
-    assert run_ids(three_runs.history()) == [IDS[2], IDS[0]]
 
 
 @pytest.fixture

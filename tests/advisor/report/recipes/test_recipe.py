@@ -291,6 +291,13 @@ def test_the_path_of_the_quantiser_is_not_that_of_the_measuring_machine() -> Non
     assert f'"{found_recipe.QUANTISER}"' in (PROBES / "stacks" / "llm_compressor.py").read_text()
 
 
+def test_the_recipe_of_an_engine_has_the_memory_that_it_had() -> None:
+    found = found_recipe.find_recipe(measured("vllm"), "compiled", PROBES)
+    assert found is not None
+    shipped = rubric_files.read_shipped_engine_memory()["vllm"]
+    assert f"'cache_factor': {shipped.cache_factor}" in found.recipe.source.replace('"', "'")
+
+
 def test_the_head_notes_that_the_source_has_changed_since_the_measurement() -> None:
     document, decision = builders.document(), measured("pytorch-eager", "another")
     entry, found = found_recipe.choose(document, decision, "", PROBES)
