@@ -6,7 +6,7 @@ import pathlib
 
 import builders
 import pytest
-from stored_runs import IDS, make_run
+from known_runs import IDS, make_run
 
 from advisor.domain.run_events import Finished, Planned
 from advisor.store.runs import Run

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 
 import builders
-from stored_runs import HISTORY, IDS, make_run
+from known_runs import HISTORY, IDS, make_run
 
 from advisor.domain.run_events import Finished
 from advisor.store.index import HistoryEntry

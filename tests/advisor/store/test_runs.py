@@ -13,7 +13,7 @@ import builders
 import msgspec
 import platformdirs
 import pytest
-from stored_runs import IDS, header, make_run
+from known_runs import IDS, header, make_run
 
 from advisor.domain.run_events import (
     Finished,
