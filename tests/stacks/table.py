@@ -90,7 +90,9 @@ WHOLE_MODELS_AGAIN = (
     "h200-vit-base-float32.json",
     "h200-minilm-float32.json",
 )
-CPU = "cpu-demo.json"
+CPU = "cpu-demo-workflows.json"
+#: The same question with more arms and an earlier version.
+CPU_EARLIER = "cpu-demo.json"
 CPU_LLAMA = "cpu-demo-llama.json"
 #: The questions of runs on GPUs, on a processor; they have the results of all platforms.
 PLATFORMS = (
@@ -99,6 +101,7 @@ PLATFORMS = (
     "cpu-vit-base-float32.json",
 )
 CPU_TEXTS = (
+    "cpu-generate-demo-llama-engines.json",
     "cpu-generate-demo-llama.json",
     "cpu-generate-demo-qwen2.json",
     "cpu-generate-demo-gpt2.json",
@@ -109,6 +112,8 @@ CPU_QUANTISED = (
     "cpu-quantised-demo-llama.json",
     "cpu-quantised-vllm-llama-768.json",
 )
+#: The question of the third of them with a later version and fewer workflows.
+CPU_QUANTISED_AGAIN = "cpu-quantised-demo-llama-again.json"
 #: Runs of servers under load on a machine without other work.
 CPU_SERVED = ("cpu-served-demo-llama.json", "cpu-served-demo-llama-again.json")
 #: Sweeps over lengths on a machine without other work.
@@ -252,7 +257,14 @@ def platforms_section(file: str) -> list[str]:
 def further_cpu_section() -> list[str]:
     """Return the other runs on a CPU."""
     texts = (line for file in CPU_TEXTS[1:] for line in text_section(file))
-    return [*race_table(CPU_LLAMA), "", *texts]
+    return [
+        *race_table(CPU_EARLIER),
+        "",
+        *race_table(CPU_LLAMA),
+        "",
+        *texts,
+        *quantised_section(CPU_QUANTISED_AGAIN),
+    ]
 
 
 #: The sections of each page by the line that precedes them there.
