@@ -38,7 +38,10 @@ def show(
         return
     from advisor.pipeline.decision import decide
 
-    print_decision(decide(open_store().find(run)), as_json=json, with_times=times)
+    stored = open_store().find(run)
+    if stored.is_active():
+        print_status("the run is in progress; arms that wait are listed as not measured")
+    print_decision(decide(stored), as_json=json, with_times=times)
 
 
 @app.command("decide")

@@ -104,10 +104,12 @@ def test_the_history_distinguishes_runs_that_are_being_measured(
         assert "running" in run_cli("history", home=home).stdout
         run.control.set_paused(paused=True)
         assert "paused" in run_cli("history", home=home).stdout
+        assert "in progress" in run_cli("show", "--json", home=home).stderr
         run.control.set_paused(paused=False)
     listed = run_cli("history", home=home).stdout
     assert "finished" in listed
     assert "running" not in listed
+    assert "in progress" not in run_cli("show", "--json", home=home).stderr
 
 
 def test_a_run_document_needs_no_import(run_cli: RunCli, recorded: pathlib.Path) -> None:
