@@ -160,10 +160,11 @@ The run of the U-Net had the budget `quick` and ended during its last repetition
   with convolutions, and does not run matrix products.
 - **`tensorrt-rtx` is wrong for ResNet-50.** Without that variable its outputs are wrong and vary
   for the same input, so it is not timed. Both also happen [without this
-  program](tests/stacks/evidence/h100-tensorrt-rtx-alone.txt), where no setting avoids it.
+  program](tests/stacks/evidence/h100-tensorrt-rtx-alone.txt), where none of eleven variants
+  avoids it.
 - **`tensorrt-rtx` of ViT, MiniLM and Whisper** had an engine for each batch size and specialised
   its kernels before the first call. The program builds one engine now and specialises kernels in
-  the background. Its mean speed-ups then differ by 2 % at most, less than their intervals ([runs
+  the background. Its mean speed-ups then differ by about 2 %, less than their intervals ([runs
   with more arms](tests/stacks/evidence/README.md))."""
 QUICK_MODELS = """\
 Runs of whole models on an H100 with more arms than those in the results, and with the budget
