@@ -56,6 +56,9 @@ class Models(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     batch_sizes: tuple[int, ...]
     families: dict[str, FeedForwardSizes]
     configurations: dict[str, ShippedConfiguration]
+    #: Model types of transformers that are layers of attention and a gated feed-forward block, each
+    #: with its source. Empty in old runs.
+    gated_decoders: dict[str, str] = {}
 
     @property
     def demo_language_model(self) -> str:

@@ -59,7 +59,7 @@ def _find_model(answers: Answers, models: Models) -> Model:
         return _parse_synthetic(text, models)
     if text in models.configurations:
         config = models.configurations[text].config
-        parameters = sizes.count_in_config(config)
+        parameters = sizes.count_in_config(config, models.gated_decoders)
         return TransformersModel(
             name=text,
             weights=parse_weights(answers.weights_from),
@@ -70,7 +70,7 @@ def _find_model(answers: Answers, models: Models) -> Model:
     if text.endswith((".onnx", ".pt2")) or os.path.isfile(text):  # noqa: PTH113
         return _parse_file(text)
     if os.path.isdir(text):  # noqa: PTH112 - as above
-        return _parse_directory(text, answers)
+        return _parse_directory(text, answers, models)
     if ":" in text:
         return _parse_factory(text)
     if HUB_NAME.fullmatch(text) and not answers.offline:
@@ -157,7 +157,7 @@ def parse_weights(text: str) -> str:
     return str(pathlib.Path(text).resolve())
 
 
-def _parse_directory(text: str, answers: Answers) -> TransformersModel:
+def _parse_directory(text: str, answers: Answers, models: Models) -> TransformersModel:
     directory = pathlib.Path(text).resolve()
     try:
         config = msgspec.json.decode((directory / "config.json").read_bytes())
@@ -177,7 +177,9 @@ def _parse_directory(text: str, answers: Answers) -> TransformersModel:
             "save the model again with save_pretrained, or give a model of another library as"
             " file.py:factory",
         )
-    parameters = sizes.count_in_files(directory) or sizes.count_in_config(config)
+    parameters = sizes.count_in_files(directory) or sizes.count_in_config(
+        config, models.gated_decoders
+    )
     if answers.weights_from:
         weights = parse_weights(answers.weights_from)
         return TransformersModel(name=str(directory), weights=weights, parameters=parameters)

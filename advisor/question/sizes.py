@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import math
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 import msgspec
 
-#: Decoders with layers of attention and a gated feed-forward block. Norms and biases, which are not
-#: counted, are less than a thousandth of the weights.
-GATED_DECODERS = {"llama", "mistral", "qwen2", "qwen3"}
 #: A safetensors file begins with the length of its header, which the format limits.
 LENGTH_BYTES = 8
 MAX_HEADER_BYTES = 100_000_000
 
 
-def count_in_config(config: Mapping[str, Any]) -> int | None:
-    """Return the matrix weights of a decoder; None for other models and for missing sizes."""
-    if config.get("model_type") not in GATED_DECODERS:
-        return None
+def count_in_config(config: Mapping[str, Any], gated_decoders: Container[str]) -> int | None:
+    """Return the matrix weights of a decoder whose model type is one of `gated_decoders`.
+
+    Norms and biases, which are not counted, are less than a thousandth of the weights. None for
+    other models and for missing sizes.
+    """
     try:
+        if config["model_type"] not in gated_decoders:
+            return None
         hidden, layers, vocabulary = (
             config["hidden_size"],
             config["num_hidden_layers"],

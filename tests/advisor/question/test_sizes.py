@@ -33,16 +33,28 @@ def write_tensors(file: pathlib.Path, **shapes: list[int]) -> None:
 )
 def test_the_weights_of_a_decoder_are_counted_without_norms(model: str, billions: float) -> None:
     """The sizes are those of the published weights."""
-    counted = sizes.count_in_config(MODELS.configurations[model].config)
+    counted = sizes.count_in_config(MODELS.configurations[model].config, MODELS.gated_decoders)
     assert counted is not None
     assert 0.999 * billions * 1e9 < counted <= billions * 1e9
 
 
 @pytest.mark.parametrize(
-    "config", [{}, {"model_type": "gpt2", "n_embd": 8}, {"model_type": "llama", "hidden_size": "8"}]
+    "config",
+    [
+        {},
+        {"model_type": "gpt2", "n_embd": 8},
+        {"model_type": "llama", "hidden_size": "8"},
+        {"model_type": []},
+    ],
 )
 def test_other_configurations_have_no_count(config: dict[str, Any]) -> None:
-    assert sizes.count_in_config(config) is None
+    assert sizes.count_in_config(config, MODELS.gated_decoders) is None
+
+
+def test_only_the_named_model_types_are_counted() -> None:
+    config = {**MODELS.configurations["demo/llama"].config, "model_type": "another"}
+    assert sizes.count_in_config(config, {"llama"}) is None
+    assert sizes.count_in_config(config, {"another"}) is not None
 
 
 def test_weights_are_counted_in_the_headers_of_all_files(tmp_path: pathlib.Path) -> None:
