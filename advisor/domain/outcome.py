@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from advisor.domain.worker_events import Phase
@@ -110,12 +112,26 @@ class Crashed(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag
     fix: str | None = None
 
 
+#: Why an arm was skipped: the user did it by hand, or its build did not fit the limits of the
+#: question, such as `--build-minutes`.
+SkipCause = Literal["user", "build-limit"]
+
+
 class Skipped(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="skipped"):
-    """The user skipped the arm, or no time that the user allows was enough for its build."""
+    """The arm was skipped: its worker was ended, or not started."""
 
     phase: Phase
     reason: str
     fix: str | None = None
+    #: Null in runs of older versions; `skip_cause` reads it from their `fix`.
+    cause: SkipCause | None = None
+
+
+def skip_cause(skipped: Skipped) -> SkipCause:
+    """Return why an arm was skipped, also for runs of older versions, which stored no cause."""
+    if skipped.cause is not None:
+        return skipped.cause
+    return "user" if skipped.fix is None else "build-limit"
 
 
 Failure = (

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeGuard
 
 import msgspec
 
 from advisor.domain.catalogue import NoisePrior
 from advisor.domain.measurement import Measurement
-from advisor.domain.outcome import Skipped, TimedOut
+from advisor.domain.outcome import Outcome, Skipped, TimedOut, skip_cause
 from advisor.domain.plan import Arm, Plan
 from advisor.domain.question import Dtype
 from advisor.domain.results import HostSpeed, RaceResult, Results, StoppedBuild, SustainedCheck
@@ -124,14 +125,20 @@ def _stopped_builds(state: RunState) -> Iterator[StoppedBuild]:
         processes = state.processes.get(arm.id)
         last = processes[-1] if processes else ProcessState()
         is_measured = is_valid(state, arm.id) or arm.duplicate_of is not None
-        outcome = last.outcome
-        if not isinstance(outcome, (TimedOut, Skipped)) or is_measured:
-            continue
-        # An arm that the user skips by hand has no fix.
-        is_by_hand = isinstance(outcome, Skipped) and outcome.fix is None
-        if outcome.phase == "build" and not is_by_hand:
+        if _ended_for_time(last.outcome) and not is_measured:
             # The outcome has the phase whose time was up, the process the last phase that started.
-            yield StoppedBuild(arm=arm.id, started=last.phase == "build", fix=outcome.fix)
+            yield StoppedBuild(arm=arm.id, started=last.phase == "build", fix=last.outcome.fix)
+
+
+def _ended_for_time(outcome: Outcome | None) -> TypeGuard[TimedOut | Skipped]:
+    """Return whether a build was ended, or left out, because it took or would take too long."""
+    match outcome:
+        case TimedOut(phase="build"):
+            return True
+        case Skipped(phase="build"):
+            return skip_cause(outcome) == "build-limit"
+        case _:
+            return False
 
 
 def _summarise_host(seconds: Sequence[float]) -> HostSpeed | None:

@@ -201,7 +201,7 @@ class Worker:
         status = self.popen.wait()
         if (self.directory / SKIPPED_FILE).exists():
             reason = f"skipped by the user in the phase {self.phase}"
-            return Skipped(phase=self.phase, reason=reason)
+            return Skipped(phase=self.phase, reason=reason, cause="user")
         name = signal.Signals(-status).name if status < 0 else None
         how = f"was killed by {name}" if name else f"exited with status {status} and no response"
         if name == "SIGKILL":

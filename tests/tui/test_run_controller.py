@@ -116,7 +116,7 @@ async def test_a_hanging_arm_can_be_skipped_and_retried_and_leaves_no_process(
         assert decision is not None
         outcome = decision.state.processes[arm][0].outcome
         assert isinstance(outcome, Skipped)
-        assert outcome.phase == "build"
+        assert (outcome.phase, outcome.cause) == ("build", "user")
         assert failed_arms(decision) == (arm,)
         await pilot.press("x")
         await wait_for_text(pilot, f"{arm}: skipped")

@@ -71,7 +71,7 @@ def skipped_outcome(limit: BuildLimit, expected_seconds: float | None) -> Skippe
     if limit.seconds > 0 and expected_seconds is not None:
         expected = format_number(expected_seconds, digits=2)
         reason = f"not built: {expected} s expected, {limit.shortfall}"
-    return Skipped(phase="build", reason=reason, fix=limit.fix)
+    return Skipped(phase="build", reason=reason, fix=limit.fix, cause="build-limit")
 
 
 def limit_or_skip(state: RunState, arm: Arm, question: Question) -> BuildLimit | Skipped | None:

@@ -151,6 +151,8 @@ def test_arms_that_are_not_built_in_the_time_for_all_builds_are_left_out(
         (killed,) = decision.state.processes[arm]
         assert isinstance(killed.outcome, ended)
         assert "--build-minutes" in (killed.outcome.fix or "")
+        if isinstance(killed.outcome, Skipped):
+            assert killed.outcome.cause == "build-limit"
     assert "quick" in measured_arms(decision)
     loading = {
         report.arm
