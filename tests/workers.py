@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 
 from advisor.catalogue import rubric_files
-from advisor.domain.worker_settings import judged_by
+from advisor.domain.worker_settings import accuracy_thresholds
 from probes import protocol
 from probes.checking.rules import Rules, rules_for
 from probes.runtime.channel import Channel
@@ -76,7 +76,7 @@ FAULTS_OF_A_BLOCK = 256
 
 def rules(dtype: str = "float32", **changes: Any) -> Rules:
     """Return the shipped thresholds for `dtype`."""
-    shipped = rules_for(judged_by(rubric_files.read_shipped_accuracy()), dtype)
+    shipped = rules_for(accuracy_thresholds(rubric_files.read_shipped_accuracy()), dtype)
     return dataclasses.replace(shipped, **changes)
 
 
@@ -123,7 +123,7 @@ def make_request(workflow: pathlib.Path, shared: pathlib.Path, **changes: Any) -
         block_seconds=0.005,
         warmup_seconds=0.0,
         minimum_engaged_share=0.5,
-        accuracy=judged_by(rubric_files.read_shipped_accuracy()),
+        accuracy=accuracy_thresholds(rubric_files.read_shipped_accuracy()),
     )
     return dataclasses.replace(request, **changes)
 

@@ -64,7 +64,7 @@ def measured_fields(
         "trust_remote_code": question.trust_remote_code,
         "allow_pickle": question.allow_pickle,
         "block_seconds": BLOCK_SECONDS,
-        "accuracy": judged_by(
+        "accuracy": accuracy_thresholds(
             accuracy.with_tolerance(question.accuracy)
             if arm.numerics == "native"
             else accuracy.for_quantised_weights()
@@ -81,7 +81,7 @@ def _memory_of(memory: EngineMemory | None) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name != "source"}
 
 
-def judged_by(rules: AccuracyRules) -> dict[str, Any]:
-    """Return the thresholds as JSON values, without their source."""
+def accuracy_thresholds(rules: AccuracyRules) -> dict[str, Any]:
+    """Return the thresholds that workers use, as JSON values."""
     values: dict[str, Any] = msgspec.to_builtins(rules)
     return {name: value for name, value in values.items() if name not in UNUSED_RULES}

@@ -43,21 +43,30 @@ def baseline_error(state: RunState, arm: str) -> UserError:
     """Return the error for a reference or baseline worker that failed before the races."""
     outcome = state.processes[arm][-1].outcome
     name = f"the {arm}" if arm == REFERENCE else arm
-    reason, fix = getattr(outcome, "reason", "its worker ended"), getattr(outcome, "fix", None)
-    if isinstance(outcome, ModelFailed):
-        return ModelCallError(reason, fix or "call the model by itself in the same interpreter")
-    if isinstance(outcome, ModelRefused):
-        return ModelRefusedError(reason, fix or "open the model by itself in the same interpreter")
-    if isinstance(outcome, DiskFull):
-        return NotWritableError(
-            f"{name} failed: {reason}", f"{fix or 'free disk space'}; then resume the run"
-        )
-    if isinstance(outcome, Incorrect) and outcome.phase == "correctness":
-        return NothingViableError(
-            f"{name} differs from the reference of another process: {reason}",
-            "create the same model in each process: seed what it draws, such as"
-            " numpy.random.default_rng(0), or keep it in parameters and buffers",
-        )
+    match outcome:
+        case None | Completed():
+            return _not_viable(name, "its worker ended", None)
+        case ModelFailed(reason=reason, fix=fix):
+            return ModelCallError(reason, fix or "call the model by itself in the same interpreter")
+        case ModelRefused(reason=reason, fix=fix):
+            return ModelRefusedError(
+                reason, fix or "open the model by itself in the same interpreter"
+            )
+        case DiskFull(reason=reason, fix=fix):
+            return NotWritableError(
+                f"{name} failed: {reason}", f"{fix or 'free disk space'}; then resume the run"
+            )
+        case Incorrect(phase="correctness", reason=reason):
+            return NothingViableError(
+                f"{name} differs from the reference of another process: {reason}",
+                "create the same model in each process: seed what it draws, such as"
+                " numpy.random.default_rng(0), or keep it in parameters and buffers",
+            )
+        case failure:
+            return _not_viable(name, failure.reason, failure.fix)
+
+
+def _not_viable(name: str, reason: str, fix: str | None) -> NothingViableError:
     return NothingViableError(
         f"{name} failed: {reason}", fix or "choose another precision, size or device"
     )

@@ -47,11 +47,11 @@ def make_reference(expected: list[list[Any]], eager: float = EAGER, **changes: A
 
 
 def check(
-    reference: Reference, produced: list[list[Any]], judged_by: Rules | None = None
+    reference: Reference, produced: list[list[Any]], thresholds: Rules | None = None
 ) -> tuple[str, str]:
     """Return the verdict and the fault."""
     record, _ = correctness.check_outputs(
-        reference, produced, judged_by or rules(tolerance=0.0), SHAPE[0]
+        reference, produced, thresholds or rules(tolerance=0.0), SHAPE[0]
     )
     assert record.accuracy is not None
     return record.verdict, record.accuracy.fault
@@ -196,7 +196,7 @@ def test_other_classes_are_not_close() -> None:
 
 
 @pytest.mark.parametrize(
-    ("flipped", "judged_by", "verdict"),
+    ("flipped", "thresholds", "verdict"),
     [
         (0, rules("bfloat16", tolerance=0.0), "equivalent"),
         (20, rules("bfloat16", tolerance=0.0), "equivalent"),
@@ -206,12 +206,12 @@ def test_other_classes_are_not_close() -> None:
     ],
 )
 def test_integers_are_judged_by_the_share_that_differs(
-    flipped: int, judged_by: Rules, verdict: str
+    flipped: int, thresholds: Rules, verdict: str
 ) -> None:
     target = np.arange(1000)
     produced = target.copy()
     produced[:flipped] += 1
-    assert check(make_reference([[target]]), [[produced]], judged_by)[0] == verdict
+    assert check(make_reference([[target]]), [[produced]], thresholds)[0] == verdict
 
 
 def masked(output: Any, *columns: int) -> Any:
@@ -306,9 +306,11 @@ def test_outputs_of_other_inputs_are_wrong_beyond_the_envelope(
     rounded = [output[0] + noise(share * distance) for output in expected]
     widened = [widen(each, [array]) for each, array in zip(reference.outputs, rounded, strict=True)]
     # Errors of a row are judged by the envelope too; here only the other input is to count.
-    judged_by = rules(tolerance=0.0, eager_times=1e9, row_eager_times=1e9, typical_eager_times=None)
+    thresholds = rules(
+        tolerance=0.0, eager_times=1e9, row_eager_times=1e9, typical_eager_times=None
+    )
     produced = [expected[1], expected[0]]
-    assert check(dataclasses.replace(reference, outputs=widened), produced, judged_by) == outcome
+    assert check(dataclasses.replace(reference, outputs=widened), produced, thresholds) == outcome
 
 
 def test_permuted_rows_are_wrong() -> None:
