@@ -142,7 +142,7 @@ def task_notice(answers: Answers, header: Header) -> str | None:
 @app.command()
 def resume(
     run: Annotated[
-        str, typer.Argument(help="a run's or sweep's id; default: the newest unfinished run")
+        str, typer.Argument(help="a run's or sweep's id; default: the newest that can go on")
     ] = "",
     *,
     json: AsJson = False,
@@ -153,12 +153,19 @@ def resume(
         sweeps.resume(run, as_json=json, as_events=jsonl)
         return
     store = open_store()
-    found = store.find(run) if run else store.newest_resumable()
-    sweep = None if run else store.sweeps.find_of_run(found.directory.name)
-    if sweep is not None:
-        sweeps.resume(sweep.sweep_id, as_json=json, as_events=jsonl)
+    if run:
+        execute(store.find(run), as_json=json, as_events=jsonl)
         return
-    execute(found, as_json=json, as_events=jsonl)
+    from advisor.pipeline.stored.resumable import newest_resumable
+
+    newest = newest_resumable(store)
+    sweep = store.sweeps.find_of_run(newest.directory.name)
+    if sweep is None:
+        print_status(f"resuming run {newest.directory.name}")
+        execute(newest, as_json=json, as_events=jsonl)
+    else:
+        print_status(f"resuming sweep {sweep.sweep_id}")
+        sweeps.resume(sweep.sweep_id, as_json=json, as_events=jsonl)
 
 
 def _answer_for_absent_gpu(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pathlib
 import shutil
@@ -13,6 +12,7 @@ import platformdirs
 
 from advisor.domain.run import Header
 from advisor.domain.run_events import Finished, is_measurement
+from advisor.domain.run_state import RunState
 from advisor.domain.sweep import is_sweep_id
 from advisor.errors import NotWritableError, RunFileError, RunIsActiveError, UnknownRunError
 from advisor.store.fleets import Fleets
@@ -156,16 +156,17 @@ class Store:
             ) from problem
         return run.directory.name
 
-    def newest_resumable(self) -> Run:
-        """Return the newest run that can be resumed; raise `UnknownRunError` if there is none."""
+    def resumable_runs(self) -> Iterator[tuple[Run, RunState]]:
+        """Yield the readable runs that can be resumed, with their states, newest first."""
         for entry in self.history():
             if entry.is_resumable:
                 run = Run(self.run_directory(entry.run_id))
-                with contextlib.suppress(RunFileError):
+                try:
                     run.header()
-                    run.state()
-                    return run
-        raise UnknownRunError("there is no run that could be resumed", "see p3-advisor history")
+                    state = run.state()
+                except RunFileError:
+                    continue
+                yield run, state
 
     def is_empty(self) -> bool:
         """Return whether no run was ever stored, without writing anything."""

@@ -14,6 +14,7 @@ from advisor.context import Context
 from advisor.errors import UserError
 from advisor.pipeline.draft import prepare
 from advisor.pipeline.execution import execute
+from advisor.pipeline.stored.resumable import newest_resumable
 from advisor.question.answers import Answers
 from advisor.store.store import Store
 
@@ -31,7 +32,7 @@ try:
         run = (
             prepare(answers, context)
             if store.is_empty() or "new" in sys.argv[6:]
-            else store.newest_resumable()
+            else newest_resumable(store)
         )
         for event in execute(run, context):
             print(event.seq, flush=True)

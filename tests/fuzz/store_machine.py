@@ -18,6 +18,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 
 from advisor.domain.run_events import LoggedEvent
 from advisor.errors import UserError
+from advisor.pipeline.stored.resumable import newest_resumable
 from advisor.store import export_file
 from advisor.store.runs import Run
 from advisor.store.store import Store
@@ -142,7 +143,7 @@ class StoreMachine(RuleBasedStateMachine):
     @invariant()
     def resume_finds_a_run_or_says_why_not(self) -> None:
         with contextlib.suppress(UserError):
-            run = self.store.newest_resumable()
+            run = newest_resumable(self.store)
             assert not run.state().finished
 
 

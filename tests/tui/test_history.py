@@ -20,7 +20,9 @@ from onscreen import (
 from recorded_runs import make_run
 
 from advisor.context import Context
-from advisor.domain.run_events import Planned
+from advisor.domain.outcome import ModelRefused
+from advisor.domain.plan import REFERENCE
+from advisor.domain.run_events import Planned, WorkerEnded, WorkerSpawned
 from advisor.question.answers import Answers
 from advisor.store.runs import Run
 from advisor.store.store import Store
@@ -62,6 +64,18 @@ def test_the_newest_unfinished_run_of_this_machine_is_found(
     assert active is not None
     assert active.is_active
     assert active.notice != unfinished.notice
+    refused = ModelRefused(phase="load", reason="it has no weights")
+    header = builders.header(run_id="20261124-120000-0004")
+    with store.create(header).writer() as writer:
+        for event in builders.events(
+            Planned(plan=builders.plan("compiled")),
+            WorkerSpawned(arm=REFERENCE, process=0),
+            WorkerEnded(arm=REFERENCE, process=0, outcome=refused),
+        ):
+            writer.append(event)
+    after_refusal = find_unfinished_run(store)
+    assert after_refusal is not None
+    assert after_refusal.run_id == newest.directory.name
 
 
 @async_test

@@ -1,10 +1,12 @@
-"""Find the newest run or sweep of this machine that was not finished."""
+"""Find the unfinished run or sweep of this machine that is offered first."""
 
 from __future__ import annotations
 
 import msgspec
 
 from advisor.domain.sweep import is_sweep_id
+from advisor.errors import RunFileError
+from advisor.pipeline.stored.resumable import can_go_on
 from advisor.store.store import Store
 from advisor.tui.rendering import text
 from advisor.tui.run.stored_items import list_sweeps
@@ -36,9 +38,9 @@ class UnfinishedRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_unfinished_run(store: Store) -> UnfinishedRun | None:
-    """Return the newest unfinished run, or the sweep that it belongs to.
+    """Return the newest unfinished run that can go on, or the sweep that it belongs to.
 
-    Creates nothing in an empty store.
+    If none can go on, return the newest unfinished one. Creates nothing in an empty store.
     """
     entries = [] if store.is_empty() else store.history()
     sweeps = {item.item_id: item for item in list_sweeps(store, entries)}
@@ -49,7 +51,11 @@ def find_unfinished_run(store: Store) -> UnfinishedRun | None:
     ]
     if not unfinished:
         return None
-    newest = max(unfinished, key=lambda entry: entry.created)
+    unfinished.sort(key=lambda entry: entry.created, reverse=True)
+    newest = next(
+        (each for each in unfinished if each.run_id in sweeps or _can_go_on(store, each.run_id)),
+        unfinished[0],
+    )
     sweep = sweeps.get(newest.run_id)
     return UnfinishedRun(
         run_id=newest.run_id,
@@ -58,3 +64,11 @@ def find_unfinished_run(store: Store) -> UnfinishedRun | None:
         is_active=sweep.is_going_on if sweep else store.find(newest.run_id).is_active(),
         others=len(unfinished) - 1,
     )
+
+
+def _can_go_on(store: Store, run_id: str) -> bool:
+    """Return whether the run can go on; a damaged run cannot."""
+    try:
+        return can_go_on(store.find(run_id).state())
+    except RunFileError:
+        return False

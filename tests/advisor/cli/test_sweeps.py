@@ -20,6 +20,7 @@ from advisor.cli import run_host, sweeps
 from advisor.cli.interruption import InterruptedRunError
 from advisor.context import Context
 from advisor.domain.sweep import RECORD_SCHEMA, Lengths, MixedLengths, SweepRecord, SweepRun
+from advisor.pipeline.stored import resumable
 from advisor.question.answers import Answers
 from advisor.report.documents.document import RunDocument
 from advisor.report.sweeps.sweep_document import SweepDocument
@@ -214,9 +215,11 @@ def test_resume_without_a_name_continues_the_sweep_of_the_newest_run(
 ) -> None:
     save_sweep(store, recorded.name, SHORT, LONG)
     resumed: list[str] = []
-    monkeypatch.setattr(Store, "newest_resumable", lambda own: own.find(recorded.name))
+    monkeypatch.setattr(resumable, "newest_resumable", lambda own: own.find(recorded.name))
     monkeypatch.setattr(sweeps, "resume", lambda name, **_: resumed.append(name))
-    assert run_cli("resume", home=home).returncode == 0
+    newest = run_cli("resume", home=home)
+    assert newest.returncode == 0
+    assert SWEEP in newest.stderr
     assert resumed == [SWEEP]
     assert run_cli("resume", recorded.name, home=home).returncode == 0
     assert resumed == [SWEEP]

@@ -32,6 +32,7 @@ from advisor.domain.worker_events import BlockTimed, PhaseStarted
 from advisor.pipeline.decision import decide
 from advisor.pipeline.execution import execute
 from advisor.pipeline.stored.baseline_failure import has_reference
+from advisor.pipeline.stored.resumable import newest_resumable
 from advisor.store.runs import Run
 
 DRIVER = pathlib.Path(__file__).parents[2] / "fakes" / "drive.py"
@@ -101,8 +102,8 @@ def killed_run(
     for moment, matches in MOMENTS.items():
         kill_at(matches, module_home, command)
         survivors[moment] = processes_alive_after(5.0, module_home)
-        stored_events[moment] = len(module_context.store.newest_resumable().events())
-    run = module_context.store.newest_resumable()
+        stored_events[moment] = len(newest_resumable(module_context.store).events())
+    run = newest_resumable(module_context.store)
     sessions.exhaust(execute(run, module_context))
     return KilledRun(run, stored_events, survivors)
 

@@ -1,0 +1,56 @@
+"""Without a name, `resume` continues the newest run that can go on."""
+
+from __future__ import annotations
+
+import pathlib
+
+import builders
+import pytest
+
+from advisor.domain.outcome import DiskFull, ModelRefused, Outcome
+from advisor.domain.plan import REFERENCE
+from advisor.domain.run_events import Planned, RunEvent, WorkerEnded, WorkerSpawned
+from advisor.errors import UnknownRunError
+from advisor.pipeline.stored.resumable import newest_resumable
+from advisor.store.store import Store
+
+REFUSED = ModelRefused(phase="load", reason="it has no weights")
+FULL = DiskFull(phase="load", reason="the disk is full")
+
+
+def make_run(store: Store, run_id: str, outcome: Outcome | None = None) -> None:
+    """Store an unfinished run, whose reference ended with `outcome` if that is given."""
+    run_events: list[RunEvent] = [Planned(plan=builders.plan("compiled"))]
+    if outcome is not None:
+        run_events += [
+            WorkerSpawned(arm=REFERENCE, process=0),
+            WorkerEnded(arm=REFERENCE, process=0, outcome=outcome),
+        ]
+    with store.create(builders.header(run_id=run_id)).writer() as writer:
+        for event in builders.events(*run_events):
+            writer.append(event)
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "chosen"),
+    [
+        (None, None, "newer"),
+        (None, REFUSED, "older"),
+        (REFUSED, None, "newer"),
+        (REFUSED, REFUSED, "newer"),
+        (None, FULL, "newer"),
+    ],
+)
+def test_a_run_with_a_failed_model_is_chosen_only_if_no_other_can_go_on(
+    older: Outcome | None, newer: Outcome | None, chosen: str, home: pathlib.Path
+) -> None:
+    store = Store(home)
+    ids = {"older": "20261121-000000-0000", "newer": "20261122-000000-0000"}
+    make_run(store, ids["older"], older)
+    make_run(store, ids["newer"], newer)
+    assert newest_resumable(store).directory.name == ids[chosen]
+
+
+def test_without_an_unfinished_run_there_is_nothing_to_resume(home: pathlib.Path) -> None:
+    with pytest.raises(UnknownRunError):
+        newest_resumable(Store(home))
