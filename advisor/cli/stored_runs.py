@@ -38,10 +38,10 @@ def show(
         return
     from advisor.pipeline.decision import decide
 
-    stored = open_store().find(run)
-    if stored.is_active():
+    decision = decide(open_store().find(run))
+    if decision.in_progress:
         print_status("the run is in progress; arms that wait are listed as not measured")
-    print_decision(decide(stored), as_json=json, with_times=times)
+    print_decision(decision, as_json=json, with_times=times)
 
 
 @app.command("decide")

@@ -55,6 +55,8 @@ class Decision:
     scored: tuple[ScoredArm, ...]
     recommendation: Recommendation | None
     problem: UserError | None
+    #: Whether a process still measured the run when its events were read.
+    in_progress: bool = False
 
 
 def decide(
@@ -65,13 +67,13 @@ def decide(
     rubric: pathlib.Path | None = None,
     platforms: Sequence[Run] = (),
 ) -> Decision:
-    """Score the arms of a stored run and recommend one; the same run gives the same decision.
+    """Score the arms of a stored run and recommend one; the same events give the same decision.
 
     Priorities, constraints, a rubric and runs on other platforms replace those of the run. Raise
     `RunFileError` if the stored events contradict each other or the header, and `PriorityError`
     for constraints on figures that the run's task does not measure.
     """
-    header, state = run.header(), run.state()
+    is_active, header, state = run.is_active(), run.header(), run.state()
     check_constraints(constraints or (), header.question.task)
     if platforms:
         others = other_platforms.load_platforms(platforms, header)
@@ -85,12 +87,13 @@ def decide(
         catalogue = msgspec.structs.replace(catalogue, rubric=read_rubric(rubric))
     header = msgspec.structs.replace(header, question=question, catalogue=catalogue)
     try:
-        return evaluate(header, state)
+        decision = evaluate(header, state)
     except (ArithmeticError, LookupError, ValueError) as problem:
         raise RunFileError(
             f"the events in {run.directory} contradict each other: {problem!r}",
             "if p3-advisor wrote them, report it with the directory; else delete the run",
         ) from problem
+    return dataclasses.replace(decision, in_progress=is_active and not state.finished)
 
 
 def evaluate(header: Header, state: RunState, *, while_running: bool = False) -> Decision:
@@ -175,7 +178,8 @@ def rescore(
         decision.header.question, priorities=priorities, constraints=constraints
     )
     header = msgspec.structs.replace(decision.header, question=question)
-    return weigh_and_recommend(header, decision.state, decision.results, decision.rated)
+    rescored = weigh_and_recommend(header, decision.state, decision.results, decision.rated)
+    return dataclasses.replace(rescored, in_progress=decision.in_progress)
 
 
 def weigh_and_recommend(

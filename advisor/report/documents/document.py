@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -248,7 +248,16 @@ class RunDocument(msgspec.Struct, frozen=True, kw_only=True):
     created: str
     advisor_version: str
     rubric: str
-    finished: bool
+    finished: Annotated[
+        bool, msgspec.Meta(description="whether the run has measured everything that it planned")
+    ]
+    in_progress: Annotated[
+        bool,
+        msgspec.Meta(
+            description="whether a process still measures the run; an unfinished run that is not in"
+            " progress was stopped"
+        ),
+    ] = False
     #: True for a run that was made on another machine.
     imported: bool = False
     question: Question

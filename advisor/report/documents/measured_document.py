@@ -70,6 +70,7 @@ def compose(decision: Decision, *, with_times: bool = False) -> RunDocument:
         advisor_version=header.advisor_version,
         rubric=header.catalogue.rubric.name,
         finished=decision.state.finished,
+        in_progress=decision.in_progress,
         imported=header.imported,
         question=header.question,
         machine=MachineEntry.of(header.machine),

@@ -104,12 +104,30 @@ def test_the_history_distinguishes_runs_that_are_being_measured(
         assert "running" in run_cli("history", home=home).stdout
         run.control.set_paused(paused=True)
         assert "paused" in run_cli("history", home=home).stdout
-        assert "in progress" in run_cli("show", "--json", home=home).stderr
         run.control.set_paused(paused=False)
     listed = run_cli("history", home=home).stdout
     assert "finished" in listed
     assert "running" not in listed
-    assert "in progress" not in run_cli("show", "--json", home=home).stderr
+
+
+def test_a_document_states_that_its_run_is_in_progress(
+    run_cli: RunCli, recorded: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    home = tmp_path / "home"
+    run = Run(shutil.copytree(recorded, home / "runs" / recorded.name))
+
+    def states() -> tuple[bool, bool]:
+        shown = json.loads(run_cli("show", "--json", home=home).stdout)
+        return shown["finished"], shown["in_progress"]
+
+    with run.writer():
+        assert states() == (True, False), "nothing is left to measure"
+    events = (run.directory / "events.jsonl").read_bytes().splitlines(keepends=True)
+    (run.directory / "events.jsonl").write_bytes(b"".join(events[:-1]))
+    assert states() == (False, False)
+    with run.writer():
+        assert states() == (False, True)
+        assert "in progress" in run_cli("show", home=home).stderr
 
 
 def test_a_run_document_needs_no_import(run_cli: RunCli, recorded: pathlib.Path) -> None:
