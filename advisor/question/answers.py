@@ -90,8 +90,9 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     batch_sizes: Annotated[
         str,
         msgspec.Meta(
-            description="batch sizes to measure, such as 1,4,16,64; default: 1,4,16,64, "
-            "the fixed one of a .pt2 or an .onnx file, or 1 for other such files and factories"
+            description="batch sizes to measure, such as 2,8; default: 1,4,16,64; for the "
+            "demo models 1,4, and for demo on a GPU 16,64; for .pt2 and .onnx files the fixed one, "
+            "or 1; for factories 1"
         ),
     ] = ""
     input_tokens: Annotated[

@@ -1,7 +1,13 @@
-"""The command line that repeats a question."""
+"""The command line that repeats a question, and the help of its options."""
 
 from __future__ import annotations
 
+import re
+import typing
+
+import msgspec
+
+from advisor.catalogue import rubric_files
 from advisor.question.answers import Answers, command_of
 
 
@@ -19,3 +25,14 @@ def test_the_command_has_the_options_that_differ_from_their_defaults() -> None:
         "p3-advisor --json --gpu 'RTX 4090' --batch-sizes 1,64 --input-tokens 64"
         " --require 'portability>=2' --price-per-hour 2.5 --offline"
     )
+
+
+def test_the_help_of_the_batch_sizes_has_the_defaults_of_the_catalogue() -> None:
+    models = rubric_files.load().models
+    hint = typing.get_type_hints(Answers, include_extras=True)["batch_sizes"]
+    (meta,) = (each for each in hint.__metadata__ if isinstance(each, msgspec.Meta))
+    _, _, defaults = (meta.description or "").partition("default:")
+    assert re.findall(r"[\d,]*\d+,\d+", defaults) == [
+        ",".join(map(str, sizes))
+        for sizes in (models.batch_sizes, models.demo_batch_sizes, models.demo_gpu_batch_sizes)
+    ]
