@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pathlib
 
-from stacks import portability_charts, run_notes
+from stacks import portability_charts, quiet_loads, run_notes
 from stacks.kept_runs import EVIDENCE, read_run
 from stacks.run_serving import serving_section
 from stacks.run_sweeps import sweep_section
@@ -277,6 +277,7 @@ PAGES = {
     EVIDENCE / "README.md": {
         "<!-- more runs on GPUs: python tests/generate.py -->\n": further_gpu_section,
         "<!-- more runs on CPUs: python tests/generate.py -->\n": further_cpu_section,
+        "<!-- the loads before the runs: python tests/generate.py -->\n": quiet_loads.section,
     },
 }
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
+from stacks import quiet_loads
 
 from advisor.catalogue import rubric_files
 from advisor.catalogue.toml_file import read
@@ -442,3 +443,20 @@ def test_an_arm_inherits_the_facts_of_its_workflow() -> None:
 def test_the_memory_of_engines_is_that_of_workflows() -> None:
     shipped = rubric_files.load()
     assert {*shipped.engine_memory} <= {workflow.id for workflow in shipped.workflows}
+
+
+def test_the_limits_of_a_quiet_machine_are_far_above_the_loads_before_kept_runs() -> None:
+    limits = rubric_files.load().presets.quiet
+    assert limits is not None
+    loads = [check.load for check in quiet_loads.load_checks() if not check.problems]
+    busy = max(quiet_loads.busy_share(load) or 0.0 for load in loads)
+    stolen = max(load.stolen_share or 0.0 for load in loads)
+    gpu_busy = max(load.gpu_busy_share or 0.0 for load in loads)
+    for largest, limit in (
+        (busy, limits.most_busy_share),
+        (stolen, limits.most_stolen_share),
+        (gpu_busy, limits.most_gpu_busy_share),
+    ):
+        assert 3 * largest <= limit
+    (disturbed,) = (check for check in quiet_loads.load_checks() if check.problems)
+    assert (quiet_loads.busy_share(disturbed.load) or 0.0) > 3 * limits.most_busy_share
