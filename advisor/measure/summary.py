@@ -14,7 +14,7 @@ from advisor.domain.measurement import Measurement
 from advisor.domain.outcome import Outcome, Skipped, TimedOut, skip_cause
 from advisor.domain.plan import Arm, Plan
 from advisor.domain.question import Dtype
-from advisor.domain.results import HostSpeed, RaceResult, Results, StoppedBuild, SustainedCheck
+from advisor.domain.results import HostSpeed, RaceResult, Results, StoppedBuild
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.measure.arms import TAIL, Series, count_visits, summarise_arm
 from advisor.measure.device_peaks import device_peaks
@@ -30,9 +30,9 @@ from advisor.measure.rounds import (
     race_log_speedups,
     visits_by_round,
 )
+from advisor.measure.sustained import check_sustained
 from advisor.measure.workload import has_batch
 from advisor.statistics.intervals import paired_interval
-from advisor.statistics.trimmed import trimmed_mean
 
 #: Least number of visits for the range of their middle 90 %.
 MIN_HOST_VISITS = 20
@@ -92,7 +92,7 @@ def summarise(
         noise_floor=max(known_floors, default=None),
         log_speedups=log_speedups,
         visits=count_visits([process for each in state.processes.values() for process in each]),
-        sustained=_check_sustained(state, log_speedups, margins),
+        sustained=check_sustained(state, log_speedups, margins),
         peaks=peaks,
         host=_summarise_host(host_seconds(state)),
         repeats=_count_repetitions(series.values()),
@@ -194,46 +194,3 @@ def _noise_floor(differences: Sequence[float]) -> float | None:
         return None
     interval = paired_interval(differences, TAIL)
     return math.expm1(max(abs(interval.low), abs(interval.high)))
-
-
-def _check_sustained(
-    state: RunState, log_speedups: LogSpeedups, margins: Mapping[int, float]
-) -> SustainedCheck | None:
-    """Compare two arms called without a pause with their result in the race; None without both."""
-    processes = {
-        arm: process
-        for arm, each in state.processes.items()
-        for process in each
-        if process.sustained
-    }
-    if len(processes) != 2:  # noqa: PLR2004 - a pair
-        return None
-    first, second = processes
-    size = processes[first].sustained[0].batch_size
-    raced = [log_speedups.get(arm, {}).get(size) for arm in (first, second)]
-    if not (raced[0] and raced[1]):
-        return None
-    burst = trimmed_mean(raced[0]) - trimmed_mean(raced[1])
-    sustained = math.log(
-        _sustained_seconds(processes[second]) / _sustained_seconds(processes[first])
-    )
-    return SustainedCheck(
-        batch_size=size,
-        arms=(first, second),
-        burst_ratio=math.exp(burst),
-        sustained_ratio=math.exp(sustained),
-        agrees=abs(burst - sustained) <= math.log1p(margins[size]),
-        joules_per_call={arm: _joules_per_call(process) for arm, process in processes.items()},
-    )
-
-
-def _sustained_seconds(process: ProcessState) -> float:
-    return statistics.fmean(each.seconds / each.calls for each in process.sustained)
-
-
-def _joules_per_call(process: ProcessState) -> float | None:
-    joules = [each.joules for each in process.energy]
-    known = [each for each in joules if each is not None]
-    if not joules or len(known) < len(joules):
-        return None
-    return sum(known) / sum(each.calls for each in process.sustained)
