@@ -18,10 +18,11 @@ from advisor.domain.model import (
     SyntheticModel,
     TransformersModel,
 )
-from advisor.errors import ModelRefusedError, PickledWeightsError, SizeError, UnknownModelError
+from advisor.errors import ModelRefusedError, SizeError, UnknownModelError
 from advisor.question import sizes
 from advisor.question.answers import Answers
 from advisor.question.git_lfs import refuse_pointer
+from advisor.question.model_directory import parse_directory, parse_weights
 
 SYNTHETIC = re.compile(r"synthetic/(?P<block>[a-z-]+)(?:@(?P<sizes>.+))?")
 SIZES = re.compile(r"(\d{1,99})x(\d{1,99})(?:x(\d{1,99}))?")
@@ -33,7 +34,6 @@ HUB_FORM = "a model of the hub is named OWNER/NAME, such as google-bert/bert-bas
 DOTTED_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 PAPER_BLOCKS = ("matmul", "matmul-relu", "ffn", "ffn-multilayer")
 DEFAULT_FAMILY = "tinyllama"
-RANDOM_WEIGHTS, HUB_WEIGHTS = "random", "hub"
 #: Names the small demo model on every device.
 SMALL_DEMO = "demo/encoder"
 
@@ -70,7 +70,7 @@ def _find_model(answers: Answers, models: Models) -> Model:
     if text.endswith((".onnx", ".pt2")) or os.path.isfile(text):  # noqa: PTH113
         return _parse_file(text)
     if os.path.isdir(text):  # noqa: PTH112 - as above
-        return _parse_directory(text, answers, models)
+        return parse_directory(text, answers, models)
     if ":" in text:
         return _parse_factory(text)
     if HUB_NAME.fullmatch(text) and not answers.offline:
@@ -138,66 +138,6 @@ def _parse_file(text: str) -> OnnxModel | ExportedModel:
         f"{text!r} is neither a .pt2 nor an .onnx file",
         "write a function that opens it and returns the module and example inputs, and name it as"
         " file.py:function",
-    )
-
-
-def parse_weights(text: str) -> str:
-    """Return `random`, `hub`, or the absolute path of a directory with weights.
-
-    Raise `ModelRefusedError` for anything else.
-    """
-    if text in {"", RANDOM_WEIGHTS, HUB_WEIGHTS}:
-        return text or RANDOM_WEIGHTS
-    # pathlib raises for a name that is too long.
-    if not os.path.isdir(text):  # noqa: PTH112
-        raise ModelRefusedError(
-            f"--weights-from {text!r} is not a directory",
-            "write random, hub, or the path of a directory with safetensors",
-        )
-    return str(pathlib.Path(text).resolve())
-
-
-def _parse_directory(text: str, answers: Answers, models: Models) -> TransformersModel:
-    directory = pathlib.Path(text).resolve()
-    try:
-        config = msgspec.json.decode((directory / "config.json").read_bytes())
-    except OSError as problem:
-        raise UnknownModelError(
-            f"directory {text!r} has no readable config.json",
-            "use a transformers model directory",
-        ) from problem
-    except (msgspec.DecodeError, RecursionError) as problem:
-        raise ModelRefusedError(
-            f"{directory / 'config.json'} is not valid JSON: {problem}",
-            "save the model again with save_pretrained",
-        ) from problem
-    if not isinstance(config, dict) or "model_type" not in config:
-        raise ModelRefusedError(
-            f"{directory / 'config.json'} has no model_type, so it is no model of transformers",
-            "save the model again with save_pretrained, or give a model of another library as"
-            " file.py:factory",
-        )
-    parameters = sizes.count_in_files(directory) or sizes.count_in_config(
-        config, models.gated_decoders
-    )
-    if answers.weights_from:
-        weights = parse_weights(answers.weights_from)
-        return TransformersModel(name=str(directory), weights=weights, parameters=parameters)
-    stored = sorted(directory.glob("*.safetensors"))
-    for file in stored:
-        refuse_pointer(file)
-    if stored:
-        return TransformersModel(name=str(directory), weights=str(directory), parameters=parameters)
-    pickles = sorted(
-        file.name for pattern in ("*.bin", "*.pt", "*.pth") for file in directory.glob(pattern)
-    )
-    if pickles and not answers.allow_pickle:
-        raise PickledWeightsError(
-            f"the weights in {text!r} are a pickle ({pickles[0]}), which can execute code",
-            "convert them to safetensors, or use --weights-from random or --allow-pickle",
-        )
-    return TransformersModel(
-        name=str(directory), weights=str(directory) if pickles else "random", parameters=parameters
     )
 
 

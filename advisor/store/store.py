@@ -96,27 +96,7 @@ class Store:
         )
         if len(matches) == 1:
             return Run(self.run_directory(matches[0]))
-        if matches:
-            newest = matches[: -MOST_NAMED - 1 : -1]
-            further = len(matches) - len(newest)
-            raise UnknownRunError(
-                f"{name!r} is the beginning of {len(matches)} runs",
-                f"write more of it: {', '.join(newest)}"
-                + (f" and {further} older" * bool(further)),
-            )
-        if is_sweep_id(name):
-            raise UnknownRunError(
-                f"{name!r} is a sweep, which has several runs",
-                f"name one of its runs; p3-advisor show {name} lists them",
-            )
-        if os.path.isfile(name):  # noqa: PTH113 - as above
-            raise UnknownRunError(
-                f"{name!r} is a file, and this needs a stored run",
-                "name the run, or store an exported one with p3-advisor import-run FILE",
-            )
-        if name == LATEST:
-            raise UnknownRunError("no run is stored yet", "measure one with p3-advisor recommend")
-        raise UnknownRunError(f"there is no run {name!r}", "see p3-advisor history")
+        raise _ambiguous_run(name, matches) if matches else _unknown_run(name)
 
     def _latest(self, ids: Sequence[str]) -> Sequence[str]:
         """Return the newest of these runs that has a measurement, else the newest one.
@@ -241,6 +221,31 @@ class Store:
             measured=any(is_measurement(event.run_event) for event in events),
             imported=header.imported,
         )
+
+
+def _ambiguous_run(name: str, matches: Sequence[str]) -> UnknownRunError:
+    newest = matches[: -MOST_NAMED - 1 : -1]
+    further = len(matches) - len(newest)
+    return UnknownRunError(
+        f"{name!r} is the beginning of {len(matches)} runs",
+        f"write more of it: {', '.join(newest)}" + (f" and {further} older" * bool(further)),
+    )
+
+
+def _unknown_run(name: str) -> UnknownRunError:
+    if is_sweep_id(name):
+        return UnknownRunError(
+            f"{name!r} is a sweep, which has several runs",
+            f"name one of its runs; p3-advisor show {name} lists them",
+        )
+    if os.path.isfile(name):  # noqa: PTH113 - see `Store.find`
+        return UnknownRunError(
+            f"{name!r} is a file, and this needs a stored run",
+            "name the run, or store an exported one with p3-advisor import-run FILE",
+        )
+    if name == LATEST:
+        return UnknownRunError("no run is stored yet", "measure one with p3-advisor recommend")
+    return UnknownRunError(f"there is no run {name!r}", "see p3-advisor history")
 
 
 def _file_size(file: str) -> int:
