@@ -7,8 +7,7 @@ next.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import TypeVar
+from collections.abc import Collection, Iterable, Iterator
 
 import msgspec
 
@@ -18,7 +17,6 @@ from advisor.domain.run_events import (
     BuildStarted,
     BusyWhileIdle,
     Conditions,
-    EnergyMeasured,
     MemoryChecked,
     RunEvent,
     WorkerEnded,
@@ -30,18 +28,16 @@ from advisor.probing.arm_memory import ArmMemory
 from advisor.probing.conditions import ConditionsMonitor
 from advisor.probing.device_memory import DeviceMemoryMonitor, increase
 from advisor.probing.memory_headroom import MemoryHeadroom
-from advisor.probing.processors import confine
 from advisor.probing.run_config import RunConfig
+from advisor.probing.served_arms import ServedArms
 from advisor.probing.side_by_side import ChooseBuild, SideBySideBuilds
 from advisor.probing.supervisor import Supervisor
+from advisor.probing.worker_exchange import WorkerExchange
 from advisor.probing.worker_pool import WorkerPool
 from advisor.probing.worker_process import BuildLimit, Worker
 from advisor.system.host_lock import HostLock
 from probes import protocol
 
-#: File in an arm's scratch directory that its worker starts as a server.
-SERVER_SCRIPT = protocol.SERVER_SCRIPT
-Result = TypeVar("Result")
 #: Size of the allocation with which the device's memory counter is checked.
 KNOWN_BYTES = 256 << 20
 
@@ -62,6 +58,8 @@ class Session:
         self._memory_monitor = memory_monitor
         self._memory = ArmMemory(self._pool, memory_monitor)
         self._host_lock = host_lock or HostLock()
+        self._exchange = WorkerExchange(self._pool, self._host_lock, conditions_monitor)
+        self.servers = ServedArms(self._pool, self._host_lock, self._exchange)
         #: The host lock, held from `start_reference` until `start` takes it over.
         self._reference_lock: contextlib.AbstractContextManager[object] | None = None
         self._conditions: dict[str, Conditions] = {}
@@ -163,7 +161,8 @@ class Session:
         deferred: list[RunEvent] = []
         with self._host_lock.exclusive():
             before = self._memory_monitor.used_bytes()
-            yield from self._send_and_wait(REFERENCE, f"allocate {KNOWN_BYTES}", deferred)
+            allocate = f"allocate {KNOWN_BYTES}"
+            yield from self._exchange.send_and_defer(REFERENCE, allocate, deferred)
             seen = increase(before, self._memory_monitor.used_bytes())
         yield from deferred
         if self.is_running(REFERENCE):
@@ -172,10 +171,7 @@ class Session:
 
     def send_and_wait(self, arm: str, token: str) -> Iterator[RunEvent]:
         """Send a token to the arm's worker, and wait until it is ready again or has ended."""
-        deferred: list[RunEvent] = []
-        with self._host_lock.exclusive():
-            yield from self._send_and_wait(arm, token, deferred)
-        yield from deferred
+        yield from self._exchange.send_and_wait(arm, token)
 
     def try_new_shapes(self, arm: str, limit_seconds: float | None = None) -> Iterator[RunEvent]:
         """Let the arm try shapes that it was not built for; its worker ends after them.
@@ -188,14 +184,9 @@ class Session:
             token = f"flex {protocol.SHORT}"
         deferred: list[RunEvent] = []
         with self._host_lock.exclusive():
-            yield from self._memory.measure_end(arm, self._send_and_wait(arm, token, deferred))
+            trials = self._exchange.send_and_defer(arm, token, deferred)
+            yield from self._memory.measure_end(arm, trials)
         yield from deferred
-
-    def _send_and_wait(self, arm: str, token: str, deferred: list[RunEvent]) -> Iterator[RunEvent]:
-        self._pool.workers.expect_ready(arm)
-        self._pool.send(self._pool.workers[arm], token)
-        yield from self._pool.run_until(lambda: self._pool.workers.is_ready_or_ended(arm), deferred)
-        self._pool.busy_processes.pause(arm)
 
     def visit(self, arm: str, batch_size: int, number: int) -> Iterator[RunEvent]:
         """Time one block of calls; `last_visit` and `last_conditions` return its result.
@@ -218,39 +209,7 @@ class Session:
 
     def sustain(self, arm: str, batch_size: int, seconds: float) -> Iterator[RunEvent]:
         """Call the arm without a pause for `seconds`, and report the energy that this used."""
-        yield from self._with_energy(arm, batch_size, f"sustain {batch_size} {seconds}")
-
-    def probe_server(self, arm: str, concurrency: int, seconds: float) -> Iterator[RunEvent]:
-        """Keep so many requests at the arm's server for `seconds`, and report the energy."""
-        yield from self._with_energy(arm, concurrency, f"probe {concurrency} {seconds:g}")
-
-    def _with_energy(self, arm: str, batch_size: int, token: str) -> Iterator[RunEvent]:
-        deferred: list[RunEvent] = []
-        with self._host_lock.shared():
-            before = self._conditions_monitor.energy_joules()
-            yield from self._send_and_wait(arm, token, deferred)
-            joules = increase(before, self._conditions_monitor.energy_joules())
-        yield from deferred
-        yield EnergyMeasured(
-            arm=arm, process=self.process_number(arm), batch_size=batch_size, joules=joules
-        )
-
-    def start_sampling(self, arm: str, seconds: float) -> None:
-        """Let the worker check a text of its server every so many seconds."""
-        self._pool.send(self._pool.workers[arm], f"sample {seconds:.3f}")
-
-    def end_sampling(self, arm: str) -> Iterator[RunEvent]:
-        """Wait until the worker has checked its last text; a wrong one has ended it."""
-        yield from self.send_and_wait(arm, "enough")
-
-    def under_load(self, arm: str, work: Callable[[], Result]) -> Result:
-        """Return the result of `work`, which sends requests to the server of the arm.
-
-        Meanwhile no other run on this host builds or times.
-        """
-        with self._host_lock.exclusive():
-            self._pool.busy_processes.resume(arm)
-            return work()
+        yield from self._exchange.with_energy(arm, batch_size, f"sustain {batch_size} {seconds}")
 
     def last_visit(self, arm: str) -> BlockTimed | None:
         """Return the result of the last `visit`; None if the worker ended instead."""
@@ -284,10 +243,6 @@ class Session:
         for arm in arms:
             self._pool.send(self._pool.workers[arm], "stop")
         yield from self._pool.run_until(lambda: not any(map(self.is_running, arms)))
-
-    def confine(self, arm: str, processors: Collection[int]) -> None:
-        """Let the arm's worker, and what it starts from now on, run on `processors` only."""
-        confine(self._pool.workers[arm].directory, processors)
 
     def is_running(self, arm: str) -> bool:
         """Return whether the arm has a worker that has not ended."""

@@ -16,7 +16,7 @@ from advisor.measure.load_blocks import load_block
 from advisor.measure.serving import goodput_of_arm, has_failed_process
 from advisor.pipeline.serving.load_blocks import BlockSender, LoadedRun
 from advisor.pipeline.stored.arms import next_process_number
-from advisor.probing.session import SERVER_SCRIPT
+from advisor.probing.served_arms import SERVER_SCRIPT
 from advisor.recipes.server import compose_server
 from advisor.statistics.goodput_search import GoodputSearch
 
@@ -55,7 +55,7 @@ class ServerLoad:
         built = {arm.id} if number else set()
         yield from record_each(session.start([(arm, number)], repeat=repeat, built=built))
         if session.is_running(arm.id):
-            session.confine(arm.id, self._sender.server_processors)
+            session.servers.confine(arm.id, self._sender.server_processors)
             yield from record_each(self._compose_server(arm))
         yield from record_each(session.build(arm.id))
         if session.is_running(arm.id):
@@ -120,7 +120,7 @@ class ServerLoad:
             if not self._run.session.is_running(arm.id):
                 return
             seconds = self._run.rules.probe_seconds
-            yield from self._run.session.probe_server(arm.id, concurrency, seconds)
+            yield from self._run.session.servers.probe(arm.id, concurrency, seconds)
             loops = self._process(arm).closed_loops
             if loops and not any(loop.requests for loop in loops):
                 reason = f"it answered no request of the load: {loops[0].problem}"
