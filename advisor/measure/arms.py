@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 
 from advisor.domain.interval import Interval
 from advisor.domain.measurement import (
-    BuildSeconds,
     CallDiagnosis,
     CallPercentiles,
     CallSeconds,
@@ -20,6 +19,7 @@ from advisor.domain.measurement import (
 from advisor.domain.plan import Arm
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.worker_events import BlockTimed, Loaded, Peaks
+from advisor.measure.builds import summarise_builds
 from advisor.measure.diagnosis import diagnose
 from advisor.measure.drift import correct_drift, typical_seconds
 from advisor.measure.generation import summarise_generation
@@ -90,7 +90,7 @@ def summarise_arm(
         option=arm.option,
         cells=cells,
         speedup=speedup,
-        build_seconds=_summarise_builds(processes),
+        build_seconds=summarise_builds(processes),
         memory_bytes=summarise_memory(main, state.memory_checked),
         weight_bytes=stored_weight_bytes(main),
         correctness=tuple(checked for _, checked in sorted(main.checked.items())),
@@ -117,19 +117,6 @@ def _race_process(state: RunState, arm: Arm) -> ProcessState:
     return raced
 
 
-def _summarise_builds(processes: Sequence[ProcessState]) -> BuildSeconds:
-    cold, warm = _cold_process(processes), _warm_process(processes)
-    started = cold.build_started
-    return BuildSeconds(
-        cold=_build_seconds(cold),
-        warm=_build_seconds(warm) if warm else None,
-        worst=_worst_build_seconds(cold),
-        processors=started.processors if started else None,
-        builds_at_once=started.builds_at_once if started else None,
-        proven_cold=is_proven_cold(cold),
-    )
-
-
 def count_visits(processes: Sequence[ProcessState]) -> VisitCounts:
     """Return how many visits were made, discarded, and kept under unfit conditions."""
     recorded = [each for process in processes for each in process.visit_conditions]
@@ -143,16 +130,6 @@ def count_visits(processes: Sequence[ProcessState]) -> VisitCounts:
             for visit in visits
         ),
     )
-
-
-def is_proven_cold(process: ProcessState) -> bool | None:
-    """Return whether the build started with empty caches and hit none; None if not known."""
-    if process.caches is None:
-        return None
-    if process.caches.bytes_before:
-        return False
-    # Hits with empty caches can come from equal parts of one model.
-    return None if process.caches.hits else True
 
 
 def _overall_log_speedup(series: Series) -> Estimate:
@@ -256,37 +233,3 @@ def _throughput(loaded: Loaded | None, batch_size: int, seconds: float) -> Throu
     if loaded is not None and loaded.unit == "tokens":
         return Throughput(value=batch_size * loaded.units_per_sample / seconds, unit="tokens/s")
     return Throughput(value=batch_size / seconds, unit="samples/s")
-
-
-def _cold_process(processes: Sequence[ProcessState]) -> ProcessState:
-    """Return the first process, or a later one that was built alone where the first was not."""
-    first = processes[0]
-    if first.build_started is None or first.build_started.builds_at_once == 1:
-        return first
-    return next((each for each in processes[1:] if _is_cold_alone(each, first)), first)
-
-
-def _is_cold_alone(process: ProcessState, first: ProcessState) -> bool:
-    """Return whether the process built alone and without the caches that `first` had left."""
-    return (
-        process.build_started is None
-        and process.caches is not None
-        and process.caches.bytes_before == 0
-        and first.caches is not None
-        and first.caches.bytes_after > 0
-    )
-
-
-def _warm_process(processes: Sequence[ProcessState]) -> ProcessState | None:
-    """Return the last process that found the caches of an earlier one; None without any."""
-    first, *others = processes
-    return next((each for each in reversed(others) if not _is_cold_alone(each, first)), None)
-
-
-def _worst_build_seconds(process: ProcessState) -> float | None:
-    seconds = [built.build_seconds + built.first_call_seconds for built in process.built.values()]
-    return max(seconds, default=None)
-
-
-def _build_seconds(process: ProcessState) -> float:
-    return sum(built.build_seconds + built.first_call_seconds for built in process.built.values())
