@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from advisor.domain.artefacts import varying_sibling
 from advisor.domain.outcome import (
     Completed,
+    DiskFull,
     Incorrect,
     Nondeterministic,
     NotEngaged,
@@ -79,7 +80,7 @@ def invalidates(process: ProcessState) -> bool:
     outcome = process.outcome
     if outcome is None or isinstance(outcome, Completed):
         return False
-    if isinstance(outcome, OutOfMemory) and not process.ready:
+    if isinstance(outcome, (OutOfMemory, DiskFull)) and not process.ready:
         return False  # nothing was timed yet, and another process of the arm may have had more room
     return isinstance(outcome, (Incorrect, Nondeterministic, NotEngaged)) or (
         process.repeat == 0 and outcome.phase != "flex"

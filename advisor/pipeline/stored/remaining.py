@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 
+from advisor.domain.outcome import DiskFull
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.domain.run_state import RunState
@@ -15,10 +16,11 @@ def needed_arms(state: RunState, question: Question) -> list[Arm]:
     """Return the arms that some race still has to visit, in build order.
 
     Arms of an open race come first: arms that wait must not take their memory. Arms that ran out of
-    memory earlier come next, then the other arms that wait.
+    memory earlier come next, then the other arms that wait. Before a race opens, arms for which the
+    disk was full are tried again.
     """
     plan = plan_of(state)
-    failed = failed_arms(state)
+    failed = failed_arms(state) - lacked_disk_space(state)
     if plan.baseline.id in failed:
         return []
     needed: set[str] = set()
@@ -67,6 +69,18 @@ def leaders_to_keep(state: RunState, question: Question) -> list[str]:
     )
     leaders = [arm for arm, _ in counted.most_common() if arm != plan_of(state).baseline.id]
     return [arm for arm in leaders if state.processes[arm][-1].outcome is None] or leaders[:1]
+
+
+def lacked_disk_space(state: RunState) -> set[str]:
+    """Return the arms whose last process ended before it was timed because the disk was full.
+
+    A resumed run may have more space.
+    """
+    return {
+        arm
+        for arm, processes in state.processes.items()
+        if processes and isinstance(processes[-1].outcome, DiskFull) and not processes[-1].ready
+    }
 
 
 def oom_beside_others(state: RunState) -> set[str]:

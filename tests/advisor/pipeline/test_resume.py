@@ -11,7 +11,7 @@ import pathlib
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import builders
 import msgspec
@@ -20,19 +20,24 @@ import pytest
 import sessions
 
 from advisor.context import Context
-from advisor.domain.outcome import TimedOut
-from advisor.domain.plan import REFERENCE
+from advisor.domain.outcome import DiskFull, TimedOut
+from advisor.domain.plan import BASELINE, REFERENCE
 from advisor.domain.run_events import (
     LoggedEvent,
     RaceClosed,
+    RunEvent,
     WorkerEnded,
     WorkerSpawned,
 )
 from advisor.domain.worker_events import BlockTimed, PhaseStarted
+from advisor.errors import NotWritableError
 from advisor.pipeline.decision import decide
 from advisor.pipeline.execution import execute
 from advisor.pipeline.stored.baseline_failure import has_reference
 from advisor.pipeline.stored.resumable import newest_resumable
+from advisor.probing.session import Session
+from advisor.probing.worker_process import Worker
+from advisor.question.answers import Answers
 from advisor.store.runs import Run
 
 DRIVER = pathlib.Path(__file__).parents[2] / "fakes" / "drive.py"
@@ -219,3 +224,23 @@ def test_the_reference_outputs_outlast_their_worker() -> None:
         builders.run_state({REFERENCE: builders.process(ready=False, outcome=too_long)})
     )
     assert not has_reference(builders.run_state({}))
+
+
+def test_a_run_whose_disk_was_full_is_measured_when_it_is_resumed(
+    fake_context: Callable[[], Context], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = fake_context()
+
+    def fill_disk(session: Session, worker: Worker, deferred: list[RunEvent]) -> Iterator[RunEvent]:
+        del deferred
+        yield from session.drop(worker.arm, DiskFull(phase="build", reason="no space is left"))
+
+    with monkeypatch.context() as full_disk:
+        full_disk.setattr(Session, "_build", fill_disk)
+        with pytest.raises(NotWritableError):
+            sessions.execute_run(context, Answers(batch_sizes="2", budget="1", workflows="quick"))
+    run = newest_resumable(context.store)
+    sessions.exhaust(execute(run, context))
+    decision = decide(run)
+    assert decision.problem is None
+    assert {BASELINE, "quick"} <= {each.arm for each in decision.results.measurements}
