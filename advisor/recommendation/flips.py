@@ -66,22 +66,6 @@ def _follow_lead(
         changes.append((place, leader))
 
 
-def overtaking_weight(
-    faster: ScoredArm, advised: ScoredArm, priorities: Priorities
-) -> float | None:
-    """Return the weight of performance from which `faster` scores more; None for never."""
-    now = priorities.performance
-    gaps = [
-        moved.weigh(grades_of(faster)) - moved.weigh(grades_of(advised))
-        for moved in (priorities, priorities.with_weight("performance", 100.0))
-    ]
-    if gaps[1] <= SAME_SCORE:
-        return None
-    if gaps[0] >= 0:
-        return float(now)
-    return float(now + (100.0 - now) * gaps[0] / (gaps[0] - gaps[1]))
-
-
 def grades_of(arm: ScoredArm) -> dict[str, float]:
     """Return an arm's grades by criterion."""
     return {name: rating.graded for name, rating in arm.ratings.items()}

@@ -17,7 +17,7 @@ from advisor.domain.results import EQUIVALENCE_MARGIN
 from advisor.domain.rubric import LETTERS
 from advisor.domain.scores import ScoredArm
 from advisor.recommendation.certainty import REPETITIONS_TO_TRY
-from advisor.recommendation.flips import SAME_SCORE, grades_of, overtaking_weight
+from advisor.recommendation.flips import SAME_SCORE, grades_of
 from advisor.recommendation.further_lines import (
     describe_accuracy,
     describe_batch_sizes,
@@ -220,14 +220,25 @@ def _why_not(facts: HeadlineFacts, faster: ScoredArm) -> str:
         if theirs[name] < ours[name]
     ]
     on = f"it loses on {join_names(losses)}" if losses else "it scores the same"
-    weight = overtaking_weight(faster, facts.advised, facts.priorities)
-    if weight is None:
-        return f"{on}, and does not lead at any weight of performance"
-    now = facts.priorities.performance
-    if weight <= now:
-        return f"{on}, and leads by no more than {facts.indifference:g} points"
-    shown = format_weight(weight, now) or f"{now:g}"
-    return f"{on}, and leads if performance weighs more than {shown} %"
+    return f"{on}, and {_when_it_leads(facts, faster)}"
+
+
+def _when_it_leads(facts: HeadlineFacts, faster: ScoredArm) -> str:
+    """Return from which weight of performance an arm leads all others, as the flips have it."""
+    if faster.score >= facts.advised.score:
+        return f"leads by no more than {facts.indifference:g} points"
+    theirs, now = grades_of(faster), facts.priorities.performance
+    # Arms of equal grades lead together.
+    weights = [
+        flip.weight
+        for flip in facts.flips
+        if (flip.criterion, flip.when) == ("performance", "more")
+        and grades_of(facts.arms[flip.to]) == theirs
+    ]
+    if not weights:
+        return "does not lead at any weight of performance"
+    shown = format_weight(weights[0], now) or f"{now:g}"
+    return f"leads if performance weighs more than {shown} %"
 
 
 def _change(facts: HeadlineFacts) -> str:

@@ -26,7 +26,7 @@ from advisor.recommendation.headline import AS_GOOD
 from advisor.recommendation.headline_facts import join_names
 from advisor.recommendation.recommend import recommend
 from advisor.score import scoring
-from advisor.system.number_format import format_share_of_draws
+from advisor.system.number_format import format_share_of_draws, format_weight
 
 #: By how much a measured arm has to be faster to be named in every output.
 CLEARLY_FASTER = 1.2
@@ -197,6 +197,25 @@ def test_a_faster_arm_is_named_with_what_it_loses_and_when_it_wins(expect: Expec
     assert advice.speed_regret.value == pytest.approx(2.1)
     expect("headline-faster", advice.headline)
     assert ("performance", "hard") in {(flip.criterion, flip.to) for flip in advice.flips}
+
+
+def test_a_faster_arm_leads_from_the_weight_at_which_it_leads_all_arms() -> None:
+    middle = builders.workflow(
+        "middle", declared=builders.declared(lines_changed=20, export_step=True)
+    )
+    advice = advise(
+        measured("easy", 1.2),
+        measured("middle", 2.2),
+        measured("hard", 3.0),
+        workflows=(middle, HARD),
+        priorities=builders.priorities(20, 40, 40),
+    )
+    raised = [
+        flip for flip in advice.flips if (flip.criterion, flip.when) == ("performance", "more")
+    ]
+    assert (advice.arm, [flip.to for flip in raised]) == ("easy", ["middle", "hard"])
+    (line,) = (line for line in advice.headline if "Faster: Hard" in line)
+    assert f"more than {format_weight(raised[1].weight, 20)} %" in line
 
 
 @pytest.mark.parametrize(
