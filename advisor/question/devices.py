@@ -138,9 +138,10 @@ def _not_attached(
     attached = ", ".join(f"{gpu.index} {gpu.name}" for gpu in machine.gpus) or "none"
     catalogue_name = find_known_gpu(text, catalogue)
     if catalogue_name is None:
+        names = ", ".join(catalogue.gpus)
+        here = "an index, a UUID, cpu, or" if machine.gpus else "cpu, or, for a stored run on it,"
         return UnknownGpuError(
-            f"unknown GPU {text!r}; attached: {attached}",
-            f"use an index, a UUID, cpu, or one of {', '.join(catalogue.gpus)}",
+            f"unknown GPU {text!r}; attached: {attached}", f"use {here} one of {names}"
         )
     return GpuNotAttachedError(
         f"the {catalogue_name} is not attached (attached: {attached}), and no run on one is stored",

@@ -214,8 +214,18 @@ def test_an_index_does_not_match_part_of_a_name() -> None:
     assert chosen.uuid == "GPU-cccc"
     with pytest.raises(UnknownGpuError):
         choose_gpu("1", builders.gpu_machine(H100), SHIPPED)
-    with pytest.raises(UnknownGpuError):
-        choose_gpu("0", builders.machine(), SHIPPED)
+
+
+@pytest.mark.parametrize(
+    ("machine", "has_index"), [(builders.machine(), False), (builders.gpu_machine(H100), True)]
+)
+def test_an_unknown_gpu_names_an_index_only_where_one_is_attached(
+    machine: Machine, has_index: bool
+) -> None:
+    with pytest.raises(UnknownGpuError) as problem:
+        choose_gpu("7", machine, SHIPPED)
+    assert ("an index" in problem.value.next_step) is has_index
+    assert "cpu" in problem.value.next_step
 
 
 @pytest.mark.parametrize(
