@@ -102,7 +102,11 @@ class TorchSubject:
                     f"the model takes its example inputs of {own} rows, but not batch size"
                     f" {batch_size}"
                 )
-                raise ModelError(reason, f"use --batch-sizes {own}, if its rows are not a batch")
+                raise ModelError(
+                    reason,
+                    "let forward take the batch as the first dimension of each input, or use"
+                    f" --batch-sizes {own}: each of the {own} rows then counts as a sample",
+                )
         self._arguments = drawn
 
     @property

@@ -274,6 +274,7 @@ def test_a_model_of_one_number_of_rows_is_refused_with_that_number(tmp_path: pat
     with pytest.raises(ModelError) as refused, torch.no_grad():
         subject.settle_inputs(1, 1)
     assert "--batch-sizes 5" in refused.value.fix
+    assert "first dimension" in refused.value.fix
     subject.settle_inputs(5, 1)
 
 
