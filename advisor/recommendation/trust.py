@@ -35,7 +35,7 @@ def grade(
 ) -> tuple[Trust, tuple[str, ...]]:
     """Return the trust and what keeps it from being higher.
 
-    `missing` has the batch sizes without a race.
+    `missing` has the batch sizes without a race. The reasons that alone cause a D come first.
     """
     repeated, between, unsteady = (
         _missing_repetitions(results),
@@ -43,10 +43,15 @@ def grade(
         _find_unsteadiness(results),
     )
     unchecked = _find_unchecked(results)
-    reasons = (*_missing_sizes(missing), *unchecked, *repeated, *between, *unsteady)
-    if decision == "OPEN" or missing or is_unfit(results):
-        open_reason = ("the decision is open",) if decision == "OPEN" else ()
-        return "D", (*open_reason, *reasons)
+    decisive = (
+        *(("the decision is open",) if decision == "OPEN" else ()),
+        *_missing_sizes(missing),
+        *_find_unfitness(results),
+    )
+    others = (*unchecked, *repeated, *between, *unsteady)
+    reasons = (*decisive, *(each for each in others if each not in decisive))
+    if decisive:
+        return "D", reasons
     faults = sum(bool(each) for each in (repeated, between, unsteady, unchecked))
     if faults == 0:
         return "A", reasons
@@ -55,12 +60,31 @@ def grade(
 
 def is_unfit(results: Results) -> bool:
     """Check whether most visits were made on a busy machine, or equal workers differ by half."""
-    return is_busy(results) or (results.noise_floor or 0.0) > UNFIT_NOISE
+    return bool(_find_unfitness(results))
 
 
 def is_busy(results: Results) -> bool:
     """Check whether most visits were made on a busy machine."""
     return results.visits.unfit > MOST_UNFIT * max(results.visits.made, 1)
+
+
+def _find_unfitness(results: Results) -> list[str]:
+    """Return why nothing that was measured can be trusted."""
+    reasons = []
+    if is_busy(results):
+        reasons.append(_describe_unfit_visits(results))
+    if (results.noise_floor or 0.0) > UNFIT_NOISE:
+        reasons.append(_describe_noise(results.noise_floor or 0.0))
+    return reasons
+
+
+def _describe_unfit_visits(results: Results) -> str:
+    made = max(results.visits.made, 1)
+    return f"the machine was busy or throttled during {results.visits.unfit} of {made} visits"
+
+
+def _describe_noise(noise: float) -> str:
+    return f"the baseline and its duplicate may differ by {format_share(noise, 1)}"
 
 
 def _find_unchecked(results: Results) -> list[str]:
@@ -106,16 +130,14 @@ def _find_unsteadiness(results: Results) -> list[str]:
     if results.noise_floor is None:
         reasons.append("the noise floor is not known")
     elif results.noise_floor > STEADY_NOISE:
-        reasons.append(
-            f"the baseline and its duplicate may differ by {format_share(results.noise_floor, 1)}"
-        )
+        reasons.append(_describe_noise(results.noise_floor))
     made, visits = max(results.visits.made, 1), results.visits
     if visits.discarded / made > MOST_STEADY_DISCARDED:
         reasons.append(
             f"{visits.discarded} of {made} visits were discarded: the machine was busy or throttled"
         )
     if visits.unfit / made > MOST_STEADY_UNFIT:
-        reasons.append(f"the machine was busy or throttled during {visits.unfit} of {made} visits")
+        reasons.append(_describe_unfit_visits(results))
     if visits.stalled_calls:
         reasons.append(
             f"{visits.stalled_calls} timed calls took far longer than usual, "

@@ -102,3 +102,21 @@ def test_an_open_decision_missing_sizes_or_an_unfit_machine_allow_no_trust(
 
 def test_results_without_measurements_have_a_grade() -> None:
     assert trust.grade(good(measurements=()), "OPEN")[0] == "D"
+
+
+@pytest.mark.parametrize(
+    "unfit",
+    [{"noise_floor": 0.6}, {"visits": VisitCounts(made=10, discarded=3, unfit=6)}],
+    ids=str,
+)
+def test_the_reason_of_the_lowest_grade_comes_before_those_that_would_not_cause_it(
+    unfit: dict[str, Any],
+) -> None:
+    (decisive, *_), lesser = (
+        trust.grade(good(**changes), "CLEAR")[1] for changes in (unfit, {"repeats": 0})
+    )
+    grade, reasons = trust.grade(good(**unfit, repeats=0), "CLEAR")
+    assert grade == "D"
+    assert reasons[0] == decisive
+    assert set(lesser) < set(reasons)
+    assert len(set(reasons)) == len(reasons)
