@@ -136,6 +136,7 @@ def test_a_stall_is_long_and_much_longer_than_the_steady_calls(
         return next(times), real(workflow, program, device_inputs)[1]
 
     monkeypatch.setattr(flexibility, "_time_call", timed)
+    monkeypatch.setattr(flexibility, "run_queue_seconds", lambda: 0.0)
     flexed = try_size(3)
     assert (flexed.outcome, flexed.first_call_seconds, flexed.steady_seconds) == (
         outcome,
@@ -160,6 +161,24 @@ def test_a_burst_of_load_does_not_show_in_short_calls(
         return made[-1], np.zeros(1)
 
     monkeypatch.setattr(flexibility, "_time_call", timed)
+    monkeypatch.setattr(flexibility, "run_queue_seconds", lambda: 0.0)
     first, steady, _ = flexibility.time_new_shape(Workflow, Program(), [])
     assert (first, steady) == (1.0, fastest)
     assert len(made) == 1 + calls
+
+
+@pytest.mark.parametrize(
+    ("waited", "seconds", "outcome"),
+    [(0.0, 0.4, "stalled"), (0.3, 0.1, "served"), (0.5, 0.01, "served")],
+)
+def test_a_first_call_that_waits_for_a_processor_is_no_stall(
+    monkeypatch: pytest.MonkeyPatch, waited: float, seconds: float, outcome: str
+) -> None:
+    """The first call takes 0.4 seconds with the wait, and the others 0.01."""
+    times = itertools.chain([0.4], itertools.repeat(0.01))
+    waits = iter((1.0, 1.0 + waited))
+    monkeypatch.setattr(flexibility, "_time_call", lambda *_: (next(times), np.zeros(1)))
+    monkeypatch.setattr(flexibility, "run_queue_seconds", lambda: next(waits))
+    first, steady, _ = flexibility.time_new_shape(Workflow, Program(), [])
+    assert first == pytest.approx(seconds)
+    assert flexibility.outcome_of(first, steady, None) == outcome
