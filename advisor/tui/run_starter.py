@@ -14,6 +14,12 @@ from advisor.domain.machine import QuietProblem
 from advisor.domain.sweep import MixedLengths
 from advisor.pipeline.decision import Decision
 from advisor.pipeline.draft import DraftRun, create, propose
+from advisor.pipeline.further_run import (
+    arms_to_retry,
+    longer_budget,
+    propose_again,
+    undecided_workflows,
+)
 from advisor.pipeline.sweeps.runs import propose_sweep, start_sweep
 from advisor.question.answers import Answers
 from advisor.report.documents.document import RunDocument
@@ -23,12 +29,6 @@ from advisor.tui.answer import RunAnswer
 from advisor.tui.dialogs.load_dialog import LoadDialog
 from advisor.tui.interfaces import AppInterface
 from advisor.tui.run.machine_check import find_load_problems
-from advisor.tui.run.retry import (
-    failed_arms,
-    longer_budget,
-    propose_retry,
-    undecided_workflows,
-)
 from advisor.tui.screens.absent_gpu import AbsentGpuScreen
 
 
@@ -139,16 +139,17 @@ class RunStarter:
 
         They are measured in a new run, because times of two runs must not be ranked together.
         """
-        failed = failed_arms(decision)
+        failed, context = arms_to_retry(decision.state), self._app_interface.context
         if failed:
-            self.start(lambda: propose_retry(decision.header, failed))
+            self.start(lambda: propose_again(decision.header, failed, context))
 
     def measure_again(self, answer: RunAnswer) -> None:
         """Measure what an answer leaves undecided for longer, in a new run."""
         if answer.decision is None:
             return
-        header, workflows = answer.decision.header, undecided_workflows(answer)
-        budget = longer_budget(answer)
+        header, context = answer.decision.header, self._app_interface.context
+        workflows = undecided_workflows(answer.recommendation, header.question)
+        budget = longer_budget(header.question, header.catalogue)
         names = ", ".join(workflows) or "all workflows"
         self._app.notify(f"measuring {names} for {budget.measuring_seconds:g} s", markup=False)
-        self.start(lambda: propose_retry(header, workflows, budget))
+        self.start(lambda: propose_again(header, workflows, context, budget))

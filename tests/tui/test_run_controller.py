@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import pathlib
-import sys
 from collections.abc import Callable
 
-import msgspec
 import psutil
 import pytest
 from onscreen import (
@@ -21,9 +19,9 @@ from recorded_runs import make_run
 from advisor.context import Context
 from advisor.domain.outcome import Skipped
 from advisor.domain.run_events import Finished, LoggedEvent, RaceOpened, Resumed
-from advisor.errors import GpuNotAttachedError
 from advisor.pipeline.decision import decide
 from advisor.pipeline.draft import prepare
+from advisor.pipeline.further_run import arms_to_retry
 from advisor.question.answers import Answers
 from advisor.report.documents.document import encode
 from advisor.report.documents.measured_document import compose as compose_document
@@ -34,7 +32,6 @@ from advisor.tui.app import AdvisorApp
 from advisor.tui.options import LaunchOptions
 from advisor.tui.run.export import RENDERERS, write_document
 from advisor.tui.run.host_process import HostProcess
-from advisor.tui.run.retry import failed_arms, propose_retry
 from advisor.tui.run.session import RunSession
 from advisor.tui.screens.history import HistoryScreen
 from advisor.tui.screens.live import LiveScreen
@@ -117,7 +114,7 @@ async def test_a_hanging_arm_can_be_skipped_and_retried_and_leaves_no_process(
         outcome = decision.state.processes[arm][0].outcome
         assert isinstance(outcome, Skipped)
         assert (outcome.phase, outcome.cause) == ("build", "user")
-        assert failed_arms(decision) == (arm,)
+        assert arms_to_retry(decision.state) == (arm,)
         await pilot.press("x")
         await wait_for_text(pilot, f"{arm}: skipped")
         await pilot.press("f")
@@ -156,15 +153,6 @@ async def test_a_run_whose_host_process_was_killed_is_resumed_from_the_history(
     assert isinstance(events[-1].run_event, Finished)
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     assert any(isinstance(event.run_event, Resumed) for event in events[events_before:])
-
-
-def test_failed_arms_are_not_retried_without_the_gpu_of_the_run(tmp_path: pathlib.Path) -> None:
-    header = make_run(Store(tmp_path), finished=True).header()
-    question = msgspec.structs.replace(
-        header.question, gpu="GPU-gone", device="cuda", python=sys.executable
-    )
-    with pytest.raises(GpuNotAttachedError):
-        propose_retry(msgspec.structs.replace(header, question=question), ("broken/default",))
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pathlib
 from collections.abc import Callable
 
 import pytest
@@ -16,24 +15,20 @@ from onscreen import (
 )
 from textual.pilot import Pilot
 
-from advisor.catalogue import rubric_files
 from advisor.context import Context
 from advisor.domain.machine import QuietProblem
+from advisor.pipeline.further_run import longer_budget, undecided_workflows
 from advisor.question.answers import Answers
-from advisor.report.documents.opening import read_document
 from advisor.store.runs import Run
 from advisor.tui import run_starter
-from advisor.tui.answer import RunAnswer
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs.load_dialog import PROBLEMS, WAIT_SECONDS, LoadDialog
 from advisor.tui.options import LaunchOptions
 from advisor.tui.run.host_process import HostProcess
-from advisor.tui.run.retry import longer_budget, undecided_workflows
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.screens.setup import SetupScreen
 
-EVIDENCE = pathlib.Path(__file__).parents[1] / "stacks" / "evidence"
 StartHost = Callable[[Run], HostProcess]
 
 
@@ -100,23 +95,13 @@ async def test_m_measures_the_undecided_workflows_for_longer(
         results = await wait_for_screen(pilot, ResultsScreen)
         advice = results.original.recommendation
         assert advice is not None
-        document = results.original.document
+        asked = results.original.document.question
         await pilot.press("m")
         await wait_for_screen(pilot, LiveScreen)
         session = app.run_controller.session
         assert session is not None
         question = session.follower.header.question
         assert session.follower.run.directory != recorded.directory
-        assert question.workflows == undecided_workflows(results.original)
-        assert question.budget == longer_budget(results.original)
-        assert question.budget.measuring_seconds > document.question.budget.measuring_seconds
-
-
-def test_only_the_contenders_of_an_open_answer_are_measured_again() -> None:
-    document = read_document(str(EVIDENCE / "cpu-demo.json"))
-    answer = RunAnswer.of_document(document, rubric_files.load())
-    advice = answer.recommendation
-    assert advice is not None
-    assert advice.decision_word == "OPEN"
-    assert len(advice.contenders) > 1
-    assert undecided_workflows(answer) == advice.contenders
+        assert question.workflows == undecided_workflows(advice, asked)
+        assert question.budget == longer_budget(asked, results.original.catalogue)
+        assert question.budget.measuring_seconds > asked.budget.measuring_seconds

@@ -9,11 +9,11 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import DataTable
 
+from advisor.pipeline.further_run import arms_to_retry
 from advisor.report.sections.answer import is_unfit
 from advisor.tui.answer import RunAnswer
 from advisor.tui.rendering.answer_lines import answer_lines, describe_arm
 from advisor.tui.rendering.results_title import results_title
-from advisor.tui.run.retry import failed_arms
 from advisor.tui.screens.advisor_screen import AdvisorScreen, TitleBar
 from advisor.tui.screens.results_keys import RESULTS_KEYS
 from advisor.tui.screens.results_panes import CHARTS, PANES, ResultsPanes
@@ -107,7 +107,9 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
         if action in {"code", "measure_again", "verify"}:
             return decision is not None and not document.imported
         if action == "retry":
-            return decision is not None and document.finished and bool(failed_arms(decision))
+            return (
+                decision is not None and document.finished and bool(arms_to_retry(decision.state))
+            )
         if action == "resume":
             return decision is not None and not (document.finished or document.imported)
         return True

@@ -15,6 +15,8 @@ from advisor.catalogue import rubric_files
 from advisor.context import Context
 from advisor.domain.catalogue import Catalogue
 from advisor.pipeline.decision import decide
+from advisor.pipeline.draft import prepare
+from advisor.pipeline.further_run import propose_again
 from advisor.probing.environments import registry
 from advisor.question.answers import Answers
 
@@ -67,6 +69,21 @@ def write_rubric(source: pathlib.Path, directory: pathlib.Path, environment: str
     return directory
 
 
+def context_with_environment(
+    shared: Context, environment: str, home: pathlib.Path, folder: pathlib.Path, log: pathlib.Path
+) -> tuple[Context, pathlib.Path]:
+    """Return a context in which `quick` has a created environment, and its interpreter."""
+    rubric = write_rubric(shared.rubric, folder / "rubric", environment)
+    python = create_environment(
+        home / "environments", rubric_files.load(rubric, probes=shared.probes), rubric, log
+    )
+    variables = {**os.environ, "P3_ADVISOR_HOME": str(home), "PYTHONPATH": str(folder / "poison")}
+    context = Context(
+        environment=variables, store=shared.store, probes=shared.probes, rubric=rubric
+    )
+    return context, python
+
+
 @pytest.mark.parametrize(
     "environment",
     [
@@ -83,16 +100,8 @@ def test_a_worker_runs_in_its_own_interpreter_without_the_users_pythonpath(
     home: pathlib.Path,
     tmp_path: pathlib.Path,
 ) -> None:
-    shared = fake_context()
-    rubric = write_rubric(shared.rubric, tmp_path / "rubric", environment)
     log = tmp_path / "log"
-    python = create_environment(
-        home / "environments", rubric_files.load(rubric, probes=shared.probes), rubric, log
-    )
-    variables = {**os.environ, "P3_ADVISOR_HOME": str(home), "PYTHONPATH": str(tmp_path / "poison")}
-    context = Context(
-        environment=variables, store=shared.store, probes=shared.probes, rubric=rubric
-    )
+    context, python = context_with_environment(fake_context(), environment, home, tmp_path, log)
     answers = Answers(gpu="cpu", batch_sizes="1", budget="1", workflows="quick")
     decision = decide(sessions.execute_run(context, answers))
     assert {measurement.arm for measurement in decision.results.measurements} == {
@@ -107,3 +116,17 @@ def test_a_worker_runs_in_its_own_interpreter_without_the_users_pythonpath(
         "quick": str(python),
     }
     assert set(log.read_text().split("\n")) == {""}, "`PYTHONPATH` has reached the worker"
+
+
+def test_a_further_run_uses_the_environments_that_exist_when_it_is_drafted(
+    fake_context: Callable[[], Context], home: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    context, python = context_with_environment(
+        fake_context(), 'environment = "apart"', home, tmp_path, tmp_path / "log"
+    )
+    run = prepare(Answers(gpu="cpu", batch_sizes="1", budget="1"), context)
+    plan = propose_again(run.header(), ("quick",), context).plan
+    assert {arm.id: arm.python for arm in plan.arms if not arm.duplicate_of} == {
+        "pytorch-eager": "",
+        "quick": str(python),
+    }
