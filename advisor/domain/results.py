@@ -14,6 +14,8 @@ from advisor.domain.worker_events import Peaks
 
 #: Kind of a race's result; `advisor.statistics.race.Verdict` explains each.
 VerdictKind = Literal["PROVEN", "TIE", "SAFE", "INCONCLUSIVE"]
+#: From the strongest to the weakest.
+VERDICTS_BY_STRENGTH: tuple[VerdictKind, ...] = ("PROVEN", "TIE", "SAFE", "INCONCLUSIVE")
 #: A smaller relative difference in speed does not matter.
 EQUIVALENCE_MARGIN = 0.02
 

@@ -9,68 +9,46 @@ import msgspec
 from advisor.domain.model import has_random_weights, name_own_shapes
 from advisor.domain.question import Question, WeightFormat
 from advisor.domain.recommendation import Recommendation
-from advisor.domain.results import Results
-from advisor.domain.scores import ScoredArm
 from advisor.domain.workflow import Workflow
-from advisor.recommendation.best_arms import (
-    advise_by_batch_size,
-    find_best_exact,
-    find_best_native,
-    find_errors,
-)
-from advisor.recommendation.certainty import Certainty
-from advisor.recommendation.decision_context import DecisionContext
+from advisor.recommendation.best_arms import find_best_exact, find_best_native, find_errors
+from advisor.recommendation.choice import Choice
 from advisor.recommendation.headline import write_headline
 from advisor.recommendation.headline_facts import HeadlineFacts, arm_titles
 from advisor.recommendation.load_lines import write_load_lines
 from advisor.recommendation.speedup_draws import includes_processes
 
 
-def add_headline(
-    advice: Recommendation,
-    scored: Sequence[ScoredArm],
-    results: Results,
-    question: Question,
-    context: DecisionContext,
-    found: Certainty,
-) -> Recommendation:
-    """Return the advice with its lines, and with the best arms that they name."""
-    facts = _gather_facts(advice, scored, results, question, context, found)
+def add_headline(advice: Recommendation, choice: Choice) -> Recommendation:
+    """Return the advice with the lines of the headline and the best arms that they name."""
+    facts = _gather_facts(advice, choice)
     lines = write_headline(facts)
     return msgspec.structs.replace(
         advice,
         headline=tuple(line for _, line in lines),
         headline_parts=tuple(part for part, _ in lines),
-        advice_by_batch_size=facts.by_batch_size,
         best_exact=next(iter(facts.best_exact), None),
         best_native=next(iter(facts.best_native), None),
     )
 
 
-def _gather_facts(
-    advice: Recommendation,
-    scored: Sequence[ScoredArm],
-    results: Results,
-    question: Question,
-    context: DecisionContext,
-    found: Certainty,
-) -> HeadlineFacts:
-    arms, titles = {arm.arm: arm for arm in scored}, arm_titles(scored, context.workflows)
-    formats, indifference = _weight_formats(context.workflows), context.rubric.indifference
-    measurement = next(entry for entry in results.measurements if entry.arm == advice.arm)
+def _gather_facts(advice: Recommendation, choice: Choice) -> HeadlineFacts:
+    scored, results, question = choice.scored, choice.results, choice.question
+    workflows, indifference = choice.context.workflows, choice.context.rubric.indifference
+    titles, formats = arm_titles(scored, workflows), _weight_formats(workflows)
+    measurement = choice.measurement
     return HeadlineFacts(
-        advised=arms[advice.arm],
+        advised=choice.arm,
         speedup=measurement.speedup,
         has_process_differences=includes_processes(measurement),
         baseline=results.baseline,
-        certainty=found,
+        certainty=choice.certainty,
         indifference=indifference,
-        arms=arms,
+        arms={arm.arm: arm for arm in scored},
         titles=titles,
         flips=advice.flips,
         priorities=question.priorities,
-        by_batch_size=advise_by_batch_size(arms[advice.arm], results, context.by_batch_size),
-        subject=context.subject or question.model.name,
+        by_batch_size=advice.advice_by_batch_size,
+        subject=choice.context.subject or question.model.name,
         checks=measurement.correctness,
         best_exact=find_best_exact(scored, results, indifference),
         errors=find_errors(results),
@@ -81,7 +59,7 @@ def _gather_facts(
         first_to_finish=[entry for entry in advice.horizons if entry.requests == question.requests],
         load_lines=write_load_lines(advice.arm, results.serving, question.load, titles),
         repeats=results.repeats,
-        next_budget=context.next_budget(results, question, found.needed_repetitions or 0),
+        next_budget=choice.next_budget,
         builds_left_out=sum(not build.started for build in results.stopped_builds),
         build_limits=_build_limits(question),
         own_shapes=name_own_shapes(question.model) if results.has_batch is False else "",

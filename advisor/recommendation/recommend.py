@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
 from advisor.domain.plan import Excluded
 from advisor.domain.question import Question
-from advisor.domain.recommendation import Recommendation
-from advisor.domain.results import EQUIVALENCE_MARGIN, Results, VerdictKind
+from advisor.domain.recommendation import BreakEven, GuidelineOpinion, Recommendation
+from advisor.domain.results import (
+    EQUIVALENCE_MARGIN,
+    VERDICTS_BY_STRENGTH,
+    Results,
+    VerdictKind,
+)
 from advisor.domain.scores import ScoredArm
 from advisor.recommendation import certainty, costs, guidelines, sensitivity, trust
-from advisor.recommendation.certainty import Certainty
+from advisor.recommendation.best_arms import advise_by_batch_size
+from advisor.recommendation.choice import Choice
 from advisor.recommendation.decision_context import DecisionContext
 from advisor.recommendation.flips import SAME_SCORE, find_flips
 from advisor.recommendation.headline_advice import add_headline
@@ -29,9 +34,6 @@ from advisor.recommendation.reasons import (
     give_reasons,
 )
 from advisor.statistics.intervals import geometric_mean_interval
-
-#: Verdicts from the strongest to the weakest; the weakest of the batch sizes counts.
-STRENGTH: tuple[VerdictKind, ...] = ("PROVEN", "TIE", "SAFE", "INCONCLUSIVE")
 
 
 def recommend(
@@ -59,73 +61,30 @@ def recommend(
     is_unfit = trust.is_busy if while_running else trust.is_unfit
     if found.decision_word == "OPEN" and is_unfit(results):
         raise machine_unfit(results)
-    missing = find_missing(results, question)
-    grade, trust_reasons = trust.grade(results, found.decision_word, missing)
-    winner = next(arm for arm in viable if arm.arm == found.arm)
+    choice = Choice(
+        results=results,
+        question=question,
+        context=context,
+        excluded=excluded,
+        scored=scored,
+        viable=viable,
+        certainty=found,
+    )
+    return add_headline(_add_reasons(_figures_of(choice), choice), choice)
+
+
+def _figures_of(choice: Choice) -> Recommendation:
+    """Return the advice without its sentences."""
+    winner, viable, found = choice.arm, choice.viable, choice.certainty
+    results, question, context = choice.results, choice.question, choice.context
+    trust_grade, trust_reasons = trust.grade(results, found.decision_word, choice.unraced_sizes)
     simplex = sensitivity.leading_shares(viable, question.priorities)
-    ties = tuple(arm.arm for arm in viable if arm is not winner and is_tie(winner, arm, results))
-    measurements = {entry.arm: entry for entry in results.measurements}
-    advice = Recommendation(
+    runner_up = _runner_up(winner, viable)
+    candidates = [choice.measurements[arm.arm] for arm in viable]
+    break_even = _break_even(choice)
+    return Recommendation(
         arm=winner.arm,
         workflow=winner.workflow,
-        verdict=_weakest_verdict(results, missing),
-        trust=grade,
-        trust_reasons=trust_reasons,
-        ties=ties,
-        flips=find_flips(viable, question.priorities),
-        simplex_share=simplex[winner.arm],
-        simplex=simplex,
-        pareto=sensitivity.find_pareto(viable, measurements),
-        reasons=(),
-        next_steps=tuple(
-            give_next_steps(
-                grade,
-                excluded,
-                results.stopped_builds,
-                context.workflows,
-                context.next_budget(results, question, found.needed_repetitions or 0),
-            )
-        ),
-        **_runner_up(winner, viable),
-    )
-    advice = _add_certainty(advice, found, question)
-    advice = _add_costs(advice, viable, results, question, context)
-    advice = _add_published_advice(advice, scored, question, excluded, context)
-    advice = _add_reasons(advice, winner, results, question, context)
-    return add_headline(advice, scored, results, question, context, found)
-
-
-def find_missing(results: Results, question: Question) -> tuple[int, ...]:
-    """Return the batch sizes of the question without a race that has enough rounds.
-
-    Servers do not race.
-    """
-    raced = {race.batch_size for race in results.races}
-    if question.load is not None:
-        return ()
-    return tuple(size for size in question.batch_sizes if size not in raced)
-
-
-def _weakest_verdict(results: Results, missing: Sequence[int]) -> VerdictKind:
-    if missing:
-        return "INCONCLUSIVE"
-    verdicts = [race.verdict for race in results.races]
-    return max(verdicts, key=STRENGTH.index, default="INCONCLUSIVE")
-
-
-def _runner_up(winner: ScoredArm, viable: Sequence[ScoredArm]) -> dict[str, Any]:
-    """Return the best arm of another workflow, else the next arm, and the lead over it."""
-    others = [arm for arm in viable if arm is not winner]
-    runner_up = next((arm for arm in others if arm.workflow != winner.workflow), None)
-    runner_up = runner_up or next(iter(others), None)
-    if runner_up is None:
-        return {"runner_up": None, "margin": None}
-    return {"runner_up": runner_up.arm, "margin": winner.score - runner_up.score}
-
-
-def _add_certainty(advice: Recommendation, found: Certainty, question: Question) -> Recommendation:
-    return msgspec.structs.replace(
-        advice,
         decision_word=found.decision_word,
         certainty=found.certainty,
         certainty_seed=question.seed,
@@ -134,78 +93,92 @@ def _add_certainty(advice: Recommendation, found: Certainty, question: Question)
         speed_regret=found.speed_regret,
         score_regret=found.score_regret,
         needed_repetitions=found.needed_repetitions,
-    )
-
-
-def _add_costs(
-    advice: Recommendation,
-    viable: Sequence[ScoredArm],
-    results: Results,
-    question: Question,
-    context: DecisionContext,
-) -> Recommendation:
-    """Return the advice with break-even, horizons, running costs, memory and energy."""
-    measurements = {entry.arm: entry for entry in results.measurements}
-    candidates = [measurements[arm.arm] for arm in viable]
-    measurement, baseline = measurements[advice.arm], measurements.get(results.baseline)
-    paid_after = (
-        costs.find_break_even(measurement, baseline)
-        if baseline is not None and baseline is not measurement
-        else ()
-    )
-    return msgspec.structs.replace(
-        advice,
-        break_even_requests=costs.worst_break_even(paid_after),
-        break_even=paid_after,
+        verdict=_weakest_verdict(choice),
+        trust=trust_grade,
+        trust_reasons=trust_reasons,
+        runner_up=runner_up.arm if runner_up else None,
+        margin=winner.score - runner_up.score if runner_up else None,
+        ties=tuple(arm.arm for arm in viable if arm is not winner and is_tie(winner, arm, results)),
+        flips=find_flips(viable, question.priorities),
+        simplex_share=simplex[winner.arm],
+        simplex=simplex,
+        pareto=sensitivity.find_pareto(viable, choice.measurements),
+        break_even_requests=costs.worst_break_even(break_even),
+        break_even=break_even,
         horizons=costs.find_horizons(candidates, question.requests),
         costs=costs.price(candidates, question.price_of_all_devices),
         memory=costs.fit_memory(candidates, context.device_bytes),
         energy=costs.energy_use(results.sustained),
+        constraints=sensitivity.constraint_effects(choice.scored, question.constraints, winner.arm),
+        guideline=_guideline_opinion(choice),
+        tree=guidelines.follow_tree(context.tree, question, choice.scored) if context.tree else (),
+        advice_by_batch_size=advise_by_batch_size(winner, results, context.by_batch_size),
+        reasons=(),
+        next_steps=(),
     )
 
 
-def _add_published_advice(
-    advice: Recommendation,
-    scored: Sequence[ScoredArm],
-    question: Question,
-    excluded: Sequence[Excluded],
-    context: DecisionContext,
-) -> Recommendation:
-    """Return the advice next to what the paper and the handbook advise for the question."""
-    guideline = guidelines.choose_guideline(context.guidelines, question)
-    winner = next(arm for arm in scored if arm.arm == advice.arm)
-    return msgspec.structs.replace(
-        advice,
-        guideline=guidelines.compare_with_guideline(guideline, winner, scored, excluded)
-        if guideline
-        else None,
-        tree=guidelines.follow_tree(context.tree, question, scored) if context.tree else (),
-        constraints=sensitivity.constraint_effects(scored, question.constraints, advice.arm),
-    )
+def _weakest_verdict(choice: Choice) -> VerdictKind:
+    if choice.unraced_sizes:
+        return "INCONCLUSIVE"
+    verdicts = [race.verdict for race in choice.results.races]
+    return max(verdicts, key=VERDICTS_BY_STRENGTH.index, default="INCONCLUSIVE")
 
 
-def _add_reasons(
-    advice: Recommendation,
-    winner: ScoredArm,
-    results: Results,
-    question: Question,
-    context: DecisionContext,
-) -> Recommendation:
-    measurement = next(entry for entry in results.measurements if entry.arm == winner.arm)
-    keep = next(
-        (each.deployment_steps for each in context.workflows if each.id == winner.workflow), ()
+def _runner_up(winner: ScoredArm, viable: Sequence[ScoredArm]) -> ScoredArm | None:
+    """Return the best arm of another workflow, else the next arm."""
+    others = [arm for arm in viable if arm is not winner]
+    other_workflows = [arm for arm in others if arm.workflow != winner.workflow]
+    return next(iter(other_workflows or others), None)
+
+
+def _break_even(choice: Choice) -> tuple[BreakEven, ...]:
+    """Return when the build of the chosen arm has paid off; empty for the baseline."""
+    baseline = choice.measurements.get(choice.results.baseline)
+    if baseline is None or baseline.arm == choice.arm.arm:
+        return ()
+    return costs.find_break_even(choice.measurement, baseline)
+
+
+def _guideline_opinion(choice: Choice) -> GuidelineOpinion | None:
+    guideline = guidelines.choose_guideline(choice.context.guidelines, choice.question)
+    if guideline is None:
+        return None
+    return guidelines.compare_with_guideline(guideline, choice.arm, choice.scored, choice.excluded)
+
+
+def _add_reasons(advice: Recommendation, choice: Choice) -> Recommendation:
+    """Return the advice with the sentences on why it is given and what to do next."""
+    results, question, workflows = choice.results, choice.question, choice.context.workflows
+    deployment_steps = next(
+        (each.deployment_steps for each in workflows if each.id == advice.workflow), ()
     )
-    missing = find_missing(results, question)
     return msgspec.structs.replace(
         advice,
         reasons=(
-            *give_reasons(winner, measurement, results, question.priorities, advice.ties, missing),
+            *give_reasons(
+                choice.arm,
+                choice.measurement,
+                results,
+                question.priorities,
+                advice.ties,
+                choice.unraced_sizes,
+            ),
             *explain_horizon(advice.horizons, question.requests),
             *explain_constraints(advice.constraints),
-            *explain_memory(advice.memory, winner.arm),
+            *explain_memory(advice.memory, advice.arm),
             *explain_precision(results.measurements, question.dtype),
         ),
-        next_steps=(*give_deployment_steps(measurement, keep), *advice.next_steps),
+        next_steps=(
+            *give_deployment_steps(choice.measurement, deployment_steps),
+            *give_next_steps(
+                advice.trust,
+                choice.excluded,
+                results.stopped_builds,
+                workflows,
+                choice.next_budget,
+            ),
+        ),
     )
 
 

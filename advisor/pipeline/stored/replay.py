@@ -9,11 +9,15 @@ import sys
 from collections.abc import Mapping
 
 from advisor.domain.question import Question
-from advisor.domain.results import EQUIVALENCE_MARGIN, RaceResult, VerdictKind
+from advisor.domain.results import (
+    EQUIVALENCE_MARGIN,
+    VERDICTS_BY_STRENGTH,
+    RaceResult,
+    VerdictKind,
+)
 from advisor.domain.run_state import RaceGroup, RunState
 from advisor.measure.rounds import log_median_seconds, mean_log_speedups, visits_by_round
 from advisor.pipeline.stored.arms import failed_arms, plan_of
-from advisor.recommendation.recommend import STRENGTH
 from advisor.statistics.race import Race, Verdict
 
 #: Fewest rounds of a batch size that count: one round has no spread.
@@ -140,7 +144,7 @@ def merge_verdicts(earlier: Verdict, later: Verdict, log_speedups: Mapping[str, 
         tied, unresolved = [], [*tied, *unresolved]
         kind = "INCONCLUSIVE" if unresolved else kind
     elif tied or unresolved:
-        kind = max(kind, earlier.kind, key=STRENGTH.index)
+        kind = max(kind, earlier.kind, key=VERDICTS_BY_STRENGTH.index)
     return Verdict(
         kind=kind,
         best=later.best,

@@ -25,9 +25,8 @@ from advisor.domain.measurement import (
     Throughput,
     VisitCounts,
 )
-from advisor.domain.results import RaceResult, Results, SustainedCheck
+from advisor.domain.results import VERDICTS_BY_STRENGTH, RaceResult, Results, SustainedCheck
 from advisor.measure.new_shapes import rate_new_shapes
-from advisor.recommendation.recommend import STRENGTH
 from advisor.recommendation.speedup_draws import includes_processes
 
 #: Classes of what is lost of a trained model, from the best; none is known at first.
@@ -238,7 +237,7 @@ def _mix_races(each: Sequence[Results]) -> tuple[RaceResult, ...]:
     for size in by_length[0]:
         races = [known[size] for known in by_length if size in known]
         if len(races) == len(each):
-            weakest = max(races, key=lambda race: STRENGTH.index(race.verdict))
+            weakest = max(races, key=lambda race: VERDICTS_BY_STRENGTH.index(race.verdict))
             floor = _largest([race.noise_floor for race in races])
             rounds = min(race.rounds for race in races)
             mixed.append(msgspec.structs.replace(weakest, noise_floor=floor, rounds=rounds))

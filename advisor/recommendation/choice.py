@@ -1,0 +1,72 @@
+"""The chosen arm, with everything that the advice on it is derived from."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from advisor.domain.measurement import Measurement
+from advisor.domain.plan import Excluded
+from advisor.domain.question import Budget, Question
+from advisor.domain.results import Results
+from advisor.domain.scores import ScoredArm
+from advisor.recommendation.certainty import Certainty
+from advisor.recommendation.decision_context import DecisionContext
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Choice:
+    """The chosen arm, the other arms, and how certain the choice is."""
+
+    results: Results
+    question: Question
+    context: DecisionContext
+    excluded: Sequence[Excluded]
+    #: All arms with a score, best first.
+    scored: Sequence[ScoredArm]
+    #: Those that meet the constraints.
+    viable: Sequence[ScoredArm]
+    certainty: Certainty
+
+    @property
+    def arm(self) -> ScoredArm:
+        """The chosen arm."""
+        return next(arm for arm in self.viable if arm.arm == self.certainty.arm)
+
+    @property
+    def measurement(self) -> Measurement:
+        """The measurement of the chosen arm."""
+        return self.measurements[self.certainty.arm]
+
+    @property
+    def measurements(self) -> dict[str, Measurement]:
+        """The measurements by arm."""
+        return {entry.arm: entry for entry in self.results.measurements}
+
+    @property
+    def unraced_sizes(self) -> tuple[int, ...]:
+        """The batch sizes of the question without a race that has enough rounds.
+
+        Servers do not race.
+        """
+        if self.question.load is not None:
+            return ()
+        raced = {race.batch_size for race in self.results.races}
+        return tuple(size for size in self.question.batch_sizes if size not in raced)
+
+    @property
+    def next_budget(self) -> Budget | None:
+        """The shortest budget of a further run that makes the repetitions that would settle this.
+
+        If no budget does, it is the one with most repetitions, unless this run made as many. A
+        budget that made fewer than it may, as with servers, is not named again.
+        """
+        made = max(self.results.repeats, self.question.budget.repeats)
+        needed = made + (self.certainty.needed_repetitions or 0)
+        more = [
+            each for each in self.context.budgets if each.repeated != "all" and each.repeats > made
+        ]
+        enough = [each for each in more if each.repeats >= needed]
+        if enough:
+            return min(enough, key=lambda budget: budget.measuring_seconds)
+        return max(more, key=lambda budget: budget.repeats, default=None)
