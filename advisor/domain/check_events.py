@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from advisor.domain.accuracy import CLASS_OF, Accuracy, AccuracyClass, CheckVerdict
@@ -85,3 +87,9 @@ class UserMetric(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", t
 
     value: float | None
     problem: str
+
+
+def worst_error(checks: Sequence[Checked]) -> float | None:
+    """Return the largest relative error, or divergence of text, over the batch sizes."""
+    errors = [checked.accuracy.error for checked in checks if checked.accuracy]
+    return max((error for error in errors if error is not None), default=None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from advisor.domain.check_events import worst_error
 from advisor.domain.measurement import Measurement
 from advisor.domain.question import WeightFormat
 from advisor.domain.recommendation import BatchAdvice
@@ -72,8 +73,8 @@ def _error(measurement: Measurement) -> float:
     checks = measurement.correctness
     if all(each.accuracy_class == "exact" for each in checks):
         return 0.0
-    known = [each.accuracy.error for each in checks if each.accuracy]
-    return max((error for error in known if error is not None), default=math.inf)
+    error = worst_error(checks)
+    return math.inf if error is None else error
 
 
 def advise_by_batch_size(

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from advisor.domain.priorities import CRITERIA
 from advisor.domain.rubric import LETTERS
-from advisor.report.documents import trade_off
 from advisor.report.documents.document import RunDocument, WorkflowEntry
 from advisor.report.formatting.tabular import markdown_table
-from advisor.report.sections import serving_tables, text_generation
+from advisor.report.sections import serving_tables, text_generation, trade_off
 from advisor.report.sections.answer import confidence, headline, is_unfit, stop_notice
 from advisor.report.sections.ranking_cells import (
     COST_HEADS,

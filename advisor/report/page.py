@@ -18,11 +18,10 @@ from advisor.domain.rubric import LETTERS
 from advisor.report import answer_card
 from advisor.report.charts import pictures
 from advisor.report.charts.pictures import Pictures
-from advisor.report.documents import trade_off
 from advisor.report.documents.document import RunDocument, WorkflowEntry
 from advisor.report.formatting.accuracy_text import LEGEND, accuracy_cell, accuracy_line
 from advisor.report.page_files import package_file, security_policy
-from advisor.report.sections import new_shapes, serving_tables, text_generation
+from advisor.report.sections import new_shapes, serving_tables, text_generation, trade_off
 from advisor.report.sections.answer import UNFIT_NOTICE, flip_lines, headline, is_unfit, stop_notice
 from advisor.report.sections.ranking_cells import CRITERION_HEADS
 from advisor.report.sections.sensitivity import AGREEMENT, break_even_line, robustness

@@ -9,7 +9,6 @@ from advisor.domain.portability import ApplicationPortability, Platform
 from advisor.domain.rubric import LETTERS
 from advisor.domain.survey import Survey
 from advisor.report.documents.document import PUBLISHED, RunDocument, WorkflowEntry
-from advisor.report.documents.trade_off import trade_off
 from advisor.report.formatting.accuracy_text import LEGEND
 from advisor.report.formatting.tabular import plain_table
 from advisor.report.sections import new_shapes, serving_tables
@@ -30,6 +29,7 @@ from advisor.report.sections.ranking_cells import (
 from advisor.report.sections.sensitivity import sensitivity, titled
 from advisor.report.sections.setup_facts import describe_inputs, describe_sizes, input_facts
 from advisor.report.sections.text_generation import generation_lines
+from advisor.report.sections.trade_off import trade_off_lines
 from advisor.report.sections.unranked import unranked
 from advisor.system.number_format import (
     MISSING,
@@ -69,7 +69,7 @@ def render(document: RunDocument) -> str:
             *measured_line(document),
         ],
         ranking(document),
-        trade_off(document),
+        trade_off_lines(document),
         generation_lines(document),
         *serving_tables_of(document),
         new_shapes.summary(document),

@@ -103,7 +103,7 @@ class AppInterface(Protocol):
     """What screens and dialogs need of the app."""
 
     answers: Answers
-    #: Those of the answers, or several, which are a sweep.
+    #: The lengths of the question; several make a sweep.
     lengths: LengthAnswers
     background: BackgroundTasks
     machine: Machine | None

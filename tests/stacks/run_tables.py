@@ -15,10 +15,10 @@ from stacks.kept_runs import (
 
 from advisor.domain.measurement import Cell
 from advisor.measure.generation import explain_mismatch
-from advisor.report.documents import trade_off
 from advisor.report.documents.document import RunDocument, WorkflowEntry
 from advisor.report.formatting.accuracy_text import accuracy_cell
 from advisor.report.formatting.tabular import markdown_table
+from advisor.report.sections import trade_off
 from advisor.report.sections.ranking_cells import checks_of
 from advisor.report.sections.setup_facts import describe_lengths
 from advisor.system.number_format import (

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from advisor.domain.check_events import worst_error
 from advisor.report.charts.marks import Mark
 from advisor.report.charts.plots import Guide, Point, Series, scatter_plot
 from advisor.report.charts.scales import Axis
 from advisor.report.charts.svg import Picture
 from advisor.report.documents.document import WorkflowEntry
-from advisor.report.formatting.accuracy_text import format_error, worst_error
+from advisor.report.formatting.accuracy_text import format_error
 from advisor.system.number_format import format_interval
 
 #: Errors below the smallest one, such as 0, are drawn this factor below it.

@@ -21,7 +21,6 @@ from advisor.domain.scores import Evidence, ScoredArm
 from advisor.domain.serving import ServedArm, ServingResults
 from advisor.domain.workflow import Workflow
 from advisor.measure.rounds import counted_visits
-from advisor.report.documents import trade_off
 from advisor.report.documents.document import (
     SCHEMA,
     Adoption,
@@ -37,6 +36,7 @@ from advisor.report.documents.document import (
 )
 from advisor.report.documents.known_faults import find_next_step
 from advisor.report.documents.measured_inputs import read_inputs
+from advisor.report.documents.trade_off import find_trade_offs
 from advisor.system.number_format import format_share
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def compose(decision: Decision, *, with_times: bool = False) -> RunDocument:
         portability=results.portability,
         load_check=decision.state.load_check,
         serving=results.serving,
-        trade_off=trade_off.weigh(entries),
+        trade_off=find_trade_offs(entries),
         inputs=read_inputs(decision.state),
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from advisor.domain.accuracy import AccuracyClass, worst_check
-from advisor.domain.check_events import Checked
+from advisor.domain.check_events import Checked, worst_error
 from advisor.system.number_format import MISSING, format_number, format_share
 
 #: What follows an error in tables, by class; nothing follows that of exact outputs.
@@ -15,12 +15,6 @@ LEGEND = (
     "error: root mean square, relative to a reference in higher precision; text: divergence in "
     "nats a token; ~ not exact; ? not checkable"
 )
-
-
-def worst_error(checks: Sequence[Checked]) -> float | None:
-    """Return the largest relative error, or divergence of text, over the batch sizes."""
-    errors = [checked.accuracy.error for checked in checks if checked.accuracy]
-    return max((error for error in errors if error is not None), default=None)
 
 
 def accuracy_cell(checks: Sequence[Checked]) -> str:

@@ -12,6 +12,7 @@ import sys
 import textwrap
 from collections.abc import Sequence
 
+from advisor.domain.check_events import worst_error
 from advisor.domain.interval import Interval
 from advisor.domain.measurement import Cell
 from advisor.domain.model import FactoryModel
@@ -19,7 +20,7 @@ from advisor.domain.worker_events import Recipe
 from advisor.errors import NoRecipeError
 from advisor.recipes.snippet import compose_snippet
 from advisor.report.documents.document import RunDocument, WorkflowEntry
-from advisor.report.formatting.accuracy_text import format_error, worst_error
+from advisor.report.formatting.accuracy_text import format_error
 from advisor.report.recipes.found_recipe import SOURCE_CHANGED, FoundRecipe
 from advisor.report.sections.setup_facts import describe_sizes
 from advisor.system.number_format import format_interval

@@ -11,9 +11,10 @@ from advisor.domain.check_events import Checked
 from advisor.domain.interval import Interval
 from advisor.domain.question import WeightFormat
 from advisor.report import markdown, page
-from advisor.report.documents import trade_off
 from advisor.report.documents.document import Correctness, WorkflowEntry
+from advisor.report.documents.trade_off import find_trade_offs
 from advisor.report.exports import csv_rows
+from advisor.report.sections import trade_off
 
 
 def entry(
@@ -48,11 +49,11 @@ NATIVE = [entry("eager", 1.0, 1e-7, 400), entry("compiled", 1.5, 1e-7, 400)]
 
 
 def test_without_a_quantised_arm_there_is_no_table() -> None:
-    assert trade_off.weigh(NATIVE) == ()
+    assert find_trade_offs(NATIVE) == ()
 
 
 def test_an_arm_that_is_nowhere_better_is_not_on_the_front() -> None:
-    rows = trade_off.weigh(
+    rows = find_trade_offs(
         [*NATIVE, entry("q8", 3.0, 1e-2, 100, "int8"), entry("bad", 2.0, 2e-2, 100, "int8")]
     )
     assert {row.arm for row in rows if row.on_front} == {"compiled", "q8"}
@@ -62,7 +63,7 @@ def test_an_arm_that_is_nowhere_better_is_not_on_the_front() -> None:
 
 
 def test_equal_arms_are_both_on_the_front() -> None:
-    rows = trade_off.weigh(
+    rows = find_trade_offs(
         [entry("one", 2.0, 1e-2, 100, "int8"), entry("two", 2.0, 1e-2, 100, "int8")]
     )
     assert all(row.on_front for row in rows)
@@ -72,7 +73,7 @@ def test_equal_arms_are_both_on_the_front() -> None:
 def test_a_metric_of_native_arms_is_a_table_too() -> None:
     metric = MetricLoss(value=0.9, baseline=1.0, recovery=0.9)
     loss = TrainedLoss(basis="metric", loss_class="worse", metric=metric)
-    rows = trade_off.weigh([msgspec.structs.replace(each, trained_loss=loss) for each in NATIVE])
+    rows = find_trade_offs([msgspec.structs.replace(each, trained_loss=loss) for each in NATIVE])
     assert [row.loss_class for row in rows] == ["worse", "worse"]
 
 
@@ -85,7 +86,7 @@ def test_the_class_is_in_every_report() -> None:
         else each
         for each in made.workflows
     )
-    document = msgspec.structs.replace(made, workflows=entries, trade_off=trade_off.weigh(entries))
+    document = msgspec.structs.replace(made, workflows=entries, trade_off=find_trade_offs(entries))
     (title, (head, *rows)), *_ = trade_off.titled_tables(document)
     assert rows[0][head.index("class")] == "B"
     assert title in page.render(document)
