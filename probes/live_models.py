@@ -86,9 +86,9 @@ def _pickle(created: tuple[Any, ...]) -> bytes | None:
 
 
 def _save_by_class(module: torch.nn.Module, content: bytes, directory: pathlib.Path) -> str:
-    place = _create_place(module, content, directory)
-    (place / "module.pt").write_bytes(content)
-    file = place / f"{place.name}.py"
+    folder = _create_folder(module, content, directory)
+    (folder / "module.pt").write_bytes(content)
+    file = folder / f"{folder.name}.py"
     file.write_text(FACTORY.format(paths=_import_paths(module)), encoding="utf-8")
     return f"{file}:create"
 
@@ -112,8 +112,8 @@ def _save_exported(
     buffer = io.BytesIO()
     torch.export.save(program, buffer)
     content = buffer.getvalue()
-    place = _create_place(module, _weights_digest(module), directory)
-    file = place / f"{place.name}.pt2"
+    folder = _create_folder(module, _weights_digest(module), directory)
+    file = folder / f"{folder.name}.pt2"
     file.write_bytes(content)
     return str(file)
 
@@ -153,8 +153,10 @@ def _weights_digest(module: torch.nn.Module) -> bytes:
     return digest.digest()
 
 
-def _create_place(module: torch.nn.Module, content: bytes, directory: pathlib.Path) -> pathlib.Path:
+def _create_folder(
+    module: torch.nn.Module, content: bytes, directory: pathlib.Path
+) -> pathlib.Path:
     name = f"{type(module).__name__}-{hashlib.sha256(content).hexdigest()[:8]}"
-    place = directory / name
-    place.mkdir(parents=True, exist_ok=True)
-    return place
+    folder = directory / name
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

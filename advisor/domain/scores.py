@@ -55,6 +55,6 @@ class ScoredArm(msgspec.Struct, frozen=True, kw_only=True):
     rank: int
     #: Constraints it fails, in words; an arm with any is listed but not recommended.
     failed_constraints: tuple[str, ...] = msgspec.field(name="fails")
-    #: The places of these constraints in the question.
-    failed_places: tuple[int, ...] = msgspec.field(name="failed", default=())
+    #: The indices of these constraints in the question.
+    failed_indices: tuple[int, ...] = msgspec.field(name="failed", default=())
     speedup: float

@@ -92,8 +92,8 @@ def _process_differences(
     if is_duplicate:
         return list(zip(means, within, strict=True))
     return [
-        ((means[place + 1] - means[place]) / math.sqrt(2), (within[place + 1] + within[place]) / 2)
-        for place in range(len(usable) - 1)
+        ((means[index + 1] - means[index]) / math.sqrt(2), (within[index + 1] + within[index]) / 2)
+        for index in range(len(usable) - 1)
     ]
 
 

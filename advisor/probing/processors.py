@@ -49,8 +49,8 @@ class ProcessorShares:
         running = sorted(self._taken, key=lambda arm: len(self._taken[arm]))
         if running:
             self._free = []
-            for place, arm in enumerate(running):
-                self._taken[arm] = self._taken[arm].union(spare[place :: len(running)])
+            for index, arm in enumerate(running):
+                self._taken[arm] = self._taken[arm].union(spare[index :: len(running)])
         return dict(self._taken)
 
     @property

@@ -142,21 +142,21 @@ def _parse_file(text: str) -> OnnxModel | ExportedModel:
 
 
 def _parse_factory(text: str) -> FactoryModel:
-    place, _, function = text.rpartition(":")
+    module, _, function = text.rpartition(":")
     if not function.isidentifier():
         raise UnknownModelError(
             f"{text!r} has no function name after the colon",
             "write package.module:factory or file.py:factory",
         )
-    if place.endswith(".py"):
-        if not os.path.isfile(place):  # noqa: PTH113 - as above
+    if module.endswith(".py"):
+        if not os.path.isfile(module):  # noqa: PTH113 - as above
             raise UnknownModelError(
-                f"file {place!r} does not exist", "check the path before the colon"
+                f"file {module!r} does not exist", "check the path before the colon"
             )
-        return FactoryModel(name=f"{pathlib.Path(place).resolve()}:{function}")
-    if not DOTTED_NAME.fullmatch(place):
+        return FactoryModel(name=f"{pathlib.Path(module).resolve()}:{function}")
+    if not DOTTED_NAME.fullmatch(module):
         raise UnknownModelError(
-            f"{place!r} is neither a module name nor a .py file",
+            f"{module!r} is neither a module name nor a .py file",
             "write package.module:factory or file.py:factory",
         )
     return FactoryModel(name=text)

@@ -72,7 +72,7 @@ def assess(
         "EITHER" if len(equal) > 1 else "CLEAR" if certainty >= CERTAIN else "OPEN"
     )
     own = [arm.arm for arm in viable].index(advised.arm)
-    lost = scores[:, sorted({own, *_places_of_best(viable).values()})].max(axis=1) - scores[:, own]
+    lost = scores[:, sorted({own, *_columns_of_best(viable).values()})].max(axis=1) - scores[:, own]
     near = equal if len(equal) > 1 else [w for w, each in shares.items() if each > CONTENDING]
     contenders = (first, *(workflow for workflow in near if workflow != first))
     return Certainty(
@@ -99,7 +99,7 @@ class _ScoredDraws:
     def __init__(self, results: Results, arms: Collection[str], seed: int) -> None:
         # Ranks depend on the weights, and the draws must not.
         names = sorted(arms)
-        self._place = {arm: place for place, arm in enumerate(names)}
+        self._column = {arm: column for column, arm in enumerate(names)}
         self._errors, self._seed = speedup_errors(results, names), seed
         self.logs = draw_log_speedups(self._errors, seed)
 
@@ -117,7 +117,7 @@ class _ScoredDraws:
         """
         import numpy as np  # noqa: PLC0415 - slow to import, and most commands decide nothing
 
-        places = [self._place[arm.arm] for arm in viable]
+        columns = [self._column[arm.arm] for arm in viable]
         shares = priorities.shares()
         fixed_part, moving_part = np.zeros(len(viable)), 0.0
         for criterion in rubric.criteria:
@@ -129,13 +129,13 @@ class _ScoredDraws:
             limited = np.array([arm.ratings[criterion.id].fact != SPEEDUP for arm in viable])
             limits = np.where(limited, fixed, np.inf)
             curve = GradeCurve(rule.knots, rule.between, rule.below, rule.above)
-            grades = draw_grades(self._errors, self._seed, scale, curve)[:, places]
+            grades = draw_grades(self._errors, self._seed, scale, curve)[:, columns]
             moving_part += shares[criterion.id] * np.minimum(grades, limits)
         return np.broadcast_to(fixed_part + moving_part, (len(self.logs), len(viable)))
 
     def speed_regret(self, advised: ScoredArm, measured: Sequence[ScoredArm]) -> SpeedRegret:
         """Return how much faster than the advised arm the fastest one is, and may be."""
-        own = self.logs[:, [self._place[advised.arm]]]
+        own = self.logs[:, [self._column[advised.arm]]]
         gains = (self.logs - own).max(axis=1)
         fastest = max(measured, key=lambda arm: (arm.speedup, -arm.rank))
         value = fastest.speedup / advised.speedup
@@ -150,22 +150,22 @@ def _shares_within(
     scores: Draws, viable: Sequence[ScoredArm], indifference: float
 ) -> dict[str, float]:
     """Return, by workflow, the share of draws in which its best arm is within the indifference."""
-    best = _places_of_best(viable)
+    best = _columns_of_best(viable)
     of_best = scores[:, list(best.values())]
     near = of_best >= of_best.max(axis=1, keepdims=True) - indifference - 1e-12
     return dict(zip(best, map(float, near.mean(axis=0)), strict=True))
 
 
-def _places_of_best(viable: Sequence[ScoredArm]) -> dict[str, int]:
-    """Return, by workflow, the place of its best arm.
+def _columns_of_best(viable: Sequence[ScoredArm]) -> dict[str, int]:
+    """Return, by workflow, the column of its best arm in the scores of `viable`.
 
     The other arms do not count: the best draw of several arms that differ by chance is better than
     any of them.
     """
-    places: dict[str, int] = {}
-    for place, arm in enumerate(viable):
-        places.setdefault(arm.workflow, place)
-    return places
+    columns: dict[str, int] = {}
+    for column, arm in enumerate(viable):
+        columns.setdefault(arm.workflow, column)
+    return columns
 
 
 def _cheapest(workflows: Sequence[str], viable: Sequence[ScoredArm]) -> str:

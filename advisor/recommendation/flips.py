@@ -31,8 +31,8 @@ def find_flips(viable: Sequence[ScoredArm], priorities: Priorities) -> tuple[Fli
         for side, weight in ENDS.items():
             at_end = priorities.with_weight(pillar, weight).weigh_all(grades)
             found += [
-                Flip(criterion=pillar, weight=now + place * (weight - now), to=arm, when=side)
-                for place, arm in _follow_lead(leading, at_start, at_end)
+                Flip(criterion=pillar, weight=now + position * (weight - now), to=arm, when=side)
+                for position, arm in _follow_lead(leading, at_start, at_end)
             ]
         flips += sorted(found, key=lambda flip: abs(flip.weight - now))
     return tuple(flips)
@@ -44,7 +44,7 @@ def _follow_lead(
     """Return where the lead changes between two ends, from 0 to 1, and the arm that takes it."""
     rises = {name: at_end[name] - at_start[name] for name in at_end}
     changes: list[tuple[float, str]] = []
-    leader, place = leader_of(viable, at_start), 0.0
+    leader, position = leader_of(viable, at_start), 0.0
     while True:
         # A score that rises no faster than the leader's can never overtake it.
         crossings = {
@@ -54,16 +54,16 @@ def _follow_lead(
         }
         # Equal scores that differ by rounding cross here, not a rounding error further on.
         crossings = {
-            name: crossing if crossing > place + SAME_SCORE else place
+            name: crossing if crossing > position + SAME_SCORE else position
             for name, crossing in crossings.items()
         }
-        place = min(crossings.values(), default=1.0)
-        if place > 1.0 - SAME_SCORE:
+        position = min(crossings.values(), default=1.0)
+        if position > 1.0 - SAME_SCORE:
             return changes
-        # Of several scores that cross at one place, the steepest leads after it.
-        equal = [arm for arm in viable if crossings.get(arm.arm, 1.0) - place < SAME_SCORE]
+        # Of several scores that cross at one position, the steepest leads after it.
+        equal = [arm for arm in viable if crossings.get(arm.arm, 1.0) - position < SAME_SCORE]
         leader = leader_of(equal, rises)
-        changes.append((place, leader))
+        changes.append((position, leader))
 
 
 def grades_of(arm: ScoredArm) -> dict[str, float]:

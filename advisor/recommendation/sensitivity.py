@@ -85,8 +85,8 @@ def _exact(grade: float) -> Fraction:
 def _clip(region: Sequence[Point], lead: tuple[Fraction, ...]) -> list[Point]:
     """Return the part of a convex region where the lead is not negative."""
     kept: list[Point] = []
-    for place, here in enumerate(region):
-        before = region[place - 1]
+    for index, here in enumerate(region):
+        before = region[index - 1]
         at_before, at_here = (
             lead[0] + lead[1] * point[0] + lead[2] * point[1] for point in (before, here)
         )
@@ -102,8 +102,8 @@ def _clip(region: Sequence[Point], lead: tuple[Fraction, ...]) -> list[Point]:
 
 def _area(region: Sequence[Point]) -> Fraction:
     turns = (
-        region[place - 1][0] * here[1] - here[0] * region[place - 1][1]
-        for place, here in enumerate(region)
+        region[index - 1][0] * here[1] - here[0] * region[index - 1][1]
+        for index, here in enumerate(region)
     )
     return abs(sum(turns, Fraction(0))) / 2
 
@@ -144,9 +144,9 @@ def constraint_effects(
     answer itself need not lead, as it is the simplest of equally good workflows.
     """
     effects = []
-    for place, constraint in enumerate(constraints):
-        free = [arm for arm in scored if not set(arm.failed_places) - {place}]
-        barred = tuple(arm.arm for arm in free if place in arm.failed_places)
+    for index, constraint in enumerate(constraints):
+        free = [arm for arm in scored if not set(arm.failed_indices) - {index}]
+        barred = tuple(arm.arm for arm in free if index in arm.failed_indices)
         # By name, not by rank: the present rank depends on the constraint.
         ordered = sorted(free, key=lambda arm: (-round(arm.score, 9), -arm.speedup, arm.arm))
         leader = ordered[0].arm if ordered else None

@@ -104,8 +104,8 @@ def draw_grades(errors: SpeedupErrors, seed: int, scale: float, curve: GradeCurv
     figures = np.array([math.log(figure) for figure, _ in curve.knots])
     heights = np.array([grade for _, grade in curve.knots])
     if curve.between == "step":
-        places = np.searchsorted(figures, logs, side="right") - 1
-        grades: Draws = heights[np.maximum(places, 0)]
+        segments = np.searchsorted(figures, logs, side="right") - 1
+        grades: Draws = heights[np.maximum(segments, 0)]
     else:
         slopes = np.diff(heights) / np.diff(figures)
         grades = np.interp(logs, figures, heights)

@@ -15,10 +15,10 @@ def failed_constraints(
     constraints: Sequence[Constraint],
     measurement: Measurement | None = None,
 ) -> dict[int, str]:
-    """Return the constraints that an arm does not meet, by place, with the value it has."""
+    """Return the constraints that an arm does not meet, by its index, with the value it has."""
     return {
-        place: describe_failure(constraint, ratings, measurement)
-        for place, constraint in enumerate(constraints)
+        index: describe_failure(constraint, ratings, measurement)
+        for index, constraint in enumerate(constraints)
         if not is_met(constraint, ratings, measurement)
     }
 

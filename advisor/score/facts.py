@@ -80,9 +80,9 @@ def infer_new_shapes(arms: Iterable[tuple[Measurement, Workflow]]) -> dict[str, 
     pairs = [(entry, str(workflow.declared.new_shapes.value)) for entry, workflow in arms]
     best: dict[tuple[str, str], str] = {}
     for entry, declared in pairs:
-        measured, place = _measured_new_shapes(entry, declared), (entry.workflow, declared)
+        measured, key = _measured_new_shapes(entry, declared), (entry.workflow, declared)
         if measured is not None:
-            best[place] = min(measured, best.get(place, declared), key=NEW_SHAPES_ORDER.__getitem__)
+            best[key] = min(measured, best.get(key, declared), key=NEW_SHAPES_ORDER.__getitem__)
     return {
         entry.arm: best[entry.workflow, declared]
         for entry, declared in pairs

@@ -43,8 +43,8 @@ def grade_of(rule: GradeRule, value: FactValue) -> float:
 
 
 def _last_knot(rule: GradeRule, value: float) -> float:
-    place = bisect.bisect_right([figure for figure, _ in rule.knots], value) - 1
-    return rule.knots[max(place, 0)][1]
+    index = bisect.bisect_right([figure for figure, _ in rule.knots], value) - 1
+    return rule.knots[max(index, 0)][1]
 
 
 def _interpolate(rule: GradeRule, logarithm: float) -> float:
@@ -53,8 +53,8 @@ def _interpolate(rule: GradeRule, logarithm: float) -> float:
         return points[0][1]
     if logarithm >= points[-1][0] and rule.above == "flat":
         return points[-1][1]
-    place = bisect.bisect_right([each for each, _ in points], logarithm)
-    (x0, y0), (x1, y1) = points[(end := min(max(place, 1), len(points) - 1)) - 1], points[end]
+    index = bisect.bisect_right([each for each, _ in points], logarithm)
+    (x0, y0), (x1, y1) = points[(end := min(max(index, 1), len(points) - 1)) - 1], points[end]
     return y0 + (y1 - y0) * (logarithm - x0) / (x1 - x0)
 
 

@@ -144,7 +144,7 @@ def score_arm(
         score=weigh(ratings, question),
         rank=0,
         failed_constraints=tuple(fails.values()),
-        failed_places=tuple(fails),
+        failed_indices=tuple(fails),
         speedup=measurement.speedup.value,
     )
 
@@ -158,7 +158,7 @@ def weigh(ratings: Mapping[str, Rating], question: Question) -> float:
 def rank(
     scored: Sequence[ScoredArm], adoption_costs: Mapping[str, tuple[float, ...]] | None = None
 ) -> tuple[ScoredArm, ...]:
-    """Order by constraints met, score, measured speed and cost of adoption; number the places."""
+    """Rank by constraints met, score, measured speed and cost of adoption."""
     known = adoption_costs or {}
     ordered = sorted(
         scored,
@@ -171,7 +171,7 @@ def rank(
         ),
     )
     return tuple(
-        msgspec.structs.replace(arm, rank=place) for place, arm in enumerate(ordered, start=1)
+        msgspec.structs.replace(arm, rank=number) for number, arm in enumerate(ordered, start=1)
     )
 
 

@@ -28,12 +28,12 @@ def find_shift(differences: Sequence[float], margin: float) -> float:
     every place as two samples with a common variance; a trend shows as a change in its middle. The
     false-alarm probability is divided by the number of places (Bonferroni).
     """
-    places = range(MIN_ROUNDS, len(differences) - MIN_ROUNDS + 1)
-    if not places:
+    splits = range(MIN_ROUNDS, len(differences) - MIN_ROUNDS + 1)
+    if not splits:
         return 0.0
-    limit = t_quantile(1 - FALSE_ALARM_PROBABILITY / 2 / len(places), len(differences) - 2)
-    place = max(places, key=lambda place: _t_statistic(differences[:place], differences[place:]))
-    before, after = differences[:place], differences[place:]
+    limit = t_quantile(1 - FALSE_ALARM_PROBABILITY / 2 / len(splits), len(differences) - 2)
+    split = max(splits, key=lambda split: _t_statistic(differences[:split], differences[split:]))
+    before, after = differences[:split], differences[split:]
     shift = statistics.fmean(after) - statistics.fmean(before)
     return shift if abs(shift) > margin and _t_statistic(before, after) > limit else 0.0
 

@@ -36,9 +36,9 @@ def count_groups(missed: Sequence[bool]) -> int:
 
     At most `SEPARATED` requests between two misses of a group met the limits.
     """
-    places = [place for place, each in enumerate(missed) if each]
-    later = sum(b - a > SEPARATED + 1 for a, b in itertools.pairwise(places))
-    return later + bool(places)
+    misses = [index for index, each in enumerate(missed) if each]
+    later = sum(b - a > SEPARATED + 1 for a, b in itertools.pairwise(misses))
+    return later + bool(misses)
 
 
 def group_size(blocks: Sequence[LoadBlock]) -> float:

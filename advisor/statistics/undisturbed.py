@@ -29,10 +29,10 @@ class LevelDifference(NamedTuple):
 def undisturbed_level(processes: Sequence[Sequence[float]]) -> float:
     """Return the `FASTEST_SHARE` quantile of the times of all processes."""
     ordered = sorted(time for each in processes for time in each)
-    place = FASTEST_SHARE * (len(ordered) - 1)
-    below = math.floor(place)
+    position = FASTEST_SHARE * (len(ordered) - 1)
+    below = math.floor(position)
     above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (place - below) * (ordered[above] - ordered[below])
+    return ordered[below] + (position - below) * (ordered[above] - ordered[below])
 
 
 def level_difference(
@@ -40,17 +40,17 @@ def level_difference(
 ) -> LevelDifference:
     """Return the level of `first` minus that of `second`.
 
-    Each has a series of logarithms for each process; processes at the same place ran at the same
-    time, at least two. The standard error is that of resampled places, which is too small by the
+    Each has a series of logarithms for each process; processes with the same index ran at the same
+    time, at least two. The standard error is that of resampled indices, which is too small by the
     square root of (n - 1) / n and is corrected for that.
     """
     count, drawn = len(first), random.Random(0)  # noqa: S311 - no secret
     differences = []
     for _ in range(RESAMPLES):
-        places = drawn.choices(range(count), k=count)
+        indices = drawn.choices(range(count), k=count)
         differences.append(
-            undisturbed_level([first[place] for place in places])
-            - undisturbed_level([second[place] for place in places])
+            undisturbed_level([first[index] for index in indices])
+            - undisturbed_level([second[index] for index in indices])
         )
     return LevelDifference(
         undisturbed_level(first) - undisturbed_level(second),

@@ -203,17 +203,17 @@ def _count(archive: Any, prefix: str) -> int:
 def _load_outputs(archive: Any, number: int) -> list[ExpectedOutput]:
     found = []
     for index in range(_count(archive, f"expected-{number}-")):
-        place = f"{number}-{index}"
-        has_classes = f"top-{place}" in archive.files
+        suffix = f"{number}-{index}"
+        has_classes = f"top-{suffix}" in archive.files
         found.append(
             ExpectedOutput(
-                values=archive[f"expected-{place}"],
-                shape=tuple(map(int, archive[f"shape-{place}"])),
-                is_float=bool(archive[f"float-{place}"]),
-                eager=Deviation(*map(float, archive[f"eager-{place}"])),
-                envelope=Deviation(*map(float, archive[f"envelope-{place}"])),
-                top=archive[f"top-{place}"] if has_classes else None,
-                eager_top1=float(archive[f"eager-top-{place}"]) if has_classes else None,
+                values=archive[f"expected-{suffix}"],
+                shape=tuple(map(int, archive[f"shape-{suffix}"])),
+                is_float=bool(archive[f"float-{suffix}"]),
+                eager=Deviation(*map(float, archive[f"eager-{suffix}"])),
+                envelope=Deviation(*map(float, archive[f"envelope-{suffix}"])),
+                top=archive[f"top-{suffix}"] if has_classes else None,
+                eager_top1=float(archive[f"eager-top-{suffix}"]) if has_classes else None,
             )
         )
     return found

@@ -172,10 +172,10 @@ def look_up(scores: TokenLogprobs, ids: Any) -> tuple[Any, Any]:
     sorted_ids = np.take_along_axis(scores.ids, order, -1)
     values = np.take_along_axis(scores.logprobs, order, -1).astype("float64")
     found, known = np.zeros(ids.shape), np.zeros(ids.shape, dtype=bool)
-    for place in np.ndindex(ids.shape[:-1]):
-        positions = np.searchsorted(sorted_ids[place], ids[place]).clip(max=len(values[place]) - 1)
-        known[place] = sorted_ids[place][positions] == ids[place]
-        found[place] = np.where(known[place], values[place][positions], 0.0)
+    for row in np.ndindex(ids.shape[:-1]):
+        positions = np.searchsorted(sorted_ids[row], ids[row]).clip(max=len(values[row]) - 1)
+        known[row] = sorted_ids[row][positions] == ids[row]
+        found[row] = np.where(known[row], values[row][positions], 0.0)
     return found, known
 
 

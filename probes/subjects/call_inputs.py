@@ -51,18 +51,18 @@ def flatten(
     It is `module` itself if the inputs are positional tensors only.
     """
     tensors: list[torch.Tensor] = []
-    places = _take_out(arguments, tensors)
-    named_places = _take_out(keywords, tensors)
+    structure = _take_out(arguments, tensors)
+    named_structure = _take_out(keywords, tensors)
     if not keywords and all(isinstance(each, torch.Tensor) for each in arguments):
         return module, tuple(tensors)
-    return StructuredCall(module, places, named_places), tuple(tensors)
+    return StructuredCall(module, structure, named_structure), tuple(tensors)
 
 
 def detach(value: Any) -> Any:
     """Return `value` with its tensors on the host and without gradients."""
     tensors: list[torch.Tensor] = []
-    places = _take_out(value, tensors)
-    return fill(places, [tensor.detach().cpu() for tensor in tensors])
+    structure = _take_out(value, tensors)
+    return fill(structure, [tensor.detach().cpu() for tensor in tensors])
 
 
 def _take_out(value: Any, tensors: list[torch.Tensor]) -> Any:

@@ -31,18 +31,18 @@ SAMPLES = 16_000
 
 
 def arguments_of(
-    model: Any, config: Any, tokens: int, dtype: torch.dtype, place: str | None
+    model: Any, config: Any, tokens: int, dtype: torch.dtype, source: str | None
 ) -> dict[str, Argument]:
     """Return the model's arguments by name.
 
-    `place` is the directory or the name on the hub of the configuration, None for one without
+    `source` is the directory or the name on the hub of the configuration, None for one without
     files. Raise `ModelError` if the model needs an input of an unknown kind.
     """
     parameters = inspect.signature(model.forward).parameters
     main = model.main_input_name
     makers: dict[str, Callable[[], Argument]] = {
         TOKENS: lambda: token_ids(config, tokens),
-        IMAGE: lambda: image(config, dtype, place),
+        IMAGE: lambda: image(config, dtype, source),
         SPECTROGRAM: lambda: spectrogram(config, dtype),
         WAVEFORM: lambda: sound(config, dtype),
         DECODER_TOKENS: lambda: token_ids(config, tokens, decoder=True),
@@ -87,20 +87,20 @@ def token_ids(config: Any, tokens: int, *, decoder: bool = False) -> RandomInteg
     return RandomIntegers((tokens,), low=min(3, vocabulary - 1), high=vocabulary)
 
 
-def image(config: Any, dtype: torch.dtype, place: str | None) -> NormalValues:
+def image(config: Any, dtype: torch.dtype, source: str | None) -> NormalValues:
     """Return one image for each sample, or the frames of a video."""
     vision = getattr(config, "vision_config", None) or config
     channels = getattr(vision, "num_channels", CHANNELS)
     frames = [vision.num_frames] if hasattr(vision, "num_frames") else []
-    return NormalValues((*frames, channels, *image_size(vision, place)), dtype)
+    return NormalValues((*frames, channels, *image_size(vision, source)), dtype)
 
 
-def image_size(vision: Any, place: str | None) -> tuple[int, int]:
+def image_size(vision: Any, source: str | None) -> tuple[int, int]:
     """Return rows and columns: of the configuration, of the preprocessor's, or common ones."""
     for owner in (vision, getattr(vision, "backbone_config", None)):
         if size := rows_and_columns(getattr(owner, "image_size", None)):
             return size
-    found = read_preprocessor(place) if place else {}
+    found = read_preprocessor(source) if source else {}
     names = ("crop_size", "size") if found.get("do_center_crop") else ("size",)
     sizes = [rows_and_columns(found.get(name)) for name in names]
     return next((size for size in sizes if size), (IMAGE_SIZE, IMAGE_SIZE))
@@ -116,10 +116,10 @@ def rows_and_columns(size: Any) -> tuple[int, int] | None:
     return (rows, columns) if isinstance(rows, int) and isinstance(columns, int) else None
 
 
-def read_preprocessor(place: str) -> dict[str, Any]:
+def read_preprocessor(source: str) -> dict[str, Any]:
     """Return the fields of the preprocessor's configuration; none if there is no such file."""
     try:
-        file = cached_file(place, PREPROCESSOR, _raise_exceptions_for_missing_entries=False)
+        file = cached_file(source, PREPROCESSOR, _raise_exceptions_for_missing_entries=False)
         found = json.loads(pathlib.Path(file).read_text(encoding="utf-8")) if file else {}
     except (OSError, ValueError):
         return {}

@@ -64,8 +64,8 @@ def create(request: Request) -> LoadedModel:
             )
     else:
         model, missing = open_weights(model_class, config, request)
-    place = None if subject.get("config") else subject["name"]
-    arguments = arguments_of(model, config, request.input_tokens, model.dtype, place)
+    source = None if subject.get("config") else subject["name"]
+    arguments = arguments_of(model, config, request.input_tokens, model.dtype, source)
     text = set(arguments) <= {TOKENS, DECODER_TOKENS}
     return LoadedModel(
         module=Forward(model, tuple(arguments)),
@@ -120,16 +120,16 @@ def find_own_class(config: Any, subject: dict[str, Any]) -> Any:
     """
     if not type(config).__module__.startswith(OWN_CODE):
         return None
-    places = getattr(config, "auto_map", None) or {}
+    auto_map = getattr(config, "auto_map", None) or {}
     named = (
         automatic
-        for automatic, place in places.items()
-        if str(place).rpartition(".")[2] in (config.architectures or ())
+        for automatic, reference in auto_map.items()
+        if str(reference).rpartition(".")[2] in (config.architectures or ())
     )
     automatic = next(named, "AutoModel")
-    if automatic not in places:
+    if automatic not in auto_map:
         return None
-    found = get_class_from_dynamic_module(places[automatic], subject["name"])
+    found = get_class_from_dynamic_module(auto_map[automatic], subject["name"])
     # `save_pretrained` then also writes the code.
     type(config).register_for_auto_class()
     found.register_for_auto_class(automatic)

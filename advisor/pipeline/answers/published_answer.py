@@ -204,6 +204,6 @@ def _score(case: PublishedCase, question: Question, catalogue: Catalogue) -> Sco
         score=scoring.weigh(ratings, question),
         rank=0,
         failed_constraints=tuple(fails.values()),
-        failed_places=tuple(fails),
+        failed_indices=tuple(fails),
         speedup=case.low,
     )

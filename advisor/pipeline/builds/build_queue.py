@@ -35,7 +35,7 @@ def order_builds(arms: Sequence[Arm], state: RunState, question: Question) -> li
     waiting = remaining.waiting_arms(state, question)
     out_of_memory = remaining.oom_beside_others(state)
 
-    def place(arm: Arm) -> tuple[bool, bool, bool, bool, bool, float]:
+    def sort_key(arm: Arm) -> tuple[bool, bool, bool, bool, bool, float]:
         seconds = arm.expected_build_seconds
         limit = build_limits.limit_build(state, arm.id, question)
         return (
@@ -47,7 +47,7 @@ def order_builds(arms: Sequence[Arm], state: RunState, question: Question) -> li
             -math.inf if seconds is None else -seconds,
         )
 
-    return sorted(arms, key=place)
+    return sorted(arms, key=sort_key)
 
 
 @dataclasses.dataclass

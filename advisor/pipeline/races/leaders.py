@@ -44,8 +44,8 @@ def excluded_by_declaration(decision: Decision) -> tuple[Arm, ...]:
     found = [
         arm.arm
         for arm in sorted(decision.scored, key=lambda each: -each.score)
-        if arm.failed_places
-        and all(constraints[place].criterion == FLEXIBILITY for place in arm.failed_places)
+        if arm.failed_indices
+        and all(constraints[index].criterion == FLEXIBILITY for index in arm.failed_indices)
         and arm.ratings[FLEXIBILITY].evidence == "declared"
         and arm.score > least
     ]

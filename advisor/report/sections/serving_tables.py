@@ -69,8 +69,8 @@ def server_rows(document: RunDocument) -> list[list[str]]:
     }
     shown = {head: values for head, values in further.items() if any(values)}
     rows = [
-        [*_server_row(arm), *(format_number(values[place], digits=3) for values in shown.values())]
-        for place, arm in enumerate(arms)
+        [*_server_row(arm), *(format_number(values[index], digits=3) for values in shown.values())]
+        for index, arm in enumerate(arms)
     ]
     return [[*HEAD, *shown], *rows]
 

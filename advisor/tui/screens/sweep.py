@@ -155,8 +155,8 @@ at each length. ctrl+g measures the lengths that are left, or shows the run that
         table.set_columns(columns)
         table.set_rows(
             {
-                str(place): length_cells(each, document, self._state_of(each), by_key)
-                for place, each in enumerate(document.lengths)
+                str(index): length_cells(each, document, self._state_of(each), by_key)
+                for index, each in enumerate(document.lengths)
             }
         )
 
@@ -183,8 +183,8 @@ at each length. ctrl+g measures the lengths that are left, or shows the run that
         return self._view.states.get(entry.run_id) if entry.run_id else None
 
     def _entry_at_cursor(self) -> LengthEntry | None:
-        place = self.query_one(LengthTable).key_at_cursor()
-        return self._view.document.lengths[int(place)] if place is not None else None
+        key = self.query_one(LengthTable).key_at_cursor()
+        return self._view.document.lengths[int(key)] if key is not None else None
 
     def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
         event.stop()

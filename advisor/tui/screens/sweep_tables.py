@@ -89,10 +89,10 @@ def arm_columns(document: SweepDocument, width: int) -> list[Column]:
             Column("build", "Build s", 8, is_numeric=True, terms=("cold build",)),
             Column("score", "Score", 6, is_numeric=True, terms=("score", "weights")),
         ]
-    for place, each in enumerate(document.lengths):
+    for index, each in enumerate(document.lengths):
         name = format_lengths(each.lengths, document.task)
         column = Column(
-            _length_key(place), name, max(len(name), 7), is_numeric=True, terms=SPEED_TERMS
+            _length_key(index), name, max(len(name), 7), is_numeric=True, terms=SPEED_TERMS
         )
         if _room(width, [*first, *figures, column, *last]) >= MIN_ARM_WIDTH:
             figures.append(column)
@@ -112,8 +112,8 @@ def arm_cells(
         "arm": text.truncate_middle(text.printable(entry.arm), columns["arm"].width),
         "mix": text.format_ratio(entry.speedup.value if entry.speedup else None),
         **{
-            _length_key(place): text.format_ratio(by_length.get(each.lengths))
-            for place, each in enumerate(document.lengths)
+            _length_key(index): text.format_ratio(by_length.get(each.lengths))
+            for index, each in enumerate(document.lengths)
         },
         "build": format_seconds(build.cold if build else None),
         "score": score_cell(entry),
@@ -125,8 +125,8 @@ def _speedups(document: SweepDocument, arm: str) -> dict[Lengths, float]:
     return {point.lengths: point.speedup.value for point in curve.points} if curve else {}
 
 
-def _length_key(place: int) -> str:
-    return f"length-{place}"
+def _length_key(index: int) -> str:
+    return f"length-{index}"
 
 
 def _arm_column(heading: str, arms: Sequence[str], width: int, others: Sequence[Column]) -> Column:

@@ -25,7 +25,7 @@ class AnswerPanel(VerticalScroll):
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's word
         super().__init__(id=id)
         self._lines: list[tuple[str, str]] = []
-        self._place, self._is_short = 0, False
+        self._line_index, self._is_short = 0, False
         #: What each row shows, because a changed row lays out the whole screen.
         self._drawn: dict[int, tuple[str, str, bool, bool]] = {}
 
@@ -36,23 +36,23 @@ class AnswerPanel(VerticalScroll):
     def show(self, lines: Sequence[tuple[str, str]], *, is_short: bool) -> None:
         """Show pairs of label and line; in a short terminal some lines do not wrap."""
         self._lines, self._is_short = list(lines)[:MOST_LINES], is_short
-        self._place = min(self._place, max(len(lines) - 1, 0))
+        self._line_index = min(self._line_index, max(len(lines) - 1, 0))
         self._draw()
 
     def _draw(self) -> None:
-        for place, row in enumerate(self.query(".answer-line").results(Static)):
-            row.display = place < len(self._lines)
+        for index, row in enumerate(self.query(".answer-line").results(Static)):
+            row.display = index < len(self._lines)
             if row.display:
-                is_marked = self.has_focus and place == self._place
-                self._draw_row(place, row, is_marked=is_marked)
+                is_marked = self.has_focus and index == self._line_index
+                self._draw_row(index, row, is_marked=is_marked)
                 if is_marked:
                     self.scroll_to_widget(row, animate=False)
 
-    def _draw_row(self, place: int, row: Static, *, is_marked: bool) -> None:
-        label, line = self._lines[place]
+    def _draw_row(self, index: int, row: Static, *, is_marked: bool) -> None:
+        label, line = self._lines[index]
         drawn = (label, line, self._is_short, is_marked)
-        if self._drawn.get(place) != drawn:
-            self._drawn[place] = drawn
+        if self._drawn.get(index) != drawn:
+            self._drawn[index] = drawn
             row.update(render_line(label, line, is_short=self._is_short, is_marked=is_marked))
 
     def watch_has_focus(self, has_focus: bool) -> None:  # noqa: FBT001 - Textual's interface
@@ -64,13 +64,13 @@ class AnswerPanel(VerticalScroll):
 
     def action_step(self, steps: int) -> None:
         """Go to the next line, or with -1 to the previous one; leave the panel after the last."""
-        place = self._place + steps
-        if place == len(self._lines):
+        index = self._line_index + steps
+        if index == len(self._lines):
             self.screen.focus_next()
             return
-        self._place = max(place, 0)
+        self._line_index = max(index, 0)
         self._draw()
 
     def help_terms(self) -> tuple[str, ...]:
         """Return the terms of the line that has the focus."""
-        return LINE_TERMS.get(self._lines[self._place][0], ()) if self._lines else ()
+        return LINE_TERMS.get(self._lines[self._line_index][0], ()) if self._lines else ()

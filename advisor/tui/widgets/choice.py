@@ -84,8 +84,8 @@ class Choice(Widget, can_focus=True):
             return text.append(f"[{self.values[self.chosen][1]}]", "bold").append(
                 f"  {self.chosen + 1} of {len(self.values)}", "dim"
             )
-        for place, segment in enumerate(segments):
-            text.append(segment, "bold" if place == self.chosen else "dim")
+        for index, segment in enumerate(segments):
+            text.append(segment, "bold" if index == self.chosen else "dim")
         return text
 
     def _segments(self) -> list[str]:
@@ -97,8 +97,8 @@ class Choice(Widget, can_focus=True):
         room = self.size.width - LABEL_WIDTH - 2
         for chosen, other in (("[{}] ", " {}  "), ("[{}]", " {}")):
             segments = [
-                (chosen if place == self.chosen else other).format(label)
-                for place, label in enumerate(labels)
+                (chosen if index == self.chosen else other).format(label)
+                for index, label in enumerate(labels)
             ]
             if sum(map(len, segments)) <= room:
                 return segments
@@ -111,13 +111,13 @@ class Choice(Widget, can_focus=True):
     def on_click(self, event: events.Click) -> None:
         """Choose the value under the mouse."""
         end = LABEL_WIDTH + 2
-        for place, segment in enumerate(self._segments()):
+        for index, segment in enumerate(self._segments()):
             end += len(segment)
             if LABEL_WIDTH + 2 <= event.x < end:
-                self._choose(place)
+                self._choose(index)
                 return
 
-    def _choose(self, place: int) -> None:
-        if place != self.chosen:
-            self.chosen = place
+    def _choose(self, index: int) -> None:
+        if index != self.chosen:
+            self.chosen = index
             self.post_message(self.Chosen(self, self.value))

@@ -28,7 +28,7 @@ class KeyFooter(Footer):
         """Yield all hints in the order in which they are shown."""
         self._composed_bindings = self._bindings_to_show() if self._bindings_ready else []
         hints = [hint for hint in super().compose() if isinstance(hint, FooterKey)]
-        ordered = [hints[place] for place in visible_hints(hint_texts(hints), sys.maxsize)]
+        ordered = [hints[index] for index in visible_hints(hint_texts(hints), sys.maxsize)]
         hide_excess_hints(ordered, self.app.size.width)
         yield from ordered
 
@@ -56,8 +56,8 @@ def hint_texts(hints: Sequence[FooterKey]) -> list[tuple[str, str]]:
 def hide_excess_hints(hints: Sequence[FooterKey], width: int) -> None:
     """Hide the hints that do not fit into `width` cells."""
     shown = visible_hints(hint_texts(hints), width)
-    for place, hint in enumerate(hints):
-        hint.display = place in shown
+    for index, hint in enumerate(hints):
+        hint.display = index in shown
 
 
 def visible_hints(hints: Sequence[tuple[str, str]], width: int) -> list[int]:
@@ -65,14 +65,14 @@ def visible_hints(hints: Sequence[tuple[str, str]], width: int) -> list[int]:
 
     `hints` are pairs of action and text.
     """
-    first = [place for place, (action, _) in enumerate(hints) if action == HELP_ACTION]
+    first = [index for index, (action, _) in enumerate(hints) if action == HELP_ACTION]
     last = [
-        place for place, (action, _) in enumerate(hints) if action.partition("(")[0] in EXIT_ACTIONS
+        index for index, (action, _) in enumerate(hints) if action.partition("(")[0] in EXIT_ACTIONS
     ][-1:]
-    between = [place for place in range(len(hints)) if place not in {*first, *last}]
+    between = [index for index in range(len(hints)) if index not in {*first, *last}]
 
-    def needed(places: list[int]) -> int:
-        return sum(cell_len(hints[place][1]) + 1 for place in places) - 1
+    def needed(indices: list[int]) -> int:
+        return sum(cell_len(hints[index][1]) + 1 for index in indices) - 1
 
     while between and needed([*first, *between, *last]) > width:
         between.pop()

@@ -136,8 +136,8 @@ class Table(DataTable[Text]):
 
     def _move_mark(self, steps: int) -> None:
         keys = ["", *(column.key for column in self._shown if column.terms)]
-        place = keys.index(self._marked) if self._marked in keys else 0
-        self._marked = keys[(place + steps) % len(keys)]
+        index = keys.index(self._marked) if self._marked in keys else 0
+        self._marked = keys[(index + steps) % len(keys)]
         self._show_again()
 
     def help_terms(self) -> tuple[str, ...]:

@@ -260,7 +260,7 @@ def test_constraints_only_remove(
     bound = scoring.rank(
         [
             msgspec.structs.replace(
-                arm, failed_constraints=tuple(failed.values()), failed_places=tuple(failed)
+                arm, failed_constraints=tuple(failed.values()), failed_indices=tuple(failed)
             )
             for arm in free
             for failed in [failed_constraints(arm.ratings, required)]

@@ -136,7 +136,7 @@ def test_what_would_be_without_a_constraint_is_what_deciding_without_it_gives(
         return scoring.rank(
             [
                 msgspec.structs.replace(
-                    arm, failed_constraints=tuple(each.values()), failed_places=tuple(each)
+                    arm, failed_constraints=tuple(each.values()), failed_indices=tuple(each)
                 )
                 for arm, each in zip(free, failed, strict=True)
             ]

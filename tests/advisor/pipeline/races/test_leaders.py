@@ -16,7 +16,7 @@ PORTABLE = Constraint(criterion="portability", at_least=3)
 
 
 def excluded(name: str, score: float, *places: int, evidence: str = "declared") -> ScoredArm:
-    arm = builders.scored_arm(name, score=score, failed_places=places)
+    arm = builders.scored_arm(name, score=score, failed_indices=places)
     letter = builders.rating(2, evidence=evidence)
     return msgspec.structs.replace(arm, ratings={**arm.ratings, "input_flexibility": letter})
 
