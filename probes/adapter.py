@@ -37,7 +37,18 @@ class ModelError(Exception):
 
 
 class Subject(Protocol):
-    """The model under test in the form that one stack takes."""
+    """The model under test in the form that one stack takes.
+
+    A subject may also have these members, which the harness uses where they exist:
+
+    - `settle_inputs(batch_size, input_sets)`: choose the kind of inputs that the model accepts;
+    - `refuse_lasting_effects(inputs)`: raise `ModelError` if a call changes the next one;
+    - `perturbed(inputs, seed)`: outputs with inputs and weights off by a rounding error;
+    - `describe_inputs()`: what a recipe needs to make inputs;
+    - `class_counts`: sizes of a last dimension that is classes or a vocabulary;
+    - `fixed_inputs`, `has_length`, `has_batch`: facts about the inputs, as in `events.Workload`;
+    - `module`: the PyTorch module, if the subject is one.
+    """
 
     #: Precision of its computation: `float32`, `float16`, `bfloat16` or `float64`.
     dtype: str
@@ -125,6 +136,16 @@ class Workflow(Protocol):
     A workflow that generates text declares `TASKS = ("forward", "generate")`; the default is
     `forward` alone. For `generate` its subject and programs are those of
     `probes.subjects.causal_lm`, or an engine's, see `probes.subjects.checkpoint`.
+
+    A module may also have these functions:
+
+    - `server(subject, request, port) -> Server`: how it serves the checkpoint (task `serve`);
+    - `serving_command(request) -> str`: the command line with which an engine serves the model;
+    - `build_for(target, subject, inputs, request)`: build for a device that is not attached, for a
+      workflow with `builds_for` in `rubric/workflows.toml`;
+    - `racing_operators(program) -> list[str]`: operators that may give other results for the same
+      input. The program is then called more often to find that, and the reason names them;
+    - `read_memory() -> events.MemoryRead`: peaks of memory, if another process does the work.
     """
 
     def versions(self) -> dict[str, str]:
@@ -155,13 +176,6 @@ class Workflow(Protocol):
         `# Each call` divides the lines that run once from those that read the present values of
         `inputs` or `prompts`; a server is composed from both parts. The advisor counts them for
         Productivity and for code convergence (the share of lines that the platforms have in
-        common); the lines are not run. For text they assign `tokens` and
-        are also printed in the script, whose own prompts are random.
+        common); the lines are not run. For text they assign `tokens` and are also printed in the
+        script, whose own prompts are random.
         """
-
-    # Optional: `server(subject, request, port) -> Server`, how it serves the checkpoint (the task
-    # `serve`); `serving_command(request) -> str`, the command line with which an engine serves the
-    # model; `build_for(target, subject, inputs, request)`, required if the workflow has
-    # `builds_for` in `rubric/workflows.toml`; `racing_operators(program) -> list[str]`, operators
-    # that may give other results for the same input: the program is called more often to find that,
-    # and the reason names them.

@@ -7,6 +7,7 @@ import collections
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -137,6 +138,20 @@ def test_only_the_harness_catches_every_exception() -> None:
             )
             found[name] += bool(catches_all or suppresses_all)
     assert +found == {"probes/runtime/harness.py": 1}
+
+
+def test_optional_members_of_an_adapter_are_documented() -> None:
+    looked_up = {
+        ast.literal_eval(node.args[1])
+        for _, tree in parse_modules("probes")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func) in {"hasattr", "getattr"}
+        and ast.unparse(node.args[0]) in {"subject", "program", "workflow"}
+    }
+    text = (PROBES / "adapter.py").read_text()
+    assert "racing_operators" in looked_up
+    assert {name for name in looked_up if not re.search(rf"\b{name}\b", text)} == set()
 
 
 def test_user_errors_are_defined_in_one_module() -> None:
