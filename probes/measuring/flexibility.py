@@ -2,8 +2,9 @@
 
 The program serves them, stalls, falls back to eager code, refuses, or returns wrong outputs. The
 new batches consist of rows of a built one. In most models a row's output does not depend on the
-other rows, so the correct outputs are known without another reference. The reference worker notes
-the other models, such as CLIP, which compares all rows, and those that return states of an LSTM.
+other rows, so the correct outputs are known without another reference. The reference worker
+records which models have coupled rows: CLIP, for example, compares all rows, and models that return
+the states of an LSTM have outputs without rows.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from probes.measuring.sync_check import run_queue_seconds
 from probes.partial_file import replace_when_complete
 from probes.protocol import Request
 
-#: The fastest steady call counts, so that a burst of load does not show. There are at most so many,
-#: and after the fewest they end once they have taken this long.
+#: The fastest of several steady calls counts, so that a burst of load does not show: at most this
+#: many, and after the minimum no further ones once they have taken this long.
 MOST_STEADY_CALLS, FEWEST_STEADY_CALLS, STEADY_CALL_SECONDS = 30, 3, 0.25
 #: A first call is a stall if it takes this many times as long as the steady ones, and at least this
 #: long: a user would notice it.
@@ -33,7 +34,8 @@ STALL_RATIO, STALL_SECONDS = 10.0, 0.25
 #: No further size is tried after this long: an arm that rebuilds for half a minute for each size
 #: has shown its behaviour.
 MAX_SECONDS = 30.0
-#: The known outputs of the rows have an error of their own, so twice the usual error is allowed.
+#: Allowed error, in multiples of the usual one: the outputs that it is compared with are the
+#: program's own for a built batch size, which have an error too.
 ALLOWED_TIMES = 2
 
 
@@ -60,20 +62,20 @@ def take_rows(arrays: list[Any], batch_size: int) -> list[Any]:
 
 
 def can_try_batch_sizes(reference: Reference | TokenReference, request: Request, size: int) -> bool:
-    """Return whether the outputs of other batch sizes follow from those of the built `size`."""
+    """Return whether the rows of the built `size` give the outputs of other batch sizes."""
     return is_batched(reference.inputs[0], size) and not has_coupled_rows(request)
 
 
 def has_coupled_rows(request: Request) -> bool | None:
-    """Return what the reference worker noted; None if it could not find out."""
-    note = _note_of(request)
-    return json.loads(note.read_text()) if note.exists() else None
+    """Return whether the reference worker found coupled rows; None if it could not find out."""
+    file = _coupled_rows_file(request)
+    return json.loads(file.read_text()) if file.exists() else None
 
 
-def note_coupled_rows(
+def record_coupled_rows(
     workflow: Any, program: Program, reference: Reference, rules: Rules, request: Request
 ) -> None:
-    """Leave a note whether rows depend on each other, or outputs have no rows.
+    """Record for the other workers whether rows depend on each other, or outputs have no rows.
 
     `program` is eager PyTorch's for the largest batch size.
     """
@@ -90,11 +92,11 @@ def note_coupled_rows(
             rules,
         )
     )
-    with replace_when_complete(_note_of(request)) as partial:
+    with replace_when_complete(_coupled_rows_file(request)) as partial:
         partial.write_text(json.dumps(is_coupled))
 
 
-def _note_of(request: Request) -> pathlib.Path:
+def _coupled_rows_file(request: Request) -> pathlib.Path:
     return pathlib.Path(request.shared_directory) / "coupled-rows.json"
 
 

@@ -108,7 +108,7 @@ def run_reference_role(
     if request.long_text:
         write_long_text(subject, request)
     # A model that takes no other batch size refuses it in each worker.
-    try_optional(lambda: reference.note_coupled_rows(workflow, subject, request))
+    try_optional(lambda: reference.record_coupled_rows(workflow, subject, request))
     if request.new_shapes:
         # A model that does not run at another length has no reference for one.
         try_optional(lambda: reference.make_length_reference(workflow, subject, request, channel))

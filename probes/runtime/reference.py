@@ -30,15 +30,15 @@ def make_reference(
     channel.send(dispatch.measure_workload(subject, inputs[0], batch_size, request))
 
 
-def note_coupled_rows(workflow: Any, subject: Subject, request: protocol.Request) -> None:
-    """Note for the other workers whether rows depend on each other; nothing for generated text."""
+def record_coupled_rows(workflow: Any, subject: Subject, request: protocol.Request) -> None:
+    """Record whether rows depend on each other; nothing for generated text."""
     size = max(request.batch_sizes)
     found = dispatch.load_reference(request, size)
     if not isinstance(found, Reference) or not flexibility.is_batched(found.inputs[0], size):
         return
     program: Program = workflow.build(subject, found.inputs[0], request)
     rules = rules_for(request.accuracy, subject.dtype)
-    flexibility.note_coupled_rows(workflow, program, found, rules, request)
+    flexibility.record_coupled_rows(workflow, program, found, rules, request)
 
 
 def make_length_reference(

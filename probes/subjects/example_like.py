@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -29,6 +29,8 @@ class ExampleLike:
     dtype: torch.dtype
     #: Whether its values are those of the example, with the rows repeated or cut to the batch.
     fixed: bool = False
+    low: ClassVar[None] = None
+    high: ClassVar[None] = None
 
     @property
     def shape(self) -> tuple[int, ...]:

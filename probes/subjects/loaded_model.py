@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import torch
@@ -28,6 +28,22 @@ class Argument(Protocol):
     def shape(self) -> tuple[int, ...]:
         """The shape of its tensor without the batch."""
 
+    @property
+    def batched(self) -> bool:
+        """Whether the first dimension of its tensor is the batch."""
+
+    @property
+    def fixed(self) -> bool:
+        """Whether every call gets the values of an example."""
+
+    @property
+    def low(self) -> int | None:
+        """The smallest of random integers, such as token ids; None for other values."""
+
+    @property
+    def high(self) -> int | None:
+        """The number above the largest of random integers; None for other values."""
+
     def draw(self, generator: np.random.Generator, batch_size: int) -> Any:
         """Return random values for a batch as a numpy array."""
 
@@ -41,6 +57,10 @@ class NormalValues:
 
     shape: tuple[int, ...]
     dtype: torch.dtype
+    batched: ClassVar[bool] = True
+    fixed: ClassVar[bool] = False
+    low: ClassVar[None] = None
+    high: ClassVar[None] = None
 
     def draw(self, generator: np.random.Generator, batch_size: int) -> Any:
         """Return `(batch_size, *shape) float32` values that `dtype` holds exactly."""
@@ -58,6 +78,8 @@ class RandomIntegers:
     low: int
     high: int
     dtype: torch.dtype = torch.int64
+    batched: ClassVar[bool] = True
+    fixed: ClassVar[bool] = False
 
     def draw(self, generator: np.random.Generator, batch_size: int) -> Any:
         """Return `(batch_size, *shape) int64` values, uniformly distributed."""

@@ -80,7 +80,7 @@ class TorchSubject:
         return [argument.draw(generator, batch_size) for argument in self._arguments]
 
     def settle_inputs(self, batch_size: int, input_sets: int) -> None:
-        """Feed values of the examples from now on where the model takes no random ones like them.
+        """Use the values of the examples from now on if the model refuses random ones.
 
         All `input_sets` are tried: a mask may leave out too much in one of them only.
         A model that does not take the examples either keeps the random values. Raise `ModelError`
@@ -112,12 +112,12 @@ class TorchSubject:
     @property
     def fixed_inputs(self) -> int:
         """The number of inputs with the values of the example in every call."""
-        return sum(bool(getattr(each, "fixed", False)) for each in self._arguments)
+        return sum(each.fixed for each in self._arguments)
 
     @property
     def has_batch(self) -> bool:
         """Whether any input has a batch dimension; otherwise all have the examples' shapes."""
-        return any(getattr(each, "batched", True) for each in self._arguments)
+        return any(each.batched for each in self._arguments)
 
     def _takes(self, inputs: list[Any]) -> bool:
         """Return whether the model computes numbers from these inputs; -inf masks are numbers."""
@@ -141,9 +141,9 @@ class TorchSubject:
                 name,
                 list(each.shape),
                 str(each.dtype).removeprefix("torch."),
-                getattr(each, "batched", True),
-                getattr(each, "low", None),
-                getattr(each, "high", None),
+                each.batched,
+                each.low,
+                each.high,
                 nested=self._names is None,
             )
             for name, each in zip(names, self._arguments, strict=True)
@@ -194,7 +194,7 @@ class TorchSubject:
 
     def _outputs_in(self, option: Precision, input_sets: list[list[Any]]) -> Iterator[list[Any]]:
         call = option.call(self.module)
-        batched = [getattr(each, "batched", True) for each in self._arguments]
+        batched = [each.batched for each in self._arguments]
         for inputs in input_sets:
             yield row_parts.run_within_memory(
                 lambda arrays: collect(call(*self.tensors(arrays))),

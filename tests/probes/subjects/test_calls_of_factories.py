@@ -296,7 +296,7 @@ def test_other_batch_sizes_are_tried_where_each_row_stands_for_itself(
     request = request_for(function, tmp_path)
     assert flexibility.has_coupled_rows(request) is None
     with torch.inference_mode():
-        runtime.note_coupled_rows(pytorch_eager, open_torch_subject(request), request)
+        runtime.record_coupled_rows(pytorch_eager, open_torch_subject(request), request)
     assert flexibility.can_try_batch_sizes(found, request, 2) == expected
     assert flexibility.has_coupled_rows(request) is not expected
 
