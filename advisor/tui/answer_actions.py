@@ -9,10 +9,9 @@ from typing import cast
 from textual.app import App
 
 from advisor.errors import UserError
-from advisor.pipeline.decision import Decision, decide
+from advisor.pipeline.decision import Decision
 from advisor.report.documents.document import RunDocument
-from advisor.report.documents.measured_document import compose as compose_document
-from advisor.report.documents.opening import is_document, read_document
+from advisor.report.documents.opening import open_document
 from advisor.report.sweeps.sweep_document import SweepDocument
 from advisor.system.import_path import ADVISOR_COMMAND
 from advisor.tui.answer import RunAnswer
@@ -72,20 +71,14 @@ class AnswerActions:
 
     def compare(self, first: str, second: str) -> None:
         """Show the comparison of two stored runs."""
+        store = self._app_interface.context.store
 
         def compare_stored() -> RunComparison:
-            return compare_runs(self._decide_again(first), self._decide_again(second))
+            return compare_runs(open_document(first, store), open_document(second, store))
 
         self._app_interface.background.start(
             "compare", compare_stored, lambda found: self._app.push_screen(CompareScreen(found))
         )
-
-    def _decide_again(self, name: str) -> RunDocument:
-        """Return the document of a stored run or of a file."""
-        if is_document(name):
-            catalogue = self._app_interface.catalogue
-            return RunAnswer.of_document(read_document(name), catalogue).document
-        return compose_document(decide(self._app_interface.context.store.find(name)))
 
     def export(
         self, document: RunDocument, decision: Decision | None = None, *, explored: bool = False
