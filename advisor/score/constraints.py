@@ -15,27 +15,22 @@ def failed_constraints(
     constraints: Sequence[Constraint],
     measurement: Measurement | None = None,
 ) -> dict[int, str]:
-    """Return the constraints that an arm does not meet, by its index, with the value it has."""
+    """Return why an arm does not meet some constraints, by their indices.
+
+    An unknown figure does not meet a constraint.
+    """
+    values = [value_of(constraint, ratings, measurement) for constraint in constraints]
     return {
-        index: describe_failure(constraint, ratings, measurement)
-        for index, constraint in enumerate(constraints)
-        if not is_met(constraint, ratings, measurement)
+        index: _describe_failure(constraint, value, measurement)
+        for index, (constraint, value) in enumerate(zip(constraints, values, strict=True))
+        if value is None or not constraint.admits(value)
     }
 
 
-def is_met(
-    constraint: Constraint, ratings: Mapping[str, Rating], measurement: Measurement | None
-) -> bool:
-    """Check one constraint; an unknown figure does not meet it."""
-    value = value_of(constraint, ratings, measurement)
-    return value is not None and constraint.admits(value)
-
-
-def describe_failure(
-    constraint: Constraint, ratings: Mapping[str, Rating], measurement: Measurement | None
+def _describe_failure(
+    constraint: Constraint, value: float | None, measurement: Measurement | None
 ) -> str:
-    """Return a constraint that is not met with the value that fails it."""
-    value = value_of(constraint, ratings, measurement)
+    """Return the constraint with the value that fails it."""
     has = "unknown" if value is None else constraint.write_measured(value)
     loss = measurement.trained_loss if measurement is not None else None
     if value is None and constraint.asks_for_class and loss and loss.basis == "needs-real-weights":
