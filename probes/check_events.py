@@ -27,6 +27,8 @@ class Agreement:
     kl_allowed: float
     top1: float | None
     top1_eager: float
+    #: `top1`, where a near tie counts as the same token.
+    top1_or_tie: float | None
     top1_least: float
     top5: float | None
 

@@ -34,13 +34,15 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True):
     kl_p99: float | None
     kl_eager: float
     kl_allowed: float
-    #: Share of positions with the same likeliest token: of the arm, of eager PyTorch, and the least
-    #: that is allowed.
+    #: Share of positions with the same likeliest token: of the arm, and of eager PyTorch.
     top1: float | None
     top1_eager: float
+    #: The least share that is allowed: of `top1_or_tie`, or of `top1` in runs of early versions.
     top1_least: float
     #: Mean share of the five likeliest tokens that are the same.
     top5: float | None
+    #: `top1`, where a near tie counts as the same token; null in runs of early versions.
+    top1_or_tie: float | None = None
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="checked"):

@@ -17,7 +17,7 @@ from typing import Any
 from probes.check_events import Accuracy, Checked
 from probes.checking import identity
 from probes.checking.array_reference import ExpectedOutput, Reference
-from probes.checking.deviation import Deviation, cosine, measure, sample, top_of
+from probes.checking.deviation import Deviation, cosine, excess_of_top, measure, sample
 from probes.checking.rules import Rules, allowed_error
 
 #: Verdicts from the best to the worst. `unchecked`: there is nothing to compare, because the
@@ -41,6 +41,8 @@ class OutputCheck:
     cosine: float | None
     #: Share of rows with the same largest class; None without classes.
     top1: float | None
+    #: `top1`, where classes that the tolerance cannot tell apart count as the same.
+    top1_or_tie: float | None
 
     @property
     def relative_error(self) -> float | None:
@@ -106,7 +108,7 @@ def check_output(
     values = sample(array)
     found = measure(values, expected.values, expected.shape)
     of_sets = [outputs[index] for outputs in reference.outputs]
-    top1 = float((top_of(array) == expected.top).mean()) if expected.top is not None else None
+    top1, top1_or_tie = compare_classes(array, expected, rules)
     rounding = reference.rounding(index, rules.eager_times)[number]
     allowed = allowed_error(expected.scale, rounding, rules)
     if expected.is_float:
@@ -123,12 +125,35 @@ def check_output(
     shares = {fault: _share(value, limit) for fault, (value, limit) in limits.items()}
     fault, share = max(shares.items(), key=lambda pair: pair[1])
     check = OutputCheck(
-        "equivalent", "", share, found, expected, allowed, cosine(values, expected.values), top1
+        "equivalent",
+        "",
+        share,
+        found,
+        expected,
+        allowed,
+        cosine(values, expected.values),
+        top1,
+        top1_or_tie,
     )
     if share <= 1.0:
         return check
     is_near = is_close(check, rules)
     return dataclasses.replace(check, verdict="near" if is_near else "wrong", fault=fault)
+
+
+def compare_classes(
+    array: Any, expected: ExpectedOutput, rules: Rules
+) -> tuple[float | None, float | None]:
+    """Return the shares of rows with the same largest class, without and with near ties.
+
+    Both are None if the last dimension is not classes.
+    """
+    if expected.top is None:
+        return None, None
+    excess = excess_of_top(array, expected.top)
+    # The values of both classes may be off by the tolerance.
+    near_tie = 2 * rules.tolerance * expected.scale
+    return float((excess == 0).mean()), float((excess <= near_tie).mean())
 
 
 def allowed_row_error(of_sets: Sequence[ExpectedOutput], rules: Rules) -> float:
@@ -171,9 +196,9 @@ def is_close(check: OutputCheck, rules: Rules) -> bool:
         return True
     if not check.found.row <= rules.row_tolerance:
         return False
-    if check.top1 is None or expected.eager_top1 is None:
+    if check.top1_or_tie is None or expected.eager_top1 is None:
         return True
-    return check.top1 >= min(rules.least_top1, expected.eager_top1)
+    return check.top1_or_tie >= min(rules.least_top1, expected.eager_top1)
 
 
 def _share(value: float, limit: float) -> float:

@@ -160,3 +160,17 @@ def cosine(values: Any, target: Any) -> float | None:
 def top_of(array: Any) -> Any:
     """Return the index of the largest value on the last axis, `(rows,) int64`."""
     return array.reshape(-1, array.shape[-1]).argmax(-1).astype("int64")
+
+
+def excess_of_top(array: Any, classes: Any) -> Any:
+    """Return by how much the largest value of each row exceeds that of its class in `classes`.
+
+    `array` is `(..., values)`, `classes` and the result are `(rows,)`. 0 where both are the same.
+    """
+    import numpy as np  # noqa: PLC0415
+
+    rows = array.reshape(-1, array.shape[-1])
+    each = np.arange(len(rows))
+    top, wanted = top_of(array), classes
+    excess = rows[each, top].astype("float64") - rows[each, wanted].astype("float64")
+    return np.where(top == wanted, 0.0, excess)

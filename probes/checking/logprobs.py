@@ -37,16 +37,19 @@ class FidelityMetrics:
     #: both have.
     top1: float
     top5: float
+    #: `top1`, where a near tie counts as the same token.
+    top1_or_tie: float
     #: Largest error of the log probabilities of the most likely tokens.
     largest: float
     positions: int
 
 
-def measure_fidelity(scores: TokenLogprobs, exact: Any) -> FidelityMetrics:
+def measure_fidelity(scores: TokenLogprobs, exact: Any, near_tie: float = 0.0) -> FidelityMetrics:
     """Compare `scores` with the reference's log probabilities.
 
     `exact` is `(rows, positions, vocabulary)` in a floating-point dtype. It may have more rows than
-    `scores`. Tokens that `scores` leaves out count as one with their total probability.
+    `scores`. Tokens that `scores` leaves out count as one with their total probability. Two tokens
+    are a near tie where the reference prefers its own by at most `near_tie` nats.
     """
     import numpy as np  # noqa: PLC0415 - the core is importable without any stack
 
@@ -64,6 +67,9 @@ def measure_fidelity(scores: TokenLogprobs, exact: Any) -> FidelityMetrics:
         divergence += np.exp(left_out[0]) * (left_out[0] - left_out[1])
         found_ids = np.take_along_axis(ids, top_token_ids(values), -1)
         errors = values - known
+    own, other = (
+        np.take_along_axis(target, each[..., :1], -1)[..., 0] for each in (target_ids, found_ids)
+    )
     shared_tokens = [
         [len(set(one) & set(other)) for one, other in zip(*rows, strict=True)]
         for rows in zip(target_ids, found_ids, strict=True)
@@ -73,6 +79,7 @@ def measure_fidelity(scores: TokenLogprobs, exact: Any) -> FidelityMetrics:
         kl_p99=float(np.percentile(divergence, PERCENTILE)),
         top1=float((target_ids[..., 0] == found_ids[..., 0]).mean()),
         top5=float(np.mean(shared_tokens)) / TOP_TOKENS,
+        top1_or_tie=float((own - other <= near_tie).mean()),
         largest=float(abs(errors).max()),
         positions=int(divergence.size),
     )
@@ -99,6 +106,7 @@ def merge(metrics: Sequence[FidelityMetrics]) -> FidelityMetrics:
         kl_p99=max(each.kl_p99 for each in metrics),
         top1=sum(each.top1 for each in metrics) / count,
         top5=sum(each.top5 for each in metrics) / count,
+        top1_or_tie=sum(each.top1_or_tie for each in metrics) / count,
         largest=max(each.largest for each in metrics),
         positions=sum(each.positions for each in metrics),
     )

@@ -184,7 +184,7 @@ def test_other_classes_are_not_close() -> None:
     # The two largest classes of half the rows change places, which costs little error.
     for row in range(4):
         first, second = np.argsort(-target[row])[:2]
-        produced[row, first] = target[row, second] = target[row, first] - 1e-3
+        produced[row, first] = target[row, second] = target[row, first] - 3e-2
         produced[row, second] = target[row, first]
     reference = make_reference([[target]], eager=1e-7)
     assert check(reference, [[produced]], rules()) == ("wrong", "row-error")
@@ -193,6 +193,23 @@ def test_other_classes_are_not_close() -> None:
     assert record.verdict == "near"
     assert record.accuracy is not None
     assert record.accuracy.top1 == 1.0
+
+
+@pytest.mark.parametrize(("lead", "verdict"), [(0.015, "near"), (0.025, "wrong")])
+def test_a_flip_between_classes_counts_only_if_the_tolerance_does_not_cover_it(
+    lead: float, verdict: str
+) -> None:
+    target = outputs(0)
+    scale = math.sqrt((target**2).mean())
+    first, second = np.argsort(-target[0])[:2]
+    target[0, second] = target[0, first] - 1e-6
+    produced = target + noise(3e-3 * scale)
+    produced[0, second] = produced[0, first] + lead * scale
+    record, _ = correctness.check_outputs(
+        make_reference([[target]], eager=1e-7), [[produced]], rules(), 8
+    )
+    assert record.accuracy is not None
+    assert (record.verdict, record.accuracy.top1) == (verdict, 7 / 8)
 
 
 @pytest.mark.parametrize(

@@ -248,3 +248,63 @@ def test_new_batch_sizes_are_compared_row_by_row(
     assert (found is None) == (fault is None)
     assert fault is None or fault in str(found)
     assert "tokens" in str(text_correctness.find_fault(tokens[:, 1:], reference, size, rules()))
+
+
+#: A model with random weights: its distributions are flat, so near ties are frequent.
+FLAT_POSITIONS, FLAT_VOCABULARY, FLAT_NOISE = 64, 400, 0.02
+
+
+@pytest.fixture
+def flat(tmp_path: pathlib.Path) -> tuple[TokenReference, Any]:
+    """Return the reference of a model with random weights, and its log probabilities.
+
+    By chance, eager PyTorch has the same most likely token at nearly all positions.
+    """
+    shape = (1, FLAT_POSITIONS, FLAT_VOCABULARY)
+    exact = normalised(np.random.default_rng(1).normal(0, 0.3, shape))
+    eager = max(
+        (with_noise(exact, seed) for seed in range(50)), key=lambda each: same_tokens(each, exact)
+    )
+    file = tmp_path / "flat.npz"
+    save_reference(file, "float64", [[np.zeros((1, 4))]], [run_of(exact, eager, 1)])
+    return load_reference(file), exact
+
+
+def with_noise(exact: Any, seed: int) -> Any:
+    noise = np.random.default_rng([2, seed]).uniform(-FLAT_NOISE, FLAT_NOISE, exact.shape)
+    return normalised(exact + noise)
+
+
+def same_tokens(values: Any, exact: Any) -> float:
+    return float((values.argmax(-1) == exact.argmax(-1)).mean())
+
+
+def check_flat(reference: TokenReference, values: Any) -> tuple[str, Any]:
+    record, _ = text_correctness.check_tokens(
+        reference, [reference.tokens], [TokenLogprobs(values)], rules("bfloat16"), 1
+    )
+    return record.verdict, record.agreement
+
+
+def test_an_arm_as_exact_as_eager_is_right_however_many_near_ties_flip(
+    flat: tuple[TokenReference, Any],
+) -> None:
+    reference, exact = flat
+    found = [check_flat(reference, with_noise(exact, seed)) for seed in range(100, 200)]
+    assert {verdict for verdict, _ in found} == {"equivalent"}
+    assert min(agreement.top1 for _, agreement in found) < reference.eager.top1 - 0.04
+    assert {agreement.top1_or_tie for _, agreement in found} == {1.0}
+
+
+@pytest.mark.parametrize(("positions", "verdict"), [(2, "near"), (6, "wrong")])
+def test_another_token_where_there_is_no_near_tie_counts_even_if_both_are_unlikely(
+    positions: int, verdict: str, flat: tuple[TokenReference, Any]
+) -> None:
+    reference, exact = flat
+    values = exact.copy()
+    least = values[0, :positions].argmin(-1)
+    values[0, np.arange(positions), least] = values[0, :positions].max(-1) + 0.1
+    found_verdict, agreement = check_flat(reference, normalised(values))
+    assert found_verdict == verdict
+    assert agreement.kl_mean <= rules("bfloat16").tolerance
+    assert agreement.top1_or_tie == 1 - positions / FLAT_POSITIONS
