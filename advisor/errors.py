@@ -246,6 +246,12 @@ class UnknownEnvironmentError(UserError):
     name = "unknown-environment"
 
 
+class RequirementError(UserError):
+    """A package to add to an environment is not named as pip requires."""
+
+    name = "requirement-invalid"
+
+
 class EnvironmentInUseError(UserError):
     """A worker runs in the environment that should be removed."""
 

@@ -171,6 +171,8 @@ class Failed:
     phase: str
     reason: str
     fix: str | None = None
+    #: Of `model-refused`: the module that the model imports and the interpreter does not have.
+    missing_module: str | None = None
 
 
 def read_request(directory: pathlib.Path) -> Request:

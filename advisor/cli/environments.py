@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import pathlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -37,6 +38,8 @@ class EnvironmentRow(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     workflows: tuple[str, ...]
     state: str
+    #: Requirements that the user has added.
+    added: tuple[str, ...]
     disk_mib: int | None
     python: str | None
     licence: str
@@ -54,7 +57,13 @@ def list_environments(*, json: AsJson = False) -> None:
         return
     heading = ["environment", "state", "MiB", "licence", "for"]
     cells = [
-        [row.name, row.state, str(row.disk_mib or "?"), row.licence, ", ".join(row.workflows)]
+        [
+            row.name,
+            f"{row.state}, with {', '.join(row.added)}" if row.added else row.state,
+            str(row.disk_mib or "?"),
+            row.licence,
+            ", ".join(row.workflows),
+        ]
         for row in rows
     ]
     print_text("\n".join(plain_table([heading, *cells])))
@@ -74,20 +83,32 @@ def create(
     offline: Annotated[
         bool, typer.Option("--offline", help="install from uv's cache only")
     ] = False,
+    added: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--with",
+            metavar="REQUIREMENT",
+            help="a package that the model imports, such as timm or einops>=0.8; repeatable;"
+            " it stays until the environment is removed",
+        ),
+    ] = None,
 ) -> None:
     """Create environments. A working one is kept."""
-    for directory in create_environments(names, python=python, offline=offline):
+    for directory in create_environments(names, python=python, offline=offline, added=added or ()):
         print_text(directory)
 
 
 def create_environments(
-    names: list[str], *, python: str = "", offline: bool = False
+    names: list[str], *, python: str = "", offline: bool = False, added: Sequence[str] = ()
 ) -> Iterator[pathlib.Path]:
     """Print the cost of each environment, create it and yield its directory."""
     from advisor.probing.environments import creation, registry
 
     catalogue, root = _load_catalogue()
-    settings = _build_settings(catalogue, root, python, offline=offline)
+    settings = dataclasses.replace(
+        _build_settings(catalogue, root, python, offline=offline),
+        added=tuple(map(_parse_requirement, added)),
+    )
     chosen = registry.select(catalogue.workflows, names)
     for name, environment in chosen.items():
         footprint = environment.footprint
@@ -173,6 +194,21 @@ def path(
     print_text(created.python)
 
 
+def _parse_requirement(text: str) -> str:
+    """Return a requirement in its normal form; raise `RequirementError` for anything else."""
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    from advisor.errors import RequirementError
+
+    try:
+        return str(Requirement(text))
+    except InvalidRequirement as problem:
+        raise RequirementError(
+            f"{text!r} is not a requirement",
+            "name a package, and its versions if they matter, such as --with 'einops>=0.8'",
+        ) from problem
+
+
 def _load_catalogue() -> tuple[Catalogue, pathlib.Path]:
     """Return the catalogue and the directory of the environments."""
     from advisor.catalogue import rubric_files
@@ -229,6 +265,7 @@ def _environment_row(name: str, catalogue: Catalogue, root: pathlib.Path) -> Env
             if name in {own.name for own in each.environments if own.kind == "own"}
         ),
         state="not made" if created is None else created.fault or "made",
+        added=record.added if record else (),
         disk_mib=record.disk_bytes // MEBIBYTE
         if record
         else footprint.disk_mib

@@ -1,4 +1,4 @@
-"""Numbers that a worker may report: a figure outside these bounds is a damaged message.
+"""Numbers and names that a worker may report: one outside these bounds is a damaged message.
 
 A worker runs foreign code, and a stored run may come from anybody. Without bounds, a zero or an
 absurd figure would end in an arithmetic error far from its origin.
@@ -20,3 +20,5 @@ Rate = Annotated[float, msgspec.Meta(ge=1e-12, le=1e30)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 #: A batch size, or a number of units in a sample.
 Size = Annotated[int, msgspec.Meta(ge=1, le=1 << 53)]
+#: A top-level module of Python. It becomes part of a command.
+ModuleName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=100)]

@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from advisor.domain.bounds import ModuleName
 from advisor.domain.worker_events import Phase
 
 
@@ -29,6 +30,8 @@ class ModelRefused(
     phase: Phase
     reason: str
     fix: str | None = None
+    #: The module that the model imports and the worker's interpreter does not have.
+    missing_module: ModuleName | None = None
 
 
 class ModelFailed(

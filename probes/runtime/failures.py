@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import importlib.util
 import os
 import pathlib
 import re
@@ -31,6 +32,7 @@ UNREGISTERED_OUTPUT = re.compile(
     r"Found <class '(?P<output>[^']+)'> in output, which is not a known type"
     r"|No registered serialization name for <class '(?P<package>[^']+)'>"
 )
+MODULE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 STANDARD_LIBRARY = pathlib.Path(sysconfig.get_path("stdlib"))
 PROBES = pathlib.Path(__file__).resolve().parents[1]
 
@@ -70,12 +72,29 @@ def classify(
     if phase in {"start", "import"}:
         return protocol.Failed("unsupported", phase, f"the stack cannot be imported: {reason}")
     if phase == "load":
-        fix = "open the model in the same interpreter without p3-advisor, and fix the error"
-        reason = f"the model cannot be opened{_place_of(problem)}: {reason}"
-        return protocol.Failed("model-refused", phase, reason, fix)
+        return model_not_opened(problem, reason)
     if request is not None and request.role == "reference" and phase == "correctness":
         return model_failed(problem, phase, reason, request)
     return unregistered_output(problem, phase) or protocol.Failed("build-failed", phase, reason)
+
+
+def model_not_opened(problem: BaseException, reason: str) -> protocol.Failed:
+    """Return the outcome of a model that raises while it is opened."""
+    reason = f"the model cannot be opened{_place_of(problem)}: {reason}"
+    if missing := find_missing_module(problem):
+        return protocol.Failed("model-refused", "load", reason, missing_module=missing)
+    fix = "open the model in the same interpreter without p3-advisor, and fix the error"
+    return protocol.Failed("model-refused", "load", reason, fix)
+
+
+def find_missing_module(problem: BaseException) -> str | None:
+    """Return the top-level module whose import failed, if the interpreter does not have it."""
+    name = getattr(problem, "name", None) if isinstance(problem, ModuleNotFoundError) else None
+    top_level = (name or "").partition(".")[0]
+    # The name comes from the model's code and becomes part of a command.
+    if not MODULE_NAME.fullmatch(top_level) or importlib.util.find_spec(top_level) is not None:
+        return None
+    return top_level
 
 
 def unregistered_output(problem: BaseException, phase: str) -> protocol.Failed | None:

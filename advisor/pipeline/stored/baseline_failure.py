@@ -48,6 +48,12 @@ def baseline_error(state: RunState, arm: str) -> UserError:
             return _not_viable(name, "its worker ended", None)
         case ModelFailed(reason=reason, fix=fix):
             return ModelCallError(reason, fix or "call the model by itself in the same interpreter")
+        case ModelRefused(reason=reason, missing_module=str(module)):
+            return ModelRefusedError(
+                reason,
+                f"pip install {module} into the interpreter of --python, or the package that"
+                " provides this module under another name",
+            )
         case ModelRefused(reason=reason, fix=fix):
             return ModelRefusedError(
                 reason, fix or "open the model by itself in the same interpreter"

@@ -8,6 +8,7 @@ waits until uv has exited as well.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime as dt
 import fcntl
 import pathlib
@@ -29,9 +30,10 @@ BLOCK_BYTES = 512
 
 
 def create(name: str, environment: Environment, settings: BuildSettings) -> pathlib.Path:
-    """Return the environment's directory; create it unless it exists and works.
+    """Return the environment's directory; create it unless it exists, works and has all packages.
 
-    Raise `EnvironmentNotUsableError` if that fails.
+    Packages that the user added to an earlier version are kept. Raise `EnvironmentNotUsableError`
+    if the creation fails.
     """
     lock_file = registry.lock_file(settings.rubric, name)
     digest = registry.environment_digest(environment, lock_file)
@@ -39,6 +41,7 @@ def create(name: str, environment: Environment, settings: BuildSettings) -> path
     try:
         settings.root.mkdir(parents=True, exist_ok=True)
         with _locked(name, settings.root, settings.report) as lock_fd:
+            settings = _keep_added(name, directory, settings)
             if _is_working(name, directory, environment, settings):
                 return directory
             staging = registry.staging_directory(settings.root, name)
@@ -95,10 +98,22 @@ def _locked(name: str, root: pathlib.Path, report: Callable[[str], None]) -> Ite
         yield lock.fileno()
 
 
+def _keep_added(name: str, directory: pathlib.Path, settings: BuildSettings) -> BuildSettings:
+    """Return the settings with the requirements that the user added to the existing version."""
+    versions = [directory, *registry.find_versions(settings.root, name)]
+    records = (registry.read_record(version) for version in versions)
+    existing = next((record.added for record in records if record is not None), ())
+    return dataclasses.replace(settings, added=tuple(dict.fromkeys([*existing, *settings.added])))
+
+
 def _is_working(
     name: str, directory: pathlib.Path, environment: Environment, settings: BuildSettings
 ) -> bool:
-    if registry.read_record(directory) is None:
+    record = registry.read_record(directory)
+    if record is None:
+        return False
+    if added := set(settings.added) - set(record.added):
+        settings.report(f"{name}: created again, to add {', '.join(sorted(added))}")
         return False
     fault = health.check(directory, environment, settings.inherited).fault
     settings.report(
@@ -136,6 +151,7 @@ def _build(
         disk_bytes=disk_bytes(staging),
         seconds=time.monotonic() - started,
         made=dt.datetime.now().astimezone().isoformat(timespec="seconds"),
+        added=settings.added,
     )
     text = msgspec.json.format(msgspec.json.encode(record), indent=1)
     (staging / registry.RECORD_FILE).write_bytes(text)
@@ -160,7 +176,8 @@ def _install(environment: Environment, staging: pathlib.Path, runner: UvRunner) 
     with sources.excludes(environment.excluded_packages) as excludes:
         target = ["--python", str(registry.interpreter_path(staging))]
         options = [*constraint, *excludes, *backend, *offline]
-        runner.run(["pip", "install", *target, *options, *environment.requirements])
+        requirements = [*environment.requirements, *settings.added]
+        runner.run(["pip", "install", *target, *options, *requirements])
 
 
 def _publish(staging: pathlib.Path, directory: pathlib.Path) -> None:

@@ -43,6 +43,8 @@ class CreationRecord(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     #: Time of its creation.
     made: str
+    #: Requirements that the user has added.
+    added: tuple[str, ...] = ()
 
 
 def default_root(environment: Mapping[str, str]) -> pathlib.Path:

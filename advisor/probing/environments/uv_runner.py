@@ -46,6 +46,8 @@ class BuildSettings:
     #: The indexes and other package sources that pip is configured with.
     pip_settings: Mapping[str, str] = dataclasses.field(default_factory=dict)
     offline: bool = False
+    #: Requirements that the user adds, for the modules that a model imports.
+    added: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,7 +97,8 @@ class UvRunner:
             return str(uv.find_uv_bin())
         except FileNotFoundError as problem:
             name = self.name
-            requirements = " ".join(f"'{each}'" for each in self.environment.requirements)
+            wanted = (*self.environment.requirements, *self.settings.added)
+            requirements = " ".join(f"'{each}'" for each in wanted)
             by_hand = (
                 f"python3 -m venv {name} && {name}/bin/pip install {requirements}, "
                 f"then --python {name}/bin/python"

@@ -36,6 +36,7 @@ from advisor.report.documents.document import (
 )
 from advisor.report.documents.known_faults import find_next_step
 from advisor.report.documents.measured_inputs import read_inputs
+from advisor.report.documents.missing_modules import find_install_step
 from advisor.report.documents.trade_off import find_trade_offs
 from advisor.system.number_format import format_share
 
@@ -193,7 +194,9 @@ def _unmeasured_entry(
         arm=arm.id,
         status=status,
         reason=failure.reason,
-        fix=failure.fix or find_next_step(header, arm.workflow, status),
+        fix=failure.fix
+        or find_install_step(header, arm.workflow, failure)
+        or find_next_step(header, arm.workflow, status),
         correctness=_correctness(tuple(checked for _, checked in sorted(checks.items())))
         if checks
         else None,

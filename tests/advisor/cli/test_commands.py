@@ -306,6 +306,7 @@ def test_environments_are_listed_with_their_workflows(home: pathlib.Path) -> Non
         (("env", "check", "openvino"), 3, "p3-advisor env create openvino"),
         (("env", "create", "nonsense"), 2, "there is no environment 'nonsense'"),
         (("env", "create", "pytorch-eager"), 2, "no environment of its own"),
+        (("env", "create", "openvino", "--with", "--index-url=x"), 2, "--with 'einops>=0.8'"),
         (("env", "remove", "openvino"), 0, "not created"),
     ],
 )

@@ -89,6 +89,25 @@ def test_an_exception_is_classified_by_its_kind_and_phase(
     assert (failed.status, failed.phase) == (status, phase)
 
 
+@pytest.mark.parametrize(
+    ("problem", "missing"),
+    [
+        (ModuleNotFoundError("no module", name="absent_stack.layers"), "absent_stack"),
+        # The interpreter has it, but without this submodule: another version is needed.
+        (ModuleNotFoundError("no module", name="json.layers"), None),
+        (ModuleNotFoundError("no module", name="x; reboot"), None),
+        (ModuleNotFoundError("no module"), None),
+        (ImportError("cannot import name", name="absent_stack"), None),
+    ],
+)
+def test_a_module_that_the_interpreter_does_not_have_is_named(
+    problem: BaseException, missing: str | None
+) -> None:
+    failed = classify(problem, "load")
+    assert (failed.status, failed.missing_module) == ("model-refused", missing)
+    assert (failed.fix is None) == (missing is not None)
+
+
 def test_a_model_that_cannot_be_opened_has_a_place() -> None:
     with pytest.raises(ZeroDivisionError) as raised:
         1 / 0  # noqa: B018 - raises in this file

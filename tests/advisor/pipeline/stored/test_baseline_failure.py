@@ -54,6 +54,12 @@ def test_a_reference_that_was_stored_or_stopped_is_no_reason(
     [
         (ModelFailed(phase="build", reason="r", fix="f"), "model-failed", "r", "f"),
         (ModelRefused(phase="load", reason="r", fix="f"), "model-refused", "r", "f"),
+        (
+            ModelRefused(phase="load", reason="r", missing_module="timm"),
+            "model-refused",
+            "r",
+            "pip install timm",
+        ),
         (DiskFull(phase="build", reason="r", fix="f"), "not-writable", "r", "f"),
         (Incorrect(phase="correctness", reason="r"), "nothing-viable", "r", "seed"),
         (Incorrect(phase="measure", reason="r", fix="f"), "nothing-viable", "r", "f"),

@@ -123,11 +123,15 @@ def write_lock(tmp_path: pathlib.Path, digest: str) -> None:
     lock.write_text(f"tiny-stack==1.0 \\\n    --hash=sha256:{digest}\n")
 
 
+def wheel_hash(wheel: pathlib.Path) -> str:
+    return hashlib.sha256(wheel.read_bytes()).hexdigest()
+
+
 def test_a_file_with_the_hash_of_the_lock_file_is_installed(
     make_settings: MakeSettings, tmp_path: pathlib.Path
 ) -> None:
     (wheel,) = (tmp_path / "wheels").iterdir()
-    write_lock(tmp_path, hashlib.sha256(wheel.read_bytes()).hexdigest())
+    write_lock(tmp_path, wheel_hash(wheel))
     directory = creation.create("tiny", TINY, make_settings())
     assert health.check(directory, TINY, {}).fault is None
 
@@ -424,3 +428,43 @@ def test_a_partly_removed_environment_is_created_again(make_settings: MakeSettin
     assert registry.read_record(directory) is None
     assert creation.create("tiny", TINY, make_settings()) == directory
     assert health.check(directory, TINY, {}).fault is None
+
+
+def test_an_added_package_is_installed_and_kept_until_the_environment_is_removed(
+    make_settings: MakeSettings, tmp_path: pathlib.Path
+) -> None:
+    write_wheel(tmp_path / "wheels", "tiny-layers")
+    write_wheel(tmp_path / "wheels", "tiny-scales")
+    both = {"tiny-layers": "1.0", "tiny-scales": "1.0", "tiny-stack": "1.0"}
+    creation.create("tiny", TINY, make_settings())
+    creation.create("tiny", TINY, make_settings(added=("tiny-layers",)))
+    directory = creation.create("tiny", TINY, make_settings(added=("tiny-scales",)))
+    record = registry.read_record(directory)
+    assert record is not None
+    assert (record.packages, record.added) == (both, ("tiny-layers", "tiny-scales"))
+    assert health.check(directory, TINY, {}).fault is None
+
+    stamp = (directory / registry.RECORD_FILE).stat().st_mtime_ns
+    creation.create("tiny", TINY, make_settings(added=("tiny-layers",)))
+    assert (directory / registry.RECORD_FILE).stat().st_mtime_ns == stamp
+
+    write_lock(tmp_path, wheel_hash(tmp_path / "wheels" / "tiny_stack-1.0-py3-none-any.whl"))
+    renewed = registry.read_record(creation.create("tiny", TINY, make_settings()))
+    assert renewed is not None
+    assert (renewed.packages, renewed.digest != record.digest) == (both, True)
+
+    creation.remove("tiny", tmp_path / "root", print)
+    emptied = registry.read_record(creation.create("tiny", TINY, make_settings()))
+    assert emptied is not None
+    assert (emptied.packages, emptied.added) == ({"tiny-stack": "1.0"}, ())
+
+
+def test_an_added_package_that_does_not_exist_leaves_the_environment_as_it_was(
+    make_settings: MakeSettings,
+) -> None:
+    directory = creation.create("tiny", TINY, make_settings())
+    with pytest.raises(EnvironmentNotUsableError):
+        creation.create("tiny", TINY, make_settings(added=("absent-package",)))
+    record = registry.read_record(directory)
+    assert record is not None
+    assert (record.packages, record.added) == ({"tiny-stack": "1.0"}, ())
