@@ -27,6 +27,8 @@ ROOT = pathlib.Path(__file__).parents[2]
 DEMO = "h200-demo-block-bfloat16.json"
 FFN = "h200-ffn-multilayer-tinyllama-bfloat16.json"
 LARGE_FFN = "h200-ffn-multilayer-llama2-7b-float16.json"
+#: The block of `LARGE_FFN` with one layer and all arms.
+ALL_ARMS_FFN = "h100-ffn-llama2-7b-float16-standard.json"
 FLOAT16_FFN = "h200-ffn-1024x4096x4-float16.json"
 BLOCKS = (
     "h200-matmul-tinyllama-bfloat16.json",
@@ -140,6 +142,9 @@ def gpu_section() -> list[str]:
         "",
         *failures(read_run(LARGE_FFN)),
         "",
+        run_notes.ALL_ARMS_FFN,
+        "",
+        *forward_section(ALL_ARMS_FFN),
         run_notes.BLOCKS,
         "",
         *blocks_table(BLOCKS),
