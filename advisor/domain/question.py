@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 import msgspec
@@ -47,6 +48,23 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def tries_new_shapes(self) -> bool:
         """Whether any arm tries shapes that were not built."""
         return self.new_shapes or self.new_shape_seconds > 0
+
+
+def choose_next_budget(
+    budgets: Iterable[Budget], spent: Budget, *, made: int, needed: int | None
+) -> Budget | None:
+    """Return the budget of a run that follows a run with the budget `spent`, None for no better.
+
+    It is the shortest budget whose repetitions reach those that the run has `made` and the further
+    ones `needed`, else the one with most repetitions. `spent` may have made fewer repetitions than
+    it allows, as with servers, and is not returned again.
+    """
+    least = max(made, spent.repeats)
+    more = [each for each in budgets if each.repeated != "all" and each.repeats > least]
+    enough = [each for each in more if each.repeats >= least + (needed or 0)]
+    if enough:
+        return min(enough, key=lambda budget: budget.measuring_seconds)
+    return max(more, key=lambda budget: budget.repeats, default=None)
 
 
 class RequestLengths(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

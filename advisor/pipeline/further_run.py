@@ -6,13 +6,13 @@ import msgspec
 
 from advisor.applicability import planning
 from advisor.context import Context
-from advisor.domain.catalogue import Catalogue
 from advisor.domain.outcome import Completed
-from advisor.domain.question import Budget, Question
+from advisor.domain.question import Budget, Question, choose_next_budget
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.run import Header
 from advisor.domain.run_state import RunState
 from advisor.errors import GpuNotAttachedError
+from advisor.pipeline.decision import Decision
 from advisor.pipeline.draft import DraftRun, detect_machine
 from advisor.pipeline.stored.arms import plan_of
 
@@ -37,14 +37,16 @@ def undecided_workflows(advice: Recommendation | None, question: Question) -> tu
     return question.workflows
 
 
-def longer_budget(question: Question, catalogue: Catalogue) -> Budget:
-    """Return the shortest budget that is longer than that of the question, else its own."""
-    longer = [
-        budget
-        for budget in catalogue.presets.budgets.values()
-        if budget.measuring_seconds > question.budget.measuring_seconds
-    ]
-    return min(longer, key=lambda budget: budget.measuring_seconds, default=question.budget)
+def further_budget(decision: Decision) -> Budget:
+    """Return the budget that the headline names for a further run, else that of the question."""
+    header, advice = decision.header, decision.recommendation
+    following = choose_next_budget(
+        header.catalogue.presets.budgets.values(),
+        header.question.budget,
+        made=decision.results.repeats,
+        needed=advice.needed_repetitions if advice else None,
+    )
+    return following or header.question.budget
 
 
 def propose_again(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from advisor.domain.measurement import Measurement
 from advisor.domain.plan import Excluded
-from advisor.domain.question import Budget, Question
+from advisor.domain.question import Budget, Question, choose_next_budget
 from advisor.domain.results import Results
 from advisor.domain.scores import ScoredArm
 from advisor.recommendation.certainty import Certainty
@@ -56,17 +56,10 @@ class Choice:
 
     @property
     def next_budget(self) -> Budget | None:
-        """The shortest budget of a further run that makes the repetitions that would settle this.
-
-        If no budget does, it is the one with most repetitions, unless this run made as many. A
-        budget that made fewer than it may, as with servers, is not named again.
-        """
-        made = max(self.results.repeats, self.question.budget.repeats)
-        needed = made + (self.certainty.needed_repetitions or 0)
-        more = [
-            each for each in self.context.budgets if each.repeated != "all" and each.repeats > made
-        ]
-        enough = [each for each in more if each.repeats >= needed]
-        if enough:
-            return min(enough, key=lambda budget: budget.measuring_seconds)
-        return max(more, key=lambda budget: budget.repeats, default=None)
+        """The budget of a further run; None where no budget makes more repetitions."""
+        return choose_next_budget(
+            self.context.budgets,
+            self.question.budget,
+            made=self.results.repeats,
+            needed=self.certainty.needed_repetitions,
+        )

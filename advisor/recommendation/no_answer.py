@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from advisor.domain.constrained_values import value_of
 from advisor.domain.constraints import Constraint
 from advisor.domain.measurement import Measurement
+from advisor.domain.question import Budget
 from advisor.domain.results import Results
 from advisor.domain.scores import ScoredArm
 from advisor.errors import MachineUnfitError, NothingViableError
@@ -55,8 +56,11 @@ def _nearest(
     return f"{constraint.criterion} {constraint.write_measured(known[arm])} ({arm})"
 
 
-def machine_unfit(results: Results) -> MachineUnfitError:
-    """Return the error of a run that is open because the machine was not fit to measure on."""
+def machine_unfit(results: Results, budget: Budget | None) -> MachineUnfitError:
+    """Return the error of a run that is open because the machine was not fit to measure on.
+
+    `budget` is that of a further run, None where no budget makes more repetitions.
+    """
     visits, noise = results.visits, results.noise_floor or 0.0
     if trust.is_busy(results):
         reason = f"the machine was busy or throttled during {visits.unfit} of {visits.made} visits"
@@ -64,10 +68,8 @@ def machine_unfit(results: Results) -> MachineUnfitError:
     else:
         difference = format_share(min(noise, 9.99))
         reason = f"the baseline and its duplicate may differ by {difference} or more"
-        next_step = (
-            "measure longer with --budget thorough, or on a machine whose processors nothing else "
-            "uses"
-        )
+        longer = f"longer with --budget {budget.name}, or " if budget else ""
+        next_step = f"measure {longer}on a machine whose processors nothing else uses"
     return MachineUnfitError(
         f"No answer: {reason}, so the measured speeds do not decide", next_step
     )

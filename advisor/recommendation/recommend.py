@@ -59,8 +59,6 @@ def recommend(
         viable, scored, results, question.priorities, context.rubric, seed=question.seed
     )
     is_unfit = trust.is_busy if while_running else trust.is_unfit
-    if found.decision_word == "OPEN" and is_unfit(results):
-        raise machine_unfit(results)
     choice = Choice(
         results=results,
         question=question,
@@ -70,6 +68,8 @@ def recommend(
         viable=viable,
         certainty=found,
     )
+    if found.decision_word == "OPEN" and is_unfit(results):
+        raise machine_unfit(results, choice.next_budget)
     return add_headline(_add_reasons(_figures_of(choice), choice), choice)
 
 

@@ -16,7 +16,7 @@ from advisor.pipeline.decision import Decision
 from advisor.pipeline.draft import DraftRun, create, propose
 from advisor.pipeline.further_run import (
     arms_to_retry,
-    longer_budget,
+    further_budget,
     propose_again,
     undecided_workflows,
 )
@@ -149,7 +149,7 @@ class RunStarter:
             return
         header, context = answer.decision.header, self._app_interface.context
         workflows = undecided_workflows(answer.recommendation, header.question)
-        budget = longer_budget(header.question, header.catalogue)
+        budget = further_budget(answer.decision)
         names = ", ".join(workflows) or "all workflows"
         self._app.notify(f"measuring {names} for {budget.measuring_seconds:g} s", markup=False)
         self.start(lambda: propose_again(header, workflows, context, budget))

@@ -17,7 +17,7 @@ from textual.pilot import Pilot
 
 from advisor.context import Context
 from advisor.domain.machine import QuietProblem
-from advisor.pipeline.further_run import longer_budget, undecided_workflows
+from advisor.pipeline.further_run import further_budget, undecided_workflows
 from advisor.question.answers import Answers
 from advisor.store.runs import Run
 from advisor.tui import run_starter
@@ -95,6 +95,8 @@ async def test_m_measures_the_undecided_workflows_for_longer(
         results = await wait_for_screen(pilot, ResultsScreen)
         advice = results.original.recommendation
         assert advice is not None
+        decision = results.original.decision
+        assert decision is not None
         asked = results.original.document.question
         await pilot.press("m")
         await wait_for_screen(pilot, LiveScreen)
@@ -103,5 +105,5 @@ async def test_m_measures_the_undecided_workflows_for_longer(
         question = session.follower.header.question
         assert session.follower.run.directory != recorded.directory
         assert question.workflows == undecided_workflows(advice, asked)
-        assert question.budget == longer_budget(asked, results.original.catalogue)
+        assert question.budget == further_budget(decision)
         assert question.budget.measuring_seconds > asked.budget.measuring_seconds

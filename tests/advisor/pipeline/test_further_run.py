@@ -8,14 +8,16 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
-from recorded_runs import make_run
+from builders import DUPLICATE, priorities
+from recorded_runs import SECONDS, make_header, make_run
 
 from advisor.catalogue import rubric_files
 from advisor.context import Context
 from advisor.errors import GpuNotAttachedError
+from advisor.pipeline.decision import decide
 from advisor.pipeline.further_run import (
     arms_to_retry,
-    longer_budget,
+    further_budget,
     propose_again,
     undecided_workflows,
 )
@@ -56,12 +58,33 @@ def test_an_open_decision_is_measured_again_for_its_contenders_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("present", "longer"),
-    [("quick", "standard"), ("standard", "thorough"), ("thorough", "thorough")],
+    ("spent", "duplicate", "following"),
+    [
+        ("quick", 0.0102, "standard"),
+        ("quick", 0.0105, "thorough"),
+        ("standard", 0.0102, "thorough"),
+        ("thorough", 0.0102, "thorough"),
+    ],
 )
-def test_the_longer_budget_is_the_next_one_of_the_catalogue(present: str, longer: str) -> None:
-    catalogue = rubric_files.load()
-    budgets = catalogue.presets.budgets
-    question = read_document(str(EVIDENCE / "cpu-demo.json")).question
-    question = msgspec.structs.replace(question, budget=budgets[present])
-    assert longer_budget(question, catalogue) == budgets[longer]
+def test_a_further_run_has_the_budget_that_the_headline_names(
+    spent: str, duplicate: float, following: str, tmp_path: pathlib.Path
+) -> None:
+    """The duplicate is slower than the baseline, so the two leaders are not told apart."""
+    made, presets = make_header(generates=False), rubric_files.load().presets
+    run = make_run(
+        Store(tmp_path),
+        finished=True,
+        seconds_of={**SECONDS, "exported": 0.0037, DUPLICATE: duplicate},
+        catalogue=msgspec.structs.replace(made.catalogue, presets=presets),
+        question=msgspec.structs.replace(
+            made.question, priorities=priorities(90, 5, 5), budget=presets.budgets[spent]
+        ),
+    )
+    decision = decide(run)
+    advice = decision.recommendation
+    assert advice is not None
+    assert (advice.decision_word, bool(advice.needed_repetitions)) == ("OPEN", True)
+    certainty = advice.headline[advice.headline_parts.index("certainty")]
+    named = {name for name in presets.budgets if f"--budget {name}" in certainty}
+    assert named == {following} - {spent}
+    assert further_budget(decision).name == following

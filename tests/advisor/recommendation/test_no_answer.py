@@ -7,7 +7,7 @@ from golden_files import Expect
 
 from advisor.domain.constraints import Constraint
 from advisor.domain.measurement import MemoryBytes
-from advisor.recommendation.no_answer import nothing_viable
+from advisor.recommendation.no_answer import machine_unfit, nothing_viable
 
 
 def test_the_value_nearest_to_each_constraint_is_named_when_nothing_is_left(
@@ -32,3 +32,12 @@ def test_the_value_nearest_to_each_constraint_is_named_when_nothing_is_left(
     arms = builders.score_arms(results, question, known)
     problem = nothing_viable(arms, question.constraints, results.measurements)
     expect("nothing-viable", [problem.what, problem.next_step])
+
+
+def test_a_run_without_an_answer_names_the_budget_of_a_further_run(expect: Expect) -> None:
+    noisy = builders.results(builders.measurement("one"), noise_floor=3.0)
+    budget = builders.question().budget
+    further, last = (machine_unfit(noisy, each) for each in (budget, None))
+    assert f"--budget {budget.name}" in further.next_step
+    assert "--budget" not in last.next_step
+    expect("machine-unfit", [further.next_step, last.next_step])
