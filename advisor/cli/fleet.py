@@ -14,7 +14,7 @@ import typer
 from advisor.cli.context import make_context, print_status
 from advisor.cli.interruption import resumable_with
 from advisor.cli.options import AsJson
-from advisor.cli.output import print_text
+from advisor.cli.output import OutputFormat, choose_output_format, print_document, print_text
 from advisor.errors import FleetRequestError, NoFleetError
 
 if TYPE_CHECKING:
@@ -44,12 +44,12 @@ def show_fleet(
     json: AsJson = False,
 ) -> None:
     """Show the results of a fleet. Each model and kind of device has a row."""
-    context = make_context()
+    context, output_format = make_context(), choose_output_format(json=json)
     record = context.store.fleets.find(name)
     raise typer.Exit(
-        resume_fleet(record, context, as_json=json)
+        resume_fleet(record, context, output_format)
         if resume
-        else _print_results(record, context, as_json=json)
+        else _print_results(record, context, output_format)
     )
 
 
@@ -59,9 +59,7 @@ def recommend(
     on: Sequence[str],
     address: str,
     context: Context,
-    *,
-    as_json: bool,
-    as_events: bool,
+    output_format: OutputFormat,
 ) -> int:
     """Run a question on a fleet, store and print the results; return the exit code."""
     from advisor import settings
@@ -93,13 +91,11 @@ def recommend(
             answers=msgspec.to_builtins(answers),
             address=address,
         )
-        record = _run_fleet(record, answers, cluster, context, as_events=as_events)
-    return _print_results(
-        record, context, as_json=as_json, as_events=as_events, stores_parquet=True
-    )
+        record = _run_fleet(record, answers, cluster, context, output_format)
+    return _print_results(record, context, output_format, stores_parquet=True)
 
 
-def resume_fleet(record: FleetRecord, context: Context, *, as_json: bool) -> int:
+def resume_fleet(record: FleetRecord, context: Context, output_format: OutputFormat) -> int:
     """Execute the runs without a result on the devices that are left; return the exit code."""
     from advisor.fleet import device_pools
     from advisor.fleet.run_fleet import unanswered_assignments
@@ -116,7 +112,7 @@ def resume_fleet(record: FleetRecord, context: Context, *, as_json: bool) -> int
     kinds = {each.kind for each in unanswered_assignments(record.request, record.answered)}
     if not kinds:
         print_status("every run has its result")
-        return _print_results(record, context, as_json=as_json)
+        return _print_results(record, context, output_format)
     with _join(record.address) as cluster:
         devices = cluster.devices()
         wanted = [pool for pool in record.request.pools if pool.kind in kinds]
@@ -130,9 +126,9 @@ def resume_fleet(record: FleetRecord, context: Context, *, as_json: bool) -> int
             msgspec.convert(record.answers, Answers),
             cluster,
             context,
-            as_events=False,
+            output_format,
         )
-    return _print_results(record, context, as_json=as_json, stores_parquet=True)
+    return _print_results(record, context, output_format, stores_parquet=True)
 
 
 def _make_request(models: Sequence[str], pools: Sequence[Pool], context: Context) -> FleetRequest:
@@ -168,7 +164,11 @@ def _join(address: str) -> Iterator[RayCluster]:
 
 
 def _run_fleet(
-    record: FleetRecord, answers: Answers, cluster: Cluster, context: Context, *, as_events: bool
+    record: FleetRecord,
+    answers: Answers,
+    cluster: Cluster,
+    context: Context,
+    output_format: OutputFormat,
 ) -> FleetRecord:
     """Execute the runs without a result, print their events, and store each result."""
     from advisor.domain.fleet import AssignmentResult, ContentionCheck
@@ -190,7 +190,7 @@ def _run_fleet(
             line = _status_line(event, names)
             if line:
                 print_status(line)
-            if as_events:
+            if output_format == "json-lines":
                 _print_event(event)
             if isinstance(event, ContentionCheck):
                 contentions.append(event)
@@ -237,13 +237,11 @@ def _status_line(event: ClusterEvent, names: dict[int, str]) -> str | None:
 def _print_results(
     record: FleetRecord,
     context: Context,
+    output_format: OutputFormat,
     *,
-    as_json: bool,
-    as_events: bool = False,
     stores_parquet: bool = False,
 ) -> int:
     """Print the matrix; return the exit code, which is 1 when no cell has a recommendation."""
-    from advisor.report.documents import document
     from advisor.report.fleets import fleet_matrix
     from advisor.report.fleets.fleet_reader import read_run_documents
 
@@ -256,8 +254,5 @@ def _print_results(
         )
         print_status(f"all figures, a row for each workflow and batch size: {file}")
     matrix = fleet_matrix.compose(record, documents)
-    if as_events:
-        print_text(msgspec.json.encode({"document": matrix}))
-    else:
-        print_text(document.encode(matrix) if as_json else fleet_matrix.render(matrix), nl=False)
+    print_document(matrix, output_format, fleet_matrix.render)
     return 0 if any(cell.arm for cell in matrix.cells) else 1

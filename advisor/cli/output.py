@@ -4,14 +4,49 @@ from __future__ import annotations
 
 import pathlib
 import sys
+from collections.abc import Callable
+from typing import Literal, TypeVar
 
+import msgspec
 import typer
 
-from advisor.errors import OutputFileError
+from advisor.errors import FormatError, OutputFileError
 from advisor.system.terminal_text import escape_control_chars
 
 #: Stands for standard output.
 STANDARD_OUTPUT = "-"
+#: Of a command on standard output: text for a reader, one indented JSON document, or a line of JSON
+#: for each event and for the document.
+OutputFormat = Literal["text", "json", "json-lines"]
+
+Document = TypeVar("Document", bound=msgspec.Struct)
+
+
+def choose_output_format(*, json: bool, jsonl: bool = False) -> OutputFormat:
+    """Return the format of the flags `--json` and `--jsonl`; raise `FormatError` for both."""
+    if json and jsonl:
+        raise FormatError(
+            "--json and --jsonl ask for different formats",
+            "leave out one of them: the last line of --jsonl has the document that --json prints",
+        )
+    if jsonl:
+        return "json-lines"
+    return "json" if json else "text"
+
+
+def print_document(
+    document: Document, output_format: OutputFormat, render: Callable[[Document], str]
+) -> None:
+    """Print a document as one line after the events, as indented JSON or as text."""
+    from advisor.report.documents.document import encode
+
+    match output_format:
+        case "json-lines":
+            print_text(msgspec.json.encode({"document": document}))
+        case "json":
+            print_text(encode(document), nl=False)
+        case "text":
+            print_text(render(document), nl=False)
 
 
 def print_text(text: object = "", *, err: bool = False, nl: bool = True) -> None:

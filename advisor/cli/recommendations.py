@@ -10,14 +10,12 @@ import typer
 
 from advisor.cli import sweeps
 from advisor.cli.context import make_context, open_store, print_status
-from advisor.cli.execution import (
-    execute,
-    print_document,
-)
+from advisor.cli.execution import execute, print_run_document
 from advisor.cli.fleet import ALL_GPUS
 from advisor.cli.fleet import recommend as recommend_fleet
 from advisor.cli.help_sections import GroupedCommand
 from advisor.cli.options import AsJson, InputTokens, LengthMix, OutputTokens, takes_answers
+from advisor.cli.output import OutputFormat, choose_output_format
 from advisor.domain.sweep import is_sweep_id
 from advisor.errors import (
     FleetRequestError,
@@ -78,19 +76,18 @@ def recommend(  # noqa: PLR0913 - one for each option
     """Measure and score the workflows, and recommend one."""
     from advisor.pipeline.draft import prepare
 
+    output_format = choose_output_format(json=json, jsonl=jsonl)
     lengths = LengthAnswers(
         input_tokens=input_tokens, output_tokens=output_tokens, length_mix=length_mix
     )
     mix = lengths.parse()
     if len(mix) > 1:
-        _recommend_sweep(answers, mix, fleet or models or on, as_json=json, as_events=jsonl)
+        _recommend_sweep(answers, mix, fleet or models or on, output_format)
         return
     answers = msgspec.structs.replace(answers, **msgspec.structs.asdict(mix[0].lengths))
     context = make_context()
     if fleet or answers.gpu == ALL_GPUS:
-        code = recommend_fleet(
-            answers, models, on or [], fleet, context, as_json=json, as_events=jsonl
-        )
+        code = recommend_fleet(answers, models, on or [], fleet, context, output_format)
         raise typer.Exit(code)
     if models or on:
         raise FleetRequestError(
@@ -100,22 +97,20 @@ def recommend(  # noqa: PLR0913 - one for each option
     try:
         run = prepare(answers, context)
     except (GpuNotAttachedError, UnknownGpuError) as absent:
-        _answer_for_absent_gpu(answers, context, absent, as_json=json, as_events=jsonl)
+        _answer_for_absent_gpu(answers, context, absent, output_format)
         return
     print_status(f"run {run.directory.name}, stored in {run.directory}")
     notice = task_notice(answers, run.header())
     if notice:
         print_status(notice)
-    execute(run, as_json=json, as_events=jsonl)
+    execute(run, output_format)
 
 
 def _recommend_sweep(
     answers: Answers,
     mix: Sequence[MixedLengths],
     devices: object,
-    *,
-    as_json: bool,
-    as_events: bool,
+    output_format: OutputFormat,
 ) -> None:
     """Measure at several lengths on one device; raise `SweepError` for several `devices`."""
     if devices or answers.gpu == ALL_GPUS:
@@ -123,7 +118,7 @@ def _recommend_sweep(
             "a fleet measures one length, and a sweep measures on one device",
             "give --input-tokens and --output-tokens one value each, or leave out the fleet",
         )
-    sweeps.recommend(answers, mix, as_json=as_json, as_events=as_events)
+    sweeps.recommend(answers, mix, output_format)
 
 
 def task_notice(answers: Answers, header: Header) -> str | None:
@@ -149,12 +144,13 @@ def resume(
     jsonl: Annotated[bool, typer.Option("--jsonl", help="events, one a line")] = False,
 ) -> None:
     """Resume an interrupted run or sweep. Its finished measurements are kept."""
+    output_format = choose_output_format(json=json, jsonl=jsonl)
     if is_sweep_id(run):
-        sweeps.resume(run, as_json=json, as_events=jsonl)
+        sweeps.resume(run, output_format)
         return
     store = open_store()
     if run:
-        execute(store.find(run), as_json=json, as_events=jsonl)
+        execute(store.find(run), output_format)
         return
     from advisor.pipeline.stored.resumable import newest_resumable
 
@@ -162,19 +158,19 @@ def resume(
     sweep = store.sweeps.find_of_run(newest.directory.name)
     if sweep is None:
         print_status(f"resuming run {newest.directory.name}")
-        execute(newest, as_json=json, as_events=jsonl)
+        execute(newest, output_format)
     else:
         print_status(f"resuming sweep {sweep.sweep_id}")
-        sweeps.resume(sweep.sweep_id, as_json=json, as_events=jsonl)
+        sweeps.resume(sweep.sweep_id, output_format)
 
 
 def _answer_for_absent_gpu(
-    answers: Answers, context: Context, absent: UserError, *, as_json: bool, as_events: bool
+    answers: Answers, context: Context, absent: UserError, output_format: OutputFormat
 ) -> None:
     """Print an answer from a stored run or from published figures; raise `absent` without any."""
     from advisor.report.sections import absent_gpu
 
     run_document, problem = absent_gpu.answer(answers, context, absent)
-    print_document(run_document, as_json=as_json, as_events=as_events)
+    print_run_document(run_document, output_format)
     if problem:
         raise typer.Exit(problem.exit_code)

@@ -12,7 +12,7 @@ from advisor.cli.context import make_context, open_store, print_status
 from advisor.cli.documents import is_document, open_document
 from advisor.cli.execution import print_decided_document, print_decision
 from advisor.cli.options import AsJson, RunName, StoredRunName
-from advisor.cli.output import print_text
+from advisor.cli.output import choose_output_format, print_text
 from advisor.domain.priorities import CRITERIA
 from advisor.domain.sweep import is_sweep_id
 from advisor.question.answers import Answers
@@ -30,18 +30,19 @@ def show(
     ] = False,
 ) -> None:
     """Show the results of a stored run or sweep."""
+    output_format = choose_output_format(json=json)
     if is_sweep_id(run):
-        sweeps.show(run, as_json=json)
+        sweeps.show(run, output_format)
         return
     if is_document(run):
-        print_decided_document(open_document(run), as_json=json)
+        print_decided_document(open_document(run), output_format)
         return
     from advisor.pipeline.decision import decide
 
     decision = decide(open_store().find(run))
     if decision.in_progress:
         print_status("the run is in progress; arms that wait are listed as not measured")
-    print_decision(decision, as_json=json, with_times=times)
+    print_decision(decision, output_format, with_times=times)
 
 
 @app.command("decide")
@@ -80,16 +81,17 @@ def decide_again(
     )
     constraints = parse_constraints(require) if require else None
     criteria = pathlib.Path(rubric) if rubric else None
+    output_format = choose_output_format(json=json)
     if is_sweep_id(run):
         sweeps.show(
-            run, as_json=json, priorities=priorities, constraints=constraints, rubric=criteria
+            run, output_format, priorities=priorities, constraints=constraints, rubric=criteria
         )
         return
     if is_document(run):
         composed = open_document(
             run, priorities=priorities, constraints=constraints, rubric=criteria
         )
-        print_decided_document(composed, as_json=json)
+        print_decided_document(composed, output_format)
         return
     store = open_store()
     decision = decide(
@@ -99,7 +101,7 @@ def decide_again(
         rubric=criteria,
         platforms=[store.find(name.strip()) for name in platforms.split(",") if name.strip()],
     )
-    print_decision(decision, as_json=json)
+    print_decision(decision, output_format)
 
 
 @app.command()

@@ -7,13 +7,12 @@ import pathlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-import msgspec
 import typer
 
 from advisor.cli.context import make_context, open_store, print_status
 from advisor.cli.execution import follow
 from advisor.cli.interruption import resumable_with
-from advisor.cli.output import print_text, write_output
+from advisor.cli.output import OutputFormat, print_document, print_text, write_output
 from advisor.errors import FormatError, UserError, exit_code_of
 
 if TYPE_CHECKING:
@@ -29,28 +28,26 @@ if TYPE_CHECKING:
 FORMATS = {"html": ".html", "md": ".md", "json": ".json"}
 
 
-def recommend(
-    answers: Answers, mix: Sequence[MixedLengths], *, as_json: bool, as_events: bool
-) -> None:
+def recommend(answers: Answers, mix: Sequence[MixedLengths], output_format: OutputFormat) -> None:
     """Measure a new sweep and print its document."""
     from advisor.pipeline.sweeps import runs
 
     context = make_context()
     record = runs.new_record(answers, mix, context)
-    _measure(record, context, as_json=as_json, as_events=as_events)
+    _measure(record, context, output_format)
 
 
-def resume(name: str, *, as_json: bool, as_events: bool) -> None:
+def resume(name: str, output_format: OutputFormat) -> None:
     """Measure the lengths of a stored sweep that have no finished run, and print its document."""
     context = make_context()
     record = context.store.sweeps.find(name)
-    _measure(record, context, as_json=as_json, as_events=as_events)
+    _measure(record, context, output_format)
 
 
 def show(
     name: str,
+    output_format: OutputFormat,
     *,
-    as_json: bool,
     priorities: Priorities | None = None,
     constraints: tuple[Constraint, ...] | None = None,
     rubric: pathlib.Path | None = None,
@@ -64,7 +61,7 @@ def show(
     decisions = decide_lengths(
         record, store, priorities=priorities, constraints=constraints, rubric=rubric
     )
-    _print_document(decide_and_compose(record, decisions), as_json=as_json, as_events=False)
+    _print_document(decide_and_compose(record, decisions), output_format)
 
 
 def report(name: str, formats: Sequence[str], directory: str) -> None:
@@ -94,7 +91,7 @@ def report(name: str, formats: Sequence[str], directory: str) -> None:
         print_text(str(file))
 
 
-def _measure(record: SweepRecord, context: Context, *, as_json: bool, as_events: bool) -> None:
+def _measure(record: SweepRecord, context: Context, output_format: OutputFormat) -> None:
     """Measure the lengths without a finished run, one after the other, and print the document."""
     from advisor.pipeline.sweeps import runs
     from advisor.pipeline.sweeps.decision import decide_lengths
@@ -105,8 +102,8 @@ def _measure(record: SweepRecord, context: Context, *, as_json: bool, as_events:
         for found in runs.runs_left(record, decisions, context):
             record = found.record
             _print_start(found, len(decisions) + 1)
-            follow(found.run, as_events=as_events)
-    _print_document(decide_and_compose(record, decisions), as_json=as_json, as_events=as_events)
+            follow(found.run, output_format)
+    _print_document(decide_and_compose(record, decisions), output_format)
 
 
 @contextlib.contextmanager
@@ -144,15 +141,11 @@ def _print_start(found: NextRun, number: int) -> None:
     )
 
 
-def _print_document(document: SweepDocument, *, as_json: bool, as_events: bool) -> None:
+def _print_document(document: SweepDocument, output_format: OutputFormat) -> None:
     """Print the document; exit with the code of its problem when it recommends nothing."""
-    from advisor.report.documents.document import encode
     from advisor.report.sweeps import sweep_text
 
-    if as_events:
-        print_text(msgspec.json.encode({"document": document}))
-    else:
-        print_text(encode(document) if as_json else sweep_text.render(document), nl=False)
+    print_document(document, output_format, sweep_text.render)
     if document.problem is not None:
         print_status(f"{document.problem.what}; next: {document.problem.next_step}")
         raise typer.Exit(exit_code_of(document.problem.name))

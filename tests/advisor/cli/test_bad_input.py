@@ -10,6 +10,8 @@ import sys
 
 import pytest
 
+from advisor.errors import FormatError
+
 COMMAND = pathlib.Path(sys.executable).with_name("p3-advisor")
 
 CASES = {
@@ -188,3 +190,19 @@ def test_without_arguments_and_terminal_the_short_help_is_printed(
     assert answer.stdout == ""
     assert "--json" in answer.stderr
     assert "\x1b" not in answer.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("recommend", "--json", "--jsonl", "--model", "demo"),
+        ("--jsonl", "recommend", "--json", "--model", "demo", "--input-tokens", "32,64"),
+        ("resume", "--json", "--jsonl"),
+    ],
+)
+def test_both_flags_of_json_together_are_an_error(
+    arguments: tuple[str, ...], home: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    answer = run_program(*arguments, home=home, directory=tmp_path)
+    assert_user_error(answer, FormatError.exit_code, FormatError.name)
+    assert not home.exists()

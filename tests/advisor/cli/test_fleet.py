@@ -18,6 +18,7 @@ import recorded_runs
 
 from advisor.cli import fleet as fleets
 from advisor.cli.interruption import InterruptedRunError
+from advisor.cli.output import OutputFormat
 from advisor.context import Context
 from advisor.domain.fleet import (
     FLEET_SCHEMA,
@@ -224,12 +225,14 @@ def cluster(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> FakeClus
 
 
 def recommend(
-    context: Context, *, on: tuple[str, ...] = (), as_events: bool = False, **answers: object
+    context: Context,
+    *,
+    on: tuple[str, ...] = (),
+    output_format: OutputFormat = "json",
+    **answers: object,
 ) -> int:
     converted = msgspec.convert(answers, Answers)
-    return fleets.recommend(
-        converted, "demo,other", on, "", context, as_json=True, as_events=as_events
-    )
+    return fleets.recommend(converted, "demo,other", on, "", context, output_format)
 
 
 @pytest.fixture
@@ -287,7 +290,7 @@ def test_a_price_comes_from_on_the_option_or_the_settings(
 def test_with_jsonl_the_document_follows_the_events(
     cluster: FakeCluster, context: Context, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    recommend(context, as_events=True)
+    recommend(context, output_format="json-lines")
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line.get("type") for line in lines] == [
         "contention",
@@ -310,7 +313,7 @@ def test_an_interrupted_fleet_is_resumed_with_the_missing_runs(
     )
     assert [one.assignment.model for one in interrupted.answered] == ["demo"]
     cluster.completed_runs, cluster.available = 1000, {"H200": 1}
-    assert fleets.resume_fleet(interrupted, context, as_json=True) == 0
+    assert fleets.resume_fleet(interrupted, context, "json") == 0
     assert [(task.number, task.answers.batch_sizes) for task in cluster.tasks.values()] == [
         (2, "2,4")
     ]
@@ -330,7 +333,7 @@ def test_completed_runs_are_not_repeated(
     recommend(context)
     first_tasks = cluster.tasks
     capsys.readouterr()
-    assert fleets.resume_fleet(context.store.fleets.find("latest"), context, as_json=True) == 0
+    assert fleets.resume_fleet(context.store.fleets.find("latest"), context, "json") == 0
     assert cluster.tasks is first_tasks
     assert " x H200" not in capsys.readouterr().err
 
@@ -347,7 +350,7 @@ def test_resuming_needs_only_the_devices_of_the_missing_runs(
     )
     cluster.available = {"H200": 1}
     capsys.readouterr()
-    assert fleets.resume_fleet(context.store.fleets.find("latest"), context, as_json=True) == 0
+    assert fleets.resume_fleet(context.store.fleets.find("latest"), context, "json") == 0
     assert [(number, task.kind) for number, task in cluster.tasks.items()] == [(3, "H200")]
     assert "on 1 x H200\n" in capsys.readouterr().err
     resumed = context.store.fleets.find("latest")
@@ -364,7 +367,7 @@ def test_an_assignment_whose_run_is_deleted_is_repeated(
     whole = context.store.fleets.find("latest")
     shutil.rmtree(context.store.find(whole.answered[1].attempts[-1].run_id).directory)
     capsys.readouterr()
-    assert fleets.resume_fleet(whole, context, as_json=True) == 0
+    assert fleets.resume_fleet(whole, context, "json") == 0
     assert list(cluster.tasks) == [2]
     assert [cell["arm"] for cell in json.loads(capsys.readouterr().out)["cells"]] == [
         "compiled",
@@ -376,5 +379,5 @@ def test_a_fleet_without_its_question_cannot_be_resumed(
     cluster: FakeCluster, context: Context, fleet: FleetRecord
 ) -> None:
     with pytest.raises(FleetRequestError, match="does not contain its question"):
-        fleets.resume_fleet(fleet, context, as_json=True)
+        fleets.resume_fleet(fleet, context, "json")
     assert not cluster.tasks

@@ -216,7 +216,7 @@ def test_resume_without_a_name_continues_the_sweep_of_the_newest_run(
     save_sweep(store, recorded.name, SHORT, LONG)
     resumed: list[str] = []
     monkeypatch.setattr(resumable, "newest_resumable", lambda own: own.find(recorded.name))
-    monkeypatch.setattr(sweeps, "resume", lambda name, **_: resumed.append(name))
+    monkeypatch.setattr(sweeps, "resume", lambda name, _: resumed.append(name))
     newest = run_cli("resume", home=home)
     assert newest.returncode == 0
     assert SWEEP in newest.stderr
