@@ -119,7 +119,7 @@ def list_workflows(answers: Answers, context: Context) -> list[WorkflowRow]:
     resolved = resolve(answers, machine, catalogue, context.environment.get(VISIBLE_DEVICES))
     rows = []
     # A stack may have another distribution, and so another environment, on this device.
-    for workflow in catalogue.for_question(resolved.device, resolved.task).workflows:
+    for workflow in catalogue.for_question(resolved).workflows:
         obstacle = find_obstacle(workflow, resolved, machine)
         interpreter = None
         if obstacle is None:

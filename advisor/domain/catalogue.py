@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 
@@ -10,7 +10,7 @@ from advisor.domain.accuracy import AccuracyRules
 from advisor.domain.model import FactoryModel, Model, SyntheticModel, TransformersModel
 from advisor.domain.priorities import Priorities
 from advisor.domain.published import DecisionTree, Guideline, PublishedData
-from advisor.domain.question import Budget, Dtype, Task
+from advisor.domain.question import Budget, Dtype, Question
 from advisor.domain.rubric import Rubric
 from advisor.domain.serving import ServingRules
 from advisor.domain.workflow import EngineMemory, Workflow
@@ -212,9 +212,9 @@ class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
     #: By workflow. Empty in runs of early versions.
     engine_memory: dict[str, EngineMemory] = {}
 
-    def for_question(self, device: Literal["cpu", "cuda"], task: Task) -> Catalogue:
-        """Return the catalogue with the workflows' environments and facts for device and task."""
+    def for_question(self, question: Question) -> Catalogue:
+        """Return the catalogue with the workflows' environments and facts for a question."""
         return msgspec.structs.replace(
             self,
-            workflows=tuple(workflow.for_question(device, task) for workflow in self.workflows),
+            workflows=tuple(workflow.for_question(question) for workflow in self.workflows),
         )

@@ -89,6 +89,15 @@ class OnnxModel(
 Model = SyntheticModel | TransformersModel | FactoryModel | ExportedModel | OnnxModel
 
 
+#: Form in which a workflow takes a model: a PyTorch module or an ONNX file.
+InputFormat = Literal["torch", "onnx"]
+
+
+def input_format_of(model: Model) -> InputFormat:
+    """Return the form in which the user has the model; an exported program is a module."""
+    return "onnx" if isinstance(model, OnnxModel) else "torch"
+
+
 def short_name(model: Model) -> str:
     """Return the model's name without the directory of a local file or directory."""
     path = pathlib.PurePosixPath(model.name)

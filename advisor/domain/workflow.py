@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
-from advisor.domain.question import Dtype, Task, WeightFormat
+from advisor.domain.model import InputFormat, input_format_of
+from advisor.domain.question import Dtype, Question, Task, WeightFormat
 
 Facts = TypeVar("Facts", "DeclaredFacts", "ArmDeclaredFacts")
 
@@ -132,10 +133,11 @@ class ArmDeclaredFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
 
 class DeclaredWhere(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Declared facts that hold for one task or one device, of all arms or of one."""
+    """Declared facts that hold for one task, device or form of the model, of all arms or of one."""
 
     task: Task | None = None
     device: Literal["cpu", "cuda"] | None = None
+    input_format: InputFormat | None = msgspec.field(name="takes", default=None)
     #: Null for all arms that `arm_declared` gives no other fact.
     arm: str | None = None
     facts: ArmDeclaredFacts
@@ -167,7 +169,7 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     tasks: tuple[Task, ...]
     devices: tuple[Literal["cpu", "cuda"], ...]
     dtypes: tuple[Dtype, ...]
-    input_formats: tuple[Literal["torch", "onnx"], ...] = msgspec.field(name="takes")
+    input_formats: tuple[InputFormat, ...] = msgspec.field(name="takes")
     environment: Environment
     #: Environments for devices for which the stack has a distribution of its own.
     environment_on: dict[Literal["cpu", "cuda"], Environment] = {}
@@ -225,7 +227,7 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     weight_copies: WeightCopies = WeightCopies()
     #: By arm, declared facts that differ from the workflow's.
     arm_declared: dict[str, ArmDeclaredFacts] = {}
-    #: Declared facts that differ by task or device; `for_question` applies them.
+    #: Declared facts that differ by task, device or form; `for_question` applies them.
     declared_where: tuple[DeclaredWhere, ...] = ()
     #: GPU architectures that it can build for without such a GPU, as `sm_89`.
     builds_for: tuple[str, ...] = ()
@@ -243,11 +245,14 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         quantisers = self.arm_quantiser.values()
         return (self.environment, *self.environment_on.values(), *generator, *quantisers)
 
-    def for_question(self, device: Literal["cpu", "cuda"], task: Task) -> Workflow:
-        """Return the workflow with its environment and declared facts for this device and task."""
+    def for_question(self, question: Question) -> Workflow:
+        """Return the workflow with its environment and declared facts for a question."""
+        device, input_format = question.device, input_format_of(question.model)
         declared, arm_declared = self.declared, dict(self.arm_declared)
         for entry in self.declared_where:
-            if entry.task not in {None, task} or entry.device not in {None, device}:
+            if entry.task not in {None, question.task} or entry.device not in {None, device}:
+                continue
+            if entry.input_format not in {None, input_format}:
                 continue
             if entry.arm is None:
                 declared = _replace_known(declared, entry.facts)

@@ -54,7 +54,7 @@ def propose(answers: Answers, context: Context, detected: Machine | None = None)
     if answers.sandbox:
         sandboxing.require()
     question = resolve(answers, here, catalogue, context.environment.get(VISIBLE_DEVICES))
-    catalogue = catalogue.for_question(question.device, question.task)
+    catalogue = catalogue.for_question(question)
     catalogue = _with_open_deadline(catalogue, max_load_seconds(answers))
     if question.load is not None:
         generator_environment.find_interpreter(catalogue, here)

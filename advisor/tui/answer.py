@@ -37,7 +37,7 @@ class RunAnswer:
         """Decide again on the figures of a document; raise `ExportFileError` without any."""
         return cls(
             reopened.decide_again(document, catalogue),
-            catalogue.for_question(document.question.device, document.question.task),
+            catalogue.for_question(document.question),
         )
 
     def with_priorities(self, priorities: Priorities) -> RunAnswer:

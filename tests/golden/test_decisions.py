@@ -98,7 +98,7 @@ def advise(case: Case) -> Recommendation:
         again = reopened.decide_again(document, known, priorities=weights)
         assert again.recommendation is not None
         return again.recommendation
-    known = known.for_question(case.device, case.task)
+    known = known.for_question(builders.question(device=case.device, task=case.task))
     arms = [measured(case, arm, known) for arm in case.speedups]
     sizes = tuple(cell.batch_size for cell in arms[0].cells)
     races = tuple(builders.race_result(size, noise_floor=case.noise_floor) for size in sizes)

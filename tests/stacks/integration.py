@@ -158,7 +158,10 @@ def every_integration() -> Iterator[tuple[str, str]]:
 
 
 def count_by_arm() -> dict[str, int]:
-    """Return, by `WORKFLOW/ARM/TASK/DEVICE`, the lines that eager PyTorch does not need."""
+    """Return, by `WORKFLOW/ARM/TASK/DEVICE/FORM`, the lines that eager PyTorch does not need.
+
+    The form is that of the model: `torch` or `onnx`.
+    """
     workflows, counts = load_workflows(), {}
     eager = next(file for workflow, file in workflows if workflow.id == BASELINE)
     for workflow, file in workflows:
@@ -167,12 +170,13 @@ def count_by_arm() -> dict[str, int]:
                 workflow.arm_tasks.get(arm, workflow.tasks),
                 workflow.arm_devices.get(arm, workflow.devices),
             ):
-                lines, known = (
-                    integration_of(each, chosen, task, device)
-                    for each, chosen in ((file, options), (eager, {}))
-                )
-                changed = count_changed_lines(lines, known)
-                counts[f"{workflow.id}/{arm}/{task}/{device}"] = changed
+                known = integration_of(eager, {}, task, device)
+                # Texts are not generated from ONNX files.
+                for form in workflow.input_formats if task == "forward" else ("torch",):
+                    asked = {"subject": {"kind": form}}
+                    lines = integration_of(file, options, task, device, asked)
+                    name = f"{workflow.id}/{arm}/{task}/{device}/{form}"
+                    counts[name] = count_changed_lines(lines, known)
     return counts
 
 

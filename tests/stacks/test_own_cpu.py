@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import builders
 import pytest
 
 from advisor.catalogue import rubric_files
@@ -23,7 +24,7 @@ COMMAND = pathlib.Path(sys.executable).with_name("p3-advisor")
 COMPARED = "openvino"
 OWN = [
     each
-    for each in rubric_files.load().for_question("cpu", "forward").workflows
+    for each in rubric_files.load().for_question(builders.question()).workflows
     if each.has_probe and each.environment.kind == "own"
 ]
 OWN_ON_CPU = [each for each in OWN if "cpu" in each.devices]

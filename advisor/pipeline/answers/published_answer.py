@@ -50,7 +50,7 @@ def answer_from_figures(answers: Answers, context: Context, absent: UserError) -
     if gpu is None:
         raise absent
     question = _question_about(answers, gpu, here, catalogue)
-    catalogue = catalogue.for_question(question.device, question.task)
+    catalogue = catalogue.for_question(question)
     cases = published_figures.find_cases(
         catalogue.published, gpu, question.model.name, question.batch_sizes
     )

@@ -14,7 +14,7 @@ def find_install_step(header: Header, workflow: str, failure: Failure) -> str | 
         return None
     module = failure.missing_module
     found = next(entry for entry in header.catalogue.workflows if entry.id == workflow)
-    chosen = found.for_question(header.question.device, header.question.task)
+    chosen = found.for_question(header.question)
     if chosen.environment.kind == "own":
         name = chosen.environment_name
         return f"p3-advisor env create {name} --with {module}, {ANOTHER_NAME}"

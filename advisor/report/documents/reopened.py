@@ -54,7 +54,7 @@ def decide_again(
     asked = msgspec.structs.replace(
         document.question, **{name: value for name, value in changes.items() if value is not None}
     )
-    known = known.for_question(asked.device, asked.task)
+    known = known.for_question(asked)
     results = results_of(document, known)
     rated = scoring.rate_arms(results, known)
     scored = scoring.weigh_arms(rated.overall, asked)

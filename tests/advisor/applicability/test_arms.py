@@ -23,7 +23,7 @@ def test_an_arm_has_the_extras_of_its_environment_on_the_device() -> None:
     extras = {
         device: {
             workflow.id: arm.extras
-            for workflow in known.for_question(device, "forward").workflows
+            for workflow in known.for_question(builders.question(device=device)).workflows
             for arm in list_arms(workflow, device)
         }
         for device in ("cpu", "cuda")

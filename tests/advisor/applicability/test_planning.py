@@ -45,7 +45,9 @@ def test_the_fix_names_the_environment_of_the_device() -> None:
         device: [
             each.fix
             for each in planning.plan(
-                builders.question(), builders.machine(), known.for_question(device, "forward")
+                builders.question(),
+                builders.machine(),
+                known.for_question(builders.question(device=device)),
             ).excluded
         ]
         for device in ("cpu", "cuda")

@@ -11,12 +11,14 @@ import sys
 import urllib.parse
 from collections.abc import Callable
 
+import builders
 import msgspec
 import pytest
 from stacks import quiet_loads
 
 from advisor.catalogue import rubric_files
 from advisor.catalogue.toml_file import read
+from advisor.domain.model import OnnxModel
 from advisor.domain.plan import BASELINE
 from advisor.domain.priorities import CRITERIA, PILLARS
 from advisor.domain.workflow import CitedFact, Workflow
@@ -24,6 +26,8 @@ from advisor.errors import CatalogueError
 
 SHIPPED = rubric_files.load()
 INTEGRATION = pathlib.Path(__file__).parents[2] / "stacks" / "integration.py"
+#: A model in each form.
+MODELS = {"torch": builders.question().model, "onnx": OnnxModel(name="model.onnx")}
 Edit = Callable[[str, str, str], None]
 
 
@@ -336,7 +340,9 @@ def test_the_lines_of_every_arm_task_and_device_are_those_of_its_integration() -
         ).stdout
     )
     declared = {
-        f"{workflow.id}/{arm}/{task}/{device}": workflow.for_question(device, task)
+        f"{workflow.id}/{arm}/{task}/{device}/{form}": workflow.for_question(
+            builders.question(device=device, task=task, model=MODELS[form])
+        )
         .for_arm(arm)
         .declared.lines_changed.value
         for workflow in SHIPPED.workflows
@@ -344,6 +350,7 @@ def test_the_lines_of_every_arm_task_and_device_are_those_of_its_integration() -
         for arm in workflow.arms
         for task in workflow.arm_tasks.get(arm, workflow.tasks)
         for device in workflow.arm_devices.get(arm, workflow.devices)
+        for form in (workflow.input_formats if task == "forward" else ("torch",))
     }
     assert declared == counted
 
@@ -410,15 +417,29 @@ def test_facts_that_differ_by_task_and_device_apply_to_the_question() -> None:
     known = {workflow.id: workflow for workflow in SHIPPED.workflows}
     openvino = known["openvino"]
     lines = {
-        task: openvino.for_question("cpu", task).for_arm("default").declared.lines_changed.value
+        task: openvino.for_question(builders.question(task=task))
+        .for_arm("default")
+        .declared.lines_changed.value
         for task in ("forward", "generate")
     }
     assert lines == {"forward": 6, "generate": 25}
     cache = known["torch-compile-inductor-static-cache"]
-    assert cache.for_question("cuda", "generate").declared == cache.declared
-    on_cpu = cache.for_question("cpu", "generate")
+    assert (
+        cache.for_question(builders.question(device="cuda", task="generate")).declared
+        == cache.declared
+    )
+    on_cpu = cache.for_question(builders.question(task="generate"))
     assert on_cpu.for_arm("kept-cache").declared.lines_changed.value == 6
     assert on_cpu.for_arm("loop-compiled").declared.lines_changed.value == 18
+
+
+def test_an_onnx_file_needs_no_export_step() -> None:
+    asked = builders.question(model=MODELS["onnx"])
+    for workflow in SHIPPED.workflows:
+        if "onnx" in workflow.input_formats and workflow.has_probe:
+            chosen = workflow.for_question(asked)
+            assert chosen.declared.export_step.value is False, workflow.id
+            assert workflow.for_question(builders.question()).declared.export_step.value is True
 
 
 def test_facts_for_a_task_name_existing_arms_tasks_and_devices() -> None:
@@ -427,7 +448,8 @@ def test_facts_for_a_task_name_existing_arms_tasks_and_devices() -> None:
             assert entry.arm is None or entry.arm in workflow.arms
             assert entry.task is None or entry.task in workflow.tasks
             assert entry.device is None or entry.device in workflow.devices
-            assert entry.task or entry.device
+            assert entry.input_format is None or entry.input_format in workflow.input_formats
+            assert entry.task or entry.device or entry.input_format
 
 
 def test_an_arm_inherits_the_facts_of_its_workflow() -> None:
