@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Literal
+
 import msgspec
 
 from advisor.domain.priorities import CRITERIA
@@ -12,21 +15,24 @@ CLASSIFIED = "accuracy"
 LETTERS = ("below C", "C", "B", "A")
 #: Significant digits of a measured figure next to a bound; the fewest that suffice are shown.
 MEASURED_DIGITS = range(3, 7)
-MEBIBYTE = 2**20
 
-
-def format_figure(name: str, value: float) -> str:
-    """Return a figure that a constraint may name, in the form of `--require`.
-
-    Bytes are shown in MiB and seconds in s, or in ms below 1 s.
-    """
-    if name == "speedup":
-        return f"{value:g}x"
-    if name == CLASSIFIED:
-        return f"{value:.3g}"
-    if name == "memory":
-        return f"{value / MEBIBYTE:g}MiB"
-    return f"{value:g}s" if value >= 1 else f"{value * 1e3:g}ms"
+Unit = Literal["B", "kB", "MB", "GB", "KiB", "MiB", "GiB", "us", "ms", "s", "min", "h", "%"]
+#: Each unit in bytes, in seconds or as a share.
+UNITS: Mapping[Unit, float] = {
+    "B": 1,
+    "kB": 1e3,
+    "MB": 1e6,
+    "GB": 1e9,
+    "KiB": 1 << 10,
+    "MiB": 1 << 20,
+    "GiB": 1 << 30,
+    "us": 1e-6,
+    "ms": 1e-3,
+    "s": 1.0,
+    "min": 60.0,
+    "h": 3600.0,
+    "%": 0.01,
+}
 
 
 class Constraint(
@@ -41,6 +47,8 @@ class Constraint(
     #: For a criterion or a class the letter's number: 3 is A, 2 is B, 1 is C.
     at_least: int | float | None = None
     at_most: int | float | None = None
+    #: Unit of the bound as the user wrote it; null for none, and in runs of early versions.
+    unit: Unit | None = None
 
     @property
     def asks_for_letter(self) -> bool:
@@ -54,15 +62,29 @@ class Constraint(
 
     def write(self, value: float) -> str:
         """Return a letter or a figure of its criterion in the form of `--require`."""
-        return LETTERS[int(value)] if self.asks_for_letter else format_figure(self.criterion, value)
+        if self.asks_for_letter:
+            return LETTERS[int(value)]
+        if self.criterion == "speedup":
+            return f"{value:g}x"
+        unit = self._shown_unit(value)
+        return f"{value:.3g}" if unit is None else f"{value / UNITS[unit]:g}{unit}"
+
+    def _shown_unit(self, value: float) -> Unit | None:
+        """Return the user's unit, else MiB for bytes and s, or ms below 1 s, for a time."""
+        if self.unit is not None or self.criterion in {"speedup", CLASSIFIED}:
+            return self.unit
+        if self.criterion == "memory":
+            return "MiB"
+        return "s" if value >= 1 else "ms"
 
     def write_measured(self, value: float) -> str:
         """Return a value that does not meet the constraint with the fewest digits, at least three.
 
         Its rounded value does not meet the constraint either.
         """
-        unit = MEBIBYTE if self.criterion == "memory" else 1
-        rounded = (float(f"{value / unit:.{digits}g}") * unit for digits in MEASURED_DIGITS)
+        unit = None if self.asks_for_letter else self._shown_unit(value)
+        size = 1 if unit is None else UNITS[unit]
+        rounded = (float(f"{value / size:.{digits}g}") * size for digits in MEASURED_DIGITS)
         return self.write(next((each for each in rounded if not self.admits(each)), value))
 
     def admits(self, value: float) -> bool:

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from advisor.domain.constraints import CLASSIFIED, Constraint
+from advisor.domain.constraints import CLASSIFIED, UNITS, Constraint, Unit
 from advisor.domain.priorities import CRITERIA
 from advisor.domain.question import Task
 from advisor.errors import PriorityError, SizeError
@@ -14,28 +14,30 @@ from advisor.errors import PriorityError, SizeError
 PATTERN = re.compile(r"\s*([a-z_-]+)\s*(>=|<=)\s*([^\s<>=]+)\s*", re.IGNORECASE)
 NUMBER = re.compile(r"([0-9.eE+-]+?)\s*([a-zA-Z%]*)")
 TIERS = {"a": 3, "b": 2, "c": 1, "3": 3, "2": 2, "1": 1}
-BYTES: Mapping[str, float] = {
-    "b": 1,
-    "kb": 1e3,
-    "mb": 1e6,
-    "gb": 1e9,
-    "kib": 1 << 10,
-    "mib": 1 << 20,
-    "gib": 1 << 30,
+#: Spellings of units in small letters; None for a figure without a unit.
+Spellings = Mapping[str, Unit | None]
+BYTES: Spellings = {
+    "b": "B",
+    "kb": "kB",
+    "mb": "MB",
+    "gb": "GB",
+    "kib": "KiB",
+    "mib": "MiB",
+    "gib": "GiB",
 }
-SECONDS: Mapping[str, float] = {
-    "": 1.0,
-    "us": 1e-6,
-    "ms": 1e-3,
-    "s": 1.0,
-    "m": 60.0,
-    "min": 60.0,
-    "h": 3600.0,
+SECONDS: Spellings = {
+    "": None,
+    "us": "us",
+    "ms": "ms",
+    "s": "s",
+    "m": "min",
+    "min": "min",
+    "h": "h",
 }
-FACTOR: Mapping[str, float] = {"x": 1.0, "": 1.0}
-ERROR: Mapping[str, float] = {"": 1.0, "%": 0.01}
+FACTOR: Spellings = {"x": None, "": None}
+ERROR: Spellings = {"": None, "%": "%"}
 #: The figures that can be required, the comparison that each takes, and its units.
-FIGURES: Mapping[str, tuple[str, Mapping[str, float]]] = {
+FIGURES: Mapping[str, tuple[str, Spellings]] = {
     "speedup": (">=", FACTOR),
     "memory": ("<=", BYTES),
     "build": ("<=", SECONDS),
@@ -69,10 +71,10 @@ def check_constraints(constraints: Sequence[Constraint], task: Task) -> None:
 
 def parse_duration(option: str, text: str) -> float:
     """Return the seconds of a duration such as `90s` or `5min`; raise `SizeError`."""
-    seconds = _number(text.strip(), SECONDS)
-    if seconds is None:
+    found = _figure(text.strip(), SECONDS)
+    if found is None:
         raise SizeError(f"{option} {text!r} is not a duration", "write it like 90s, 5min or 1h")
-    return seconds
+    return found[0]
 
 
 def _parse(part: str) -> Constraint:
@@ -87,25 +89,29 @@ def _parse(part: str) -> Constraint:
         return Constraint(criterion=name, at_least=tier)
     if name not in FIGURES or FIGURES[name][0] != comparison:
         raise _refuse(part)
-    number = _number(value, FIGURES[name][1])
-    if number is None:
+    figure = _figure(value, FIGURES[name][1])
+    if figure is None:
         raise _refuse(part)
+    number, unit = figure
     if comparison == ">=":
-        return Constraint(criterion=name, at_least=number)
-    return Constraint(criterion=name, at_most=number)
+        return Constraint(criterion=name, at_least=number, unit=unit)
+    return Constraint(criterion=name, at_most=number, unit=unit)
 
 
-def _number(text: str, units: Mapping[str, float]) -> float | None:
-    """Return a figure in the base unit; None unless it is a positive number with a known unit."""
+def _figure(text: str, spellings: Spellings) -> tuple[float, Unit | None] | None:
+    """Return a figure in the base unit with its unit.
+
+    Return None unless it is a positive number with a known unit.
+    """
     match = NUMBER.fullmatch(text)
-    factor = units.get(match[2].lower()) if match else None
-    if match is None or factor is None:
+    if match is None or match[2].lower() not in spellings:
         return None
+    unit = spellings[match[2].lower()]
     try:
-        number = float(match[1]) * factor
+        number = float(match[1]) * (1 if unit is None else UNITS[unit])
     except ValueError:
         return None
-    return number if math.isfinite(number) and number > 0 else None
+    return (number, unit) if math.isfinite(number) and number > 0 else None
 
 
 def _refuse(part: str) -> PriorityError:
