@@ -32,7 +32,7 @@ from advisor.measure.serving import add_servers
 from advisor.measure.summary import summarise
 from advisor.pipeline.stored import other_platforms, replay
 from advisor.pipeline.stored.arms import plan_of
-from advisor.pipeline.stored.baseline_failure import find_failure
+from advisor.pipeline.stored.baseline_failure import can_go_on, find_failure
 from advisor.pipeline.stored.survey_findings import collect_findings
 from advisor.question.constraints import check_constraints
 from advisor.recommendation.decision_context import DecisionContext
@@ -57,6 +57,12 @@ class Decision:
     problem: UserError | None
     #: Whether a process still measured the run when its events were read.
     in_progress: bool = False
+
+    @property
+    def is_resumable(self) -> bool:
+        """Whether the rest of the run can be executed as the run is."""
+        state = self.state
+        return state.plan is not None and not state.finished and can_go_on(state)
 
 
 def decide(

@@ -31,6 +31,15 @@ def find_failure(state: RunState) -> UserError | None:
     return baseline_error(state, baseline) if baseline in failed_arms(state) else None
 
 
+def can_go_on(state: RunState) -> bool:
+    """Return whether neither the reference nor the baseline of a run failed for its model.
+
+    A run whose disk was full goes on when there is space.
+    """
+    failure = find_failure(state)
+    return failure is None or isinstance(failure, NotWritableError)
+
+
 def has_reference(state: RunState) -> bool:
     """Return whether the inputs and the reference outputs are stored.
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from advisor.domain.run_state import RunState
-from advisor.errors import NotWritableError, UnknownRunError
-from advisor.pipeline.stored.baseline_failure import find_failure
+from advisor.errors import UnknownRunError
+from advisor.pipeline.stored.baseline_failure import can_go_on
 from advisor.store.runs import Run
 from advisor.store.store import Store
 
@@ -22,12 +21,3 @@ def newest_resumable(store: Store) -> Run:
     if newest is None:
         raise UnknownRunError("there is no run that could be resumed", "see p3-advisor history")
     return newest
-
-
-def can_go_on(state: RunState) -> bool:
-    """Return whether neither the reference nor the baseline of a run failed for its model.
-
-    A run whose disk was full goes on when there is space.
-    """
-    failure = find_failure(state)
-    return failure is None or isinstance(failure, NotWritableError)

@@ -258,6 +258,10 @@ class RunDocument(msgspec.Struct, frozen=True, kw_only=True):
             " progress was stopped"
         ),
     ] = False
+    #: Whether the rest of an unfinished run can be executed; false where the model or the baseline
+    #: fails again until the model or its environment changes. Null for a finished run, and in
+    #: documents of early versions.
+    resumable: bool | None = None
     #: True for a run that was made on another machine.
     imported: bool = False
     question: Question

@@ -15,10 +15,10 @@ from advisor.domain.outcome import Completed
 from advisor.domain.plan import Arm, Excluded
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.results import Results
-from advisor.domain.run import Header, resume_command
+from advisor.domain.run import resume_command
 from advisor.domain.run_state import RunState
 from advisor.domain.scores import Evidence, ScoredArm
-from advisor.domain.serving import ServedArm, ServingResults
+from advisor.domain.serving import ServedArm
 from advisor.domain.workflow import Workflow
 from advisor.measure.rounds import counted_visits
 from advisor.report.documents.document import (
@@ -72,6 +72,7 @@ def compose(decision: Decision, *, with_times: bool = False) -> RunDocument:
         rubric=header.catalogue.rubric.name,
         finished=decision.state.finished,
         in_progress=decision.in_progress,
+        resumable=None if decision.state.finished else decision.is_resumable,
         imported=header.imported,
         question=header.question,
         machine=MachineEntry.of(header.machine),
@@ -123,7 +124,7 @@ def _entries(decision: Decision) -> list[WorkflowEntry]:
     if plan is None:
         return entries
     unmeasured = [
-        _unmeasured_entry(arm, decision.state, header, decision.results.serving)
+        _unmeasured_entry(arm, decision)
         for arm in plan.arms
         if arm.duplicate_of is None and arm.id not in measurements
     ]
@@ -175,9 +176,8 @@ def _correctness(checks: tuple[Checked, ...]) -> Correctness:
     )
 
 
-def _unmeasured_entry(
-    arm: Arm, state: RunState, header: Header, serving: ServingResults | None
-) -> WorkflowEntry:
+def _unmeasured_entry(arm: Arm, decision: Decision) -> WorkflowEntry:
+    state, header = decision.state, decision.header
     outcomes = [process.outcome for process in state.processes.get(arm.id, ())]
     failures = [
         outcome
@@ -185,7 +185,7 @@ def _unmeasured_entry(
         if outcome is not None and not isinstance(outcome, Completed)
     ]
     if not failures:
-        return _entry_without_outcome(arm, state, header, serving)
+        return _entry_without_outcome(arm, decision)
     failure, status = failures[-1], status_of(failures[-1])
     checks = state.processes[arm.id][-1].checked
     return WorkflowEntry(
@@ -203,12 +203,11 @@ def _unmeasured_entry(
     )
 
 
-def _entry_without_outcome(
-    arm: Arm, state: RunState, header: Header, serving: ServingResults | None
-) -> WorkflowEntry:
+def _entry_without_outcome(arm: Arm, decision: Decision) -> WorkflowEntry:
     """Return the entry of an arm that did not fail and has no figures."""
+    serving, header = decision.results.serving, decision.header
     served = next((each for each in serving.arms if each.arm == arm.id), None) if serving else None
-    sibling = varying_sibling(state, arm.id)
+    sibling = varying_sibling(decision.state, arm.id)
     if sibling is None and served is not None:
         return _too_slow_entry(arm, served)
     entry = WorkflowEntry(
@@ -217,7 +216,7 @@ def _entry_without_outcome(
         arm=arm.id,
         status="excluded",
         reason="the run stopped before this arm was measured",
-        fix=None if header.imported else resume_command(header.run_id),
+        fix=_measuring_step(decision),
     )
     if sibling is None:
         return entry
@@ -227,6 +226,15 @@ def _entry_without_outcome(
         reason=f"it runs the same artefact as {sibling}, whose outputs vary",
         fix=find_next_step(header, arm.workflow, "nondeterministic"),
     )
+
+
+def _measuring_step(decision: Decision) -> str | None:
+    """Return how the arms that the run did not come to are measured; None on another machine."""
+    if decision.header.imported:
+        return None
+    if decision.problem is not None and not decision.is_resumable:
+        return decision.problem.next_step
+    return resume_command(decision.header.run_id)
 
 
 def _too_slow_entry(arm: Arm, served: ServedArm) -> WorkflowEntry:

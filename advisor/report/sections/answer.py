@@ -49,11 +49,13 @@ def stop_notice(document: RunDocument) -> list[str]:
     """Return a line for a run that did not finish, with the command that resumes it here."""
     if document.finished:
         return []
-    is_local = not (document.imported or document.provenance)
-    return [
-        "The run did not finish"
-        + (f"; {resume_command(document.run_id)} resumes it." if is_local else ".")
-    ]
+    if document.imported or document.provenance:
+        return ["The run did not finish."]
+    command = resume_command(document.run_id)
+    if document.resumable is False:
+        again = "It fails again with the same model and environment"
+        return [f"The run did not finish. {again}; {command} resumes it after a change of either."]
+    return [f"The run did not finish; {command} resumes it."]
 
 
 def confidence(document: RunDocument) -> list[str]:

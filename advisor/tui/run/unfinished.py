@@ -6,7 +6,7 @@ import msgspec
 
 from advisor.domain.sweep import is_sweep_id
 from advisor.errors import RunFileError
-from advisor.pipeline.stored.resumable import can_go_on
+from advisor.pipeline.stored.baseline_failure import can_go_on
 from advisor.store.store import Store
 from advisor.tui.rendering import text
 from advisor.tui.run.stored_items import list_sweeps

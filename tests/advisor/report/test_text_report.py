@@ -64,6 +64,16 @@ def test_an_unfinished_run_has_the_command_that_resumes_it() -> None:
     assert answer.stop_notice(builders.document()) == []
 
 
+def test_a_run_that_would_fail_again_is_resumed_only_after_a_change(expect: Expect) -> None:
+    goes_on, fails = (
+        answer.stop_notice(builders.document(finished=False, resumable=each))
+        for each in (True, False)
+    )
+    assert goes_on == answer.stop_notice(builders.document(finished=False))
+    assert goes_on != fails
+    expect("text-fails-again", fails)
+
+
 def test_an_unfinished_run_of_another_machine_has_no_command() -> None:
     (notice,) = answer.stop_notice(builders.document(finished=False, imported=True))
     assert "p3-advisor" not in notice

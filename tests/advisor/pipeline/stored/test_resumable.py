@@ -9,9 +9,12 @@ import pytest
 
 from advisor.domain.outcome import DiskFull, ModelRefused, Outcome
 from advisor.domain.plan import REFERENCE
+from advisor.domain.run import resume_command
 from advisor.domain.run_events import Planned, RunEvent, WorkerEnded, WorkerSpawned
 from advisor.errors import UnknownRunError
+from advisor.pipeline.decision import decide
 from advisor.pipeline.stored.resumable import newest_resumable
+from advisor.report.documents.measured_document import compose
 from advisor.store.store import Store
 
 REFUSED = ModelRefused(phase="load", reason="it has no weights")
@@ -49,6 +52,19 @@ def test_a_run_with_a_failed_model_is_chosen_only_if_no_other_can_go_on(
     make_run(store, ids["older"], older)
     make_run(store, ids["newer"], newer)
     assert newest_resumable(store).directory.name == ids[chosen]
+
+
+@pytest.mark.parametrize(("outcome", "resumable"), [(None, True), (REFUSED, False), (FULL, True)])
+def test_arms_are_measured_by_resuming_only_a_run_that_can_go_on(
+    outcome: Outcome | None, resumable: bool, home: pathlib.Path
+) -> None:
+    store, run_id = Store(home), "20261121-000000-0000"
+    make_run(store, run_id, outcome)
+    document = compose(decide(store.find(run_id)))
+    assert document.problem is not None
+    step = resume_command(run_id) if resumable else document.problem.next_step
+    assert (document.finished, document.resumable) == (False, resumable)
+    assert {entry.fix for entry in document.workflows if entry.arm == "compiled"} == {step}
 
 
 def test_without_an_unfinished_run_there_is_nothing_to_resume(home: pathlib.Path) -> None:
