@@ -9,7 +9,7 @@ from advisor.domain.rubric import LETTERS
 from advisor.report.documents.document import RunDocument, WorkflowEntry
 from advisor.report.formatting.tabular import markdown_table
 from advisor.report.sections import serving_tables, text_generation, trade_off
-from advisor.report.sections.answer import confidence, headline, is_unfit, stop_notice
+from advisor.report.sections.answer import confidence, has_unfit_problem, headline, stop_notice
 from advisor.report.sections.ranking_cells import (
     COST_HEADS,
     CRITERION_HEADS,
@@ -36,7 +36,7 @@ def render(document: RunDocument) -> str:
     blocks = [
         [f"## {escape(headline(document))}"],
         [f"{escape(line)}  " for line in (*stop_notice(document), *confidence(document))],
-        ranking(ranked, unfit=is_unfit(document)) if ranked else [],
+        ranking(ranked, unfit=has_unfit_problem(document)) if ranked else [],
         _table(text_generation.table_rows(document)),
         [f"{escape(line)}  " for line in text_generation.mismatch_lines(document)],
         _table(serving_tables.server_rows(document)),

@@ -22,7 +22,7 @@ from advisor.report.documents.document import RunDocument, WorkflowEntry
 from advisor.report.formatting.accuracy_text import LEGEND, accuracy_cell, accuracy_line
 from advisor.report.page_files import package_file, security_policy
 from advisor.report.sections import new_shapes, serving_tables, text_generation, trade_off
-from advisor.report.sections.answer import UNFIT_NOTICE, flip_lines, headline, is_unfit, stop_notice
+from advisor.report.sections.answer import flip_lines, headline, stop_notice, unfit_notice
 from advisor.report.sections.ranking_cells import CRITERION_HEADS
 from advisor.report.sections.sensitivity import AGREEMENT, break_even_line, robustness
 from advisor.report.sections.setup_facts import setup_facts
@@ -44,7 +44,7 @@ def render(document: RunDocument, script: str | None = None) -> str:
         advice=document.recommendation,
         headline=headline(document),
         stop_notice=stop_notice(document),
-        unfit_notice=UNFIT_NOTICE if is_unfit(document) else "",
+        unfit_notice=unfit_notice(document),
         policy=security_policy(style, code),
         style=Markup(style),  # noqa: S704 - a file of this package
         code=Markup(code),  # noqa: S704 - a file of this package

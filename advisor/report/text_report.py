@@ -15,8 +15,8 @@ from advisor.report.sections import new_shapes, serving_tables
 from advisor.report.sections.answer import (
     confidence,
     flip_lines,
+    has_unfit_problem,
     headline,
-    is_unfit,
     stop_notice,
 )
 from advisor.report.sections.ranking_cells import (
@@ -113,8 +113,9 @@ def ranking(document: RunDocument) -> list[str]:
         *CRITERION_HEADS.values(),
         "score",
     ]
+    unfit = has_unfit_problem(document)
     table = plain_table(
-        [head, *(_ranking_row(entry, sizes, unfit=is_unfit(document)) for entry in ranked)],
+        [head, *(_ranking_row(entry, sizes, unfit=unfit) for entry in ranked)],
         text_columns={1},
     )
     if document.run_id == PUBLISHED:

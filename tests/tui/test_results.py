@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pathlib
 
+import builders
+import msgspec
 import pytest
 from onscreen import (
     async_test,
@@ -22,6 +24,7 @@ from advisor.context import Context
 from advisor.domain.interval import Interval
 from advisor.domain.priorities import FURTHER_CRITERIA
 from advisor.report.documents.opening import read_document
+from advisor.report.sections.answer import UNFIT_NOTICE
 from advisor.store.runs import Run
 from advisor.tui.answer import RunAnswer
 from advisor.tui.app import AdvisorApp
@@ -201,3 +204,15 @@ async def test_a_pane_shows_the_answer_for_the_weights_that_are_set_now(
                 await settle(pilot)
                 shown = screen.query_one(f"#text-{pane}", Static).render()
                 assert str(shown) == TEXT_PANES[pane](screen.answer).plain, pane
+
+
+@pytest.mark.parametrize(("noise_floor", "unusable"), [(0.3, False), (4.0, True)])
+def test_figures_of_an_unfit_machine_have_a_note_next_to_an_answer(
+    noise_floor: float, unusable: bool
+) -> None:
+    made = builders.document()
+    assert made.race is not None
+    race = msgspec.structs.replace(made.race, noise_floor=noise_floor)
+    document = msgspec.structs.replace(made, race=race)
+    answer = RunAnswer(document, builders.catalogue(builders.workflow("compiled")))
+    assert (("Note", UNFIT_NOTICE) in answer_lines(answer)) == unusable

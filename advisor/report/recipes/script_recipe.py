@@ -22,6 +22,7 @@ from advisor.recipes.snippet import compose_snippet
 from advisor.report.documents.document import RunDocument, WorkflowEntry
 from advisor.report.formatting.accuracy_text import format_error
 from advisor.report.recipes.found_recipe import SOURCE_CHANGED, FoundRecipe
+from advisor.report.sections.answer import caveats
 from advisor.report.sections.setup_facts import describe_sizes
 from advisor.system.number_format import format_interval
 
@@ -109,7 +110,7 @@ def render_snippet(document: RunDocument, entry: WorkflowEntry, found: FoundReci
     precision = "the model's own precision" if question.dtype == "native" else question.dtype
     shapes = describe_sizes(document, [size])
     title = f"{entry.arm} at {shapes} in {precision} on {document.device_name}{speed}."
-    title += loss
+    title = " ".join([title + loss, *caveats(document)])
     return f'''\
 {script_header(found.recipe)}
 """{textwrap.fill(clean(title), DOCSTRING_WIDTH)}
@@ -186,7 +187,7 @@ def _description(document: RunDocument, entry: WorkflowEntry, found: FoundRecipe
 
 
 def _notes(document: RunDocument, entry: WorkflowEntry, found: FoundRecipe) -> list[str]:
-    notes = []
+    notes = caveats(document)
     if any(version.endswith("+cpu") for version in entry.versions.values()):
         notes.append(
             "The CPU build of torch was measured; the default build also works, "

@@ -24,6 +24,7 @@ from advisor.report.recipes.script_recipe import (
     install_command,
     script_header,
 )
+from advisor.report.sections.answer import caveats
 from advisor.system.number_format import format_interval
 
 #: Builds of torch that an index has.
@@ -52,7 +53,7 @@ def render_server(
     )
     path = "/v1/completions" if question.task == "generate" else "/predict"
     title = f"Serve {question.model.name} with {entry.arm} at POST {path}, {question.dtype}."
-    title += _goodput(document, entry)
+    title = _add_figures(title, document, entry)
     return f'''\
 {script_header(found.recipe, server.REQUIREMENTS)}
 """{textwrap.fill(clean(title), DOCSTRING_WIDTH)}
@@ -99,7 +100,7 @@ def _render_command(document: RunDocument, entry: WorkflowEntry, found: FoundRec
     question = document.question
     command = shlex.join(_command(question, found))
     title = f"{question.model.name} with {entry.arm} on {document.device_name}, {question.dtype}."
-    lines = textwrap.wrap(clean(title + _goodput(document, entry)), DOCSTRING_WIDTH)
+    lines = textwrap.wrap(clean(_add_figures(title, document, entry)), DOCSTRING_WIDTH)
     comment = "".join(f"# {line}\n" for line in lines)
     random = isinstance(question.model, TransformersModel) and question.model.weights == "random"
     note = "# The weights were random: write the directory of a checkpoint instead of the name.\n"
@@ -109,6 +110,11 @@ def _render_command(document: RunDocument, entry: WorkflowEntry, found: FoundRec
 # sh server.sh --port 8000
 exec {command} "$@"
 """
+
+
+def _add_figures(title: str, document: RunDocument, entry: WorkflowEntry) -> str:
+    """Return the title with the measured rate, and with what keeps it from being an answer."""
+    return " ".join([title + _goodput(document, entry), *caveats(document)])
 
 
 def _goodput(document: RunDocument, entry: WorkflowEntry) -> str:

@@ -8,6 +8,7 @@ from advisor.domain.run import resume_command
 from advisor.errors import MachineUnfitError
 from advisor.recommendation.headline_facts import join_names
 from advisor.report.documents.document import PUBLISHED, RunDocument
+from advisor.report.documents.machine_fitness import was_machine_unfit
 from advisor.report.sections.cost import cost_line
 from advisor.system.number_format import format_bound, format_share
 
@@ -15,9 +16,9 @@ from advisor.system.number_format import format_bound, format_share
 NO_ANSWER = "No answer: "
 #: Beginning of an answer from published figures.
 FROM_FIGURES = "Not measured. By published figures: "
-#: Precedes figures that were measured all the same, where there is no answer.
+#: Stands next to figures that were measured all the same.
 UNFIT_NOTICE = (
-    "The figures below were measured while the machine was busy or unsteady: do not use them."
+    "The figures of this run were measured while the machine was busy or unsteady: do not use them."
 )
 
 
@@ -40,9 +41,20 @@ def headline(document: RunDocument) -> str:
     return f"Use {advised} for {model} on {device}"
 
 
-def is_unfit(document: RunDocument) -> bool:
+def has_unfit_problem(document: RunDocument) -> bool:
     """Return whether there is no answer because the machine was not fit to measure on."""
     return document.problem is not None and document.problem.name == MachineUnfitError.name
+
+
+def unfit_notice(document: RunDocument) -> list[str]:
+    """Return a line where figures must not be used, with or without an answer."""
+    return [UNFIT_NOTICE] if has_unfit_problem(document) or was_machine_unfit(document) else []
+
+
+def caveats(document: RunDocument) -> list[str]:
+    """Return what a recipe has to state on its run: that it has no answer, or unusable figures."""
+    no_answer = [] if document.recommendation else [f"{headline(document).rstrip('.')}."]
+    return [*no_answer, *unfit_notice(document)]
 
 
 def stop_notice(document: RunDocument) -> list[str]:
@@ -64,7 +76,7 @@ def confidence(document: RunDocument) -> list[str]:
     origin = [f"Imported: {document.provenance.summary}"] if document.provenance else []
     if advice is None:
         next_step = [f"Next: {document.problem.next_step}"] if document.problem else []
-        return [*origin, *next_step, *([UNFIT_NOTICE] if is_unfit(document) else [])]
+        return [*origin, *next_step, *unfit_notice(document)]
     lead = (
         f"lead {advice.margin:+.2f} over {document.titles.get(advice.runner_up, advice.runner_up)}"
         if advice.runner_up and advice.margin is not None
@@ -76,8 +88,10 @@ def confidence(document: RunDocument) -> list[str]:
     noise = "not known" if floor is None else format_share(floor, decimals=1)
     evidence = f"Trust: {_describe_trust(advice)} Noise floor: {noise}. Score: {lead}."
     if advice.headline:
-        return [*advice.headline[1:], *_cost(document, advice), *origin, evidence]
-    return [*origin, f"Speeds: {advice.verdict}. {evidence}", *flip_lines(document)]
+        lines = [*advice.headline[1:], *_cost(document, advice), *origin, evidence]
+    else:
+        lines = [*origin, f"Speeds: {advice.verdict}. {evidence}", *flip_lines(document)]
+    return [*lines, *unfit_notice(document)]
 
 
 def _describe_trust(advice: Recommendation) -> str:

@@ -7,11 +7,10 @@ from rich.text import Text
 
 from advisor.domain.recommendation import DecisionWord, HeadlinePart, Recommendation
 from advisor.report.sections.answer import (
-    UNFIT_NOTICE,
     confidence,
     headline,
-    is_unfit,
     stop_notice,
+    unfit_notice,
 )
 from advisor.report.sections.cost import cost_line
 from advisor.tui.answer import RunAnswer
@@ -64,9 +63,7 @@ def answer_lines(answer: RunAnswer, *, is_explored: bool = False) -> list[tuple[
         lines = [("Answer", headline(document))]
         if document.problem is not None:
             lines.append(("Next", document.problem.next_step))
-        if is_unfit(document):
-            lines.append(("Note", UNFIT_NOTICE))
-        return [*lines, *_stopped(answer)]
+        return [*lines, *_notes(answer)]
     lines = headline_lines(advice)
     lines, further = lines[:FIRST_LINES], lines[FIRST_LINES:]
     if not advice.headline:
@@ -82,7 +79,7 @@ def answer_lines(answer: RunAnswer, *, is_explored: bool = False) -> list[tuple[
         ("Cost", cost_line(document, answer.entry(advice.arm))),
         ("Trust", f"{advice.trust} (A best, D lowest){reason}"),
         *further,
-        *_stopped(answer),
+        *_notes(answer),
     ]
 
 
@@ -94,8 +91,11 @@ def headline_lines(advice: Recommendation) -> list[tuple[str, str]]:
     return list(zip(labels, advice.headline, strict=False))
 
 
-def _stopped(answer: RunAnswer) -> list[tuple[str, str]]:
-    return [("Stopped", line) for line in stop_notice(answer.document)]
+def _notes(answer: RunAnswer) -> list[tuple[str, str]]:
+    return [
+        *(("Note", line) for line in unfit_notice(answer.document)),
+        *(("Stopped", line) for line in stop_notice(answer.document)),
+    ]
 
 
 def describe_arm(answer: RunAnswer, arm: str) -> str:

@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.widgets import DataTable
 
 from advisor.pipeline.further_run import arms_to_retry
-from advisor.report.sections.answer import is_unfit
+from advisor.report.sections.answer import has_unfit_problem
 from advisor.tui.answer import RunAnswer
 from advisor.tui.rendering.answer_lines import answer_lines, describe_arm
 from advisor.tui.rendering.results_title import results_title
@@ -148,7 +148,7 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
         entries = sort_entries(self.answer, self._sort)
         advice = self.answer.recommendation
         best = advice.arm if advice else None
-        unfit = is_unfit(self.answer.document)
+        unfit = has_unfit_problem(self.answer.document)
         table.set_rows(
             {entry.arm: ranking_cells(self.answer, entry, by_key) for entry in entries},
             {

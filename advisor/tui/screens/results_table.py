@@ -9,7 +9,7 @@ from advisor.domain.measurement import Cell
 from advisor.domain.rubric import LETTERS
 from advisor.report.documents.document import WorkflowEntry
 from advisor.report.formatting.accuracy_text import accuracy_cell
-from advisor.report.sections.answer import is_unfit
+from advisor.report.sections.answer import has_unfit_problem
 from advisor.report.sections.ranking_cells import CRITERION_HEADS
 from advisor.system.number_format import MISSING, format_mebibytes, format_seconds
 from advisor.tui.answer import RunAnswer
@@ -119,7 +119,7 @@ def ranking_cells(
 ) -> dict[str, str]:
     """Return the cells of an arm; `!` marks an arm that does not meet a constraint."""
     build, memory = entry.build_seconds, entry.memory_bytes
-    unfit = is_unfit(answer.document)
+    unfit = has_unfit_problem(answer.document)
     return {
         "rank": MISSING if unfit else f"{entry.rank}{rank_mark(answer, entry)}",
         "arm": text.truncate_middle(text.printable(entry.arm), columns["arm"].width),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import builders
@@ -10,7 +11,7 @@ import pytest
 from builders import BASELINE
 from golden_files import Expect
 
-from advisor.domain.measurement import MemoryBytes
+from advisor.domain.measurement import MemoryBytes, VisitCounts
 from advisor.domain.recommendation import Flip, Side
 from advisor.report import markdown, page, text_report
 from advisor.report.documents import measured_document
@@ -123,6 +124,25 @@ def test_a_machine_that_is_not_fit_is_no_answer() -> None:
     rows = [row.split() for row in text_report.ranking(measured)]
     ranks = {row[1]: (row[0], row[-1]) for row in rows if row[1] in arms}
     assert ranks == dict.fromkeys(arms, (MISSING, MISSING))
+
+
+@pytest.mark.parametrize("render", [text_report.render, markdown.render, page.render])
+@pytest.mark.parametrize(
+    ("changes", "unusable"),
+    [
+        ({"noise_floor": 0.3}, False),
+        ({"noise_floor": 4.0}, True),
+        ({"visits": VisitCounts(made=10, discarded=0, unfit=4)}, False),
+        ({"visits": VisitCounts(made=10, discarded=0, unfit=6)}, True),
+    ],
+)
+def test_figures_of_an_unfit_machine_have_a_notice_next_to_an_answer(
+    changes: dict[str, Any], unusable: bool, render: Callable[[RunDocument], str]
+) -> None:
+    made = builders.document()
+    assert made.race is not None
+    made = msgspec.structs.replace(made, race=msgspec.structs.replace(made.race, **changes))
+    assert (answer.UNFIT_NOTICE in render(made)) == unusable
 
 
 def test_an_unknown_noise_floor_and_a_missing_runner_up_are_named(expect: Expect) -> None:

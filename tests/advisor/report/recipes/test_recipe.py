@@ -24,8 +24,9 @@ from advisor.domain.recipe_facts import RecipeFacts
 from advisor.domain.worker_events import Environment, Imported, Recipe
 from advisor.errors import NoRecipeError, NothingViableError
 from advisor.pipeline.decision import Decision
-from advisor.report.documents.document import RunDocument
-from advisor.report.recipes import found_recipe, script_recipe, short_recipe
+from advisor.report.documents.document import Problem, RunDocument
+from advisor.report.recipes import found_recipe, script_recipe, server_recipe, short_recipe
+from advisor.report.sections.answer import caveats
 from advisor.system.number_format import format_interval
 from probes.runtime.source_digest import source_digest
 
@@ -273,6 +274,35 @@ def test_the_short_recipe_has_the_speed_up_of_an_arm_but_the_baseline(arm: str) 
     speedup = format_interval(entry.cells[0].speedup)
     assert (speedup in " ".join((title or "").split())) == (not entry.is_baseline)
     assert entry.is_baseline == (arm == builders.BASELINE)
+
+
+@pytest.mark.parametrize("style", ["snippet", "script", "server", "command"])
+def test_a_recipe_states_that_its_run_has_no_answer(style: str) -> None:
+    question = builders.question(model=FactoryModel(name="net.py:build"))
+    answered = builders.document(question=question)
+    problem = Problem(name="machine-unfit", what="No answer: unsteady", next_step="measure again")
+    unanswered = msgspec.structs.replace(answered, recommendation=None, problem=problem)
+    recipe = msgspec.structs.replace(
+        RECIPE, serving_command="vllm serve net" if style == "command" else None
+    )
+    lines = "import torch\n\n# Each call:\noutput = model(*inputs)\n"
+    found = found_recipe.FoundRecipe(recipe, integration=lines)
+
+    def render_style(document: RunDocument) -> str:
+        entry = document.workflows[0]
+        if style in {"server", "command"}:
+            text = server_recipe.render_server(document, entry, found, PROBES)
+        elif style == "snippet":
+            text = script_recipe.render_snippet(document, entry, found)
+        else:
+            text = script_recipe.render(document, entry, found)
+        return " ".join(text.replace("\n# ", " ").split())
+
+    assert caveats(answered) == []
+    assert len(caveats(unanswered)) == 2
+    for line in caveats(unanswered):
+        assert line in render_style(unanswered)
+        assert line not in render_style(answered)
 
 
 def test_the_path_of_the_quantiser_is_not_that_of_the_measuring_machine() -> None:
