@@ -47,7 +47,7 @@ def compare(
     """Compare a run with an earlier one.
 
     With a --fail option the exit code is 0 without a regression, 1 with one, 2 for runs that are
-    not comparable, 4 if undecided.
+    not comparable, 4 if undecided or if both are the same run.
     """
     from advisor.report.comparisons import comparison_text
     from advisor.report.comparisons.comparison import compare_documents
@@ -85,6 +85,8 @@ def _exit_with_outcome(comparison: Comparison, reason: str, fail_on_undecided: b
         raise NotComparableError(reason, "compare runs of the same question on the same device")
     if comparison.outcome == "regression":
         raise typer.Exit(1)
+    if comparison.outcome == "same-run" and fail_on_undecided:
+        raise UndecidedError(reason, "name two runs: p3-advisor history lists them")
     if comparison.outcome == "undecided" and fail_on_undecided:
         raise UndecidedError(
             "the intervals are too wide to exclude a regression",

@@ -15,7 +15,6 @@ import msgspec
 from advisor.domain.interval import Interval
 from advisor.domain.measurement import Cell
 from advisor.domain.plan import BASELINE
-from advisor.recommendation.trust import MOST_UNFIT, UNFIT_NOISE
 from advisor.report.comparisons.goodput_comparison import GoodputChange, compare_goodputs
 from advisor.report.comparisons.run_differences import Difference, find_differences, software_of
 from advisor.report.comparisons.speed_ratios import (
@@ -29,6 +28,7 @@ from advisor.report.comparisons.speed_ratios import (
     whole_ratio,
 )
 from advisor.report.documents.document import RunDocument, Status
+from advisor.report.documents.machine_fitness import was_machine_unfit
 from advisor.report.sections.answer import headline
 
 SCHEMA: Final = "p3-advisor/comparison/2"
@@ -45,7 +45,7 @@ FAILURES: Final[frozenset[Status]] = frozenset(
     }
 )
 
-Outcome = Literal["no-regression", "regression", "undecided", "not-comparable"]
+Outcome = Literal["no-regression", "regression", "undecided", "not-comparable", "same-run"]
 
 
 class Drift(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,7 +142,7 @@ def compare_documents(before: RunDocument, after: RunDocument, threshold: float)
     differences = find_differences(before, after)
     is_comparable = not any(difference.decisive for difference in differences)
     entries, later_entries = _measured_arms(before), _measured_arms(after)
-    is_unfit = _is_unfit(before) or _is_unfit(after)
+    is_unfit = was_machine_unfit(before) or was_machine_unfit(after)
     comparison = Comparison(
         schema=SCHEMA,
         before=before.run_id,
@@ -163,11 +163,25 @@ def compare_documents(before: RunDocument, after: RunDocument, threshold: float)
             for entry in after.workflows
             if entry.arm in entries and entry.status in FAILURES
         ),
-        unfit=tuple(each.run_id for each in (before, after) if _is_unfit(each)),
+        unfit=tuple(each.run_id for each in (before, after) if was_machine_unfit(each)),
         only_before=tuple(sorted(entries - later_entries)),
         only_after=tuple(sorted(later_entries - entries)),
     )
+    if _is_same_run(before, after):
+        return msgspec.structs.replace(
+            comparison, outcome="same-run", drift=(), changes=(), goodputs=()
+        )
     return msgspec.structs.replace(comparison, outcome=_outcome(comparison))
+
+
+def _is_same_run(before: RunDocument, after: RunDocument) -> bool:
+    """Return whether both are one run with the same figures; its weights may differ."""
+    runs = [(each.run_id, each.created, _cells_of(each), each.serving) for each in (before, after)]
+    return runs[0] == runs[1]
+
+
+def _cells_of(document: RunDocument) -> dict[str, tuple[Cell, ...]]:
+    return {entry.arm: entry.cells for entry in document.workflows if entry.cells}
 
 
 def _headline(document: RunDocument) -> str:
@@ -207,7 +221,7 @@ def _drift(before: RunDocument, after: RunDocument, threshold: float) -> tuple[D
 def _changes(before: RunDocument, after: RunDocument, threshold: float) -> tuple[Change, ...]:
     noise = math.hypot(_noise_floor(before), _noise_floor(after))
     pairs = [pair for pair in _cell_pairs(before, after) if pair[0] != BASELINE]
-    is_unfit = _is_unfit(before) or _is_unfit(after)
+    is_unfit = was_machine_unfit(before) or was_machine_unfit(after)
     changes = []
     for arm, first, second in pairs:
         compared = undisturbed_ratio(first, second) or whole_ratio(
@@ -243,16 +257,6 @@ def _process_differences(document: RunDocument, cell: Cell) -> int:
         for entry in document.workflows
         for each in entry.cells
         if each.batch_size == cell.batch_size
-    )
-
-
-def _is_unfit(document: RunDocument) -> bool:
-    """Return whether the machine was not fit to measure on, as the advice would say."""
-    if document.race is None:
-        return False
-    visits, noise_floor = document.race.visits, document.race.noise_floor or 0.0
-    return noise_floor > UNFIT_NOISE or (
-        visits is not None and visits.unfit > MOST_UNFIT * max(visits.made, 1)
     )
 
 

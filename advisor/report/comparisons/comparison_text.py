@@ -126,6 +126,8 @@ def _drift_row(drift: Drift) -> list[str]:
 
 def conclusion(comparison: Comparison) -> list[str]:
     """Return which arms are slower, or why no verdict is possible; then what else has changed."""
+    if comparison.outcome == "same-run":
+        return [f"Both are the run {comparison.before}: nothing was compared."]
     if not comparison.comparable:
         names = ", ".join(each.what for each in comparison.differences if each.decisive)
         return [f"No verdict: the runs differ in {names}."]

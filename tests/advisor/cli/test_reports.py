@@ -14,6 +14,7 @@ import pytest
 import recorded_runs
 
 from advisor import schemas
+from advisor.errors import UndecidedError
 from advisor.store.store import Store
 
 RunCli = Callable[..., subprocess.CompletedProcess[str]]
@@ -102,8 +103,9 @@ def test_a_run_compared_with_itself_shows_no_change(
     )
     assert answer.returncode == 0, answer.stderr
     found = json.loads(answer.stdout)
-    assert found["differences"] == []
-    assert {change["speed"]["value"] for change in found["changes"]} == {1.0}
+    assert (found["outcome"], found["differences"], found["changes"]) == ("same-run", [], [])
+    strict = run_cli("compare", recorded.name, recorded.name, "--fail-on-undecided")
+    assert strict.returncode == UndecidedError.exit_code
     assert "Nothing differs." in run_cli("compare", recorded.name, recorded.name).stdout
     assert (
         run_cli("compare", recorded.name, recorded.name, "--fail-on-regression", "much").returncode
@@ -116,7 +118,7 @@ def test_a_comparison_is_printed_as_json_in_either_spelling(
 ) -> None:
     asked = ("compare", recorded.name, recorded.name)
     by_format = run_cli(*asked, "--format", "json").stdout
-    assert json.loads(by_format)["changes"]
+    assert json.loads(by_format)["outcome"] == "same-run"
     assert run_cli(*asked, "--json").stdout == by_format
     assert run_cli("--json", *asked, "--format", "json").stdout == by_format
     refused = run_cli(*asked, "--json", "--format", "md")

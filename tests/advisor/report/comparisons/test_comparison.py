@@ -28,9 +28,17 @@ from advisor.report.documents import document
 from advisor.report.documents.document import RunDocument, Status
 from advisor.statistics.intervals import t_quantile
 
+#: Id of the second run.
+LATER = "20991231-000000-0000"
+
+
+def compare_two(before: RunDocument, after: RunDocument, threshold: float) -> Comparison:
+    """Compare the documents as those of two runs, although builders give all runs one id."""
+    return compare_documents(before, msgspec.structs.replace(after, run_id=LATER), threshold)
+
 
 def change(before: RunDocument, after: RunDocument, threshold: float = 0.05) -> Change:
-    (found,) = compare_documents(before, after, threshold).changes
+    (found,) = compare_two(before, after, threshold).changes
     return found
 
 
@@ -88,7 +96,7 @@ def with_failure(document: RunDocument, status: Status) -> RunDocument:
     ],
 )
 def test_the_speedup_decides(speedup: float, spread: float, verdict: str, outcome: str) -> None:
-    found = compare_documents(with_speedup(2.0, spread), with_speedup(speedup, spread), 0.05)
+    found = compare_two(with_speedup(2.0, spread), with_speedup(speedup, spread), 0.05)
     (compiled,) = found.changes
     assert (compiled.verdict, found.outcome) == (verdict, outcome)
     assert compiled.speedup_ratio.value == pytest.approx(speedup / 2)
@@ -98,7 +106,7 @@ def test_the_speedup_decides(speedup: float, spread: float, verdict: str, outcom
 def test_a_slower_machine_is_drift_and_no_regression() -> None:
     before, after = with_speedup(2.0, 1.001), with_speedup(2.0, 1.001, seconds=0.2)
     slow = {"seconds": cell(0.2).seconds}
-    found = compare_documents(
+    found = compare_two(
         with_cells(before, builders.BASELINE, seconds=cell(0.1).seconds),
         with_cells(after, builders.BASELINE, **slow),
         0.05,
@@ -112,7 +120,7 @@ def test_a_slower_machine_is_drift_and_no_regression() -> None:
 
 def test_a_run_compared_with_itself_has_ratios_of_one() -> None:
     made = with_speedup(2.0)
-    found = compare_documents(made, made, 0.05)
+    found = compare_two(made, made, 0.05)
     assert {each.speedup_ratio.value for each in found.changes} == {1.0}
     assert {each.speed.value for each in found.drift} == {1.0}
 
@@ -140,7 +148,7 @@ def test_rounds_do_not_show_how_processes_differ(
 
 
 def test_a_run_on_an_unfit_machine_gives_no_verdict() -> None:
-    found = compare_documents(with_noise(with_speedup(2.0), 0.6), with_speedup(0.5, 1.001), 0.05)
+    found = compare_two(with_noise(with_speedup(2.0), 0.6), with_speedup(0.5, 1.001), 0.05)
     assert found.unfit == (found.before,)
     assert (found.changes[0].verdict, found.outcome) == ("undecided", "undecided")
 
@@ -155,7 +163,7 @@ def test_more_arms_widen_every_interval() -> None:
         copies = [msgspec.structs.replace(compiled, arm=f"copy{number}") for number in range(9)]
         return msgspec.structs.replace(made, workflows=(*made.workflows, *copies))
 
-    crowded = compare_documents(with_copies(before), with_copies(after), 0.05).changes
+    crowded = compare_two(with_copies(before), with_copies(after), 0.05).changes
     assert compiled.arm in {each.arm for each in crowded}
     assert all(
         (each.speedup_ratio.low or 0) < (alone.low or 0)
@@ -168,26 +176,24 @@ def test_a_speedup_without_an_interval_is_undecided() -> None:
     unbounded = with_cells(
         with_speedup(2.0), "compiled", speedup=Interval(value=0.5, low=None, high=None)
     )
-    found = compare_documents(with_speedup(2.0), unbounded, 0.05)
+    found = compare_two(with_speedup(2.0), unbounded, 0.05)
     assert (found.changes[0].verdict, found.outcome) == ("undecided", "undecided")
 
 
 def test_a_run_of_the_baseline_alone_is_undecided() -> None:
     alone = with_failure(with_speedup(2.0), "excluded")
-    assert compare_documents(alone, alone, 0.05).outcome == "undecided"
+    assert compare_two(alone, alone, 0.05).outcome == "undecided"
 
 
 def test_an_arm_that_fails_now_is_a_regression() -> None:
-    found = compare_documents(
-        with_speedup(2.0), with_failure(with_speedup(2.0), "build-failed"), 0.05
-    )
+    found = compare_two(with_speedup(2.0), with_failure(with_speedup(2.0), "build-failed"), 0.05)
     assert [(each.arm, each.status) for each in found.failed] == [("compiled", "build-failed")]
     assert found.outcome == "regression"
     assert found.only_before == ("compiled",)
 
 
 def test_an_arm_that_was_not_tried_now_is_no_regression() -> None:
-    found = compare_documents(with_speedup(2.0), with_failure(with_speedup(2.0), "excluded"), 0.05)
+    found = compare_two(with_speedup(2.0), with_failure(with_speedup(2.0), "excluded"), 0.05)
     assert (found.failed, found.outcome) == ((), "undecided")
     assert found.only_before == ("compiled",)
 
@@ -201,8 +207,8 @@ def test_another_version_of_the_baseline_is_named() -> None:
         for entry in before.workflows
     ]
     after = msgspec.structs.replace(before, workflows=tuple(entries))
-    assert compare_documents(before, after, 0.05).baseline_changed
-    assert not compare_documents(before, before, 0.05).baseline_changed
+    assert compare_two(before, after, 0.05).baseline_changed
+    assert not compare_two(before, before, 0.05).baseline_changed
 
 
 def test_a_median_without_an_interval_gives_no_verdict() -> None:
@@ -222,7 +228,7 @@ def test_a_median_without_an_interval_gives_no_verdict() -> None:
     ],
 )
 def test_another_question_makes_speeds_incomparable(question: Question) -> None:
-    found = compare_documents(run_document(), run_document(0.2, question=question), 0.05)
+    found = compare_two(run_document(), run_document(0.2, question=question), 0.05)
     assert not found.comparable
     assert (found.changes, found.drift, found.outcome) == ((), (), "not-comparable")
     assert found.differences[0].decisive
@@ -230,9 +236,7 @@ def test_another_question_makes_speeds_incomparable(question: Question) -> None:
 
 
 def test_another_version_of_the_advisor_is_comparable() -> None:
-    assert compare_documents(
-        run_document(), run_document(0.2, advisor_version="9"), 0.05
-    ).comparable
+    assert compare_two(run_document(), run_document(0.2, advisor_version="9"), 0.05).comparable
 
 
 def test_an_unfinished_run_is_compared_with_its_missing_batch_sizes() -> None:
@@ -243,7 +247,7 @@ def test_an_unfinished_run_is_compared_with_its_missing_batch_sizes() -> None:
     finished = msgspec.structs.replace(
         before, race=msgspec.structs.replace(before.race, by_batch_size=races)
     )
-    found = compare_documents(finished, run_document(question=question, finished=False), 0.05)
+    found = compare_two(finished, run_document(question=question, finished=False), 0.05)
     assert found.comparable
     assert [(each.what, each.before, each.after) for each in found.differences] == [
         ("run", "finished", "not finished"),
@@ -268,13 +272,13 @@ def test_models_are_named_without_their_configuration(
         run_document(question=builders.question(model=each))
         for each in (model, msgspec.structs.replace(model, **changes))
     ]
-    (found,) = compare_documents(runs[0], runs[1], 0.05).differences
+    (found,) = compare_two(runs[0], runs[1], 0.05).differences
     assert (found.what, found.before, found.after) == ("model", before, after)
     assert found.decisive
 
 
 def test_the_text_lists_differences_before_speeds() -> None:
-    found = compare_documents(with_speedup(2.0), with_speedup(1.5, advisor_version="9.9"), 0.05)
+    found = compare_two(with_speedup(2.0), with_speedup(1.5, advisor_version="9.9"), 0.05)
     text = comparison_text.render(found)
     assert text.index("9.9") < text.index("slower")
     assert comparison_text.conclusion(found)[0] in text.splitlines()
@@ -282,7 +286,7 @@ def test_the_text_lists_differences_before_speeds() -> None:
 
 
 def test_the_json_has_the_encoded_names() -> None:
-    found = compare_documents(with_speedup(2.0), with_speedup(1.5, advisor_version="9.9"), 0.05)
+    found = compare_two(with_speedup(2.0), with_speedup(1.5, advisor_version="9.9"), 0.05)
     encoded = json.loads(document.encode(found))
     assert encoded["schema"] == comparison.SCHEMA
     assert encoded["outcome"] == "regression"
@@ -291,7 +295,7 @@ def test_the_json_has_the_encoded_names() -> None:
 
 
 def test_the_conclusion_names_the_threshold() -> None:
-    found = compare_documents(with_speedup(2.0, 1.001), with_speedup(2.0, 1.001), 0.025)
+    found = compare_two(with_speedup(2.0, 1.001), with_speedup(2.0, 1.001), 0.025)
     assert "2.5 %" in comparison_text.conclusion(found)[0]
 
 
@@ -357,6 +361,22 @@ def test_more_processes_find_smaller_slowdowns() -> None:
 
 
 def test_a_run_on_an_unfit_machine_has_no_size_that_is_found() -> None:
-    assert compare_documents(with_speedup(2.0), with_speedup(2.0), 0.05).found_from is not None
+    assert compare_two(with_speedup(2.0), with_speedup(2.0), 0.05).found_from is not None
     noisy = with_noise(with_speedup(2.0), 0.6)
-    assert compare_documents(noisy, with_speedup(2.0), 0.05).found_from is None
+    assert compare_two(noisy, with_speedup(2.0), 0.05).found_from is None
+
+
+@pytest.mark.parametrize("noise_floor", [0.01, 4.0])
+def test_a_run_compared_with_itself_has_no_undecided_arm(noise_floor: float) -> None:
+    run = with_noise(with_speedup(2.0, spread=3.0), noise_floor)
+    (other,) = compare_two(run, run, 0.05).changes
+    assert other.verdict == "undecided"
+    decided = msgspec.structs.replace(run, rubric="another")
+    for again in (run, decided):
+        found = compare_documents(run, again, 0.05)
+        assert (found.outcome, found.undecided, found.found_from) == ("same-run", (), None)
+        assert (found.changes, found.drift, found.goodputs) == ((), (), ())
+        (line,) = comparison_text.conclusion(found)
+        assert run.run_id in line
+    resumed = with_cells(run, "compiled", tflops=1.0)
+    assert compare_documents(run, resumed, 0.05).outcome != "same-run"
