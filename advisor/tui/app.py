@@ -1,7 +1,4 @@
-"""The Textual app: holds the answers and switches between screens.
-
-The module is long because Textual looks up every action of the app among the methods of one class.
-"""
+"""The Textual app: holds the answers, knows the machine, and starts and ends the program."""
 
 from __future__ import annotations
 
@@ -11,12 +8,10 @@ import functools
 import os
 import pathlib
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
-from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
-from textual.screen import Screen
 
 from advisor.catalogue import rubric_files
 from advisor.domain.catalogue import Catalogue
@@ -26,8 +21,10 @@ from advisor.question.answers import Answers
 from advisor.question.sweep import LengthAnswers
 from advisor.tui.appearance import Appearance
 from advisor.tui.background import BackgroundTasks
+from advisor.tui.navigation import NavigatedApp
 from advisor.tui.options import LaunchOptions
 from advisor.tui.screens.home import HomeScreen
+from advisor.tui.unfinished_offer import UnfinishedOffer
 
 if TYPE_CHECKING:
     from advisor.context import Context
@@ -37,14 +34,12 @@ if TYPE_CHECKING:
     from advisor.tui.run.unfinished import UnfinishedRun
     from advisor.tui.run_controller import RunController
     from advisor.tui.run_starter import RunStarter
-    from advisor.tui.screens.setup import SetupScreen
 
 
-class AdvisorApp(App[int]):
+class AdvisorApp(NavigatedApp):
     """The terminal program.
 
-    Stages and further screens are imported when they are needed, so that the first screen appears
-    quickly.
+    Stages are imported when they are needed, so that the first screen appears quickly.
     """
 
     CSS_PATH = "styles.tcss"
@@ -76,8 +71,7 @@ class AdvisorApp(App[int]):
         self.defect: DefectError | None = None
         self.background = BackgroundTasks(self._call_in_app, self.show_error)
         self._run_controller: RunController | None = None
-        self._setup_screen: SetupScreen | None = None
-        self.unfinished_run: UnfinishedRun | None = None
+        self.unfinished_offer = UnfinishedOffer(self, self._show_unfinished_run)
         self._start_host = start_host
         self._appearance = Appearance(self, launch_options, settings_file, no_color=no_color)
 
@@ -119,9 +113,6 @@ class AdvisorApp(App[int]):
     def run_status(self) -> str:
         return self._run_controller.status() if self._run_controller is not None else ""
 
-    def get_default_screen(self) -> HomeScreen:
-        return HomeScreen()
-
     def on_mount(self) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
@@ -141,37 +132,6 @@ class AdvisorApp(App[int]):
         elif self.launch_options.lengths is not None or self.answers != Answers():
             self.action_setup()
         self.background.start("machine", self._detect_machine, self._show_machine)
-        self.background.start("unfinished", self._find_unfinished_run, self._show_unfinished_run)
-
-    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        from advisor.tui import command_palette  # noqa: PLC0415 - rarely used
-
-        own = command_palette.available_commands(self)
-        yield from command_palette.run_once([*super().get_system_commands(screen), *own])
-
-    def action_command_palette(self) -> None:
-        """Show all commands."""
-        from advisor.tui.command_palette import Palette  # noqa: PLC0415 - rarely used
-
-        if not isinstance(self.screen, Palette):
-            self.push_screen(Palette(id="--command-palette"))
-
-    # Questions
-
-    @property
-    def setup_screen(self) -> SetupScreen:
-        """The questions; they keep their answers while other screens are shown."""
-        if self._setup_screen is None:
-            from advisor.tui.screens.setup import SetupScreen  # noqa: PLC0415 - see the class
-
-            self._setup_screen = SetupScreen()
-            self.install_screen(self._setup_screen, "setup")
-        return self._setup_screen
-
-    @property
-    def is_asking(self) -> bool:
-        """Whether the questions are shown."""
-        return self._setup_screen is not None and self.screen is self._setup_screen
 
     def _detect_machine(self) -> Machine:
         from advisor.applicability import installation  # noqa: PLC0415 - see the class
@@ -196,13 +156,7 @@ class AdvisorApp(App[int]):
         if self._setup_screen is not None:
             self._setup_screen.show_machine(machine)
 
-    def _find_unfinished_run(self) -> UnfinishedRun | None:
-        from advisor.tui.run import unfinished  # noqa: PLC0415 - see the class
-
-        return unfinished.find_unfinished_run(self.context.store)
-
     def _show_unfinished_run(self, run: UnfinishedRun | None) -> None:
-        self.unfinished_run = run
         if self._setup_screen is not None and self._setup_screen.is_mounted:
             self._setup_screen.show_unfinished_run(run)
 
@@ -213,62 +167,14 @@ class AdvisorApp(App[int]):
         else:
             self.notify(f"{error.what}; next: {error.next_step}", severity="error", markup=False)
 
-    # Screens
-
-    def action_home(self) -> None:
-        """Show the first screen."""
-        while len(self.screen_stack) > 1:
-            self.pop_screen()
-
-    def action_setup(self) -> None:
-        """Show the questions."""
-        if not self.is_asking:
-            self.action_home()
-            self.push_screen(self.setup_screen)
-
-    def action_new_question(self) -> None:
-        """Show the first question."""
-        self.action_setup()
-        self.setup_screen.restart()
-
     def action_start_now(self) -> None:
         """Start a run with the current answers."""
         self.run_starter.start_from_answers()
 
     def action_go_on(self) -> None:
         """Show the run that is going on, or resume the newest unfinished one."""
-        if self._run_controller is not None and self._run_controller.show_current():
-            return
-        run, self.unfinished_run = self.unfinished_run, None
-        if run is None:
-            self.notify("no run is going on, and none was stopped", markup=False)
-        else:
-            self.run_controller.resume(run.run_id)
-
-    def action_history(self) -> None:
-        """Show the stored runs."""
-        from advisor.tui.screens.history import HistoryScreen  # noqa: PLC0415 - see the class
-
-        if not isinstance(self.screen, HistoryScreen):
-            self.push_screen(HistoryScreen())
-
-    def action_fleet(self) -> None:
-        """Show the answers of the newest fleet."""
-        from advisor.report.fleets import fleet_reader  # noqa: PLC0415 - see the class
-        from advisor.tui.screens.fleet import FleetScreen  # noqa: PLC0415 - see the class
-
-        self.background.start(
-            "fleet",
-            lambda: fleet_reader.read_fleet_document("latest", self.context.store),
-            lambda document: self.push_screen(FleetScreen(document)),
-        )
-
-    def action_doctor(self) -> None:
-        """Show the findings about this machine."""
-        from advisor.tui.screens.doctor import DoctorScreen  # noqa: PLC0415 - see the class
-
-        if not isinstance(self.screen, DoctorScreen):
-            self.push_screen(DoctorScreen())
+        if self._run_controller is None or not self._run_controller.show_current():
+            self.unfinished_offer.accept()
 
     # Exit
 

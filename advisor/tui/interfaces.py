@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from advisor.tui.answer import RunAnswer
     from advisor.tui.run.host_process import HostProcess
     from advisor.tui.run.session import RunSession
-    from advisor.tui.run.unfinished import UnfinishedRun
 
 
 class RunControllerInterface(Protocol):
@@ -99,6 +98,13 @@ class AnswerActionsInterface(Protocol):
         """Write the document of a sweep to a file that the user names."""
 
 
+class UnfinishedOfferInterface(Protocol):
+    """Offers the newest unfinished run."""
+
+    def refresh(self) -> None:
+        """Look for an unfinished run and offer it, unless the title bar shows one in progress."""
+
+
 class AppInterface(Protocol):
     """What screens and dialogs need of the app."""
 
@@ -122,6 +128,10 @@ class AppInterface(Protocol):
         """The actions on a finished answer."""
 
     @property
+    def unfinished_offer(self) -> UnfinishedOfferInterface:
+        """Offers the newest unfinished run."""
+
+    @property
     def catalogue(self) -> Catalogue:
         """The models, workflows and presets."""
 
@@ -134,8 +144,6 @@ class AppInterface(Protocol):
 
     def show_error(self, error: UserError) -> None:
         """Show an error and its next step."""
-
-    unfinished_run: UnfinishedRun | None
 
     def action_home(self) -> None:
         """Show the first screen."""

@@ -40,6 +40,7 @@ from advisor.tui.screens.history import HistoryScreen
 from advisor.tui.screens.home import HomeScreen
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import ResultsScreen
+from advisor.tui.screens.setup import SetupScreen
 from advisor.tui.steps.plan import PlanStep
 from advisor.tui.widgets.choice import Choice
 from advisor.tui.widgets.table import Table
@@ -177,6 +178,32 @@ async def test_after_escape_a_banner_shows_the_run_and_one_key_returns_to_it(
         await wait_for_text(pilot, "going on: ^g")
         await pilot.press("ctrl+g")
         await wait_for_screen(pilot, LiveScreen)
+
+
+@async_test
+async def test_one_key_resumes_a_run_that_was_cancelled_in_the_same_session(
+    context: Context, fake_host: StartHost
+) -> None:
+    app = asking_app(context, fake_host, workflows="quick", batch_sizes="1,2,3,4", budget="60")
+    async with running_app(app) as pilot:
+        await pilot.press("ctrl+r")
+        await wait_for_screen(pilot, LiveScreen)
+        session = app.run_controller.session
+        assert session is not None
+        await wait_for(pilot, lambda: session.follower.state.processes)
+        await pilot.press("x", "y")
+        await wait_for_screen(pilot, ResultsScreen)
+        await pilot.press("n")
+        setup = await wait_for_screen(pilot, SetupScreen)
+        await wait_for(pilot, lambda: setup.query_one("#unfinished").display)
+        await pilot.press("escape")
+        await wait_for_screen(pilot, HomeScreen)
+        await pilot.press("ctrl+g")
+        await wait_for_screen(pilot, LiveScreen)
+        assert app.run_controller.session is not session
+        await pilot.press("escape", "n")
+        await wait_for_screen(pilot, SetupScreen)
+        await wait_for(pilot, lambda: not setup.query_one("#unfinished").display)
 
 
 @async_test

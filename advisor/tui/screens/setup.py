@@ -61,14 +61,15 @@ Bars: arrows change a weight by 5, with shift by 1, digits set it, = makes the t
 
     def on_mount(self) -> None:
         self.step_index = 0
+        self._unfinished_run: UnfinishedRun | None = None
         self._draw_breadcrumbs()
         self.step.begin()
-        self.show_unfinished_run(self.app_interface.unfinished_run)
+        self.app_interface.unfinished_offer.refresh()
 
     def on_screen_resume(self) -> None:
         """Offer the unfinished run that there is now."""
         if self.is_mounted:
-            self.show_unfinished_run(self.app_interface.unfinished_run)
+            self.app_interface.unfinished_offer.refresh()
             self._draw_breadcrumbs()
 
     def restart(self) -> None:
@@ -110,7 +111,12 @@ Bars: arrows change a weight by 5, with shift by 1, digits set it, = makes the t
         return text.printable(values[index]) or STEP_NAMES[index]
 
     def show_unfinished_run(self, run: UnfinishedRun | None) -> None:
-        """Offer to resume or show an unfinished run."""
+        """Offer to resume or show an unfinished run; with None, offer none."""
+        self._unfinished_run = run
+        self._draw_unfinished_run()
+
+    def _draw_unfinished_run(self) -> None:
+        run = self._unfinished_run
         notice = self.query_one("#unfinished", Static)
         notice.update(run.notice if run is not None else "")
         notice.display = run is not None and self.step_index == 0
@@ -193,7 +199,7 @@ Bars: arrows change a weight by 5, with shift by 1, digits set it, = makes the t
             await switcher.mount(_make_step(index))
         switcher.current = f"step-{index}"
         self.step_index = index
-        self.show_unfinished_run(self.app_interface.unfinished_run)
+        self._draw_unfinished_run()
         self._draw_breadcrumbs()
         self.step.begin()
 
