@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
+from textual.notifications import SeverityLevel
 
 from advisor.catalogue import rubric_files
 from advisor.domain.catalogue import Catalogue
@@ -23,6 +24,7 @@ from advisor.tui.appearance import Appearance
 from advisor.tui.background import BackgroundTasks
 from advisor.tui.navigation import NavigatedApp
 from advisor.tui.options import LaunchOptions
+from advisor.tui.rendering import text
 from advisor.tui.screens.home import HomeScreen
 from advisor.tui.unfinished_offer import UnfinishedOffer
 
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
     from advisor.tui.run.unfinished import UnfinishedRun
     from advisor.tui.run_controller import RunController
     from advisor.tui.run_starter import RunStarter
+
+#: Characters of a notification.
+MAX_MESSAGE = 600
 
 
 class AdvisorApp(NavigatedApp):
@@ -47,6 +52,7 @@ class AdvisorApp(NavigatedApp):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+q", "leave", "Quit", priority=True, show=False),
         Binding("ctrl+g", "go_on", "Run", show=False, id="go-on"),
+        Binding("H", "history", "History", show=False, id="history"),
         Binding("ctrl+c", "interrupt", show=False, priority=True),
         Binding("ctrl+z", "suspend_process", "Suspend", show=False, priority=True),
     ]
@@ -175,6 +181,19 @@ class AdvisorApp(NavigatedApp):
         """Show the run that is going on, or resume the newest unfinished one."""
         if self._run_controller is None or not self._run_controller.show_current():
             self.unfinished_offer.accept()
+
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = True,
+    ) -> None:
+        """Show a message without control characters: it may have names of models and logs."""
+        message = text.printable(message, MAX_MESSAGE)
+        super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
 
     # Exit
 

@@ -12,6 +12,7 @@ from onscreen import (
     async_test,
     replay_app,
     running_app,
+    screen_text,
     wait_for_screen,
     wait_for_text,
 )
@@ -79,6 +80,15 @@ async def test_a_hostile_model_name_is_shown_without_markup(
             detail._answer = with_model_name(original, name)
             detail.draw()
             await wait_for_text(pilot, text.printable(shlex.quote(name))[:4])
+
+
+@async_test
+async def test_a_notification_has_no_control_characters(tui_context: Context) -> None:
+    app = AdvisorApp(LaunchOptions(), tui_context)
+    async with running_app(app) as pilot:
+        app.notify("from a stack: \x1b[31m\u202e red", markup=False)
+        await wait_for_text(pilot, "from a stack")
+        assert not {"\x1b", "\u202e"} & set(screen_text(pilot))
 
 
 @async_test
