@@ -7,6 +7,9 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+#: Characters of a name in a sentence.
+MAX_SHORT_NAME = 60
+
 Weights = Annotated[
     str, msgspec.Meta(description="`random`, `hub`, or a directory with safetensors")
 ]
@@ -99,9 +102,16 @@ def input_format_of(model: Model) -> InputFormat:
 
 
 def short_name(model: Model) -> str:
-    """Return the model's name without the directory of a local file or directory."""
+    """Return the model's name without the directory of a local file or directory.
+
+    The middle of a name longer than `MAX_SHORT_NAME` characters is left out.
+    """
     path = pathlib.PurePosixPath(model.name)
-    return path.name if path.is_absolute() else model.name
+    name = path.name if path.is_absolute() else model.name
+    if len(name) <= MAX_SHORT_NAME:
+        return name
+    end = MAX_SHORT_NAME // 2
+    return f"{name[: MAX_SHORT_NAME - end - 1]}\N{HORIZONTAL ELLIPSIS}{name[-end:]}"
 
 
 def name_own_shapes(model: Model) -> str:
