@@ -9,10 +9,11 @@ import pytest
 from advisor.catalogue import rubric_files
 from advisor.report.documents.opening import read_document
 from advisor.tui.answer import RunAnswer
-from advisor.tui.rendering.charts import CHART_COUNT, chart_lines, weight_map_lines
+from advisor.tui.rendering.charts import charts_of, weight_map_lines
 from advisor.tui.rendering.plot import Axis, Plot, Point, Series, plot_lines
 
 EVIDENCE = pathlib.Path(__file__).parents[1] / "stacks" / "evidence"
+ALL_CHARTS = 5
 DOCUMENTS = (
     "cpu-demo",
     "h200-generate-tinyllama-bfloat16",
@@ -31,17 +32,25 @@ def answers() -> dict[str, RunAnswer]:
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-@pytest.mark.parametrize("number", range(CHART_COUNT))
 @pytest.mark.parametrize("size", [(78, 14), (118, 30), (60, 3), (1, 1)])
 def test_every_picture_fits_every_size(
-    name: str, number: int, size: tuple[int, int], answers: dict[str, RunAnswer]
+    name: str, size: tuple[int, int], answers: dict[str, RunAnswer]
 ) -> None:
     width, height = size
-    lines = chart_lines(answers[name], number, width, height)
-    assert lines
-    if (width, height) != (1, 1) and len(lines) > 1:
-        assert max(map(len, lines)) <= width
-        assert len(lines) <= max(height, 5)
+    charts = charts_of(answers[name])
+    assert len(charts) == ALL_CHARTS
+    for chart in charts:
+        lines = chart(width, height)
+        if (width, height) != (1, 1) and len(lines) > 1:
+            assert max(map(len, lines)) <= width
+            assert len(lines) <= max(height, 5)
+
+
+def test_an_answer_has_no_picture_without_figures() -> None:
+    document = read_document(str(EVIDENCE / "h100-served-llama3.1-8b-bfloat16.json"))
+    charts = charts_of(RunAnswer.of_document(document, rubric_files.load()))
+    assert 0 < len(charts) < ALL_CHARTS
+    assert all(chart(118, 30) for chart in charts)
 
 
 def test_marks_intervals_and_curves_are_at_their_place() -> None:

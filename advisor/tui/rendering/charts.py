@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import string
 from collections.abc import Callable
@@ -24,7 +25,11 @@ CURVE_POINTS = 80
 #: Factor beyond the largest break-even to which the break-even curve reaches.
 BEYOND_BREAK_EVEN, MOST_REQUESTS = 10.0, 1e9
 WHOLE = 100
-NO_CHART = "This run has no figures for this picture, or the terminal is too small for it."
+NO_CHART = "The run has no figures for a picture, or the terminal is too small."
+
+
+#: Draws a picture with a width and a height; returns no lines where there is no room.
+Chart = Callable[[int, int], list[str]]
 
 
 def _label(answer: RunAnswer, entry: WorkflowEntry) -> str:
@@ -189,12 +194,12 @@ PLOTS: tuple[Callable[[RunAnswer], Plot], ...] = (
     latency_by_throughput,
     break_even,
 )
-#: Number of pictures; the last one is the map of the weights.
-CHART_COUNT = len(PLOTS) + 1
 
 
-def chart_lines(answer: RunAnswer, number: int, width: int, height: int) -> list[str]:
-    """Return the lines of a picture, or a line that says that there is none."""
-    if number == len(PLOTS):
-        return weight_map_lines(answer, width, height)
-    return plot_lines(PLOTS[number](answer), width, height) or [NO_CHART]
+def charts_of(answer: RunAnswer) -> tuple[Chart, ...]:
+    """Return the pictures for which the answer has figures."""
+    plots = [plot(answer) for plot in PLOTS]
+    charts: list[Chart] = [functools.partial(plot_lines, plot) for plot in plots if plot.series]
+    if any(entry.scores for entry in answer.ranked):
+        charts.append(functools.partial(weight_map_lines, answer))
+    return tuple(charts)

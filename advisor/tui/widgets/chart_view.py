@@ -11,7 +11,7 @@ from textual.reactive import reactive
 from textual.widget import Widget
 
 from advisor.tui.answer import RunAnswer
-from advisor.tui.rendering.charts import CHART_COUNT, chart_lines
+from advisor.tui.rendering.charts import NO_CHART, Chart, charts_of
 
 
 class ChartView(Widget, can_focus=True):
@@ -34,18 +34,30 @@ the marks, which are the ranks."""
     def __init__(self, answer: RunAnswer, *, id: str) -> None:  # noqa: A002 - Textual's word
         super().__init__(id=id)
         self._answer = answer
+        #: None until the answer is drawn.
+        self._charts: tuple[Chart, ...] | None = None
 
     def show(self, answer: RunAnswer) -> None:
         """Show the pictures of another answer."""
-        self._answer = answer
+        self._answer, self._charts = answer, None
         self.refresh()
 
+    @property
+    def charts(self) -> tuple[Chart, ...]:
+        """The pictures of the answer."""
+        if self._charts is None:
+            self._charts = charts_of(self._answer)
+        return self._charts
+
     def render(self) -> RenderResult:
-        place = f"chart {self.number + 1} of {CHART_COUNT}; left and right show the others"
+        if not self.charts:
+            return Text(NO_CHART)
+        number = self.number % len(self.charts)
         width, height = self.size.width, self.size.height - 1
-        lines = chart_lines(self._answer, self.number, width, height)
+        lines = self.charts[number](width, height) or [NO_CHART]
+        place = f"chart {number + 1} of {len(self.charts)}; left and right show the others"
         return Text("\n".join([*lines[:height], place]), no_wrap=True)
 
     def action_step(self, steps: int) -> None:
         """Show the next picture, or with -1 the previous one."""
-        self.number = (self.number + steps) % CHART_COUNT
+        self.number = (self.number + steps) % max(len(self.charts), 1)
