@@ -100,6 +100,8 @@ async def check_screen_at(pilot: Pilot[int], size: tuple[int, int]) -> str:
     await settle(pilot)
     hints = [hint for hint in pilot.app.screen.query(FooterKey) if hint.display]
     assert hints[0].action == "help" or pilot.app.screen.is_modal
+    if not pilot.app.screen.is_modal and not isinstance(pilot.app.screen, HomeScreen):
+        assert any(hint.key == "escape" for hint in hints)
     assert max(hint.region.right for hint in hints) <= size[0]
     text = screen_text(pilot)
     assert all(cell_len(line) <= size[0] for line in text.splitlines())

@@ -6,6 +6,7 @@ import json
 import pathlib
 
 import builders
+import msgspec
 import pytest
 from onscreen import (
     SIZES,
@@ -24,7 +25,7 @@ from advisor.question.answers import Answers
 from advisor.tui.app import AdvisorApp
 from advisor.tui.options import LaunchOptions
 from advisor.tui.run.examples import list_examples
-from advisor.tui.run.summaries import format_age, read_summary
+from advisor.tui.run.summaries import OPEN_MARK, RunSummary, format_age, read_summary
 from advisor.tui.screens.home import TRADE_OFF, HomeScreen
 from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.screens.setup import SetupScreen
@@ -135,6 +136,12 @@ def test_the_summary_of_a_run_is_stored_and_follows_its_events(context: Context)
     assert read_summary(run).arm == "compiled"
     file.write_bytes(b"\xff")
     assert read_summary(run).arm == "compiled"
+
+
+def test_an_arm_that_leads_an_open_decision_is_marked() -> None:
+    clear = RunSummary(arm="quick", decision_word="CLEAR")
+    opened = msgspec.structs.replace(clear, decision_word="OPEN")
+    assert (clear.winner, opened.winner) == ("quick", f"quick{OPEN_MARK}")
 
 
 @pytest.mark.parametrize(

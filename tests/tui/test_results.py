@@ -30,11 +30,12 @@ from advisor.tui.answer import RunAnswer
 from advisor.tui.app import AdvisorApp
 from advisor.tui.options import LaunchOptions
 from advisor.tui.rendering.answer_lines import LINE_TERMS, answer_lines
-from advisor.tui.rendering.results_title import PROGRAM_CELLS, results_title
+from advisor.tui.rendering.results_title import PROGRAM_CELLS, TASK_NAMES, results_title
 from advisor.tui.rendering.speed_axis import SpeedAxis
 from advisor.tui.screens.detail import DetailScreen
 from advisor.tui.screens.results import ANSWER, PARTS, RANKING, ResultsScreen
 from advisor.tui.screens.results_panes import PANES, TEXT_PANES
+from advisor.tui.widgets.answer_panel import AnswerPanel
 from advisor.tui.widgets.pane_bar import PaneBar
 
 EVIDENCE = pathlib.Path(__file__).parents[1] / "stacks" / "evidence"
@@ -167,6 +168,23 @@ async def test_only_a_focused_answer_has_a_marked_line_and_all_lines_are_reachab
         assert screen.focused_part == RANKING
         assert marked_labels(pilot) == []
         assert lines[0][1].split()[0] in screen_text(pilot)
+
+
+@async_test
+async def test_an_answer_with_hidden_lines_has_a_scroll_bar(context: Context) -> None:
+    async with running_app(AdvisorApp(LaunchOptions(), context)) as pilot:
+        screen = await open_document(pilot, EVIDENCE / "h100-served-llama3.1-8b-bfloat16.json")
+        panel = screen.query_one(AnswerPanel)
+        assert panel.max_scroll_y > 0
+        assert panel.scrollbars_enabled == (True, False)
+        assert panel.vertical_scrollbar.size.width == 1
+
+
+def test_the_title_of_a_server_has_its_task_and_no_batch_sizes() -> None:
+    document = read_document(str(EVIDENCE / "h100-served-llama3.1-8b-bfloat16.json"))
+    title = results_title(RunAnswer.of_document(document, rubric_files.load()), 120)
+    assert TASK_NAMES["serve"] in title.plain
+    assert "batch" not in title.plain
 
 
 def marked_labels(pilot: Pilot[int]) -> list[str]:

@@ -250,6 +250,15 @@ async def test_a_run_can_be_paused_continued_and_cancelled(
         session = app.run_controller.session
         assert session is not None
         await wait_for(pilot, lambda: session.follower.state.opened)
+        session.is_pause_requested = True
+        await pilot.resize_terminal(60, 16)
+        await wait_for_text(pilot, "Pausing after")
+        await pilot.resize_terminal(80, 24)
+        session.is_pause_requested = False
+        await pilot.press("H")
+        await wait_for_screen(pilot, HistoryScreen)
+        await pilot.press("ctrl+g")
+        await wait_for_screen(pilot, LiveScreen)
         await pilot.press("space")
         await wait_for(pilot, lambda: session.is_paused)
         session.refresh()  # the events before the pause

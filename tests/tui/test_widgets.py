@@ -43,14 +43,21 @@ HINTS = [
     ("next", "\N{RETURN SYMBOL} Next"),
     ("sort", "o Sort"),
     ("app.leave", "q Quit"),
+    ("back", "esc Back"),
 ]
 
 
 @pytest.mark.parametrize(
     ("width", "expected"),
-    [(80, [1, 0, 2, 3, 4]), (45, [1, 0, 2, 3, 4]), (41, [1, 0, 2, 4]), (20, [1, 4]), (1, [1, 4])],
+    [
+        (80, [1, 0, 2, 3, 5, 4]),
+        (54, [1, 0, 2, 3, 5, 4]),
+        (50, [1, 0, 2, 5, 4]),
+        (24, [1, 5, 4]),
+        (1, [1, 5, 4]),
+    ],
 )
-def test_the_footer_shows_help_first_the_exit_last_and_the_others_as_they_fit(
+def test_the_footer_shows_help_first_the_exits_last_and_the_others_as_they_fit(
     width: int, expected: list[int]
 ) -> None:
     assert visible_hints(HINTS, width) == expected

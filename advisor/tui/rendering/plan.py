@@ -30,7 +30,7 @@ def find_workflow(draft: DraftRun, row: str) -> Workflow | None:
 
 
 def plan_rows(draft: DraftRun, left_out: Collection[str]) -> dict[str, dict[str, str]]:
-    """Return the cells of each row, the arms first, then the excluded workflows."""
+    """Return the cells of each row: first the arms, then what can be installed."""
     rows = {
         arm.id: {
             "mark": "[ ]" if arm.id in left_out else "[x]",
@@ -45,7 +45,7 @@ def plan_rows(draft: DraftRun, left_out: Collection[str]) -> dict[str, dict[str,
             "arm": entry.workflow,
             "note": text.printable(f"{entry.status}: {entry.reason}", 400),
         }
-        for entry in draft.plan.excluded
+        for entry in sorted(draft.plan.excluded, key=lambda entry: entry.status != INSTALLABLE)
     }
     return rows
 

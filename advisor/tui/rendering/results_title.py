@@ -9,6 +9,8 @@ from advisor.report.formatting.lengths_text import describe_lengths, lengths_of
 from advisor.tui.answer import RunAnswer
 from advisor.tui.rendering import text
 
+#: Names of the tasks other than a forward pass.
+TASK_NAMES = {"generate": "generate text", "serve": "serve requests"}
 LEAD = "Results  "
 DOT = " \N{MIDDLE DOT} "
 #: Cells of the label of the program before the title.
@@ -22,8 +24,10 @@ def results_title(answer: RunAnswer, width: int, *, with_lengths: bool = False) 
     In a narrow terminal the task and then the precision are left out, and the model is shortened.
     """
     question = answer.document.question
-    task = "generate text" if answer.is_generation else ""
-    batch = f"batch {', '.join(map(str, question.batch_sizes))}"
+    task = TASK_NAMES.get(question.task, "")
+    # The clients of a server set its batch sizes.
+    sizes = "" if question.load else ", ".join(map(str, question.batch_sizes))
+    batch = f"batch {sizes}" if sizes else ""
     device = text.printable(answer.document.device_name, MAX_DEVICE_CELLS)
     lead = LEAD
     if with_lengths:

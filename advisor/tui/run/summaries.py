@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from advisor.pipeline.decision import Decision
 
 FILE_NAME = "answer.json"
+#: Follows an arm that leads while the decision is open.
+OPEN_MARK = " (open)"
 DAY_SECONDS, HOUR_SECONDS, MINUTE_SECONDS = 86400, 3600, 60
 
 
@@ -40,8 +42,9 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def winner(self) -> str:
-        """The advised arm, or a word for its absence."""
-        return self.arm or "no answer"
+        """The advised arm, marked if the decision is open; a word if there is none."""
+        mark = OPEN_MARK if self.decision_word == "OPEN" else ""
+        return f"{self.arm}{mark}" if self.arm else "no answer"
 
 
 def summary_of(

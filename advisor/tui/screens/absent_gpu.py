@@ -39,7 +39,7 @@ format."""
         ),
         Binding("e", "export", "Export", id="export"),
         Binding("n", "app.new_question", "New", id="new"),
-        Binding("escape", "app.pop_screen", "Back", id="back", show=False),
+        Binding("escape", "app.pop_screen", "Back", id="back"),
         Binding("q", "app.leave", "Quit", id="quit"),
     ]
 

@@ -40,18 +40,16 @@ did with shapes that were not built. Log: the output of the stack."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left_square_bracket,left", "step(-1)", "Previous", key_display="[", id="previous"),
         Binding("right_square_bracket,right", "step(1)", "Next", key_display="]", id="next-arm"),
-        Binding("1", "tab('score')", "Score"),
-        Binding("2", "tab('timing')", "Timing"),
-        Binding("3", "tab('code')", "Code"),
-        Binding("4", "tab('environment')", "Environment", show=False),
-        Binding("5", "tab('log')", "Log", id="log"),
+        *[
+            Binding(str(number), f"tab('{name.lower()}')", name, tooltip=name, show=False)
+            for number, name in enumerate(TABS, start=1)
+        ],
         Binding(
             "y",
             "copy",
-            "Copy",
+            "Copy command",
             id="copy",
             tooltip="copy the command that repeats this measurement",
-            show=False,
         ),
         Binding("escape", "app.pop_screen", "Back", id="back"),
         Binding("q", "app.leave", "Quit", id="quit"),

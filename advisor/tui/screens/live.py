@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from rich.console import Group
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
@@ -38,6 +39,8 @@ from advisor.tui.widgets.table import Table
 SILENCE_SECONDS = 60.0
 #: Seconds between two updates of the load of the device.
 DEVICE_SECONDS = 3.0
+#: Cells to the left and right of the stage.
+STAGE_PADDING = 2
 #: The stage between two runs of a sweep.
 NEXT_LENGTH = "Planning the next length"
 SKIP_MESSAGES: dict[SkipResult, str] = {
@@ -171,16 +174,21 @@ measurements."""
             follower.state, follower.header.question, rows, is_running=session.is_running
         )
         now = follower.now()
-        title = NEXT_LENGTH if session.awaits_next_run else stage.title
-        lines = text.styled(title, "bold") + Text(f"   {stage.marks}   ")
-        lines += Text(f"{text.format_duration(now)} elapsed")
+        title = text.styled(NEXT_LENGTH if session.awaits_next_run else stage.title, "bold")
+        times = Text(f"   {text.format_duration(now)} elapsed")
         left = remaining_seconds(follower.state, follower.header.question, now)
         if left is not None and session.is_running and not session.is_replay:
             length = " for this length" if session.sweep else ""
-            lines += Text(f", about {text.format_duration(left)} left at most{length}", "dim")
-        lines += Text("\n")
+            times += Text(f", about {text.format_duration(left)} left at most{length}", "dim")
+        line, marked = title + times, title + Text(f"   {stage.marks}") + times
+        if marked.cell_len <= self.size.width - STAGE_PADDING:
+            line = marked
+        # A line that wraps would hide the note.
+        line.no_wrap, line.overflow = True, "ellipsis"
+        has_stopped = not session.is_running
+        self.set_class(has_stopped, "-stopped")
         self.query_one("#stage", Static).update(
-            lines + self._stage_note(session, stage), layout=False
+            Group(line, self._stage_note(session, stage)), layout=has_stopped
         )
 
     def _stage_note(self, session: RunSession, stage: RunStage) -> Text:

@@ -73,6 +73,6 @@ RESULTS_KEYS: list[BindingType] = [
         tooltip="copy the command that shows this run",
         show=False,
     ),
-    Binding("escape", "back", "Back", id="back", show=False),
+    Binding("escape", "back", "Back", id="back"),
     Binding("q", "app.leave", "Quit", id="quit"),
 ]

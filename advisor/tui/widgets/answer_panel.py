@@ -8,6 +8,7 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
+from textual.geometry import Size
 from textual.widgets import Static
 
 from advisor.tui.rendering.answer_lines import LINE_TERMS, MOST_LINES, render_line
@@ -32,6 +33,10 @@ class AnswerPanel(VerticalScroll):
     def compose(self) -> ComposeResult:
         for _ in range(MOST_LINES):
             yield Static("", classes="answer-line", markup=False)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        # Textual measures the lines without the gutter of the scroll bar, in which they cannot be.
+        return super().get_content_height(container, viewport, width - self.scrollbar_size_vertical)
 
     def show(self, lines: Sequence[tuple[str, str]], *, is_short: bool) -> None:
         """Show pairs of label and line; in a short terminal some lines do not wrap."""

@@ -1,4 +1,4 @@
-"""Show the keys of a screen in its last line: help first, the exit last, the others as they fit."""
+"""Show the keys of a screen in its last line: help first, the exits last, others as they fit."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from textual.widgets import Footer
 from textual.widgets._footer import FooterKey
 
 HELP_ACTION = "help"
-#: Actions that close a screen or the program.
-EXIT_ACTIONS = ("app.leave", "app.pop_screen", "back", "dismiss")
+#: Actions that close a screen or the program, in the order in which their keys are shown.
+EXIT_ACTIONS = ("back", "app.pop_screen", "app.home", "dismiss", "app.leave")
 
 
 class KeyFooter(Footer):
@@ -66,9 +66,9 @@ def visible_hints(hints: Sequence[tuple[str, str]], width: int) -> list[int]:
     `hints` are pairs of action and text.
     """
     first = [index for index, (action, _) in enumerate(hints) if action == HELP_ACTION]
-    last = [
-        index for index, (action, _) in enumerate(hints) if action.partition("(")[0] in EXIT_ACTIONS
-    ][-1:]
+    # One key for each way out: a dialog has several keys that close it.
+    exits = {action.partition("(")[0]: index for index, (action, _) in enumerate(hints)}
+    last = [exits[action] for action in EXIT_ACTIONS if action in exits]
     between = [index for index in range(len(hints)) if index not in {*first, *last}]
 
     def needed(indices: list[int]) -> int:
