@@ -2,49 +2,30 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-import msgspec
-
-import advisor
-from advisor.domain.recommendation import DecisionWord, Recommendation, Trust
+from advisor.domain.recommendation import Recommendation
 from advisor.domain.sweep import is_sweep_id
 from advisor.errors import UserError
 from advisor.store.index import HistoryEntry
 from advisor.store.runs import Run
 from advisor.store.store import Store
-from advisor.system.atomic_write import write_atomically
+from advisor.store.summaries import RunSummary, load_summary, save_summary
 
 if TYPE_CHECKING:
     from advisor.pipeline.decision import Decision
 
-FILE_NAME = "answer.json"
 #: Follows an arm that leads while the decision is open.
 OPEN_MARK = " (open)"
 DAY_SECONDS, HOUR_SECONDS, MINUTE_SECONDS = 86400, 3600, 60
 
 
-class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer of one run; the fields are null where it has none."""
-
-    #: Version and size of the events that it was decided from.
-    version: str = ""
-    events_bytes: int = 0
-    arm: str | None = None
-    decision_word: DecisionWord | None = msgspec.field(name="decision", default=None)
-    trust: Trust | None = None
-    speedup: float | None = None
-    #: The first line of the answer, or why there is none.
-    headline: str = ""
-
-    @property
-    def winner(self) -> str:
-        """The advised arm, marked if the decision is open; a word if there is none."""
-        mark = OPEN_MARK if self.decision_word == "OPEN" else ""
-        return f"{self.arm}{mark}" if self.arm else "no answer"
+def describe_winner(summary: RunSummary) -> str:
+    """Return the advised arm, marked if the decision is open; a word if there is none."""
+    mark = OPEN_MARK if summary.decision_word == "OPEN" else ""
+    return f"{summary.arm}{mark}" if summary.arm else "no answer"
 
 
 def summary_of(
@@ -64,29 +45,22 @@ def summary_of(
 
 
 def read_summary(run: Run) -> RunSummary:
-    """Return the answer of a stored run; it is decided once and then read from a file.
+    """Return the answer of a stored run; it is decided once and then read from the store.
 
     A run without an answer, or that cannot be read, has an empty summary.
     """
-    size = run.events_bytes()
-    file = run.directory / FILE_NAME
-    with contextlib.suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
-        known = msgspec.json.decode(file.read_bytes(), type=RunSummary)
-        if (known.version, known.events_bytes) == (advisor.__version__, size):
-            return known
+    known = load_summary(run)
+    if known is not None:
+        return known
     from advisor.pipeline.decision import decide  # noqa: PLC0415 - most summaries are stored
 
+    events_bytes = run.events_bytes()
     try:
         found = decide(run)
     except UserError as problem:
         return RunSummary(headline=problem.what)
-    summary = msgspec.structs.replace(
-        summary_of(found.recommendation, _advised_speedup(found), found.problem),
-        version=advisor.__version__,
-        events_bytes=size,
-    )
-    with contextlib.suppress(OSError):
-        write_atomically(file, msgspec.json.encode(summary))
+    summary = summary_of(found.recommendation, _advised_speedup(found), found.problem)
+    save_summary(run, summary, events_bytes)
     return summary
 
 

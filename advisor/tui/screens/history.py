@@ -13,11 +13,12 @@ from textual.widgets import DataTable, Static
 
 from advisor.errors import UserError
 from advisor.store.store import Store
+from advisor.store.summaries import RunSummary
 from advisor.tui.dialogs.confirmations import DeleteDialog
 from advisor.tui.dialogs.note_dialog import NoteDialog
 from advisor.tui.rendering import text
 from advisor.tui.run.stored_items import StoredItem, list_items
-from advisor.tui.run.summaries import RunSummary, format_age, read_summaries
+from advisor.tui.run.summaries import describe_winner, format_age, read_summaries
 from advisor.tui.screens.advisor_screen import TitleBar
 from advisor.tui.screens.filtered_screen import FilteredScreen
 from advisor.tui.widgets.key_footer import KeyFooter
@@ -177,7 +178,7 @@ kind of device."""
         width = widths["answer"]
         answer = text.truncate(item.progress, width)
         if summary is not None:
-            answer = text.truncate_middle(text.printable(summary.winner), width)
+            answer = text.truncate_middle(text.printable(describe_winner(summary)), width)
         return {
             "mark": mark,
             "id": text.truncate_middle(entry.run_id, ID_WIDTH),

@@ -18,8 +18,8 @@ from advisor.tui.widgets.key_footer import KeyFooter
 from advisor.tui.widgets.table import Column, SelectableTable, Table
 
 if TYPE_CHECKING:
+    from advisor.store.summaries import RunSummary
     from advisor.tui.run.stored_items import StoredItem
-    from advisor.tui.run.summaries import RunSummary
 
 PURPOSE = (
     "p3-advisor measures the ways to compile and run a PyTorch model on this machine, and"
@@ -196,7 +196,7 @@ H lists all stored runs. A row of several lengths is a sweep, which stands for i
         }
 
     def _item_cells(self, item: StoredItem, widths: dict[str, int]) -> dict[str, str]:
-        from advisor.tui.run.summaries import format_age  # noqa: PLC0415 - speeds up the start
+        from advisor.tui.run.summaries import describe_winner, format_age  # noqa: PLC0415 - speeds up the start
 
         entry = item.entry
         answer = ", ".join(filter(None, (item.state, item.progress)))
@@ -209,7 +209,8 @@ H lists all stored runs. A row of several lengths is a sweep, which stands for i
         }
         summary = self._summaries.get(entry.run_id)
         if entry.finished and summary is not None:
-            cells["answer"] = text.truncate_middle(text.printable(summary.winner), widths["answer"])
+            winner = text.printable(describe_winner(summary))
+            cells["answer"] = text.truncate_middle(winner, widths["answer"])
             cells["speed"] = text.format_ratio(summary.speedup) if summary.arm else ""
             cells["trust"] = summary.trust or ""
         return cells
