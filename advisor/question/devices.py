@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Literal
 
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Gpu, Machine
@@ -15,11 +16,20 @@ from advisor.errors import (
 )
 
 CPU = "cpu"
+#: Why no GPU of a machine can be used: it has none, or its torch is a CPU build.
+NoGpuReason = Literal["no-gpu", "cpu-build"]
 #: The variable with which CUDA limits the GPUs that a process sees.
 VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
 #: Prefix of the UUID of a MIG instance.
 MIG_PREFIX = "MIG-"
 WHOLE_GPUS_ONLY = "memory, clocks and power can be read for whole GPUs only"
+
+
+def find_no_gpu_reason(machine: Machine) -> NoGpuReason | None:
+    """Return why no GPU of the machine can be used; None if one can be."""
+    if not machine.gpus:
+        return "no-gpu"
+    return None if machine.software.torch_cuda is not None else "cpu-build"
 
 
 def choose_gpu(
@@ -29,8 +39,8 @@ def choose_gpu(
 
     `visible_devices` is the value of `CUDA_VISIBLE_DEVICES`; it counts when `text` is empty.
     """
-    has_cuda_build = machine.software.torch_cuda is not None
-    if text == CPU or (not text and not (machine.gpus and has_cuda_build)):
+    no_gpu_reason = find_no_gpu_reason(machine)
+    if text == CPU or (not text and no_gpu_reason is not None):
         return None
     reject_mig_instance(text)
     if not text:
@@ -40,7 +50,7 @@ def choose_gpu(
     ]
     if not matches:
         raise _not_attached(text, machine, catalogue)
-    if not has_cuda_build:
+    if no_gpu_reason == "cpu-build":
         raise NoStackError(
             f"torch in {machine.software.executable} is built without CUDA",
             "install a CUDA build of torch, or name another interpreter with --python",

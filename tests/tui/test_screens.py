@@ -24,12 +24,12 @@ from onscreen import (
     wait_for_screen,
     wait_for_text,
 )
-from textual.widgets import Input, TabbedContent
+from textual.widgets import Input, Static, TabbedContent
 
 from advisor.cli import plain_prompts
 from advisor.context import Context
 from advisor.question.answers import Answers
-from advisor.question.devices import VISIBLE_DEVICES
+from advisor.question.devices import CPU, VISIBLE_DEVICES
 from advisor.question.load import FIRST_ITL, FIRST_TTFT
 from advisor.store.runs import Run
 from advisor.tui.app import AdvisorApp
@@ -44,6 +44,7 @@ from advisor.tui.screens.history import HistoryScreen
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.screens.setup import SetupScreen
+from advisor.tui.steps.target import CPU_NOTES
 from advisor.tui.widgets.choice import Choice
 from advisor.tui.widgets.table import Table
 from advisor.tui.widgets.weights import WeightBar
@@ -91,6 +92,24 @@ async def test_the_default_device_respects_cuda_visible_devices(
         setup = await go_to_step(pilot, 1)
         await wait_for_text(pilot, machine.cpu.model)
         assert setup.query_one("#device", Choice).value == device
+
+
+@async_test
+async def test_a_cpu_build_of_torch_offers_no_gpu(
+    tui_context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = builders.gpu_machine(builders.gpu(), builders.gpu(index=1, uuid="GPU-1"))
+    software = msgspec.structs.replace(machine.software, torch_cuda=None)
+    machine = msgspec.structs.replace(machine, software=software)
+    monkeypatch.setattr(AdvisorApp, "_detect_machine", lambda _: machine)
+    async with running_app(app_with(tui_context, gpu="")) as pilot:
+        setup = await go_to_step(pilot, 1)
+        await wait_for_text(pilot, machine.cpu.model)
+        assert [value for value, _ in setup.query_one("#device", Choice).values] == [CPU]
+        note = str(setup.query_one("#device-note", Static).render())
+        assert note == CPU_NOTES["cpu-build"].format(
+            names=", ".join(gpu.name for gpu in machine.gpus)
+        )
 
 
 @async_test

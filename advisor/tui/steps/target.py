@@ -13,6 +13,13 @@ from advisor.domain.machine import Machine
 from advisor.domain.question import Dtype
 from advisor.domain.sweep import MixedLengths
 from advisor.errors import MigEnabledError, UserError
+from advisor.question.devices import (
+    CPU,
+    VISIBLE_DEVICES,
+    NoGpuReason,
+    choose_gpu,
+    find_no_gpu_reason,
+)
 from advisor.question.sweep import DEFAULT_LENGTHS, LengthAnswers
 from advisor.question.weight_formats import ANY, FORMATS
 from advisor.tui.rendering import text
@@ -27,6 +34,14 @@ QUANTISED = [("", "none"), *((name, name) for name in (*FORMATS, ANY))]
 GIBIBYTE = 2**30
 #: Default of an empty input, the same as on the command line.
 DEFAULT_MAX_BUILD_SECONDS = "600"
+#: What the CPU as the device means for the GPUs of the machine, by why they cannot be used.
+CPU_NOTES: dict[NoGpuReason | None, str] = {
+    "no-gpu": "no NVIDIA GPU found: CPU workflows only",
+    "cpu-build": "{names} cannot be used: this torch is a CPU build",
+    None: "the GPU is not used",
+}
+#: Characters of the names of GPUs in a note.
+MAX_NOTE = 60
 #: Labels of the fields of lengths.
 LENGTH_LABELS = {
     "input_tokens": "Input tokens",
@@ -126,12 +141,8 @@ class TargetStep(Step):
 
     def show_machine(self, machine: Machine) -> None:
         """Offer the devices of the machine."""
-        usable = machine.software.torch_cuda is not None
-        values = [
-            (str(gpu.index), f"{gpu.index} {text.printable(gpu.name, 28)}")
-            for gpu in machine.gpus
-            if usable
-        ]
+        usable = machine.gpus if find_no_gpu_reason(machine) is None else ()
+        values = [(str(gpu.index), f"{gpu.index} {text.printable(gpu.name, 28)}") for gpu in usable]
         values.append(("cpu", "CPU"))
         asked = self.answers.gpu
         if self.query_one("#absent_gpu", Input).value.strip() == asked:
@@ -157,8 +168,6 @@ class TargetStep(Step):
 
         Return an empty text for a GPU that cannot be chosen; the plan then shows the error.
         """
-        from advisor.question.devices import CPU, VISIBLE_DEVICES, choose_gpu  # noqa: PLC0415 - speeds up the start
-
         visible = self.app_interface.context.environment.get(VISIBLE_DEVICES)
         try:
             gpu = choose_gpu("", machine, self.app_interface.catalogue, visible)
@@ -173,12 +182,10 @@ class TargetStep(Step):
             free, total = gpu.free_memory_bytes / GIBIBYTE, gpu.memory_bytes / GIBIBYTE
             used = "" if total - free < 1 else f"; {total - free:.1f} GiB in use by other processes"
             note = f"driver {gpu.driver}, {total:.0f} GiB{used}"
-        elif machine.gpus and machine.software.torch_cuda is None:
-            note = f"the {machine.gpus[0].name} cannot be used: this torch is a CPU build"
-        elif not machine.gpus:
-            note = "no NVIDIA GPU found: CPU workflows only"
         else:
-            note = "the GPU is not used"
+            reason = find_no_gpu_reason(machine)
+            names = ", ".join(each.name for each in machine.gpus)
+            note = CPU_NOTES[reason].format(names=text.printable(names, MAX_NOTE))
         self.query_one("#device-note", Static).update(note)
 
     def on_input_changed(self, event: Input.Changed) -> None:
