@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from advisor.tui.run.host_process import HostProcess
     from advisor.tui.run.unfinished import UnfinishedRun
     from advisor.tui.run_controller import RunController
+    from advisor.tui.run_opener import RunOpener
     from advisor.tui.run_starter import RunStarter
 
 #: Characters of a notification.
@@ -103,6 +104,13 @@ class AdvisorApp(NavigatedApp):
         return self._run_controller
 
     @functools.cached_property
+    def run_opener(self) -> RunOpener:
+        """Opens stored runs, sweeps and documents."""
+        from advisor.tui.run_opener import RunOpener  # noqa: PLC0415 - see the class
+
+        return RunOpener(self, self.run_controller)
+
+    @functools.cached_property
     def run_starter(self) -> RunStarter:
         """Makes plans and starts runs."""
         from advisor.tui.run_starter import RunStarter  # noqa: PLC0415 - see the class
@@ -134,7 +142,7 @@ class AdvisorApp(NavigatedApp):
             self.run_controller.replay(self.launch_options.replay, self.launch_options.speed)
             return
         if self.launch_options.open:
-            self.run_controller.open(self.launch_options.open)
+            self.run_opener.open(self.launch_options.open)
         elif self.launch_options.lengths is not None or self.answers != Answers():
             self.action_setup()
         self.background.start("machine", self._detect_machine, self._show_machine)

@@ -36,12 +36,6 @@ class RunControllerInterface(Protocol):
     def owned_host(self) -> HostProcess | None:
         """The host process that this program started, while it is running."""
 
-    def open(self, run_id: str) -> None:
-        """Show the results of a stored run or sweep, or the progress of a run."""
-
-    def resume(self, run_id: str) -> None:
-        """Resume a stopped run or sweep."""
-
     def refuse_if_busy(self) -> bool:
         """Return whether this program runs a run already, after notifying the user."""
 
@@ -53,6 +47,16 @@ class RunControllerInterface(Protocol):
 
     def ask_to_cancel(self) -> None:
         """End the run after a confirmation; then show the results so far."""
+
+
+class RunOpenerInterface(Protocol):
+    """Opens what is stored."""
+
+    def open(self, name: str) -> None:
+        """Show the results of a stored run, sweep or document, or the progress of a run."""
+
+    def resume(self, name: str) -> None:
+        """Resume a stopped run or sweep."""
 
 
 class RunStarterInterface(Protocol):
@@ -118,6 +122,10 @@ class AppInterface(Protocol):
     @property
     def run_controller(self) -> RunControllerInterface:
         """The controller of the run."""
+
+    @property
+    def run_opener(self) -> RunOpenerInterface:
+        """Opens stored runs, sweeps and documents."""
 
     @property
     def run_starter(self) -> RunStarterInterface:

@@ -1,7 +1,4 @@
-"""Show, pause, cancel and resume the run of the screens, and show its answer.
-
-The module is long because every action on the one run that is shown passes through its controller.
-"""
+"""Show, pause, cancel and leave the run of the screens, and show its answer."""
 
 from __future__ import annotations
 
@@ -11,19 +8,17 @@ from typing import cast
 
 from textual.app import App
 
-from advisor.domain.run import Header, resume_command
-from advisor.domain.sweep import SweepRecord, is_sweep_id
 from advisor.errors import UserError
-from advisor.pipeline.decision import Decision, decide
-from advisor.pipeline.execution import check_resumable
-from advisor.report.documents.opening import is_document, read_document
-from advisor.report.sections.answer import headline
-from advisor.report.sweeps import sweep_text
+from advisor.pipeline.decision import Decision
 from advisor.store.runs import Run
 from advisor.tui.answer import RunAnswer
 from advisor.tui.dialogs.confirmations import CancelDialog, QuitDialog
 from advisor.tui.interfaces import AppInterface
-from advisor.tui.rendering.text import printable
+from advisor.tui.run.exit_message import (
+    describe_answer,
+    describe_left_run,
+    describe_stopped_run,
+)
 from advisor.tui.run.host_process import HostProcess
 from advisor.tui.run.session import NOT_CONTROLLED_MESSAGE, RunSession
 from advisor.tui.run.sweep_view import SweepView
@@ -44,7 +39,7 @@ class RunController:
         self._app = app
         self._app_interface = cast("AppInterface", app)
         self._start_host = start_host or HostProcess
-        self._sweeps = SweepController(app, self.show_sweep)
+        self.sweeps = SweepController(app, self.show_sweep)
         self.session: RunSession | None = None
         #: The last answer that was shown, and the run or sweep that was left to itself.
         self._answer: RunAnswer | SweepView | None = None
@@ -78,10 +73,7 @@ class RunController:
 
     def run(self, run: Run) -> None:
         """Start the host process of a run, and of the runs after it in a sweep; show it."""
-        self.show(RunSession.for_run(run, self._start_host(run), self._sweep_of(run)))
-
-    def _sweep_of(self, run: Run) -> SweepRecord | None:
-        return self._app_interface.context.store.sweeps.find_of_run(run.directory.name)
+        self.show(RunSession.for_run(run, self._start_host(run), self.sweeps.find_of_run(run)))
 
     def replay(self, directory: str, speed: float) -> None:
         """Play a recorded run back."""
@@ -113,7 +105,7 @@ class RunController:
             return
         try:
             session.refresh()
-            following = self._sweeps.next_session(session)
+            following = self.sweeps.next_session(session)
         except UserError as error:
             self._app_interface.show_error(error)
             return
@@ -134,16 +126,16 @@ class RunController:
     def _show_end(self) -> None:
         """Show the results of the run that has ended, or those of its sweep."""
         if self.session is not None and self.session.sweep is not None:
-            self._sweeps.show_end(self.session)
+            self.sweeps.show_end(self.session)
         else:
             self.show_results()
 
     def show_results(self) -> None:
         """Decide from the current state of the run and show the decision."""
         if self.session is not None:
-            self._show_decision(self.session.decide, self.session.follower.run)
+            self.show_decision(self.session.decide, self.session.follower.run)
 
-    def _show_decision(self, decide_run: Callable[[], Decision], run: Run) -> None:
+    def show_decision(self, decide_run: Callable[[], Decision], run: Run) -> None:
         """Decide on a run in the background and show the answer."""
         self._app_interface.background.start(
             "results", lambda: RunAnswer.of_decision(decide_run(), run), self.show_answer
@@ -162,73 +154,6 @@ class RunController:
         self._answer = view
         self._app_interface.action_home()
         self._app.push_screen(SweepScreen(view))
-
-    def open(self, run_id: str) -> None:
-        """Show the results of a stored run, sweep or document, or the progress of a run."""
-        if is_sweep_id(run_id):
-            self._sweeps.open(run_id)
-            return
-        if is_document(run_id):
-            self._open_document(run_id)
-            return
-        run = self._find(run_id)
-        if run is None:
-            return
-        if self.owned_host is None or self.session is None:
-            self._open(run)
-        elif self.session.follower.run.directory == run.directory and not self.session.is_finished:
-            self.show(self.session)
-        elif not run.is_active():
-            # The run that this program executes stays the current one.
-            self._show_decision(lambda: decide(run), run)
-        else:
-            self.refuse_if_busy()
-
-    def _open_document(self, file: str) -> None:
-        catalogue = self._app_interface.catalogue
-        self._app_interface.background.start(
-            "results",
-            lambda: RunAnswer.of_document(read_document(file), catalogue),
-            self.show_answer,
-        )
-
-    def _open(self, run: Run) -> None:
-        try:
-            session = RunSession.for_run(run)
-            session.refresh()
-        except UserError as error:
-            self._app_interface.show_error(error)
-            return
-        if session.is_running:
-            session.sweep = self._sweep_of(run)
-            self.show(session)
-        else:
-            self.session = session
-            self.show_results()
-
-    def resume(self, run_id: str) -> None:
-        """Resume a stopped run or sweep; show it if another process is working on it."""
-        if is_sweep_id(run_id):
-            self._sweeps.resume(run_id)
-            return
-        run = self._find(run_id, check_resumable)
-        if run is None:
-            return
-        if run.is_active():
-            self.open(run_id)
-        elif not self.refuse_if_busy():
-            self.run(run)
-
-    def _find(self, run_id: str, check: Callable[[Header], None] = lambda _: None) -> Run | None:
-        """Return the run, or None after showing why it cannot be read or does not pass `check`."""
-        try:
-            run = self._app_interface.context.store.find(run_id)
-            check(run.header())
-            run.state()
-        except UserError as error:
-            self._app_interface.show_error(error)
-            return None
-        return run
 
     def toggle_pause(self) -> None:
         """Pause the run after the current timed section, or continue it."""
@@ -276,17 +201,10 @@ class RunController:
     def exit_message(self) -> str:
         """Return a line for the shell: how to come back to a run, or the last answer."""
         if self._left_run:
-            return f"The run goes on. p3-advisor ask --open {self._left_run} shows it."
+            return describe_left_run(self._left_run)
         if self.session is not None and not self.session.is_finished and not self.session.is_replay:
-            return f"The run was stopped. {resume_command(self._shown_id(self.session))}"
-        if isinstance(self._answer, SweepView):
-            swept = self._answer.document
-            return f"{printable(sweep_text.answer(swept)[0], 300)} p3-advisor show {swept.sweep_id}"
-        if self._answer is None:
-            return ""
-        document = self._answer.document
-        shown = f" p3-advisor show {document.run_id}" if self._answer.decision is not None else ""
-        return f"{printable(headline(document), 300)}{shown}"
+            return describe_stopped_run(self._shown_id(self.session))
+        return describe_answer(self._answer)
 
     @staticmethod
     def _shown_id(session: RunSession) -> str:

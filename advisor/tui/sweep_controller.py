@@ -8,6 +8,7 @@ from typing import cast
 from textual.app import App
 
 from advisor.context import Context
+from advisor.domain.sweep import SweepRecord
 from advisor.pipeline.sweeps.decision import decide_lengths
 from advisor.pipeline.sweeps.runs import next_run
 from advisor.store.runs import Run
@@ -44,11 +45,15 @@ class SweepController:
             if run is None:
                 self.open(name)
             elif run.is_active():
-                controller.open(run.directory.name)
+                self._app_interface.run_opener.open(run.directory.name)
             else:
                 controller.run(run)
 
         self._app_interface.background.start("resume", lambda: _next_run(name, context), start)
+
+    def find_of_run(self, run: Run) -> SweepRecord | None:
+        """Return the sweep that a run belongs to."""
+        return self._app_interface.context.store.sweeps.find_of_run(run.directory.name)
 
     def next_session(self, session: RunSession) -> RunSession | None:
         """Return the session of the run after a finished one; None until it is stored."""

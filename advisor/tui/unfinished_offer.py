@@ -41,4 +41,4 @@ class UnfinishedOffer:
         if run is None:
             self._app.notify("no run is in progress, and none was stopped", markup=False)
         else:
-            self._app_interface.run_controller.resume(run.run_id)
+            self._app_interface.run_opener.resume(run.run_id)

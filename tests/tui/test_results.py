@@ -51,7 +51,7 @@ def context(tui_context: Context) -> Context:
 async def open_document(pilot: Pilot[int], file: pathlib.Path) -> ResultsScreen:
     app = pilot.app
     assert isinstance(app, AdvisorApp)
-    app.run_controller.open(str(file))
+    app.run_opener.open(str(file))
     return await wait_for_screen(pilot, ResultsScreen)
 
 

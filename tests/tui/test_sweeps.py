@@ -337,7 +337,7 @@ async def test_a_measured_length_is_opened_while_a_run_is_in_progress(
     async with running_app(app) as pilot:
         await pilot.press("ctrl+r")
         await wait_for_screen(pilot, LiveScreen)
-        app.run_controller.open(SWEEP_ID)
+        app.run_opener.open(SWEEP_ID)
         await wait_for_screen(pilot, SweepScreen)
         await pilot.press("enter")
         results = await wait_for_screen(pilot, ResultsScreen)

@@ -77,7 +77,7 @@ format."""
     def action_open(self) -> None:
         """Open the run that is the source of the answer."""
         if self._document.provenance is not None:
-            self.app_interface.run_controller.open(self._document.provenance.run)
+            self.app_interface.run_opener.open(self._document.provenance.run)
 
     def action_export(self) -> None:
         """Write the answer to a file that the user names."""

@@ -153,7 +153,7 @@ show the previous and the next fleet. p3-advisor fleet prints the same table."""
         if cell is None or cell.run_id is None:
             self.notify("this row has no run", markup=False)
         else:
-            self.app_interface.run_controller.open(cell.run_id)
+            self.app_interface.run_opener.open(cell.run_id)
 
     def action_step(self, steps: int) -> None:
         """Show the next fleet, or with -1 the previous one."""

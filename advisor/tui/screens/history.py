@@ -223,7 +223,7 @@ kind of device."""
         if self._chooses_second:
             self.action_compare()
         else:
-            self.app_interface.run_controller.open(str(event.row_key.value))
+            self.app_interface.run_opener.open(str(event.row_key.value))
 
     def action_mark(self) -> None:
         """Mark the run under the cursor, or unmark it; a third mark removes the oldest."""
@@ -282,7 +282,7 @@ kind of device."""
         """Resume the run or sweep under the cursor."""
         item_id = self.query_one(Table).key_at_cursor()
         if item_id is not None:
-            self.app_interface.run_controller.resume(item_id)
+            self.app_interface.run_opener.resume(item_id)
 
 
 def _delete(item: StoredItem, store: Store) -> None:

@@ -233,7 +233,7 @@ H lists all stored runs. A row of several lengths is a sweep, which stands for i
         if row in {NEW_ROW, None}:
             self.app_interface.action_new_question()
         else:
-            self.app_interface.run_controller.open(str(row).removeprefix(EXAMPLE_PREFIX))
+            self.app_interface.run_opener.open(str(row).removeprefix(EXAMPLE_PREFIX))
 
 
 def _columns(width: int) -> list[Column]:

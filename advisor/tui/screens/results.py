@@ -243,7 +243,7 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
 
     def action_resume(self) -> None:
         """Resume a stopped run."""
-        self.app_interface.run_controller.resume(self.original.document.run_id)
+        self.app_interface.run_opener.resume(self.original.document.run_id)
 
     def action_retry(self) -> None:
         """Measure the failed arms again, in a new run."""

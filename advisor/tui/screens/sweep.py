@@ -199,11 +199,11 @@ at each length. ctrl+g measures the lengths that are left, or shows the run that
         if entry is None or entry.run_id is None or self._state_of(entry) is None:
             self.notify("this length has no run", markup=False)
         else:
-            self.app_interface.run_controller.open(entry.run_id)
+            self.app_interface.run_opener.open(entry.run_id)
 
     def action_resume(self) -> None:
         """Measure the lengths that are left, or show the progress of the one that is measured."""
-        self.app_interface.run_controller.resume(self._view.document.sweep_id)
+        self.app_interface.run_opener.resume(self._view.document.sweep_id)
 
     def action_export(self) -> None:
         """Write the document to a file that the user names."""
