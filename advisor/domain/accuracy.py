@@ -65,6 +65,16 @@ class ByPrecision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     bfloat16: Factor
 
 
+class IntegerChance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How many integers or booleans may differ by chance where eager PyTorch's hardly do."""
+
+    #: Probability that a right program exceeds it.
+    alarm: Share
+    #: The prior: integers that differ and that are the same.
+    differing: Factor
+    same: ByPrecision
+
+
 class ExactRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Largest errors of exact outputs, relative to eager PyTorch's own."""
 
@@ -76,6 +86,8 @@ class ExactRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     share_of_rms: ByPrecision
     row_share: ByPrecision
     integer_share: ByPrecision
+    #: Null where chance allows nothing, as in runs of early versions.
+    integer_chance: IntegerChance | None = None
 
 
 class CloseRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from probes.check_events import Accuracy, Checked
 from probes.checking import identity
 from probes.checking.array_reference import ExpectedOutput, Reference
 from probes.checking.deviation import Deviation, cosine, excess_of_top, measure, sample
+from probes.checking.integers import allowed_difference
 from probes.checking.rules import Rules, allowed_error
 
 #: Verdicts from the best to the worst. `unchecked`: there is nothing to compare, because the
@@ -76,9 +77,10 @@ def check_outputs(
         if not all(each.found.is_finite for each in checks):
             reason = "it returns NaN or infinity where the model does not"
             return _record(reference, batch_size, (), "wrong", "not-finite"), reason
+    checks = pool_integers(reference, checks, rules)
     if reference.is_random:
         return _record(reference, batch_size, checks, "unchecked", "random-model"), None
-    if fault := identity.find_fault(reference, samples):
+    if fault := identity.find_fault(reference, samples, rules):
         reason = identity.REASONS[fault]
         return _record(reference, batch_size, checks, "wrong", fault), reason
     worst = find_worst(checks)
@@ -121,13 +123,12 @@ def check_output(
             ),
         }
     else:
-        limits = {"integers": (found.differing, allowed_difference(of_sets, rules))}
-    shares = {fault: _share(value, limit) for fault, (value, limit) in limits.items()}
-    fault, share = max(shares.items(), key=lambda pair: pair[1])
+        most = allowed_difference(of_sets, rules, values.size)
+        limits = {"integers": (found.differing, most)}
     check = OutputCheck(
         "equivalent",
         "",
-        share,
+        0.0,
         found,
         expected,
         allowed,
@@ -135,10 +136,47 @@ def check_output(
         top1,
         top1_or_tie,
     )
-    if share <= 1.0:
-        return check
-    is_near = is_close(check, rules)
-    return dataclasses.replace(check, verdict="near" if is_near else "wrong", fault=fault)
+    return _judge(check, limits, rules)
+
+
+def _judge(
+    check: OutputCheck, limits: Mapping[str, tuple[float, float]], rules: Rules
+) -> OutputCheck:
+    """Return the check with its verdict. `limits` has a figure and the allowed one by fault."""
+    shares = {fault: _share(value, limit) for fault, (value, limit) in limits.items()}
+    fault, share = max(shares.items(), key=lambda pair: pair[1])
+    verdict = "equivalent" if share <= 1.0 else "near" if is_close(check, rules) else "wrong"
+    return dataclasses.replace(
+        check, verdict=verdict, fault=fault if share > 1.0 else "", share_of_allowed=share
+    )
+
+
+def pool_integers(
+    reference: Reference, checks: Sequence[OutputCheck], rules: Rules
+) -> list[OutputCheck]:
+    """Return the checks, by input set and output, with integers judged over all input sets.
+
+    A single set may have too few of them to judge.
+    """
+    count = len(reference.outputs[0])
+    pooled = list(checks)
+    for index in range(count):
+        of_sets = checks[index::count]
+        elements = sum(each.expected.values.size for each in of_sets)
+        if of_sets[0].expected.is_float or not elements:
+            continue
+        differing = sum(each.found.differing * each.expected.values.size for each in of_sets)
+        share = differing / elements
+        allowed = allowed_difference([each.expected for each in of_sets], rules)
+        pooled[index::count] = [
+            _judge(
+                dataclasses.replace(each, found=dataclasses.replace(each.found, differing=share)),
+                {"integers": (share, allowed)},
+                rules,
+            )
+            for each in of_sets
+        ]
+    return pooled
 
 
 def compare_classes(
@@ -178,13 +216,6 @@ def allowed_typical_error(of_sets: Sequence[ExpectedOutput], rules: Rules) -> fl
     eager = max(each.eager.typical / (each.scale or 1.0) for each in of_sets)
     envelope = max(each.envelope.typical / (each.scale or 1.0) for each in of_sets)
     return max(rules.typical_eager_times * eager, envelope) + rules.share_of_rms
-
-
-def allowed_difference(of_sets: Sequence[ExpectedOutput], rules: Rules) -> float:
-    """Return the largest share of integers or booleans that may differ."""
-    eager = max(each.eager.differing for each in of_sets)
-    envelope = max(each.envelope.differing for each in of_sets)
-    return max(rules.integer_eager_times * eager, envelope) + rules.integer_share
 
 
 def is_close(check: OutputCheck, rules: Rules) -> bool:

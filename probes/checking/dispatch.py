@@ -19,6 +19,7 @@ from probes.checking import (
     text_correctness,
     text_reference,
 )
+from probes.checking.integers import allowed_difference
 from probes.checking.rules import Rules
 
 AnyReference = array_reference.Reference | text_reference.TokenReference
@@ -151,16 +152,20 @@ def eager_allowance(reference: AnyReference, rules: Rules, *, is_close: bool) ->
     """Return what a comparison with eager PyTorch instead of the reference has to allow.
 
     For a forward pass that is, for each output, the error that rounding accounts for or, where the
-    outputs are close, the user's tolerance; for generated text, by how much eager may prefer
-    another token, in nats.
+    outputs are close, the user's tolerance. Of integers it is the share that may differ. For
+    generated text it is by how much eager may prefer another token, in nats.
     """
     if isinstance(reference, text_reference.TokenReference):
         return text_correctness.allowed_gap_to_eager(reference, rules)
     tolerance = rules.tolerance / rules.eager_times if is_close else 0.0
-    return [
-        max(
-            *reference.rounding(index, rules.eager_times),
-            tolerance * max(outputs[index].scale for outputs in reference.outputs),
-        )
-        for index in range(len(reference.outputs[0]))
-    ]
+    allowances = []
+    for index, expected in enumerate(reference.outputs[0]):
+        of_sets = [outputs[index] for outputs in reference.outputs]
+        if expected.is_float:
+            rounding = reference.rounding(index, rules.eager_times)
+            allowances.append(max(*rounding, tolerance * max(each.scale for each in of_sets)))
+        else:
+            eager = max(each.eager.differing for each in of_sets)
+            most = allowed_difference(of_sets, rules, expected.values.size)
+            allowances.append(eager + max(most, rules.tolerance if is_close else 0.0))
+    return allowances

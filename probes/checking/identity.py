@@ -12,6 +12,8 @@ from typing import Any
 
 from probes.checking.array_reference import ExpectedOutput, Reference
 from probes.checking.deviation import stride_of, unmasked
+from probes.checking.integers import allowed_difference
+from probes.checking.rules import Rules
 
 #: An output belongs to another input if it is nearer to that one's reference by this factor.
 NEARER = 0.5
@@ -27,7 +29,7 @@ REASONS = {
 }
 
 
-def find_fault(reference: Reference, samples: Sequence[Sequence[Any]]) -> str | None:
+def find_fault(reference: Reference, samples: Sequence[Sequence[Any]], rules: Rules) -> str | None:
     """Return `same-output` or `identity`; None if every output belongs to its own input.
 
     `samples` are the compared elements, `(elements,) float64`, by input set and output.
@@ -36,10 +38,17 @@ def find_fault(reference: Reference, samples: Sequence[Sequence[Any]]) -> str | 
         of_sets = [outputs[index] for outputs in reference.outputs]
         target = _rows([each.values for each in of_sets], expected.shape)
         values = _rows([outputs[index] for outputs in samples], expected.shape)
-        rounding = max(
-            max(BEYOND_ROUNDING * each.eager.item, each.envelope.item) for each in of_sets
-        )
-        if target.size and _any_belongs_elsewhere(values, target, rounding):
+        if not target.size:
+            continue
+        if expected.is_float:
+            distances = _distances(values, target)
+            rounding = max(
+                max(BEYOND_ROUNDING * each.eager.item, each.envelope.item) for each in of_sets
+            )
+        else:
+            distances = _differing_shares(values, target)
+            rounding = allowed_difference(of_sets, rules, target.shape[1], len(target))
+        if _any_belongs_elsewhere(distances, rounding):
             same = _all_equal(values) or _all_equal([outputs[index] for outputs in samples])
             return "same-output" if same else "identity"
     return None
@@ -103,19 +112,39 @@ def _all_equal(rows: Sequence[Any]) -> bool:
     return len(rows) > 1 and all(bool((row == rows[0]).all()) for row in rows)
 
 
-def _any_belongs_elsewhere(values: Any, target: Any, rounding: float) -> bool:
-    """Return whether a row is off by more than `rounding` and nearer to another row's reference.
+def _distances(values: Any, target: Any) -> Any:
+    """Return the root mean square of the difference of each row to each row of the reference.
 
-    `values` and `target` are `(rows, elements) float64`.
+    `values` and `target` are `(rows, elements) float64`, the result is `(rows, rows)`.
     """
     import numpy as np  # noqa: PLC0415
 
-    if len(target) == 1:
-        return False
     centre = target.mean(0)
     values, target = values - centre, target - centre
     squares = (values**2).sum(1)[:, None] + (target**2).sum(1) - 2 * values @ target.T
-    distances = np.sqrt(np.maximum(squares, 0) / target.shape[1])
+    return np.sqrt(np.maximum(squares, 0) / target.shape[1])
+
+
+def _differing_shares(values: Any, target: Any) -> Any:
+    """Return the share of elements in which each row differs from each row of the reference.
+
+    How far an index is from another one means nothing.
+    """
+    import numpy as np  # noqa: PLC0415
+
+    return np.stack([(row != target).mean(1) for row in values])
+
+
+def _any_belongs_elsewhere(distances: Any, rounding: float) -> bool:
+    """Return whether a row is off by more than `rounding` and nearer to another row's reference.
+
+    `distances` is `(rows, rows)`: of each row to each row of the reference.
+    """
+    import numpy as np  # noqa: PLC0415
+
+    if len(distances) == 1:
+        return False
     own = distances.diagonal().copy()
-    np.fill_diagonal(distances, math.inf)
-    return bool(((own > rounding) & (distances.min(1) < NEARER * own)).any())
+    others = distances.copy()
+    np.fill_diagonal(others, math.inf)
+    return bool(((own > rounding) & (others.min(1) < NEARER * own)).any())

@@ -11,8 +11,9 @@ from time import perf_counter
 from typing import Any
 
 from probes.checking.array_reference import Reference
-from probes.checking.correctness import allowed_difference, allowed_row_error
+from probes.checking.correctness import allowed_row_error
 from probes.checking.deviation import Deviation, measure, sample
+from probes.checking.integers import allowed_difference
 from probes.checking.rules import Rules, allowed_error
 
 #: Returns what is wrong with outputs, given those of the first call; None if nothing is.
@@ -68,7 +69,7 @@ def _is_beyond(found: Deviation, reference: Reference, index: int, rules: Rules)
     expected = reference.outputs[0][index]
     of_sets = [outputs[index] for outputs in reference.outputs]
     if not expected.is_float:
-        return found.differing > allowed_difference(of_sets, rules)
+        return found.differing > allowed_difference(of_sets, rules, expected.values.size)
     rounding = reference.rounding(index, rules.eager_times)[0]
     worst = max(each.eager.or_larger(each.envelope).worst for each in of_sets)
     return (

@@ -20,6 +20,10 @@ class Rules:
     row_share: float
     integer_eager_times: float
     integer_share: float
+    #: Probability that a right program exceeds what chance allows; 0 where chance allows nothing.
+    integer_alarm: float
+    #: Differing and equal integers that count in addition to those of eager PyTorch.
+    integer_prior: tuple[float, float]
     #: None for no limit of the typical error.
     typical_eager_times: float | None
     #: Largest relative error of a `close` output; 0 if only exact ones are accepted.
@@ -38,6 +42,7 @@ class Rules:
 def rules_for(accuracy: Mapping[str, Any], dtype: str) -> Rules:
     """Return the thresholds for `dtype` from the `accuracy` of a request."""
     exact, close, text = accuracy["exact"], accuracy["close"], accuracy["text"]
+    chance = exact.get("integer_chance")
     return Rules(
         eager_times=exact["eager_times"],
         share_of_rms=exact["share_of_rms"][dtype],
@@ -45,6 +50,8 @@ def rules_for(accuracy: Mapping[str, Any], dtype: str) -> Rules:
         row_share=exact["row_share"][dtype],
         integer_eager_times=exact["integer_eager_times"],
         integer_share=exact["integer_share"][dtype],
+        integer_alarm=chance["alarm"] if chance else 0.0,
+        integer_prior=(chance["differing"], chance["same"][dtype]) if chance else (0.0, 0.0),
         typical_eager_times=exact.get("typical_eager_times"),
         tolerance=close["tolerance"],
         row_tolerance=close["tolerance"] * close["row_times"],

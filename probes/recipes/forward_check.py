@@ -140,14 +140,9 @@ def compare_with_eager(
         output = program(value)
         synchronise()
         outputs, expected = program.collect(output), run_eagerly(subject, arguments)
-        for index, (values, target) in enumerate(
-            zip(map(sample, outputs), map(sample, expected), strict=True)
-        ):
+        for index, (values, target) in enumerate(zip(outputs, expected, strict=True)):
             eager = eager_errors[index] if index < len(eager_errors) else 0.0
-            scale = root_mean_square(unmasked(target))
-            allowed = allowed_error(scale, eager, rules) + eager
-            error = root_mean_square(subtract(values, target))
-            worst = max(worst, error / allowed if allowed else float(error > 0))
+            worst = max(worst, _share_of_allowed(values, target, eager, rules))
     if not worst <= 1:
         message = (
             f"the outputs differ from eager by {worst:.1f} times the allowed error:"
@@ -155,6 +150,18 @@ def compare_with_eager(
         )
         raise ArithmeticError(message)
     return worst
+
+
+def _share_of_allowed(values: Any, target: Any, eager: float, rules: Rules) -> float:
+    """Return the error of one output as a share of the allowed one; of integers how many differ."""
+    values, target, is_float = sample(values), sample(target), target.dtype.kind == "f"
+    if is_float:
+        allowed = allowed_error(root_mean_square(unmasked(target)), eager, rules) + eager
+        error = root_mean_square(subtract(values, target))
+    else:
+        allowed = max(eager, rules.integer_share)
+        error = float((values != target).mean()) if target.size else 0.0
+    return error / allowed if allowed else float(error > 0)
 
 
 def move_weights_back(subject: Any, arguments: list[Any]) -> None:

@@ -59,6 +59,7 @@ from probes import protocol
 from probes.checking import correctness, envelope
 from probes.checking.array_reference import Reference, create_reference
 from probes.checking.deviation import root_mean_square, sample
+from probes.checking.integers import allowed_difference
 from probes.checking.rules import Rules
 from probes.subjects.outputs import collect
 from probes.subjects.torch_subject import TorchSubject, open_torch_subject
@@ -150,17 +151,13 @@ def needs(case: Case, produced: list[list[Any]], rules: Rules) -> dict[str, floa
     `share_of_rms` and `row_share` are those of `probes.checking.rules`. `typical_share` is what the
     typical error needs of `share_of_rms`.
     """
-    share, row, typical, integers = 0.0, 0.0, 0.0, 0.0
+    share, row, typical = 0.0, 0.0, 0.0
     for number, outputs in enumerate(produced):
         for index, array in enumerate(outputs):
             checked = correctness.check_output(case.reference, (number, index), array, rules)
             found, expected = checked.found, checked.expected
             of_sets = [each[index] for each in case.reference.outputs]
             if not expected.is_float:
-                eager = max(each.eager.differing for each in of_sets)
-                envelope = max(each.envelope.differing for each in of_sets)
-                allowed = max(rules.integer_eager_times * eager, envelope)
-                integers = max(integers, found.differing - allowed)
                 continue
             rounding = case.reference.rounding(index, rules.eager_times)[number]
             share = max(share, (found.rmse - rules.eager_times * rounding) / (expected.scale or 1))
@@ -169,6 +166,14 @@ def needs(case: Case, produced: list[list[Any]], rules: Rules) -> dict[str, floa
                 row = max(row, found.row - allowed)
             allowed = correctness.allowed_typical_error(of_sets, rules) - rules.share_of_rms
             typical = max(typical, found.typical / (expected.scale or 1) - allowed)
+    integers = max(
+        (
+            excess_of_integers(case, produced, index, rules)
+            for index, expected in enumerate(case.reference.outputs[0])
+            if not expected.is_float
+        ),
+        default=0.0,
+    )
     return {
         name: rounded(value) or 0.0
         for name, value in (
@@ -178,6 +183,18 @@ def needs(case: Case, produced: list[list[Any]], rules: Rules) -> dict[str, floa
             ("integers", integers),
         )
     }
+
+
+def excess_of_integers(case: Case, produced: list[list[Any]], index: int, rules: Rules) -> float:
+    """Return what output `index` of all input sets needs of `integer_share`."""
+    of_sets = [each[index] for each in case.reference.outputs]
+    pairs = [
+        (sample(outputs[index]), each.values)
+        for outputs, each in zip(produced, of_sets, strict=True)
+    ]
+    differing = np.concatenate([values != target for values, target in pairs]).mean()
+    allowed = allowed_difference(of_sets, dataclasses.replace(rules, integer_share=0.0))
+    return float(differing - allowed)
 
 
 def is_right_by_old_rule(case: Case, produced: list[list[Any]]) -> bool:

@@ -50,6 +50,18 @@ def reference() -> Reference:
     return create_reference("float64", exact, [[one[0] @ MATRIX] for one in inputs], inputs)
 
 
+@pytest.mark.parametrize(("turned", "is_wrong"), [(1, False), (5, True)])
+def test_an_index_at_a_near_tie_is_no_wrong_output_of_a_new_size(
+    turned: int, is_wrong: bool
+) -> None:
+    labels = [[np.arange(BUILT)] for _ in range(2)]
+    known = create_reference("float64", labels, labels, [[np.zeros(1)]] * 2)
+    found = np.arange(9.0)
+    found[:turned] += 500
+    reason = flexibility.find_difference([found], [np.arange(9.0)], known, rules("bfloat16"))
+    assert (reason is not None) == is_wrong
+
+
 def try_size(size: int, change: Callable[[Any], Any] = lambda output: output) -> Any:
     return flexibility.try_batch_size(Workflow, Program(change), reference(), rules(), size)
 

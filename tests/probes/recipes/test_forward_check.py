@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,17 @@ class ConstantError:
 
     def collect(self, output: Any) -> list[Any]:
         return [output]
+
+
+@pytest.mark.parametrize(("turned", "is_refused"), [(2, False), (3, True)])
+def test_a_recipe_counts_the_integers_that_differ(turned: int, is_refused: bool) -> None:
+    labels = np.arange(10)
+    error: Any = np.zeros(10, dtype="int64")
+    error[:turned] = 500
+    program = ConstantError(error)
+    arguments = (program, [labels], program, [[labels]], lambda: None, [0.2], rules("bfloat16"))
+    with pytest.raises(ArithmeticError) if is_refused else contextlib.nullcontext():
+        assert forward_check.compare_with_eager(*arguments) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("elements", [10, 1000])
