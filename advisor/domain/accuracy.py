@@ -80,6 +80,9 @@ class ExactRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     eager_times: Factor
     row_eager_times: Factor
+    #: Eager's error counts as 1 + this / n times as large if it is known from n elements. 0 in runs
+    #: of early versions.
+    few_elements: Factor = 0.0
     integer_eager_times: Factor
     #: Null for no limit, as in runs of early versions.
     typical_eager_times: Factor | None = None

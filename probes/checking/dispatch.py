@@ -162,7 +162,7 @@ def eager_allowance(reference: AnyReference, rules: Rules, *, is_close: bool) ->
     for index, expected in enumerate(reference.outputs[0]):
         of_sets = [outputs[index] for outputs in reference.outputs]
         if expected.is_float:
-            rounding = reference.rounding(index, rules.eager_times)
+            rounding = reference.rounding(index, rules)
             allowances.append(max(*rounding, tolerance * max(each.scale for each in of_sets)))
         else:
             eager = max(each.eager.differing for each in of_sets)

@@ -70,7 +70,7 @@ def _is_beyond(found: Deviation, reference: Reference, index: int, rules: Rules)
     of_sets = [outputs[index] for outputs in reference.outputs]
     if not expected.is_float:
         return found.differing > allowed_difference(of_sets, rules, expected.values.size)
-    rounding = reference.rounding(index, rules.eager_times)[0]
+    rounding = reference.rounding(index, rules)[0]
     worst = max(each.eager.or_larger(each.envelope).worst for each in of_sets)
     return (
         found.rmse > allowed_error(expected.scale, rounding, rules)

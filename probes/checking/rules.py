@@ -17,6 +17,8 @@ class Rules:
     eager_times: float
     share_of_rms: float
     row_eager_times: float
+    #: Eager's error counts as 1 + this / n times as large if it is known from n elements.
+    few_elements: float
     row_share: float
     integer_eager_times: float
     integer_share: float
@@ -47,6 +49,7 @@ def rules_for(accuracy: Mapping[str, Any], dtype: str) -> Rules:
         eager_times=exact["eager_times"],
         share_of_rms=exact["share_of_rms"][dtype],
         row_eager_times=exact["row_eager_times"],
+        few_elements=exact.get("few_elements", 0.0),
         row_share=exact["row_share"][dtype],
         integer_eager_times=exact["integer_eager_times"],
         integer_share=exact["integer_share"][dtype],

@@ -179,7 +179,7 @@ def find_difference(
                     " it was built for"
                 )
             continue
-        rounding = reference.rounding(index, rules.eager_times)[0]
+        rounding = reference.rounding(index, rules)[0]
         scale = root_mean_square(unmasked(target))
         share = rounding / found.scale if found.scale else 0.0
         allowed = ALLOWED_TIMES * allowed_error(scale, share * scale, rules)

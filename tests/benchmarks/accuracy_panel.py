@@ -159,7 +159,7 @@ def needs(case: Case, produced: list[list[Any]], rules: Rules) -> dict[str, floa
             of_sets = [each[index] for each in case.reference.outputs]
             if not expected.is_float:
                 continue
-            rounding = case.reference.rounding(index, rules.eager_times)[number]
+            rounding = case.reference.rounding(index, rules)[number]
             share = max(share, (found.rmse - rules.eager_times * rounding) / (expected.scale or 1))
             if found.row > max(each.envelope.row for each in of_sets):
                 allowed = correctness.allowed_row_error(of_sets, rules) - rules.row_share
