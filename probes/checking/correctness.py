@@ -11,46 +11,16 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from probes.check_events import Accuracy, Checked
 from probes.checking import identity
-from probes.checking.array_reference import ExpectedOutput, Reference, luck_of_few
-from probes.checking.deviation import Deviation, cosine, excess_of_top, measure, sample
+from probes.checking.array_reference import Reference
+from probes.checking.deviation import sample
 from probes.checking.integers import allowed_difference
-from probes.checking.rules import Rules, allowed_error
-
-#: Verdicts from the best to the worst. `unchecked`: there is nothing to compare, because the
-#: outputs are constant or random.
-VERDICTS = ("equivalent", "near", "wrong")
-
-
-@dataclasses.dataclass(frozen=True)
-class OutputCheck:
-    """One output of one input set against its reference, with what is allowed."""
-
-    #: One of `VERDICTS`.
-    verdict: str
-    #: What keeps it from being exact, or empty: see `probes.check_events.Accuracy`.
-    fault: str
-    #: Its figure over the allowed one, of the measure that is exceeded most.
-    share_of_allowed: float
-    found: Deviation
-    expected: ExpectedOutput
-    allowed: float
-    cosine: float | None
-    #: Share of rows with the same largest class; None without classes.
-    top1: float | None
-    #: `top1`, where classes that the tolerance cannot tell apart count as the same.
-    top1_or_tie: float | None
-
-    @property
-    def relative_error(self) -> float | None:
-        """RMS of the error over that of the reference; integers: the share that differs."""
-        if not self.expected.is_float:
-            return self.found.differing
-        return self.found.rmse / self.expected.scale if self.expected.scale else None
+from probes.checking.output_check import VERDICTS, OutputCheck, check_output, judge
+from probes.checking.rules import Rules
 
 
 def check_outputs(
@@ -98,59 +68,6 @@ def find_worst(checks: Sequence[OutputCheck]) -> OutputCheck:
     return max(checks, key=lambda each: (VERDICTS.index(each.verdict), each.share_of_allowed))
 
 
-def check_output(
-    reference: Reference, place: tuple[int, int], array: Any, rules: Rules
-) -> OutputCheck:
-    """Compare the output at `place`, a number of an input set and of an output.
-
-    `array` is a numpy array of the reference's shape, in any dtype.
-    """
-    number, index = place
-    expected = reference.outputs[number][index]
-    values = sample(array)
-    found = measure(values, expected.values, expected.shape)
-    of_sets = [outputs[index] for outputs in reference.outputs]
-    top1, top1_or_tie = compare_classes(array, expected, rules)
-    rounding = reference.rounding(index, rules)[number]
-    allowed = allowed_error(expected.scale, rounding, rules)
-    if expected.is_float:
-        limits = {
-            "error": (found.rmse, allowed),
-            "row-error": (found.row, allowed_row_error(of_sets, rules)),
-            "typical-error": (
-                found.typical / (expected.scale or 1.0),
-                allowed_typical_error(of_sets, rules),
-            ),
-        }
-    else:
-        most = allowed_difference(of_sets, rules, values.size)
-        limits = {"integers": (found.differing, most)}
-    check = OutputCheck(
-        "equivalent",
-        "",
-        0.0,
-        found,
-        expected,
-        allowed,
-        cosine(values, expected.values),
-        top1,
-        top1_or_tie,
-    )
-    return _judge(check, limits, rules)
-
-
-def _judge(
-    check: OutputCheck, limits: Mapping[str, tuple[float, float]], rules: Rules
-) -> OutputCheck:
-    """Return the check with its verdict. `limits` has a figure and the allowed one by fault."""
-    shares = {fault: _share(value, limit) for fault, (value, limit) in limits.items()}
-    fault, share = max(shares.items(), key=lambda pair: pair[1])
-    verdict = "equivalent" if share <= 1.0 else "near" if is_close(check, rules) else "wrong"
-    return dataclasses.replace(
-        check, verdict=verdict, fault=fault if share > 1.0 else "", share_of_allowed=share
-    )
-
-
 def pool_integers(
     reference: Reference, checks: Sequence[OutputCheck], rules: Rules
 ) -> list[OutputCheck]:
@@ -169,7 +86,7 @@ def pool_integers(
         share = differing / elements
         allowed = allowed_difference([each.expected for each in of_sets], rules)
         pooled[index::count] = [
-            _judge(
+            judge(
                 dataclasses.replace(each, found=dataclasses.replace(each.found, differing=share)),
                 {"integers": (share, allowed)},
                 rules,
@@ -177,66 +94,6 @@ def pool_integers(
             for each in of_sets
         ]
     return pooled
-
-
-def compare_classes(
-    array: Any, expected: ExpectedOutput, rules: Rules
-) -> tuple[float | None, float | None]:
-    """Return the shares of rows with the same largest class, without and with near ties.
-
-    Both are None if the last dimension is not classes.
-    """
-    if expected.top is None:
-        return None, None
-    excess = excess_of_top(array, expected.top)
-    # The values of both classes may be off by the tolerance.
-    near_tie = 2 * rules.tolerance * expected.scale
-    return float((excess == 0).mean()), float((excess <= near_tie).mean())
-
-
-def allowed_row_error(of_sets: Sequence[ExpectedOutput], rules: Rules) -> float:
-    """Return the largest error of a row, as a share, of an exact output.
-
-    `of_sets` is the output for each input set.
-    """
-    eager = max(each.eager.row for each in of_sets) * luck_of_few(of_sets, rules)
-    envelope = max(each.envelope.row for each in of_sets)
-    # Eager has no error at all if the reference has the same precision: rounding is not known then.
-    share = rules.row_share if eager else max(rules.row_share, rules.share_of_rms)
-    return max(rules.row_eager_times * eager + share, envelope)
-
-
-def allowed_typical_error(of_sets: Sequence[ExpectedOutput], rules: Rules) -> float:
-    """Return the largest typical error of an exact output, over the RMS of the reference.
-
-    `of_sets` is the output for each input set.
-    """
-    if rules.typical_eager_times is None:
-        return math.inf
-    eager = max(each.eager.typical / (each.scale or 1.0) for each in of_sets)
-    eager *= luck_of_few(of_sets, rules)
-    envelope = max(each.envelope.typical / (each.scale or 1.0) for each in of_sets)
-    return max(rules.typical_eager_times * eager, envelope) + rules.share_of_rms
-
-
-def is_close(check: OutputCheck, rules: Rules) -> bool:
-    """Return whether an output that is not exact is within the user's tolerance."""
-    error, expected = check.relative_error, check.expected
-    if error is None or not error <= rules.tolerance:
-        return False
-    if not expected.is_float:
-        return True
-    if not check.found.row <= rules.row_tolerance:
-        return False
-    if check.top1_or_tie is None or expected.eager_top1 is None:
-        return True
-    return check.top1_or_tie >= min(rules.least_top1, expected.eager_top1)
-
-
-def _share(value: float, limit: float) -> float:
-    if not math.isfinite(value):
-        return math.inf
-    return value / limit if limit else math.inf if value else 0.0
 
 
 def _reason(worst: OutputCheck, name: str) -> str:

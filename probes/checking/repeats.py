@@ -11,9 +11,9 @@ from time import perf_counter
 from typing import Any
 
 from probes.checking.array_reference import Reference
-from probes.checking.correctness import allowed_row_error
 from probes.checking.deviation import Deviation, measure, sample
 from probes.checking.integers import allowed_difference
+from probes.checking.output_check import allowed_row_error
 from probes.checking.rules import Rules, allowed_error
 
 #: Returns what is wrong with outputs, given those of the first call; None if nothing is.

@@ -56,7 +56,7 @@ from panel_stacks import Build
 
 from advisor.catalogue import rubric_files
 from probes import protocol
-from probes.checking import correctness, envelope
+from probes.checking import correctness, envelope, output_check
 from probes.checking.array_reference import Reference, create_reference
 from probes.checking.deviation import root_mean_square, sample
 from probes.checking.integers import allowed_difference
@@ -154,7 +154,7 @@ def needs(case: Case, produced: list[list[Any]], rules: Rules) -> dict[str, floa
     share, row, typical = 0.0, 0.0, 0.0
     for number, outputs in enumerate(produced):
         for index, array in enumerate(outputs):
-            checked = correctness.check_output(case.reference, (number, index), array, rules)
+            checked = output_check.check_output(case.reference, (number, index), array, rules)
             found, expected = checked.found, checked.expected
             of_sets = [each[index] for each in case.reference.outputs]
             if not expected.is_float:
@@ -162,9 +162,9 @@ def needs(case: Case, produced: list[list[Any]], rules: Rules) -> dict[str, floa
             rounding = case.reference.rounding(index, rules)[number]
             share = max(share, (found.rmse - rules.eager_times * rounding) / (expected.scale or 1))
             if found.row > max(each.envelope.row for each in of_sets):
-                allowed = correctness.allowed_row_error(of_sets, rules) - rules.row_share
+                allowed = output_check.allowed_row_error(of_sets, rules) - rules.row_share
                 row = max(row, found.row - allowed)
-            allowed = correctness.allowed_typical_error(of_sets, rules) - rules.share_of_rms
+            allowed = output_check.allowed_typical_error(of_sets, rules) - rules.share_of_rms
             typical = max(typical, found.typical / (expected.scale or 1) - allowed)
     integers = max(
         (
