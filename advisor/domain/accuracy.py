@@ -100,6 +100,9 @@ class CloseRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     tolerance: Factor
     row_times: Factor
     least_top1: Share
+    #: Classes count as the same if their values differ by at most so many tolerances; 0 in runs of
+    #: early versions.
+    tie_times: Factor = 0.0
 
 
 class RepeatRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -107,8 +107,7 @@ def compare_classes(
     if expected.top is None:
         return None, None
     excess = excess_of_top(array, expected.top)
-    # The values of both classes may be off by the tolerance.
-    near_tie = 2 * rules.tolerance * expected.scale
+    near_tie = rules.tie_times * rules.tolerance * expected.scale
     return float((excess == 0).mean()), float((excess <= near_tie).mean())
 
 

@@ -32,6 +32,8 @@ class Rules:
     tolerance: float
     row_tolerance: float
     least_top1: float
+    #: By how many tolerances the values of two classes may differ that count as the same.
+    tie_times: float
     #: Text: times the square of eager's divergence, and times eager's error of a log probability.
     text_eager_times: float
     #: Nats.
@@ -59,6 +61,7 @@ def rules_for(accuracy: Mapping[str, Any], dtype: str) -> Rules:
         tolerance=close["tolerance"],
         row_tolerance=close["tolerance"] * close["row_times"],
         least_top1=close["least_top1"],
+        tie_times=close.get("tie_times", 0.0),
         text_eager_times=text["eager_times"][dtype],
         text_gap=text["gap"][dtype],
         text_divergence=text["exact_divergence"],

@@ -212,7 +212,7 @@ def test_other_classes_are_not_close() -> None:
     # The two largest classes of half the rows change places, which costs little error.
     for row in range(4):
         first, second = np.argsort(-target[row])[:2]
-        produced[row, first] = target[row, second] = target[row, first] - 3e-2
+        produced[row, first] = target[row, second] = target[row, first] - 5e-2
         produced[row, second] = target[row, first]
     reference = make_reference([[target]], eager=1e-7)
     assert check(reference, [[produced]], rules()) == ("wrong", "row-error")
@@ -223,7 +223,7 @@ def test_other_classes_are_not_close() -> None:
     assert record.accuracy.top1 == 1.0
 
 
-@pytest.mark.parametrize(("lead", "verdict"), [(0.015, "near"), (0.025, "wrong")])
+@pytest.mark.parametrize(("lead", "verdict"), [(0.035, "near"), (0.045, "wrong")])
 def test_a_flip_between_classes_counts_only_if_the_tolerance_does_not_cover_it(
     lead: float, verdict: str
 ) -> None:
