@@ -128,7 +128,8 @@ class EnvelopeRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 class TextRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Limits of generated text: divergences in nats, shares of equal likeliest tokens."""
 
-    exact_divergence: Factor
+    #: One limit for all precisions: 0 for quantised weights, and in runs of early versions.
+    exact_divergence: ByPrecision | Factor
     exact_top1: Share
     close_top1: Share
     eager_times: ByPrecision

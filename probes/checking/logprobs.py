@@ -98,6 +98,16 @@ def top_token_ids(logprobs: Any, count: int = TOP_TOKENS) -> Any:
     return np.take_along_axis(unordered, order, -1)
 
 
+def keep_top_tokens(scores: TokenLogprobs, count: int = KEPT_TOKENS) -> TokenLogprobs:
+    """Return the `count` most likely tokens of each position, most likely first."""
+    import numpy as np  # noqa: PLC0415
+
+    columns = top_token_ids(scores.logprobs, count)
+    values = np.take_along_axis(scores.logprobs, columns, -1)
+    ids = columns if scores.ids is None else np.take_along_axis(scores.ids, columns, -1)
+    return TokenLogprobs(values, ids, scores.method)
+
+
 def merge(metrics: Sequence[FidelityMetrics]) -> FidelityMetrics:
     """Return the metrics of several input sets as one: mean of the means, maximum of others."""
     count = len(metrics)

@@ -64,10 +64,14 @@ def rules_for(accuracy: Mapping[str, Any], dtype: str) -> Rules:
         tie_times=close.get("tie_times", 0.0),
         text_eager_times=text["eager_times"][dtype],
         text_gap=text["gap"][dtype],
-        text_divergence=text["exact_divergence"],
+        text_divergence=_of_precision(text["exact_divergence"], dtype),
         text_top1=text["exact_top1"],
         text_close_top1=text["close_top1"],
     )
+
+
+def _of_precision(limit: Mapping[str, float] | float, dtype: str) -> float:
+    return limit[dtype] if isinstance(limit, Mapping) else limit
 
 
 def allowed_error(scale: float, eager_error: float, rules: Rules) -> float:

@@ -167,9 +167,17 @@ def check_tokens(
         if each is not None
     ]
     merged = merge(metrics) if metrics else None
+    eager = merge(
+        [
+            reference.eager_fidelity(number, None if each.ids is None else each.ids.shape[-1])
+            for number, each in enumerate(scores)
+            if each is not None
+        ]
+        or [reference.eager]
+    )
     method = next((each.method for each in scores if each is not None), "tokens only")
     divergence = find_divergence(tokens, reference)
-    agreement = summarise(divergence, merged, reference, rules, method)
+    agreement = summarise(divergence, merged, eager, rules, method, near_tie)
     verdict, fault, reason_if_wrong = classify(agreement, divergence.excerpt, rules)
     if reason_if_wrong and len(tokens) > 1 and all((each == tokens[0]).all() for each in tokens):
         fault, reason_if_wrong = "same-output", "it returns the same tokens for every prompt"
@@ -194,19 +202,22 @@ def _ratio_of_divergences(arm: float | None, eager: float) -> float | None:
 def summarise(
     divergence: Divergence,
     metrics: FidelityMetrics | None,
-    reference: TokenReference,
+    eager: FidelityMetrics,
     rules: Rules,
     method: str,
+    near_tie: float,
 ) -> Agreement:
-    """Return the findings together with what eager PyTorch's own losses allow."""
-    eager = reference.eager
+    """Return the findings together with what eager PyTorch's own losses allow.
+
+    `eager` is measured on as many tokens as `metrics`.
+    """
     return Agreement(
         method=method,
         sequences=divergence.sequences,
         identical_sequences=divergence.identical,
         first_divergence=divergence.first,
         divergence_gap=divergence.gap,
-        allowed_gap=allowed_gap(reference, rules),
+        allowed_gap=near_tie,
         positions=metrics.positions if metrics else 0,
         kl_mean=metrics.kl_mean if metrics else None,
         kl_p99=metrics.kl_p99 if metrics else None,

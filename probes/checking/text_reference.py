@@ -8,7 +8,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from probes.adapter import ModelError
-from probes.checking.logprobs import FidelityMetrics, TokenLogprobs, measure_fidelity, merge
+from probes.checking.logprobs import (
+    FidelityMetrics,
+    TokenLogprobs,
+    keep_top_tokens,
+    measure_fidelity,
+    merge,
+)
 from probes.partial_file import replace_when_complete
 
 #: Log probabilities that are kept for one batch size. Beyond that, only the first rows have them.
@@ -63,6 +69,20 @@ class TokenReference:
         with np.load(self.file, allow_pickle=False) as archive:
             return TokenLogprobs(archive[f"top-{number}"], archive[f"ids-{number}"])
 
+    def eager_fidelity(self, number: int, count: int | None) -> FidelityMetrics:
+        """Return eager PyTorch's agreement in input set `number` by its `count` likeliest tokens.
+
+        The divergence of a few tokens is smaller than that of all. None: of the whole vocabulary,
+        over all input sets.
+        """
+        import numpy as np  # noqa: PLC0415
+
+        if count is None:
+            return self.eager
+        with np.load(self.file, allow_pickle=False) as archive:
+            found = TokenLogprobs(archive[f"eager-top-{number}"], archive[f"eager-ids-{number}"])
+        return measure_fidelity(keep_top_tokens(found, count), self.logprobs(number))
+
 
 def rows_with_logprobs(
     batch_size: int, output_tokens: int, vocabulary: int, input_sets: int
@@ -98,6 +118,11 @@ def save_reference(
         arrays |= {
             f"top-{number}": run.top_tokens.logprobs,
             f"ids-{number}": run.top_tokens.ids,
+        }
+        eager_top = keep_top_tokens(run.eager)
+        arrays |= {
+            f"eager-top-{number}": eager_top.logprobs,
+            f"eager-ids-{number}": eager_top.ids,
         }
         eager_metrics.append(measure_fidelity(run.eager, exact))
     merged = merge(eager_metrics)

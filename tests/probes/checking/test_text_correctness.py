@@ -270,18 +270,22 @@ def flat(tmp_path: pathlib.Path) -> tuple[TokenReference, Any]:
     return load_reference(file), exact
 
 
-def with_noise(exact: Any, seed: int) -> Any:
+def with_noise(exact: Any, seed: int, times: float = 1.0) -> Any:
     noise = np.random.default_rng([2, seed]).uniform(-FLAT_NOISE, FLAT_NOISE, exact.shape)
-    return normalised(exact + noise)
+    return normalised(exact + times * noise)
 
 
 def same_tokens(values: Any, exact: Any) -> float:
     return float((values.argmax(-1) == exact.argmax(-1)).mean())
 
 
-def check_flat(reference: TokenReference, values: Any) -> tuple[str, Any]:
+def check_flat(
+    reference: TokenReference, values: Any, count: int = FLAT_VOCABULARY
+) -> tuple[str, Any]:
+    """Check scores of the `count` likeliest tokens."""
+    scores = TokenLogprobs(values) if count == FLAT_VOCABULARY else keep_top_tokens(values, count)
     record, _ = text_correctness.check_tokens(
-        reference, [reference.tokens], [TokenLogprobs(values)], rules("bfloat16"), 1
+        reference, [reference.tokens], [scores], rules("bfloat16"), 1
     )
     return record.verdict, record.agreement
 
@@ -308,3 +312,34 @@ def test_another_token_where_there_is_no_near_tie_counts_even_if_both_are_unlike
     assert found_verdict == verdict
     assert agreement.kl_mean <= rules("bfloat16").tolerance
     assert agreement.top1_or_tie == 1 - positions / FLAT_POSITIONS
+
+
+@pytest.mark.parametrize("count", [20, FLAT_VOCABULARY])
+@pytest.mark.parametrize(("times", "is_exact"), [(1, True), (5, False)])
+def test_scores_of_few_tokens_are_compared_with_those_of_eager_over_as_many(
+    times: float, count: int, flat: tuple[TokenReference, Any], *, is_exact: bool
+) -> None:
+    reference, exact = flat
+    found = [check_flat(reference, with_noise(exact, seed, times), count) for seed in range(20)]
+    assert {each == "equivalent" for each, _ in found} == {is_exact}
+    eager = reference.eager_fidelity(0, None if count == FLAT_VOCABULARY else count)
+    assert {agreement.kl_allowed for _, agreement in found} == {9 * eager.kl_mean}
+
+
+@pytest.mark.parametrize(("divergence", "verdict"), [(2e-7, "equivalent"), (2e-6, "near")])
+def test_the_divergence_of_8_bit_weights_is_not_exact_in_float32(
+    divergence: float, verdict: str, tmp_path: pathlib.Path
+) -> None:
+    exact = logprobs(0).astype("float64")
+    file = tmp_path / "exact.npz"
+    save_reference(file, "float64", [[np.zeros((ROWS, 4))]], [run_of(exact, exact)])
+    loaded = load_reference(file)
+    noise = np.random.default_rng(4).standard_normal(exact.shape)
+    values = exact + noise * np.sqrt(2 * divergence)
+    values -= np.log(np.exp(values).sum(-1, keepdims=True))
+    record, _ = text_correctness.check_tokens(
+        loaded, [loaded.tokens], [TokenLogprobs(values)], rules("float32"), ROWS
+    )
+    assert record.agreement is not None
+    assert record.agreement.kl_mean == pytest.approx(divergence, rel=0.5)
+    assert record.verdict == verdict
