@@ -69,19 +69,13 @@ class TokenReference:
         with np.load(self.file, allow_pickle=False) as archive:
             return TokenLogprobs(archive[f"top-{number}"], archive[f"ids-{number}"])
 
-    def eager_fidelity(self, number: int, count: int | None) -> FidelityMetrics:
-        """Return eager PyTorch's agreement in input set `number` by its `count` likeliest tokens.
-
-        The divergence of a few tokens is smaller than that of all. None: of the whole vocabulary,
-        over all input sets.
-        """
+    def eager_top_tokens(self, number: int, count: int) -> TokenLogprobs:
+        """Return eager PyTorch's `count` likeliest tokens along those of input set `number`."""
         import numpy as np  # noqa: PLC0415
 
-        if count is None:
-            return self.eager
         with np.load(self.file, allow_pickle=False) as archive:
-            found = TokenLogprobs(archive[f"eager-top-{number}"], archive[f"eager-ids-{number}"])
-        return measure_fidelity(keep_top_tokens(found, count), self.logprobs(number))
+            kept = TokenLogprobs(archive[f"eager-top-{number}"], archive[f"eager-ids-{number}"])
+        return keep_top_tokens(kept, count)
 
 
 def rows_with_logprobs(

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from probes.checking.logprobs import TokenLogprobs
-from probes.checking.text_correctness import find_divergence
+from probes.checking.text_divergence import find_divergence
 from probes.recipes.alternating_timing import TimedProgram, time_alternately
 from probes.recipes.forward_check import (
     cache_folder,

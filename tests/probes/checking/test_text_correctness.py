@@ -10,7 +10,7 @@ import pytest
 from top_tokens import keep_top_tokens
 from workers import rules
 
-from probes.checking import text_correctness
+from probes.checking import text_correctness, text_divergence
 from probes.checking.logprobs import TokenLogprobs, logprobs_from_top_tokens
 from probes.checking.text_reference import (
     ReferenceRun,
@@ -113,7 +113,7 @@ def test_a_flip_where_there_is_no_near_tie_is_wrong(
     verdict, reason, agreement = check(reference, tokens, [])
     assert verdict == "wrong"
     found, wanted = (
-        " ".join(map(str, each[0][0, 2 : 2 + text_correctness.EXCERPT_TOKENS]))
+        " ".join(map(str, each[0][0, 2 : 2 + text_divergence.EXCERPT_TOKENS]))
         for each in (tokens, reference.tokens)
     )
     assert reason.endswith(f"after 2 tokens it generates {found} for {wanted}")
@@ -230,7 +230,7 @@ def test_the_gap_of_an_unlikely_token_is_at_least_that_of_the_last_kept_one() ->
     exact = logprobs(0)
     kept, order = keep_top_tokens(exact, 4), np.argsort(-exact[1, 2])
     gaps = [
-        text_correctness.measure_gap(kept, (1, 2), order[0], order[rank], VOCABULARY)
+        text_divergence.measure_gap(kept, (1, 2), order[0], order[rank], VOCABULARY)
         for rank in (1, 3, 20)
     ]
     top = exact[1, 2, order[0]]
@@ -322,7 +322,10 @@ def test_scores_of_few_tokens_are_compared_with_those_of_eager_over_as_many(
     reference, exact = flat
     found = [check_flat(reference, with_noise(exact, seed, times), count) for seed in range(20)]
     assert {each == "equivalent" for each, _ in found} == {is_exact}
-    eager = reference.eager_fidelity(0, None if count == FLAT_VOCABULARY else count)
+    exact_scores = (
+        TokenLogprobs(exact) if count == FLAT_VOCABULARY else keep_top_tokens(exact, count)
+    )
+    _, eager = text_correctness.measure_pair(reference, 0, exact_scores, 0.0)
     assert {agreement.kl_allowed for _, agreement in found} == {9 * eager.kl_mean}
 
 
