@@ -130,8 +130,9 @@ def environment(home: pathlib.Path) -> dict[str, str]:
 
 
 def faster(document: str, factor: float) -> str:
-    """Return the document with the speed-ups of `ARM` times `factor`."""
+    """Return the document of an earlier run with the speed-ups of `ARM` times `factor`."""
     values = json.loads(document)
+    values["run_id"] = "20261101-120000-0000"
     for entry in values["workflows"]:
         for cell in entry["cells"] if entry["arm"] == ARM else ():
             for name in ("value", "low", "high"):
