@@ -164,14 +164,20 @@ class Completed:
 class Failed:
     """Why there is no valid measurement."""
 
-    #: `unsupported`, `build-failed`, `incorrect`, `nondeterministic`, `out-of-memory`,
-    #: `disk-full`, `not-engaged`, `model-refused` for a model that no workflow can open, or
-    #: `model-failed` for one that raises when eager PyTorch calls it.
+    #: `unsupported`, `build-failed`, `incorrect`, `nondeterministic`, `out-of-memory`, `disk-full`,
+    #: `not-engaged`, or `model-failed` for a model that raises an error in eager PyTorch.
     status: str
     phase: str
     reason: str
     fix: str | None = None
-    #: Of `model-refused`: the module that the model imports and the interpreter does not have.
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelRefused(Failed):
+    """The worker cannot open the model."""
+
+    status: str = dataclasses.field(default="model-refused", init=False)
+    #: The module that the model imports and the interpreter does not have.
     missing_module: str | None = None
 
 

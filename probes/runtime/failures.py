@@ -55,7 +55,7 @@ def classify(
     if isinstance(problem, OutcomeError):
         return problem.outcome
     if isinstance(problem, ModelError):
-        return protocol.Failed("model-refused", phase, str(problem), problem.fix)
+        return protocol.ModelRefused(phase, str(problem), problem.fix)
     if isinstance(problem, UnsupportedError):
         return unregistered_output(problem, phase) or protocol.Failed(
             "unsupported", phase, _with_cause(first_reason(str(problem)), problem), problem.fix
@@ -82,9 +82,9 @@ def model_not_opened(problem: BaseException, reason: str) -> protocol.Failed:
     """Return the outcome of a model that raises while it is opened."""
     reason = f"the model cannot be opened{_place_of(problem)}: {reason}"
     if missing := find_missing_module(problem):
-        return protocol.Failed("model-refused", "load", reason, missing_module=missing)
+        return protocol.ModelRefused("load", reason, missing_module=missing)
     fix = "open the model in the same interpreter without p3-advisor, and fix the error"
-    return protocol.Failed("model-refused", "load", reason, fix)
+    return protocol.ModelRefused("load", reason, fix)
 
 
 def find_missing_module(problem: BaseException) -> str | None:

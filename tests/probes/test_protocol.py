@@ -139,6 +139,21 @@ def test_a_failure_is_read_as_it_was_written(
     )
 
 
+@pytest.mark.parametrize("bare", [False, True], ids=["full", "bare"])
+def test_a_refused_model_is_read_as_it_was_written(
+    channel: Channel, tmp_path: pathlib.Path, *, bare: bool
+) -> None:
+    fields = example(inspect.type_info(outcome.ModelRefused), bare=bare)
+    if not bare:
+        fields["missing_module"] = "timm"
+    refused = protocol.ModelRefused(**fields)
+    channel.respond(refused)
+    assert_nothing_is_lost(
+        refused,
+        msgspec.json.decode((tmp_path / protocol.RESPONSE).read_bytes(), type=outcome.Outcome),
+    )
+
+
 def test_completion_is_read_as_it_was_written(channel: Channel, tmp_path: pathlib.Path) -> None:
     channel.respond(protocol.Completed())
     assert (
@@ -176,7 +191,11 @@ def test_events_have_the_same_fields_on_both_sides() -> None:
 
 def test_outcomes_have_the_same_fields_on_both_sides() -> None:
     failed = field_names(protocol.Failed) - {"status"}
-    written = {"completed": set[str](), **dict.fromkeys(statuses_in_use(), failed)}
+    written = {
+        "completed": set[str](),
+        "model-refused": field_names(protocol.ModelRefused) - {"status"},
+        **dict.fromkeys(statuses_in_use(), failed),
+    }
     read = {
         tag: set(kind.__struct_encode_fields__)
         for tag, kind in READ_OUTCOMES.items()

@@ -103,9 +103,10 @@ def test_an_exception_is_classified_by_its_kind_and_phase(
 def test_a_module_that_the_interpreter_does_not_have_is_named(
     problem: BaseException, missing: str | None
 ) -> None:
-    failed = classify(problem, "load")
-    assert (failed.status, failed.missing_module) == ("model-refused", missing)
-    assert (failed.fix is None) == (missing is not None)
+    refused = classify(problem, "load")
+    assert isinstance(refused, protocol.ModelRefused)
+    assert refused.missing_module == missing
+    assert (refused.fix is None) == (missing is not None)
 
 
 def test_a_model_that_cannot_be_opened_has_a_place() -> None:
