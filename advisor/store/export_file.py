@@ -26,6 +26,7 @@ from advisor.domain.run import SCHEMA as HEADER_SCHEMA
 from advisor.domain.run_events import ArmsAdded, LoggedEvent, Planned, RunEvent, WorkerReported
 from advisor.domain.worker_events import Environment, Imported, Recipe
 from advisor.errors import ExportFileError, NotWritableError
+from advisor.store import decoders
 from advisor.store.runs import DECODE_ERRORS, Run
 from advisor.store.store import Store
 from advisor.store.write_errors import report_unwritable
@@ -147,8 +148,8 @@ def decode_run(content: bytes, name: str) -> tuple[Header, list[LoggedEvent]]:
     _check_integrity(body, manifest, name)
     header_line, *event_lines = body.split(b"\n")[:-1] or [b""]
     try:
-        header = msgspec.json.decode(header_line, type=Header)
-        events = [msgspec.json.decode(line, type=LoggedEvent) for line in event_lines]
+        header = decoders.HEADERS.decode(header_line)
+        events = [decoders.EVENTS.decode(line) for line in event_lines]
     except DECODE_ERRORS as problem:
         raise ExportFileError(
             f"{name} does not hold a run of this version: {problem}",

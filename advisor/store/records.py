@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from advisor.errors import RunFileError, UnknownRunError
+from advisor.store.decoders import DECODING
 from advisor.store.runs import DECODE_ERRORS
 from advisor.store.write_errors import report_unwritable
 from advisor.system.atomic_write import write_atomically
@@ -35,7 +36,8 @@ class Records(Generic[Record]):
         """
         file = self._find_file(name)
         try:
-            return msgspec.json.decode(file.read_bytes(), type=self._kind)
+            with DECODING:
+                return msgspec.json.decode(file.read_bytes(), type=self._kind)
         except (OSError, *DECODE_ERRORS) as problem:
             raise RunFileError(
                 f"{file} cannot be read: {problem}", f"measure the {self._name} again"

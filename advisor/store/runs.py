@@ -22,6 +22,7 @@ from advisor.domain.run import SCHEMA, Header
 from advisor.domain.run_events import LoggedEvent
 from advisor.domain.run_state import RunState
 from advisor.errors import NotWritableError, RunFileError, RunIsActiveError
+from advisor.store import decoders
 from advisor.store.control import RunControl
 from advisor.store.write_errors import report_unwritable
 from advisor.system.atomic_write import write_atomically
@@ -56,7 +57,7 @@ class Run:
                     f"{file} has the schema {bytes(schema).decode()}, this program reads {SCHEMA}",
                     "use the version of p3-advisor that wrote it, or a newer one",
                 )
-            return msgspec.json.decode(raw, type=Header)
+            return decoders.HEADERS.decode(raw)
         except OSError as problem:
             raise RunFileError(
                 f"{file} cannot be read: {problem.strerror}", "see p3-advisor history"
@@ -90,7 +91,7 @@ class Run:
         # A line without a line break is still being written, or the writer was killed.
         *lines, partial = content.split(b"\n")
         try:
-            events = [msgspec.json.decode(line, type=LoggedEvent) for line in lines]
+            events = [decoders.EVENTS.decode(line) for line in lines]
         except DECODE_ERRORS as problem:
             raise RunFileError(f"{self._events} is damaged: {problem}", SEE_HISTORY) from problem
         return events, len(content) - len(partial)

@@ -7,6 +7,7 @@ import contextlib
 import msgspec
 
 from advisor.domain.recommendation import DecisionWord, Trust
+from advisor.store.decoders import DECODING
 from advisor.store.runs import DECODE_ERRORS, Run
 from advisor.system.atomic_write import write_atomically
 from advisor.version import __version__
@@ -37,7 +38,8 @@ def load_summary(run: Run) -> RunSummary | None:
     """Return the stored summary; None if there is none of these events and this version."""
     try:
         content = (run.directory / FILE_NAME).read_bytes()
-        stored = msgspec.json.decode(content, type=_StoredSummary)
+        with DECODING:
+            stored = msgspec.json.decode(content, type=_StoredSummary)
     except (OSError, *DECODE_ERRORS):
         return None
     is_current = (stored.version, stored.events_bytes) == (__version__, run.events_bytes())

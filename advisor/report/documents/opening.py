@@ -13,6 +13,7 @@ from advisor.errors import ExportFileError
 from advisor.pipeline.decision import decide
 from advisor.report.documents import measured_document, reopened
 from advisor.report.documents.document import PUBLISHED, RunDocument
+from advisor.store.decoders import DECODING
 from advisor.store.store import Store
 
 SUFFIX = ".json"
@@ -56,7 +57,8 @@ def read_document(name: str) -> RunDocument:
     """Read a run document from a file."""
     next_step = "name a file that p3-advisor --json or show --json wrote"
     try:
-        return msgspec.json.decode(pathlib.Path(name).read_bytes(), type=RunDocument)
+        with DECODING:
+            return msgspec.json.decode(pathlib.Path(name).read_bytes(), type=RunDocument)
     except OSError as problem:
         raise ExportFileError(f"{name} cannot be read: {problem.strerror}", next_step) from problem
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
