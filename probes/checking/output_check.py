@@ -33,7 +33,7 @@ class OutputCheck:
     cosine: float | None
     #: Share of rows with the same largest class; None without classes.
     top1: float | None
-    #: `top1`, where classes that the tolerance cannot tell apart count as the same.
+    #: `top1`, where classes whose values nearly tie count as the same.
     top1_or_tie: float | None
 
     @property
