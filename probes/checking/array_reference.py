@@ -70,14 +70,14 @@ class Reference:
         """
         of_sets = [outputs[index] for outputs in self.outputs]
         eager = max((each.eager.rmse / (each.scale or 1.0) for each in of_sets), default=0.0)
-        eager *= luck_of_few(of_sets, rules)
+        eager *= few_elements_factor(of_sets, rules)
         return [
             max(eager * (each.scale or 1.0), each.envelope.rmse / rules.eager_times)
             for each in of_sets
         ]
 
 
-def luck_of_few(of_sets: Sequence[ExpectedOutput], rules: Rules) -> float:
+def few_elements_factor(of_sets: Sequence[ExpectedOutput], rules: Rules) -> float:
     """Return how many times as large eager PyTorch's error may be as it shows in these elements.
 
     `of_sets` is one output for each input set. A few elements may be nearly exact by chance.

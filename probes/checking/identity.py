@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from probes.checking.array_reference import ExpectedOutput, Reference, luck_of_few
+from probes.checking.array_reference import ExpectedOutput, Reference, few_elements_factor
 from probes.checking.deviation import stride_of, unmasked
 from probes.checking.integers import allowed_difference
 from probes.checking.rules import Rules
@@ -42,7 +42,7 @@ def find_fault(reference: Reference, samples: Sequence[Sequence[Any]], rules: Ru
             continue
         if expected.is_float:
             distances = _distances(values, target)
-            times = BEYOND_ROUNDING * luck_of_few(of_sets, rules)
+            times = BEYOND_ROUNDING * few_elements_factor(of_sets, rules)
             rounding = max(max(times * each.eager.item, each.envelope.item) for each in of_sets)
         else:
             distances = _differing_shares(values, target)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from probes.checking.array_reference import ExpectedOutput
 from probes.checking.rules import Rules
 
-#: Of more differing elements, luck allows less than `Rules.integer_eager_times`.
+#: Of more differing elements, chance allows less than `Rules.integer_eager_times`.
 MANY = 100.0
 
 

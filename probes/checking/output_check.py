@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from probes.checking.array_reference import ExpectedOutput, Reference, luck_of_few
+from probes.checking.array_reference import ExpectedOutput, Reference, few_elements_factor
 from probes.checking.deviation import Deviation, cosine, excess_of_top, measure, sample
 from probes.checking.integers import allowed_difference
 from probes.checking.rules import Rules, allowed_error
@@ -116,7 +116,7 @@ def allowed_row_error(of_sets: Sequence[ExpectedOutput], rules: Rules) -> float:
 
     `of_sets` is the output for each input set.
     """
-    eager = max(each.eager.row for each in of_sets) * luck_of_few(of_sets, rules)
+    eager = max(each.eager.row for each in of_sets) * few_elements_factor(of_sets, rules)
     envelope = max(each.envelope.row for each in of_sets)
     # Eager has no error at all if the reference has the same precision: rounding is not known then.
     share = rules.row_share if eager else max(rules.row_share, rules.share_of_rms)
@@ -131,7 +131,7 @@ def allowed_typical_error(of_sets: Sequence[ExpectedOutput], rules: Rules) -> fl
     if rules.typical_eager_times is None:
         return math.inf
     eager = max(each.eager.typical / (each.scale or 1.0) for each in of_sets)
-    eager *= luck_of_few(of_sets, rules)
+    eager *= few_elements_factor(of_sets, rules)
     envelope = max(each.envelope.typical / (each.scale or 1.0) for each in of_sets)
     return max(rules.typical_eager_times * eager, envelope) + rules.share_of_rms
 

@@ -59,8 +59,8 @@ def check(
 
 def allowed(output: Any, dtype: str, eager: float = EAGER) -> float:
     """Return the allowed error by the documented formula."""
-    luck = 1 + 3 / output.size
-    return float(3 * luck * eager + SHARES[dtype] * math.sqrt((output**2).mean()))
+    factor = 1 + 3 / output.size
+    return float(3 * factor * eager + SHARES[dtype] * math.sqrt((output**2).mean()))
 
 
 @pytest.mark.parametrize("dtype", SHARES)
@@ -101,7 +101,7 @@ def test_the_scale_of_a_model_does_not_change_the_verdict(
         (16, 2.2, ("wrong", "row-error")),
     ],
 )
-def test_the_error_of_eager_in_few_elements_may_be_luck(
+def test_the_error_of_eager_in_few_elements_may_be_small_by_chance(
     batch_size: int, times: float, outcome: tuple[str, str]
 ) -> None:
     expected = [[np.full((batch_size, 1), 1.0 + number)] for number in range(4)]
