@@ -104,6 +104,20 @@ weights prove.
 - `torchao/int8` reads half the bytes and is slower than the static cache that it extends, at 16
   rows by a factor of 31.
 - Native vLLM reaches 75 % of the measured memory bandwidth, FP8 61 % and W4A16 35 %:"""
+QUANTISED_FFN = """\
+`torchao/int8` by itself: the multi-layer feed-forward block of TinyLlama, on an H100 without other
+work. The run was stopped after its races, before the repetitions. Weights of 8-bit integers with
+activations in bfloat16 take 26 times as long as native weights at batch size 1 and 700 times as
+long at batch size 64. `torch.compile` replaces exactly this product by `_weight_int8pack_mm`
+(`torch/_inductor/fx_passes/quantization.py`), with weights and scales like these and bfloat16 only;
+the kernel was not measured by itself. With activations of 8 bits, which use another product,
+`torchao/int8-dynamic` takes 1.8 to 2.6 times as long as native weights. IREE is correct and takes
+1.5 to 5 times as long as eager PyTorch. `aotinductor` crashes by itself with this version of
+PyTorch (see above):"""
+GENAI_8B = """\
+ONNX Runtime GenAI and the static cache with Llama-3.1-8B's size, on one H100 without other work.
+The run was stopped after its races, before the profiles and the repetitions, so the memory of two
+arms is missing:"""
 EARLIER_TEXT = """\
 TinyLlama with fewer arms, one other run on the host's other GPU, and a limit of 6.5 minutes for all
 builds together, which includes the checks of eager PyTorch. The package of ONNX Runtime GenAI had
@@ -171,7 +185,11 @@ The run of the U-Net had the budget `quick` and ended during its last repetition
 - **`tensorrt-rtx` of ViT, MiniLM and Whisper** had an engine for each batch size and specialised
   its kernels before the first call. The program builds one engine now and specialises kernels in
   the background. Its mean speed-ups then differ by about 2 %, less than their intervals ([runs
-  with more arms](tests/stacks/evidence/README.md))."""
+  with more arms](tests/stacks/evidence/README.md)).
+- **TensorRT for RTX does not run the U-Net.** In a later run without a limit for all builds
+  together, `tensorrt-rtx` and `torch-tensorrt` built an engine for batch size 1 that could not be
+  loaded: it has no kernel for this GPU ([messages and
+  conditions](tests/stacks/evidence/h100-unet-tensorrt-rtx.txt))."""
 QUICK_MODELS = """\
 Runs of whole models on an H100 with more arms than those in the results, and with the budget
 `quick`. Another run used the host's other GPU and other processors:"""

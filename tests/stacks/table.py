@@ -62,8 +62,11 @@ STOPPED_TEXTS = (
     "h200-generate-llama3.1-8b-bfloat16.json",
     "h200-generate-tinyllama-loops-bfloat16.json",
 )
+GENAI_8B = "h100-generate-llama3.1-8b-genai-bfloat16.json"
 GPU_QUANTISED = "h200-quantised-tinyllama-bfloat16.json"
 GPU_QUANTISED_8B = "h200-quantised-llama3.1-8b-bfloat16.json"
+#: The arms of integers that are slow in `GPU_QUANTISED_8B`, with a module.
+GPU_QUANTISED_FFN = "h100-ffn-multilayer-tinyllama-int8-bfloat16.json"
 GPU_SERVED = "h100-served-tinyllama-bfloat16.json"
 #: The same question without the static cache, with the energy of a token.
 GPU_SERVED_AGAIN = "h100-served-tinyllama-bfloat16-again.json"
@@ -169,6 +172,9 @@ def gpu_section() -> list[str]:
         *(line for file in TEXTS for line in text_section(file)),
         run_notes.TEXTS,
         "",
+        run_notes.GENAI_8B,
+        "",
+        *text_section(GENAI_8B),
         run_notes.WRONG_TEXTS.format(*(f"{EVIDENCE_LINK}/{file}" for file in WRONG_TEXTS)),
         "",
         run_notes.QUANTISED_TEXT,
@@ -181,6 +187,9 @@ def gpu_section() -> list[str]:
         *text_table(GPU_QUANTISED_8B),
         "",
         *quantised_section(GPU_QUANTISED_8B),
+        run_notes.QUANTISED_FFN,
+        "",
+        *forward_section(GPU_QUANTISED_FFN),
         run_notes.SERVED_ON_GPU,
         "",
         *serving_section(GPU_SERVED),
