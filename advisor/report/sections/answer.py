@@ -20,6 +20,10 @@ FROM_FIGURES = "Not measured. By published figures: "
 UNFIT_NOTICE = (
     "The figures of this run were measured while the machine was busy or unsteady: do not use them."
 )
+#: The same with a decision, whose intervals include what equal workers differed by.
+UNSTEADY_NOTICE = (
+    "The machine was busy or unsteady. The decision allows for that; do not use the single figures."
+)
 
 
 def headline(document: RunDocument) -> str:
@@ -48,7 +52,9 @@ def has_unfit_problem(document: RunDocument) -> bool:
 
 def unfit_notice(document: RunDocument) -> list[str]:
     """Return a line where figures must not be used, with or without an answer."""
-    return [UNFIT_NOTICE] if has_unfit_problem(document) or was_machine_unfit(document) else []
+    if not (has_unfit_problem(document) or was_machine_unfit(document)):
+        return []
+    return [UNFIT_NOTICE if document.recommendation is None else UNSTEADY_NOTICE]
 
 
 def caveats(document: RunDocument) -> list[str]:

@@ -142,7 +142,7 @@ def test_figures_of_an_unfit_machine_have_a_notice_next_to_an_answer(
     made = builders.document()
     assert made.race is not None
     made = msgspec.structs.replace(made, race=msgspec.structs.replace(made.race, **changes))
-    assert (answer.UNFIT_NOTICE in render(made)) == unusable
+    assert (answer.UNSTEADY_NOTICE in render(made)) == unusable
 
 
 def test_an_unknown_noise_floor_and_a_missing_runner_up_are_named(expect: Expect) -> None:
