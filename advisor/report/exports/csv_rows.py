@@ -11,8 +11,9 @@ import msgspec
 from advisor.domain.measurement import CallPercentiles, Cell, GenerationMetrics
 from advisor.domain.priorities import CRITERIA
 from advisor.report.documents.document import RunDocument, WorkflowEntry
+from advisor.report.documents.machine_fitness import was_machine_unfit
 
-RUN_COLUMNS = ("run_id", "created", "model", "dtype", "device")
+RUN_COLUMNS = ("run_id", "created", "model", "dtype", "device", "decision", "trust")
 SPEED_COLUMNS = (
     "batch_size",
     "seconds_median",
@@ -52,7 +53,7 @@ ACCURACY_COLUMNS = (
 #: Figures of `advisor.domain.check_events.Agreement`.
 AGREEMENT_COLUMNS = ("sequences", "identical_sequences")
 COLUMNS = (
-    *RUN_COLUMNS,
+    *(*RUN_COLUMNS, "machine_unfit"),
     *("workflow", "arm", "status", "evidence", "rank", "score"),
     *(f"tier_{name}" for name in CRITERIA),
     *SPEED_COLUMNS,
@@ -101,13 +102,16 @@ def escape_formula(value: Value) -> Value:
 
 
 def _run_values(document: RunDocument) -> Mapping[str, Value]:
-    question = document.question
+    question, advice = document.question, document.recommendation
     return {
         "run_id": document.run_id,
         "created": document.created,
         "model": question.model.name,
         "dtype": question.dtype,
         "device": document.device_name,
+        "decision": advice.decision_word if advice else None,
+        "trust": advice.trust if advice else None,
+        "machine_unfit": int(was_machine_unfit(document)),
     }
 
 

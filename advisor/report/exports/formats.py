@@ -32,6 +32,7 @@ TEXT_COLUMNS = {
     "latency_mismatch",
 }
 INTEGER_COLUMNS = {
+    "machine_unfit",
     "rank",
     "batch_size",
     "timed_calls",

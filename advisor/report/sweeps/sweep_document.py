@@ -18,6 +18,7 @@ from advisor.pipeline.decision import Decision
 from advisor.pipeline.sweeps.decision import decide_mix
 from advisor.report.documents import measured_document
 from advisor.report.documents.document import Problem, RunDocument, WorkflowEntry
+from advisor.report.documents.machine_fitness import was_machine_unfit
 from advisor.report.sweeps.missing_arms import MissingArm, find_left_out, find_missing
 from advisor.version import __version__
 
@@ -54,6 +55,8 @@ class LengthEntry(msgspec.Struct, frozen=True, kw_only=True):
     speedup: Interval | None = None
     cells: tuple[SweepCell, ...] = ()
     problem: Problem | None = None
+    #: Whether the figures were measured while the machine was busy or unsteady.
+    machine_unfit: bool = False
 
 
 class CurvePoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,7 +173,9 @@ def _length_entry(
     )
     if document is None:
         return entry
-    entry = msgspec.structs.replace(entry, problem=document.problem)
+    entry = msgspec.structs.replace(
+        entry, problem=document.problem, machine_unfit=was_machine_unfit(document)
+    )
     advice = document.recommendation
     if advice is None:
         return entry

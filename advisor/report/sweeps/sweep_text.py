@@ -10,7 +10,7 @@ from advisor.report.documents.document import Problem
 from advisor.report.formatting.lengths_text import format_lengths, length_unit
 from advisor.report.formatting.tabular import markdown_table, plain_table
 from advisor.report.markdown import escape
-from advisor.report.sections.answer import NO_ANSWER
+from advisor.report.sections.answer import NO_ANSWER, UNSTEADY_NOTICE
 from advisor.report.sections.ranking_cells import COST_HEADS, cost_cells, rank_cell, score_cell
 from advisor.report.sweeps.missing_arms import MissingAt
 from advisor.report.sweeps.sweep_document import LengthEntry, SweepDocument
@@ -182,14 +182,24 @@ def mix_table(document: SweepDocument) -> Table:
 
 
 def notes(document: SweepDocument) -> list[str]:
-    """Return which plans were limited, which lengths have no answer, and the failed constraints."""
+    """Return what limits the figures: plans, answers, an unfit machine and failed constraints."""
     limited = [limit_note(each, document) for each in document.lengths if each.limited_to]
     fails = [
         f"A constraint excludes {entry.arm} (!): {'; '.join(entry.failed_constraints)}"
         for entry in document.workflows
         if entry.failed_constraints
     ]
-    return [*limited, *_problems(document), *fails]
+    return [*limited, *_problems(document), *_unfit_notes(document), *fails]
+
+
+def _unfit_notes(document: SweepDocument) -> list[str]:
+    """Return a line with the lengths that have an answer, but figures that must not be used."""
+    unfit = [
+        format_lengths(each.lengths, document.task)
+        for each in document.lengths
+        if each.machine_unfit and each.arm
+    ]
+    return [f"At {', '.join(unfit)}: {UNSTEADY_NOTICE}"] if unfit else []
 
 
 def limit_note(entry: LengthEntry, document: SweepDocument) -> str:

@@ -6,6 +6,7 @@ import csv
 import io
 
 import builders
+import msgspec
 import pytest
 
 from advisor.report.exports import csv_rows
@@ -21,6 +22,23 @@ def test_every_arm_and_batch_size_has_a_row() -> None:
     ]
     assert float(rows[0]["speedup"]) == pytest.approx(4)
     assert tuple(rows[0]) == csv_rows.COLUMNS
+
+
+@pytest.mark.parametrize(("noise_floor", "flag"), [(0.3, "0"), (4.0, "1")])
+def test_every_row_has_the_decision_and_whether_its_figures_are_fit(
+    noise_floor: float, flag: str
+) -> None:
+    made = builders.document()
+    assert made.race is not None
+    assert made.recommendation is not None
+    race = msgspec.structs.replace(made.race, noise_floor=noise_floor)
+    text = csv_rows.render([msgspec.structs.replace(made, race=race)])
+    for row in csv.DictReader(io.StringIO(text)):
+        assert (row["decision"], row["trust"], row["machine_unfit"]) == (
+            made.recommendation.decision_word,
+            made.recommendation.trust,
+            flag,
+        )
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\tx"])

@@ -15,10 +15,12 @@ from built_sweeps import at, decision_at
 
 from advisor import schemas
 from advisor.domain.outcome import TimedOut
+from advisor.domain.sweep import Lengths
 from advisor.errors import MachineUnfitError, SweepUnfinishedError
 from advisor.pipeline.decision import Decision, weigh_and_recommend
 from advisor.report.documents.document import Problem, encode
 from advisor.report.formatting.lengths_text import format_lengths
+from advisor.report.sections.answer import UNSTEADY_NOTICE
 from advisor.report.sweeps import missing_arms, sweep_document, sweep_page, sweep_text
 from advisor.report.sweeps.length_chart import length_charts
 from advisor.report.sweeps.sweep_document import SweepDocument
@@ -119,6 +121,19 @@ def test_a_document_of_an_earlier_version_shows_the_arms_that_the_mix_lacks() ->
     composed = sweep_document.compose(record, {}, None, SweepUnfinishedError("nothing", "resume"))
     earlier = msgspec.structs.replace(composed, left_out=(arm,))
     assert all("BOOM" in render(earlier) for render in RENDERERS)
+
+
+@pytest.mark.parametrize(("noise_floor", "unfit"), [(0.3, ()), (4.0, (at(32),))])
+def test_a_length_on_an_unfit_machine_has_a_note(
+    noise_floor: float, unfit: tuple[Lengths, ...]
+) -> None:
+    decisions = {at(n): decision_at(at(n)) for n in (8, 32)}
+    results = msgspec.structs.replace(decisions[at(32)].results, noise_floor=noise_floor)
+    decisions[at(32)] = dataclasses.replace(decisions[at(32)], results=results)
+    found = built_sweeps.document(built_sweeps.sweep_record({at(8): 0.5, at(32): 0.5}), decisions)
+    assert tuple(each.lengths for each in found.lengths if each.machine_unfit) == unfit
+    for render in RENDERERS:
+        assert (UNSTEADY_NOTICE in render(found)) == bool(unfit)
 
 
 def test_an_unfinished_sweep_shows_the_lengths_that_are_measured() -> None:
