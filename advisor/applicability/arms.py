@@ -8,10 +8,7 @@ from packaging.requirements import Requirement
 
 from advisor.domain.plan import BASELINE, Arm
 from advisor.domain.question import Question
-from advisor.domain.workflow import Workflow
-
-#: The option whose arm has the id of its workflow.
-DEFAULT_OPTION = "default"
+from advisor.domain.workflow import DEFAULT_OPTION, Workflow
 
 
 def list_arms(

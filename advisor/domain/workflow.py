@@ -161,6 +161,10 @@ class KnownFault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     source: Annotated[str, msgspec.Meta(min_length=1)]
 
 
+#: The option whose arm has the id of its workflow.
+DEFAULT_OPTION = "default"
+
+
 class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One way to compile and run a PyTorch model."""
 

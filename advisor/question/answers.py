@@ -222,7 +222,7 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         str,
         msgspec.Meta(
             description="limit the plan to these workflows or arms, separated by commas, such as"
-            " aotinductor,torch-compile-inductor/max-autotune; WORKFLOW/default is its default arm"
+            " aotinductor,torch-compile-inductor/max-autotune; WORKFLOW/default is its first arm"
             " alone"
         ),
     ] = ""

@@ -14,7 +14,7 @@ from advisor.domain.catalogue import Catalogue, Models
 from advisor.domain.machine import Machine
 from advisor.domain.model import ExportedModel, FactoryModel, Model, OnnxModel, SyntheticModel
 from advisor.domain.question import Budget, Dtype, Question, Task
-from advisor.domain.workflow import Workflow
+from advisor.domain.workflow import DEFAULT_OPTION, Workflow
 from advisor.errors import SizeError, UnknownWorkflowError
 from advisor.question.answers import Answers
 from advisor.question.build_times import parse_build_times
@@ -240,14 +240,22 @@ def _budget_seconds(text: str, known: Collection[str]) -> float:
 def parse_workflows(text: str, catalogue: Catalogue) -> tuple[str, ...]:
     """Return the workflows and arms that the plan is limited to; raise `UnknownWorkflowError`."""
     workflows = {workflow.id: workflow for workflow in catalogue.workflows}
-    chosen = tuple(filter(None, (part.strip() for part in text.split(","))))
-    for name in chosen:
-        workflow, _, option = name.partition("/")
-        if workflow not in workflows or (option and option not in workflows[workflow].arms):
-            raise UnknownWorkflowError(
-                f"unknown workflow {name!r}", _suggest_workflows(workflow, workflows)
-            )
-    return chosen
+    return tuple(
+        _parse_workflow(name, workflows) for part in text.split(",") if (name := part.strip())
+    )
+
+
+def _parse_workflow(name: str, workflows: Mapping[str, Workflow]) -> str:
+    """Return a workflow, or one of its arms: `default` is the first one under any name."""
+    workflow, _, option = name.partition("/")
+    arms = workflows[workflow].arms if workflow in workflows else {}
+    if workflow in workflows and (not option or option in arms):
+        return name
+    if option == DEFAULT_OPTION and arms:
+        return f"{workflow}/{next(iter(arms))}"
+    raise UnknownWorkflowError(
+        f"unknown workflow {name!r}", _suggest_workflows(workflow, workflows)
+    )
 
 
 def _suggest_workflows(name: str, workflows: Mapping[str, Workflow]) -> str:

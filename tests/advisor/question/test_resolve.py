@@ -363,6 +363,15 @@ def test_workflows_and_arms_limit_the_plan(text: str) -> None:
     assert resolved(workflows=text).workflows == (text.strip(" ,"),)
 
 
+def test_the_default_arm_is_the_first_one_under_any_name() -> None:
+    for each in SHIPPED.workflows:
+        if each.arms:
+            first, *others = each.arms
+            (chosen,) = resolved(workflows=f"{each.id}/default").workflows
+            assert chosen == f"{each.id}/{first}"
+            assert "default" not in others
+
+
 @pytest.mark.parametrize(
     ("text", "suggestion"),
     [
