@@ -15,8 +15,8 @@ from probes.checking.deviation import (
     root_mean_square,
     sample,
     top_of,
-    unmasked,
 )
+from probes.checking.mask_values import find_masked, unmasked
 from probes.checking.rules import Rules
 from probes.partial_file import replace_when_complete
 
@@ -43,7 +43,7 @@ class ExpectedOutput:
 
     @property
     def scale(self) -> float:
-        """The root mean square of the reference, in which -inf counts as 0."""
+        """The root mean square of the reference, in which mask values count as 0."""
         return root_mean_square(unmasked(self.values))
 
 
@@ -98,7 +98,7 @@ def create_reference(
     `exact` are the reference's outputs and `produced` eager PyTorch's, both by input set and output
     as numpy arrays of any shape and dtype. The last dimension of an output is classes if its size
     is in `class_counts`. Raise `ModelError` where there is no output, or one has NaN, infinity or
-    nothing but -inf.
+    nothing but mask values.
     """
     outputs = [
         [
@@ -115,8 +115,12 @@ def create_reference(
 
 def _expect(name: str, wanted: Any, got: Any, class_counts: Collection[int]) -> ExpectedOutput:
     values = sample(wanted)
-    is_masked_only = values.size > 0 and (values == -math.inf).all()
-    if is_masked_only or not math.isfinite(root_mean_square(unmasked(values))):
+    if values.size and find_masked(values).all():
+        raise ModelError(
+            "the model masks all values of an output",
+            "give it weights and inputs for which some values are not masked",
+        )
+    if not math.isfinite(root_mean_square(unmasked(values))):
         raise ModelError(
             f"the model returns NaN or infinity even in {name}",
             "give it weights and inputs that it can compute with",

@@ -7,6 +7,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from probes.checking.mask_values import subtract, unmasked
+
 #: The number of elements that are compared. A larger output is sampled with a fixed stride.
 MAX_ELEMENTS = 1 << 20
 #: The least number of compared elements for which a row has an error of its own.
@@ -66,21 +68,6 @@ def root_mean_square(array: Any) -> float:
     return math.sqrt(float((array * array).mean())) if array.size else 0.0
 
 
-def unmasked(array: Any) -> Any:
-    """Return a float64 array with 0 for -inf, with which models mask logits."""
-    import numpy as np  # noqa: PLC0415 - the core is importable without any stack
-
-    return np.where(np.isneginf(array), 0.0, array)
-
-
-def subtract(values: Any, target: Any) -> Any:
-    """Return `values - target` of float64 arrays, with 0 where both are -inf."""
-    import numpy as np  # noqa: PLC0415
-
-    masked = np.isneginf(values) & np.isneginf(target)
-    return np.where(masked, 0.0, values) - np.where(masked, 0.0, target)
-
-
 def row_length(shape: Sequence[int]) -> int:
     """Return the number of elements of a row: of the last dimension, or of several if it is short.
 
@@ -126,18 +113,19 @@ def _by_group(values: Any, shape: Sequence[int], length: int) -> Any:
 def measure(values: Any, target: Any, shape: Sequence[int]) -> Deviation:
     """Return the deviation of `values` from `target`, samples of outputs with `shape`.
 
-    Where both are -inf there is none.
+    Where both have the same mask value there is none.
     """
     import numpy as np  # noqa: PLC0415
 
     if not target.size:
         return Deviation()
+    differing = float((values != target).mean())
     difference, target = subtract(values, target), unmasked(target)
     return Deviation(
         rmse=root_mean_square(difference),
         row=float(row_errors(difference, target, shape).max()),
         worst=float(abs(difference).max()),
-        differing=float((difference != 0).mean()),
+        differing=differing,
         item=float(_by_group(difference, shape, item_length(shape)).max()),
         typical=float(np.median(abs(difference))),
     )

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from probes.checking.array_reference import ExpectedOutput, Reference, few_elements_factor
-from probes.checking.deviation import stride_of, unmasked
+from probes.checking.deviation import stride_of
 from probes.checking.integers import allowed_difference
+from probes.checking.mask_values import unmasked
 from probes.checking.rules import Rules
 
 #: An output belongs to another input if it is nearer to that one's reference by this factor.

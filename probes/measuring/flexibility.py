@@ -17,8 +17,9 @@ from typing import Any
 from probes.adapter import Program
 from probes.checking import text_correctness
 from probes.checking.array_reference import Reference
-from probes.checking.deviation import root_mean_square, sample, subtract, unmasked
+from probes.checking.deviation import root_mean_square, sample
 from probes.checking.integers import allowed_difference
+from probes.checking.mask_values import subtract, unmasked
 from probes.checking.rules import Rules, allowed_error
 from probes.checking.text_reference import TokenReference
 from probes.events import NewShapeResult

@@ -18,7 +18,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TextIO
 
-from probes.checking.deviation import root_mean_square, sample, subtract, unmasked
+from probes.checking.deviation import root_mean_square, sample
+from probes.checking.mask_values import subtract, unmasked
 from probes.checking.rules import Rules, allowed_error, rules_for
 from probes.recipes.alternating_timing import TimedProgram, time_alternately
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import math
 from typing import Any
@@ -259,15 +260,17 @@ def test_integers_are_judged_by_the_share_that_differs(
     assert check(make_reference([[target]]), [[produced]], thresholds)[0] == verdict
 
 
-def masked(output: Any, *columns: int) -> Any:
-    """Return a copy with -inf in some columns."""
+def mask(output: Any, *columns: int, value: float = -math.inf) -> Any:
+    """Return a copy with `value` in some columns."""
     copy = output.copy()
-    copy[:, columns] = -math.inf
+    copy[:, columns] = value
     return copy
 
 
-def test_an_output_with_masked_logits_is_compared_elsewhere() -> None:
+@pytest.mark.parametrize("value", [-math.inf, float(np.finfo("float32").min), -1e9, -65504.0])
+def test_an_output_with_masked_logits_is_compared_elsewhere(value: float) -> None:
     targets = [outputs(number) for number in range(2)]
+    masked = functools.partial(mask, value=value)
     reference = make_reference([[masked(target, 3, 5)] for target in targets])
     scale = math.sqrt((np.delete(targets[0], (3, 5), 1) ** 2).sum() / targets[0].size)
     assert reference.outputs[0][0].scale == pytest.approx(scale)
@@ -281,16 +284,26 @@ def test_an_output_with_masked_logits_is_compared_elsewhere() -> None:
 @pytest.mark.parametrize("columns", [(), (3,), (3, 6), (3, 5, 6)], ids=str)
 def test_masked_logits_at_other_places_are_wrong(columns: tuple[int, ...]) -> None:
     target = outputs(0)
-    reference = make_reference([[masked(target, 3, 5)]])
-    produced = [[masked(target, *columns)]]
+    reference = make_reference([[mask(target, 3, 5)]])
+    produced = [[mask(target, *columns)]]
     assert check(reference, produced, rules()) == ("wrong", "not-finite")
+
+
+@pytest.mark.parametrize("columns", [(), (3,), (3, 6), (3, 5, 6)], ids=str)
+@pytest.mark.parametrize("value", [float(np.finfo("float32").min), -1e9])
+def test_mask_constants_at_other_places_are_wrong(value: float, columns: tuple[int, ...]) -> None:
+    target = outputs(0)
+    reference = make_reference([[mask(target, 3, 5, value=value)]])
+    produced = [[mask(target, *columns, value=value)]]
+    assert check(reference, produced, rules())[0] == "wrong"
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_a_model_that_does_not_compute_numbers_is_refused(bad: float) -> None:
     target = outputs(0)
     target[0, 0] = bad
-    for output in (target, np.full(SHAPE, -math.inf)):
+    only_masks = (np.full(SHAPE, value) for value in (-math.inf, np.finfo("float32").min))
+    for output in (target, *only_masks):
         with pytest.raises(ModelError):
             create_reference("float64", [[output]], [[output]], [[np.zeros(1)]])
 
