@@ -3,6 +3,9 @@
 Modules often name precisions in their code: `x.float()`, `x.to(torch.bfloat16)`. Such a cast
 undoes the higher precision, or gives a product two types. Where a module cannot be called in a
 higher precision as it is, its casts are therefore redirected.
+
+Modules also compute with the limits of a precision: `torch.finfo(x.dtype).min` as a mask, or `.eps`
+against division by zero. These are constants of the module. They stay those of its own precision.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -29,6 +32,8 @@ class Precision:
 
     #: None for the module as it is.
     dtype: torch.dtype | None
+    #: The precision of the module as it is.
+    own: torch.dtype
     redirects_casts: bool = False
 
     def call(self, module: Callable[..., Any]) -> Callable[..., Any]:
@@ -44,21 +49,39 @@ class Precision:
 
         return called
 
-    def context(self) -> contextlib.AbstractContextManager[Any]:
-        """Return the context in which a module that is cast to the precision is called."""
-        redirects = self.redirects_casts and self.dtype is not None
-        return RedirectedCasts(self.dtype) if redirects else contextlib.nullcontext()
+    @contextlib.contextmanager
+    def context(self) -> Iterator[None]:
+        """Enter the context in which a module that is cast to the precision is called."""
+        with contextlib.ExitStack() as entered:
+            if self.dtype is not None:
+                entered.enter_context(keep_limits(self.own, self.dtype))
+                if self.redirects_casts:
+                    entered.enter_context(RedirectedCasts(self.dtype))
+            yield
 
 
-OWN = Precision(None)
-
-
-def candidates(dtypes: list[torch.dtype]) -> list[Precision]:
+def candidates(dtypes: list[torch.dtype], own: torch.dtype) -> list[Precision]:
     """Return the precisions to try, the best first; the last is the module's own."""
     return [
-        *(Precision(dtype, redirects) for dtype in dtypes for redirects in (False, True)),
-        OWN,
+        *(Precision(dtype, own, redirects) for dtype in dtypes for redirects in (False, True)),
+        Precision(None, own),
     ]
+
+
+@contextlib.contextmanager
+def keep_limits(own: torch.dtype, higher: torch.dtype) -> Iterator[None]:
+    """Let `torch.finfo` return the limits of `own` for `higher` and its complex type."""
+    finfo = torch.finfo
+    raised = {higher, precision.COMPLEX.get(higher)}
+
+    def own_finfo(*dtype: torch.dtype) -> torch.finfo:
+        return finfo(*(own if each in raised else each for each in dtype))
+
+    vars(torch)["finfo"] = own_finfo
+    try:
+        yield
+    finally:
+        vars(torch)["finfo"] = finfo
 
 
 def find(options: list[Precision], takes: Callable[[Precision], None]) -> Precision:

@@ -65,14 +65,15 @@ class TorchSubject:
         self.weights = model.weights
         self.unit = model.unit
         self.units_per_sample = model.units_per_sample
-        self.dtype = floating_dtype(model)
+        self._own = floating_dtype(model)
+        self.dtype = str(self._own).removeprefix("torch.")
         #: Sizes of a last dimension that is classes or a vocabulary.
         self.class_counts = count_classes(model.module)
         self._arguments, self._names = model.arguments, model.names
         self._device = torch.device(request.device)
         self._seed = request.seed
         #: How the reference is computed, once it is.
-        self._precision = Precision(torch.float64)
+        self._precision = Precision(torch.float64, self._own)
 
     def inputs(self, batch_size: int, number: int) -> list[Any]:
         """Return seeded random arrays, one for each argument of the module."""
@@ -170,7 +171,7 @@ class TorchSubject:
         called in its own precision is its own reference.
         """
         self._precision = found = higher_precision.find(
-            higher_precision.candidates(self._higher_dtypes()),
+            higher_precision.candidates(self._higher_dtypes(), self._own),
             lambda option: self._try_precision(option, input_sets[0]),
         )
         name = self.dtype if found.dtype is None else str(found.dtype).removeprefix("torch.")
@@ -204,7 +205,7 @@ class TorchSubject:
             )
 
     def _has_independent_rows(self, inputs: list[Any], batched: list[bool]) -> bool:
-        epsilon = torch.finfo(getattr(torch, self.dtype)).eps
+        epsilon = torch.finfo(self._own).eps
         return row_parts.has_independent_rows(self.run, inputs, batched, epsilon)
 
     def perturbed(self, inputs: list[Any], seed: int) -> list[Any] | None:
@@ -280,7 +281,7 @@ def seed_generators(seed: int) -> None:
     np.random.seed(seed % 2**32)  # noqa: NPY002 - the generator of the user's code
 
 
-def floating_dtype(model: LoadedModel) -> str:
+def floating_dtype(model: LoadedModel) -> torch.dtype:
     """Return the precision that most weights have, else the first argument's, else float32.
 
     Types without rules of their own, such as float8, do not count.
@@ -291,4 +292,4 @@ def floating_dtype(model: LoadedModel) -> str:
             elements[tensor.dtype] = elements.get(tensor.dtype, 0) + tensor.numel()
     of_arguments = [each.dtype for each in model.arguments if each.dtype in PRECISIONS]
     found = max(elements, key=lambda dtype: elements[dtype], default=None)
-    return str(found or next(iter(of_arguments), torch.float32)).removeprefix("torch.")
+    return found or next(iter(of_arguments), torch.float32)

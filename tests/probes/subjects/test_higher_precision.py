@@ -1,0 +1,106 @@
+"""References in a higher precision of modules that compute with the limits of their precision."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+import workers
+
+torch = pytest.importorskip(
+    "torch", reason="the stack is not installed: pip install 'p3-advisor[stack]'"
+)
+
+from probes.checking import array_reference, correctness, dispatch  # noqa: E402 - needs torch
+from probes.subjects.higher_precision import Precision  # noqa: E402
+from probes.subjects.torch_subject import open_torch_subject  # noqa: E402
+from probes.workflows import pytorch_eager  # noqa: E402
+
+pytestmark = pytest.mark.stack
+
+MODELS = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self, call):
+        super().__init__()
+        self.call, self.layer = call, torch.nn.Linear(16, 16)
+
+    def forward(self, x, mask):
+        return self.call(self.layer(x), mask)
+
+
+def build(call):
+    mask = torch.ones(4, 16, dtype=torch.bool)
+    mask[:, 11:] = False
+    mask[1, 0] = False
+    return Model(call), (torch.randn(4, 16), mask)
+
+
+def masked_logits():
+    return build(lambda x, mask: x.masked_fill(~mask, torch.finfo(x.dtype).min))
+
+
+def softmax_of_masked_rows():
+    # In float32, as transformers computes attention.
+    return build(lambda x, mask: torch.softmax(
+        x.masked_fill(mask | ~mask, torch.finfo(x.dtype).min), -1, dtype=torch.float32
+    ).to(x.dtype) + x)
+
+
+def mask_of_the_default_type():
+    return build(lambda x, mask: x + torch.full((16, 16), torch.finfo(x.dtype).min).triu(1)[3])
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "dtype"),
+    [
+        ("masked_logits", "float32"),
+        ("masked_logits", "float16"),
+        ("masked_logits", "bfloat16"),
+        ("softmax_of_masked_rows", "float32"),
+        ("softmax_of_masked_rows", "bfloat16"),
+        ("mask_of_the_default_type", "float32"),
+    ],
+)
+def test_a_mask_of_the_lowest_number_has_a_float64_reference(
+    function: str, dtype: str, tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "nets.py").write_text(MODELS)
+    request = workers.make_request(
+        pathlib.Path("x.py"),
+        tmp_path,
+        subject={"kind": "factory", "name": f"{tmp_path / 'nets.py'}:{function}"},
+        dtype=dtype,
+        batch_sizes=[4],
+        shared_directory=str(tmp_path),
+    )
+    subject = open_torch_subject(request)
+    file = dispatch.reference_file(request, 4)
+    with torch.no_grad():
+        inputs = [subject.inputs(4, number) for number in range(2)]
+        program = pytorch_eager.build(subject, inputs[0], request)
+        dispatch.make_reference(pytorch_eager, subject, program, inputs, file, request)
+        reference = array_reference.load_reference(file)
+        produced = [subject.run(arguments) for arguments in inputs]
+    assert reference.name == "float64"
+    (output,) = reference.outputs[0]
+    # The masks have no part in the size of the output.
+    assert 0.1 < output.scale < 2
+    assert 0 < output.eager.rmse < 1e-2
+    verdict, _ = correctness.check_outputs(reference, produced, workers.rules(dtype), 4)
+    assert verdict.verdict == "equivalent"
+    swapped, _ = correctness.check_outputs(reference, produced[::-1], workers.rules(dtype), 4)
+    assert swapped.verdict == "wrong"
+
+
+def test_the_limits_of_a_precision_are_its_own_while_the_reference_computes() -> None:
+    limits = torch.finfo(torch.float16).eps
+    with Precision(torch.float64, torch.float16).context():
+        assert torch.finfo(torch.float64).eps == limits
+        assert torch.finfo(torch.complex128).eps == limits
+        assert torch.finfo(torch.float32).eps == 2**-23
+        assert torch.finfo().eps == 2**-23
+    assert torch.finfo(torch.float64).eps == 2**-52
