@@ -32,6 +32,8 @@ UNREGISTERED_OUTPUT = re.compile(
     r"Found <class '(?P<output>[^']+)'> in output, which is not a known type"
     r"|No registered serialization name for <class '(?P<package>[^']+)'>"
 )
+#: What PyTorch raises where a traced program depends on the values of a tensor.
+VALUE_DEPENDENCE = "GuardOnDataDependentSymNode"
 MODULE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 STANDARD_LIBRARY = pathlib.Path(sysconfig.get_path("stdlib"))
 PROBES = pathlib.Path(__file__).resolve().parents[1]
@@ -57,7 +59,7 @@ def classify(
     if isinstance(problem, ModelError):
         return protocol.ModelRefused(phase, str(problem), problem.fix)
     if isinstance(problem, UnsupportedError):
-        return unregistered_output(problem, phase) or protocol.Failed(
+        return refused_export(problem, phase) or protocol.Failed(
             "unsupported", phase, _with_cause(first_reason(str(problem)), problem), problem.fix
         )
     if isinstance(problem, protocol.VersionMismatchError):
@@ -75,7 +77,7 @@ def classify(
         return model_not_opened(problem, reason)
     if request is not None and request.role == "reference" and phase == "correctness":
         return model_failed(problem, phase, reason, request)
-    return unregistered_output(problem, phase) or protocol.Failed("build-failed", phase, reason)
+    return refused_export(problem, phase) or protocol.Failed("build-failed", phase, reason)
 
 
 def model_not_opened(problem: BaseException, reason: str) -> protocol.Failed:
@@ -97,15 +99,27 @@ def find_missing_module(problem: BaseException) -> str | None:
     return top_level
 
 
-def unregistered_output(problem: BaseException, phase: str) -> protocol.Failed | None:
-    """Return the outcome of a model whose outputs are in a class that `torch.export` cannot take.
+def refused_export(problem: BaseException, phase: str) -> protocol.Failed | None:
+    """Return the outcome of a model that `torch.export` cannot take; None for another problem."""
+    cause = _first_cause(problem)
+    if type(cause).__name__ == VALUE_DEPENDENCE:
+        reason = (
+            "PyTorch cannot trace a branch or a size that depends on the values of a tensor"
+            f"{_place_of(cause)}: {_type_and_reason(cause)}"
+        )
+        return protocol.Failed(
+            "unsupported",
+            phase,
+            reason[:MAX_REASON_LENGTH],
+            "choose values with torch.where or torch.cond instead of if and while, and state the"
+            " limits of such sizes with torch._check",
+        )
+    found = UNREGISTERED_OUTPUT.search(_type_and_reason(cause))
+    return _unregistered_output(found["output"] or found["package"], phase) if found else None
 
-    None for any other problem.
-    """
-    found = UNREGISTERED_OUTPUT.search(_type_and_reason(_first_cause(problem)))
-    if found is None:
-        return None
-    name = found["output"] or found["package"]
+
+def _unregistered_output(name: str, phase: str) -> protocol.Failed:
+    """Return the outcome of a model whose outputs are in the class `name`."""
     call = (
         f"torch.export.register_dataclass({name.rpartition('.')[2]}, serialized_type_name={name!r})"
     )

@@ -199,3 +199,24 @@ def test_outputs_in_a_class_that_cannot_be_exported_have_a_next_step(
         found = classify(problem, "build")
         assert (found.status, "Made" in found.reason) == ("unsupported", True)
         assert "register_dataclass(Made, serialized_type_name=" in (found.fix or "")
+
+
+@pytest.mark.stack
+def test_a_branch_on_values_that_cannot_be_exported_has_a_place_and_a_next_step(
+    tmp_path: pathlib.Path,
+) -> None:
+    torch = pytest.importorskip("torch")
+    file = tmp_path / "branching.py"
+    file.write_text(
+        "import torch\n\n\nclass Model(torch.nn.Module):\n    def forward(self, x):\n"
+        "        return x + 1 if x.sum() > 0 else x - 1\n"
+    )
+    model = runpy.run_path(str(file))["Model"]()
+    with pytest.raises(RuntimeError) as raised:
+        torch.export.export(model, (torch.zeros(2),), strict=False)
+    outer = chained(RuntimeError("Failed to export the model"), raised.value)
+    for problem in (raised.value, outer, chained(UnsupportedError("no batch"), raised.value)):
+        found = classify(problem, "build")
+        assert found.status == "unsupported"
+        assert " at branching.py:6: " in found.reason
+        assert "torch.where" in (found.fix or "")
