@@ -5,7 +5,8 @@ undoes the higher precision, or gives a product two types. Where a module cannot
 higher precision as it is, its casts are therefore redirected.
 
 Modules also compute with the limits of a precision: `torch.finfo(x.dtype).min` as a mask, or `.eps`
-against division by zero. These are constants of the module. They stay those of its own precision.
+against division by zero, as `torch.nn.RMSNorm` does by default. These are constants of the module.
+They stay those of its own precision.
 """
 
 from __future__ import annotations
@@ -70,18 +71,32 @@ def candidates(dtypes: list[torch.dtype], own: torch.dtype) -> list[Precision]:
 
 @contextlib.contextmanager
 def keep_limits(own: torch.dtype, higher: torch.dtype) -> Iterator[None]:
-    """Let `torch.finfo` return the limits of `own` for `higher` and its complex type."""
-    finfo = torch.finfo
+    """Let `torch` use the limits of `own` for values in `higher`.
+
+    They are those of `torch.finfo`, and the epsilon of an RMS norm that is called without one.
+    """
+    finfo, rms_norm = torch.finfo, torch.rms_norm
     raised = {higher, precision.COMPLEX.get(higher)}
 
     def own_finfo(*dtype: torch.dtype) -> torch.finfo:
         return finfo(*(own if each in raised else each for each in dtype))
 
-    vars(torch)["finfo"] = own_finfo
+    def own_rms_norm(
+        values: torch.Tensor,
+        normalized_shape: list[int],
+        weight: torch.Tensor | None = None,
+        eps: float | None = None,
+    ) -> torch.Tensor:
+        # PyTorch normalises half precisions in float32.
+        computed = torch.promote_types(own, torch.float32) if values.dtype in raised else None
+        epsilon = finfo(computed).eps if computed and eps is None else eps
+        return rms_norm(values, normalized_shape, weight, epsilon)
+
+    vars(torch).update(finfo=own_finfo, rms_norm=own_rms_norm)
     try:
         yield
     finally:
-        vars(torch)["finfo"] = finfo
+        vars(torch).update(finfo=finfo, rms_norm=rms_norm)
 
 
 def find(options: list[Precision], takes: Callable[[Precision], None]) -> Precision:

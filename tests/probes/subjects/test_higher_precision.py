@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+from typing import Any
 
 import pytest
 import workers
@@ -104,3 +105,14 @@ def test_the_limits_of_a_precision_are_its_own_while_the_reference_computes() ->
         assert torch.finfo(torch.float32).eps == 2**-23
         assert torch.finfo().eps == 2**-23
     assert torch.finfo(torch.float64).eps == 2**-52
+
+
+@pytest.mark.parametrize("own", [torch.float32, torch.bfloat16, torch.float64])
+def test_an_rms_norm_without_an_epsilon_has_that_of_its_own_precision(own: Any) -> None:
+    small = torch.full((2, 8), 2.0**-12)
+    norm = torch.nn.RMSNorm(8, eps=torch.finfo(own).eps if own == torch.float64 else 2**-23)
+    expected = norm.double()(small.double())
+    called = Precision(torch.float64, own).call(torch.nn.RMSNorm(8))
+    assert torch.equal(called(small), expected)
+    given = Precision(torch.float64, own).call(torch.nn.RMSNorm(8, eps=0.5))
+    assert given(small)[0, 0].item() == pytest.approx(2.0**-11.5, rel=1e-6)
