@@ -123,7 +123,8 @@ def _expect(name: str, wanted: Any, got: Any, class_counts: Collection[int]) -> 
     if not math.isfinite(root_mean_square(unmasked(values))):
         raise ModelError(
             f"the model returns NaN or infinity even in {name}",
-            "give it weights and inputs that it can compute with",
+            "give it weights and inputs that it can compute with; a softmax of nothing but -inf, as"
+            " in a row that is masked completely, is NaN",
         )
     eager = measure(sample(got), values, wanted.shape)
     if not eager.is_finite:

@@ -44,7 +44,8 @@ def refuse_lasting_effects(
     named = ", ".join(changed[:MAX_NAMED]) + (", ..." if len(changed) > MAX_NAMED else "")
     raise ModelError(
         f"each call changes buffers of the model ({named}), so a second call differs",
-        "let forward change them in training mode only (if self.training:)",
+        "let forward take such a state as an input and return the new one, or change it in training"
+        " mode only (if self.training:)",
     )
 
 

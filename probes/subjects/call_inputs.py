@@ -100,3 +100,16 @@ def fill(value: Any, tensors: Sequence[torch.Tensor]) -> Any:
     if type(value) in (tuple, list):
         return type(value)([fill(each, tensors) for each in value])
     return value
+
+
+def name_rows(rows: int, *, is_nested: bool) -> str:
+    """Return the next step for a model that takes no other number of rows than its examples."""
+    in_lists = (
+        "; for a list of images, return a module that takes one tensor and calls the model with"
+        " list(images)"
+    )
+    return (
+        "let forward take the batch as the first dimension of each input"
+        f"{in_lists if is_nested else ''}; or use --batch-sizes {rows}: each of the {rows} rows"
+        " then counts as a sample"
+    )

@@ -17,6 +17,7 @@ from probes.adapter import ModelError, UnsupportedError
 from probes.protocol import Request
 from probes.subjects import (
     call_effects,
+    call_inputs,
     example_like,
     exported,
     factory,
@@ -103,11 +104,7 @@ class TorchSubject:
                     f"the model takes its example inputs of {own} rows, but not batch size"
                     f" {batch_size}"
                 )
-                raise ModelError(
-                    reason,
-                    "let forward take the batch as the first dimension of each input, or use"
-                    f" --batch-sizes {own}: each of the {own} rows then counts as a sample",
-                )
+                raise ModelError(reason, call_inputs.name_rows(own, is_nested=self._names is None))
         self._arguments = drawn
 
     @property

@@ -157,6 +157,23 @@ def with_a_counter_that_no_output_reads():
 
 def selected():
     return build(lambda layer, x: layer(x)[layer(x) > 0])
+
+
+def masked_completely():
+    return build(lambda layer, x: layer(x).masked_fill(x[:, :8] < 99, -torch.inf).softmax(-1))
+
+
+class Detector(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Conv2d(3, 2, 1)
+
+    def forward(self, images):
+        return [{"scores": self.layer(image[None]).mean((2, 3))} for image in images]
+
+
+def of_a_list_of_images():
+    return Detector(), ([torch.rand(3, 8, 8), torch.rand(3, 6, 9)],)
 """
 
 
@@ -302,15 +319,25 @@ def test_other_batch_sizes_are_tried_where_each_row_stands_for_itself(
 
 
 @pytest.mark.parametrize(
-    ("function", "reason"),
+    ("function", "reason", "fix"),
     [
-        ("no_tensor", "tensor"),
-        ("scaled_in_place", "in place"),
-        ("with_a_running_mean", r"\(count\)"),
+        ("no_tensor", "tensor", "dictionaries"),
+        ("scaled_in_place", "in place", "clone"),
+        ("with_a_running_mean", r"\(count\)", "self.training"),
+        ("masked_completely", "NaN", "softmax"),
     ],
 )
 def test_a_module_that_cannot_be_judged_is_refused(
-    function: str, reason: str, tmp_path: pathlib.Path
+    function: str, reason: str, fix: str, tmp_path: pathlib.Path
 ) -> None:
-    with pytest.raises(ModelError, match=reason):
+    with pytest.raises(ModelError, match=reason) as refused:
         make_reference(function, tmp_path)
+    assert fix in refused.value.fix
+
+
+def test_a_list_of_images_is_refused_with_a_module_that_takes_one_tensor(
+    tmp_path: pathlib.Path,
+) -> None:
+    with pytest.raises(ModelError) as refused:
+        settled_subject("of_a_list_of_images", tmp_path)
+    assert "list(images)" in refused.value.fix

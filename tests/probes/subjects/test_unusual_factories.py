@@ -275,6 +275,7 @@ def test_a_model_of_one_number_of_rows_is_refused_with_that_number(tmp_path: pat
         subject.settle_inputs(1, 1)
     assert "--batch-sizes 5" in refused.value.fix
     assert "first dimension" in refused.value.fix
+    assert "list(images)" not in refused.value.fix
     subject.settle_inputs(5, 1)
 
 
