@@ -42,7 +42,7 @@ class Subject(Protocol):
     A subject may also have these members, which the harness uses where they exist:
 
     - `settle_inputs(batch_size, input_sets)`: choose the kind of inputs that the model accepts;
-    - `refuse_lasting_effects(inputs)`: raise `ModelError` if a call changes the next one;
+    - `refuse_lasting_effects(input_sets)`: raise `ModelError` if a call changes a later one;
     - `perturbed(inputs, seed)`: outputs with inputs and weights off by a rounding error;
     - `describe_inputs()`: what a recipe needs to make inputs;
     - `class_counts`: sizes of a last dimension that is classes or a vocabulary;

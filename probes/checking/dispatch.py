@@ -57,7 +57,7 @@ def make_reference(
         text_reference.save_reference(file, name, inputs, runs)
         return
     if hasattr(subject, "refuse_lasting_effects"):
-        subject.refuse_lasting_effects(inputs[0])
+        subject.refuse_lasting_effects(inputs)
     name, exact = subject.reference(inputs)
     produced = run_program(workflow, program, device_inputs)
     reference = array_reference.create_reference(

@@ -120,7 +120,8 @@ class TorchSubject:
     def _takes(self, inputs: list[Any]) -> bool:
         """Return whether the model computes numbers from these inputs; -inf masks are numbers."""
         try:
-            outputs = self.run(inputs)
+            with call_effects.restored_buffers(self.module):
+                outputs = self.run(inputs)
         except torch.OutOfMemoryError:
             raise
         except higher_precision.REFUSALS:
@@ -174,11 +175,11 @@ class TorchSubject:
         name = self.dtype if found.dtype is None else str(found.dtype).removeprefix("torch.")
         return name, self._outputs_in(found, input_sets)
 
-    def refuse_lasting_effects(self, inputs: list[Any]) -> None:
-        """Raise `ModelError` if a call changes what the next call returns."""
+    def refuse_lasting_effects(self, input_sets: list[list[Any]]) -> None:
+        """Raise `ModelError` if a call changes what a later call returns."""
         call_effects.refuse_lasting_effects(
             self.module,
-            lambda: self.tensors(inputs),
+            [functools.partial(self.tensors, inputs) for inputs in input_sets],
             lambda tensors: collect(self.module(*tensors)),
         )
 

@@ -155,6 +155,25 @@ def with_a_counter_that_no_output_reads():
     return Counting(lambda x, count: x + torch.rand_like(x)), torch.randn(2, 16)
 
 
+class Cache(torch.nn.Module):
+    def __init__(self, is_read):
+        super().__init__()
+        self.is_read = is_read
+        self.register_buffer("values", torch.zeros(2, 16))
+
+    def forward(self, x):
+        self.values.copy_(torch.where(x > 0, x, self.values))
+        return x + self.values if self.is_read else x
+
+
+def with_a_cache():
+    return Cache(True), torch.randn(2, 16)
+
+
+def with_a_cache_that_no_output_reads():
+    return Cache(False), torch.randn(2, 16)
+
+
 def selected():
     return build(lambda layer, x: layer(x)[layer(x) > 0])
 
@@ -297,6 +316,15 @@ def test_a_buffer_may_change_if_seeded_calls_return_the_same(tmp_path: pathlib.P
     assert make_reference("with_a_counter_that_no_output_reads", tmp_path).is_random
 
 
+def test_the_buffers_are_the_first_ones_after_inputs_were_tried(tmp_path: pathlib.Path) -> None:
+    function = "with_a_cache_that_no_output_reads"
+    assert not make_reference(function, tmp_path).is_random
+    assert not settled_subject(function, tmp_path).module.values.any()
+    subject = open_torch_subject(request_for(function, tmp_path))
+    subject.refuse_lasting_effects([subject.inputs(2, number) for number in range(2)])
+    assert not subject.module.values.any()
+
+
 @pytest.mark.parametrize(
     ("function", "expected"),
     [
@@ -324,6 +352,7 @@ def test_other_batch_sizes_are_tried_where_each_row_stands_for_itself(
         ("no_tensor", "tensor", "dictionaries"),
         ("scaled_in_place", "in place", "clone"),
         ("with_a_running_mean", r"\(count\)", "self.training"),
+        ("with_a_cache", r"\(values\)", "take such a state as an input"),
         ("masked_completely", "NaN", "softmax"),
     ],
 )
