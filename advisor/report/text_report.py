@@ -27,7 +27,12 @@ from advisor.report.sections.ranking_cells import (
     score_cell,
 )
 from advisor.report.sections.sensitivity import sensitivity, titled
-from advisor.report.sections.setup_facts import describe_inputs, describe_sizes, input_facts
+from advisor.report.sections.setup_facts import (
+    describe_inputs,
+    describe_load,
+    describe_sizes,
+    input_facts,
+)
 from advisor.report.sections.text_generation import generation_lines
 from advisor.report.sections.trade_off import trade_off_lines
 from advisor.report.sections.unranked import unranked
@@ -84,13 +89,16 @@ def render(document: RunDocument) -> str:
 def measured_line(document: RunDocument) -> list[str]:
     """Return the question in one line: task, precision, shapes, weights and budget."""
     question = document.question
-    if document.run_id == PUBLISHED or question.load is not None:
+    if document.run_id == PUBLISHED:
         return []
-    sizes = describe_sizes(document, question.batch_sizes)
-    inputs = describe_inputs(document)
+    shapes = (
+        describe_load(question.load)
+        if question.load is not None
+        else describe_sizes(document, question.batch_sizes) + describe_inputs(document)
+    )
     weights = ", random weights" if has_random_weights(question.model) else ""
     precision = "the model's own precision" if question.dtype == "native" else question.dtype
-    line = f"{question.task}, {precision}, {sizes}{inputs}{weights}"
+    line = f"{question.task}, {precision}, {shapes}{weights}"
     return [
         f"Measured: {line}; budget {question.budget.name}, {document.created[:10]}.",
         *(f"Inputs: {text}." for _, text in input_facts(document)),

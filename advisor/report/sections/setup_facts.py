@@ -12,6 +12,8 @@ from advisor.domain.model import (
     name_own_shapes,
 )
 from advisor.domain.priorities import FURTHER_CRITERIA, PILLARS, Priorities
+from advisor.domain.question import LoadQuestion
+from advisor.recommendation.headline_facts import join_names
 from advisor.report.documents.document import RunDocument
 from advisor.report.formatting.machine_load import describe_problem
 from advisor.system.number_format import format_mebibytes
@@ -45,6 +47,18 @@ def describe_lengths(document: RunDocument) -> str:
     return f", {question.input_tokens} input tokens{output}"
 
 
+def describe_load(load: LoadQuestion) -> str:
+    """Return the tokens of the requests to a server, and the name of their mix."""
+    sides = (
+        {each.input_tokens for each in load.lengths},
+        {each.output_tokens for each in load.lengths},
+    )
+    prompt, text = (
+        f"{min(side)}" if len(side) == 1 else f"{min(side)} to {max(side)}" for side in sides
+    )
+    return f"requests of {prompt} input and {text} generated tokens (mix {load.name})"
+
+
 def describe_inputs(document: RunDocument) -> str:
     """Return the length or the shapes of the inputs with a comma before them, or nothing."""
     shapes = document.inputs.shapes if document.inputs is not None else ()
@@ -69,7 +83,7 @@ def own_shapes(document: RunDocument) -> str:
 def describe_sizes(document: RunDocument, sizes: Sequence[int]) -> str:
     """Return the batch sizes, or the shapes of inputs without a batch dimension."""
     plural = "s" if len(sizes) > 1 else ""
-    return own_shapes(document) or f"batch size{plural} {', '.join(map(str, sizes))}"
+    return own_shapes(document) or f"batch size{plural} {join_names([*map(str, sizes)])}"
 
 
 def input_facts(document: RunDocument) -> list[tuple[str, str]]:

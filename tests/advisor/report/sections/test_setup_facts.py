@@ -19,6 +19,7 @@ from advisor.domain.model import (
     TransformersModel,
     name_own_shapes,
 )
+from advisor.domain.question import LoadQuestion, RequestLengths
 from advisor.domain.recipe_facts import InputFacts, RecipeFacts
 from advisor.pipeline.decision import decide
 from advisor.report.documents import measured_document
@@ -144,7 +145,7 @@ def test_inputs_without_a_batch_are_not_called_batch_size_one(
 @pytest.mark.parametrize("inputs", [None, MeasuredInputs(fixed=0, has_length=None)])
 def test_runs_of_earlier_versions_have_batch_sizes(inputs: MeasuredInputs | None) -> None:
     document = msgspec.structs.replace(run_document(), inputs=inputs)
-    assert describe_sizes(document, [1, 4]) == "batch sizes 1, 4"
+    assert describe_sizes(document, [1, 4]) == "batch sizes 1 and 4"
     assert dict(setup_facts(document))["batch sizes"].partition(";")[0] == ", ".join(
         map(str, document.question.batch_sizes)
     )
@@ -158,3 +159,27 @@ def test_inputs_that_do_not_change_are_stated() -> None:
     assert set(input_facts(document)) <= {*setup_facts(document)}
     assert len(measured_line(document)) == len(measured_line(run_document())) + 1
     assert not input_facts(run_document())
+
+
+@pytest.mark.parametrize(
+    ("lengths", "tokens"),
+    [
+        (((128, 256),), ("128 input", "256 generated")),
+        (((128, 256), (512, 16)), ("128 to 512 input", "16 to 256 generated")),
+    ],
+)
+def test_a_run_of_servers_states_the_tokens_of_its_requests(
+    lengths: tuple[tuple[int, int], ...], tokens: tuple[str, ...]
+) -> None:
+    load = LoadQuestion(
+        name="mine.jsonl",
+        lengths=tuple(RequestLengths(input_tokens=one, output_tokens=two) for one, two in lengths),
+        ttft_seconds=0.5,
+        itl_seconds=0.05,
+    )
+    document = msgspec.structs.replace(
+        run_document(), question=builders.question(task="serve", load=load)
+    )
+    (line,) = measured_line(document)
+    assert all(part in line for part in (*tokens, load.name, "serve"))
+    assert "batch size" not in line
