@@ -24,6 +24,9 @@ AGREEMENT = {
     None: "not tested here",
 }
 
+#: The handbook is the source of `rubric/tree.toml`.
+TREE_TITLE = "Decision tree of a handbook on model optimisation (2026):"
+
 
 def sensitivity(advice: Recommendation) -> list[str]:
     """Return the robustness, the costs of building and serving, and the published advice."""
@@ -38,7 +41,7 @@ def sensitivity(advice: Recommendation) -> list[str]:
     lines += [f"  {_energy_line(use)}" for use in advice.energy]
     if advice.guideline is not None:
         lines += _guideline_lines(advice.guideline)
-    lines += titled("Decision tree of the handbook:", _tree_lines(advice.tree))
+    lines += titled(TREE_TITLE, _tree_lines(advice.tree))
     return lines + titled("Next:", advice.next_steps)
 
 
@@ -83,6 +86,7 @@ def _guideline_lines(guideline: GuidelineOpinion) -> list[str]:
     return [
         f"Published advice: {guideline.says}",
         f"  {AGREEMENT[guideline.agrees]}: {guideline.why}",
+        f"  source: {guideline.source}",
     ]
 
 

@@ -86,6 +86,7 @@ def test_published_advice_is_compared_with_the_measurement(*, agrees: bool | Non
     assert lines == [
         "Published advice: use it",
         f"  {sensitivity.AGREEMENT[agrees]}: because",
+        "  source: a test",
     ]
 
 
