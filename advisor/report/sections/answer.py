@@ -20,9 +20,10 @@ FROM_FIGURES = "Not measured. By published figures: "
 UNFIT_NOTICE = (
     "The figures of this run were measured while the machine was busy or unsteady: do not use them."
 )
-#: The same with a decision, whose intervals include what equal workers differed by.
+#: The same with a decision, for which the differences between equal workers count as noise.
 UNSTEADY_NOTICE = (
-    "The machine was busy or unsteady. The decision allows for that; do not use the single figures."
+    "The machine was busy or unsteady. The decision allows for that; "
+    "do not rely on the speed of a single arm."
 )
 
 
@@ -115,19 +116,28 @@ def _cost(document: RunDocument, advice: Recommendation) -> list[str]:
 
 
 def flip_lines(document: RunDocument) -> list[str]:
-    """Return a sentence for each weight at which the recommendation changes."""
+    """Return a sentence for each weight at which the highest score passes to another arm."""
     advice, priorities = document.recommendation, document.question.priorities
     if advice is None:
         return []
     titles = document.titles
     return [
-        _flip_line(flip, titles.get(flip.to, flip.to), getattr(priorities, flip.criterion))
+        _flip_line(
+            flip,
+            titles.get(flip.to, flip.to),
+            getattr(priorities, flip.criterion),
+            is_answer=flip.to == advice.arm,
+        )
         for flip in advice.flips
     ]
 
 
-def _flip_line(flip: Flip, title: str, present: float) -> str:
+def _flip_line(flip: Flip, title: str, present: float, *, is_answer: bool) -> str:
+    """Return the sentence of a flip; an answer may score a little less than its equals."""
+    change = (
+        f"{title} alone has the highest score" if is_answer else f"The answer changes to {title}"
+    )
     return (
-        f"The answer changes to {title} if {flip.criterion} weighs "
+        f"{change} if {flip.criterion} weighs "
         f"{format_bound(flip.weight, present, flip.when)} (now {present:g} %)."
     )

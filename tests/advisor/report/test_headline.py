@@ -84,6 +84,20 @@ def test_the_lines_of_an_unfinished_run_are_among_the_first(first_lines: Reader)
     assert all(line in shown for line in LINES)
 
 
+def test_a_lead_that_passes_to_the_answer_is_no_change_of_the_answer() -> None:
+    made = with_headline()
+    assert made.recommendation is not None
+    answer, rival = made.recommendation.arm, made.recommendation.runner_up
+    assert rival is not None
+    flips = tuple(
+        Flip(criterion="performance", weight=50.0, when="more", to=arm) for arm in (answer, rival)
+    )
+    advice = msgspec.structs.replace(made.recommendation, flips=flips)
+    to_answer, to_rival = flip_lines(msgspec.structs.replace(made, recommendation=advice))
+    assert made.titles[answer] in to_answer
+    assert ("answer changes" in to_answer, "answer changes" in to_rival) == (False, True)
+
+
 @pytest.mark.parametrize("first_lines", [of_text, of_markdown, of_page])
 def test_a_document_without_a_headline_begins_with_the_title_of_its_arm(
     first_lines: Reader,
