@@ -22,6 +22,7 @@ from advisor.domain.plan import (
 from advisor.domain.question import Question
 from advisor.domain.workflow import Workflow
 from advisor.errors import NoStackError
+from advisor.version import how_to_install
 
 DUPLICATE_SUFFIX = "#duplicate"
 
@@ -97,7 +98,7 @@ def _serving_arms(arms: list[Arm]) -> tuple[Arm, ...]:
     if not arms:
         raise NoStackError(
             "no workflow with a server can run here",
-            "pip install 'p3-advisor[stack]' 'transformers[serving]', or create an environment "
+            f"{how_to_install('stack')} 'transformers[serving]', or create an environment "
             "with p3-advisor env create",
         )
     return tuple(sorted(arms, key=lambda arm: arm.id != SERVING_BASELINE))
@@ -138,7 +139,7 @@ def _without_onnx(question: Question, machine: Machine, catalogue: Catalogue) ->
     ]
     if not usable:
         return NoStackError(
-            "no workflow that accepts ONNX files can run here", "pip install 'p3-advisor[stack]'"
+            "no workflow that accepts ONNX files can run here", how_to_install("stack")
         )
     selected = {name.partition("/")[0] for name in question.workflows}
     accept = any(

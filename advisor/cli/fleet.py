@@ -16,6 +16,7 @@ from advisor.cli.interruption import resumable_with
 from advisor.cli.options import AsJson
 from advisor.cli.output import OutputFormat, choose_output_format, print_document, print_text
 from advisor.errors import FleetRequestError, NoFleetError
+from advisor.version import how_to_install
 
 if TYPE_CHECKING:
     from advisor.context import Context
@@ -151,9 +152,7 @@ def _join(address: str) -> Iterator[RayCluster]:
     """
     for package in REQUIRED_PACKAGES:
         if importlib.util.find_spec(package) is None:
-            raise NoFleetError(
-                f"a fleet needs the package {package}", "pip install 'p3-advisor[fleet]'"
-            )
+            raise NoFleetError(f"a fleet needs the package {package}", how_to_install("fleet"))
     from advisor.fleet.cluster import LOCAL, RayCluster
 
     cluster = RayCluster(address or LOCAL)

@@ -21,6 +21,7 @@ from advisor.machine import detection
 from advisor.probing.environments import health, registry
 from advisor.question.devices import VISIBLE_DEVICES
 from advisor.system.number_format import format_share
+from advisor.version import how_to_install
 from probes.measuring import host_probe
 
 #: Share of the processors from which other work disturbs the timing.
@@ -108,7 +109,7 @@ def check_torch(detected: Machine) -> Finding:
             name="torch",
             status="fail",
             what="not installed: the baseline cannot run",
-            fix=f"{detected.software.executable} -m pip install 'p3-advisor[stack]', or name "
+            fix=f"{how_to_install('stack', f'{detected.software.executable} -m pip')}, or name "
             "another interpreter with --python",
         )
     build = f"CUDA {detected.software.torch_cuda}" if detected.software.torch_cuda else "CPU"

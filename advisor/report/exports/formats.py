@@ -12,6 +12,7 @@ from typing import Any
 from advisor.errors import NoExportError
 from advisor.report.documents.document import RunDocument
 from advisor.report.exports import csv_rows
+from advisor.version import how_to_install
 
 #: Statuses of arms that were not to be measured.
 NOT_TRIED = {"excluded", "not-covered", "not-installed", "skipped", "unsupported"}
@@ -146,5 +147,5 @@ def encode(write: Callable[[RunDocument], bytes], document: RunDocument) -> byte
         return write(document)
     except ModuleNotFoundError as problem:
         raise NoExportError(
-            f"the package {problem.name} is not installed", "pip install 'p3-advisor[export]'"
+            f"the package {problem.name} is not installed", how_to_install("export")
         ) from problem

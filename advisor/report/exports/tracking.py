@@ -17,6 +17,7 @@ import msgspec
 from advisor.errors import NoExportError
 from advisor.report.documents.document import RunDocument
 from advisor.report.exports import csv_rows
+from advisor.version import how_to_install
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -162,5 +163,5 @@ def track(tracker: str, document: RunDocument, directory: pathlib.Path) -> pathl
         return TRACKERS[tracker](document, directory)
     except ModuleNotFoundError as problem:
         raise NoExportError(
-            f"the package {problem.name} is not installed", "pip install 'p3-advisor[tracking]'"
+            f"the package {problem.name} is not installed", how_to_install("tracking")
         ) from problem

@@ -146,7 +146,7 @@ def test_without_the_extra_the_error_says_what_to_install(
     assert failed.returncode == 3
     assert failed.stderr.splitlines() == [
         "p3-advisor: a fleet needs the package ray",
-        "  next: pip install 'p3-advisor[fleet]'",
+        "  next: in a checkout of p3-advisor: pip install '.[fleet]'",
     ]
 
 
