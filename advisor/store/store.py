@@ -241,10 +241,15 @@ def _unknown_run(name: str) -> UnknownRunError:
     if os.path.isfile(name):  # noqa: PTH113 - see `Store.find`
         return UnknownRunError(
             f"{name!r} is a file, and this needs a stored run",
-            "name the run, or store an exported one with p3-advisor import-run FILE",
+            "import an exported run with p3-advisor import-run FILE; a document, which ends in "
+            ".json, opens with p3-advisor show, explain, decide, report and compare",
         )
     if name == LATEST:
         return UnknownRunError("no run is stored yet", "measure one with p3-advisor recommend")
+    if os.sep in name or name.endswith(".json"):
+        return UnknownRunError(
+            f"there is no file {name!r}", "check the path; p3-advisor history lists the stored runs"
+        )
     return UnknownRunError(f"there is no run {name!r}", "see p3-advisor history")
 
 

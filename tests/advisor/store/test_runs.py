@@ -296,6 +296,15 @@ def test_an_unknown_run_raises_an_error_with_its_name(three_runs: Store, name: s
     assert "history" in problem.value.next_step
 
 
+def test_a_missing_file_is_named_as_a_file_and_a_missing_run_as_a_run(three_runs: Store) -> None:
+    found = {}
+    for name in ("gone.json", "there/gone", "gone"):
+        with pytest.raises(UnknownRunError) as problem:
+            three_runs.find(name)
+        found[name] = ("file" in problem.value.what, "run" in problem.value.what)
+    assert found == {"gone.json": (True, False), "there/gone": (True, False), "gone": (False, True)}
+
+
 def test_a_file_is_no_stored_run(three_runs: Store, tmp_path: pathlib.Path) -> None:
     file = tmp_path / "run.json.txt"
     file.write_text("{}")
