@@ -32,6 +32,7 @@ from advisor.report.sections.setup_facts import (
     describe_load,
     describe_sizes,
     input_facts,
+    unmeasured_sizes,
 )
 from advisor.report.sections.text_generation import generation_lines
 from advisor.report.sections.trade_off import trade_off_lines
@@ -91,16 +92,19 @@ def measured_line(document: RunDocument) -> list[str]:
     question = document.question
     if document.run_id == PUBLISHED:
         return []
+    missing = unmeasured_sizes(document)
+    timed = [size for size in question.batch_sizes if size not in missing]
     shapes = (
         describe_load(question.load)
         if question.load is not None
-        else describe_sizes(document, question.batch_sizes) + describe_inputs(document)
+        else describe_sizes(document, timed or question.batch_sizes) + describe_inputs(document)
     )
+    absent = f" Not measured: {describe_sizes(document, missing)}." if timed and missing else ""
     weights = ", random weights" if has_random_weights(question.model) else ""
     precision = "the model's own precision" if question.dtype == "native" else question.dtype
     line = f"{question.task}, {precision}, {shapes}{weights}"
     return [
-        f"Measured: {line}; budget {question.budget.name}, {document.created[:10]}.",
+        f"Measured: {line}; budget {question.budget.name}, {document.created[:10]}.{absent}",
         *(f"Inputs: {text}." for _, text in input_facts(document)),
     ]
 

@@ -169,12 +169,17 @@ def _load_facts(document: RunDocument) -> list[tuple[str, str]]:
     return [("load before measuring", ("; ".join(problems) or "quiet") + waited)]
 
 
+def unmeasured_sizes(document: RunDocument) -> list[int]:
+    """Return the batch sizes of the question that no arm was timed at."""
+    if document.race is None:
+        return []
+    raced = {race.batch_size for race in document.race.by_batch_size}
+    return [size for size in document.question.batch_sizes if size not in raced]
+
+
 def _batch_sizes(document: RunDocument) -> str:
     sizes = document.question.batch_sizes
-    raced = (
-        {race.batch_size for race in document.race.by_batch_size} if document.race else set(sizes)
-    )
-    missing = [str(size) for size in sizes if size not in raced]
+    missing = [*map(str, unmeasured_sizes(document))]
     if shapes := own_shapes(document):
         return f"none: {shapes}, a sample is one call" + ("; not measured" if missing else "")
     return ", ".join(map(str, sizes)) + (f"; not measured: {', '.join(missing)}" if missing else "")

@@ -183,3 +183,14 @@ def test_a_run_of_servers_states_the_tokens_of_its_requests(
     (line,) = measured_line(document)
     assert all(part in line for part in (*tokens, load.name, "serve"))
     assert "batch size" not in line
+
+
+def test_a_batch_size_without_a_race_is_not_among_the_measured_ones() -> None:
+    document = run_document()
+    assert document.race is not None
+    (raced,) = {race.batch_size for race in document.race.by_batch_size}
+    question = msgspec.structs.replace(document.question, batch_sizes=(raced, raced + 15))
+    (line,) = measured_line(msgspec.structs.replace(document, question=question))
+    measured, _, missing = line.partition("Not measured")
+    assert (f"batch size {raced}," in measured, str(raced + 15) in missing) == (True, True)
+    assert "Not measured" not in measured_line(document)[0]
