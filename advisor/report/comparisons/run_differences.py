@@ -29,6 +29,7 @@ def find_differences(before: RunDocument, after: RunDocument) -> tuple[Differenc
     pairs = (
         (_decisive_facts(before), _decisive_facts(after), True),
         (_context_facts(before), _context_facts(after), False),
+        (_arm_facts(before, after), _arm_facts(after, before), False),
     )
     models = _model_differences(before.question.model, after.question.model)
     return models + tuple(
@@ -118,12 +119,19 @@ def _context_facts(document: RunDocument) -> dict[str, str]:
         "GPU": gpu.uuid if gpu else "",
         "kernel": machine.kernel,
         "Python": machine.software.version,
-        **{
-            f"{entry.arm}: {name}": value
-            for entry in document.workflows
-            for name, value in software_of(entry.arm, document).items()
-        },
     }
+
+
+def _arm_facts(document: RunDocument, other: RunDocument) -> dict[str, str]:
+    """Return versions and settings of the arms of both runs, and which arms only this one has."""
+    facts: dict[str, str] = {}
+    for entry in document.workflows:
+        software = software_of(entry.arm, document)
+        if software and not software_of(entry.arm, other):
+            facts[entry.arm] = "measured"
+        else:
+            facts |= {f"{entry.arm}: {name}": value for name, value in software.items()}
+    return facts
 
 
 def _join_fields(struct: msgspec.Struct) -> str:

@@ -19,6 +19,7 @@ from advisor.domain.model import TransformersModel
 from advisor.domain.question import Question
 from advisor.report.comparisons import comparison, comparison_text
 from advisor.report.comparisons.comparison import Change, Comparison, compare_documents
+from advisor.report.comparisons.run_differences import find_differences
 from advisor.report.comparisons.speed_ratios import (
     classify_speed,
     speed_ratio,
@@ -254,6 +255,28 @@ def test_an_unfinished_run_is_compared_with_its_missing_batch_sizes() -> None:
         ("measured batch sizes", "1, 16", "1"),
     ]
     assert found.headlines[1] == f"{found.headlines[0]} (not finished)"
+
+
+def test_an_arm_of_one_run_is_one_difference_and_versions_are_compared_of_shared_arms() -> None:
+    found = run_document()
+    versions = [{"stack": "1", "torch": "2"}, {"stack": "3", "torch": "4"}]
+    arms = [entry for entry in found.workflows if entry.cells][:2]
+    before, after = (
+        msgspec.structs.replace(
+            found,
+            workflows=tuple(
+                msgspec.structs.replace(entry, versions=of_run, settings={})
+                for entry in arms[: len(arms) - is_later]
+            ),
+        )
+        for is_later, of_run in enumerate(versions)
+    )
+    shared, single = (entry.arm for entry in arms)
+    assert [(each.what, each.before) for each in find_differences(before, after)] == [
+        (f"{shared}: stack", "1"),
+        (f"{shared}: torch", "2"),
+        (single, "measured"),
+    ]
 
 
 @pytest.mark.parametrize(
