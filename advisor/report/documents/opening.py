@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import shlex
 
 import msgspec
 
@@ -45,12 +46,15 @@ def open_document(
     document = read_document(name)
     if document.run_id == PUBLISHED and (priorities, constraints, rubric) == (None, None, None):
         return document
-    return reopened.decide_again(
+    again = reopened.decide_again(
         document,
         rubric_files.load(rubric=rubric),
         priorities=priorities,
         constraints=constraints,
     )
+    # The run need not be stored here, so its id may open nothing.
+    command = again.rerun_command or f"p3-advisor show {shlex.quote(name)} --json"
+    return msgspec.structs.replace(again, rerun_command=command)
 
 
 def read_document(name: str) -> RunDocument:

@@ -65,10 +65,10 @@ def caveats(document: RunDocument) -> list[str]:
 
 
 def stop_notice(document: RunDocument) -> list[str]:
-    """Return a line for a run that did not finish, with the command that resumes it here."""
+    """Return a line for a run that did not finish, with the command that resumes a stored one."""
     if document.finished:
         return []
-    if document.imported or document.provenance:
+    if document.imported or document.provenance or document.rerun_command:
         return ["The run did not finish."]
     command = resume_command(document.run_id)
     if document.resumable is False:
