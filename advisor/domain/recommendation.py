@@ -207,9 +207,10 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
     #: tell apart.
     ties: tuple[str, ...]
     flips: tuple[Flip, ...]
-    #: Share of all weights of the three Ps at which the arm leads, and the same for every arm that
-    #: meets the constraints.
+    #: Share of all weights of the three Ps at which the arm leads, or a less exact arm of its
+    #: workflow that scores as well.
     simplex_share: float | None = None
+    #: The share of each arm that meets the constraints.
     simplex: dict[str, float] = {}
     pareto: tuple[str, ...] | None = None
     #: Requests that suffice at every batch size; null for the baseline, and where the build never

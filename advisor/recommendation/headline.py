@@ -88,17 +88,18 @@ def _best_of(facts: HeadlineFacts, workflow: str) -> str:
 def _certainty(facts: HeadlineFacts) -> str:
     if len(facts.arms) == 1:
         return (
-            "CLEAR: it is the only arm with a result, so nothing was compared"
+            "Nothing was compared: it is the only arm with a result"
             f"{_left_out(facts)}. {_speed(facts)}"
         )
     found = facts.certainty
     share = f"{format_share_of_draws(found.certainty)} certainty"
-    as_good = _as_good(facts)
-    lead = "no workflow scores clearly higher" if as_good else "highest score"
+    as_good, shared = _as_good(facts), _shared_with(facts)
     sentences: dict[DecisionWord, str] = {
-        "CLEAR": f"CLEAR: {lead} with {share}{as_good}.",
+        "CLEAR": f"CLEAR: with {share} no workflow scores clearly higher{as_good}."
+        if as_good
+        else f"CLEAR: highest score with {share}{shared}.",
         "EITHER": f"EITHER: equally good with {share}.",
-        "OPEN": f"OPEN: highest score with only {share}. {_what_settles(facts)}",
+        "OPEN": f"OPEN: highest score with only {share}{shared}. {_what_settles(facts)}",
     }
     return f"{sentences[found.decision_word]} {_speed(facts)} {_faster(facts)}"
 
@@ -121,6 +122,14 @@ def _as_good(facts: HeadlineFacts) -> str:
         return ""
     title = facts.titles[_best_of(facts, rival)]
     return f"; {title} is probably as good ({format_share_of_draws(rivals[rival])})"
+
+
+def _shared_with(facts: HeadlineFacts) -> str:
+    """Name the arm of the advised workflow that scores highest, if the advised one is another."""
+    best = _best_of(facts, facts.advised.workflow)
+    if best == facts.advised.arm:
+        return ""
+    return f", shared with {facts.titles[best]}, which is less exact"
 
 
 def _what_settles(facts: HeadlineFacts) -> str:
@@ -150,7 +159,7 @@ def _which_budget(budget: Budget | None, repeats: int) -> str:
         return ""
     if budget.repeats >= repeats:
         return f": --budget {budget.name}"
-    return f"; --budget {budget.name} makes {budget.repeats}"
+    return f"; no budget makes as many, --budget {budget.name} makes {budget.repeats}"
 
 
 def _speed(facts: HeadlineFacts) -> str:
@@ -226,7 +235,7 @@ def _why_not(facts: HeadlineFacts, faster: ScoredArm) -> str:
 def _when_it_leads(facts: HeadlineFacts, faster: ScoredArm) -> str:
     """Return from which weight of performance an arm leads all others, as the flips have it."""
     if faster.score >= facts.advised.score:
-        return f"leads by no more than {facts.indifference:g} points"
+        return f"scores at most {facts.indifference:g} points more, which counts as equal"
     theirs, now = grades_of(faster), facts.priorities.performance
     # Arms of equal grades lead together.
     weights = [
@@ -252,6 +261,8 @@ def _change(facts: HeadlineFacts) -> str:
         for flip in facts.flips
         if flip.to != facts.advised.arm and facts.arms[flip.to].workflow not in equal
     ]
+    if not flips and equal:
+        return "No weighting of the three Ps makes any other workflow lead."
     if not flips:
         return "No weighting of the three Ps changes the answer."
     nearest = min(

@@ -83,7 +83,7 @@ def _batch_line(
     if best is None or len(found) == 1 or arm.batch_tokens_per_second is None:
         return ()
     if best.arm == arm.arm:
-        return ("Equal prompts in one batch lead to the same answer.",)
+        return ("Batches of equal prompts, without a server, lead to the same answer.",)
     rate = format_number(best.batch_tokens_per_second, decimals=0)
     own = format_number(arm.batch_tokens_per_second, decimals=0)
     under_load = (
@@ -92,7 +92,8 @@ def _batch_line(
         else "no rate that meets the limits"
     )
     line = (
-        f"Equal prompts in one batch would have led to {titles.get(best.arm, best.arm)} "
-        f"({rate} tokens/s, this one {own}); under load it serves {under_load}."
+        "Batches of equal prompts, without a server, would have led to "
+        f"{titles.get(best.arm, best.arm)} ({rate} tokens/s, this one {own}); under load it serves "
+        f"{under_load}."
     )
     return (line,)

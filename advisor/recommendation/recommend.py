@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -100,7 +100,7 @@ def _figures_of(choice: Choice) -> Recommendation:
         margin=winner.score - runner_up.score if runner_up else None,
         ties=tuple(arm.arm for arm in viable if arm is not winner and is_tie(winner, arm, results)),
         flips=find_flips(viable, question.priorities),
-        simplex_share=simplex[winner.arm],
+        simplex_share=_share_of_workflow(winner, viable, simplex),
         simplex=simplex,
         pareto=sensitivity.find_pareto(viable, choice.measurements),
         break_even_requests=costs.worst_break_even(break_even),
@@ -132,6 +132,20 @@ def _runner_up(winner: ScoredArm, viable: Sequence[ScoredArm]) -> ScoredArm | No
     return next(iter(other_workflows or others), None)
 
 
+def _share_of_workflow(
+    winner: ScoredArm, viable: Sequence[ScoredArm], simplex: Mapping[str, float]
+) -> float:
+    """Return the share of all weights at which the winner, or an arm it stands for, leads.
+
+    It stands for the arms of its workflow with a higher rank, which are as good and less exact.
+    """
+    return sum(
+        simplex[arm.arm]
+        for arm in viable
+        if arm.workflow == winner.workflow and arm.rank <= winner.rank
+    )
+
+
 def _break_even(choice: Choice) -> tuple[BreakEven, ...]:
     """Return when the build of the chosen arm has paid off; empty for the baseline."""
     baseline = choice.measurements.get(choice.results.baseline)
@@ -144,7 +158,14 @@ def _guideline_opinion(choice: Choice) -> GuidelineOpinion | None:
     guideline = guidelines.choose_guideline(choice.context.guidelines, choice.question)
     if guideline is None:
         return None
-    return guidelines.compare_with_guideline(guideline, choice.arm, choice.scored, choice.excluded)
+    return guidelines.compare_with_guideline(
+        guideline,
+        choice.arm,
+        choice.scored,
+        choice.excluded,
+        decision_word=choice.certainty.decision_word,
+        contenders=choice.certainty.contenders,
+    )
 
 
 def _add_reasons(advice: Recommendation, choice: Choice) -> Recommendation:

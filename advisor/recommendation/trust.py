@@ -119,9 +119,8 @@ def _missing_process_intervals(results: Results) -> list[str]:
     processes = [cell.processes for entry in results.measurements for cell in entry.cells]
     if max(processes, default=0) >= MIN_PROCESSES:
         return []
-    return [
-        f"no arm ran in {MIN_PROCESSES} processes: the variance between processes is mostly assumed"
-    ]
+    variance = "the variance between processes is mostly assumed"
+    return [f"no arm ran in {MIN_PROCESSES} or more processes: {variance}"]
 
 
 def _find_unsteadiness(results: Results) -> list[str]:

@@ -137,7 +137,12 @@ def _recommend(
         simplex=simplex,
         constraints=sensitivity.constraint_effects(scored, question.constraints, winner.arm),
         guideline=guidelines.compare_with_guideline(
-            guideline, winner, scored, published_failures(question, catalogue)
+            guideline,
+            winner,
+            scored,
+            published_failures(question, catalogue),
+            decision_word=None,
+            contenders=(),
         )
         if guideline
         else None,

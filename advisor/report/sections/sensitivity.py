@@ -21,7 +21,7 @@ from advisor.system.number_format import (
 AGREEMENT = {
     True: "the measurement agrees",
     False: "the measurement disagrees",
-    None: "not tested here",
+    None: "not decided here",
 }
 
 #: The handbook is the source of `rubric/tree.toml`.
@@ -51,8 +51,10 @@ def robustness(advice: Recommendation) -> list[str]:
     share = advice.simplex_share
     if share is not None:
         part = "all" if share == 1 else f"{format_share_of_draws(share)} of all"
+        stands_for_others = share > advice.simplex.get(advice.arm, share)
+        subject = "it, or a less exact arm that it stands for," if stands_for_others else "it"
         lines.append(
-            f"it has the highest score for {part} weightings "
+            f"{subject} has the highest score for {part} weightings "
             "of performance, productivity and portability"
         )
     if advice.pareto:

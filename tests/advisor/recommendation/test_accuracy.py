@@ -16,6 +16,7 @@ from advisor.domain.measurement import Measurement
 from advisor.domain.recommendation import Recommendation
 from advisor.recommendation.decision_context import DecisionContext
 from advisor.recommendation.recommend import recommend
+from advisor.report.sections.sensitivity import robustness
 
 CLOSE = Accuracy(fault="error", relative_error=2.1e-3, ratio_to_eager=7.0)
 
@@ -45,7 +46,7 @@ def test_a_close_arm_may_lead_and_the_best_exact_one_is_named_with_it(expect: Ex
     expect("headline-close", advice.headline)
 
 
-def test_of_equally_good_arms_of_a_workflow_the_more_exact_one_is_advised() -> None:
+def test_of_equally_good_arms_of_a_workflow_the_more_exact_one_is_advised(expect: Expect) -> None:
     coarse, fine, slow = (
         msgspec.structs.replace(
             measured(name, speedup, "near", Accuracy(relative_error=error)), workflow="quantised"
@@ -60,6 +61,11 @@ def test_of_equally_good_arms_of_a_workflow_the_more_exact_one_is_advised() -> N
     assert (advice.arm, advice.decision_word) == ("quantised/int8", "CLEAR")
     assert advice.speed_regret is not None
     assert advice.speed_regret.arm == "quantised/int4"
+    # It stands for the arm with the highest score.
+    assert advice.simplex["quantised/int8"] == 0
+    assert advice.simplex_share == advice.simplex["quantised/int4"] > 0
+    shared = {"headline": advice.headline[1], "robustness": robustness(advice)[0]}
+    expect("headline-more-exact", shared)
 
 
 def test_arms_without_an_error_that_are_as_good_as_the_best_are_all_named(expect: Expect) -> None:

@@ -7,7 +7,7 @@ import pytest
 from golden_files import Expect
 
 from advisor.domain.published import DecisionTree
-from advisor.domain.recommendation import GuidelineOpinion
+from advisor.domain.recommendation import DecisionWord, GuidelineOpinion
 from advisor.recommendation import guidelines
 
 SHIPPED = builders.shipped_catalogue()
@@ -47,19 +47,40 @@ def test_guidelines_and_figures_name_workflows_gpus_and_models_that_exist() -> N
 
 
 def opinion(
-    winner: str, *others: str, tiers: tuple[int, ...] = (1, 2, 2, 2, 2)
+    winner: str,
+    *others: str,
+    tiers: tuple[int, ...] = (1, 2, 2, 2, 2),
+    decision_word: DecisionWord = "CLEAR",
 ) -> GuidelineOpinion:
+    """Return the opinion on a decision in which all arms are contenders unless it is clear."""
     research = next(guideline for guideline in SHIPPED.guidelines if guideline.id == "research")
     scored = [
         builders.scored_arm(winner),
         *(builders.scored_arm(name, tiers=tiers) for name in others),
     ]
     left_out = [builders.excluded("torch-compile-inductor", reason="it is broken")]
-    return guidelines.compare_with_guideline(research, scored[0], scored, left_out)
+    contenders = [arm.workflow for arm in scored]
+    return guidelines.compare_with_guideline(
+        research,
+        scored[0],
+        scored,
+        left_out,
+        decision_word=decision_word,
+        contenders=contenders[:1] if decision_word == "CLEAR" else contenders,
+    )
 
 
 def test_the_answer_that_the_guideline_names_agrees() -> None:
     assert opinion("torch-compile-inductor/max-autotune").agrees is True
+
+
+@pytest.mark.parametrize(("decision_word", "agrees"), [("EITHER", True), ("OPEN", None)])
+def test_a_contender_that_the_guideline_names_does_not_disagree(
+    decision_word: DecisionWord, agrees: bool | None
+) -> None:
+    found = opinion("other", "torch-compile-inductor", decision_word=decision_word)
+    assert found.agrees is agrees
+    assert found.why.startswith("torch-compile-inductor,") or agrees
 
 
 def test_another_answer_says_in_what_the_named_one_is_behind(expect: Expect) -> None:
