@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 from typing import Any
 
@@ -11,14 +12,17 @@ import pytest
 import recorded_runs
 
 from advisor.catalogue import rubric_files
+from advisor.domain.accuracy import TrainedLoss
 from advisor.domain.constraints import Constraint
 from advisor.domain.priorities import Priorities
+from advisor.domain.results import HostSpeed
 from advisor.errors import ExportFileError, PriorityError
-from advisor.pipeline.decision import Decision, decide
+from advisor.pipeline.decision import Decision, decide, rescore
 from advisor.report import page, text_report
 from advisor.report.documents import document as documents
 from advisor.report.documents import measured_document, reopened
 from advisor.report.documents.document import RunDocument
+from advisor.score import scoring
 from advisor.store.runs import Run
 from advisor.store.store import Store
 
@@ -71,6 +75,35 @@ def test_a_document_decided_again_is_the_document_of_the_run_decided_so(
     again = reopened.decide_again(document_of(decide(run)), known, **changes)
     wanted = document_of(decide(run, **changes))
     assert again == wanted
+
+
+def test_a_document_keeps_what_a_quantised_arm_loses(home: pathlib.Path) -> None:
+    whole = decide(recorded_runs.make_run(Store(home), finished=True))
+    losses = {"compiled": "B", "exported": "worse"}
+    figures = msgspec.structs.replace(
+        whole.results,
+        host=HostSpeed(median_seconds=0.001, spread=0.02),
+        measurements=tuple(
+            msgspec.structs.replace(
+                entry,
+                weight_bytes=500,
+                trained_loss=TrainedLoss(basis="text", loss_class=losses[entry.arm]),  # type: ignore[arg-type]
+            )
+            if entry.arm in losses
+            else entry
+            for entry in whole.results.measurements
+        ),
+    )
+    known = whole.header.catalogue
+    lossy = dataclasses.replace(whole, results=figures, rated=scoring.rate_arms(figures, known))
+    required = (Constraint(criterion="accuracy", at_least=2),)
+    wanted = document_of(rescore(lossy, whole.header.question.priorities, required))
+    failing = {entry.arm for entry in wanted.workflows if entry.failed_constraints}
+    assert failing == {"exported"}
+    assert reopened.decide_again(document_of(lossy), known, constraints=required) == wanted
+    found = reopened.results_of(document_of(lossy), known)
+    assert {entry.weight_bytes for entry in found.measurements} >= {500}
+    assert found.host == figures.host
 
 
 def decided(home: pathlib.Path, **changes: Any) -> tuple[RunDocument, RunDocument]:
