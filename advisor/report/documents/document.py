@@ -16,7 +16,13 @@ from advisor.domain.portability import Portability
 from advisor.domain.provenance import Provenance
 from advisor.domain.question import Numerics, Question, WeightFormat
 from advisor.domain.recommendation import Recommendation
-from advisor.domain.results import HostSpeed, RaceResult, SustainedCheck, VerdictKind
+from advisor.domain.results import (
+    HostSpeed,
+    RaceResult,
+    StoppedBuild,
+    SustainedCheck,
+    VerdictKind,
+)
 from advisor.domain.rubric import Basis
 from advisor.domain.scores import Evidence, Rating, TierGap
 from advisor.domain.serving import ServingResults
@@ -282,6 +288,8 @@ class RunDocument(msgspec.Struct, frozen=True, kw_only=True):
     serving: ServingResults | None = None
     #: Accuracy against speed and memory; empty without quantised arms and a metric.
     trade_off: tuple[TradeOff, ...] = ()
+    #: Arms whose builds were ended or left out for time; empty in documents of earlier versions.
+    stopped_builds: tuple[StoppedBuild, ...] = ()
     #: Null for an answer without a measurement.
     inputs: MeasuredInputs | None = None
     #: The command that prints this answer; null for a stored run.

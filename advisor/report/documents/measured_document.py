@@ -87,6 +87,7 @@ def compose(decision: Decision, *, with_times: bool = False) -> RunDocument:
         load_check=decision.state.load_check,
         serving=results.serving,
         trade_off=find_trade_offs(entries),
+        stopped_builds=results.stopped_builds,
         inputs=read_inputs(decision.state),
     )
 

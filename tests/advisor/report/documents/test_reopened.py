@@ -15,7 +15,7 @@ from advisor.catalogue import rubric_files
 from advisor.domain.accuracy import TrainedLoss
 from advisor.domain.constraints import Constraint
 from advisor.domain.priorities import Priorities
-from advisor.domain.results import HostSpeed
+from advisor.domain.results import HostSpeed, StoppedBuild
 from advisor.errors import ExportFileError, PriorityError
 from advisor.pipeline.decision import Decision, decide, rescore
 from advisor.report import page, text_report
@@ -104,6 +104,17 @@ def test_a_document_keeps_what_a_quantised_arm_loses(home: pathlib.Path) -> None
     found = reopened.results_of(document_of(lossy), known)
     assert {entry.weight_bytes for entry in found.measurements} >= {500}
     assert found.host == figures.host
+
+
+def test_a_document_keeps_the_builds_that_had_too_little_time(home: pathlib.Path) -> None:
+    whole = decide(recorded_runs.make_run(Store(home), finished=True))
+    stopped = (StoppedBuild(arm="broken", started=False, fix="allow more with --build-minutes"),)
+    figures = msgspec.structs.replace(whole.results, stopped_builds=stopped)
+    weights, known = whole.header.question.priorities, whole.header.catalogue
+    wanted = document_of(rescore(dataclasses.replace(whole, results=figures), weights, ()))
+    assert wanted.recommendation is not None
+    assert wanted.recommendation != whole.recommendation
+    assert reopened.decide_again(wanted, known) == wanted
 
 
 def decided(home: pathlib.Path, **changes: Any) -> tuple[RunDocument, RunDocument]:
