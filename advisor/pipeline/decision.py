@@ -13,13 +13,10 @@ import msgspec
 
 from advisor.catalogue.criteria import read_rubric
 from advisor.catalogue.rubric_files import read_shipped_accuracy, read_shipped_rubric
-from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import Constraint
 from advisor.domain.event_folding import fold
-from advisor.domain.machine import Cpu, Gpu, describe_device
-from advisor.domain.model import has_random_weights, short_name
+from advisor.domain.model import has_random_weights
 from advisor.domain.priorities import Priorities
-from advisor.domain.question import Question
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.results import EQUIVALENCE_MARGIN, Results
 from advisor.domain.run import Header
@@ -30,13 +27,12 @@ from advisor.errors import BudgetSpentError, ExportFileError, RunFileError, User
 from advisor.measure import trained_loss
 from advisor.measure.serving import add_servers
 from advisor.measure.summary import summarise
+from advisor.pipeline.advice import advise, with_preferences
 from advisor.pipeline.stored import other_platforms, replay
 from advisor.pipeline.stored.arms import plan_of
 from advisor.pipeline.stored.baseline_failure import can_go_on, find_failure
 from advisor.pipeline.stored.survey_findings import collect_findings
 from advisor.question.constraints import check_constraints
-from advisor.recommendation.decision_context import DecisionContext
-from advisor.recommendation.recommend import recommend
 from advisor.score import architecture_survey, performance_portability, scoring
 from advisor.store.runs import Run
 
@@ -84,14 +80,10 @@ def decide(
     if platforms:
         others = other_platforms.load_platforms(platforms, header)
         state = msgspec.structs.replace(state, platforms=others)
-    changes = {"priorities": priorities, "constraints": constraints}
-    question = msgspec.structs.replace(
-        header.question, **{name: value for name, value in changes.items() if value is not None}
-    )
-    catalogue = header.catalogue
+    header = with_preferences(header, priorities, constraints)
     if rubric:
-        catalogue = msgspec.structs.replace(catalogue, rubric=read_rubric(rubric))
-    header = msgspec.structs.replace(header, question=question, catalogue=catalogue)
+        catalogue = msgspec.structs.replace(header.catalogue, rubric=read_rubric(rubric))
+        header = msgspec.structs.replace(header, catalogue=catalogue)
     try:
         decision = evaluate(header, state)
     except (ArithmeticError, LookupError, ValueError) as problem:
@@ -180,10 +172,7 @@ def rescore(
 
     Fast enough to run while a weight is being dragged on a screen.
     """
-    question = msgspec.structs.replace(
-        decision.header.question, priorities=priorities, constraints=constraints
-    )
-    header = msgspec.structs.replace(decision.header, question=question)
+    header = with_preferences(decision.header, priorities, constraints)
     rescored = weigh_and_recommend(header, decision.state, decision.results, decision.rated)
     return dataclasses.replace(rescored, in_progress=decision.in_progress)
 
@@ -197,52 +186,29 @@ def weigh_and_recommend(
     scope: str = "",
     while_running: bool = False,
 ) -> Decision:
-    """Score the rated arms with the weights of the question, and recommend one if possible.
+    """Decide from the results and grades of a run; see `advise`.
 
-    `scope` follows model and device in the headline.
+    Without a measured arm the problem is what ended the run early, if that is known.
     """
-    scored = scoring.weigh_arms(rated.overall, header.question)
-    try:
-        causes = {end_cause(closed) for closed in state.closed.values()}
-        if not scored and "out-of-time" in causes:
-            raise BudgetSpentError(
-                "the measuring time ended before any arm was measured",
-                "allow more with --budget",
-            )
-        failure = None if scored else find_failure(state)
-        if failure is not None:
-            raise failure
-        context = _context_of(header, rated, scope)
-        excluded = plan_of(state).excluded
-        advice = recommend(
-            results, scored, header.question, excluded, context, while_running=while_running
+    advice = advise(
+        header,
+        results,
+        rated,
+        plan_of(state).excluded,
+        scope=scope,
+        while_running=while_running,
+    )
+    problem = advice.problem
+    if not advice.scored:
+        problem = _early_end(state) or problem
+    return Decision(header, state, results, rated, advice.scored, advice.recommendation, problem)
+
+
+def _early_end(state: RunState) -> UserError | None:
+    """Return the reason why a run measured no arm; None if it is not known."""
+    if "out-of-time" in {end_cause(closed) for closed in state.closed.values()}:
+        return BudgetSpentError(
+            "the measuring time ended before any arm was measured",
+            "allow more with --budget",
         )
-    except UserError as problem:
-        return Decision(header, state, results, rated, scored, None, problem)
-    return Decision(header, state, results, rated, scored, advice, None)
-
-
-def _context_of(header: Header, rated: scoring.RatedArms, scope: str) -> DecisionContext:
-    """Return the context of the run; `scope` follows model and device in its subject."""
-    question, machine = header.question, header.machine
-    context = decision_context(
-        rated, question, header.catalogue, machine.cpu, machine.find_gpu(question.gpu)
-    )
-    return dataclasses.replace(context, subject=context.subject + scope)
-
-
-def decision_context(
-    rated: scoring.RatedArms, question: Question, catalogue: Catalogue, cpu: Cpu, gpu: Gpu | None
-) -> DecisionContext:
-    """Return what the catalogue and the device add to the scores; `gpu` is None on a CPU."""
-    count = question.devices_per_model
-    return DecisionContext(
-        rubric=catalogue.rubric,
-        by_batch_size=scoring.weigh_by_batch_size(rated, question),
-        guidelines=catalogue.guidelines,
-        tree=catalogue.tree,
-        workflows=catalogue.workflows,
-        budgets=tuple(catalogue.presets.budgets.values()),
-        device_bytes=gpu.memory_bytes * count if gpu else None,
-        subject=f"{short_name(question.model)} on {describe_device(cpu, gpu, count)}",
-    )
+    return find_failure(state)

@@ -29,6 +29,7 @@ from advisor.domain.serving import ServingResults
 from advisor.domain.survey import Survey
 from advisor.domain.worker_events import NewShapeResult, Peaks
 from advisor.domain.workflow import Workflow
+from advisor.errors import UserError
 
 SCHEMA: Final = "p3-advisor/run/1"
 #: The run id in an answer from published figures, which has no stored run.
@@ -69,6 +70,16 @@ class MachineEntry(msgspec.Struct, frozen=True, kw_only=True):
             cpu=machine.cpu,
             kernel=machine.kernel,
             software=machine.software,
+        )
+
+    def as_machine(self) -> Machine:
+        """Return the machine; environments and container images are not known."""
+        return Machine(
+            gpus=self.gpu,
+            gpu_problem=self.gpu_problem,
+            cpu=self.cpu,
+            kernel=self.kernel,
+            software=self.software,
         )
 
 
@@ -244,6 +255,13 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     what: str
     next_step: str
+
+    @classmethod
+    def of(cls, error: UserError | None) -> Problem | None:
+        """Return the problem that an error states; None for none."""
+        if error is None:
+            return None
+        return cls(name=error.name, what=error.what, next_step=error.next_step)
 
 
 class RunDocument(msgspec.Struct, frozen=True, kw_only=True):

@@ -79,9 +79,7 @@ def compose(decision: Decision, *, with_times: bool = False) -> RunDocument:
         workflows=entries,
         race=_race(results, decision.recommendation),
         recommendation=decision.recommendation,
-        problem=Problem(name=problem.name, what=problem.what, next_step=problem.next_step)
-        if problem
-        else None,
+        problem=Problem.of(problem),
         surveys=results.surveys,
         portability=results.portability,
         load_check=decision.state.load_check,

@@ -12,21 +12,20 @@ import msgspec
 
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import Constraint
-from advisor.domain.machine import Gpu
 from advisor.domain.measurement import Cell, Measurement, VisitCounts
 from advisor.domain.plan import BASELINE, Excluded
 from advisor.domain.priorities import Priorities
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.results import Results
+from advisor.domain.run import SCHEMA, Header
 from advisor.domain.scores import ScoredArm
 from advisor.domain.serving import ServingResults
-from advisor.errors import ExportFileError, UserError
+from advisor.errors import ExportFileError
 from advisor.measure.generation import explain_mismatch
 from advisor.measure.new_shapes import is_complete, rate_new_shapes
 from advisor.measure.process_differences import widen_by_noise_floor
-from advisor.pipeline.decision import decision_context
+from advisor.pipeline.advice import advise, with_preferences
 from advisor.question.constraints import check_constraints
-from advisor.recommendation.recommend import recommend
 from advisor.report.documents.document import (
     Problem,
     RaceEntry,
@@ -50,28 +49,32 @@ def decide_again(
     Raise `PriorityError` for constraints on figures that the run's task does not measure.
     """
     check_constraints(constraints or (), document.question.task)
-    changes = {"priorities": priorities, "constraints": constraints}
-    asked = msgspec.structs.replace(
-        document.question, **{name: value for name, value in changes.items() if value is not None}
-    )
-    known = known.for_question(asked)
+    header = with_preferences(_header_of(document, known), priorities, constraints)
+    question, known = header.question, header.catalogue
     results = results_of(document, known)
-    rated = scoring.rate_arms(results, known)
-    scored = scoring.weigh_arms(rated.overall, asked)
-    context = decision_context(rated, asked, known, document.machine.cpu, _gpu(document))
-    advice, problem = None, None
-    try:
-        advice = recommend(results, scored, asked, _excluded(document), context)
-    except UserError as error:
-        problem = Problem(name=error.name, what=error.what, next_step=error.next_step)
+    advice = advise(header, results, scoring.rate_arms(results, known), _excluded(document))
     return msgspec.structs.replace(
         document,
-        question=asked,
+        question=question,
         rubric=known.rubric.name,
-        workflows=_entries(document, results, scored, known),
-        race=_race(document, advice),
-        recommendation=advice,
-        problem=problem,
+        workflows=_entries(document, results, advice.scored, known),
+        race=_race(document, advice.recommendation),
+        recommendation=advice.recommendation,
+        problem=Problem.of(advice.problem),
+    )
+
+
+def _header_of(document: RunDocument, known: Catalogue) -> Header:
+    """Return the header of the document's run with the present catalogue."""
+    return Header(
+        schema=SCHEMA,
+        run_id=document.run_id,
+        created=document.created,
+        advisor_version=document.advisor_version,
+        question=document.question,
+        machine=document.machine.as_machine(),
+        catalogue=known.for_question(document.question),
+        imported=document.imported,
     )
 
 
@@ -225,7 +228,3 @@ def _excluded(document: RunDocument) -> list[Excluded]:
         if entry.options is None
         and entry.status in {"unsupported", "not-installed", "excluded", "not-covered"}
     ]
-
-
-def _gpu(document: RunDocument) -> Gpu | None:
-    return next((gpu for gpu in document.machine.gpu if gpu.uuid == document.question.gpu), None)

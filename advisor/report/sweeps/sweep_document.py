@@ -141,9 +141,7 @@ def compose(
             _length_entry(each, record, documents.get(each.lengths), advice) for each in record.mix
         ),
         recommendation=advice,
-        problem=Problem(name=problem.name, what=problem.what, next_step=problem.next_step)
-        if problem
-        else None,
+        problem=Problem.of(problem),
         workflows=_mixed_entries(mix),
         left_out=find_left_out(record, documents) if mix else (),
         missing=find_missing(record, documents),

@@ -12,8 +12,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from advisor.domain.constraints import Constraint
-from advisor.domain.outcome import Completed
+from advisor.domain.outcome import Completed, Crashed
 from advisor.domain.run import Header
+from advisor.domain.run_events import EndCause
 from advisor.domain.run_state import RunState
 from advisor.pipeline.decision import Decision, evaluate, rescore
 from advisor.report.documents import document, measured_document
@@ -233,3 +234,28 @@ def test_rescoring_on_both_sides_of_a_flip_gives_the_arms_that_the_flip_names(
         assert before.scored[0].arm != flip.to
         if beyond.recommendation is not None and beyond.recommendation.decision_word == "CLEAR":
             assert beyond.recommendation.workflow == beyond.scored[0].workflow
+
+
+@pytest.mark.parametrize(
+    ("ending", "crashed", "problem"),
+    [
+        ("out-of-time", (), "budget-spent"),
+        ("out-of-time", (builders.BASELINE,), "budget-spent"),
+        ("decided", (builders.BASELINE,), "nothing-viable"),
+        ("decided", (), "nothing-viable"),
+    ],
+)
+def test_a_run_without_a_measured_arm_has_a_problem(
+    ending: EndCause, crashed: tuple[str, ...], problem: str
+) -> None:
+    crash = Crashed(phase="measure", signal="SIGSEGV", reason="ended by SIGSEGV", fix="update it")
+    arms = (builders.BASELINE, builders.DUPLICATE, *ARMS)
+    processes = {arm: builders.process(outcome=crash if arm in crashed else None) for arm in arms}
+    state = builders.run_state(processes, opened={1: arms}, closed={1: ending})
+    decision = evaluate(header_of(), state)
+    assert (decision.scored, decision.recommendation) == ((), None)
+    assert decision.problem is not None
+    assert (decision.problem.name, decision.problem.next_step == "update it") == (
+        problem,
+        problem == "nothing-viable" and bool(crashed),
+    )
