@@ -22,6 +22,7 @@ from advisor.report import page, text_report
 from advisor.report.documents import document as documents
 from advisor.report.documents import measured_document, reopened
 from advisor.report.documents.document import RunDocument
+from advisor.report.documents.document_results import read_results
 from advisor.score import scoring
 from advisor.store.runs import Run
 from advisor.store.store import Store
@@ -101,7 +102,7 @@ def test_a_document_keeps_what_a_quantised_arm_loses(home: pathlib.Path) -> None
     failing = {entry.arm for entry in wanted.workflows if entry.failed_constraints}
     assert failing == {"exported"}
     assert reopened.decide_again(document_of(lossy), known, constraints=required) == wanted
-    found = reopened.results_of(document_of(lossy), known)
+    found = read_results(document_of(lossy), known)
     assert {entry.weight_bytes for entry in found.measurements} >= {500}
     assert found.host == figures.host
 
