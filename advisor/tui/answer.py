@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.plan import BASELINE
 from advisor.domain.priorities import Priorities
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.workflow import Workflow
@@ -63,11 +62,6 @@ class RunAnswer:
     def is_generation(self) -> bool:
         """Whether calls generate text."""
         return self.document.question.task == "generate"
-
-    @property
-    def baseline(self) -> str:
-        """The arm that all speed-ups are relative to."""
-        return self.decision.results.baseline if self.decision is not None else BASELINE
 
     @property
     def ranked(self) -> tuple[WorkflowEntry, ...]:
