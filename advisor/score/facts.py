@@ -2,29 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import dataclasses
+from collections.abc import Iterable
 
 from advisor.domain.measurement import Measurement
+from advisor.domain.scores import Evidence
 from advisor.domain.survey import Survey
 from advisor.domain.workflow import Workflow
 from advisor.score.grades import FactValue
 
 #: Behaviours for new shapes, the best first.
-NEW_SHAPES_ORDER: Mapping[object, int] = {"served": 0, "recompiles": 1, "refused": 2}
+NEW_SHAPES_ORDER = ("served", "recompiles", "refused")
+
+
+@dataclasses.dataclass(frozen=True)
+class ArmFacts:
+    """Every fact about an arm, by name."""
+
+    values: dict[str, FactValue]
+    #: Evidence of the facts that are not only declared.
+    evidence: dict[str, Evidence]
 
 
 def facts_of(
-    measurement: Measurement, workflow: Workflow, surveyed: Survey | None = None
-) -> dict[str, FactValue]:
-    """Return every fact about an arm; a measured one replaces the declared one of its name."""
-    return {
-        "performance_portability": None,
-        **declared_facts(workflow),
-        **measured_facts(measurement, workflow, surveyed),
-    }
+    measurement: Measurement,
+    workflow: Workflow,
+    *,
+    surveyed: Survey | None = None,
+    portability: float | None = None,
+    inferred_new_shapes: str | None = None,
+) -> ArmFacts:
+    """Return every fact about an arm; a measured or inferred one replaces the declared one.
+
+    `portability` is the performance portability over the platforms with evidence.
+    """
+    measured = _measured_facts(measurement, workflow, surveyed)
+    facts = ArmFacts(
+        {**declared_facts(workflow), "performance_portability": portability, **measured},
+        dict.fromkeys(measured, "measured"),
+    )
+    if inferred_new_shapes is not None:
+        facts.values["new_shapes"], facts.evidence["new_shapes"] = inferred_new_shapes, "inferred"
+    return facts
 
 
-def measured_facts(
+def _measured_facts(
     measurement: Measurement, workflow: Workflow, surveyed: Survey | None = None
 ) -> dict[str, FactValue]:
     """Return the facts that this run has measured.
@@ -54,7 +76,8 @@ def _measured_new_shapes(measurement: Measurement, declared: str) -> str | None:
     measured = measurement.new_shapes
     if measured is None or measurement.new_shapes_complete:
         return measured
-    return measured if NEW_SHAPES_ORDER[measured] >= NEW_SHAPES_ORDER[declared] else None
+    is_worse = NEW_SHAPES_ORDER.index(measured) >= NEW_SHAPES_ORDER.index(declared)
+    return measured if is_worse else None
 
 
 def declared_facts(workflow: Workflow) -> dict[str, FactValue]:
@@ -71,7 +94,7 @@ def declared_facts(workflow: Workflow) -> dict[str, FactValue]:
     }
 
 
-def infer_new_shapes(arms: Iterable[tuple[Measurement, Workflow]]) -> dict[str, FactValue]:
+def infer_new_shapes(arms: Iterable[tuple[Measurement, Workflow]]) -> dict[str, str]:
     """Return what arms that tried no new shapes probably do with them, by arm.
 
     It is what another arm of the workflow with the same declared behaviour did, where that is
@@ -82,7 +105,7 @@ def infer_new_shapes(arms: Iterable[tuple[Measurement, Workflow]]) -> dict[str, 
     for entry, declared in pairs:
         measured, key = _measured_new_shapes(entry, declared), (entry.workflow, declared)
         if measured is not None:
-            best[key] = min(measured, best.get(key, declared), key=NEW_SHAPES_ORDER.__getitem__)
+            best[key] = min(measured, best.get(key, declared), key=NEW_SHAPES_ORDER.index)
     return {
         entry.arm: best[entry.workflow, declared]
         for entry, declared in pairs

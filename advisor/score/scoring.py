@@ -12,31 +12,14 @@ from advisor.domain.measurement import Measurement
 from advisor.domain.question import Question
 from advisor.domain.results import Results
 from advisor.domain.rubric import Rubric
-from advisor.domain.scores import Evidence, Rating, ScoredArm
+from advisor.domain.scores import Rating, ScoredArm
 from advisor.domain.workflow import Workflow
 from advisor.score import architecture_survey, performance_portability
+from advisor.score.adoption_cost import adoption_cost
 from advisor.score.constraints import failed_constraints
-from advisor.score.facts import (
-    NEW_SHAPES_ORDER,
-    facts_of,
-    infer_new_shapes,
-    measured_facts,
-)
-from advisor.score.grades import DIGITS, FactValue
+from advisor.score.facts import facts_of, infer_new_shapes
+from advisor.score.grades import DIGITS
 from advisor.score.rating import rate
-
-#: Facts that break ties of score and speed, in this order, smaller first; a mapping ranks values
-#: that are not numbers.
-TIE_BREAKERS: tuple[tuple[str, Mapping[object, int] | None], ...] = (
-    ("build_seconds", None),
-    ("lines_changed", None),
-    ("export_step", None),
-    ("own_environment", None),
-    ("vendors", None),
-    ("artefact_scope", {"any": 0, "vendor": 1, "gpu-model": 2, "process": 3}),
-    ("new_shapes", NEW_SHAPES_ORDER),
-    ("architectures", {"any": 0, "most": 1, "listed": 2}),
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,23 +85,22 @@ def _rate_arm(
     workflow: Workflow,
     results: Results,
     rubric: Rubric,
-    inferred_new_shapes: FactValue = None,
+    inferred_new_shapes: str | None = None,
 ) -> RatedArm:
-    surveyed = architecture_survey.find_survey(results.surveys, measurement.workflow)
-    facts = facts_of(measurement, workflow, surveyed)
-    facts["performance_portability"] = performance_portability.portability_of(
-        results.portability, workflow
+    facts = facts_of(
+        measurement,
+        workflow,
+        surveyed=architecture_survey.find_survey(results.surveys, measurement.workflow),
+        portability=performance_portability.portability_of(results.portability, workflow),
+        inferred_new_shapes=inferred_new_shapes,
     )
-    evidence: dict[str, Evidence] = dict.fromkeys(
-        measured_facts(measurement, workflow, surveyed), "measured"
-    )
-    if inferred_new_shapes is not None:
-        facts["new_shapes"], evidence["new_shapes"] = inferred_new_shapes, "inferred"
     ratings = {
-        criterion.id: _explain(rate(criterion, facts, rubric, evidence), results, workflow)
+        criterion.id: _explain(
+            rate(criterion, facts.values, rubric, facts.evidence), results, workflow
+        )
         for criterion in rubric.criteria
     }
-    return RatedArm(measurement, ratings, _adoption_cost(facts))
+    return RatedArm(measurement, ratings, adoption_cost(facts.values))
 
 
 def _at_batch_size(results: Results, size: int) -> Results:
@@ -173,18 +155,6 @@ def rank(
     return tuple(
         msgspec.structs.replace(arm, rank=number) for number, arm in enumerate(ordered, start=1)
     )
-
-
-def _adoption_cost(facts: Mapping[str, FactValue]) -> tuple[float, ...]:
-    cost = []
-    for name, order in TIE_BREAKERS:
-        value = facts.get(name)
-        if order is not None:
-            cost.append(float(order.get(value, len(order))))
-        else:
-            number = float(value) if isinstance(value, (int, float)) else 0.0
-            cost.append(-number if name == "vendors" else number)
-    return tuple(cost)
 
 
 def _explain(rating: Rating, results: Results, workflow: Workflow) -> Rating:

@@ -184,7 +184,7 @@ def test_letter_and_grade_agree_and_the_score_is_their_weighted_mean(
 @given(arms, weights())
 def test_an_unknown_build_time_never_pays(arm: Arm, priorities: Priorities) -> None:
     known = rank({"arm0": arm}, priorities)["arm0"]
-    facts = facts_of(measurement_of("arm0", arm), workflow_of("arm0", arm))
+    facts = facts_of(measurement_of("arm0", arm), workflow_of("arm0", arm)).values
     rubric = builders.shipped_catalogue().rubric
     for criterion in rubric.criteria:
         for name in (rule.fact for rule in criterion.grades if not rule.optional):

@@ -27,20 +27,20 @@ RUBRIC = builders.shipped_catalogue().rubric
 @pytest.mark.parametrize(("kind", "own"), [("shared", False), ("own", True), ("container", True)])
 def test_a_separate_environment_is_a_fact(kind: Any, own: bool) -> None:
     workflow = builders.workflow(environment=Environment(kind=kind))
-    assert facts_of(builders.measurement(), workflow)["own_environment"] is own
+    assert facts_of(builders.measurement(), workflow).values["own_environment"] is own
 
 
 def test_facts_come_from_the_measurement_and_the_declaration() -> None:
     workflow = builders.workflow(declared=builders.declared(vendors=2, export_step=True))
     build = BuildSeconds(cold=3.0, warm=None, worst=2.0)
     measured = builders.measurement(speedup=1.5, low=1.3, build_seconds=build)
-    facts = facts_of(measured, workflow)
+    facts = facts_of(measured, workflow).values
     names = ("speedup", "build_seconds", "vendors", "export_step")
     assert [facts[name] for name in names] == [1.5, 2.0, 2, True]
 
 
 def test_documents_of_early_versions_count_the_sum_of_the_builds() -> None:
-    facts = facts_of(builders.measurement(), builders.workflow())
+    facts = facts_of(builders.measurement(), builders.workflow()).values
     assert facts["build_seconds"] == 3.0
 
 
@@ -114,7 +114,7 @@ def test_a_shape_that_was_left_out_never_pays(
 
 
 def test_every_fact_of_the_shipped_rubric_is_known_to_the_score() -> None:
-    facts = facts_of(builders.measurement(), builders.workflow())
+    facts = facts_of(builders.measurement(), builders.workflow()).values
     assert set(builders.shipped_catalogue().rubric.facts) == set(facts)
 
 
