@@ -408,7 +408,6 @@ def scored_arm(
         ratings={name: rating(tier) for name, tier in by_criterion.items()},
         score=(weights or priorities()).weigh(by_criterion),
         rank=0,
-        failed_constraints=(),
         speedup=1.5,
     )
     return msgspec.structs.replace(made, **changes)

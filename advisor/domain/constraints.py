@@ -110,3 +110,25 @@ class Constraint(
     def text(self) -> str:
         """The constraint as the user writes it: `portability>=B`."""
         return f"{self.criterion}{self.bound}"
+
+
+class FailedConstraint(msgspec.Struct, frozen=True, kw_only=True):
+    """A constraint that an arm does not meet."""
+
+    #: Its index in the question's constraints.
+    index: int
+    constraint: Constraint
+    #: The letter's number or the figure that the arm has; null if it is unknown.
+    value: float | None
+    #: Whether it is unknown because random weights show no loss of a trained model.
+    needs_real_weights: bool = False
+
+    @property
+    def text(self) -> str:
+        """What the arm has and what is required."""
+        constraint = self.constraint
+        if self.value is not None:
+            has = constraint.write_measured(self.value)
+        else:
+            has = "unknown with random weights" if self.needs_real_weights else "unknown"
+        return f"{constraint.criterion} is {has}; the constraint requires {constraint.bound}"

@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from advisor.domain.constraints import FailedConstraint
 from advisor.domain.rubric import Basis
 
 Evidence = Literal["measured", "imported", "inferred", "published", "declared"]
@@ -53,8 +54,16 @@ class ScoredArm(msgspec.Struct, frozen=True, kw_only=True):
     ratings: dict[str, Rating]
     score: float
     rank: int
-    #: Constraints it fails, in words; an arm with any is listed but not recommended.
-    failed_constraints: tuple[str, ...] = msgspec.field(name="fails")
-    #: The indices of these constraints in the question.
-    failed_indices: tuple[int, ...] = msgspec.field(name="failed", default=())
+    #: Constraints it fails; an arm with any is listed but not recommended.
+    failures: tuple[FailedConstraint, ...] = ()
     speedup: float
+
+    @property
+    def failed_constraints(self) -> tuple[str, ...]:
+        """The constraints it fails as texts."""
+        return tuple(failure.text for failure in self.failures)
+
+    @property
+    def failed_indices(self) -> tuple[int, ...]:
+        """The indices of these constraints in the question."""
+        return tuple(failure.index for failure in self.failures)

@@ -5,34 +5,31 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from advisor.domain.constrained_values import value_of
-from advisor.domain.constraints import Constraint
+from advisor.domain.constraints import Constraint, FailedConstraint
 from advisor.domain.measurement import Measurement
 from advisor.domain.scores import Rating
 
 
-def failed_constraints(
+def find_failures(
     ratings: Mapping[str, Rating],
     constraints: Sequence[Constraint],
     measurement: Measurement | None = None,
-) -> dict[int, str]:
-    """Return why an arm does not meet some constraints, by their indices.
-
-    An unknown figure does not meet a constraint.
-    """
+) -> tuple[FailedConstraint, ...]:
+    """Return the constraints that an arm does not meet; an unknown figure meets none."""
     values = [value_of(constraint, ratings, measurement) for constraint in constraints]
-    return {
-        index: _describe_failure(constraint, value, measurement)
+    return tuple(
+        FailedConstraint(
+            index=index,
+            constraint=constraint,
+            value=value,
+            needs_real_weights=value is None and _needs_real_weights(constraint, measurement),
+        )
         for index, (constraint, value) in enumerate(zip(constraints, values, strict=True))
         if value is None or not constraint.admits(value)
-    }
+    )
 
 
-def _describe_failure(
-    constraint: Constraint, value: float | None, measurement: Measurement | None
-) -> str:
-    """Return the constraint with the value that fails it."""
-    has = "unknown" if value is None else constraint.write_measured(value)
+def _needs_real_weights(constraint: Constraint, measurement: Measurement | None) -> bool:
+    """Return whether the constraint is on a loss that random weights do not show."""
     loss = measurement.trained_loss if measurement is not None else None
-    if value is None and constraint.asks_for_class and loss and loss.basis == "needs-real-weights":
-        has = "unknown with random weights"
-    return f"{constraint.criterion} is {has}; the constraint requires {constraint.bound}"
+    return constraint.asks_for_class and loss is not None and loss.basis == "needs-real-weights"

@@ -16,7 +16,7 @@ from advisor.domain.scores import Rating, ScoredArm
 from advisor.domain.workflow import Workflow
 from advisor.score import architecture_survey, performance_portability
 from advisor.score.adoption_cost import adoption_cost
-from advisor.score.constraints import failed_constraints
+from advisor.score.constraints import find_failures
 from advisor.score.facts import facts_of, infer_new_shapes
 from advisor.score.grades import DIGITS
 from advisor.score.rating import rate
@@ -118,15 +118,13 @@ def score_arm(
     measurement: Measurement, ratings: dict[str, Rating], question: Question
 ) -> ScoredArm:
     """Return an arm with its score, not ranked yet."""
-    fails = failed_constraints(ratings, question.constraints, measurement)
     return ScoredArm(
         arm=measurement.arm,
         workflow=measurement.workflow,
         ratings=ratings,
         score=weigh(ratings, question),
         rank=0,
-        failed_constraints=tuple(fails.values()),
-        failed_indices=tuple(fails),
+        failures=find_failures(ratings, question.constraints, measurement),
         speedup=measurement.speedup.value,
     )
 
@@ -145,7 +143,7 @@ def rank(
     ordered = sorted(
         scored,
         key=lambda arm: (
-            bool(arm.failed_constraints),
+            bool(arm.failures),
             -round(arm.score, DIGITS),
             -arm.speedup,
             known.get(arm.arm, ()),

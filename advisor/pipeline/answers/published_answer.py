@@ -26,7 +26,7 @@ from advisor.recommendation import guidelines, published_figures, sensitivity
 from advisor.recommendation.flips import find_flips
 from advisor.recommendation.reasons import describe_rating
 from advisor.score import scoring
-from advisor.score.constraints import failed_constraints
+from advisor.score.constraints import find_failures
 from advisor.score.facts import declared_facts
 from advisor.score.grades import FactValue
 from advisor.score.rating import rate
@@ -99,7 +99,7 @@ def recommend_case(
             NEXT_STEP,
         )
     scored = scoring.rank([_score(case, question, catalogue) for case in cases])
-    viable = [arm for arm in scored if not arm.failed_constraints]
+    viable = [arm for arm in scored if not arm.failures]
     if not viable:
         raise NothingViableError(
             f"every workflow with published figures for the {gpu} fails a constraint",
@@ -201,14 +201,12 @@ def _score(case: PublishedCase, question: Question, catalogue: Catalogue) -> Sco
             why = f"{rating.why}, by published figures, which have no interval"
             rating = msgspec.structs.replace(rating, evidence="published", why=why)
         ratings[criterion.id] = rating
-    fails = failed_constraints(ratings, question.constraints)
     return ScoredArm(
         arm=case.workflow,
         workflow=case.workflow,
         ratings=ratings,
         score=scoring.weigh(ratings, question),
         rank=0,
-        failed_constraints=tuple(fails.values()),
-        failed_indices=tuple(fails),
+        failures=find_failures(ratings, question.constraints),
         speedup=case.low,
     )

@@ -38,14 +38,14 @@ def excluded_by_declaration(decision: Decision) -> tuple[Arm, ...]:
 
     They have a higher score than the advised arm, so a measured letter may change the answer.
     """
-    advice, constraints = decision.recommendation, decision.header.question.constraints
+    advice = decision.recommendation
     scores = {arm.arm: arm.score for arm in decision.scored}
     least = scores[advice.arm] if advice is not None else -math.inf
     found = [
         arm.arm
         for arm in sorted(decision.scored, key=lambda each: -each.score)
-        if arm.failed_indices
-        and all(constraints[index].criterion == FLEXIBILITY for index in arm.failed_indices)
+        if arm.failures
+        and all(failure.constraint.criterion == FLEXIBILITY for failure in arm.failures)
         and arm.ratings[FLEXIBILITY].evidence == "declared"
         and arm.score > least
     ]

@@ -29,7 +29,7 @@ from advisor.recommendation.decision_context import DecisionContext
 from advisor.recommendation.flips import ENDS, SAME_SCORE, find_flips, leader_of
 from advisor.recommendation.recommend import is_tie, recommend
 from advisor.score import scoring
-from advisor.score.constraints import failed_constraints
+from advisor.score.constraints import find_failures
 
 #: How far from a flip it is decided again: more than rounding, less than two flips are apart.
 GAP = 1e-3
@@ -259,15 +259,12 @@ def test_constraints_only_remove(
     free = decide(field, priorities)
     bound = scoring.rank(
         [
-            msgspec.structs.replace(
-                arm, failed_constraints=tuple(failed.values()), failed_indices=tuple(failed)
-            )
+            msgspec.structs.replace(arm, failures=find_failures(arm.ratings, required))
             for arm in free
-            for failed in [failed_constraints(arm.ratings, required)]
         ]
     )
     question = builders.question(priorities=priorities)
-    left = [arm.arm for arm in free if not failed_constraints(arm.ratings, required)]
+    left = [arm.arm for arm in free if not find_failures(arm.ratings, required)]
     if not left:
         with pytest.raises(NothingViableError):
             advise(bound, question=question)

@@ -17,7 +17,7 @@ from advisor.domain.priorities import CRITERIA, Priorities
 from advisor.domain.scores import ScoredArm
 from advisor.recommendation import sensitivity
 from advisor.score import scoring
-from advisor.score.constraints import failed_constraints
+from advisor.score.constraints import find_failures
 
 tiers = st.tuples(*[st.integers(1, 3)] * len(CRITERIA))
 fields = st.lists(st.tuples(tiers, st.sampled_from([0.9, 1.0, 1.5, 2.0])), min_size=1, max_size=6)
@@ -132,13 +132,10 @@ def test_what_would_be_without_a_constraint_is_what_deciding_without_it_gives(
         return None if ranked[0].failed_constraints else ranked[0].arm
 
     def exclude(required: list[Constraint]) -> tuple[ScoredArm, ...]:
-        failed = [failed_constraints(arm.ratings, required) for arm in free]
         return scoring.rank(
             [
-                msgspec.structs.replace(
-                    arm, failed_constraints=tuple(each.values()), failed_indices=tuple(each)
-                )
-                for arm, each in zip(free, failed, strict=True)
+                msgspec.structs.replace(arm, failures=find_failures(arm.ratings, required))
+                for arm in free
             ]
         )
 

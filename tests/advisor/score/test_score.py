@@ -12,16 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.domain.accuracy import CheckVerdict, TrainedLoss
-from advisor.domain.constraints import Constraint
+from advisor.domain.constraints import Constraint, FailedConstraint
 from advisor.domain.interval import Interval
 from advisor.domain.measurement import BuildSeconds, CallSeconds, Cell, Measurement, Throughput
 from advisor.domain.priorities import CRITERIA
 from advisor.domain.workflow import ArmDeclaredFacts, Environment, Workflow
 from advisor.score import scoring
-from advisor.score.constraints import failed_constraints
+from advisor.score.constraints import find_failures
 from advisor.score.facts import facts_of
 
 RUBRIC = builders.shipped_catalogue().rubric
+FAILED = FailedConstraint(
+    index=0, constraint=Constraint(criterion="speedup", at_least=9.0), value=1.5
+)
 
 
 @pytest.mark.parametrize(("kind", "own"), [("shared", False), ("own", True), ("container", True)])
@@ -209,9 +212,7 @@ def test_arms_that_fail_a_constraint_come_after_those_that_do_not(
     drawn: list[tuple[tuple[int, ...], bool]],
 ) -> None:
     arms = [
-        builders.scored_arm(
-            f"arm{place}", tiers=tier, failed_constraints=("it is barred",) if barred else ()
-        )
+        builders.scored_arm(f"arm{place}", tiers=tier, failures=(FAILED,) if barred else ())
         for place, (tier, barred) in enumerate(drawn)
     ]
     ranked = scoring.rank(arms)
@@ -230,10 +231,13 @@ def test_a_failed_constraint_names_both_letters() -> None:
         Constraint(criterion="portability", at_least=2),
         Constraint(criterion="productivity", at_least=3),
     )
-    assert failed_constraints(arm.ratings, required) == {
-        1: "portability is C; the constraint requires >=B",
-        2: "productivity is B; the constraint requires >=A",
-    }
+    assert [
+        (failure.index, failure.constraint, failure.value, failure.text)
+        for failure in find_failures(arm.ratings, required)
+    ] == [
+        (1, required[1], 1, "portability is C; the constraint requires >=B"),
+        (2, required[2], 2, "productivity is B; the constraint requires >=A"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -255,7 +259,7 @@ def test_constraints_on_figures_exclude_and_an_unknown_figure_meets_none(
 ) -> None:
     measured = builders.measurement("one", speedup=1.5)
     ratings = builders.scored_arm("one").ratings
-    assert bool(failed_constraints(ratings, (constraint,), measured)) == failed
+    assert bool(find_failures(ratings, (constraint,), measured)) == failed
 
 
 @pytest.mark.parametrize(
@@ -283,7 +287,7 @@ def test_constraints_on_figures_exclude_and_an_unknown_figure_meets_none(
 def test_a_failed_figure_is_shown_with_its_unit(constraint: Constraint, text: str) -> None:
     measured = builders.measurement("one", speedup=1.5)
     ratings = builders.scored_arm("one").ratings
-    assert failed_constraints(ratings, (constraint,), measured) == {0: text}
+    assert [each.text for each in find_failures(ratings, (constraint,), measured)] == [text]
 
 
 RANDOM = TrainedLoss(basis="needs-real-weights")
@@ -313,8 +317,9 @@ def test_a_class_of_accuracy_is_measured_or_that_of_exact_outputs(
         "one", trained_loss=loss, correctness=(builders.checked(verdict=verdict),)
     )
     required = (Constraint(criterion="accuracy", at_least=2),)
-    failed = failed_constraints(builders.scored_arm("one").ratings, required, measured)
-    assert failed == ({0: f"{has}; the constraint requires >=B"} if has else {})
+    failed = find_failures(builders.scored_arm("one").ratings, required, measured)
+    wanted = [f"{has}; the constraint requires >=B"] if has else []
+    assert [failure.text for failure in failed] == wanted
 
 
 def test_each_batch_size_is_scored_alone() -> None:

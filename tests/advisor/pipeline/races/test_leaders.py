@@ -6,7 +6,7 @@ import builders
 import msgspec
 import pytest
 
-from advisor.domain.constraints import Constraint
+from advisor.domain.constraints import Constraint, FailedConstraint
 from advisor.domain.plan import Plan
 from advisor.domain.scores import ScoredArm
 from advisor.pipeline.races.leaders import excluded_by_declaration
@@ -16,7 +16,11 @@ PORTABLE = Constraint(criterion="portability", at_least=3)
 
 
 def excluded(name: str, score: float, *places: int, evidence: str = "declared") -> ScoredArm:
-    arm = builders.scored_arm(name, score=score, failed_indices=places)
+    failures = tuple(
+        FailedConstraint(index=place, constraint=(FLEXIBLE, PORTABLE)[place], value=2)
+        for place in places
+    )
+    arm = builders.scored_arm(name, score=score, failures=failures)
     letter = builders.rating(2, evidence=evidence)
     return msgspec.structs.replace(arm, ratings={**arm.ratings, "input_flexibility": letter})
 

@@ -40,7 +40,6 @@ def test_regions_have_the_shares_of_the_advice() -> None:
             },
             score=0.0,
             rank=1,
-            failed_constraints=(),
             speedup=values[0],
         )
         for arm, values in grades.items()

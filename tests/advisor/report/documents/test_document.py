@@ -13,6 +13,7 @@ import pytest
 from builders import BASELINE
 
 from advisor import schemas
+from advisor.domain.constraints import Constraint, FailedConstraint
 from advisor.domain.outcome import (
     BuildFailed,
     Completed,
@@ -217,13 +218,16 @@ def test_a_run_that_has_not_been_planned_has_a_document() -> None:
     assert (composed.workflows, composed.race, composed.finished) == ((), None, False)
 
 
+FAILED = FailedConstraint(
+    index=0, constraint=Constraint(criterion="speedup", at_least=9.0), value=1.5
+)
+
+
 def test_an_arm_that_fails_a_constraint_has_the_reason() -> None:
     decided = builders.decision()
     barred = scoring.rank(
         [
-            msgspec.structs.replace(
-                arm, failed_constraints=("too slow",) if arm.arm == "compiled" else ()
-            )
+            msgspec.structs.replace(arm, failures=(FAILED,) if arm.arm == "compiled" else ())
             for arm in decided.scored
         ]
     )
@@ -238,7 +242,7 @@ def test_an_arm_that_fails_a_constraint_has_the_reason() -> None:
     composed = compose(scored=barred, recommendation=advice)
     assert [(entry.arm, entry.failed_constraints) for entry in composed.workflows][:2] == [
         (BASELINE, ()),
-        ("compiled", ("too slow",)),
+        ("compiled", (FAILED.text,)),
     ]
 
 
