@@ -24,8 +24,7 @@ from advisor.pipeline.execution import execute
 from advisor.pipeline.sweeps import runs as sweep_runs
 from advisor.pipeline.sweeps.decision import decide_lengths
 from advisor.question.sweep import parse_lengths
-from advisor.report.documents import opening
-from advisor.report.sections import absent_gpu
+from advisor.report.documents import absent_gpu, opening
 from advisor.report.sweeps.sweep_document import decide_and_compose
 from advisor.store.store import Store, default_home
 
@@ -61,7 +60,7 @@ def recommend(
     try:
         session = Session(prepare_run(answers, context), context)
     except (GpuNotAttachedError, UnknownGpuError) as absent:
-        document, _ = absent_gpu.answer(answers, context, absent)
+        document = absent_gpu.answer(answers, context, absent)
         return Report(document)
     show = notebook_progress(session.plan, wanted=progress)
     for event in session.events():

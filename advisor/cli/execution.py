@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import msgspec
 import typer
@@ -15,7 +15,7 @@ from advisor.errors import exit_code_of
 
 if TYPE_CHECKING:
     from advisor.pipeline.decision import Decision
-    from advisor.report.documents.document import RunDocument
+    from advisor.report.documents.document import Problem, RunDocument
     from advisor.store.runs import Run
 
 
@@ -73,18 +73,20 @@ def print_decision(
     from advisor.report.documents import measured_document
 
     composed = measured_document.compose(decision, with_times=with_times)
-    print_run_document(composed, output_format)
-    if decision.problem is not None:
-        print_status(f"{decision.problem.what}; next: {decision.problem.next_step}")
-        raise typer.Exit(decision.problem.exit_code)
+    print_decided_document(composed, output_format)
 
 
 def print_decided_document(run_document: RunDocument, output_format: OutputFormat) -> None:
-    """Print a document that was decided again; exit with its problem's code if it has one."""
+    """Print a document; exit with the code of its problem when it recommends nothing."""
     print_run_document(run_document, output_format)
     if run_document.problem is not None:
-        print_status(f"{run_document.problem.what}; next: {run_document.problem.next_step}")
-        raise typer.Exit(exit_code_of(run_document.problem.name))
+        exit_with_problem(run_document.problem)
+
+
+def exit_with_problem(problem: Problem) -> NoReturn:
+    """Print why there is no recommendation, and exit with the code of the error."""
+    print_status(f"{problem.what}; next: {problem.next_step}")
+    raise typer.Exit(exit_code_of(problem.name))
 
 
 def print_run_document(run_document: RunDocument, output_format: OutputFormat) -> None:

@@ -10,7 +10,7 @@ import typer
 
 from advisor.cli import sweeps
 from advisor.cli.context import make_context, open_store, print_status
-from advisor.cli.execution import execute, print_run_document
+from advisor.cli.execution import execute, print_decided_document
 from advisor.cli.fleet import ALL_GPUS
 from advisor.cli.fleet import recommend as recommend_fleet
 from advisor.cli.help_sections import GroupedCommand
@@ -168,9 +168,6 @@ def _answer_for_absent_gpu(
     answers: Answers, context: Context, absent: UserError, output_format: OutputFormat
 ) -> None:
     """Print an answer from a stored run or from published figures; raise `absent` without any."""
-    from advisor.report.sections import absent_gpu
+    from advisor.report.documents import absent_gpu
 
-    run_document, problem = absent_gpu.answer(answers, context, absent)
-    print_run_document(run_document, output_format)
-    if problem:
-        raise typer.Exit(problem.exit_code)
+    print_decided_document(absent_gpu.answer(answers, context, absent), output_format)

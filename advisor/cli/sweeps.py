@@ -7,13 +7,11 @@ import pathlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-import typer
-
 from advisor.cli.context import make_context, open_store, print_status
-from advisor.cli.execution import follow
+from advisor.cli.execution import exit_with_problem, follow
 from advisor.cli.interruption import resumable_with
 from advisor.cli.output import OutputFormat, print_document, print_text, write_output
-from advisor.errors import FormatError, UserError, exit_code_of
+from advisor.errors import FormatError, UserError
 
 if TYPE_CHECKING:
     from advisor.context import Context
@@ -147,5 +145,4 @@ def _print_document(document: SweepDocument, output_format: OutputFormat) -> Non
 
     print_document(document, output_format, sweep_text.render)
     if document.problem is not None:
-        print_status(f"{document.problem.what}; next: {document.problem.next_step}")
-        raise typer.Exit(exit_code_of(document.problem.name))
+        exit_with_problem(document.problem)

@@ -22,8 +22,8 @@ from advisor.pipeline.further_run import (
 )
 from advisor.pipeline.sweeps.runs import propose_sweep, start_sweep
 from advisor.question.answers import Answers
+from advisor.report.documents import absent_gpu
 from advisor.report.documents.document import RunDocument
-from advisor.report.sections import absent_gpu
 from advisor.store.runs import Run
 from advisor.tui.answer import RunAnswer
 from advisor.tui.dialogs.load_dialog import LoadDialog

@@ -26,7 +26,7 @@ from advisor.context import Context
 from advisor.domain.plan import BASELINE
 from advisor.errors import GpuNotAttachedError
 from advisor.question.answers import Answers
-from advisor.report.sections import absent_gpu
+from advisor.report.documents import absent_gpu
 from advisor.report.sections.answer import FROM_FIGURES
 from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
@@ -93,7 +93,7 @@ def test_the_table_fits_into_the_terminal_and_the_origin_comes_first(
     width: int, context: Context
 ) -> None:
     answers = Answers(gpu="RTX 4090", model="TinyLlama/TinyLlama-1.1B-Chat-v1.0")
-    document, _ = absent_gpu.answer(answers, context, GpuNotAttachedError("absent", "none"))
+    document = absent_gpu.answer(answers, context, GpuNotAttachedError("absent", "none"))
     lines = render_absent_gpu(document, width).plain.splitlines()
     assert lines[0].startswith(FROM_FIGURES)
     table = [line for line in lines if line.startswith((" #", "  #")) or line[:2].strip().isdigit()]

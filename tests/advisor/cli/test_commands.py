@@ -13,6 +13,7 @@ import sys
 import jsonschema
 import msgspec
 import pytest
+import recorded_runs
 import sessions
 
 from advisor import schemas
@@ -239,6 +240,16 @@ def test_the_answer_for_an_absent_gpu_comes_from_published_figures(home: pathlib
         for entry in document["workflows"]
         for rating in (entry["scores"] or {}).values()
     )
+
+
+def test_an_imported_answer_without_a_recommendation_has_the_problem(home: pathlib.Path) -> None:
+    recorded_runs.make_gpu_run(Store(home))
+    asked = ("--gpu", "H100", "--model", "synthetic/ffn@8x16", "--require", "speedup>=1000")
+    answer = run_program("--json", *asked, home=home)
+    document = json.loads(answer.stdout)
+    assert document["provenance"]
+    assert (answer.returncode, document["problem"]["name"]) == (1, "nothing-viable")
+    assert document["problem"]["next_step"] in answer.stderr
 
 
 def test_the_printed_command_repeats_an_answer_that_is_not_stored(home: pathlib.Path) -> None:

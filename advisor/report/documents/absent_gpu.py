@@ -20,20 +20,17 @@ def draft_or_answer(
     try:
         return draft()
     except (GpuNotAttachedError, UnknownGpuError) as absent:
-        document, _ = answer(answers, context, absent)
-        return document
+        return answer(answers, context, absent)
 
 
-def answer(
-    answers: Answers, context: Context, absent: UserError
-) -> tuple[RunDocument, UserError | None]:
-    """Return the answer and the problem of an answer without a recommendation.
+def answer(answers: Answers, context: Context, absent: UserError) -> RunDocument:
+    """Return the document of an answer without a measurement on this machine.
 
     Raise `absent` if there is neither an imported run nor a published figure.
     """
     rerun_command = command_of(answers)
     found = imported_answer.find_answer(answers, context)
     if found:
-        return imported_document.compose(found, rerun_command), found.decision.problem
+        return imported_document.compose(found, rerun_command)
     published = published_answer.answer_from_figures(answers, context, absent)
-    return published_document.compose(published, rerun_command), None
+    return published_document.compose(published, rerun_command)
