@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from advisor.domain.measurement import Cell
+from advisor.domain.priorities import FURTHER_CRITERIA
 from advisor.domain.rubric import LETTERS
 from advisor.report.documents.document import WorkflowEntry
 from advisor.report.formatting.accuracy_text import accuracy_cell
@@ -17,8 +18,6 @@ from advisor.tui.rendering import text
 from advisor.tui.rendering.speed_axis import SpeedAxis
 from advisor.tui.widgets.table import Column
 
-#: Criteria whose letters narrow terminals leave out.
-WIDE_CRITERIA = {"input_flexibility", "architecture_support"}
 #: Titles of the criteria, which are terms of the glossary.
 CRITERION_TITLES = {name: name.replace("_", " ").title() for name in CRITERION_HEADS}
 SORT_ARROW = "\N{BLACK DOWN-POINTING TRIANGLE}"
@@ -62,7 +61,7 @@ def ranking_columns(answer: RunAnswer, width: int, sort: str) -> list[Column]:
     columns += [
         Column(name, heading, len(heading), terms=(CRITERION_TITLES[name], "grade"))
         for name, heading in CRITERION_HEADS.items()
-        if width >= WIDE_WIDTH or name not in WIDE_CRITERIA
+        if width >= WIDE_WIDTH or name not in FURTHER_CRITERIA
     ]
     if width >= SCORE_WIDTH:
         columns.append(Column("score", "Score", 6, is_numeric=True, terms=("score", "weights")))
