@@ -97,19 +97,19 @@ class Engagement:
 
 @dataclasses.dataclass(frozen=True)
 class RecipeFacts:
-    """What the script of this arm needs to know from its worker; the advisor composes the script.
+    """What the script of this arm needs from its worker; the advisor composes the script."""
 
-    `allowances` has, by batch size, how far outputs may be from eager PyTorch's: for the task
-    `forward` eager's error for each output, for `generate` a gap in nats. `integration` has the
-    workflow's lines, `inputs` the `InputFacts` of a PyTorch module: none if nested, else None.
-    `coupled_rows` is whether the outputs for a row depend on the other rows of the batch, or have
-    no rows, and None if that is not known.
-    """
-
+    #: By batch size, how far outputs may be from those of eager PyTorch: for the task `forward`
+    #: eager's error for each output, for `generate` a gap in nats.
     allowances: dict[int, Any]
+    #: The command with which an engine serves the model; None for other workflows.
     serving_command: str | None
+    #: The lines of the workflow's `integration`.
     integration: str
+    #: The `InputFacts` of the inputs of a PyTorch module; None for other models.
     inputs: list[Any] | None = None
+    #: Whether the outputs for a row depend on the other rows of the batch, or have no rows; None if
+    #: that is not known.
     coupled_rows: bool | None = None
     event: str = "recipe-facts"
 
@@ -182,8 +182,8 @@ class MemoryRead:
     """
 
     peak_rss_bytes: int | None
-    device_allocated_bytes: int | None
-    device_reserved_bytes: int | None
+    device_allocated_bytes: int | None = None
+    device_reserved_bytes: int | None = None
     device_held_bytes: int | None = None
     event: str = "memory"
 
@@ -296,9 +296,9 @@ class NewShapeResult:
     #: `served`, `stalled`, `eager` (no longer compiled), `wrong`, `refused`, or `skipped` for want
     #: of time.
     outcome: str
-    first_call_seconds: float | None
-    steady_seconds: float | None
-    reason: str | None
+    first_call_seconds: float | None = None
+    steady_seconds: float | None = None
+    reason: str | None = None
     #: The length that was not built; None where the batch size is what was not built.
     input_tokens: int | None = None
     event: str = "flexed"

@@ -127,7 +127,13 @@ def try_batch_size(
             rules,
         )
     outcome = outcome_of(first_seconds, steady_seconds, reason)
-    return NewShapeResult(batch_size, outcome, first_seconds, steady_seconds, reason)
+    return NewShapeResult(
+        batch_size,
+        outcome,
+        first_call_seconds=first_seconds,
+        steady_seconds=steady_seconds,
+        reason=reason,
+    )
 
 
 def time_new_shape(

@@ -86,5 +86,10 @@ def try_length(workflow: Any, program: Program, rules: Rules, request: Request) 
     )
     outcome = flexibility.outcome_of(first_seconds, steady_seconds, reason)
     return NewShapeResult(
-        size, outcome, first_seconds, steady_seconds, reason, changed.input_tokens
+        size,
+        outcome,
+        first_call_seconds=first_seconds,
+        steady_seconds=steady_seconds,
+        reason=reason,
+        input_tokens=changed.input_tokens,
     )

@@ -50,7 +50,13 @@ def build_cell(
     with timing.stopwatch() as first_call_seconds:
         program(device_inputs[0])
         workflow.synchronise()
-    channel.send(events.Built(batch_size, build_seconds(), first_call_seconds()))
+    channel.send(
+        events.Built(
+            batch_size,
+            build_seconds=build_seconds(),
+            first_call_seconds=first_call_seconds(),
+        )
+    )
     channel.start_phase("correctness", batch_size)
     cell = Cell(program, device_inputs, reference, rules_for(request.accuracy, subject.dtype))
     record = check_cell(workflow, cell, batch_size, request, channel)

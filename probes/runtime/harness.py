@@ -131,7 +131,7 @@ def import_workflow(request: protocol.Request, channel: Channel) -> Any:
     )
     # Before the event of the import: the advisor composes the server when it receives that.
     if request.role == "serve" and (lines := workflow.lines_to_serve(request)):
-        channel.send(events.RecipeFacts({}, None, lines))
+        channel.send(events.RecipeFacts(allowances={}, serving_command=None, integration=lines))
     channel.send(events.Imported(versions, settings, seconds(), found))
     return workflow
 
@@ -175,7 +175,7 @@ def cross_build(
     target = str(request.options["target"])
     with timing.stopwatch() as seconds:
         workflow.build_for(target, subject, subject.inputs(size, 0), request)
-    channel.send(events.Built(size, seconds(), 0.0))
+    channel.send(events.Built(size, build_seconds=seconds(), first_call_seconds=0.0))
 
 
 def run_measured_role(
@@ -242,14 +242,16 @@ def report_recipe_facts(
 
     def collect() -> events.RecipeFacts:
         return events.RecipeFacts(
-            {
+            allowances={
                 size: dispatch.eager_allowance(cell.reference, cell.rules, is_close=cell.is_close)
                 for size, cell in cells.items()
             },
-            workflow.serving_command(request) if hasattr(workflow, "serving_command") else None,
-            workflow.integration(request),
-            subject.describe_inputs() if hasattr(subject, "describe_inputs") else None,
-            flexibility.has_coupled_rows(request),
+            serving_command=workflow.serving_command(request)
+            if hasattr(workflow, "serving_command")
+            else None,
+            integration=workflow.integration(request),
+            inputs=subject.describe_inputs() if hasattr(subject, "describe_inputs") else None,
+            coupled_rows=flexibility.has_coupled_rows(request),
         )
 
     facts = try_optional(collect)

@@ -49,12 +49,12 @@ def read_peaks() -> MemoryRead:
     """Return this process's peaks; the device's only if torch is loaded and has used one."""
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_initialized():
-        return MemoryRead(peak_rss_bytes(), None, None)
+        return MemoryRead(peak_rss_bytes())
     return MemoryRead(
         peak_rss_bytes(),
-        torch.cuda.max_memory_allocated(),
-        torch.cuda.max_memory_reserved(),
-        torch.cuda.memory_reserved(),
+        device_allocated_bytes=torch.cuda.max_memory_allocated(),
+        device_reserved_bytes=torch.cuda.max_memory_reserved(),
+        device_held_bytes=torch.cuda.memory_reserved(),
     )
 
 

@@ -151,7 +151,7 @@ class ServedWorkflow:
     def read_memory(self) -> events.MemoryRead:
         """Return the peak memory of the server's processes."""
         assert self._process is not None  # noqa: S101 - for the type checker: `build` came before
-        return events.MemoryRead(memory.peak_rss_bytes_of_tree(self._process.pid), None, None)
+        return events.MemoryRead(memory.peak_rss_bytes_of_tree(self._process.pid))
 
     def integration(self, request: Request) -> str:
         """Return the command that starts the server, or the lines that it is composed of."""

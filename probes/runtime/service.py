@@ -184,7 +184,7 @@ class Service:
             ),
         )
         if isinstance(result, str):
-            return events.NewShapeResult(size, "refused", None, None, result)
+            return events.NewShapeResult(size, "refused", reason=result)
         rows = flexibility.take_rows(cell.reference.inputs[0], size)
         return self.mark_if_not_engaged(cell, result, rows)
 
@@ -193,13 +193,15 @@ class Service:
         changed = new_length.at_new_length(self.request)
         size, length = changed.batch_sizes[0], changed.input_tokens
         if is_late:
-            return events.NewShapeResult(size, "skipped", None, None, "too little time", length)
+            return events.NewShapeResult(
+                size, "skipped", reason="too little time", input_tokens=length
+            )
         cell = self.cells[size]
         result: events.NewShapeResult | str = self.attempt(
             lambda: new_length.try_length(self.workflow, cell.program, cell.rules, self.request)
         )
         if isinstance(result, str):
-            return events.NewShapeResult(size, "refused", None, None, result, length)
+            return events.NewShapeResult(size, "refused", reason=result, input_tokens=length)
         inputs = dispatch.load_reference(changed, size).inputs[0]
         return self.mark_if_not_engaged(cell, result, inputs)
 
