@@ -111,7 +111,7 @@ def explain(
         str, typer.Argument(help="a workflow or arm; default: the recommended one")
     ] = "",
     criterion: Annotated[
-        str, typer.Argument(help=f"one of {', '.join(CRITERIA)}; default: all five")
+        str, typer.Argument(help=f"one of {', '.join(CRITERIA)}; default: all of them")
     ] = "",
 ) -> None:
     """Explain the score of a workflow: each figure, its rule and its source."""

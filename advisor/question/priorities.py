@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.priorities import CRITERIA, PILLARS, Priorities
+from advisor.domain.priorities import CRITERIA, FURTHER_CRITERIA, PILLARS, Priorities
 from advisor.errors import PriorityError, UnknownPresetError
 from advisor.question.answers import Answers
 
@@ -53,9 +53,9 @@ def parse_priorities(text: str) -> Priorities:
             f"performance, productivity and portability sum to {total:g}, not 100", example
         )
     priorities = Priorities(**weights)
-    if priorities.input_flexibility + priorities.architecture_support > 100:  # noqa: PLR2004 - percent
+    if sum(getattr(priorities, name) for name in FURTHER_CRITERIA) > 100:  # noqa: PLR2004 - percent
         raise PriorityError(
-            "the weights of input_flexibility and architecture_support exceed 100 together",
+            f"the weights of {' and '.join(FURTHER_CRITERIA)} exceed 100 together",
             "reduce them to at most 100 together",
         )
     return priorities
