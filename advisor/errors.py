@@ -348,6 +348,5 @@ class BudgetSpentError(UserError):
 
 def exit_code_of(name: str) -> int:
     """Return the exit code of the error with this name; 1 for an unknown one."""
-    kinds = [kind for kind in globals().values() if isinstance(kind, type)]
-    errors = [kind for kind in kinds if issubclass(kind, UserError) and kind is not UserError]
-    return next((kind.exit_code for kind in errors if kind.name == name), 1)
+    kinds = UserError.__subclasses__()
+    return next((kind.exit_code for kind in kinds if kind.name == name), 1)
