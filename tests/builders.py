@@ -456,7 +456,6 @@ def decision(**changes: Any) -> Decision:
         state,
         {1: race_result(1, best="compiled", tied=("compiled",), eliminated={BASELINE: 4})},
         dtype="float32",
-        margin=0.02,
     )
     rated = scoring.rate_arms(measured, known)
     ranked = scoring.weigh_arms(rated.overall, asked)

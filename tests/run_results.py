@@ -16,7 +16,7 @@ RACES = {1: builders.race_result(1)}
 
 
 def summarise(state: RunState, races: dict[int, RaceResult]) -> Results:
-    return summary.summarise(state, races, dtype="float32", margin=0.02)
+    return summary.summarise(state, races, dtype="float32")
 
 
 def only_measurement(results: Results) -> Measurement:

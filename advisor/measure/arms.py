@@ -17,6 +17,7 @@ from advisor.domain.measurement import (
     VisitCounts,
 )
 from advisor.domain.plan import Arm
+from advisor.domain.results import EQUIVALENCE_MARGIN
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.worker_events import BlockTimed, Loaded, Peaks
 from advisor.measure.builds import summarise_builds
@@ -68,7 +69,6 @@ def summarise_arm(
     peaks: Peaks | None,
     *,
     dtype: str,
-    margin: float,
     speedup: Interval | None = None,
 ) -> Measurement:
     """Return the measurement of one valid arm.
@@ -81,9 +81,7 @@ def summarise_arm(
     if speedup is None:
         speedup = ratio_interval(_overall_log_speedup(series))
     new_shapes = compare_with_baseline(state, arm, results_of(main), speedup)
-    cells = tuple(
-        _summarise_cell(state, arm, size, series[size], margin, peaks, dtype) for size in series
-    )
+    cells = tuple(_summarise_cell(state, arm, size, series[size], peaks, dtype) for size in series)
     return Measurement(
         arm=arm.id,
         workflow=arm.workflow,
@@ -144,7 +142,6 @@ def _summarise_cell(
     arm: Arm,
     batch_size: int,
     series: Sequence[Sequence[float]],
-    margin: float,
     peaks: Peaks | None,
     dtype: str,
 ) -> Cell:
@@ -172,7 +169,7 @@ def _summarise_cell(
         undisturbed=summarise_undisturbed(state, baseline, arm.id, batch_size)
         if arm.id != baseline
         else None,
-        shift=math.expm1(-find_shift(series[0], math.log1p(margin))),
+        shift=math.expm1(-find_shift(series[0], math.log1p(EQUIVALENCE_MARGIN))),
         percentiles=_percentiles([seconds for visit in timed for seconds in visit.seconds]),
         generation=summarise_generation(
             visits, _race_process(state, arm), workload_of(state, batch_size), peaks, dtype

@@ -110,7 +110,7 @@ def _measurement(
     speedup = goodput_ratio(found[arm.id], found[baseline], process_error)
     if arm.id == baseline:
         speedup = Interval(value=1.0, low=1.0, high=1.0)
-    summary = summarise_arm(state, arm, {}, None, dtype=question.dtype, margin=0.0, speedup=speedup)
+    summary = summarise_arm(state, arm, {}, None, dtype=question.dtype, speedup=speedup)
     memory = summary.memory_bytes
     if question.device == "cpu" and memory.peak is not None:
         memory = MemoryBytes(peak=memory.peak, source=HOST_SOURCE)

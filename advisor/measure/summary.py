@@ -14,7 +14,13 @@ from advisor.domain.measurement import Measurement
 from advisor.domain.outcome import Outcome, Skipped, TimedOut, skip_cause
 from advisor.domain.plan import Arm, Plan
 from advisor.domain.question import Dtype
-from advisor.domain.results import HostSpeed, RaceResult, Results, StoppedBuild
+from advisor.domain.results import (
+    EQUIVALENCE_MARGIN,
+    HostSpeed,
+    RaceResult,
+    Results,
+    StoppedBuild,
+)
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.measure.arms import TAIL, Series, count_visits, summarise_arm
 from advisor.measure.device_peaks import device_peaks
@@ -45,13 +51,12 @@ def summarise(
     races: Mapping[int, RaceResult],
     *,
     dtype: Dtype,
-    margin: float,
     noise: NoisePrior | None = None,
 ) -> Results:
     """Return the measurements of every valid arm, made in `dtype`.
 
-    Changes of less than `margin`, as a share, are ignored. `noise` is what equal processes are
-    known to differ by.
+    Changes of less than `EQUIVALENCE_MARGIN` are ignored. `noise` is what equal processes are known
+    to differ by.
     """
     if state.plan is None:
         message = "a run without a plan has no results"
@@ -67,7 +72,7 @@ def summarise(
     baseline = state.plan.baseline.id
     noise_floors = _noise_floors(state.plan, log_speedups, races)
     known_floors = [floor for floor in noise_floors.values() if floor is not None]
-    margins = {size: max(margin, floor or 0.0) for size, floor in noise_floors.items()}
+    margins = {size: max(EQUIVALENCE_MARGIN, floor or 0.0) for size, floor in noise_floors.items()}
     peaks = device_peaks(state, dtype)
     variances = estimate_process_variances(
         {arm: each for arm, each in series.items() if arm != baseline},
@@ -76,7 +81,7 @@ def summarise(
     )
     measurements = [
         widen_by_variances(
-            summarise_arm(state, arm, series[arm.id], peaks, dtype=dtype, margin=margin),
+            summarise_arm(state, arm, series[arm.id], peaks, dtype=dtype),
             variances.get(arm.id, {}),
             baseline,
         )

@@ -18,7 +18,7 @@ from advisor.domain.event_folding import fold
 from advisor.domain.model import has_random_weights
 from advisor.domain.priorities import Priorities
 from advisor.domain.recommendation import Recommendation
-from advisor.domain.results import EQUIVALENCE_MARGIN, Results
+from advisor.domain.results import Results
 from advisor.domain.run import Header
 from advisor.domain.run_events import LoggedEvent, end_cause
 from advisor.domain.run_state import RunState
@@ -105,7 +105,6 @@ def evaluate(header: Header, state: RunState, *, while_running: bool = False) ->
         state,
         races,
         dtype=header.question.dtype,
-        margin=EQUIVALENCE_MARGIN,
         noise=header.catalogue.presets.noise,
     )
     surveys = architecture_survey.summarise_surveys(

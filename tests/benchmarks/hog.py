@@ -82,7 +82,6 @@ def run_once(session: Session, seed: int) -> dict[str, Any]:
         recorder.state,
         replay.results_by_batch_size(recorder.state, question),
         dtype="float32",
-        margin=EQUIVALENCE_MARGIN,
     )
     race = results.races[0]
     scored = builders.score_arms(results, question, known)

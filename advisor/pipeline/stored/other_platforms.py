@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from advisor.domain.outcome import Completed
 from advisor.domain.portability import Platform
 from advisor.domain.question import Question
-from advisor.domain.results import EQUIVALENCE_MARGIN, Results
+from advisor.domain.results import Results
 from advisor.domain.run import Header
 from advisor.domain.run_events import OtherPlatformFound
 from advisor.domain.run_state import RunState
@@ -55,7 +55,7 @@ def load_platform(run: Run) -> Platform:
     """Return the results of a stored run as a platform."""
     header, state = run.header(), run.state()
     races = replay.results_by_batch_size(state, header.question)
-    results = summarise(state, races, dtype=header.question.dtype, margin=EQUIVALENCE_MARGIN)
+    results = summarise(state, races, dtype=header.question.dtype)
     return platform_of(header, state, results)
 
 

@@ -28,7 +28,7 @@ def peak_with(seconds: float, verdict: str) -> float | None:
         REFERENCE: reference,
     }
     results = summarise(
-        builders.run_state(processes), {1: builders.race_result(1)}, dtype="float32", margin=0.02
+        builders.run_state(processes), {1: builders.race_result(1)}, dtype="float32"
     )
     assert results.peaks
     return results.peaks.operations_per_second.get("float32")

@@ -64,7 +64,7 @@ def metrics_of(
         REFERENCE: reference,
     }
     results = summarise(
-        builders.run_state(processes), {4: builders.race_result(4)}, dtype="bfloat16", margin=0.02
+        builders.run_state(processes), {4: builders.race_result(4)}, dtype="bfloat16"
     )
     (cell,) = next(
         measurement for measurement in results.measurements if measurement.arm == "compiled"

@@ -31,7 +31,6 @@ from advisor.report.documents import measured_document
 from advisor.statistics.changepoint import MIN_ROUNDS
 
 LIMITS = rubric_files.load().presets.guard
-MARGIN = 0.02
 
 
 def simulate(regime: str, seed: int, shift: tuple[int, float] | None = None) -> Results:
@@ -47,7 +46,7 @@ def simulate(regime: str, seed: int, shift: tuple[int, float] | None = None) -> 
     question = builders.question(budget=budget, seed=seed)
     run = simulate_run(session, ["compiled", "other"], question)
     races = replay.results_by_batch_size(run.state, question)
-    return summarise(run.state, races, dtype="float32", margin=MARGIN)
+    return summarise(run.state, races, dtype="float32")
 
 
 def shifts(results: Results) -> dict[str, float]:

@@ -122,9 +122,7 @@ def count_covered(noise: str, trials: int) -> int:
         instance = race(noise, "pair", seed, repeats=True, gaps=gaps)
         (measurement,) = (
             one
-            for one in summarise(
-                instance.state, {1: instance.result}, dtype="float32", margin=0.02
-            ).measurements
+            for one in summarise(instance.state, {1: instance.result}, dtype="float32").measurements
             if one.arm == "compiled"
         )
         speedup = measurement.cells[0].speedup
