@@ -36,11 +36,6 @@ from advisor.system.number_format import (
 
 #: Share of the draws from which a workflow is more likely as good as the answer than not.
 AS_GOOD = 0.5
-#: Names of criteria in a sentence, where they differ from the identifiers.
-CRITERION_NAMES = {
-    "input_flexibility": "input flexibility",
-    "architecture_support": "architecture support",
-}
 
 
 def write_headline(facts: HeadlineFacts) -> list[tuple[HeadlinePart, str]]:
@@ -224,7 +219,7 @@ def _why_not(facts: HeadlineFacts, faster: ScoredArm) -> str:
         return "it scores as well"
     ours, theirs = grades_of(facts.advised), grades_of(faster)
     losses = [
-        f"{CRITERION_NAMES.get(name, name)} ({LETTERS[faster.ratings[name].tier]})"
+        f"{name.replace('_', ' ')} ({LETTERS[faster.ratings[name].tier]})"
         for name in ours
         if theirs[name] < ours[name]
     ]
