@@ -19,6 +19,7 @@ from advisor.report.sections.answer import (
     headline,
     stop_notice,
 )
+from advisor.report.sections.partly_used import partly_used
 from advisor.report.sections.ranking_cells import (
     COST_HEADS,
     CRITERION_HEADS,
@@ -79,6 +80,7 @@ def render(document: RunDocument) -> str:
         generation_lines(document),
         *serving_tables_of(document),
         new_shapes.summary(document),
+        partly_used(document),
         unranked(document),
         portability(document),
         survey_lines(document),

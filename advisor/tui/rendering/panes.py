@@ -9,6 +9,7 @@ from rich.text import Text
 from advisor.domain.priorities import FURTHER_CRITERIA
 from advisor.report.sections import new_shapes
 from advisor.report.sections.answer import flip_lines
+from advisor.report.sections.partly_used import partly_used
 from advisor.report.sections.unranked import unranked
 from advisor.system.number_format import format_share
 from advisor.tui.answer import RunAnswer
@@ -38,12 +39,14 @@ def render_why(answer: RunAnswer) -> Text:
             ),
             " ",
         )
-    return lines + _render_new_shapes(answer)
+    for section in (new_shapes.summary(answer.document), partly_used(answer.document)):
+        lines += _render_section(section)
+    return lines
 
 
-def _render_new_shapes(answer: RunAnswer) -> Text:
-    """Return what the best arms did with shapes that were not built; nothing if none was tried."""
-    heading, *lines = new_shapes.summary(answer.document) or [""]
+def _render_section(section: Sequence[str]) -> Text:
+    """Return a heading and its indented lines; nothing for an empty section."""
+    heading, *lines = section or [""]
     if not heading:
         return Text()
     return text.styled(f"{heading.rstrip(':')}\n", "bold") + _items(map(str.strip, lines), " ")

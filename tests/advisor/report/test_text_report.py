@@ -17,6 +17,7 @@ from advisor.report import markdown, page, text_report
 from advisor.report.documents import measured_document
 from advisor.report.documents.document import Problem, RunDocument
 from advisor.report.sections import answer
+from advisor.report.sections.partly_used import partly_used
 from advisor.report.sections.unranked import unranked
 from advisor.system.number_format import MISSING
 
@@ -55,6 +56,28 @@ def test_the_answer_of_an_early_version_is_written_from_its_fields(
 ) -> None:
     text = text_report.render(with_advice(headline=(), **changes))
     expect(f"text-early-{name}", text.splitlines()[:2])
+
+
+@pytest.mark.parametrize(("share", "shown"), [(0.25, True), (0.5, False), (None, False)])
+def test_a_measured_arm_that_did_less_than_half_of_the_work_has_a_line(
+    share: float | None, shown: bool, expect: Expect
+) -> None:
+    made = builders.document()
+    first, *others = made.workflows
+    first = msgspec.structs.replace(first, engaged_share=share, engagement="8 of 32 passes")
+    document = msgspec.structs.replace(made, workflows=(first, *others))
+    lines = partly_used(document)
+    assert bool(lines) == shown
+    assert set(lines) <= set(text_report.render(document).splitlines())
+    if shown:
+        expect("text-partly-used", lines)
+
+
+def test_an_arm_without_a_time_has_no_line_on_its_share() -> None:
+    made = builders.document()
+    entries = tuple(msgspec.structs.replace(one, engaged_share=0.0) for one in made.workflows)
+    named = partly_used(msgspec.structs.replace(made, workflows=entries))
+    assert len(named) == 1 + sum(bool(entry.cells) for entry in entries)
 
 
 def test_an_unfinished_run_has_the_command_that_resumes_it() -> None:
