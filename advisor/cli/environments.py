@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from advisor.probing.environments.uv_runner import BuildSettings
 
 MEBIBYTE = 2**20
+#: Words of the table for states of the JSON output; other states are faults.
+STATE_WORDS = {"made": "created", "not made": "not created"}
 
 app = typer.Typer(
     name="env",
@@ -59,7 +61,7 @@ def list_environments(*, json: AsJson = False) -> None:
     cells = [
         [
             row.name,
-            f"{row.state}, with {', '.join(row.added)}" if row.added else row.state,
+            _describe_state(row),
             str(row.disk_mib or "?"),
             row.licence,
             ", ".join(row.workflows),
@@ -67,6 +69,11 @@ def list_environments(*, json: AsJson = False) -> None:
         for row in rows
     ]
     print_text("\n".join(plain_table([heading, *cells])))
+
+
+def _describe_state(row: EnvironmentRow) -> str:
+    state = STATE_WORDS.get(row.state, row.state)
+    return f"{state}, with {', '.join(row.added)}" if row.added else state
 
 
 @app.command()
