@@ -16,20 +16,20 @@ from advisor.domain.run import Header
 from advisor.domain.run_events import LoggedEvent
 from advisor.domain.serving import ServingRules
 from advisor.domain.workflow import Workflow
+from advisor.pipeline.answer_summaries import AnsweredRun
 from advisor.question.answers import Answers
 from advisor.report.comparisons.comparison import Comparison
 from advisor.report.documents.document import RunDocument
 from advisor.report.fleets.fleet_matrix import FleetDocument
 from advisor.report.recipes.verification import Verification
 from advisor.report.sweeps.sweep_document import SweepDocument
-from advisor.store.index import HistoryEntry
 
 #: Schema name -> the type it describes.
 SHIPPED: dict[str, Any] = {
     "run": RunDocument,
     "comparison": Comparison,
     "verification": Verification,
-    "history": list[HistoryEntry],
+    "history": list[AnsweredRun],
     "fleet": FleetDocument,
     "sweep": SweepDocument,
     "run-header": Header,

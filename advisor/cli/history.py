@@ -21,6 +21,7 @@ from advisor.store.index import HistoryEntry
 
 if TYPE_CHECKING:
     from advisor.store.run_status import RunStatus
+    from advisor.store.summaries import RunSummary
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -50,7 +51,8 @@ def history(
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """List the stored runs and sweeps, newest first."""
+    """List the stored runs with their answers, and the sweeps, newest first."""
+    from advisor.pipeline.answer_summaries import with_answers
     from advisor.report.formatting.tabular import plain_table
     from advisor.store.run_status import state_of
     from advisor.store.runs import Run
@@ -65,14 +67,15 @@ def history(
         imported=imported,
     )
     store = open_store()
-    entries = store.history(run_filter)
+    entries = with_answers(store, store.history(run_filter))
     if json:
         print_text(msgspec.json.encode(entries))
         return
-    rows = [["run", "created", "model", "device", "state", "note"]]
+    rows = [["run", "created", "model", "device", "state", "answer", "decision", "note"]]
     for entry in entries:
         state = _describe_state(entry, state_of(entry, Run(store.run_directory(entry.run_id))))
-        rows.append([entry.run_id, entry.created, entry.model, entry.device, state, entry.note])
+        question = [entry.run_id, entry.created, entry.model, entry.device]
+        rows.append([*question, state, *_describe_answer(entry.answer), entry.note])
     is_unfiltered = run_filter == HistoryFilter()
     empty = "No runs yet. p3-advisor --json starts one." if is_unfiltered else "No run matches."
     print_text("\n".join(plain_table(rows)) if entries else empty)
@@ -88,6 +91,13 @@ def _describe_state(entry: HistoryEntry, state: RunStatus) -> str:
         "imported" if entry.imported else "",
     )
     return ", ".join(filter(None, facts))
+
+
+def _describe_answer(answer: RunSummary | None) -> tuple[str, str]:
+    """Return the recommended arm and the decision word; both are empty for an unfinished run."""
+    if answer is None:
+        return "", ""
+    return answer.arm or "no answer", answer.decision_word or ""
 
 
 def parse_day(text: str) -> str:

@@ -22,11 +22,11 @@ from recorded_runs import make_run
 
 from advisor.context import Context
 from advisor.question.answers import Answers
-from advisor.store.summaries import FILE_NAME, RunSummary
+from advisor.store.summaries import RunSummary
 from advisor.tui.app import AdvisorApp
 from advisor.tui.options import LaunchOptions
+from advisor.tui.rendering.list_cells import OPEN_MARK, describe_winner, format_age
 from advisor.tui.run.examples import list_examples
-from advisor.tui.run.summaries import OPEN_MARK, describe_winner, format_age, read_summary
 from advisor.tui.screens.home import TRADE_OFF, HomeScreen
 from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.screens.setup import SetupScreen
@@ -123,20 +123,6 @@ async def test_options_of_the_command_line_lead_to_the_questions_or_to_a_run(
         await wait_for_screen(pilot, ResultsScreen)
     async with running_app(AdvisorApp(LaunchOptions(answers=Answers(gpu="cpu")), context)) as pilot:
         await wait_for_screen(pilot, SetupScreen)
-
-
-def test_the_summary_of_a_run_is_stored_and_follows_its_events(context: Context) -> None:
-    run = make_run(context.store, finished=True)
-    summary = read_summary(run)
-    assert (summary.arm, summary.trust) == ("compiled", "C")
-    file = run.directory / FILE_NAME
-    file.write_bytes(file.read_bytes().replace(b'"compiled"', b'"exported"'))
-    assert read_summary(run).arm == "exported"
-    with (run.directory / "events.jsonl").open("a") as events:
-        events.write(" ")
-    assert read_summary(run).arm == "compiled"
-    file.write_bytes(b"\xff")
-    assert read_summary(run).arm == "compiled"
 
 
 def test_an_arm_that_leads_an_open_decision_is_marked() -> None:

@@ -12,13 +12,14 @@ from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, Static
 
 from advisor.errors import UserError
+from advisor.pipeline.answer_summaries import read_summaries
 from advisor.store.store import Store
 from advisor.store.summaries import RunSummary
 from advisor.tui.dialogs.confirmations import DeleteDialog
 from advisor.tui.dialogs.note_dialog import NoteDialog
 from advisor.tui.rendering import text
+from advisor.tui.rendering.list_cells import describe_winner, format_age
 from advisor.tui.run.stored_items import StoredItem, list_items
-from advisor.tui.run.summaries import describe_winner, format_age, read_summaries
 from advisor.tui.screens.advisor_screen import TitleBar
 from advisor.tui.screens.filtered_screen import FilteredScreen
 from advisor.tui.widgets.key_footer import KeyFooter
@@ -107,13 +108,9 @@ kind of device."""
         self.refresh_bindings()
         store = self.app_interface.context.store
         entries = [item.entry for item in items if item.item_id not in self._summaries]
-
-        def summarise() -> dict[str, RunSummary]:
-            found: dict[str, RunSummary] = {}
-            read_summaries(store, entries[:MAX_ROWS], found.__setitem__)
-            return found
-
-        self.app_interface.background.start("answers", summarise, self._show_summaries)
+        self.app_interface.background.start(
+            "answers", lambda: read_summaries(store, entries[:MAX_ROWS]), self._show_summaries
+        )
 
     def _show_summaries(self, summaries: dict[str, RunSummary]) -> None:
         self._summaries |= summaries

@@ -147,11 +147,9 @@ H lists all stored runs. A row of several lengths is a sweep, which stands for i
         app = self.app_interface
 
         def summarise() -> dict[str, RunSummary]:
-            from advisor.tui.run.summaries import read_summaries  # noqa: PLC0415 - as above
+            from advisor.pipeline.answer_summaries import read_summaries  # noqa: PLC0415 - as above
 
-            found: dict[str, RunSummary] = {}
-            read_summaries(app.context.store, unknown, found.__setitem__)
-            return found
+            return read_summaries(app.context.store, unknown)
 
         app.background.start("summaries", summarise, self._show_summaries)
 
@@ -196,7 +194,7 @@ H lists all stored runs. A row of several lengths is a sweep, which stands for i
         }
 
     def _item_cells(self, item: StoredItem, widths: dict[str, int]) -> dict[str, str]:
-        from advisor.tui.run.summaries import describe_winner, format_age  # noqa: PLC0415 - speeds up the start
+        from advisor.tui.rendering.list_cells import describe_winner, format_age  # noqa: PLC0415 - speeds up the start
 
         entry = item.entry
         answer = ", ".join(filter(None, (item.state, item.progress)))

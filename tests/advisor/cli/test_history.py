@@ -10,9 +10,10 @@ from collections.abc import Callable
 
 import builders
 
-from advisor.domain.run_events import Planned
+from advisor.domain.run_events import Finished, Planned
 from advisor.store.runs import Run
 from advisor.store.store import Store
+from advisor.store.summaries import FILE_NAME
 
 RunCli = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -93,6 +94,47 @@ def test_a_newer_run_without_a_measurement_is_marked_and_not_shown(
     assert json.loads(run_cli("show", "--json", home=home).stdout)["run_id"] == recorded.name
     recipe = run_cli("recipe", "--workflow", "pytorch-eager", home=home)
     assert recipe.returncode == 0, recipe.stderr
+
+
+def test_the_history_has_the_answer_of_each_finished_run(
+    run_cli: RunCli, recorded: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    home, stopped, failed = tmp_path / "home", "20991231-000000-0000", "20991231-000000-0001"
+    run = shutil.copytree(recorded, home / "runs" / recorded.name)
+    for run_id, ends in ((stopped, ()), (failed, (Finished(),))):
+        with Store(home).create(builders.header(run_id=run_id)).writer() as writer:
+            for event in builders.events(Planned(plan=builders.plan()), *ends):
+                writer.append(event)
+    advice = json.loads(run_cli("show", recorded.name, "--json").stdout)["recommendation"]
+    listed = {row["run_id"]: row for row in json.loads(history(run_cli, home, "--json"))}
+    answer = listed[recorded.name]["answer"]
+    assert (answer["arm"], answer["decision"]) == (advice["arm"], advice["decision"])
+    assert listed[stopped]["answer"] is None
+    assert listed[failed]["answer"]["arm"] is None
+    assert listed[failed]["answer"]["headline"]
+    failed_line, stopped_line, line = history(run_cli, home).splitlines()[1:]
+    assert f" {advice['arm']} " in line
+    assert line.endswith(f" {advice['decision']}")
+    assert "no answer" in failed_line
+    assert "no answer" not in stopped_line
+    other = run_cli("decide", run.name, "--require", "speedup>=1000", home=home)
+    assert other.returncode != 0, "other constraints have another answer"
+    assert history(run_cli, home).splitlines()[3] == line
+
+
+def test_the_history_decides_on_a_run_only_once(
+    run_cli: RunCli, recorded: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    home = tmp_path / "home"
+    run = shutil.copytree(recorded, home / "runs" / recorded.name)
+    (answer,) = [row["answer"] for row in json.loads(history(run_cli, home, "--json"))]
+    kept = run / FILE_NAME
+    kept.write_text(kept.read_text().replace(answer["arm"], "kept-arm"))
+    assert "kept-arm" in history(run_cli, home)
+
+
+def history(run_cli: RunCli, home: pathlib.Path, *flags: str) -> str:
+    return run_cli("history", *flags, home=home).stdout
 
 
 def test_the_history_distinguishes_runs_that_are_being_measured(

@@ -1,10 +1,11 @@
-"""The answers of stored runs in a few fields, for the lists on Home and in the history."""
+"""The answers of stored runs in a few fields, for lists of runs; each is decided once."""
 
 from __future__ import annotations
 
-import datetime as dt
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.sweep import is_sweep_id
@@ -17,15 +18,12 @@ from advisor.store.summaries import RunSummary, load_summary, save_summary
 if TYPE_CHECKING:
     from advisor.pipeline.decision import Decision
 
-#: Follows an arm that leads while the decision is open.
-OPEN_MARK = " (open)"
-DAY_SECONDS, HOUR_SECONDS, MINUTE_SECONDS = 86400, 3600, 60
 
+class AnsweredRun(HistoryEntry, frozen=True, kw_only=True):
+    """One run in the history, with its answer."""
 
-def describe_winner(summary: RunSummary) -> str:
-    """Return the advised arm, marked if the decision is open; a word if there is none."""
-    mark = OPEN_MARK if summary.decision_word == "OPEN" else ""
-    return f"{summary.arm}{mark}" if summary.arm else "no answer"
+    #: Null for a run that is not finished.
+    answer: RunSummary | None = None
 
 
 def summary_of(
@@ -82,29 +80,21 @@ def _advised_speedup(decision: Decision) -> float | None:
     return measured.get(advice.arm) if advice else None
 
 
-def read_summaries(
-    store: Store, entries: Iterable[HistoryEntry], deliver: Callable[[str, RunSummary], object]
-) -> None:
-    """Deliver the answer of each finished run or sweep, in this order."""
-    for entry in entries:
-        if not entry.finished:
-            continue
-        if is_sweep_id(entry.run_id):
-            deliver(entry.run_id, read_sweep_summary(store, entry.run_id))
-        else:
-            deliver(entry.run_id, read_summary(Run(store.run_directory(entry.run_id))))
+def read_summaries(store: Store, entries: Iterable[HistoryEntry]) -> dict[str, RunSummary]:
+    """Return the answers of the finished runs and sweeps by their ids."""
+    return {
+        entry.run_id: read_sweep_summary(store, entry.run_id)
+        if is_sweep_id(entry.run_id)
+        else read_summary(Run(store.run_directory(entry.run_id)))
+        for entry in entries
+        if entry.finished
+    }
 
 
-def format_age(created: str, now: dt.datetime) -> str:
-    """Return how long ago something was created, such as `3 h ago`; empty if not known."""
-    try:
-        then = dt.datetime.fromisoformat(created)
-    except ValueError:
-        return ""
-    if then.tzinfo is None:
-        then = then.replace(tzinfo=now.tzinfo)
-    seconds = max((now - then).total_seconds(), 0)
-    for unit, name in ((DAY_SECONDS, "d"), (HOUR_SECONDS, "h"), (MINUTE_SECONDS, "min")):
-        if seconds >= unit:
-            return f"{seconds // unit:.0f} {name} ago"
-    return "just now"
+def with_answers(store: Store, entries: Sequence[HistoryEntry]) -> list[AnsweredRun]:
+    """Return the runs with their answers, in this order."""
+    answers = read_summaries(store, entries)
+    return [
+        AnsweredRun(**msgspec.structs.asdict(entry), answer=answers.get(entry.run_id))
+        for entry in entries
+    ]
