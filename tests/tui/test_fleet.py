@@ -92,7 +92,8 @@ async def test_without_a_fleet_there_is_only_a_notification(
     app = AdvisorApp(LaunchOptions(), dataclasses.replace(tui_context, store=Store(tmp_path)))
     async with running_app(app) as pilot:
         app.action_history()
-        await wait_for_screen(pilot, HistoryScreen)
-        await pilot.press("f")
+        history = await wait_for_screen(pilot, HistoryScreen)
+        assert "f" not in history.active_bindings
+        app.action_fleet()
         await wait_for_text(pilot, "no fleet is stored yet")
         assert isinstance(app.screen, HistoryScreen)

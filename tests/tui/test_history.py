@@ -32,7 +32,8 @@ from advisor.tui.options import LaunchOptions
 from advisor.tui.run.host_process import HostProcess
 from advisor.tui.run.stored_items import list_items
 from advisor.tui.run.unfinished import find_unfinished_run
-from advisor.tui.screens.history import HistoryScreen
+from advisor.tui.screens.compare import CompareScreen
+from advisor.tui.screens.history import EMPTY_MESSAGE, HistoryScreen, SecondRunTable
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.setup import SetupScreen
 from advisor.tui.widgets.table import Table
@@ -130,6 +131,62 @@ async def test_a_note_can_be_written_filtered_by_and_removed(
         await pilot.press("t", *["backspace"] * 13, "enter")
         await wait_for(pilot, lambda: table.row_count == 0)
         assert run.note() == ""
+
+
+def offered(app: AdvisorApp) -> dict[str, str]:
+    """Return the labels in the footer by their keys."""
+    return {
+        active.binding.key: active.binding.description
+        for active in app.screen.active_bindings.values()
+        if active.binding.show
+    }
+
+
+@async_test
+async def test_the_footer_offers_only_keys_with_an_effect(
+    store: Store, tui_context: Context
+) -> None:
+    app = AdvisorApp(LaunchOptions(), dataclasses.replace(tui_context, store=store))
+    async with running_app(app) as pilot:
+        app.action_history()
+        await wait_for_screen(pilot, HistoryScreen)
+        await wait_for_text(pilot, EMPTY_MESSAGE[:12])
+        row_keys = {"enter", "r", "space", "c", "t", "d"}
+        assert not row_keys & offered(app).keys()
+        make_run(store, finished=True)
+        make_run(store, finished=False)
+        await app.pop_screen()
+        app.action_history()
+        screen = await wait_for_screen(pilot, HistoryScreen)
+        await wait_for(pilot, lambda: screen.query_one(Table).row_count == 2)
+        assert row_keys - {"r", "c"} <= offered(app).keys()
+        assert not {"r", "c", "f"} & offered(app).keys()
+        await pilot.press("space", "d", "t")
+        assert app.screen is screen, "keys of one row wait while a run is marked"
+        assert not {"r", "c", "t", "d", "n", "f"} & offered(app).keys()
+        await pilot.press("down")
+        assert {"enter", "space", "c"} <= offered(app).keys()
+        await pilot.press("up", "space")
+        assert {"t", "d", "n"} <= offered(app).keys()
+
+
+@async_test
+async def test_the_second_run_of_a_comparison_can_only_be_chosen(
+    store: Store, tui_context: Context
+) -> None:
+    run = make_run(store, finished=True)
+    make_run(store, finished=False)
+    app = AdvisorApp(LaunchOptions(), dataclasses.replace(tui_context, store=store))
+    async with running_app(app) as pilot:
+        await app.push_screen(HistoryScreen(marked=run.directory.name))
+        screen = await wait_for_screen(pilot, HistoryScreen)
+        await wait_for(pilot, lambda: screen.query_one(Table).row_count == 2)
+        assert offered(app)["enter"] == SecondRunTable.COMPARE
+        assert not {"r", "space", "c", "t", "d", "n", "f"} & offered(app).keys()
+        await pilot.press("enter")
+        assert app.screen is screen, "a run is not compared with itself"
+        await pilot.press("down", "enter")
+        await wait_for_screen(pilot, CompareScreen)
 
 
 def test_a_run_that_failed_before_a_measurement_is_marked(store: Store) -> None:

@@ -33,9 +33,21 @@ MAX_ROWS = 500
 ID_WIDTH = 20
 #: Number of runs that are compared.
 PAIR = 2
-#: Actions that need the figures of a run.
-RUN_ACTIONS = {"mark", "compare", "note"}
+#: Actions on the row under the cursor, and those of them that need a run.
+ROW_ACTIONS, RUN_ACTIONS = {"mark", "note", "delete", "resume"}, {"mark", "note"}
+#: Actions that concern no row.
+OTHER_ACTIONS = {"new", "fleet"}
 EMPTY_MESSAGE = "No runs yet.  Press n for the questions, or run  p3-advisor --json"
+
+
+class SecondRunTable(SelectableTable):
+    """The runs that the marked run can be compared with."""
+
+    HELP = """\
+Up and down, or j and k, move; g and G go to the ends; enter compares the marked run with this
+row."""
+    COMPARE = "Compare"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", COMPARE, id="open")]
 
 
 class HistoryScreen(FilteredScreen):
@@ -44,13 +56,20 @@ class HistoryScreen(FilteredScreen):
     HELP_TEXT = """\
 Enter opens a run: its results, or its progress while it is running. A sweep has several lengths:
 enter shows the answer for their mix and their runs. r resumes a stopped run or sweep. Space marks a
-run; with two marked runs, c compares them. t edits the note on a run, d deletes a run or a sweep;
+run, or unmarks it; c compares two marked runs, or the marked run with the one under the cursor.
+While a run is marked, the other keys wait. t edits the note on a run, d deletes a run or a sweep;
 p3-advisor note and delete do the same. f shows the answers of the newest fleet, for each model and
 kind of device."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "resume", "Resume", id="resume"),
-        Binding("space", "mark", "Mark", id="mark", tooltip="mark a run, to compare two"),
-        Binding("c", "compare", "Compare", id="compare", tooltip="compare the two marked runs"),
+        Binding("space", "mark", "Mark", id="mark", tooltip="mark a run, or unmark it"),
+        Binding(
+            "c",
+            "compare",
+            "Compare",
+            id="compare",
+            tooltip="compare the marked run with the other, or with the one under the cursor",
+        ),
         Binding(
             "t", "note", "Note", id="note", tooltip="edit the note on the run under the cursor"
         ),
@@ -62,8 +81,8 @@ kind of device."""
             tooltip="delete the row under the cursor, after a confirmation",
         ),
         FilteredScreen.FILTER,
-        Binding("n", "app.new_question", "New", id="new"),
-        Binding("f", "app.fleet", "Fleet", id="fleet", tooltip="the answers of the newest fleet"),
+        Binding("n", "new", "New", id="new"),
+        Binding("f", "fleet", "Fleet", id="fleet", tooltip="the answers of the newest fleet"),
         Binding("escape", "back", "Back", id="back"),
         Binding("q", "app.leave", "Quit", id="quit"),
     ]
@@ -74,13 +93,14 @@ kind of device."""
         #: Whether the screen asks for the second run of a comparison.
         self._chooses_second = marked is not None
         self._items: list[StoredItem] | None = None
+        self._has_fleet = False
         self._summaries: dict[str, RunSummary] = {}
 
     def compose(self) -> ComposeResult:
         yield TitleBar()
         yield self.compose_filter()
         yield Static("", id="empty", markup=False)
-        yield SelectableTable(id="runs", gap=1)
+        yield (SecondRunTable if self._chooses_second else SelectableTable)(id="runs", gap=1)
         yield Static("", id="note", markup=False)
         yield self.compose_too_small_notice()
         yield KeyFooter()
@@ -90,6 +110,7 @@ kind of device."""
             Text(COMPARE_TITLE if self._chooses_second else "History", "bold")
         )
         self.query_one(Table).focus()
+        self._has_fleet = bool(self.app_interface.context.store.fleets.ids())
         self._read_items()
 
     def _read_items(self) -> None:
@@ -105,7 +126,6 @@ kind of device."""
     def _show_items(self, items: list[StoredItem]) -> None:
         self._items = items
         self.list_rows()
-        self.refresh_bindings()
         store = self.app_interface.context.store
         entries = [item.entry for item in items if item.item_id not in self._summaries]
         self.app_interface.background.start(
@@ -117,11 +137,25 @@ kind of device."""
         self.list_rows()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's interface
-        """Offer to resume only what was stopped, and to mark, compare and note only runs."""
+        """Offer what has an effect on the marked runs or on the row under the cursor."""
+        if self._chooses_second:
+            return action not in {*ROW_ACTIONS, *OTHER_ACTIONS, "compare"}
+        if action == "compare":
+            return self._find_pair() is not None
+        if self._marked and action in {*ROW_ACTIONS, *OTHER_ACTIONS} - {"mark"}:
+            return False
+        if action == "fleet":
+            return self._has_fleet
+        return action not in ROW_ACTIONS or self._suits_row(action)
+
+    def _suits_row(self, action: str) -> bool:
+        """Return whether the action is possible for the row under the cursor."""
         item = self._item_at_cursor() if self.is_mounted else None
+        if item is None:
+            return False
         if action == "resume":
-            return item is not None and item.state == "stopped"
-        return not (action in RUN_ACTIONS and item is not None and item.is_sweep)
+            return item.state == "stopped"
+        return not (action in RUN_ACTIONS and item.is_sweep)
 
     def on_resize(self, event: events.Resize) -> None:
         super().on_resize(event)
@@ -144,6 +178,7 @@ kind of device."""
         message = "" if shown else "no run passes the filter" if self._items else EMPTY_MESSAGE
         self.query_one("#empty", Static).update(message)
         self._draw_note()
+        self.refresh_bindings()
 
     def _columns(self) -> list[Column]:
         width = self.size.width
@@ -233,14 +268,22 @@ kind of device."""
 
     def action_compare(self) -> None:
         """Compare the two marked runs, or the marked run with the one under the cursor."""
-        chosen = list(self._marked)
-        run_id = self.query_one(Table).key_at_cursor()
-        if len(chosen) < PAIR and run_id is not None:
-            chosen.append(run_id)
-        if len(set(chosen)) == PAIR:
-            self.app_interface.answer_actions.compare(chosen[0], chosen[1])
+        pair = self._find_pair()
+        if pair is not None:
+            self.app_interface.answer_actions.compare(*pair)
         else:
-            self.notify("mark two runs with space, then press c", markup=False)
+            self.notify("this is the marked run: choose another one", markup=False)
+
+    def _find_pair(self) -> tuple[str, str] | None:
+        """Return the marked runs, or the marked one and the one at the cursor; None for no pair."""
+        item = self._item_at_cursor() if self.is_mounted else None
+        chosen = list(self._marked)
+        if len(chosen) < PAIR and item is not None and not item.is_sweep:
+            chosen.append(item.item_id)
+        if len(set(chosen)) != PAIR:
+            return None
+        first, second = chosen
+        return first, second
 
     def action_note(self) -> None:
         """Edit the note on the run under the cursor."""
@@ -274,6 +317,14 @@ kind of device."""
         except UserError as error:
             self.app_interface.show_error(error)
         self._read_items()
+
+    def action_new(self) -> None:
+        """Ask a new question."""
+        self.app_interface.action_new_question()
+
+    def action_fleet(self) -> None:
+        """Show the answers of the newest fleet."""
+        self.app_interface.action_fleet()
 
     def action_resume(self) -> None:
         """Resume the run or sweep under the cursor."""

@@ -153,3 +153,15 @@ Up and down, or j and k, move; g and G go to the ends; enter opens the row. Left
 column, and ? then explains it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "Open", id="open")]
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's interface
+        """Offer to open a row only if there is one."""
+        return action != "select_cursor" or self.row_count > 0
+
+    def set_rows(
+        self, rows: Mapping[str, Mapping[str, str]], styles: Mapping[str, str] | None = None
+    ) -> None:
+        had_rows = self.row_count > 0
+        super().set_rows(rows, styles)
+        if had_rows != (self.row_count > 0):
+            self.refresh_bindings()
