@@ -249,7 +249,7 @@ async def test_home_without_runs(
     async with running_app(app) as pilot:
         await wait_for(pilot, lambda: app.machine is not None)
         await compare("home-empty", pilot, update=update)
-        assert "Current run" not in screen_text(pilot)
+        assert "Continue" not in screen_text(pilot)
 
 
 FINDINGS = [

@@ -35,7 +35,7 @@ from advisor.tui.options import LaunchOptions
 from advisor.tui.screens.detail import DetailScreen
 from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.screens.setup import SetupScreen
-from advisor.tui.widgets.key_footer import visible_hints
+from advisor.tui.widgets.key_footer import HELP, MORE, visible_hints
 
 HINTS = [
     ("leave_out", "space Leave out"),
@@ -61,6 +61,20 @@ def test_the_footer_shows_help_first_the_exits_last_and_the_others_as_they_fit(
     width: int, expected: list[int]
 ) -> None:
     assert visible_hints(HINTS, width) == expected
+
+
+@async_test
+async def test_the_help_says_more_while_the_footer_hides_keys(
+    sample_run: Run, tui_context: Context
+) -> None:
+    async with running_app(replay_app(tui_context, sample_run)) as pilot:
+        screen = await wait_for_screen(pilot, ResultsScreen)
+        for width, hides, label in ((200, False, HELP), (80, True, MORE), (200, False, HELP)):
+            await pilot.resize_terminal(width, 30)
+            await settle(pilot)
+            hints = list(screen.query(FooterKey))
+            assert any(not hint.display for hint in hints) == hides
+            assert f"? {label}" in screen_text(pilot).splitlines()[-1]
 
 
 @async_test

@@ -61,7 +61,7 @@ H lists all stored runs. A row of several lengths is a sweep, which stands for i
     TERMS = ("P3", "workflow", "run", "trust")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "open", "Open", id="open"),
-        Binding("n", "app.new_question", "New question", id="new"),
+        Binding("n", "app.new_question", "New", id="new", tooltip="a new question"),
         Binding(
             "ctrl+r",
             "app.start_now",
@@ -73,7 +73,7 @@ H lists all stored runs. A row of several lengths is a sweep, which stands for i
         Binding(
             "ctrl+g",
             "go_on",
-            "Current run",
+            "Continue",
             key_display="^g",
             id="go-on",
             tooltip="show the run that is going on, or resume the newest stopped one",

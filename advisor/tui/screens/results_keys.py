@@ -18,7 +18,7 @@ RESULTS_KEYS: list[BindingType] = [
     Binding(
         "m",
         "measure_again",
-        "Measure again",
+        "Repeat",
         id="measure-again",
         tooltip="measure what is undecided for longer, in a new run",
     ),

@@ -1,4 +1,7 @@
-"""Show the keys of a screen in its last line: help first, the exits last, others as they fit."""
+"""Show the keys of a screen in its last line: help first, the exits last, others as they fit.
+
+If some do not fit, the label of the help says that it has more of them.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,8 @@ from textual.widgets import Footer
 from textual.widgets._footer import FooterKey
 
 HELP_ACTION = "help"
+#: Labels of the help, which lists all keys: while the footer shows all of them, and while not.
+HELP, MORE = "Help", "More"
 #: Actions that close a screen or the program, in the order in which their keys are shown.
 EXIT_ACTIONS = ("back", "app.pop_screen", "app.home", "dismiss", "app.leave")
 
@@ -54,10 +59,13 @@ def hint_texts(hints: Sequence[FooterKey]) -> list[tuple[str, str]]:
 
 
 def hide_excess_hints(hints: Sequence[FooterKey], width: int) -> None:
-    """Hide the hints that do not fit into `width` cells."""
+    """Hide the hints that do not fit into `width` cells, and label the help accordingly."""
     shown = visible_hints(hint_texts(hints), width)
     for index, hint in enumerate(hints):
         hint.display = index in shown
+        if hint.action == HELP_ACTION:
+            hint.description = HELP if len(shown) == len(hints) else MORE
+            hint.refresh()
 
 
 def visible_hints(hints: Sequence[tuple[str, str]], width: int) -> list[int]:
