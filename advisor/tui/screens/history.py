@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import ClassVar
 
 from rich.text import Text
@@ -18,19 +18,20 @@ from advisor.store.summaries import RunSummary
 from advisor.tui.dialogs.confirmations import DeleteDialog
 from advisor.tui.dialogs.note_dialog import NoteDialog
 from advisor.tui.rendering import text
-from advisor.tui.rendering.list_cells import describe_winner, format_age
+from advisor.tui.rendering.list_cells import format_age
 from advisor.tui.run.stored_items import StoredItem, list_items
 from advisor.tui.screens.advisor_screen import TitleBar
 from advisor.tui.screens.filtered_screen import FilteredScreen
+from advisor.tui.screens.history_table import (
+    SecondRunTable,
+    history_cells,
+    history_columns,
+)
 from advisor.tui.widgets.key_footer import KeyFooter
-from advisor.tui.widgets.table import Column, SelectableTable, Table
+from advisor.tui.widgets.table import SelectableTable, Table
 
-#: Width of the terminal from which a row has the age, the id and the note.
-WIDE_WIDTH = 110
 COMPARE_TITLE = "Compare with which run?  enter chooses it, esc goes back"
 MAX_ROWS = 500
-#: Cells of the id of a run; those of a sweep are longer.
-ID_WIDTH = 20
 #: Number of runs that are compared.
 PAIR = 2
 #: Actions on the row under the cursor, and those of them that need a run.
@@ -38,16 +39,6 @@ ROW_ACTIONS, RUN_ACTIONS = {"mark", "note", "delete", "resume"}, {"mark", "note"
 #: Actions that concern no row.
 OTHER_ACTIONS = {"new", "fleet"}
 EMPTY_MESSAGE = "No runs yet.  Press n for the questions, or run  p3-advisor --json"
-
-
-class SecondRunTable(SelectableTable):
-    """The runs that the marked run can be compared with."""
-
-    HELP = """\
-Up and down, or j and k, move; g and G go to the ends; enter compares the marked run with this
-row."""
-    COMPARE = "Compare"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", COMPARE, id="open")]
 
 
 class HistoryScreen(FilteredScreen):
@@ -165,7 +156,7 @@ kind of device."""
         """Fill the table with the runs that pass the filter."""
         if self._items is None or not self.is_attached:
             return
-        columns = self._columns()
+        columns = history_columns(self.size.width)
         widths = {column.key: column.width for column in columns}
         shown = [
             item
@@ -174,55 +165,25 @@ kind of device."""
         ]
         table = self.query_one(Table)
         table.set_columns(columns)
-        table.set_rows({item.item_id: self._cells(item, widths) for item in shown[:MAX_ROWS]})
+        now = self.app_interface.context.now()
+        table.set_rows(
+            {
+                item.item_id: history_cells(
+                    item, self._summary_of(item), self._mark_of(item), widths, now
+                )
+                for item in shown[:MAX_ROWS]
+            }
+        )
         message = "" if shown else "no run passes the filter" if self._items else EMPTY_MESSAGE
         self.query_one("#empty", Static).update(message)
         self._draw_note()
         self.refresh_bindings()
 
-    def _columns(self) -> list[Column]:
-        width = self.size.width
-        is_wide = width >= WIDE_WIDTH
-        fixed = [
-            Column("state", "State", 8),
-            Column("speed", "Speed", 6, is_numeric=True, terms=("speed-up", "baseline")),
-            Column("trust", "Trust", 5, terms=("trust",)),
-            *([Column("age", "Age", 10), Column("id", "Run", ID_WIDTH)] if is_wide else []),
-        ]
-        rest = width - 4 - sum(column.width + 1 for column in fixed)
-        note = max(rest - 90, 0) if is_wide else 0
-        rest -= note + 1 if note else 0
-        device = rest // 4
-        model = rest // 3
-        return [
-            Column("mark", "", 1),
-            Column("model", "Model", model),
-            Column("answer", "Answer", rest - device - model - 3),
-            Column("device", "Device", device),
-            *fixed,
-            *([Column("note", "Note", note)] if note else []),
-        ]
+    def _summary_of(self, item: StoredItem) -> RunSummary | None:
+        return self._summaries.get(item.item_id) if item.entry.finished else None
 
-    def _cells(self, item: StoredItem, widths: Mapping[str, int]) -> dict[str, str]:
-        entry = item.entry
-        mark = "AB"[self._marked.index(entry.run_id)] if entry.run_id in self._marked else ""
-        summary = self._summaries.get(entry.run_id) if entry.finished else None
-        width = widths["answer"]
-        answer = text.truncate(item.progress, width)
-        if summary is not None:
-            answer = text.truncate_middle(text.printable(describe_winner(summary)), width)
-        return {
-            "mark": mark,
-            "id": text.truncate_middle(entry.run_id, ID_WIDTH),
-            "model": text.truncate_middle(text.printable(item.model), widths["model"]),
-            "answer": answer,
-            "speed": text.format_ratio(summary.speedup) if summary and summary.arm else "",
-            "trust": (summary.trust or "") if summary else "",
-            "device": text.printable(entry.device, widths["device"]),
-            "age": format_age(entry.created, self.app_interface.context.now()),
-            "state": item.state,
-            "note": text.printable(entry.note, 200),
-        }
+    def _mark_of(self, item: StoredItem) -> str:
+        return "AB"[self._marked.index(item.item_id)] if item.item_id in self._marked else ""
 
     def _draw_note(self) -> None:
         """Show the id, the age and the note of the row under the cursor."""
