@@ -74,13 +74,21 @@ def history(
     rows = [["run", "created", "model", "device", "state", "answer", "decision", "note"]]
     for entry in entries:
         state = _describe_state(entry, state_of(entry, Run(store.run_directory(entry.run_id))))
-        question = [entry.run_id, entry.created, entry.model, entry.device]
+        question = [entry.run_id, _local_time(entry.created), entry.model, entry.device]
         rows.append([*question, state, *_describe_answer(entry.answer), entry.note])
     is_unfiltered = run_filter == HistoryFilter()
     empty = "No runs yet. p3-advisor --json starts one." if is_unfiltered else "No run matches."
     print_text("\n".join(plain_table(rows)) if entries else empty)
     if is_unfiltered and (ids := store.sweeps.ids()):
         print_text(f"Sweeps over several lengths: {', '.join(reversed(ids))}")
+
+
+def _local_time(created: str) -> str:
+    """Return the minute on the clock of this machine; the text as it is if it is no time."""
+    try:
+        return f"{dt.datetime.fromisoformat(created).astimezone():%Y-%m-%d %H:%M}"
+    except ValueError:
+        return created
 
 
 def _describe_state(entry: HistoryEntry, state: RunStatus) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import pathlib
 import shutil
@@ -114,6 +115,8 @@ def test_the_history_has_the_answer_of_each_finished_run(
     assert listed[failed]["answer"]["headline"]
     failed_line, stopped_line, line = history(run_cli, home).splitlines()[1:]
     assert f" {advice['arm']} " in line
+    created = dt.datetime.fromisoformat(listed[recorded.name]["created"]).astimezone()
+    assert f"  {created:%Y-%m-%d %H:%M}  " in line
     assert line.endswith(f" {advice['decision']}")
     assert "no answer" in failed_line
     assert "no answer" not in stopped_line
