@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from advisor.domain.plan import Plan
 from advisor.domain.run_events import LoggedEvent, WorkerEnded, WorkerReported
 from advisor.domain.worker_events import PhaseStarted
-from advisor.report.documents.document import WorkflowEntry
+from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.report.sections import progress_lines
 from advisor.system.number_format import format_interval, format_number, format_seconds
 

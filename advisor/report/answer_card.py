@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from advisor.domain.recommendation import Recommendation
-from advisor.report.documents.document import RunDocument, WorkflowEntry
+from advisor.report.documents.document import RunDocument
+from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.report.sections.text_generation import format_latency
 from advisor.system.number_format import (
     format_mebibytes,

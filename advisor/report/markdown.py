@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from advisor.domain.priorities import CRITERIA
 from advisor.domain.rubric import LETTERS
-from advisor.report.documents.document import RunDocument, WorkflowEntry
+from advisor.report.documents.document import RunDocument
+from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.report.formatting.tabular import markdown_table
 from advisor.report.sections import serving_tables, text_generation, trade_off
 from advisor.report.sections.answer import confidence, has_unfit_problem, headline, stop_notice

@@ -18,7 +18,8 @@ from advisor.domain.rubric import LETTERS
 from advisor.report import answer_card
 from advisor.report.charts import pictures
 from advisor.report.charts.pictures import Pictures
-from advisor.report.documents.document import RunDocument, WorkflowEntry
+from advisor.report.documents.document import RunDocument
+from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.report.formatting.accuracy_text import LEGEND, accuracy_cell, accuracy_line
 from advisor.report.page_files import package_file, security_policy
 from advisor.report.sections import new_shapes, serving_tables, text_generation, trade_off

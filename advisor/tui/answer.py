@@ -10,8 +10,9 @@ from advisor.domain.recommendation import Recommendation
 from advisor.domain.workflow import Workflow
 from advisor.pipeline.decision import Decision, rescore
 from advisor.report.documents import reopened
-from advisor.report.documents.document import RunDocument, WorkflowEntry
+from advisor.report.documents.document import RunDocument
 from advisor.report.documents.measured_document import compose
+from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.store.runs import Run
 
 

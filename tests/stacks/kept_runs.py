@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from advisor.report.documents.document import RunDocument, WorkflowEntry
+from advisor.report.documents.document import RunDocument
+from advisor.report.documents.workflow_entry import WorkflowEntry
 
 EVIDENCE = pathlib.Path(__file__).parent / "evidence"
 

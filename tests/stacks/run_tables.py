@@ -15,7 +15,8 @@ from stacks.kept_runs import (
 
 from advisor.domain.measurement import Cell
 from advisor.measure.generation import explain_mismatch
-from advisor.report.documents.document import RunDocument, WorkflowEntry
+from advisor.report.documents.document import RunDocument
+from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.report.formatting.accuracy_text import accuracy_cell
 from advisor.report.formatting.tabular import markdown_table
 from advisor.report.sections import trade_off

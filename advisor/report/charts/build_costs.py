@@ -11,7 +11,7 @@ from advisor.report.charts.marks import Mark
 from advisor.report.charts.plots import Guide, Point, Series, line_plot, scatter_plot
 from advisor.report.charts.scales import Axis
 from advisor.report.charts.svg import Picture
-from advisor.report.documents.document import WorkflowEntry
+from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.system.number_format import format_interval, format_seconds
 
 #: The shortest build that the logarithmic axis shows.

@@ -9,7 +9,8 @@ import msgspec
 from advisor.domain.plan import BASELINE
 from advisor.report.charts.names import short_names
 from advisor.report.charts.svg import CORNERS
-from advisor.report.documents.document import RunDocument, WorkflowEntry
+from advisor.report.documents.document import RunDocument
+from advisor.report.documents.workflow_entry import WorkflowEntry
 
 #: Colours of the style sheet.
 COLOURS = 8

@@ -18,7 +18,8 @@ from advisor.report.charts.svg import Picture
 from advisor.report.charts.text_latency import first_token_chart, next_token_chart
 from advisor.report.charts.tiers import tier_chart
 from advisor.report.charts.weight_map import weight_map
-from advisor.report.documents.document import RunDocument, WorkflowEntry
+from advisor.report.documents.document import RunDocument
+from advisor.report.documents.workflow_entry import WorkflowEntry
 
 
 class Pictures(msgspec.Struct, frozen=True, kw_only=True):

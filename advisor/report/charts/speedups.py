@@ -20,7 +20,7 @@ from advisor.report.charts.svg import (
     row_name,
     text,
 )
-from advisor.report.documents.document import WorkflowEntry
+from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.system.number_format import format_interval, format_share, format_speedup
 
 #: Intervals are cut off at this factor beyond the smallest and the largest speed-up.

@@ -9,7 +9,7 @@ from advisor.report.charts.marks import Mark
 from advisor.report.charts.plots import Guide, Point, Series, scatter_plot
 from advisor.report.charts.scales import Axis
 from advisor.report.charts.svg import Picture, Place
-from advisor.report.documents.document import WorkflowEntry
+from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.system.number_format import format_milliseconds, format_number
 
 MILLI = 1e3

@@ -18,7 +18,7 @@ from advisor.report.charts.svg import (
     row_name,
     text,
 )
-from advisor.report.documents.document import WorkflowEntry
+from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.report.sections.ranking_cells import CRITERION_HEADS
 
 HIGHEST_TIER = 3

@@ -20,7 +20,7 @@ from advisor.report.charts.svg import (
     polygon,
     text,
 )
-from advisor.report.documents.document import WorkflowEntry
+from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.system.number_format import format_number, format_share
 
 #: Corners of the map: all weight on performance, productivity or portability.

@@ -27,8 +27,9 @@ from advisor.report.comparisons.speed_ratios import (
     variance_of_speedup,
     whole_ratio,
 )
-from advisor.report.documents.document import RunDocument, Status
+from advisor.report.documents.document import RunDocument
 from advisor.report.documents.machine_fitness import was_machine_unfit
+from advisor.report.documents.workflow_entry import Status
 from advisor.report.sections.answer import headline
 
 SCHEMA: Final = "p3-advisor/comparison/2"

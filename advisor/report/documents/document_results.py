@@ -12,7 +12,8 @@ from advisor.domain.serving import ServingResults
 from advisor.errors import ExportFileError
 from advisor.measure.new_shapes import is_complete, rate_new_shapes
 from advisor.measure.process_differences import widen_by_noise_floor
-from advisor.report.documents.document import RunDocument, WorkflowEntry
+from advisor.report.documents.document import RunDocument
+from advisor.report.documents.workflow_entry import WorkflowEntry
 
 
 def read_results(document: RunDocument, known: Catalogue) -> Results:

@@ -21,23 +21,19 @@ from advisor.domain.scores import Evidence, ScoredArm
 from advisor.domain.serving import ServedArm
 from advisor.domain.workflow import Workflow
 from advisor.measure.rounds import counted_visits
-from advisor.report.documents.document import (
-    SCHEMA,
-    Adoption,
-    Correctness,
-    Diagnosis,
-    MachineEntry,
-    Problem,
-    RaceEntry,
-    RunDocument,
-    ScoreEntry,
-    WorkflowEntry,
-    status_of,
-)
+from advisor.report.documents.document import SCHEMA, MachineEntry, Problem, RaceEntry, RunDocument
 from advisor.report.documents.known_faults import find_next_step
 from advisor.report.documents.measured_inputs import read_inputs
 from advisor.report.documents.missing_modules import find_install_step
 from advisor.report.documents.trade_off import find_trade_offs
+from advisor.report.documents.workflow_entry import (
+    Adoption,
+    Correctness,
+    Diagnosis,
+    ScoreEntry,
+    WorkflowEntry,
+    status_of,
+)
 from advisor.system.number_format import format_share
 
 if TYPE_CHECKING:

@@ -8,15 +8,9 @@ from advisor.domain.interval import Interval
 from advisor.domain.plan import Excluded
 from advisor.domain.published_answer import PublishedAnswer, PublishedCase
 from advisor.domain.scores import ScoredArm
-from advisor.report.documents.document import (
-    PUBLISHED,
-    SCHEMA,
-    MachineEntry,
-    RunDocument,
-    ScoreEntry,
-    WorkflowEntry,
-)
+from advisor.report.documents.document import PUBLISHED, SCHEMA, MachineEntry, RunDocument
 from advisor.report.documents.measured_document import title_of
+from advisor.report.documents.workflow_entry import ScoreEntry, WorkflowEntry
 from advisor.version import __version__
 
 

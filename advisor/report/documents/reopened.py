@@ -22,15 +22,10 @@ from advisor.domain.scores import ScoredArm
 from advisor.measure.generation import explain_mismatch
 from advisor.pipeline.advice import advise, with_preferences
 from advisor.question.constraints import check_constraints
-from advisor.report.documents.document import (
-    Problem,
-    RaceEntry,
-    RunDocument,
-    ScoreEntry,
-    WorkflowEntry,
-)
+from advisor.report.documents.document import Problem, RaceEntry, RunDocument
 from advisor.report.documents.document_results import read_results
 from advisor.report.documents.measured_document import adoption_of, title_of
+from advisor.report.documents.workflow_entry import ScoreEntry, WorkflowEntry
 from advisor.score import scoring
 
 

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import msgspec
 
 from advisor.domain.check_events import worst_error
-from advisor.report.documents.document import TradeOff, WorkflowEntry
+from advisor.report.documents.document import TradeOff
+from advisor.report.documents.workflow_entry import WorkflowEntry
 
 
 def find_trade_offs(entries: Sequence[WorkflowEntry]) -> tuple[TradeOff, ...]:

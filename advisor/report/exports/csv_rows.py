@@ -10,8 +10,9 @@ import msgspec
 
 from advisor.domain.measurement import CallPercentiles, Cell, GenerationMetrics
 from advisor.domain.priorities import CRITERIA
-from advisor.report.documents.document import RunDocument, WorkflowEntry
+from advisor.report.documents.document import RunDocument
 from advisor.report.documents.machine_fitness import was_machine_unfit
+from advisor.report.documents.workflow_entry import WorkflowEntry
 
 RUN_COLUMNS = ("run_id", "created", "model", "dtype", "device", "decision", "trust")
 SPEED_COLUMNS = (

@@ -11,7 +11,8 @@ from typing import Any
 
 from advisor.domain.fleet import AssignmentResult, FleetRecord
 from advisor.domain.measurement import Cell
-from advisor.report.documents.document import RunDocument, WorkflowEntry
+from advisor.report.documents.document import RunDocument
+from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.report.fleets.fleet_matrix import flag_unusable_results
 
 #: The Arrow types of the columns. A null stands for a value that is not known.

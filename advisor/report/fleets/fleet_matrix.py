@@ -12,7 +12,8 @@ from advisor.domain.interval import Interval
 from advisor.domain.measurement import Throughput
 from advisor.domain.recommendation import DecisionWord, Recommendation, RunningCost
 from advisor.domain.serving import AskedRate
-from advisor.report.documents.document import RunDocument, WorkflowEntry
+from advisor.report.documents.document import RunDocument
+from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.report.formatting.tabular import plain_table
 from advisor.system.number_format import MISSING, format_number, format_speedup
 

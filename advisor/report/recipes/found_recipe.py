@@ -23,7 +23,8 @@ from advisor.errors import NoRecipeError
 from advisor.pipeline.decision import Decision
 from advisor.recipes.bundler import CannotBundleError
 from advisor.recipes.compose import compose
-from advisor.report.documents.document import RunDocument, WorkflowEntry
+from advisor.report.documents.document import RunDocument
+from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.report.recipes import measured_server
 from advisor.report.sections.explanation import find_entries
 from probes.runtime.source_digest import source_digest

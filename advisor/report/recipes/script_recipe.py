@@ -19,7 +19,8 @@ from advisor.domain.model import FactoryModel
 from advisor.domain.worker_events import Recipe
 from advisor.errors import NoRecipeError
 from advisor.recipes.snippet import compose_snippet
-from advisor.report.documents.document import RunDocument, WorkflowEntry
+from advisor.report.documents.document import RunDocument
+from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.report.formatting.accuracy_text import format_error
 from advisor.report.recipes.found_recipe import SOURCE_CHANGED, FoundRecipe
 from advisor.report.sections.answer import caveats

@@ -16,7 +16,8 @@ from advisor.domain.question import Question
 from advisor.errors import NoRecipeError
 from advisor.recipes import server
 from advisor.recipes.expressions import file_name, model_name
-from advisor.report.documents.document import RunDocument, WorkflowEntry
+from advisor.report.documents.document import RunDocument
+from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.report.recipes.found_recipe import FoundRecipe
 from advisor.report.recipes.script_recipe import (
     DOCSTRING_WIDTH,

@@ -7,7 +7,8 @@ import pathlib
 
 from advisor.errors import NoRecipeError
 from advisor.pipeline.decision import Decision
-from advisor.report.documents.document import RunDocument, WorkflowEntry
+from advisor.report.documents.document import RunDocument
+from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.report.recipes import script_recipe, server_recipe
 from advisor.report.recipes.found_recipe import FoundRecipe, choose
 

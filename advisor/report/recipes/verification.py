@@ -10,7 +10,7 @@ import msgspec
 from advisor.domain.interval import Interval
 from advisor.domain.measurement import Cell
 from advisor.probing.rerun import RecipeResult
-from advisor.report.documents.document import WorkflowEntry
+from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.report.recipes.script_recipe import throughput_interval
 from advisor.system.number_format import format_interval, format_number
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from advisor.domain.plan import BASELINE
-from advisor.report.documents.document import Adoption, RunDocument, WorkflowEntry
+from advisor.report.documents.document import RunDocument
+from advisor.report.documents.workflow_entry import Adoption, WorkflowEntry
 from advisor.system.number_format import format_mebibytes, format_number, format_seconds
 
 EAGER_COST = "no build and no change of the code"

@@ -8,7 +8,8 @@ from advisor.domain.priorities import CRITERIA
 from advisor.domain.published import PublishedData, PublishedFigure
 from advisor.domain.rubric import LETTERS, Basis, name_fact
 from advisor.errors import UnknownCriterionError, UnknownWorkflowError
-from advisor.report.documents.document import RunDocument, ScoreEntry, WorkflowEntry
+from advisor.report.documents.document import RunDocument
+from advisor.report.documents.workflow_entry import ScoreEntry, WorkflowEntry
 from advisor.report.formatting.accuracy_text import accuracy_line
 from advisor.report.sections import new_shapes
 from advisor.report.sections.setup_facts import describe_sizes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from advisor.domain.check_events import Checked
-from advisor.report.documents.document import WorkflowEntry
+from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.report.formatting.accuracy_text import accuracy_cell
 from advisor.system.number_format import (
     MISSING,

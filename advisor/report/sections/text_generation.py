@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from advisor.domain.check_events import Agreement
 from advisor.domain.measurement import Cell, GenerationMetrics
-from advisor.report.documents.document import RunDocument, WorkflowEntry
+from advisor.report.documents.document import RunDocument
+from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.report.formatting.accuracy_text import format_error
 from advisor.system.number_format import (
     MISSING,

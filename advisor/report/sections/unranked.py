@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from advisor.report.documents.document import RunDocument, Status, WorkflowEntry
+from advisor.report.documents.document import RunDocument
+from advisor.report.documents.workflow_entry import Status, WorkflowEntry
 
 TITLE = "Not ranked, or excluded by a constraint (!):"
 #: Statuses of workflows that were not tried, below those that failed, the more useful to know

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from advisor.domain.sweep import Lengths, SweepRecord
-from advisor.report.documents.document import RunDocument, Status, WorkflowEntry
+from advisor.report.documents.document import RunDocument
+from advisor.report.documents.workflow_entry import Status, WorkflowEntry
 from advisor.report.sections.unranked import NOT_TRIED
 
 Entries = Mapping[Lengths, Sequence[WorkflowEntry]]

@@ -17,8 +17,9 @@ from advisor.errors import UserError
 from advisor.pipeline.decision import Decision
 from advisor.pipeline.sweeps.decision import decide_mix
 from advisor.report.documents import measured_document
-from advisor.report.documents.document import Problem, RunDocument, WorkflowEntry
+from advisor.report.documents.document import Problem, RunDocument
 from advisor.report.documents.machine_fitness import was_machine_unfit
+from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.report.sweeps.missing_arms import MissingArm, find_left_out, find_missing
 from advisor.version import __version__
 

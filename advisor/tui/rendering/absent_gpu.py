@@ -5,7 +5,8 @@ from __future__ import annotations
 from rich.text import Text
 
 from advisor.domain.rubric import LETTERS
-from advisor.report.documents.document import RunDocument, WorkflowEntry
+from advisor.report.documents.document import RunDocument
+from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.report.sections.answer import confidence, headline
 from advisor.report.sections.ranking_cells import CRITERION_HEADS
 from advisor.report.sections.unranked import unranked

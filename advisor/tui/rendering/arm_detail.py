@@ -12,7 +12,7 @@ from rich.text import Text
 from advisor.domain.measurement import Cell
 from advisor.domain.rubric import LETTERS
 from advisor.errors import NoRecipeError
-from advisor.report.documents.document import ScoreEntry, WorkflowEntry
+from advisor.report.documents.workflow_entry import ScoreEntry, WorkflowEntry
 from advisor.report.formatting.accuracy_text import accuracy_line
 from advisor.report.recipes import found_recipe
 from advisor.report.sections import new_shapes

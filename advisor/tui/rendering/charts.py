@@ -10,7 +10,7 @@ from collections.abc import Callable
 import msgspec
 
 from advisor.domain.measurement import Cell
-from advisor.report.documents.document import WorkflowEntry
+from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.tui.answer import RunAnswer
 from advisor.tui.rendering import text
 from advisor.tui.rendering.plot import Plot, Point, Series, plot_lines

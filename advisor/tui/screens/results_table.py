@@ -8,7 +8,7 @@ from typing import Literal
 from advisor.domain.measurement import Cell
 from advisor.domain.priorities import FURTHER_CRITERIA
 from advisor.domain.rubric import LETTERS
-from advisor.report.documents.document import WorkflowEntry
+from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.report.formatting.accuracy_text import accuracy_cell
 from advisor.report.sections.answer import has_unfit_problem
 from advisor.report.sections.ranking_cells import CRITERION_HEADS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from advisor.domain.sweep import Lengths
-from advisor.report.documents.document import WorkflowEntry
+from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.report.formatting.lengths_text import format_lengths
 from advisor.report.sections.ranking_cells import rank_cell, score_cell
 from advisor.report.sweeps.sweep_document import LengthEntry, SweepDocument

@@ -14,7 +14,8 @@ from advisor.report.charts.batch_sizes import latency_chart, throughput_chart
 from advisor.report.charts.build_costs import break_even_chart
 from advisor.report.charts.marks import marks_of, place
 from advisor.report.charts.text_latency import pareto_front
-from advisor.report.documents.document import RunDocument, WorkflowEntry
+from advisor.report.documents.document import RunDocument
+from advisor.report.documents.workflow_entry import WorkflowEntry
 
 
 def cell(batch_size: int, seconds: float) -> Cell:

@@ -26,7 +26,8 @@ from advisor.report.comparisons.speed_ratios import (
     variance_of_speedup,
 )
 from advisor.report.documents import document
-from advisor.report.documents.document import RunDocument, Status
+from advisor.report.documents.document import RunDocument
+from advisor.report.documents.workflow_entry import Status
 from advisor.statistics.intervals import t_quantile
 
 #: Id of the second run.

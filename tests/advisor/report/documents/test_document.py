@@ -31,8 +31,9 @@ from advisor.domain.priorities import CRITERIA
 from advisor.errors import NothingViableError
 from advisor.recommendation.decision_context import DecisionContext
 from advisor.recommendation.recommend import recommend
-from advisor.report.documents import document, measured_document
-from advisor.report.documents.document import RunDocument, WorkflowEntry
+from advisor.report.documents import document, measured_document, workflow_entry
+from advisor.report.documents.document import RunDocument
+from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.score import scoring
 
 FAILURES: Mapping[str, Failure] = {
@@ -160,11 +161,11 @@ def test_an_unreached_arm_of_an_imported_run_has_no_command() -> None:
 
 @pytest.mark.parametrize("status", FAILURES)
 def test_every_failure_has_a_status(status: str) -> None:
-    assert document.status_of(FAILURES[status]) == status
+    assert workflow_entry.status_of(FAILURES[status]) == status
 
 
 def test_a_refused_model_counts_as_a_failed_build() -> None:
-    assert document.status_of(ModelRefused(phase="load", reason="r")) == "build-failed"
+    assert workflow_entry.status_of(ModelRefused(phase="load", reason="r")) == "build-failed"
 
 
 def test_each_arm_has_the_places_where_its_workflow_was_verified() -> None:

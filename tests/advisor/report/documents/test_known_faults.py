@@ -14,7 +14,8 @@ from advisor.catalogue import rubric_files
 from advisor.domain.outcome import Completed, Failure, Incorrect
 from advisor.domain.workflow import KnownFault, Workflow
 from advisor.report import markdown
-from advisor.report.documents import document, known_faults, measured_document
+from advisor.report.documents import known_faults, measured_document
+from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.report.sections.unranked import unranked
 
 FAULT = KnownFault(
@@ -69,7 +70,7 @@ def test_a_fault_without_limits_fits_every_machine() -> None:
         assert found == "update it: it ends (a test)"
 
 
-def entry(failure: Failure) -> document.WorkflowEntry:
+def entry(failure: Failure) -> WorkflowEntry:
     processes = {
         BASELINE: builders.process(outcome=Completed()),
         builders.DUPLICATE: builders.process(outcome=Completed()),
