@@ -13,6 +13,7 @@ from advisor.catalogue import rubric_files
 from advisor.domain.accuracy import Accuracy
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.check_events import Checked
+from advisor.domain.environment import Environment
 from advisor.domain.interval import Interval
 from advisor.domain.machine import Cpu, Gpu, Interpreter, Machine
 from advisor.domain.measurement import BuildSeconds, CallDiagnosis, Measurement, MemoryBytes
@@ -36,7 +37,7 @@ from advisor.domain.worker_events import (
     MemoryRead,
     WarmedUp,
 )
-from advisor.domain.workflow import CitedFact, DeclaredFacts, Environment, Workflow
+from advisor.domain.workflow import CitedFact, DeclaredFacts, Workflow
 from advisor.errors import UserError
 from advisor.measure.process_differences import widen_by_noise_floor
 from advisor.measure.summary import summarise

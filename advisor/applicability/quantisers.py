@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from advisor.applicability.installation import missing_packages
+from advisor.domain.environment import Environment
 from advisor.domain.machine import Machine
 from advisor.domain.plan import Arm, Excluded
-from advisor.domain.workflow import Environment, Workflow
+from advisor.domain.workflow import Workflow
 
 
 def with_quantiser(workflow: Workflow, arm: Arm, machine: Machine) -> Arm | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import tomlkit
 
-from advisor.domain.workflow import Environment
+from advisor.domain.environment import Environment
 
 #: Extras that belong to no environment of a workflow.
 WRITTEN_BY_HAND = {"stack", "fleet", "export", "tracking", "notebook", "dev"}

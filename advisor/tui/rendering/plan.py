@@ -6,10 +6,11 @@ from collections.abc import Collection, Sequence
 
 from rich.text import Text
 
+from advisor.domain.environment import Environment
 from advisor.domain.plan import Arm, ExclusionStatus
 from advisor.domain.question import Question
 from advisor.domain.sweep import MixedLengths
-from advisor.domain.workflow import Environment, Workflow
+from advisor.domain.workflow import Workflow
 from advisor.pipeline.draft import DraftRun
 from advisor.report.formatting.lengths_text import format_lengths, length_unit
 from advisor.tui.rendering import text

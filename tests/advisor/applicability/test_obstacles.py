@@ -10,10 +10,11 @@ import pytest
 
 from advisor.applicability.installation import missing_packages
 from advisor.applicability.obstacles import find_obstacle
+from advisor.domain.environment import Environment
 from advisor.domain.machine import CreatedEnvironment, Machine
 from advisor.domain.model import ExportedModel, FactoryModel, OnnxModel
 from advisor.domain.plan import Excluded
-from advisor.domain.workflow import CitedFact, Environment
+from advisor.domain.workflow import CitedFact
 
 SHARED = Environment(kind="shared", requirements=("torch>=2.11,<2.14", "onnxruntime>=1.27"))
 H100 = builders.gpu(compute_capability="9.0")

@@ -11,10 +11,11 @@ from builders import BASELINE
 
 from advisor.applicability import planning
 from advisor.applicability.installation import required_packages
+from advisor.domain.environment import Environment
 from advisor.domain.machine import CreatedEnvironment, Machine
 from advisor.domain.model import OnnxModel
 from advisor.domain.plan import Plan
-from advisor.domain.workflow import Environment, Workflow
+from advisor.domain.workflow import Workflow
 from advisor.errors import NoStackError
 
 SHARED = Environment(kind="shared", requirements=("torch>=2.11,<2.14", "onnxruntime>=1.27"))

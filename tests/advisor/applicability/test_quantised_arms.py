@@ -9,10 +9,10 @@ import pytest
 from builders import BASELINE
 
 from advisor.applicability import planning
+from advisor.domain.environment import Environment
 from advisor.domain.machine import CreatedEnvironment, Machine
 from advisor.domain.plan import Plan
 from advisor.domain.worker_settings import measured_fields
-from advisor.domain.workflow import Environment
 
 ENGINE = builders.workflow(
     "engine",

@@ -17,6 +17,7 @@ from golden_files import Expect
 from advisor.applicability import planning
 from advisor.applicability.installation import required_packages
 from advisor.domain.constraints import Constraint
+from advisor.domain.environment import Environment
 from advisor.domain.interval import Interval
 from advisor.domain.measurement import (
     BuildSeconds,
@@ -30,7 +31,7 @@ from advisor.domain.model import OnnxModel
 from advisor.domain.question import Question
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.results import Results, SustainedCheck
-from advisor.domain.workflow import CitedFact, Environment
+from advisor.domain.workflow import CitedFact
 from advisor.recommendation.decision_context import DecisionContext
 from advisor.recommendation.recommend import recommend
 from advisor.score import scoring

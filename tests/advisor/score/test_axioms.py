@@ -14,11 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.domain.catalogue import Catalogue
+from advisor.domain.environment import Environment
 from advisor.domain.measurement import BuildSeconds, Measurement
 from advisor.domain.priorities import Priorities
 from advisor.domain.rubric import LETTERS, Rubric
 from advisor.domain.scores import ScoredArm
-from advisor.domain.workflow import Environment, Workflow
+from advisor.domain.workflow import Workflow
 from advisor.score.facts import facts_of
 from advisor.score.grades import BAND_STARTS
 from advisor.score.rating import rate

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from advisor.domain.accuracy import CheckVerdict, TrainedLoss
 from advisor.domain.constraints import Constraint, FailedConstraint
+from advisor.domain.environment import Environment
 from advisor.domain.interval import Interval
 from advisor.domain.measurement import BuildSeconds, CallSeconds, Cell, Measurement, Throughput
 from advisor.domain.priorities import CRITERIA
-from advisor.domain.workflow import ArmDeclaredFacts, Environment, Workflow
+from advisor.domain.workflow import ArmDeclaredFacts, Workflow
 from advisor.score import scoring
 from advisor.score.constraints import find_failures
 from advisor.score.facts import facts_of

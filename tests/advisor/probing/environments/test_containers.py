@@ -14,7 +14,7 @@ import pytest
 from advisor.applicability import planning
 from advisor.applicability.obstacles import find_obstacle
 from advisor.context import Context
-from advisor.domain.workflow import Environment
+from advisor.domain.environment import Environment
 from advisor.pipeline.decision import decide
 from advisor.pipeline.draft import prepare
 from advisor.pipeline.execution import execute

@@ -5,8 +5,8 @@ from __future__ import annotations
 import builders
 import pytest
 
+from advisor.domain.environment import Environment
 from advisor.domain.outcome import BuildFailed, Failure, ModelRefused
-from advisor.domain.workflow import Environment
 from advisor.report.documents.missing_modules import find_install_step
 
 MISSING = ModelRefused(phase="load", reason="no module", missing_module="timm")
