@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from advisor.cli.context import open_store
+from advisor.cli.context import open_store, print_status
 from advisor.cli.documents import is_document
 from advisor.cli.options import AsJson, StoredRunName
 from advisor.cli.output import STANDARD_OUTPUT, print_text, write_output
@@ -68,6 +68,11 @@ def history(
     )
     store = open_store()
     entries = with_answers(store, store.history(run_filter))
+    if unreadable := store.unreadable_ids():
+        print_status(
+            f"{len(unreadable)} stored run{'s' if len(unreadable) > 1 else ''} cannot be read: "
+            f"{', '.join(unreadable)}; p3-advisor show RUN gives the reason"
+        )
     if json:
         print_text(msgspec.json.encode(entries))
         return

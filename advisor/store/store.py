@@ -176,6 +176,11 @@ class Store:
         ]
         return [entry for entry in entries if wanted is None or wanted.matches(entry)]
 
+    def unreadable_ids(self) -> list[str]:
+        """Return the ids of the runs that `history` cannot list, newest first."""
+        readable = {entry.run_id for entry in self.history()}
+        return [run_id for run_id in reversed(self._ids()) if run_id not in readable]
+
     def finished_runs(self, model: str = "") -> Iterator[tuple[Run, Header]]:
         """Yield the finished runs of a model, or of all, with their headers, newest first.
 

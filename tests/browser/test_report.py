@@ -36,8 +36,8 @@ CHROMIUM = next(
     ),
     None,
 )
-# Chromium does not come with the Python packages. `.ci/run` tries to install it; without it these tests
-# are skipped with the reason.
+# Chromium does not come with the Python packages. `.ci/run` tries to install it; without it these
+# tests are skipped with the reason.
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="Chromium is missing: apt-get install chromium"
 )

@@ -125,6 +125,19 @@ def test_the_history_has_the_answer_of_each_finished_run(
     assert history(run_cli, home).splitlines()[3] == line
 
 
+def test_the_history_names_the_runs_that_cannot_be_read(
+    run_cli: RunCli, recorded: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    home, damaged = tmp_path / "home", "20991231-000000-0000"
+    shutil.copytree(recorded, home / "runs" / recorded.name)
+    assert run_cli("history", home=home).stderr == ""
+    shutil.copytree(recorded, home / "runs" / damaged)
+    (home / "runs" / damaged / "run.json").write_text("{")
+    listed = run_cli("history", "--json", home=home)
+    assert [row["run_id"] for row in json.loads(listed.stdout)] == [recorded.name]
+    assert (listed.returncode, damaged in listed.stderr) == (0, True)
+
+
 def test_the_history_decides_on_a_run_only_once(
     run_cli: RunCli, recorded: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
