@@ -108,12 +108,13 @@ QUANTISED_FFN = """\
 `torchao/int8` by itself: the multi-layer feed-forward block of TinyLlama, on an H100 without other
 work. The run was stopped after its races, before the repetitions. Weights of 8-bit integers with
 activations in bfloat16 take 26 times as long as native weights at batch size 1 and 700 times as
-long at batch size 64. `torch.compile` replaces exactly this product by `_weight_int8pack_mm`
-(`torch/_inductor/fx_passes/quantization.py`), with weights and scales like these and bfloat16 only;
-the kernel was not measured by itself. With activations of 8 bits, which use another product,
-`torchao/int8-dynamic` takes 1.8 to 2.6 times as long as native weights. IREE is correct and takes
-1.5 to 5 times as long as eager PyTorch. `aotinductor` crashes by itself with this version of
-PyTorch (see above):"""
+long at batch size 64. A possible cause: `torch.compile` replaces this product in bfloat16 by
+`_weight_int8pack_mm`. On a processor, with PyTorch 2.13 and the same torchao, Inductor counts this
+replacement (`woq_matcher_count`), and its source allows it on GPUs
+(`torch/_inductor/fx_passes/quantization.py`); the kernels of this run were not looked at. With
+activations of 8 bits, which use another product, `torchao/int8-dynamic` takes 1.8 to 2.6 times as
+long as native weights. IREE is correct and takes 1.5 to 5 times as long as eager PyTorch.
+`aotinductor` crashes by itself with this version of PyTorch (see above):"""
 GENAI_8B = """\
 ONNX Runtime GenAI and the static cache with Llama-3.1-8B's size, on one H100 without other work.
 The run was stopped after its races, before the profiles and the repetitions, so the memory of two
@@ -188,7 +189,8 @@ The run of the U-Net had the budget `quick` and ended during its last repetition
   with more arms](tests/stacks/evidence/README.md)).
 - **TensorRT for RTX does not run the U-Net.** In a later run without a limit for all builds
   together, `tensorrt-rtx` and `torch-tensorrt` built an engine for batch size 1 that could not be
-  loaded: it has no kernel for this GPU ([messages and
+  loaded. `tensorrt-rtx` reports that there is no kernel for this GPU; `torch-tensorrt`, which uses
+  the same library, gives no reason ([messages and
   conditions](tests/stacks/evidence/h100-unet-tensorrt-rtx.txt))."""
 QUICK_MODELS = """\
 Runs of whole models on an H100 with more arms than those in the results, and with the budget
