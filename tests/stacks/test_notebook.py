@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import pathlib
 
-import pytest
-
-pytest.importorskip("nbclient")
-pytest.importorskip("ipykernel")
-pytest.importorskip("pandas")
-
 import nbformat
+import pytest
 from stacks import notebook
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]

@@ -90,7 +90,6 @@ def test_a_document_is_decided_again_without_a_measurement() -> None:
 def test_the_documented_lines_work_without_advice(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("pandas")
     run = advisor.load(EVIDENCE).decide(require="speedup>=1000")
     assert run.recommendation is None
     assert run.problem is not None
@@ -115,7 +114,6 @@ def test_a_notebook_shows_the_headline_and_the_arms_escaped() -> None:
 
 
 def test_a_dataframe_has_a_row_for_each_arm_and_batch_size() -> None:
-    pytest.importorskip("pandas")
     run = advisor.load(EVIDENCE)
     frame = run.to_dataframe()
     assert len(frame) == sum(len(entry.cells) or 1 for entry in run.document.workflows)
