@@ -9,6 +9,7 @@ import msgspec
 
 from advisor.catalogue.rubric_files import GpusFile, GuidelinesFile, rubric_directory
 from advisor.domain.accuracy import AccuracyRules
+from advisor.domain.answer import Answer
 from advisor.domain.catalogue import Models, Panel, Presets
 from advisor.domain.published import DecisionTree, PublishedData
 from advisor.domain.rubric import Rubric
@@ -16,20 +17,19 @@ from advisor.domain.run import Header
 from advisor.domain.run_events import LoggedEvent
 from advisor.domain.serving import ServingRules
 from advisor.domain.workflow import Workflow
-from advisor.pipeline.answer_summaries import AnsweredRun
 from advisor.question.answers import Answers
 from advisor.report.comparisons.comparison import Comparison
-from advisor.report.documents.document import RunDocument
 from advisor.report.fleets.fleet_matrix import FleetDocument
 from advisor.report.recipes.verification import Verification
 from advisor.report.sweeps.sweep_document import SweepDocument
+from advisor.store.index import HistoryEntry
 
 #: Schema name -> the type it describes.
 SHIPPED: dict[str, Any] = {
-    "run": RunDocument,
+    "run": Answer,
     "comparison": Comparison,
     "verification": Verification,
-    "history": list[AnsweredRun],
+    "history": list[HistoryEntry],
     "fleet": FleetDocument,
     "sweep": SweepDocument,
     "run-header": Header,

@@ -15,16 +15,17 @@ from advisor.api.report import Report
 from advisor.api.session import Session
 from advisor.api.sweeps import SweepReport, format_mix, format_tokens
 from advisor.context import Context
+from advisor.domain.answer import Answer
 from advisor.domain.run_events import LoggedEvent
 from advisor.domain.sweep import Lengths
 from advisor.errors import GpuNotAttachedError, UnknownGpuError
-from advisor.pipeline.decision import Decision
+from advisor.pipeline.answers.absent_gpu import answer_without_measurement
 from advisor.pipeline.draft import prepare as prepare_run
 from advisor.pipeline.execution import execute
 from advisor.pipeline.sweeps import runs as sweep_runs
 from advisor.pipeline.sweeps.decision import decide_lengths
 from advisor.question.sweep import parse_lengths
-from advisor.report.documents import absent_gpu, opening
+from advisor.report import opening
 from advisor.report.sweeps.sweep_document import decide_and_compose
 from advisor.store.store import Store, default_home
 
@@ -60,8 +61,7 @@ def recommend(
     try:
         session = Session(prepare_run(answers, context), context)
     except (GpuNotAttachedError, UnknownGpuError) as absent:
-        document = absent_gpu.answer(answers, context, absent)
-        return Report(document)
+        return Report(answer_without_measurement(answers, context, absent))
     show = notebook_progress(session.plan, wanted=progress)
     for event in session.events():
         show(event)
@@ -110,13 +110,13 @@ def sweep(
         format_tokens(input_tokens), format_tokens(output_tokens), format_mix(length_mix or {})
     )
     record = sweep_runs.new_record(make_answers(model, priorities, options), mix, context)
-    decisions: dict[Lengths, Decision] = {}
-    for found in sweep_runs.runs_left(record, decisions, context):
+    decided: dict[Lengths, Answer] = {}
+    for found in sweep_runs.runs_left(record, decided, context):
         record = found.record
         for event in execute(found.run, context):
             if on_event is not None:
                 on_event(event)
-    return SweepReport(decide_and_compose(record, decisions))
+    return SweepReport(decide_and_compose(record, decided, context.store))
 
 
 @reports_errors
@@ -124,7 +124,7 @@ def load_sweep(sweep_id: str) -> SweepReport:
     """Return a stored sweep, decided again with the present rubric; raise `UnknownRunError`."""
     store = _context().store
     record = store.sweeps.find(sweep_id)
-    return SweepReport(decide_and_compose(record, decide_lengths(record, store)))
+    return SweepReport(decide_and_compose(record, decide_lengths(record, store), store))
 
 
 @reports_errors
@@ -133,7 +133,7 @@ def load(name: str | os.PathLike[str] = "latest") -> Report:
 
     It is decided again with the present rubric. Raise `UnknownRunError` or `ExportFileError`.
     """
-    return Report(opening.open_document(os.fspath(name), _context().store))
+    return Report(opening.open_answer(os.fspath(name), _context().store))
 
 
 def _context() -> Context:

@@ -10,10 +10,10 @@ import sys
 import types
 from collections.abc import Callable, Sequence
 
+from advisor.domain.answer import RankedArm
 from advisor.domain.plan import Plan
 from advisor.domain.run_events import LoggedEvent, WorkerEnded, WorkerReported
 from advisor.domain.worker_events import PhaseStarted
-from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.report.sections import progress_lines
 from advisor.system.number_format import format_interval, format_number, format_seconds
 
@@ -60,26 +60,24 @@ class _ProgressLine:
             self._handle.update(self._display.HTML(f"{bar} {html.escape(line)}"))
 
 
-def render_summary(entries: Sequence[WorkflowEntry], headline: Sequence[str]) -> str:
+def render_summary(ranked: Sequence[RankedArm], headline: Sequence[str]) -> str:
     """Return the headline and a table of the ranked arms as HTML without style or script."""
     first, *rest = (html.escape(line) for line in headline)
-    ranked = [entry for entry in entries if entry.rank is not None]
-    rows = "".join(_row(entry) for entry in ranked)
+    rows = "".join(map(_row, ranked))
     head = "".join(f"<th>{name}</th>" for name in ("arm", "speed-up", "calls", "build s", "score"))
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>" if ranked else ""
     return f"<div><p><strong>{first}</strong><br>{'<br>'.join(rest)}</p>{table}</div>"
 
 
-def _row(entry: WorkflowEntry) -> str:
-    build = entry.build_seconds
+def _row(arm: RankedArm) -> str:
     cells = (
-        entry.arm,
-        format_interval(entry.speedup),
+        arm.arm,
+        format_interval(arm.speedup),
         ", ".join(
             f"{format_number(cell.seconds.median * 1e3, digits=3)} ms @{cell.batch_size}"
-            for cell in entry.cells
+            for cell in arm.cells
         ),
-        format_seconds(build.cold if build else None),
-        format_number(entry.score, decimals=2),
+        format_seconds(arm.measured.build_seconds.cold if arm.measured else None),
+        format_number(arm.scored.score, decimals=2),
     )
     return "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>"

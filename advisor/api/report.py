@@ -12,44 +12,42 @@ from advisor.api.answers import format_priorities, reports_errors
 from advisor.api.notebook import render_summary
 from advisor.api.saving import save_by_suffix
 from advisor.catalogue import rubric_files
+from advisor.domain.answer import Answer, Problem, encode, without_rounds
 from advisor.domain.recommendation import Recommendation
+from advisor.pipeline.decision import decide_again
 from advisor.question.constraints import parse_constraints
 from advisor.question.priorities import parse_priorities
 from advisor.report import markdown, page
-from advisor.report.comparisons.comparison import Comparison, compare_documents
-from advisor.report.documents import document, reopened
-from advisor.report.documents.document import Problem, RunDocument
+from advisor.report.comparisons.comparison import Comparison, compare_answers
 from advisor.report.exports import csv_rows
-from advisor.report.sections import answer
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 class Report:
-    """A run with its recommendation; `document` has every figure."""
+    """A run with its recommendation; `answer` has every figure."""
 
-    def __init__(self, document: RunDocument) -> None:
-        self.document = document
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
 
     @property
     def run_id(self) -> str:
-        return self.document.run_id
+        return self.answer.run_id
 
     @property
     def recommendation(self) -> Recommendation | None:
         """The advice; None if there is none, for the reason in `problem`."""
-        return self.document.recommendation
+        return self.answer.recommendation
 
     @property
     def problem(self) -> Problem | None:
-        return self.document.problem
+        return self.answer.problem
 
     @property
     def headline(self) -> tuple[str, ...]:
         """The answer in a few lines of text."""
-        advice = self.document.recommendation
-        return (advice and advice.headline) or (answer.headline(self.document),)
+        return tuple(line.text for line in self.answer.headline)
 
     @reports_errors
     def decide(
@@ -61,8 +59,8 @@ class Report:
         """Return the report with other weights or constraints; nothing is measured again."""
         text = require if isinstance(require, str) or require is None else ",".join(require)
         return Report(
-            reopened.decide_again(
-                self.document,
+            decide_again(
+                self.answer,
                 rubric_files.load(),
                 priorities=parse_priorities(format_priorities(priorities)) if priorities else None,
                 constraints=parse_constraints(text) if text is not None else None,
@@ -71,26 +69,26 @@ class Report:
 
     def compare(self, before: Report, *, threshold: float = 0.05) -> Comparison:
         """Compare this run with an earlier one; `threshold` is a share."""
-        return compare_documents(before.document, self.document, threshold)
+        return compare_answers(before.answer, self.answer, threshold)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON document as built-in values."""
-        built: dict[str, Any] = msgspec.to_builtins(self.document)
+        built: dict[str, Any] = msgspec.to_builtins(without_rounds(self.answer))
         return built
 
     def to_json(self) -> str:
         """Return the JSON document, which `advisor.load` reads again."""
-        return document.encode(self.document)
+        return encode(self.answer)
 
     def to_html(self) -> str:
         """Return the whole report as one HTML page."""
-        return page.render(self.document)
+        return page.render(self.answer)
 
     def to_markdown(self) -> str:
-        return markdown.render(self.document)
+        return markdown.render(self.answer)
 
     def to_csv(self) -> str:
-        return csv_rows.render([self.document])
+        return csv_rows.render([self.answer])
 
     def to_dataframe(self) -> pd.DataFrame:
         """Return a row for each arm and batch size; needs pandas (extra `notebook`).
@@ -99,7 +97,7 @@ class Report:
         """
         import pandas as pd  # noqa: PLC0415 - an extra
 
-        return pd.DataFrame(csv_rows.rows(self.document), columns=csv_rows.COLUMNS)
+        return pd.DataFrame(csv_rows.rows(self.answer), columns=csv_rows.COLUMNS)
 
     def save(self, file: str | pathlib.Path) -> pathlib.Path:
         """Write the report as .json, .html, .md or .csv, by the file's suffix; return its path."""
@@ -118,4 +116,4 @@ class Report:
 
     def _repr_html_(self) -> str:
         """Return the headline and a table of the arms, for notebooks."""
-        return render_summary(self.document.workflows, self.headline)
+        return render_summary(self.answer.ranked, self.headline)

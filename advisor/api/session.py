@@ -10,7 +10,6 @@ from advisor.domain.plan import Plan
 from advisor.domain.run_events import LoggedEvent
 from advisor.pipeline.decision import decide
 from advisor.pipeline.execution import execute
-from advisor.report.documents import measured_document
 from advisor.store.runs import Run
 
 
@@ -43,4 +42,4 @@ class Session:
 
     def report(self) -> Report:
         """Return the results so far."""
-        return Report(measured_document.compose(decide(self._run)))
+        return Report(decide(self._run))

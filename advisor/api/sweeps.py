@@ -10,9 +10,8 @@ import msgspec
 
 from advisor.api.notebook import render_summary
 from advisor.api.saving import save_by_suffix
+from advisor.domain.answer import Problem, encode
 from advisor.domain.recommendation import Recommendation
-from advisor.report.documents import document
-from advisor.report.documents.document import Problem
 from advisor.report.sweeps import sweep_page, sweep_text
 from advisor.report.sweeps.sweep_document import SweepDocument
 
@@ -59,7 +58,7 @@ class SweepReport:
         return built
 
     def to_json(self) -> str:
-        return document.encode(self.document)
+        return encode(self.document)
 
     def to_html(self) -> str:
         """Return the whole report as one HTML page."""
@@ -103,7 +102,7 @@ class SweepReport:
 
     def _repr_html_(self) -> str:
         """Return the headline and a table of the arms, for notebooks."""
-        return render_summary(self.document.workflows, self.headline)
+        return render_summary(self.document.ranked, self.headline)
 
 
 def format_mix(mix: Mapping[int | tuple[int, int], float]) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from advisor.cli.documents import open_document
+from advisor.cli.context import open_store
 from advisor.cli.options import AsJson, Output, RunName, parse_share
 from advisor.cli.output import STANDARD_OUTPUT, write_output
 from advisor.errors import FormatError, NotComparableError, UndecidedError
@@ -49,19 +49,20 @@ def compare(
     With a --fail option the exit code is 0 without a regression, 1 with one, 2 for runs that are
     not comparable, 4 if undecided or if both are the same run.
     """
+    from advisor.domain.answer import encode
+    from advisor.report import opening
     from advisor.report.comparisons import comparison_text
-    from advisor.report.comparisons.comparison import compare_documents
-    from advisor.report.documents import document
+    from advisor.report.comparisons.comparison import compare_answers
 
     renderers = {
         "text": comparison_text.render,
         "md": comparison_text.render_markdown,
-        "json": document.encode,
+        "json": encode,
     }
     chosen = _choose_format(formats, list(renderers), json=json)
     threshold = parse_share(fail_on_regression or "5%")
-    first, second = (open_document(name) for name in (before, after))
-    comparison = compare_documents(first, second, threshold)
+    first, second = (opening.open_answer(name, open_store()) for name in (before, after))
+    comparison = compare_answers(first, second, threshold)
     write_output(output, renderers[chosen](comparison))
     if fail_on_regression or fail_on_undecided:
         _exit_with_outcome(comparison, comparison_text.conclusion(comparison)[0], fail_on_undecided)

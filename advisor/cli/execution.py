@@ -1,4 +1,4 @@
-"""Execute a run with its progress on standard error, and print its decision."""
+"""Execute a run with its progress on standard error, and print its answer."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from advisor.cli.output import OutputFormat, print_document, print_text
 from advisor.errors import exit_code_of
 
 if TYPE_CHECKING:
-    from advisor.pipeline.decision import Decision
-    from advisor.report.documents.document import Problem, RunDocument
+    from advisor.domain.answer import Answer, Problem
     from advisor.store.runs import Run
 
 
 def execute(run: Run, output_format: OutputFormat) -> None:
-    """Execute the rest of a run, print its progress, then its decision.
+    """Execute the rest of a run, print its progress, then its answer.
 
     After the JSON document the answer follows on standard error, for a reader at a terminal.
     """
@@ -28,11 +27,11 @@ def execute(run: Run, output_format: OutputFormat) -> None:
 
     with resumable_with(f"p3-advisor resume {run.directory.name}"):
         follow(run, output_format)
-    decision = decide(run)
-    print_decision(decision, output_format)
-    if decision.recommendation is not None and output_format != "text":
-        for line in decision.recommendation.headline:
-            print_status(line)
+    answer = decide(run)
+    print_answer(answer, output_format)
+    if answer.recommendation is not None and output_format != "text":
+        for line in answer.headline:
+            print_status(line.text)
         print_status(f"p3-advisor show {run.directory.name} prints the table")
 
 
@@ -66,31 +65,16 @@ def print_beginning(run: Run) -> None:
     sys.stdout.flush()
 
 
-def print_decision(
-    decision: Decision, output_format: OutputFormat, *, with_times: bool = False
-) -> None:
-    """Print a decision; exit with the code of its problem when it recommends nothing."""
-    from advisor.report.documents import measured_document
+def print_answer(answer: Answer, output_format: OutputFormat) -> None:
+    """Print an answer; exit with the code of its problem when it recommends nothing."""
+    from advisor.report import text_report
 
-    composed = measured_document.compose(decision, with_times=with_times)
-    print_decided_document(composed, output_format)
-
-
-def print_decided_document(run_document: RunDocument, output_format: OutputFormat) -> None:
-    """Print a document; exit with the code of its problem when it recommends nothing."""
-    print_run_document(run_document, output_format)
-    if run_document.problem is not None:
-        exit_with_problem(run_document.problem)
+    print_document(answer, output_format, text_report.render)
+    if answer.problem is not None:
+        exit_with_problem(answer.problem)
 
 
 def exit_with_problem(problem: Problem) -> NoReturn:
     """Print why there is no recommendation, and exit with the code of the error."""
     print_status(f"{problem.what}; next: {problem.next_step}")
     raise typer.Exit(exit_code_of(problem.name))
-
-
-def print_run_document(run_document: RunDocument, output_format: OutputFormat) -> None:
-    """Print a run's document in the format of the command."""
-    from advisor.report import text_report
-
-    print_document(run_document, output_format, text_report.render)

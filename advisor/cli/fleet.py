@@ -102,14 +102,14 @@ def resume_fleet(record: FleetRecord, context: Context, output_format: OutputFor
     from advisor.fleet.run_fleet import unanswered_assignments
     from advisor.question.answers import Answers
     from advisor.report.fleets import fleet_matrix
-    from advisor.report.fleets.fleet_reader import read_run_documents
+    from advisor.report.fleets.fleet_matrix import read_answers
 
     if not record.answers:
         raise FleetRequestError(
             f"the record of fleet {record.request.fleet_id} does not contain its question",
             "start it again with p3-advisor recommend --fleet",
         )
-    record = fleet_matrix.flag_unusable_results(record, read_run_documents(record, context.store))
+    record = fleet_matrix.flag_unusable_results(record, read_answers(record, context.store))
     kinds = {each.kind for each in unanswered_assignments(record.request, record.answered)}
     if not kinds:
         print_status("every run has its result")
@@ -242,16 +242,16 @@ def _print_results(
 ) -> int:
     """Print the matrix; return the exit code, which is 1 when no cell has a recommendation."""
     from advisor.report.fleets import fleet_matrix
-    from advisor.report.fleets.fleet_reader import read_run_documents
+    from advisor.report.fleets.fleet_matrix import read_answers
 
-    documents = read_run_documents(record, context.store)
+    answers_by_run = read_answers(record, context.store)
     if stores_parquet:
         from advisor.report.exports import parquet
 
         file = context.store.fleets.save_parquet(
-            record.request.fleet_id, parquet.encode(record, documents)
+            record.request.fleet_id, parquet.encode(record, answers_by_run)
         )
         print_status(f"all figures, a row for each workflow and batch size: {file}")
-    matrix = fleet_matrix.compose(record, documents)
+    matrix = fleet_matrix.compose(record, answers_by_run)
     print_document(matrix, output_format, fleet_matrix.render)
-    return 0 if any(cell.arm for cell in matrix.cells) else 1
+    return 0 if any(cell.answer.arm for cell in matrix.cells) else 1

@@ -12,16 +12,15 @@ import msgspec
 import typer
 
 from advisor.cli.context import open_store, print_status
-from advisor.cli.documents import is_document
 from advisor.cli.options import AsJson, StoredRunName
 from advisor.cli.output import STANDARD_OUTPUT, print_text, write_output
+from advisor.domain.answer import AnswerSummary
 from advisor.domain.sweep import is_sweep_id
 from advisor.errors import DateError, ExportFileError
 from advisor.store.index import HistoryEntry
 
 if TYPE_CHECKING:
     from advisor.store.run_status import RunStatus
-    from advisor.store.summaries import RunSummary
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -106,7 +105,7 @@ def _describe_state(entry: HistoryEntry, state: RunStatus) -> str:
     return ", ".join(filter(None, facts))
 
 
-def _describe_answer(answer: RunSummary | None) -> tuple[str, str]:
+def _describe_answer(answer: AnswerSummary | None) -> tuple[str, str]:
     """Return the recommended arm and the decision word; both are empty for an unfinished run."""
     if answer is None:
         return "", ""
@@ -150,15 +149,15 @@ def import_run(
 ) -> None:
     """Import runs from other machines. Nothing in them is executed."""
     from advisor.pipeline.decision import evaluate_imported
-    from advisor.report.documents import opening
+    from advisor.report import opening
     from advisor.store import export_file
 
     store = open_store()
     for file in files:
-        if is_document(file):
-            document = opening.read_document(file)
+        if opening.is_file(file):
+            answer = opening.read_answer(file)
             raise ExportFileError(
-                f"{file} is the document of run {document.run_id}, without its single times",
+                f"{file} is the answer of run {answer.run_id}, without its single times",
                 f"it needs no import: p3-advisor show {shlex.quote(file)}; decide, explain, "
                 "report and compare take the file too",
             )

@@ -38,11 +38,11 @@ def print_document(
     document: Document, output_format: OutputFormat, render: Callable[[Document], str]
 ) -> None:
     """Print a document as one line after the events, as indented JSON or as text."""
-    from advisor.report.documents.document import encode
+    from advisor.domain.answer import encode, without_rounds
 
     match output_format:
         case "json-lines":
-            print_text(msgspec.json.encode({"document": document}))
+            print_text(msgspec.json.encode({"document": without_rounds(document)}))
         case "json":
             print_text(encode(document), nl=False)
         case "text":

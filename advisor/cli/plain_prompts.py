@@ -13,12 +13,11 @@ from advisor.cli.output import print_text
 from advisor.cli.run_host import execute_controlled
 from advisor.context import Context
 from advisor.domain.question import Task
-from advisor.errors import NoTerminalError, UserError
+from advisor.errors import NoTerminalError, UserError, exit_code_of
 from advisor.pipeline.decision import decide
 from advisor.pipeline.draft import DraftRun, create, propose
 from advisor.question.answers import Answers
 from advisor.report import text_report
-from advisor.report.documents import measured_document
 from advisor.report.sections import progress_lines
 
 if TYPE_CHECKING:
@@ -38,9 +37,9 @@ def ask(answers: Answers, context: Context) -> int:
             line = progress_lines.render_event(event)
             if line is not None:
                 print_text(line)
-    decision = decide(run)
-    print_text(text_report.render(measured_document.compose(decision)), nl=False)
-    return decision.problem.exit_code if decision.problem is not None else 0
+    answer = decide(run)
+    print_text(text_report.render(answer), nl=False)
+    return exit_code_of(answer.problem.name) if answer.problem is not None else 0
 
 
 def _ask_until_valid(answers: Answers, context: Context) -> DraftRun:

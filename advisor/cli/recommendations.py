@@ -10,7 +10,7 @@ import typer
 
 from advisor.cli import sweeps
 from advisor.cli.context import make_context, open_store, print_status
-from advisor.cli.execution import execute, print_decided_document
+from advisor.cli.execution import execute, print_answer
 from advisor.cli.fleet import ALL_GPUS
 from advisor.cli.fleet import recommend as recommend_fleet
 from advisor.cli.help_sections import GroupedCommand
@@ -168,6 +168,6 @@ def _answer_for_absent_gpu(
     answers: Answers, context: Context, absent: UserError, output_format: OutputFormat
 ) -> None:
     """Print an answer from a stored run or from published figures; raise `absent` without any."""
-    from advisor.report.documents import absent_gpu
+    from advisor.pipeline.answers.absent_gpu import answer_without_measurement
 
-    print_decided_document(absent_gpu.answer(answers, context, absent), output_format)
+    print_answer(answer_without_measurement(answers, context, absent), output_format)

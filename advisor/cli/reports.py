@@ -11,7 +11,6 @@ import typer
 
 from advisor.cli import sweeps
 from advisor.cli.context import make_context, open_store
-from advisor.cli.documents import is_document, open_document
 from advisor.cli.output import print_text, write_output
 from advisor.domain.sweep import is_sweep_id
 from advisor.errors import (
@@ -20,9 +19,7 @@ from advisor.errors import (
 )
 
 if TYPE_CHECKING:
-    from advisor.pipeline.decision import Decision
-    from advisor.report.documents.document import RunDocument
-    from advisor.store.runs import Run
+    from advisor.domain.answer import Answer
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -63,7 +60,8 @@ def report(
     ] = ".",
 ) -> None:
     """Write a report of one run, or of runs on several devices."""
-    from advisor.report import page
+    from advisor.pipeline.decision import decide
+    from advisor.report import opening, page
     from advisor.report.exports import csv_rows
     from advisor.report.recipes import short_recipe
 
@@ -72,46 +70,42 @@ def report(
     if is_sweep_id(names[0]):
         sweeps.report(names[0], selected, directory)
         return
-    if is_document(names[0]):
-        # It has no recipe, which needs the run itself.
-        run_document = open_document(names[0])
-        _write_reports(run_document, selected, directory, _renderers(run_document))
-        return
     store = open_store()
+    if opening.is_file(names[0]):
+        # It has no recipe, which needs the run itself.
+        answer = opening.open_answer(names[0], store)
+        _write_reports(answer, selected, directory, _renderers(answer))
+        return
     run, *elsewhere = [store.find(name) for name in names]
     probes = make_context().probes
-    decision, run_document = decide_with_document(run, elsewhere)
-    renderers = _renderers(run_document) | {
-        "html": lambda: page.render(
-            run_document, short_recipe.render_recommended(run_document, decision, probes)
-        ),
-        "csv": lambda: csv_rows.render(
-            [run_document, *(decide_with_document(each)[1] for each in elsewhere)]
-        ),
+    answer = decide(run, platforms=elsewhere)
+    renderers = _renderers(answer) | {
+        "html": lambda: page.render(answer, short_recipe.render_recommended(answer, run, probes)),
+        "csv": lambda: csv_rows.render([answer, *map(decide, elsewhere)]),
     }
-    _write_reports(run_document, selected, directory, renderers)
+    _write_reports(answer, selected, directory, renderers)
 
 
-def _renderers(run_document: RunDocument) -> dict[str, Callable[[], str | bytes]]:
-    """Return the function that renders each format of one document."""
+def _renderers(answer: Answer) -> dict[str, Callable[[], str | bytes]]:
+    """Return the function that renders each format of one answer."""
+    from advisor.domain.answer import encode
     from advisor.report import markdown, page
-    from advisor.report.documents import document
     from advisor.report.exports import csv_rows, formats
 
     return {
-        "html": lambda: page.render(run_document),
-        "md": lambda: markdown.render(run_document),
-        "csv": lambda: csv_rows.render([run_document]),
-        "json": lambda: document.encode(run_document),
-        "parquet": lambda: formats.encode(formats.to_parquet, run_document),
-        "junit": lambda: formats.encode(formats.to_junit, run_document),
-        "openmetrics": lambda: formats.encode(formats.to_openmetrics, run_document),
-        "github-summary": lambda: markdown.render(run_document),
+        "html": lambda: page.render(answer),
+        "md": lambda: markdown.render(answer),
+        "csv": lambda: csv_rows.render([answer]),
+        "json": lambda: encode(answer),
+        "parquet": lambda: formats.encode(formats.to_parquet, answer),
+        "junit": lambda: formats.encode(formats.to_junit, answer),
+        "openmetrics": lambda: formats.encode(formats.to_openmetrics, answer),
+        "github-summary": lambda: markdown.render(answer),
     }
 
 
 def _write_reports(
-    run_document: RunDocument,
+    answer: Answer,
     selected: Sequence[str],
     directory: str,
     renderers: Mapping[str, Callable[[], str | bytes]],
@@ -121,13 +115,13 @@ def _write_reports(
 
     for name in selected:
         if name in TRACKERS:
-            print_text(str(tracking.track(name, run_document, pathlib.Path(directory))))
+            print_text(str(tracking.track(name, answer, pathlib.Path(directory))))
             continue
         content = renderers[name]()
         if name == "github-summary":
             _append_summary(str(content))
             continue
-        file = pathlib.Path(directory) / f"{run_document.run_id}{FORMATS[name]}"
+        file = pathlib.Path(directory) / f"{answer.run_id}{FORMATS[name]}"
         write_output(str(file), content)
         print_text(str(file))
 
@@ -153,12 +147,3 @@ def parse_formats(text: str) -> list[str]:
             f"use one or more of {', '.join(FORMATS)}",
         )
     return list(dict.fromkeys(selected))
-
-
-def decide_with_document(run: Run, platforms: Sequence[Run] = ()) -> tuple[Decision, RunDocument]:
-    """Return the decision on a stored run, and its document."""
-    from advisor.pipeline.decision import decide
-    from advisor.report.documents import measured_document
-
-    decision = decide(run, platforms=platforms)
-    return decision, measured_document.compose(decision)

@@ -9,8 +9,7 @@ import typer
 
 from advisor.cli import sweeps
 from advisor.cli.context import make_context, open_store, print_status
-from advisor.cli.documents import is_document, open_document
-from advisor.cli.execution import print_decided_document, print_decision
+from advisor.cli.execution import print_answer
 from advisor.cli.options import AsJson, RunName, StoredRunName
 from advisor.cli.output import choose_output_format, print_text
 from advisor.domain.priorities import CRITERIA
@@ -34,15 +33,16 @@ def show(
     if is_sweep_id(run):
         sweeps.show(run, output_format)
         return
-    if is_document(run):
-        print_decided_document(open_document(run), output_format)
-        return
     from advisor.pipeline.decision import decide
+    from advisor.report import opening
 
-    decision = decide(open_store().find(run))
-    if decision.in_progress:
+    if times and not opening.is_file(run):
+        answer = decide(open_store().find(run), with_times=True)
+    else:
+        answer = opening.open_answer(run, open_store())
+    if answer.in_progress:
         print_status("the run is in progress; arms that wait are listed as not measured")
-    print_decision(decision, output_format, with_times=times)
+    print_answer(answer, output_format)
 
 
 @app.command("decide")
@@ -73,6 +73,7 @@ def decide_again(
     from advisor.pipeline.decision import decide
     from advisor.question.constraints import parse_constraints
     from advisor.question.priorities import choose_priorities
+    from advisor.report import opening
 
     priorities = (
         choose_priorities(Answers(priority=priority, preset=preset), rubric_files.load())
@@ -87,21 +88,21 @@ def decide_again(
             run, output_format, priorities=priorities, constraints=constraints, rubric=criteria
         )
         return
-    if is_document(run):
-        composed = open_document(
-            run, priorities=priorities, constraints=constraints, rubric=criteria
-        )
-        print_decided_document(composed, output_format)
-        return
     store = open_store()
-    decision = decide(
+    if opening.is_file(run):
+        answer = opening.open_answer(
+            run, store, priorities=priorities, constraints=constraints, rubric=criteria
+        )
+        print_answer(answer, output_format)
+        return
+    answer = decide(
         store.find(run),
         priorities=priorities,
         constraints=constraints,
         rubric=criteria,
         platforms=[store.find(name.strip()) for name in platforms.split(",") if name.strip()],
     )
-    print_decision(decision, output_format)
+    print_answer(answer, output_format)
 
 
 @app.command()
@@ -116,11 +117,12 @@ def explain(
 ) -> None:
     """Explain the score of a workflow: each figure, its rule and its source."""
     from advisor.catalogue import rubric_files
+    from advisor.report import opening
     from advisor.report.sections import explanation
 
     published = rubric_files.load().published
     print_text(
-        explanation.render(open_document(run), workflow, criterion, published),
+        explanation.render(opening.open_answer(run, open_store()), workflow, criterion, published),
         nl=False,
     )
 

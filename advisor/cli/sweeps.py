@@ -59,13 +59,13 @@ def show(
     decisions = decide_lengths(
         record, store, priorities=priorities, constraints=constraints, rubric=rubric
     )
-    _print_document(decide_and_compose(record, decisions), output_format)
+    _print_document(decide_and_compose(record, decisions, store, rubric), output_format)
 
 
 def report(name: str, formats: Sequence[str], directory: str) -> None:
     """Write the reports of a stored sweep, one file for each format; raise `FormatError`."""
+    from advisor.domain.answer import encode
     from advisor.pipeline.sweeps.decision import decide_lengths
-    from advisor.report.documents import document
     from advisor.report.sweeps import sweep_page, sweep_text
     from advisor.report.sweeps.sweep_document import decide_and_compose
 
@@ -78,11 +78,11 @@ def report(name: str, formats: Sequence[str], directory: str) -> None:
     renderers: dict[str, Callable[[SweepDocument], str]] = {
         "html": sweep_page.render,
         "md": sweep_text.render_markdown,
-        "json": document.encode,
+        "json": encode,
     }
     store = open_store()
     record = store.sweeps.find(name)
-    composed = decide_and_compose(record, decide_lengths(record, store))
+    composed = decide_and_compose(record, decide_lengths(record, store), store)
     for each in formats:
         file = pathlib.Path(directory) / f"{composed.sweep_id}{FORMATS[each]}"
         write_output(str(file), renderers[each](composed))
@@ -101,7 +101,7 @@ def _measure(record: SweepRecord, context: Context, output_format: OutputFormat)
             record = found.record
             _print_start(found, len(decisions) + 1)
             follow(found.run, output_format)
-    _print_document(decide_and_compose(record, decisions), output_format)
+    _print_document(decide_and_compose(record, decisions, context.store), output_format)
 
 
 @contextlib.contextmanager

@@ -83,25 +83,24 @@ class ContentionCheck(msgspec.Struct, frozen=True, kw_only=True, tag="contention
     kind: str
     model: str
     #: Whether runs may execute at the same time on this host; `explanation` gives the reason.
-    allows_parallel_runs: bool = msgspec.field(name="free")
-    explanation: str = msgspec.field(name="words")
+    allows_parallel_runs: bool
+    explanation: str
     #: Share by which a call takes longer with a busy neighbour; null if it was not measured.
     change: Interval | None = None
     #: Noise floors without and with the neighbour.
     noise_alone: float | None = None
-    noise_with_neighbour: float | None = msgspec.field(name="noise_beside", default=None)
+    noise_with_neighbour: float | None = None
     rounds: int = 0
     alone: HostLoad | None = None
-    with_neighbour: HostLoad | None = msgspec.field(name="beside", default=None)
+    with_neighbour: HostLoad | None = None
 
 
 class FleetRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The stored result of a fleet; its runs are stored like other runs."""
 
     schema: str
-    request: FleetRequest = msgspec.field(name="order")
-    #: Options of the question and address of the cluster, to resume the fleet; empty in old
-    #: records.
+    request: FleetRequest
+    #: Options of the question and address of the cluster, to resume the fleet.
     answers: dict[str, Any] = {}
     address: str = ""
     answered: tuple[AssignmentResult, ...] = ()

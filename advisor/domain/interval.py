@@ -13,4 +13,4 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     high: float | None
     #: Standard error of the value's logarithm that lies between processes, where the bounds of one
     #: process were widened by it. Absent where they were not.
-    process_error: float | None = msgspec.field(name="between", default=None)
+    process_error: float | None = None

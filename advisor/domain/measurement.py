@@ -138,7 +138,7 @@ class CallDiagnosis(msgspec.Struct, frozen=True, kw_only=True):
     #: `compute_share`.
     headroom: float | None
     bound: Bound
-    summary: str = msgspec.field(name="words")
+    summary: str
 
 
 class VisitCounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -207,7 +207,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     steady: bool = True
     diagnosis: tuple[CallDiagnosis, ...] = ()
     #: Results at shapes that were not built; empty if none was tried.
-    new_shape_results: tuple[NewShapeResult, ...] = msgspec.field(name="flexed", default=())
+    new_shape_results: tuple[NewShapeResult, ...] = ()
     #: The worst of these results, as the rubric's fact: `served`, `recompiles`, `refused`.
     new_shapes: str | None = None
     #: Whether all of these shapes were tried before the time limit.

@@ -17,4 +17,4 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
     kernel: str
     driver: str | None
     versions: dict[str, str]
-    summary: str = msgspec.field(name="words")
+    summary: str

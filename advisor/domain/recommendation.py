@@ -6,6 +6,7 @@ from typing import Literal, get_args
 
 import msgspec
 
+from advisor.domain.question import Budget
 from advisor.domain.results import VerdictKind
 
 #: From the best evidence behind a decision to the worst.
@@ -129,12 +130,6 @@ class GuidelineOpinion(msgspec.Struct, frozen=True, kw_only=True):
 DecisionWord = Literal["CLEAR", "EITHER", "OPEN"]
 
 
-#: What a line of the headline is about.
-HeadlinePart = Literal[
-    "answer", "certainty", "change", "requests", "load", "weights", "accuracy", "batch-sizes"
-]
-
-
 class SpeedRegret(msgspec.Struct, frozen=True, kw_only=True):
     """Speed of the fastest measured arm divided by the speed of the advised arm."""
 
@@ -163,36 +158,37 @@ class BatchAdvice(msgspec.Struct, frozen=True, kw_only=True):
     advised_speedup: float
 
 
+class Certainty(msgspec.Struct, frozen=True, kw_only=True):
+    """What draws from the uncertainty of the measurements say about the decision."""
+
+    decision_word: DecisionWord
+    #: Share of the draws in which the advised workflow leads or is within the indifference.
+    share: float
+    seed: int
+    #: Points of score that count as equal: a value of the rubric.
+    indifference: float
+    #: Workflows that lead or are within the indifference in at least 5 % of the draws, the advised
+    #: one first, with that share; several can be within the indifference in one draw.
+    contenders: dict[str, float]
+    speed_regret: SpeedRegret
+    score_regret: ScoreRegret
+    #: Further repetitions in fresh processes that would settle an open decision, from the present
+    #: spread; null where none are needed and where 16 would not be enough.
+    needed_repetitions: int | None
+
+
 class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
     """The advice, how certain it is, and what would change it."""
 
-    #: The answer in a few lines of text, the same in every output; empty in documents of early
-    #: versions, like all that is about the certainty of the decision.
-    headline: tuple[str, ...] = ()
-    #: What each line of the headline is about; empty in documents of early versions.
-    headline_parts: tuple[HeadlinePart, ...] = ()
-    decision_word: DecisionWord | None = msgspec.field(name="decision", default=None)
-    #: Share of draws from the measurements' uncertainty in which the advised workflow leads or is
-    #: within the indifference of the rubric.
-    certainty: float | None = None
-    #: Seed of these draws.
-    certainty_seed: int | None = None
-    #: Workflows that lead or are within the indifference in at least 5 % of the draws, the advised
-    #: one first.
-    contenders: tuple[str, ...] = ()
-    #: The share of these draws of each contender; several can be within the indifference in one.
-    contender_shares: tuple[float, ...] = ()
-    speed_regret: SpeedRegret | None = None
-    score_regret: ScoreRegret | None = None
-    #: Further repetitions in fresh processes that would settle an open decision, from the present
-    #: spread; null where none are needed and where 16 would not be enough.
-    needed_repetitions: int | None = None
+    #: Null for an answer from published figures.
+    certainty: Certainty | None = None
+    #: The budget of a further run; null where no budget makes more repetitions.
+    next_budget: Budget | None = None
     advice_by_batch_size: tuple[BatchAdvice, ...] = ()
     #: The first arm by rank whose outputs are exact: the advised one, or the one to use where its
-    #: outputs are not exact enough; null where no arm is exact, and in early versions.
+    #: outputs are not exact enough; null where no arm is exact.
     best_exact: str | None = None
-    #: The first arm by rank that has no quantised weights; null where none is viable, and in early
-    #: versions.
+    #: The first arm by rank that has no quantised weights; null where none is viable.
     best_native: str | None = None
 
     arm: str

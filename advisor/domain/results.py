@@ -70,6 +70,22 @@ class StoppedBuild(msgspec.Struct, frozen=True, kw_only=True):
     fix: str | None
 
 
+class MeasuredInputs(msgspec.Struct, frozen=True, kw_only=True):
+    """What the inputs of a forward pass are like."""
+
+    #: Inputs with the values of the example in every call; the model takes no random ones.
+    fixed: int
+    #: Whether `input_tokens` is the size of a dimension; null where the kind of the model decides.
+    has_length: bool | None
+    #: Whether the inputs have a batch dimension. Without one, batch size 1 stands for a call with
+    #: the shapes that the examples or the file give, and a sample is such a call. Null for
+    #: generated text.
+    has_batch: bool | None
+    #: Shapes of the tensors that a PyTorch module takes, without the batch; empty for other models
+    #: and for generated text.
+    shapes: tuple[tuple[int, ...], ...] = ()
+
+
 class Results(msgspec.Struct, frozen=True, kw_only=True):
     """All measurements of a run so far."""
 
@@ -78,8 +94,9 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     races: tuple[RaceResult, ...]
     #: Largest noise floor of the races; null if none is known.
     noise_floor: float | None
-    #: Paired log speed-ups over the baseline by arm and batch size, in the order of the rounds.
-    log_speedups: dict[str, dict[int, tuple[float, ...]]]
+    #: Paired log speed-ups over the baseline by arm and batch size, in the order of the rounds;
+    #: JSON leaves them out.
+    log_speedups: dict[str, dict[int, tuple[float, ...]]] = {}
     visits: VisitCounts = VisitCounts(made=0, discarded=0, unfit=0)
     sustained: SustainedCheck | None = None
     peaks: Peaks | None = None
@@ -93,6 +110,5 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     portability: Portability | None = None
     #: What the servers sustained; null for tasks other than `serve`.
     serving: ServingResults | None = None
-    #: Whether the inputs have a batch dimension; null for generated text and in runs of earlier
-    #: versions.
-    has_batch: bool | None = None
+    #: Null for an answer without a measurement.
+    inputs: MeasuredInputs | None = None

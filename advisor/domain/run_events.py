@@ -9,13 +9,12 @@ from typing import Literal
 
 import msgspec
 
+from advisor.domain.answer import AnswerSummary
 from advisor.domain.bounds import Amount, Count, Size
-from advisor.domain.interval import Interval
 from advisor.domain.machine import QuietCheck
 from advisor.domain.outcome import Outcome
 from advisor.domain.plan import Arm, Plan
 from advisor.domain.portability import Platform
-from advisor.domain.recommendation import DecisionWord
 from advisor.domain.serving import ServedRequest
 from advisor.domain.worker_events import BlockTimed, WorkerEvent
 
@@ -247,11 +246,7 @@ def end_cause(closed: RaceClosed) -> EndCause:
 class ProvisionalAnswer(msgspec.Struct, frozen=True, kw_only=True, tag="provisional-answer"):
     """What the advice would be from the arms that have raced so far."""
 
-    decision_word: DecisionWord | None = msgspec.field(name="decision")
-    arm: str
-    certainty: float | None
-    #: Of the advised arm over the baseline.
-    speedup: Interval
+    answer: AnswerSummary
     #: Arms that still have to be built or raced.
     waiting: tuple[str, ...]
 

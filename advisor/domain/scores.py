@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from advisor.domain.constraints import FailedConstraint
+from advisor.domain.question import WeightFormat
 from advisor.domain.rubric import Basis
 
 Evidence = Literal["measured", "imported", "inferred", "published", "declared"]
@@ -28,8 +29,8 @@ class Rating(msgspec.Struct, frozen=True, kw_only=True):
 
     #: The letter as a number: 3 is A, 2 is B, 1 is C.
     tier: int
-    #: C is centred on 1, B on 2, A on 3; null in documents of early versions.
-    grade: float | None = None
+    #: C is centred on 1, B on 2, A on 3.
+    grade: float
     #: The fact with the smallest grade.
     fact: str
     value: float | str | bool | int | None
@@ -40,10 +41,14 @@ class Rating(msgspec.Struct, frozen=True, kw_only=True):
     to_next: tuple[TierGap, ...]
     why: str
 
-    @property
-    def graded(self) -> float:
-        """The grade; the letter's number where a document has no grade."""
-        return float(self.tier) if self.grade is None else self.grade
+
+class Adoption(msgspec.Struct, frozen=True, kw_only=True):
+    """What a user has to change or install to adopt an arm, as the catalogue declares it."""
+
+    #: Lines that eager PyTorch does not need.
+    lines_changed: int
+    export_step: bool
+    own_environment: bool
 
 
 class ScoredArm(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,12 +56,21 @@ class ScoredArm(msgspec.Struct, frozen=True, kw_only=True):
 
     arm: str
     workflow: str
+    #: What texts call the arm.
+    title: str
     ratings: dict[str, Rating]
     score: float
     rank: int
     #: Constraints it fails; an arm with any is listed but not recommended.
     failures: tuple[FailedConstraint, ...] = ()
     speedup: float
+    adoption: Adoption
+    #: Format of its quantised weights; null for a native arm.
+    weights: WeightFormat | None = None
+    #: Devices on which p3-advisor has run the workflow.
+    verified: tuple[str, ...] = ()
+    #: Where its figures come from if they are published.
+    origin: str = ""
 
     @property
     def failed_constraints(self) -> tuple[str, ...]:

@@ -37,7 +37,7 @@ from advisor.measure.rounds import (
     visits_by_round,
 )
 from advisor.measure.sustained import check_sustained
-from advisor.measure.workload import has_batch
+from advisor.measure.workload import read_inputs
 from advisor.statistics.intervals import paired_interval
 
 #: Least number of visits for the range of their middle 90 %.
@@ -102,7 +102,7 @@ def summarise(
         host=_summarise_host(host_seconds(state)),
         repeats=_count_repetitions(series.values()),
         stopped_builds=tuple(_stopped_builds(state)),
-        has_batch=has_batch(state),
+        inputs=read_inputs(state),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from advisor.domain.plan import REFERENCE
+from advisor.domain.results import MeasuredInputs
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.worker_events import Workload
 
@@ -29,15 +30,33 @@ def workload_of(state: RunState, batch_size: int) -> Workload | None:
     )
 
 
-def has_batch(state: RunState) -> bool | None:
-    """Return whether the inputs have a batch dimension, or None if that is not known."""
-    known = [
-        workload.has_batch
+def read_inputs(state: RunState) -> MeasuredInputs | None:
+    """Return the inputs of the batch size with the most fixed ones; None if none was measured."""
+    workloads = [
+        workload
         for process in state.processes.get(REFERENCE, ())
         for workload in process.workloads.values()
-        if workload.has_batch is not None
     ]
-    return known[-1] if known else None
+    if not workloads:
+        return None
+    batched = [each.has_batch for each in workloads if each.has_batch is not None]
+    return MeasuredInputs(
+        fixed=max(workload.fixed_inputs for workload in workloads),
+        has_length=workloads[-1].has_length,
+        has_batch=batched[-1] if batched else None,
+        shapes=_read_shapes(state),
+    )
+
+
+def _read_shapes(state: RunState) -> tuple[tuple[int, ...], ...]:
+    """Return the shapes that a worker reported for the recipe of its arm; they are all the same."""
+    reported = (
+        process.recipe_facts.inputs
+        for processes in state.processes.values()
+        for process in processes
+        if process.recipe_facts is not None and process.recipe_facts.inputs
+    )
+    return tuple(each.shape for each in next(reported, ()))
 
 
 def stored_weight_bytes(process: ProcessState) -> int | None:

@@ -1,11 +1,10 @@
-"""Compute results, scores and a recommendation from stored events.
+"""Compute the answer of a run from its stored events, or again from its results.
 
 Reads the run and has no other effect.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import pathlib
 from collections.abc import Iterable, Sequence
 
@@ -13,52 +12,40 @@ import msgspec
 
 from advisor.catalogue.criteria import read_rubric
 from advisor.catalogue.rubric_files import read_shipped_accuracy, read_shipped_rubric
+from advisor.domain.answer import Answer, Problem, UnmeasuredArm
+from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import Constraint
 from advisor.domain.event_folding import fold
+from advisor.domain.measurement import TimedVisit
 from advisor.domain.model import has_random_weights
 from advisor.domain.priorities import Priorities
+from advisor.domain.question import Question
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.results import Results
-from advisor.domain.run import Header
+from advisor.domain.run import SCHEMA, Header
 from advisor.domain.run_events import LoggedEvent, end_cause
 from advisor.domain.run_state import RunState
-from advisor.domain.scores import ScoredArm
-from advisor.errors import BudgetSpentError, ExportFileError, RunFileError, UserError
+from advisor.domain.scores import Evidence, ScoredArm
+from advisor.errors import (
+    BudgetSpentError,
+    ExportFileError,
+    RunFileError,
+    UserError,
+)
 from advisor.measure import trained_loss
+from advisor.measure.rounds import counted_visits
 from advisor.measure.serving import add_servers
 from advisor.measure.summary import summarise
-from advisor.pipeline.advice import advise, with_preferences
 from advisor.pipeline.stored import other_platforms, replay
 from advisor.pipeline.stored.arms import plan_of
 from advisor.pipeline.stored.baseline_failure import can_go_on, find_failure
 from advisor.pipeline.stored.survey_findings import collect_findings
+from advisor.pipeline.unmeasured import list_excluded, list_planned
 from advisor.question.constraints import check_constraints
+from advisor.recommendation.headline import write_headline
+from advisor.recommendation.recommend import recommend
 from advisor.score import architecture_survey, performance_portability, scoring
 from advisor.store.runs import Run
-
-
-@dataclasses.dataclass(frozen=True)
-class Decision:
-    """The results, grades, scores and recommendation of a run.
-
-    `problem` is the reason when there is no recommendation.
-    """
-
-    header: Header
-    state: RunState
-    results: Results
-    rated: scoring.RatedArms
-    scored: tuple[ScoredArm, ...]
-    recommendation: Recommendation | None
-    problem: UserError | None
-    #: Whether a process still measured the run when its events were read.
-    in_progress: bool = False
-
-    @property
-    def is_resumable(self) -> bool:
-        """Whether the rest of the run can be executed as the run is."""
-        state = self.state
-        return state.plan is not None and not state.finished and can_go_on(state)
 
 
 def decide(
@@ -68,64 +55,139 @@ def decide(
     constraints: tuple[Constraint, ...] | None = None,
     rubric: pathlib.Path | None = None,
     platforms: Sequence[Run] = (),
-) -> Decision:
-    """Score the arms of a stored run and recommend one; the same events give the same decision.
+    with_times: bool = False,
+) -> Answer:
+    """Score the arms of a stored run and recommend one; the same events give the same answer.
 
-    Priorities, constraints, a rubric and runs on other platforms replace those of the run. Raise
-    `RunFileError` if the stored events contradict each other or the header, and `PriorityError`
-    for constraints on figures that the run's task does not measure.
+    `with_times` adds the seconds of every call that counts. Priorities, constraints, a rubric and
+    runs on other platforms replace those of the run. Raise `RunFileError` if the stored events
+    contradict each other or the header, and `PriorityError` for constraints on figures that the
+    run's task does not measure.
     """
     is_active, header, state = run.is_active(), run.header(), run.state()
     check_constraints(constraints or (), header.question.task)
     if platforms:
         others = other_platforms.load_platforms(platforms, header)
         state = msgspec.structs.replace(state, platforms=others)
-    header = with_preferences(header, priorities, constraints)
-    if rubric:
-        catalogue = msgspec.structs.replace(header.catalogue, rubric=read_rubric(rubric))
-        header = msgspec.structs.replace(header, catalogue=catalogue)
+    question = with_preferences(header.question, priorities, constraints)
+    header = msgspec.structs.replace(
+        header, question=question, catalogue=with_rubric(header.catalogue, rubric)
+    )
     try:
-        decision = evaluate(header, state)
+        answer = evaluate(header, state)
     except (ArithmeticError, LookupError, ValueError) as problem:
         raise RunFileError(
             f"the events in {run.directory} contradict each other: {problem!r}",
             "if p3-advisor wrote them, report it with the directory; else delete the run",
         ) from problem
-    return dataclasses.replace(decision, in_progress=is_active and not state.finished)
+    return msgspec.structs.replace(
+        answer,
+        in_progress=is_active and not state.finished,
+        results=_add_times(answer.results, state) if with_times else answer.results,
+    )
 
 
-def evaluate(header: Header, state: RunState, *, while_running: bool = False) -> Decision:
+def _add_times(results: Results, state: RunState) -> Results:
+    """Return the results with the seconds of every call that counts."""
+    measurements = tuple(
+        msgspec.structs.replace(
+            measurement,
+            cells=tuple(
+                msgspec.structs.replace(
+                    cell,
+                    times=tuple(
+                        TimedVisit(process=repeat, round=visit.round, seconds=visit.seconds)
+                        for repeat, visit in counted_visits(state, measurement.arm, cell.batch_size)
+                    ),
+                )
+                for cell in measurement.cells
+            ),
+        )
+        for measurement in results.measurements
+    )
+    return msgspec.structs.replace(results, measurements=measurements)
+
+
+def with_preferences(
+    question: Question, priorities: Priorities | None, constraints: tuple[Constraint, ...] | None
+) -> Question:
+    """Return the question with other priorities and constraints; None keeps its own."""
+    return msgspec.structs.replace(
+        question,
+        priorities=question.priorities if priorities is None else priorities,
+        constraints=question.constraints if constraints is None else constraints,
+    )
+
+
+def with_rubric(catalogue: Catalogue, rubric: pathlib.Path | None) -> Catalogue:
+    """Return the catalogue with the criteria of a file; None keeps its own."""
+    if rubric is None:
+        return catalogue
+    return msgspec.structs.replace(catalogue, rubric=read_rubric(rubric))
+
+
+def evaluate(
+    header: Header,
+    state: RunState,
+    *,
+    evidence: Evidence | None = None,
+    while_running: bool = False,
+) -> Answer:
     """Summarise and score a run as far as it has come, and recommend an arm.
 
-    With `while_running` equal workers may differ so far; see `recommend`.
+    `evidence` is where the figures come from, by default from the run. With `while_running` equal
+    workers may differ so far; see `recommend`.
     """
     header = with_shipped_rules(header)
-    races = replay.results_by_batch_size(state, header.question)
-    results = summarise(
-        state,
-        races,
-        dtype=header.question.dtype,
-        noise=header.catalogue.presets.noise,
+    results = summarise_run(header, state)
+    evidence = evidence or ("imported" if header.imported else "measured")
+    excluded = list_excluded(header, plan_of(state))
+    scores, recommendation, error = _advise(
+        header, results, excluded, evidence, while_running=while_running
     )
+    if not scores:
+        error = _early_end(state) or error
+    resumable = None if state.finished else can_go_on(state)
+    answer = Answer(
+        run_id=header.run_id,
+        created=header.created,
+        advisor_version=header.advisor_version,
+        rubric=header.catalogue.rubric.name,
+        finished=state.finished,
+        resumable=resumable,
+        imported=header.imported,
+        question=header.question,
+        machine=header.machine,
+        load_check=state.load_check,
+        results=results,
+        scores=scores,
+        unmeasured=(
+            *list_planned(header, state, results, None if resumable else error),
+            *excluded,
+        ),
+        recommendation=recommendation,
+        problem=Problem.of(error),
+    )
+    return msgspec.structs.replace(answer, headline=write_headline(answer))
+
+
+def summarise_run(header: Header, state: RunState) -> Results:
+    """Return everything that a run has measured so far."""
+    question, catalogue = header.question, header.catalogue
+    races = replay.results_by_batch_size(state, question)
+    results = summarise(state, races, dtype=question.dtype, noise=catalogue.presets.noise)
     surveys = architecture_survey.summarise_surveys(
-        collect_findings(state, header.question), header.catalogue.panel
+        collect_findings(state, question), catalogue.panel
     )
     platforms = (other_platforms.platform_of(header, state, results), *state.platforms)
     portability = (
-        performance_portability.compare_platforms(platforms, header.catalogue.workflows)
+        performance_portability.compare_platforms(platforms, catalogue.workflows)
         if results.measurements
         else None
     )
     results = msgspec.structs.replace(results, surveys=surveys, portability=portability)
-    results = add_servers(results, state, header.question, header.catalogue.presets.noise)
-    results = with_losses(results, state, header)
-    rated = scoring.rate_arms(results, header.catalogue)
-    return weigh_and_recommend(header, state, results, rated, while_running=while_running)
-
-
-def with_losses(results: Results, state: RunState, header: Header) -> Results:
-    """Return the results with what each arm loses of a trained model, if the question asks."""
-    question, rules = header.question, header.catalogue.accuracy
+    results = add_servers(results, state, question, catalogue.presets.noise)
+    rules = catalogue.accuracy
     if rules is None or rules.losses is None or not (question.quantised or question.metric):
         return results
     return trained_loss.add_losses(
@@ -150,7 +212,83 @@ def with_shipped_rules(header: Header) -> Header:
     return msgspec.structs.replace(header, catalogue=catalogue)
 
 
-def evaluate_imported(header: Header, events: Iterable[LoggedEvent], name: str) -> Decision:
+def decide_again(
+    answer: Answer,
+    catalogue: Catalogue,
+    *,
+    priorities: Priorities | None = None,
+    constraints: tuple[Constraint, ...] | None = None,
+    scope: str = "",
+) -> Answer:
+    """Return the answer with the scores and the advice that its results give now.
+
+    What is declared about the workflows comes from `catalogue`; `scope` follows model and device
+    in the headline. Fast enough to run while a weight is being dragged on a screen. Raise
+    `PriorityError` for constraints on figures that the run's task does not measure, and
+    `ExportFileError` for an answer without measurements, or of workflows that are not known.
+    """
+    check_constraints(constraints or (), answer.question.task)
+    _check_figures(answer, catalogue)
+    question = with_preferences(answer.question, priorities, constraints)
+    header = Header(
+        schema=SCHEMA,
+        run_id=answer.run_id,
+        created=answer.created,
+        advisor_version=answer.advisor_version,
+        question=question,
+        machine=answer.machine,
+        catalogue=catalogue.for_question(question),
+        imported=answer.imported,
+    )
+    # An arm with an option was planned, and failed or was not reached.
+    excluded = [each for each in answer.unmeasured if each.option is None]
+    scores, recommendation, error = _advise(header, answer.results, excluded, answer.evidence)
+    again = msgspec.structs.replace(
+        answer,
+        question=question,
+        rubric=header.catalogue.rubric.name,
+        scores=scores,
+        recommendation=recommendation,
+        problem=Problem.of(error),
+    )
+    return msgspec.structs.replace(again, headline=write_headline(again, scope))
+
+
+def _check_figures(answer: Answer, catalogue: Catalogue) -> None:
+    unknown = {each.workflow for each in answer.results.measurements} - {
+        workflow.id for workflow in catalogue.workflows
+    }
+    if unknown or answer.baseline is None:
+        again = answer.rerun_command
+        raise ExportFileError(
+            f"the answer of run {answer.run_id} has no measurements that can be decided on",
+            f"ask again: {again}" if again else "decide on the run itself",
+        )
+
+
+def _advise(
+    header: Header,
+    results: Results,
+    excluded: Sequence[UnmeasuredArm],
+    evidence: Evidence,
+    *,
+    while_running: bool = False,
+) -> tuple[tuple[ScoredArm, ...], Recommendation | None, UserError | None]:
+    """Return the scores, best first, and the recommendation, or why there is none."""
+    question = header.question
+    rated = scoring.rate_arms(results, header.catalogue, evidence)
+    scores = scoring.weigh_arms(rated.overall, question)
+    by_batch_size = scoring.weigh_by_batch_size(rated, question)
+    try:
+        recommendation = recommend(
+            header, results, scores, by_batch_size, excluded, while_running=while_running
+        )
+    except UserError as problem:
+        return scores, None, problem
+    return scores, recommendation, None
+
+
+def evaluate_imported(header: Header, events: Iterable[LoggedEvent], name: str) -> Answer:
     """Decide on a run read from the export file `name`.
 
     Raise `ExportFileError` if its figures contradict each other.
@@ -162,45 +300,6 @@ def evaluate_imported(header: Header, events: Iterable[LoggedEvent], name: str) 
             f"the figures in {name} contradict each other: {problem}",
             "ask the sender for another export of the run",
         ) from problem
-
-
-def rescore(
-    decision: Decision, priorities: Priorities, constraints: tuple[Constraint, ...]
-) -> Decision:
-    """Decide again from the same results and grades with other priorities and constraints.
-
-    Fast enough to run while a weight is being dragged on a screen.
-    """
-    header = with_preferences(decision.header, priorities, constraints)
-    rescored = weigh_and_recommend(header, decision.state, decision.results, decision.rated)
-    return dataclasses.replace(rescored, in_progress=decision.in_progress)
-
-
-def weigh_and_recommend(
-    header: Header,
-    state: RunState,
-    results: Results,
-    rated: scoring.RatedArms,
-    *,
-    scope: str = "",
-    while_running: bool = False,
-) -> Decision:
-    """Decide from the results and grades of a run; see `advise`.
-
-    Without a measured arm the problem is what ended the run early, if that is known.
-    """
-    advice = advise(
-        header,
-        results,
-        rated,
-        plan_of(state).excluded,
-        scope=scope,
-        while_running=while_running,
-    )
-    problem = advice.problem
-    if not advice.scored:
-        problem = _early_end(state) or problem
-    return Decision(header, state, results, rated, advice.scored, advice.recommendation, problem)
 
 
 def _early_end(state: RunState) -> UserError | None:

@@ -6,47 +6,39 @@ import msgspec
 
 from advisor.applicability import planning
 from advisor.context import Context
-from advisor.domain.outcome import Completed
+from advisor.domain.answer import Answer
+from advisor.domain.catalogue import Catalogue
 from advisor.domain.question import Budget, Question, choose_next_budget
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.run import Header
-from advisor.domain.run_state import RunState
 from advisor.errors import GpuNotAttachedError
-from advisor.pipeline.decision import Decision
 from advisor.pipeline.draft import DraftRun, detect_machine
-from advisor.pipeline.stored.arms import plan_of
 
 
-def arms_to_retry(state: RunState) -> tuple[str, ...]:
-    """Return the arms whose last process failed, as values of the option `--workflows`."""
-    outcomes = {
-        arm: processes[-1].outcome for arm, processes in state.processes.items() if processes
-    }
+def arms_to_retry(answer: Answer) -> tuple[str, ...]:
+    """Return the arms that failed, as values of the option `--workflows`."""
     return tuple(
         f"{arm.workflow}/{arm.option}"
-        for arm in plan_of(state).arms
-        if arm.duplicate_of is None
-        and not isinstance(outcomes.get(arm.id), (Completed, type(None)))
+        for arm in answer.unmeasured
+        if arm.option is not None and arm.status != "excluded"
     )
 
 
 def undecided_workflows(advice: Recommendation | None, question: Question) -> tuple[str, ...]:
     """Return the contenders of an OPEN decision, else the workflows of the question."""
-    if advice is not None and advice.decision_word == "OPEN":
-        return advice.contenders
+    certainty = advice.certainty if advice is not None else None
+    if certainty is not None and certainty.decision_word == "OPEN":
+        return tuple(certainty.contenders)
     return question.workflows
 
 
-def further_budget(decision: Decision) -> Budget:
+def further_budget(answer: Answer, catalogue: Catalogue) -> Budget:
     """Return the budget that the headline names for a further run, else that of the question."""
-    header, advice = decision.header, decision.recommendation
-    following = choose_next_budget(
-        header.catalogue.presets.budgets.values(),
-        header.question.budget,
-        made=decision.results.repeats,
-        needed=advice.needed_repetitions if advice else None,
-    )
-    return following or header.question.budget
+    own, advice = answer.question.budget, answer.recommendation
+    if advice is not None:
+        return advice.next_budget or own
+    budgets = catalogue.presets.budgets.values()
+    return choose_next_budget(budgets, own, made=answer.results.repeats, needed=None) or own
 
 
 def propose_again(

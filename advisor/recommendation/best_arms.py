@@ -7,21 +7,18 @@ from collections.abc import Mapping, Sequence
 
 from advisor.domain.check_events import worst_error
 from advisor.domain.measurement import Measurement
-from advisor.domain.question import WeightFormat
 from advisor.domain.recommendation import BatchAdvice
 from advisor.domain.results import Results
 from advisor.domain.scores import ScoredArm
 
 
-def find_best_native(
-    scored: Sequence[ScoredArm], formats: Mapping[str, WeightFormat], indifference: float
-) -> tuple[str, ...]:
+def find_best_native(scored: Sequence[ScoredArm], indifference: float) -> tuple[str, ...]:
     """Return the best arms that meet the constraints and have no quantised weights.
 
     These are the first by rank and, of the other workflows, the first arms whose scores are less
     than the `indifference` lower.
     """
-    return _best_of_each([arm for arm in scored if arm.arm not in formats], indifference)
+    return _best_of_each([arm for arm in scored if arm.weights is None], indifference)
 
 
 def find_best_exact(

@@ -5,12 +5,11 @@ Draws of the speed-ups are scored like the measurement itself. Pure.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Collection, Sequence
 
 from advisor.domain.priorities import Priorities
-from advisor.domain.recommendation import DecisionWord, ScoreRegret, SpeedRegret
+from advisor.domain.recommendation import Certainty, DecisionWord, ScoreRegret, SpeedRegret
 from advisor.domain.results import Results
 from advisor.domain.rubric import Rubric
 from advisor.domain.scores import ScoredArm
@@ -31,22 +30,6 @@ REPETITIONS_TO_TRY = (1, 2, 4, 8, 16)
 SPEEDUP = "speedup"
 
 
-@dataclasses.dataclass(frozen=True)
-class Certainty:
-    """What the draws say about the decision."""
-
-    decision_word: DecisionWord
-    #: The arm to advise: the best of its workflow, or one that is as good and more exact.
-    arm: str
-    certainty: float
-    contenders: tuple[str, ...]
-    #: Of each contender: the share of the draws in which it is within the indifference.
-    contender_shares: tuple[float, ...]
-    speed_regret: SpeedRegret
-    score_regret: ScoreRegret
-    needed_repetitions: int | None
-
-
 def assess(
     viable: Sequence[ScoredArm],
     measured: Sequence[ScoredArm],
@@ -55,7 +38,7 @@ def assess(
     rubric: Rubric,
     *,
     seed: int,
-) -> Certainty:
+) -> tuple[ScoredArm, Certainty]:
     """Choose among the `viable` arms, best first, and say how certain that is.
 
     `measured` has all scored arms, those that fail a constraint included: the fastest of them is
@@ -75,12 +58,12 @@ def assess(
     lost = scores[:, sorted({own, *_columns_of_best(viable).values()})].max(axis=1) - scores[:, own]
     near = equal if len(equal) > 1 else [w for w, each in shares.items() if each > CONTENDING]
     contenders = (first, *(workflow for workflow in near if workflow != first))
-    return Certainty(
+    return advised, Certainty(
         decision_word=decision_word,
-        arm=advised.arm,
-        certainty=round(certainty, 4),
-        contenders=contenders,
-        contender_shares=tuple(round(shares[workflow], 4) for workflow in contenders),
+        share=round(certainty, 4),
+        seed=seed,
+        indifference=rubric.indifference,
+        contenders={workflow: round(shares[workflow], 4) for workflow in contenders},
         speed_regret=draws.speed_regret(advised, measured),
         score_regret=ScoreRegret(
             expected=_rounded(lost.mean()), high=_rounded(_quantile(lost, CERTAIN))
@@ -122,7 +105,7 @@ class _ScoredDraws:
         fixed_part, moving_part = np.zeros(len(viable)), 0.0
         for criterion in rubric.criteria:
             rule = next((each for each in criterion.grades if each.fact == SPEEDUP), None)
-            fixed = np.array([arm.ratings[criterion.id].graded for arm in viable])
+            fixed = np.array([arm.ratings[criterion.id].grade for arm in viable])
             if rule is None:
                 fixed_part += shares[criterion.id] * fixed
                 continue
@@ -173,7 +156,7 @@ def _cheapest(workflows: Sequence[str], viable: Sequence[ScoredArm]) -> str:
     best = {name: _best_arm(name, viable) for name in workflows}
     return min(
         workflows,
-        key=lambda name: (-best[name].ratings["productivity"].graded, best[name].rank),
+        key=lambda name: (-best[name].ratings["productivity"].grade, best[name].rank),
     )
 
 

@@ -5,38 +5,42 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from advisor.domain.answer import UnmeasuredArm
+from advisor.domain.catalogue import Catalogue
 from advisor.domain.measurement import Measurement
-from advisor.domain.plan import Excluded
 from advisor.domain.question import Budget, Question, choose_next_budget
+from advisor.domain.recommendation import Certainty
 from advisor.domain.results import Results
+from advisor.domain.run import Header
 from advisor.domain.scores import ScoredArm
-from advisor.recommendation.certainty import Certainty
-from advisor.recommendation.decision_context import DecisionContext
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Choice:
     """The chosen arm, the other arms, and how certain the choice is."""
 
+    header: Header
     results: Results
-    question: Question
-    context: DecisionContext
-    excluded: Sequence[Excluded]
+    excluded: Sequence[UnmeasuredArm]
     #: All arms with a score, best first.
     scored: Sequence[ScoredArm]
     #: Those that meet the constraints.
     viable: Sequence[ScoredArm]
+    arm: ScoredArm
     certainty: Certainty
 
     @property
-    def arm(self) -> ScoredArm:
-        """The chosen arm."""
-        return next(arm for arm in self.viable if arm.arm == self.certainty.arm)
+    def question(self) -> Question:
+        return self.header.question
+
+    @property
+    def catalogue(self) -> Catalogue:
+        return self.header.catalogue
 
     @property
     def measurement(self) -> Measurement:
         """The measurement of the chosen arm."""
-        return self.measurements[self.certainty.arm]
+        return self.measurements[self.arm.arm]
 
     @property
     def measurements(self) -> dict[str, Measurement]:
@@ -58,7 +62,7 @@ class Choice:
     def next_budget(self) -> Budget | None:
         """The budget of a further run; None where no budget makes more repetitions."""
         return choose_next_budget(
-            self.context.budgets,
+            self.catalogue.presets.budgets.values(),
             self.question.budget,
             made=self.results.repeats,
             needed=self.certainty.needed_repetitions,

@@ -68,7 +68,7 @@ def _follow_lead(
 
 def grades_of(arm: ScoredArm) -> dict[str, float]:
     """Return an arm's grades by criterion."""
-    return {name: rating.graded for name, rating in arm.ratings.items()}
+    return {name: rating.grade for name, rating in arm.ratings.items()}
 
 
 def leader_of(viable: Sequence[ScoredArm], scores: Mapping[str, float]) -> str:

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 from advisor.domain.accuracy import worst_check
 from advisor.domain.check_events import Checked
+from advisor.domain.model import has_random_weights, name_own_shapes
 from advisor.domain.recommendation import BatchAdvice
 from advisor.domain.results import EQUIVALENCE_MARGIN
-from advisor.recommendation.headline_facts import HeadlineFacts, join_names
+from advisor.recommendation.advised_answer import AdvisedAnswer, join_names
+from advisor.recommendation.best_arms import find_best_exact, find_best_native
 from advisor.system.number_format import format_number, format_share
 
 #: Further arms that are as good are not named.
@@ -24,15 +26,15 @@ UNCHECKED = {
 EAGER_TITLE = "eager PyTorch"
 
 
-def describe_requests(facts: HeadlineFacts) -> list[str]:
+def describe_requests(facts: AdvisedAnswer) -> list[str]:
     """Return where another arm serves the stated number of requests first, builds included."""
     sizes: dict[str, list[int]] = {}
-    for entry in facts.first_to_finish:
-        if entry.arm != facts.advised.arm:
+    requests = facts.answer.question.requests
+    for entry in facts.advice.horizons:
+        if entry.requests == requests and entry.arm != facts.scored.arm:
             sizes.setdefault(entry.arm, []).append(entry.batch_size)
     if not sizes:
         return []
-    requests = facts.first_to_finish[0].requests
     first = "; ".join(
         f"{facts.titles.get(arm, arm)} at batch size{'s' if len(found) > 1 else ''} "
         f"{join_names([str(size) for size in found])}"
@@ -41,11 +43,13 @@ def describe_requests(facts: HeadlineFacts) -> list[str]:
     return [f"First to serve {requests:,} requests, builds included: {first}."]
 
 
-def describe_weights(facts: HeadlineFacts) -> list[str]:
+def describe_weights(facts: AdvisedAnswer) -> list[str]:
     """Return the format of the advised arm's weights and the best native arm, if it has one."""
-    if facts.weights is None:
+    if facts.scored.weights is None:
         return []
-    native = _join_alternatives(facts, facts.best_native)
+    native = _join_alternatives(
+        facts, find_best_native(facts.answer.scores, facts.certainty.indifference)
+    )
     instead = (
         f"Best without quantised weights: {native}."
         if native
@@ -53,13 +57,13 @@ def describe_weights(facts: HeadlineFacts) -> list[str]:
     )
     random = (
         " The model has random weights: what trained weights lose has to be measured with them."
-        if facts.has_random_weights
+        if has_random_weights(facts.answer.question.model)
         else ""
     )
-    return [f"Its weights are quantised to {facts.weights}. {instead}{random}"]
+    return [f"Its weights are quantised to {facts.scored.weights}. {instead}{random}"]
 
 
-def _join_alternatives(facts: HeadlineFacts, arms: Sequence[str]) -> str:
+def _join_alternatives(facts: AdvisedAnswer, arms: Sequence[str]) -> str:
     """Return the titles of equally good arms with their speed-ups."""
     names = [
         f"{facts.titles[arm]} ({facts.arms[arm].speedup:.2f}x)" for arm in arms[:MOST_ALTERNATIVES]
@@ -67,17 +71,18 @@ def _join_alternatives(facts: HeadlineFacts, arms: Sequence[str]) -> str:
     return join_names(names, "or") if names else ""
 
 
-def describe_accuracy(facts: HeadlineFacts) -> list[str]:
+def describe_accuracy(facts: AdvisedAnswer) -> list[str]:
     """Return what the advised arm costs in accuracy, if anything, and the best exact arm."""
-    worst = worst_check(facts.checks)
+    worst = worst_check(facts.measured.correctness)
     if worst is None or worst.accuracy_class == "exact":
         return []
     if worst.accuracy_class == "unchecked":
         fault = worst.accuracy.fault if worst.accuracy else ""
         return [f"Its outputs could not be checked: {UNCHECKED[fault]}."]
-    if facts.weights is not None:
+    if facts.scored.weights is not None:
         return [f"Its outputs differ from the reference: {_cost(worst, is_quantised=True)}."]
-    exact = _join_alternatives(facts, facts.best_exact)
+    best = find_best_exact(facts.answer.scores, facts.answer.results, facts.certainty.indifference)
+    exact = _join_alternatives(facts, best)
     instead = f"Best with exact outputs: {exact}." if exact else "No exact arm was measured."
     return [f"Its outputs are close, not exact: {_cost(worst)}. {instead}"]
 
@@ -99,38 +104,39 @@ def _cost(checked: Checked, *, is_quantised: bool = False) -> str:
     return f"{size}{times}"
 
 
-def describe_batch_sizes(facts: HeadlineFacts) -> list[str]:
+def describe_batch_sizes(facts: AdvisedAnswer) -> list[str]:
     """Return where the best arm or the sign of the speed-up differs, or that there is no batch."""
-    if facts.own_shapes:
+    inputs = facts.answer.results.inputs
+    if inputs is not None and inputs.has_batch is False:
         # The figures carry the batch size 1, which must not be taken for one row.
         line = (
             "The inputs have no common first dimension: batch size 1 stands for a call with "
-            f"{facts.own_shapes}, and a sample is such a call."
+            f"{name_own_shapes(facts.answer.question.model)}, and a sample is such a call."
         )
         return [line]
     lines = []
     has_answer = facts.certainty.decision_word != "OPEN"
-    if has_answer and len({advice.arm for advice in facts.by_batch_size}) > 1:
+    if has_answer and len({advice.arm for advice in facts.advice.advice_by_batch_size}) > 1:
         lines.append("Highest score by batch size: " + "; ".join(_runs_of_sizes(facts)) + ".")
     slower = [
         f"{advice.batch_size} ({advice.advised_speedup:.2f}x)"
-        for advice in facts.by_batch_size
+        for advice in facts.advice.advice_by_batch_size
         if advice.advised_speedup * (1 + EQUIVALENCE_MARGIN) < 1
     ]
     if slower:
-        baseline = facts.titles.get(facts.baseline, facts.baseline)
+        baseline = facts.baseline_title
         plural = "s" if len(slower) > 1 else ""
         lines.append(
-            f"{facts.titles[facts.advised.arm]} is slower than {baseline} "
+            f"{facts.titles[facts.scored.arm]} is slower than {baseline} "
             f"at batch size{plural} {', '.join(slower)}."
         )
     return [" ".join(lines)] if lines else []
 
 
-def _runs_of_sizes(facts: HeadlineFacts) -> list[str]:
+def _runs_of_sizes(facts: AdvisedAnswer) -> list[str]:
     """Return `1, 4: title, 1.20x, 1.30x` for neighbouring batch sizes with the same best arm."""
     groups: list[list[BatchAdvice]] = []
-    for advice in facts.by_batch_size:
+    for advice in facts.advice.advice_by_batch_size:
         if groups and groups[-1][-1].arm == advice.arm:
             groups[-1].append(advice)
         else:
@@ -138,11 +144,11 @@ def _runs_of_sizes(facts: HeadlineFacts) -> list[str]:
     return [_run_of_sizes(facts, group) for group in groups]
 
 
-def _run_of_sizes(facts: HeadlineFacts, group: Sequence[BatchAdvice]) -> str:
+def _run_of_sizes(facts: AdvisedAnswer, group: Sequence[BatchAdvice]) -> str:
     sizes = ", ".join(str(advice.batch_size) for advice in group)
     speedups = ", ".join(f"{advice.speedup:.2f}x" for advice in group)
     # The highest score is not always the highest speed, so the advised arm's is given as well.
-    is_other = group[0].arm != facts.advised.arm
+    is_other = group[0].arm != facts.scored.arm
     own = ", ".join(f"{advice.advised_speedup:.2f}x" for advice in group)
     advised = f" (this answer {own})" if is_other else ""
     return f"{sizes}: {facts.titles[group[0].arm]}, {speedups}{advised}"

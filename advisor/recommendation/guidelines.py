@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from advisor.domain.plan import Excluded
+from advisor.domain.answer import UnmeasuredArm
 from advisor.domain.published import DecisionTree, Guideline, TreeNode
 from advisor.domain.question import Question
 from advisor.domain.recommendation import DecisionWord, GuidelineOpinion, TreeAdvice, TreeStep
@@ -38,7 +38,7 @@ def compare_with_guideline(
     guideline: Guideline,
     winner: ScoredArm,
     scored: Sequence[ScoredArm],
-    excluded: Sequence[Excluded],
+    excluded: Sequence[UnmeasuredArm],
     *,
     decision_word: DecisionWord | None,
     contenders: Sequence[str],
@@ -92,7 +92,7 @@ def _explain_difference(winner: ScoredArm, named: ScoredArm) -> str:
     )
 
 
-def _explain_absence(guideline: Guideline, excluded: Sequence[Excluded]) -> str:
+def _explain_absence(guideline: Guideline, excluded: Sequence[UnmeasuredArm]) -> str:
     reasons = [
         f"{entry.workflow}: {entry.reason}"
         for entry in excluded

@@ -10,12 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from advisor.domain.answer import Answer, HeadlineLine, HeadlinePart
 from advisor.domain.interval import Interval
+from advisor.domain.model import short_name
 from advisor.domain.question import Budget
-from advisor.domain.recommendation import DecisionWord, HeadlinePart
+from advisor.domain.recommendation import DecisionWord
 from advisor.domain.results import EQUIVALENCE_MARGIN
 from advisor.domain.rubric import LETTERS
 from advisor.domain.scores import ScoredArm
+from advisor.errors import MachineUnfitError
+from advisor.recommendation.advised_answer import AdvisedAnswer, join_names
+from advisor.recommendation.best_arms import find_errors
 from advisor.recommendation.certainty import REPETITIONS_TO_TRY
 from advisor.recommendation.flips import SAME_SCORE, grades_of
 from advisor.recommendation.further_lines import (
@@ -24,7 +29,8 @@ from advisor.recommendation.further_lines import (
     describe_requests,
     describe_weights,
 )
-from advisor.recommendation.headline_facts import HeadlineFacts, join_names
+from advisor.recommendation.load_lines import write_load_lines
+from advisor.recommendation.speedup_draws import includes_processes
 from advisor.recommendation.trust import STEADY_NOISE, UNFIT_NOISE
 from advisor.system.number_format import (
     format_bound,
@@ -34,44 +40,60 @@ from advisor.system.number_format import (
     format_weight,
 )
 
+#: Beginning of an answer from published figures.
+FROM_FIGURES = "Not measured. By published figures: "
 #: Share of the draws from which a workflow is more likely as good as the answer than not.
 AS_GOOD = 0.5
 
 
-def write_headline(facts: HeadlineFacts) -> list[tuple[HeadlinePart, str]]:
-    """Return the lines, each with what it is about."""
+def write_headline(answer: Answer, scope: str = "") -> tuple[HeadlineLine, ...]:
+    """Return the lines of an answer; `scope` follows model and device."""
+    facts = AdvisedAnswer.of(answer)
+    if facts is None:
+        return (HeadlineLine(part="answer", text=_without_measurement(answer)),)
     lines: list[tuple[HeadlinePart, str]] = [
-        ("answer", _instruction(facts)),
+        ("answer", _instruction(facts, scope)),
         ("certainty", _certainty(facts)),
         ("change", _change(facts)),
     ]
     further: tuple[tuple[HeadlinePart, Sequence[str]], ...] = (
         ("requests", describe_requests(facts)),
-        ("load", facts.load_lines),
+        ("load", write_load_lines(facts)),
         ("weights", describe_weights(facts)),
         ("accuracy", describe_accuracy(facts)),
         ("batch-sizes", describe_batch_sizes(facts)),
     )
-    return lines + [(part, line) for part, found in further for line in found]
+    lines += [(part, line) for part, found in further for line in found]
+    return tuple(HeadlineLine(part=part, text=text) for part, text in lines)
 
 
-def _instruction(facts: HeadlineFacts) -> str:
-    title = facts.titles[facts.advised.arm]
-    others = [
-        facts.titles[_best_of(facts, workflow)] for workflow in facts.certainty.contenders[1:]
-    ]
+def _without_measurement(answer: Answer) -> str:
+    """Return the answer of published figures, or why there is no recommendation."""
+    advice, problem = answer.recommendation, answer.problem
+    if advice is None:
+        reason = problem.what if problem else "nothing was decided"
+        has_answer = problem is None or problem.name != MachineUnfitError.name
+        return f"No recommendation: {reason}" if has_answer else f"No answer: {reason}"
+    title, model = answer.titles[advice.arm], short_name(answer.question.model)
+    return f"{FROM_FIGURES}use {title} for {model} on {answer.device_name}"
+
+
+def _instruction(facts: AdvisedAnswer, scope: str) -> str:
+    title = facts.titles[facts.scored.arm]
+    subject = f"{facts.subject}{scope}"
+    _, *contenders = facts.certainty.contenders
+    others = [facts.titles[_best_of(facts, workflow)] for workflow in contenders]
     if facts.certainty.decision_word == "CLEAR" or not others:
-        return f"Use {title} for {facts.subject}."
+        return f"Use {title} for {subject}."
     names = join_names([title, *others], "or")
     if facts.certainty.decision_word == "EITHER":
         return (
-            f"Use {names} for {facts.subject}: "
-            "they are equally good, the first is the simplest to adopt."
+            f"Use {names} for {subject}: they are equally good, the first is the simplest to adopt."
         )
-    return f"Not settled for {facts.subject}: {names}. The first leads so far."
+    return f"Not settled for {subject}: {names}. The first leads so far."
 
 
-def _best_of(facts: HeadlineFacts, workflow: str) -> str:
+def _best_of(facts: AdvisedAnswer, workflow: str) -> str:
     own = [
         arm
         for arm in facts.arms.values()
@@ -80,14 +102,14 @@ def _best_of(facts: HeadlineFacts, workflow: str) -> str:
     return min(own, key=lambda arm: arm.rank).arm
 
 
-def _certainty(facts: HeadlineFacts) -> str:
+def _certainty(facts: AdvisedAnswer) -> str:
     if len(facts.arms) == 1:
         return (
             "Nothing was compared: it is the only arm with a result"
             f"{_left_out(facts)}. {_speed(facts)}"
         )
     found = facts.certainty
-    share = f"{format_share_of_draws(found.certainty)} certainty"
+    share = f"{format_share_of_draws(found.share)} certainty"
     as_good, shared = _as_good(facts), _shared_with(facts)
     sentences: dict[DecisionWord, str] = {
         "CLEAR": f"CLEAR: with {share} no workflow scores clearly higher{as_good}."
@@ -99,49 +121,53 @@ def _certainty(facts: HeadlineFacts) -> str:
     return f"{sentences[found.decision_word]} {_speed(facts)} {_faster(facts)}"
 
 
-def _left_out(facts: HeadlineFacts) -> str:
+def _left_out(facts: AdvisedAnswer) -> str:
     """Return how many builds the options of the user left out; empty for none."""
-    if not facts.builds_left_out:
+    left_out = sum(not build.started for build in facts.answer.results.stopped_builds)
+    if not left_out:
         return ""
-    builds = "build" if facts.builds_left_out == 1 else "builds"
-    options = " and ".join(facts.build_limits)
-    return f"; {options} left out {facts.builds_left_out} other {builds}"
+    question, builds = facts.answer.question, "build" if left_out == 1 else "builds"
+    limits = (("--requests", question.requests), ("--build-minutes", question.build_minutes))
+    options = [f"{option} {value:.15g}" for option, value in limits if value is not None]
+    return f"; {' and '.join(options)} left out {left_out} other {builds}"
 
 
-def _as_good(facts: HeadlineFacts) -> str:
+def _as_good(facts: AdvisedAnswer) -> str:
     """Name the workflow that is more likely than not as good as the answer."""
-    found = facts.certainty
-    rivals = dict(zip(found.contenders[1:], found.contender_shares[1:], strict=True))
-    rival = max(rivals, key=rivals.__getitem__, default=None)
-    if rival is None or rivals[rival] < AS_GOOD:
+    shares = facts.certainty.contenders
+    _, *rivals = shares
+    rival = max(rivals, key=shares.__getitem__, default=None)
+    if rival is None or shares[rival] < AS_GOOD:
         return ""
     title = facts.titles[_best_of(facts, rival)]
-    return f"; {title} is probably as good ({format_share_of_draws(rivals[rival])})"
+    return f"; {title} is probably as good ({format_share_of_draws(shares[rival])})"
 
 
-def _shared_with(facts: HeadlineFacts) -> str:
+def _shared_with(facts: AdvisedAnswer) -> str:
     """Name the arm of the advised workflow that scores highest, if the advised one is another."""
-    best = _best_of(facts, facts.advised.workflow)
-    if best == facts.advised.arm:
+    best = _best_of(facts, facts.scored.workflow)
+    if best == facts.scored.arm:
         return ""
     return f", shared with {facts.titles[best]}, which is less exact"
 
 
-def _what_settles(facts: HeadlineFacts) -> str:
-    needed, noise = facts.certainty.needed_repetitions, facts.noise_floor or 0.0
+def _what_settles(facts: AdvisedAnswer) -> str:
+    certainty, noise = facts.certainty, facts.noise_floor
+    needed = certainty.needed_repetitions
     if needed is not None:
         plural = "s" if needed > 1 else ""
         settles = f"About {needed} more repetition{plural} in fresh processes would settle it"
-        return f"{settles}{_which_budget(facts.next_budget, facts.repeats + needed)}."
-    longer = f" --budget {facts.next_budget.name}" if facts.next_budget else ""
+        repeats = facts.answer.results.repeats + needed
+        return f"{settles}{_which_budget(facts.advice.next_budget, repeats)}."
+    longer = f" --budget {facts.advice.next_budget.name}" if facts.advice.next_budget else ""
     if noise > STEADY_NOISE:
         return (
             f"Equal workers differ by up to {format_share(noise)}: measure again on a quiet "
             f"machine, with --wait-for-quiet 5min{longer}."
         )
-    if facts.load_lines:
+    if write_load_lines(facts):
         return f"Another run, with more blocks of load, may settle it{longer and ':' + longer}."
-    most, loss = REPETITIONS_TO_TRY[-1], facts.certainty.score_regret.high
+    most, loss = REPETITIONS_TO_TRY[-1], certainty.score_regret.high
     return (
         f"More than {most} further repetitions would be needed to settle it; a wrong choice costs "
         f"at most {loss:.2f} points of the score (95 %)."
@@ -157,17 +183,17 @@ def _which_budget(budget: Budget | None, repeats: int) -> str:
     return f"; no budget makes as many, --budget {budget.name} makes {budget.repeats}"
 
 
-def _speed(facts: HeadlineFacts) -> str:
-    baseline = facts.titles.get(facts.baseline, facts.baseline)
-    if facts.advised.arm == facts.baseline:
+def _speed(facts: AdvisedAnswer) -> str:
+    baseline = facts.baseline_title
+    if facts.scored.arm == facts.answer.results.baseline:
         return f"It is the baseline, {baseline}."
-    speedup = facts.speedup
-    if facts.load_lines:
+    speedup = facts.measured.speedup
+    if write_load_lines(facts):
         return f"{speedup.value:.2f}x the request rate of {baseline}{_bounds(speedup)}."
     if speedup.low is None or speedup.high is None:
         return f"{speedup.value:.2f}x as fast as {baseline} (interval not known)."
     bounds = f"{speedup.low:.2f} to {speedup.high:.2f}"
-    if not facts.has_process_differences:
+    if not includes_processes(facts.measured):
         return (
             f"{speedup.value:.2f}x as fast as {baseline} ({bounds} in one process each; no two "
             "equal workers were compared, so another process may differ by more)."
@@ -175,12 +201,12 @@ def _speed(facts: HeadlineFacts) -> str:
     return f"{speedup.value:.2f}x as fast as {baseline} ({bounds}{_unsteadiness(facts)})."
 
 
-def _unsteadiness(facts: HeadlineFacts) -> str:
+def _unsteadiness(facts: AdvisedAnswer) -> str:
     """Return how far equal workers were apart on a machine that was not fit to measure on.
 
     Such a machine slows arms by different factors, which no interval covers.
     """
-    noise = facts.noise_floor or 0.0
+    noise = facts.noise_floor
     if noise <= UNFIT_NOISE:
         return ""
     factor = format_number(1 + noise, digits=2)
@@ -193,7 +219,7 @@ def _bounds(speedup: Interval) -> str:
     return f" ({speedup.low:.2f} to {speedup.high:.2f})"
 
 
-def _faster(facts: HeadlineFacts) -> str:
+def _faster(facts: AdvisedAnswer) -> str:
     regret = facts.certainty.speed_regret
     if regret.arm is None or regret.value < 1 + EQUIVALENCE_MARGIN:
         return "Nothing measured is faster."
@@ -203,21 +229,22 @@ def _faster(facts: HeadlineFacts) -> str:
     return f"Faster: {name}, {found}; {_why_not(facts, faster)}."
 
 
-def _less_exact(facts: HeadlineFacts, faster: ScoredArm) -> str:
+def _less_exact(facts: AdvisedAnswer, faster: ScoredArm) -> str:
     """Return that outputs are less exact than those of the advised arm; empty if they are not."""
-    error = facts.errors.get(faster.arm, 0.0)
-    if error <= facts.errors.get(facts.advised.arm, 0.0):
+    errors = find_errors(facts.answer.results)
+    error = errors.get(faster.arm, 0.0)
+    if error <= errors.get(facts.scored.arm, 0.0):
         return ""
     return f" but less exact (error {error:.1e})" if math.isfinite(error) else " but less exact"
 
 
-def _why_not(facts: HeadlineFacts, faster: ScoredArm) -> str:
+def _why_not(facts: AdvisedAnswer, faster: ScoredArm) -> str:
     if faster.failed_constraints:
         return f"a constraint excludes it ({'; '.join(faster.failed_constraints)})"
-    is_sibling = faster.workflow == facts.advised.workflow
-    if is_sibling and faster.score >= facts.advised.score - SAME_SCORE:
+    is_sibling = faster.workflow == facts.scored.workflow
+    if is_sibling and faster.score >= facts.scored.score - SAME_SCORE:
         return "it scores as well"
-    ours, theirs = grades_of(facts.advised), grades_of(faster)
+    ours, theirs = grades_of(facts.scored), grades_of(faster)
     losses = [
         f"{name.replace('_', ' ')} ({LETTERS[faster.ratings[name].tier]})"
         for name in ours
@@ -227,15 +254,15 @@ def _why_not(facts: HeadlineFacts, faster: ScoredArm) -> str:
     return f"{on}, and {_when_it_leads(facts, faster)}"
 
 
-def _when_it_leads(facts: HeadlineFacts, faster: ScoredArm) -> str:
+def _when_it_leads(facts: AdvisedAnswer, faster: ScoredArm) -> str:
     """Return from which weight of performance an arm leads all others, as the flips have it."""
-    if faster.score >= facts.advised.score:
-        return f"scores at most {facts.indifference:g} points more, which counts as equal"
-    theirs, now = grades_of(faster), facts.priorities.performance
+    if faster.score >= facts.scored.score:
+        return f"scores at most {facts.certainty.indifference:g} points more, which counts as equal"
+    theirs, now = grades_of(faster), facts.answer.question.priorities.performance
     # Arms of equal grades lead together.
     weights = [
         flip.weight
-        for flip in facts.flips
+        for flip in facts.advice.flips
         if (flip.criterion, flip.when) == ("performance", "more")
         and grades_of(facts.arms[flip.to]) == theirs
     ]
@@ -245,25 +272,23 @@ def _when_it_leads(facts: HeadlineFacts, faster: ScoredArm) -> str:
     return f"leads if performance weighs more than {shown} %"
 
 
-def _change(facts: HeadlineFacts) -> str:
+def _change(facts: AdvisedAnswer) -> str:
     if len(facts.arms) == 1:
         return "To compare it, measure another workflow: p3-advisor workflows lists them."
-    found = facts.certainty
+    found, priorities = facts.certainty, facts.answer.question.priorities
     # The lead may pass between equally good workflows without changing the answer.
-    equal = found.contenders if found.decision_word == "EITHER" else ()
+    equal = tuple(found.contenders) if found.decision_word == "EITHER" else ()
     flips = [
         flip
-        for flip in facts.flips
-        if flip.to != facts.advised.arm and facts.arms[flip.to].workflow not in equal
+        for flip in facts.advice.flips
+        if flip.to != facts.scored.arm and facts.arms[flip.to].workflow not in equal
     ]
     if not flips and equal:
         return "No weighting of the three Ps makes any other workflow lead."
     if not flips:
         return "No weighting of the three Ps changes the answer."
-    nearest = min(
-        flips, key=lambda flip: abs(flip.weight - getattr(facts.priorities, flip.criterion))
-    )
-    now = getattr(facts.priorities, nearest.criterion)
+    nearest = min(flips, key=lambda flip: abs(flip.weight - getattr(priorities, flip.criterion)))
+    now = getattr(priorities, nearest.criterion)
     bound = format_bound(nearest.weight, now, nearest.when)
     return (
         f"The answer changes to {facts.titles[nearest.to]} if {nearest.criterion} weighs {bound} "

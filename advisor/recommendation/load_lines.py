@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from advisor.domain.question import LoadQuestion
 from advisor.domain.serving import AskedRate, ServedArm, ServingResults
+from advisor.recommendation.advised_answer import AdvisedAnswer
 from advisor.system.number_format import (
     format_count,
     format_interval,
@@ -18,15 +18,11 @@ from advisor.system.number_format import (
 )
 
 
-def write_load_lines(
-    advised: str,
-    serving: ServingResults | None,
-    load: LoadQuestion | None,
-    titles: Mapping[str, str],
-) -> tuple[str, ...]:
+def write_load_lines(facts: AdvisedAnswer) -> tuple[str, ...]:
     """Return what the advised server sustains, and how far equal prompts in one batch agree."""
+    serving, load = facts.answer.results.serving, facts.answer.question.load
     found = {arm.arm: arm for arm in serving.arms} if serving else {}
-    arm = found.get(advised)
+    arm = found.get(facts.scored.arm)
     if serving is None or load is None or arm is None or arm.goodput is None:
         return ()
     sustained = (
@@ -34,7 +30,7 @@ def write_load_lines(
         f"{format_number(arm.tokens_per_second, decimals=0)} tokens/s, with {load.limits}."
     )
     failed = f" {arm.failed} of {arm.requests} requests failed." if arm.failed else ""
-    batch = _batch_line(arm, found, serving, titles)
+    batch = _batch_line(arm, found, serving, facts.titles)
     return (sustained + failed, *_asked_line(arm, load.share), *batch)
 
 

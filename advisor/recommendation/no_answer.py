@@ -70,6 +70,4 @@ def machine_unfit(results: Results, budget: Budget | None) -> MachineUnfitError:
         reason = f"the baseline and its duplicate may differ by {difference} or more"
         longer = f"longer with --budget {budget.name}, or " if budget else ""
         next_step = f"measure {longer}on a machine whose processors nothing else uses"
-    return MachineUnfitError(
-        f"No answer: {reason}, so the measured speeds do not decide", next_step
-    )
+    return MachineUnfitError(f"{reason}, so the measured speeds do not decide", next_step)

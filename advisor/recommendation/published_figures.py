@@ -5,14 +5,37 @@ Pure; lower evidence than any measurement, and never mixed with one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+
+import msgspec
 
 from advisor.domain.plan import BASELINE
 from advisor.domain.published import PublishedData, PublishedFigure
-from advisor.domain.published_answer import PublishedCase
 
 #: Two figures of the same case that are further apart than this share contradict each other.
 AGREEMENT = 0.05
+
+
+class PublishedCase(msgspec.Struct, frozen=True, kw_only=True):
+    """Published figures of one workflow on one GPU for one model."""
+
+    workflow: str
+    stack: str
+    #: Speed-up over eager by batch size: least and most.
+    speedups: dict[int, tuple[float, float]]
+    #: Seconds of the compilation; None where none is published.
+    compile_seconds: float | None
+    sections: tuple[str, ...]
+    #: Batch sizes for which two figures contradict each other.
+    contradicts: tuple[int, ...]
+
+    @property
+    def low(self) -> float:
+        """The geometric mean of the least speed-ups."""
+        return math.exp(
+            sum(math.log(low) for low, _ in self.speedups.values()) / len(self.speedups)
+        )
 
 
 def find_cases(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from advisor.domain.answer import UnmeasuredArm
 from advisor.domain.measurement import Measurement
-from advisor.domain.plan import Excluded
 from advisor.domain.priorities import FURTHER_CRITERIA, PILLARS, Priorities
 from advisor.domain.question import Budget
 from advisor.domain.recommendation import ConstraintEffect, HorizonBest, MemoryFit, Trust
@@ -62,7 +62,7 @@ def give_reasons(
 def describe_rating(criterion: str, rating: Rating) -> str:
     """Return the letter of a criterion with the fact that limits it, and what the letter means."""
     name, fact = criterion.replace("_", " "), name_fact(rating.fact)
-    grade = f"{LETTERS[rating.tier]} ({rating.graded:.2f}; {fact}: {format_fact(rating.value)})"
+    grade = f"{LETTERS[rating.tier]} ({rating.grade:.2f}; {fact}: {format_fact(rating.value)})"
     return f"{name} {grade}: {rating.why} ({rating.evidence})"
 
 
@@ -132,7 +132,7 @@ def give_deployment_steps(measurement: Measurement, keep: Sequence[str]) -> list
 
 def give_next_steps(
     trust: Trust,
-    excluded: Sequence[Excluded],
+    excluded: Sequence[UnmeasuredArm],
     stopped: Sequence[StoppedBuild] = (),
     workflows: Sequence[Workflow] = (),
     budget: Budget | None = None,
@@ -150,7 +150,9 @@ def give_next_steps(
     return [*steps, *_installation_steps(excluded, workflows)]
 
 
-def _installation_steps(excluded: Sequence[Excluded], workflows: Sequence[Workflow]) -> list[str]:
+def _installation_steps(
+    excluded: Sequence[UnmeasuredArm], workflows: Sequence[Workflow]
+) -> list[str]:
     """Return how to install what is missing; one command creates all environments."""
     missing = [entry for entry in excluded if entry.status == "not-installed" and entry.fix]
     environments = {

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from advisor.domain.plan import Excluded
-from advisor.domain.question import Question
+from advisor.domain.answer import UnmeasuredArm
 from advisor.domain.recommendation import BreakEven, GuidelineOpinion, Recommendation
 from advisor.domain.results import (
     EQUIVALENCE_MARGIN,
@@ -16,13 +15,16 @@ from advisor.domain.results import (
     Results,
     VerdictKind,
 )
+from advisor.domain.run import Header
 from advisor.domain.scores import ScoredArm
 from advisor.recommendation import certainty, costs, guidelines, sensitivity, trust
-from advisor.recommendation.best_arms import advise_by_batch_size
+from advisor.recommendation.best_arms import (
+    advise_by_batch_size,
+    find_best_exact,
+    find_best_native,
+)
 from advisor.recommendation.choice import Choice
-from advisor.recommendation.decision_context import DecisionContext
 from advisor.recommendation.flips import SAME_SCORE, find_flips
-from advisor.recommendation.headline_advice import add_headline
 from advisor.recommendation.no_answer import machine_unfit, nothing_viable
 from advisor.recommendation.reasons import (
     explain_constraints,
@@ -37,46 +39,48 @@ from advisor.statistics.intervals import geometric_mean_interval
 
 
 def recommend(
+    header: Header,
     results: Results,
     scored: Sequence[ScoredArm],
-    question: Question,
-    excluded: Sequence[Excluded],
-    context: DecisionContext,
+    by_batch_size: Mapping[int, Sequence[ScoredArm]],
+    excluded: Sequence[UnmeasuredArm],
     *,
     while_running: bool = False,
 ) -> Recommendation:
-    """Return the advice.
+    """Return the advice; `scored` has all arms, and `by_batch_size` those at one batch size alone.
 
     Raise `NothingViableError` when nothing was measured or every arm fails a constraint, and
     `MachineUnfitError` when the decision is open because the machine was not fit to measure on.
     With `while_running` the latter is raised only for a busy machine: if equal workers differ, more
     rounds and processes may still settle the decision.
     """
+    question, rubric = header.question, header.catalogue.rubric
     viable = [arm for arm in scored if not arm.failed_constraints]
     if not viable:
         raise nothing_viable(scored, question.constraints, results.measurements)
-    found = certainty.assess(
-        viable, scored, results, question.priorities, context.rubric, seed=question.seed
+    advised, found = certainty.assess(
+        viable, scored, results, question.priorities, rubric, seed=question.seed
     )
     is_unfit = trust.is_busy if while_running else trust.is_unfit
     choice = Choice(
+        header=header,
         results=results,
-        question=question,
-        context=context,
         excluded=excluded,
         scored=scored,
         viable=viable,
+        arm=advised,
         certainty=found,
     )
     if found.decision_word == "OPEN" and is_unfit(results):
         raise machine_unfit(results, choice.next_budget)
-    return add_headline(_add_reasons(_figures_of(choice), choice), choice)
+    return _add_reasons(_figures_of(choice, by_batch_size), choice)
 
 
-def _figures_of(choice: Choice) -> Recommendation:
+def _figures_of(choice: Choice, by_batch_size: Mapping[int, Sequence[ScoredArm]]) -> Recommendation:
     """Return the advice without its sentences."""
     winner, viable, found = choice.arm, choice.viable, choice.certainty
-    results, question, context = choice.results, choice.question, choice.context
+    results, question, catalogue = choice.results, choice.question, choice.catalogue
+    gpu = choice.header.machine.find_gpu(question.gpu)
     trust_grade, trust_reasons = trust.grade(results, found.decision_word, choice.unraced_sizes)
     simplex = sensitivity.leading_shares(viable, question.priorities)
     runner_up = _runner_up(winner, viable)
@@ -85,14 +89,10 @@ def _figures_of(choice: Choice) -> Recommendation:
     return Recommendation(
         arm=winner.arm,
         workflow=winner.workflow,
-        decision_word=found.decision_word,
-        certainty=found.certainty,
-        certainty_seed=question.seed,
-        contenders=found.contenders,
-        contender_shares=found.contender_shares,
-        speed_regret=found.speed_regret,
-        score_regret=found.score_regret,
-        needed_repetitions=found.needed_repetitions,
+        certainty=found,
+        next_budget=choice.next_budget,
+        best_exact=next(iter(find_best_exact(choice.scored, results, found.indifference)), None),
+        best_native=next(iter(find_best_native(choice.scored, found.indifference)), None),
         verdict=_weakest_verdict(choice),
         trust=trust_grade,
         trust_reasons=trust_reasons,
@@ -107,12 +107,14 @@ def _figures_of(choice: Choice) -> Recommendation:
         break_even=break_even,
         horizons=costs.find_horizons(candidates, question.requests),
         costs=costs.price(candidates, question.price_of_all_devices),
-        memory=costs.fit_memory(candidates, context.device_bytes),
+        memory=costs.fit_memory(
+            candidates, gpu.memory_bytes * question.devices_per_model if gpu else None
+        ),
         energy=costs.energy_use(results.sustained),
         constraints=sensitivity.constraint_effects(choice.scored, question.constraints, winner.arm),
         guideline=_guideline_opinion(choice),
-        tree=guidelines.follow_tree(context.tree, question, choice.scored) if context.tree else (),
-        advice_by_batch_size=advise_by_batch_size(winner, results, context.by_batch_size),
+        tree=guidelines.follow_tree(catalogue.tree, question, choice.scored),
+        advice_by_batch_size=advise_by_batch_size(winner, results, by_batch_size),
         reasons=(),
         next_steps=(),
     )
@@ -155,7 +157,7 @@ def _break_even(choice: Choice) -> tuple[BreakEven, ...]:
 
 
 def _guideline_opinion(choice: Choice) -> GuidelineOpinion | None:
-    guideline = guidelines.choose_guideline(choice.context.guidelines, choice.question)
+    guideline = guidelines.choose_guideline(choice.catalogue.guidelines, choice.question)
     if guideline is None:
         return None
     return guidelines.compare_with_guideline(
@@ -164,13 +166,13 @@ def _guideline_opinion(choice: Choice) -> GuidelineOpinion | None:
         choice.scored,
         choice.excluded,
         decision_word=choice.certainty.decision_word,
-        contenders=choice.certainty.contenders,
+        contenders=tuple(choice.certainty.contenders),
     )
 
 
 def _add_reasons(advice: Recommendation, choice: Choice) -> Recommendation:
     """Return the advice with the sentences on why it is given and what to do next."""
-    results, question, workflows = choice.results, choice.question, choice.context.workflows
+    results, question, workflows = choice.results, choice.question, choice.catalogue.workflows
     deployment_steps = next(
         (each.deployment_steps for each in workflows if each.id == advice.workflow), ()
     )

@@ -40,7 +40,7 @@ def leading_shares(viable: Sequence[ScoredArm], priorities: Priorities) -> dict[
     further_weights = tuple(getattr(priorities, name) for name in FURTHER_CRITERIA)
     for arm in sorted(viable, key=lambda arm: (-arm.speedup, arm.arm)):
         pillars, further = (
-            tuple(arm.ratings[name].graded for name in names)
+            tuple(arm.ratings[name].grade for name in names)
             for names in (PILLARS, FURTHER_CRITERIA)
         )
         functions.setdefault(_score_function(pillars, further, further_weights), arm.arm)
@@ -122,7 +122,7 @@ def find_pareto(
 
 def _merits(arm: ScoredArm, measured: Measurement) -> Merits:
     memory = measured.memory_bytes.peak
-    grades = (rating.graded for rating in arm.ratings.values())
+    grades = (rating.grade for rating in arm.ratings.values())
     figures = (measured.speedup.value, -measured.build_seconds.cold, -(memory or 0.0), *grades)
     return memory is not None, figures
 

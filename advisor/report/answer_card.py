@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from advisor.domain.recommendation import Recommendation
-from advisor.report.documents.document import RunDocument
-from advisor.report.documents.workflow_entry import WorkflowEntry
+from advisor.domain.answer import Answer
+from advisor.domain.measurement import Measurement
+from advisor.domain.recommendation import Certainty, DecisionWord, Recommendation
 from advisor.report.sections.text_generation import format_latency
 from advisor.system.number_format import (
     format_mebibytes,
@@ -18,7 +18,7 @@ from advisor.system.number_format import (
 )
 
 #: A short explanation of each decision word.
-CONFIDENCE = {
+CONFIDENCE: dict[DecisionWord, str] = {
     "CLEAR": "the measurements decide",
     "EITHER": "several workflows are equally good",
     "OPEN": "the measurements do not decide",
@@ -44,34 +44,34 @@ class BatchWinner(NamedTuple):
     differs: bool
 
 
-def tiles(document: RunDocument) -> list[Tile]:
+def tiles(answer: Answer) -> list[Tile]:
     """Return the figures of the advised arm; none without advice or without its figures."""
-    advice = document.recommendation
-    entry = next((e for e in document.workflows if advice and e.arm == advice.arm), None)
-    if advice is None or entry is None or not entry.cells:
+    advice = answer.recommendation
+    measured = answer.advised.measured if answer.advised else None
+    if advice is None or measured is None or not measured.cells:
         return []
     return [
-        _speed(entry),
-        _text_latency(entry) or _call_time(entry),
-        *([_memory(entry)] if entry.memory_bytes and entry.memory_bytes.peak else []),
-        *([_build(entry, advice)] if entry.build_seconds else []),
-        *([_confidence(advice)] if advice.decision_word else []),
+        _speed(measured),
+        _text_latency(measured) or _call_time(measured),
+        *([_memory(measured)] if measured.memory_bytes.peak else []),
+        _build(measured, advice),
+        *([_confidence(advice, advice.certainty)] if advice.certainty else []),
     ]
 
 
-def _speed(entry: WorkflowEntry) -> Tile:
-    speedup = entry.speedup
+def _speed(measured: Measurement) -> Tile:
+    speedup = measured.speedup
     bounds = (
         [f"95 %: {speedup.low:.2f} to {speedup.high:.2f}"]
-        if speedup and speedup.low is not None and speedup.high is not None
+        if speedup.low is not None and speedup.high is not None
         else []
     )
-    each = (f"batch {cell.batch_size}: {format_speedup(cell.speedup)}" for cell in entry.cells)
+    each = (f"batch {cell.batch_size}: {format_speedup(cell.speedup)}" for cell in measured.cells)
     return Tile("Speed over eager PyTorch", format_speedup(speedup), "; ".join([*bounds, *each]))
 
 
-def _call_time(entry: WorkflowEntry) -> Tile:
-    first, *others = entry.cells
+def _call_time(measured: Measurement) -> Tile:
+    first, *others = measured.cells
     note = "; ".join(
         f"batch {cell.batch_size}: {format_milliseconds(cell.seconds.median, digits=3)} ms"
         for cell in others
@@ -80,9 +80,9 @@ def _call_time(entry: WorkflowEntry) -> Tile:
     return Tile(f"One call, batch {first.batch_size}", value, note)
 
 
-def _text_latency(entry: WorkflowEntry) -> Tile | None:
+def _text_latency(measured: Measurement) -> Tile | None:
     """Return the rate of generated text; None for another task."""
-    cell = entry.cells[-1]
+    cell = measured.cells[-1]
     metrics = cell.generation
     if metrics is None:
         return None
@@ -99,15 +99,13 @@ def _text_latency(entry: WorkflowEntry) -> Tile | None:
     return Tile(f"Text, batch {cell.batch_size}", value, note)
 
 
-def _memory(entry: WorkflowEntry) -> Tile:
-    memory = entry.memory_bytes
-    peak = memory.peak if memory else None
-    return Tile("Peak memory", f"{format_mebibytes(peak)} MiB", "builds included")
+def _memory(measured: Measurement) -> Tile:
+    peak = format_mebibytes(measured.memory_bytes.peak)
+    return Tile("Peak memory", f"{peak} MiB", "builds included")
 
 
-def _build(entry: WorkflowEntry, advice: Recommendation) -> Tile:
-    build = entry.build_seconds
-    seconds = f"{format_seconds(build.cold if build else None)} s"
+def _build(measured: Measurement, advice: Recommendation) -> Tile:
+    seconds = f"{format_seconds(measured.build_seconds.cold)} s"
     return Tile("Build", seconds, _payback(advice))
 
 
@@ -125,19 +123,15 @@ def _payback(advice: Recommendation) -> str:
     return f"never paid back at batch size {', '.join(never)}" if never else ""
 
 
-def _confidence(advice: Recommendation) -> Tile:
-    word = advice.decision_word or ""
-    leads = (
-        f"leads in {format_share_of_draws(advice.certainty)} of the draws, trust {advice.trust}"
-        if advice.certainty is not None
-        else f"trust {advice.trust}"
-    )
-    return Tile("Confidence", word, f"{CONFIDENCE.get(word, '')}; {leads}")
+def _confidence(advice: Recommendation, certainty: Certainty) -> Tile:
+    word, share = certainty.decision_word, format_share_of_draws(certainty.share)
+    leads = f"leads in {share} of the draws, trust {advice.trust}"
+    return Tile("Confidence", word, f"{CONFIDENCE[word]}; {leads}")
 
 
-def winners(document: RunDocument) -> list[BatchWinner]:
+def winners(answer: Answer) -> list[BatchWinner]:
     """Return the best arm at each batch size; none where it is the advised one at all of them."""
-    advice = document.recommendation
+    advice = answer.recommendation
     if advice is None or all(each.arm == advice.arm for each in advice.advice_by_batch_size):
         return []
     return [

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.priorities import CRITERIA
 from advisor.domain.rubric import LETTERS
-from advisor.report.documents.document import RunDocument
-from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.report.formatting.tabular import markdown_table
 from advisor.report.sections import serving_tables, text_generation, trade_off
 from advisor.report.sections.answer import confidence, has_unfit_problem, headline, stop_notice
@@ -32,28 +31,30 @@ ESCAPES = str.maketrans(
 )
 
 
-def render(document: RunDocument) -> str:
-    ranked = [entry for entry in document.workflows if entry.rank is not None]
+def render(answer: Answer) -> str:
     blocks = [
-        [f"## {escape(headline(document))}"],
-        [f"{escape(line)}  " for line in (*stop_notice(document), *confidence(document))],
-        ranking(ranked, unfit=has_unfit_problem(document)) if ranked else [],
-        _table(text_generation.table_rows(document)),
-        [f"{escape(line)}  " for line in text_generation.mismatch_lines(document)],
-        _table(serving_tables.server_rows(document)),
-        _table(serving_tables.level_rows(document)),
-        _table(serving_tables.asked_rows(document)),
-        *_trade_off(document),
-        *_reasons(document),
-        _unranked(document),
-        _setup(document),
-        [_footer(document)],
+        [f"## {escape(headline(answer))}"],
+        [f"{escape(line)}  " for line in (*stop_notice(answer), *confidence(answer))],
+        ranking(answer),
+        _table(text_generation.table_rows(answer)),
+        [f"{escape(line)}  " for line in text_generation.mismatch_lines(answer)],
+        _table(serving_tables.server_rows(answer)),
+        _table(serving_tables.level_rows(answer)),
+        _table(serving_tables.asked_rows(answer)),
+        *_trade_off(answer),
+        *_reasons(answer),
+        _unranked(answer),
+        _setup(answer),
+        [_footer(answer)],
     ]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
 
-def ranking(ranked: Sequence[WorkflowEntry], *, unfit: bool) -> list[str]:
-    """Return the table of the arms with a score, best first."""
+def ranking(answer: Answer) -> list[str]:
+    """Return the table of the arms with a score, best first; nothing without one."""
+    ranked, unfit = answer.ranked, has_unfit_problem(answer)
+    if not ranked:
+        return []
     sizes = [cell.batch_size for cell in ranked[0].cells]
     head = [
         "#",
@@ -64,24 +65,20 @@ def ranking(ranked: Sequence[WorkflowEntry], *, unfit: bool) -> list[str]:
         *CRITERION_HEADS.values(),
         "score",
     ]
-    return markdown_table(
-        head, [_row(entry, sizes, unfit=unfit) for entry in ranked], text_columns={1}
-    )
+    return markdown_table(head, [_row(arm, sizes, unfit=unfit) for arm in ranked], text_columns={1})
 
 
-def _row(entry: WorkflowEntry, sizes: Sequence[int], *, unfit: bool) -> list[str]:
-    milliseconds = {
-        cell.batch_size: format_milliseconds(cell.seconds.median) for cell in entry.cells
-    }
-    scores = entry.scores or {}
+def _row(arm: RankedArm, sizes: Sequence[int], *, unfit: bool) -> list[str]:
+    scored, measured = arm
+    milliseconds = {cell.batch_size: format_milliseconds(cell.seconds.median) for cell in arm.cells}
     return [
-        rank_cell(entry, is_unfit=unfit),
-        escape(entry.arm),
-        format_interval(entry.speedup),
+        rank_cell(scored, is_unfit=unfit),
+        escape(scored.arm),
+        format_interval(arm.speedup),
         *(milliseconds.get(size, MISSING) for size in sizes),
-        *(escape(cell) for cell in cost_cells(entry)),
-        *(LETTERS[scores[name].tier] for name in CRITERIA),
-        score_cell(entry, is_unfit=unfit),
+        *(escape(cell) for cell in cost_cells(measured)),
+        *(LETTERS[scored.ratings[name].tier] for name in CRITERIA),
+        score_cell(scored, is_unfit=unfit),
     ]
 
 
@@ -91,15 +88,15 @@ def _table(rows: list[list[str]]) -> list[str]:
     return markdown_table(escaped[0], escaped[1:], text_columns={0}) if rows else []
 
 
-def _trade_off(document: RunDocument) -> list[list[str]]:
+def _trade_off(answer: Answer) -> list[list[str]]:
     """Return the accuracy of quantised arms against speed and memory, and what each arm loses."""
-    tables = trade_off.titled_tables(document)
+    tables = trade_off.titled_tables(answer)
     blocks = [block for title, rows in tables for block in ([escape(title)], _table(rows))]
-    return [*blocks, [f"- {escape(line)}" for line in trade_off.loss_lines(document)]]
+    return [*blocks, [f"- {escape(line)}" for line in trade_off.loss_lines(answer)]]
 
 
-def _reasons(document: RunDocument) -> list[list[str]]:
-    advice = document.recommendation
+def _reasons(answer: Answer) -> list[list[str]]:
+    advice = answer.recommendation
     if advice is None:
         return []
     blocks = [["### Why", "", *(f"- {escape(reason)}" for reason in advice.reasons)]]
@@ -109,15 +106,9 @@ def _reasons(document: RunDocument) -> list[list[str]]:
     return blocks
 
 
-def _unranked(document: RunDocument) -> list[str]:
-    barred = [
-        (entry.arm, "; ".join(entry.failed_constraints))
-        for entry in document.workflows
-        if entry.failed_constraints
-    ]
-    missing = [
-        (entry.arm, _missing_reason(entry)) for entry in document.workflows if entry.rank is None
-    ]
+def _unranked(answer: Answer) -> list[str]:
+    barred = [(arm.arm, "; ".join(arm.failed_constraints)) for arm in answer.scores if arm.failures]
+    missing = [(each.arm, _missing_reason(each)) for each in answer.unmeasured]
     reasons: dict[str, list[str]] = {}
     for arm, reason in [*barred, *missing]:
         reasons.setdefault(reason, []).append(arm)
@@ -129,21 +120,21 @@ def _unranked(document: RunDocument) -> list[str]:
     )
 
 
-def _missing_reason(entry: WorkflowEntry) -> str:
+def _missing_reason(entry: UnmeasuredArm) -> str:
     next_step = f"; next: {entry.fix}" if entry.fix else ""
-    return f"{entry.status}: {entry.reason or 'no reason is known'}{next_step}"
+    return f"{entry.status}: {entry.reason}{next_step}"
 
 
-def _setup(document: RunDocument) -> list[str]:
-    rows = [[escape(name), escape(value)] for name, value in setup_facts(document)]
+def _setup(answer: Answer) -> list[str]:
+    rows = [[escape(name), escape(value)] for name, value in setup_facts(answer)]
     return _folded("Question and machine", markdown_table(["", ""], rows))
 
 
-def _footer(document: RunDocument) -> str:
-    origin = ", imported from another machine" if document.imported else ""
+def _footer(answer: Answer) -> str:
+    origin = ", imported from another machine" if answer.imported else ""
     return (
-        f"Run {escape(document.run_id)}{origin}, {escape(document.created)}, "
-        f"p3-advisor {escape(document.advisor_version)}."
+        f"Run {escape(answer.run_id)}{origin}, {escape(answer.created)}, "
+        f"p3-advisor {escape(answer.advisor_version)}."
     )
 
 

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Sequence
 
 import jinja2
 import msgspec
 from markupsafe import Markup
 
+from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.priorities import CRITERIA, FURTHER_CRITERIA, PILLARS, Priorities
 from advisor.domain.rubric import LETTERS
 from advisor.report import answer_card
 from advisor.report.charts import pictures
 from advisor.report.charts.pictures import Pictures
-from advisor.report.documents.document import RunDocument
-from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.report.formatting.accuracy_text import LEGEND, accuracy_cell, accuracy_line
 from advisor.report.page_files import package_file, security_policy
 from advisor.report.sections import new_shapes, serving_tables, text_generation, trade_off
@@ -33,72 +33,71 @@ from advisor.system import number_format
 SCRIPT_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 
 
-def render(document: RunDocument, script: str | None = None) -> str:
+def render(answer: Answer, script: str | None = None) -> str:
     """Return the page; `script` is the recipe of the recommended arm."""
-    ranked = [entry for entry in document.workflows if entry.rank is not None]
-    unranked = [entry for entry in document.workflows if entry.rank is None]
+    ranked, unranked = answer.ranked, answer.unmeasured
     sizes = [cell.batch_size for cell in ranked[0].cells] if ranked else []
-    drawn = pictures.draw(document, ranked, sizes)
+    drawn = pictures.draw(answer, ranked, sizes)
     style, code = package_file("report.css"), package_file("report.js")
     return _template().render(
-        document=document,
-        advice=document.recommendation,
-        headline=headline(document),
-        stop_notice=stop_notice(document),
-        unfit_notice=unfit_notice(document),
+        answer=answer,
+        advice=answer.recommendation,
+        headline=headline(answer),
+        stop_notice=stop_notice(answer),
+        unfit_notice=unfit_notice(answer),
         policy=security_policy(style, code),
         style=Markup(style),  # noqa: S704 - a file of this package
         code=Markup(code),  # noqa: S704 - a file of this package
-        ranking_data=Markup(_ranking_data(document, ranked)),  # noqa: S704 - escaped JSON
-        tiles=answer_card.tiles(document),
-        winners=answer_card.winners(document),
-        text_rows=text_generation.table_rows(document),
-        text_notes=text_generation.mismatch_lines(document),
-        serving_tables=serving_tables.titled_tables(document),
-        accuracy_tables=trade_off.titled_tables(document),
-        losses=trade_off.loss_lines(document),
+        ranking_data=Markup(_ranking_data(answer, ranked)),  # noqa: S704 - escaped JSON
+        tiles=answer_card.tiles(answer),
+        winners=answer_card.winners(answer),
+        text_rows=text_generation.table_rows(answer),
+        text_notes=text_generation.mismatch_lines(answer),
+        serving_tables=serving_tables.titled_tables(answer),
+        accuracy_tables=trade_off.titled_tables(answer),
+        losses=trade_off.loss_lines(answer),
         ranked=ranked,
-        new_shapes=new_shapes.by_arm(document),
+        new_shapes=new_shapes.by_arm(answer),
         unranked=unranked,
         sizes=sizes,
         criteria={name: name.replace("_", " ") for name in CRITERIA},
         pillars=PILLARS,
-        priorities={name: getattr(document.question.priorities, name) for name in CRITERIA},
+        priorities={name: getattr(answer.question.priorities, name) for name in CRITERIA},
         letters=LETTERS,
         heads=CRITERION_HEADS,
-        flips=flip_lines(document),
-        has_streamed_calls=_has_streamed_calls(document),
-        robustness=robustness(document.recommendation) if document.recommendation else [],
+        flips=flip_lines(answer),
+        has_streamed_calls=_has_streamed_calls(answer),
+        robustness=robustness(answer.recommendation) if answer.recommendation else [],
         agreement=AGREEMENT,
         pictures=drawn,
-        memory_sources=sorted(
-            {entry.memory_bytes.source for entry in ranked if entry.memory_bytes}
-        ),
-        setup_facts=setup_facts(document),
+        memory_sources=sorted({each.memory_bytes.source for each in answer.results.measurements}),
+        setup_facts=setup_facts(answer),
         script=script,
-        contents=_contents(document, ranked, unranked, drawn, script),
+        contents=_contents(answer, ranked, unranked, drawn, script),
     )
 
 
 def _contents(
-    document: RunDocument,
-    ranked: list[WorkflowEntry],
-    unranked: list[WorkflowEntry],
+    answer: Answer,
+    ranked: Sequence[RankedArm],
+    unranked: Sequence[UnmeasuredArm],
     drawn: Pictures,
     script: str | None,
 ) -> list[tuple[str, str]]:
     """Return the ids of the page's sections with their titles."""
     has_figures = bool(ranked and ranked[0].cells)
-    has_accuracy = bool(drawn.accuracy or document.trade_off or trade_off.loss_lines(document))
+    has_accuracy = bool(
+        drawn.accuracy or trade_off.table_rows(answer) or trade_off.loss_lines(answer)
+    )
     sections = [
-        ("why", "Why", document.recommendation is not None),
+        ("why", "Why", answer.recommendation is not None),
         ("comparison", "Comparison", bool(ranked)),
         ("weights", "What would change it", bool(ranked)),
         ("speed", "Speed", has_figures),
         ("build", "Build", has_figures),
         ("accuracy", "Accuracy", has_figures and has_accuracy),
         ("limits", "Limits and memory", has_figures),
-        ("platforms", "Platforms", document.portability is not None),
+        ("platforms", "Platforms", answer.results.portability is not None),
         ("evidence", "Evidence", bool(ranked)),
         ("unranked", "Not measured", bool(unranked)),
         ("method", "Method", True),
@@ -107,28 +106,28 @@ def _contents(
     return [(name, title) for name, title, is_present in sections if is_present]
 
 
-def _has_streamed_calls(document: RunDocument) -> bool:
+def _has_streamed_calls(answer: Answer) -> bool:
     """Return whether the throughput is of calls that do not wait for each other: on GPUs only."""
-    units = {cell.throughput.unit for entry in document.workflows for cell in entry.cells}
-    return document.question.device == "cuda" and units == {"samples/s"}
+    units = {cell.throughput.unit for arm in answer.ranked for cell in arm.cells}
+    return answer.question.device == "cuda" and units == {"samples/s"}
 
 
-def _ranking_data(document: RunDocument, ranked: list[WorkflowEntry]) -> str:
+def _ranking_data(answer: Answer, ranked: Sequence[RankedArm]) -> str:
     """Return what the page's script ranks, as JSON that is safe inside a script element."""
     arms = [
         {
-            "arm": entry.arm,
-            "grades": [(entry.scores or {})[name].graded for name in CRITERIA],
-            "rank": entry.rank,
-            "speedup": entry.speedup.value if entry.speedup else 0,
-            "barred": bool(entry.failed_constraints),
+            "arm": arm.arm,
+            "grades": [arm.scored.ratings[name].grade for name in CRITERIA],
+            "rank": arm.scored.rank,
+            "speedup": arm.scored.speedup,
+            "barred": bool(arm.scored.failures),
         }
-        for entry in ranked
+        for arm in ranked
     ]
-    weights = {name: getattr(document.question.priorities, name) for name in CRITERIA}
+    weights = {name: getattr(answer.question.priorities, name) for name in CRITERIA}
     text = json.dumps(
         {
-            "run": document.run_id,
+            "run": answer.run_id,
             "weights": weights,
             "further": _further_weights(weights),
             "arms": arms,

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from advisor.domain.answer import PUBLISHED, Answer, RankedArm
 from advisor.domain.model import has_random_weights
 from advisor.domain.portability import ApplicationPortability, Platform
 from advisor.domain.rubric import LETTERS
 from advisor.domain.survey import Survey
-from advisor.report.documents.document import PUBLISHED, RunDocument
-from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.report.formatting.accuracy_text import LEGEND
 from advisor.report.formatting.tabular import plain_table
 from advisor.report.sections import new_shapes, serving_tables
@@ -67,54 +66,54 @@ PUBLISHED_COLUMNS = (
 )
 
 
-def render(document: RunDocument) -> str:
+def render(answer: Answer) -> str:
     """Return the whole report as plain characters without markup."""
     blocks = [
         [
-            headline(document),
-            *stop_notice(document),
-            *confidence(document),
-            *measured_line(document),
+            headline(answer),
+            *stop_notice(answer),
+            *confidence(answer),
+            *measured_line(answer),
         ],
-        ranking(document),
-        trade_off_lines(document),
-        generation_lines(document),
-        *serving_tables_of(document),
-        new_shapes.summary(document),
-        partly_used(document),
-        unranked(document),
-        portability(document),
-        survey_lines(document),
-        closing(document),
+        ranking(answer),
+        trade_off_lines(answer),
+        generation_lines(answer),
+        *serving_tables_of(answer),
+        new_shapes.summary(answer),
+        partly_used(answer),
+        unranked(answer),
+        portability(answer),
+        survey_lines(answer),
+        closing(answer),
     ]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
 
-def measured_line(document: RunDocument) -> list[str]:
+def measured_line(answer: Answer) -> list[str]:
     """Return the question in one line: task, precision, shapes, weights and budget."""
-    question = document.question
-    if document.run_id == PUBLISHED:
+    question = answer.question
+    if answer.run_id == PUBLISHED:
         return []
-    missing = unmeasured_sizes(document)
+    missing = unmeasured_sizes(answer)
     timed = [size for size in question.batch_sizes if size not in missing]
     shapes = (
         describe_load(question.load)
         if question.load is not None
-        else describe_sizes(document, timed or question.batch_sizes) + describe_inputs(document)
+        else describe_sizes(answer, timed or question.batch_sizes) + describe_inputs(answer)
     )
-    absent = f" Not measured: {describe_sizes(document, missing)}." if timed and missing else ""
+    absent = f" Not measured: {describe_sizes(answer, missing)}." if timed and missing else ""
     weights = ", random weights" if has_random_weights(question.model) else ""
     precision = "the model's own precision" if question.dtype == "native" else question.dtype
     line = f"{question.task}, {precision}, {shapes}{weights}"
     return [
-        f"Measured: {line}; budget {question.budget.name}, {document.created[:10]}.{absent}",
-        *(f"Inputs: {text}." for _, text in input_facts(document)),
+        f"Measured: {line}; budget {question.budget.name}, {answer.created[:10]}.{absent}",
+        *(f"Inputs: {text}." for _, text in input_facts(answer)),
     ]
 
 
-def ranking(document: RunDocument) -> list[str]:
+def ranking(answer: Answer) -> list[str]:
     """Return the table of the arms with a score, best first."""
-    ranked = [entry for entry in document.workflows if entry.rank is not None]
+    ranked, unfit = answer.ranked, has_unfit_problem(answer)
     if not ranked:
         return []
     sizes = [cell.batch_size for cell in ranked[0].cells]
@@ -128,48 +127,47 @@ def ranking(document: RunDocument) -> list[str]:
         *CRITERION_HEADS.values(),
         "score",
     ]
-    unfit = has_unfit_problem(document)
     table = plain_table(
-        [head, *(_ranking_row(entry, sizes, unfit=unfit) for entry in ranked)],
+        [head, *(_ranking_row(arm, sizes, unfit=unfit) for arm in ranked)],
         text_columns={1},
     )
-    if document.run_id == PUBLISHED:
+    if answer.run_id == PUBLISHED:
         return [*table, PUBLISHED_COLUMNS]
-    if document.serving is not None:
+    if answer.results.serving is not None:
         return [*table, SERVED_COLUMNS]
     return [*table, COLUMNS[unit], LEGEND]
 
 
-def serving_tables_of(document: RunDocument) -> list[list[str]]:
+def serving_tables_of(answer: Answer) -> list[list[str]]:
     """Return the tables of servers under load; nothing for other tasks."""
     return [
         [f"{title}:", *(f"  {line}" for line in plain_table(rows, text_columns={0}))]
-        for title, rows in serving_tables.titled_tables(document)
+        for title, rows in serving_tables.titled_tables(answer)
     ]
 
 
-def _ranking_row(entry: WorkflowEntry, sizes: Sequence[int], *, unfit: bool) -> list[str]:
+def _ranking_row(arm: RankedArm, sizes: Sequence[int], *, unfit: bool) -> list[str]:
     speeds = {
         cell.batch_size: format_number(cell.throughput.value, 0)
         if cell.generation
         else format_milliseconds(cell.seconds.median)
-        for cell in entry.cells
+        for cell in arm.cells
     }
-    scores = entry.scores or {}
+    scored, measured = arm
     return [
-        rank_cell(entry, is_unfit=unfit),
-        entry.arm,
-        format_speedup(entry.speedup),
+        rank_cell(scored, is_unfit=unfit),
+        scored.arm,
+        format_speedup(arm.speedup),
         *(speeds.get(size, MISSING) for size in sizes),
-        *cost_cells(entry),
-        *(LETTERS[scores[name].tier] if name in scores else MISSING for name in CRITERION_HEADS),
-        score_cell(entry, is_unfit=unfit),
+        *cost_cells(measured),
+        *(LETTERS[scored.ratings[name].tier] for name in CRITERION_HEADS),
+        score_cell(scored, is_unfit=unfit),
     ]
 
 
-def portability(document: RunDocument) -> list[str]:
+def portability(answer: Answer) -> list[str]:
     """Return the table of the performance portability over the platforms."""
-    found = document.portability
+    found = answer.results.portability
     if found is None:
         return []
     names = [
@@ -201,9 +199,9 @@ def _portability_row(entry: ApplicationPortability, platforms: Sequence[Platform
     return [entry.application, *(format_number(value, decimals=2) for value in values)]
 
 
-def survey_lines(document: RunDocument) -> list[str]:
+def survey_lines(answer: Answer) -> list[str]:
     """Return how many models of the survey each workflow passes, and why others do not pass."""
-    lines = [line for survey in document.surveys for line in _survey(survey)]
+    lines = [line for survey in answer.results.surveys for line in _survey(survey)]
     return ["Survey of small models:", *lines] if lines else []
 
 
@@ -219,19 +217,19 @@ def _survey(survey: Survey) -> list[str]:
     ]
 
 
-def closing(document: RunDocument) -> list[str]:
+def closing(answer: Answer) -> list[str]:
     """Return the reasons, the sensitivity, and the command that prints every figure."""
-    advice = document.recommendation
+    advice = answer.recommendation
     lines = []
     if advice is not None:
         lines += titled("Why:", advice.reasons)
-        lines += titled("What would change the answer:", flip_lines(document))
+        lines += titled("What would change the answer:", flip_lines(answer))
         lines += sensitivity(advice)
         lines += titled("Why trust is not higher:", advice.trust_reasons)
-    return [*lines, _footer(document)]
+    return [*lines, _footer(answer)]
 
 
-def _footer(document: RunDocument) -> str:
-    source = "Published figures" if document.run_id == PUBLISHED else f"Run {document.run_id}"
-    command = document.rerun_command or f"p3-advisor show {document.run_id} --json"
+def _footer(answer: Answer) -> str:
+    source = "Published figures" if answer.run_id == PUBLISHED else f"Run {answer.run_id}"
+    command = answer.rerun_command or f"p3-advisor show {answer.run_id} --json"
     return f"{source}; letters: A best, C lowest; {command} prints every figure with its source."

@@ -12,7 +12,7 @@ from advisor.domain.measurement import Measurement
 from advisor.domain.question import Question
 from advisor.domain.results import Results
 from advisor.domain.rubric import Rubric
-from advisor.domain.scores import Rating, ScoredArm
+from advisor.domain.scores import Adoption, Evidence, Rating, ScoredArm
 from advisor.domain.workflow import Workflow
 from advisor.score import architecture_survey, performance_portability
 from advisor.score.adoption_cost import adoption_cost
@@ -27,6 +27,7 @@ class RatedArm:
     """A measured arm with its grades, which depend on no weight and no constraint."""
 
     measurement: Measurement
+    workflow: Workflow
     #: By criterion.
     ratings: dict[str, Rating]
     #: Breaks ties of score and speed; the smaller tuple comes first.
@@ -42,13 +43,16 @@ class RatedArms:
     by_batch_size: dict[int, tuple[RatedArm, ...]]
 
 
-def rate_arms(results: Results, catalogue: Catalogue) -> RatedArms:
-    """Return every measured arm with its grades, in the order of the measurements."""
+def rate_arms(results: Results, catalogue: Catalogue, evidence: Evidence = "measured") -> RatedArms:
+    """Return every measured arm with its grades, in the order of the measurements.
+
+    `evidence` is where the figures come from.
+    """
     sizes = sorted({cell.batch_size for entry in results.measurements for cell in entry.cells})
     return RatedArms(
-        overall=_rate(results, catalogue),
+        overall=_rate(results, catalogue, evidence),
         by_batch_size={
-            size: _rate(_at_batch_size(results, size), catalogue)
+            size: _rate(_at_batch_size(results, size), catalogue, evidence)
             for size in (sizes if len(sizes) > 1 else ())
         },
     )
@@ -59,7 +63,7 @@ def weigh_arms(rated: Sequence[RatedArm], question: Question) -> tuple[ScoredArm
 
     Arms that fail a constraint come after those that do not.
     """
-    scored = [score_arm(each.measurement, each.ratings, question) for each in rated]
+    scored = [score_arm(each, question) for each in rated]
     return rank(scored, {each.measurement.arm: each.adoption_cost for each in rated})
 
 
@@ -68,14 +72,14 @@ def weigh_by_batch_size(rated: RatedArms, question: Question) -> dict[int, tuple
     return {size: weigh_arms(arms, question) for size, arms in rated.by_batch_size.items()}
 
 
-def _rate(results: Results, catalogue: Catalogue) -> tuple[RatedArm, ...]:
+def _rate(results: Results, catalogue: Catalogue, evidence: Evidence) -> tuple[RatedArm, ...]:
     workflows = {workflow.id: workflow for workflow in catalogue.workflows}
     arms = [
         (entry, workflows[entry.workflow].for_arm(entry.option)) for entry in results.measurements
     ]
     new_shapes = infer_new_shapes(arms)
     return tuple(
-        _rate_arm(entry, workflow, results, catalogue.rubric, new_shapes.get(entry.arm))
+        _rate_arm(entry, workflow, results, catalogue.rubric, evidence, new_shapes.get(entry.arm))
         for entry, workflow in arms
     )
 
@@ -85,6 +89,7 @@ def _rate_arm(
     workflow: Workflow,
     results: Results,
     rubric: Rubric,
+    evidence: Evidence,
     inferred_new_shapes: str | None = None,
 ) -> RatedArm:
     facts = facts_of(
@@ -96,11 +101,21 @@ def _rate_arm(
     )
     ratings = {
         criterion.id: _explain(
-            rate(criterion, facts.values, rubric, facts.evidence), results, workflow
+            rate(
+                criterion,
+                facts.values,
+                rubric,
+                {
+                    fact: evidence if known == "measured" else known
+                    for fact, known in facts.evidence.items()
+                },
+            ),
+            results,
+            workflow,
         )
         for criterion in rubric.criteria
     }
-    return RatedArm(measurement, ratings, adoption_cost(facts.values))
+    return RatedArm(measurement, workflow, ratings, adoption_cost(facts.values))
 
 
 def _at_batch_size(results: Results, size: int) -> Results:
@@ -114,24 +129,37 @@ def _at_batch_size(results: Results, size: int) -> Results:
     return msgspec.structs.replace(results, measurements=tuple(measurements))
 
 
-def score_arm(
-    measurement: Measurement, ratings: dict[str, Rating], question: Question
-) -> ScoredArm:
+def score_arm(rated: RatedArm, question: Question) -> ScoredArm:
     """Return an arm with its score, not ranked yet."""
+    measurement, workflow = rated.measurement, rated.workflow
     return ScoredArm(
         arm=measurement.arm,
         workflow=measurement.workflow,
-        ratings=ratings,
-        score=weigh(ratings, question),
+        title=workflow.title_of(measurement.arm),
+        ratings=rated.ratings,
+        score=weigh(rated.ratings, question),
         rank=0,
-        failures=find_failures(ratings, question.constraints, measurement),
+        failures=find_failures(rated.ratings, question.constraints, measurement),
         speedup=measurement.speedup.value,
+        adoption=adoption_of(workflow),
+        weights=workflow.arm_weights.get(measurement.option),
+        verified=workflow.verified,
+    )
+
+
+def adoption_of(workflow: Workflow) -> Adoption:
+    """Return what adopting a workflow takes, with the declared facts of one arm."""
+    declared = workflow.declared
+    return Adoption(
+        lines_changed=int(declared.lines_changed.value),
+        export_step=bool(declared.export_step.value),
+        own_environment=workflow.environment.kind != "shared",
     )
 
 
 def weigh(ratings: Mapping[str, Rating], question: Question) -> float:
     """Return the weighted mean of the grades."""
-    grades = {name: rating.graded for name, rating in ratings.items()}
+    grades = {name: rating.grade for name, rating in ratings.items()}
     return round(question.priorities.weigh(grades), DIGITS)
 
 

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from advisor.domain.answer import AnswerSummary
 from advisor.domain.run import fleet_id_of
 
 #: Columns of the table and their types.
@@ -45,6 +46,8 @@ class HistoryEntry(msgspec.Struct, frozen=True, kw_only=True):
     imported: bool = False
     #: Note of the user.
     note: str = ""
+    #: Null before it is decided, and for a run that is not finished.
+    answer: AnswerSummary | None = None
 
     @property
     def is_resumable(self) -> bool:

@@ -6,7 +6,7 @@ import contextlib
 
 import msgspec
 
-from advisor.domain.recommendation import DecisionWord, Trust
+from advisor.domain.answer import AnswerSummary
 from advisor.store.decoders import DECODING
 from advisor.store.runs import DECODE_ERRORS, Run
 from advisor.system.atomic_write import write_atomically
@@ -15,26 +15,15 @@ from advisor.version import __version__
 FILE_NAME = "answer.json"
 
 
-class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer of one run; the fields are null where it has none."""
-
-    arm: str | None = None
-    decision_word: DecisionWord | None = msgspec.field(name="decision", default=None)
-    trust: Trust | None = None
-    speedup: float | None = None
-    #: The first line of the answer, or why there is none.
-    headline: str = ""
-
-
 class _StoredSummary(msgspec.Struct, frozen=True, kw_only=True):
     """A summary, with the version and the size of the events that it was decided from."""
 
     version: str
     events_bytes: int
-    summary: RunSummary
+    summary: AnswerSummary
 
 
-def load_summary(run: Run) -> RunSummary | None:
+def load_summary(run: Run) -> AnswerSummary | None:
     """Return the stored summary; None if there is none of these events and this version."""
     try:
         content = (run.directory / FILE_NAME).read_bytes()
@@ -46,7 +35,7 @@ def load_summary(run: Run) -> RunSummary | None:
     return stored.summary if is_current else None
 
 
-def save_summary(run: Run, summary: RunSummary, events_bytes: int) -> None:
+def save_summary(run: Run, summary: AnswerSummary, events_bytes: int) -> None:
     """Store a summary that was decided from so many bytes of events, if the run can be written."""
     stored = _StoredSummary(version=__version__, events_bytes=events_bytes, summary=summary)
     with contextlib.suppress(OSError):

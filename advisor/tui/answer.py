@@ -1,55 +1,36 @@
-"""A decided run as the screens show it: a stored run, or a run document that `--json` printed."""
+"""An answer as the screens show it: of a stored run, or of a file that `--json` wrote."""
 
 from __future__ import annotations
 
 import dataclasses
 
+from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.priorities import Priorities
 from advisor.domain.recommendation import Recommendation
-from advisor.domain.workflow import Workflow
-from advisor.pipeline.decision import Decision, rescore
-from advisor.report.documents import reopened
-from advisor.report.documents.document import RunDocument
-from advisor.report.documents.measured_document import compose
-from advisor.report.documents.workflow_entry import WorkflowEntry
+from advisor.domain.workflow import DEFAULT_OPTION, Workflow
+from advisor.pipeline.decision import decide_again
 from advisor.store.runs import Run
 
 
 @dataclasses.dataclass(frozen=True)
 class RunAnswer:
-    """The document of a run with the catalogue that explains it."""
+    """An answer with the catalogue that explains it."""
 
-    document: RunDocument
+    document: Answer
     catalogue: Catalogue
-    #: The decision that the document was composed from, with the single times; None for a document
-    #: from a file.
-    decision: Decision | None = None
-    #: The run of the decision, with the logs of its arms.
+    #: The run with its events and the logs of its arms; None for an answer from a file.
     run: Run | None = None
 
     @classmethod
-    def of_decision(cls, decision: Decision, run: Run | None = None) -> RunAnswer:
-        return cls(compose(decision), decision.header.catalogue, decision, run)
-
-    @classmethod
-    def of_document(cls, document: RunDocument, catalogue: Catalogue) -> RunAnswer:
-        """Decide again on the figures of a document; raise `ExportFileError` without any."""
-        return cls(
-            reopened.decide_again(document, catalogue),
-            catalogue.for_question(document.question),
-        )
+    def of_file(cls, answer: Answer, catalogue: Catalogue) -> RunAnswer:
+        """Decide again on the figures of a file; raise `ExportFileError` without any."""
+        return cls(decide_again(answer, catalogue), catalogue.for_question(answer.question))
 
     def with_priorities(self, priorities: Priorities) -> RunAnswer:
         """Return the answer for other priorities, from the same figures."""
-        if self.decision is not None:
-            constraints = self.decision.header.question.constraints
-            rescored = rescore(self.decision, priorities, constraints)
-            return RunAnswer.of_decision(rescored, self.run)
-        return dataclasses.replace(
-            self,
-            document=reopened.decide_again(self.document, self.catalogue, priorities=priorities),
-        )
+        again = decide_again(self.document, self.catalogue, priorities=priorities)
+        return dataclasses.replace(self, document=again)
 
     @property
     def recommendation(self) -> Recommendation | None:
@@ -65,16 +46,20 @@ class RunAnswer:
         return self.document.question.task == "generate"
 
     @property
-    def ranked(self) -> tuple[WorkflowEntry, ...]:
-        """The measured arms, best first."""
-        entries = [entry for entry in self.document.workflows if entry.rank is not None]
-        return tuple(sorted(entries, key=lambda entry: entry.rank or 0))
+    def ranked(self) -> tuple[RankedArm, ...]:
+        """The arms with a score, best first."""
+        return self.document.ranked
 
-    def entry(self, arm: str) -> WorkflowEntry:
-        """Return the entry of an arm."""
-        return next(entry for entry in self.document.workflows if entry.arm == arm)
+    def ranked_arm(self, arm: str) -> RankedArm:
+        return next(each for each in self.ranked if each.arm == arm)
 
-    def workflow(self, entry: WorkflowEntry) -> Workflow | None:
-        """Return the workflow of an entry with the declared facts of its arm, None if unknown."""
-        found = next((each for each in self.catalogue.workflows if each.id == entry.id), None)
-        return found.for_arm(entry.options or "default") if found is not None else None
+    def workflow(self, arm: RankedArm) -> Workflow | None:
+        """Return the workflow of an arm with the declared facts of the arm, None if unknown."""
+        workflows = self.catalogue.workflows
+        found = next((each for each in workflows if each.id == arm.scored.workflow), None)
+        return found.for_arm(option_of(arm)) if found is not None else None
+
+
+def option_of(arm: RankedArm) -> str:
+    """Return the name of the arm's options within its workflow."""
+    return arm.measured.option if arm.measured else DEFAULT_OPTION

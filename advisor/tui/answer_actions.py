@@ -9,9 +9,7 @@ from typing import cast
 from textual.app import App
 
 from advisor.errors import UserError
-from advisor.pipeline.decision import Decision
-from advisor.report.documents.document import RunDocument
-from advisor.report.documents.opening import open_document
+from advisor.report.opening import open_answer
 from advisor.report.sweeps.sweep_document import SweepDocument
 from advisor.system.import_path import ADVISOR_COMMAND
 from advisor.tui.answer import RunAnswer
@@ -38,8 +36,8 @@ class AnswerActions:
 
     def show_code(self, answer: RunAnswer, arm: str) -> None:
         """Show the script that does what was measured, or the server that was under load."""
-        decision, probes = answer.decision, self._app_interface.context.probes
-        if decision is None:
+        run, probes = answer.run, self._app_interface.context.probes
+        if run is None:
             return
 
         def compose_script() -> str:
@@ -51,7 +49,7 @@ class AnswerActions:
             )
 
             document = answer.document
-            entry, found = found_recipe.choose(document, decision, arm, probes)
+            entry, found = found_recipe.choose(document, run, arm, probes)
             if document.question.load is not None:
                 return server_recipe.render_server(document, entry, found, probes)
             return script_recipe.render(document, entry, found)
@@ -62,7 +60,7 @@ class AnswerActions:
 
     def verify(self, answer: RunAnswer, arm: str) -> None:
         """Run the script of an arm and check that it reaches the measured speed."""
-        if answer.decision is None or self._app_interface.run_controller.refuse_if_busy():
+        if answer.run is None or self._app_interface.run_controller.refuse_if_busy():
             return
         arguments = ("verify", answer.document.run_id, "--workflow", arm)
         command, shown = (*ADVISOR_COMMAND, *arguments), " ".join(("p3-advisor", *arguments))
@@ -74,23 +72,22 @@ class AnswerActions:
         store = self._app_interface.context.store
 
         def compare_stored() -> RunComparison:
-            return compare_runs(open_document(first, store), open_document(second, store))
+            return compare_runs(open_answer(first, store), open_answer(second, store))
 
         self._app_interface.background.start(
             "compare", compare_stored, lambda found: self._app.push_screen(CompareScreen(found))
         )
 
-    def export(
-        self, document: RunDocument, decision: Decision | None = None, *, explored: bool = False
-    ) -> None:
-        """Write a document, with the script of its `decision`, to a file that the user names."""
+    def export(self, answer: RunAnswer, *, explored: bool = False) -> None:
+        """Write an answer, with its recipe if the run is stored, to a file that the user names."""
+        document, run = answer.document, answer.run
 
         def make_script() -> str | None:
             # Most sessions export nothing.
             from advisor.report.recipes import short_recipe  # noqa: PLC0415
 
             probes = self._app_interface.context.probes
-            return short_recipe.render_recommended(document, decision, probes) if decision else None
+            return short_recipe.render_recommended(document, run, probes) if run else None
 
         name = f"p3-advisor-{document.run_id}{'-explored' if explored else ''}.html"
         self._ask_for_file(

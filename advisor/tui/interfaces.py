@@ -17,9 +17,8 @@ from advisor.tui.background import BackgroundTasks
 
 if TYPE_CHECKING:
     from advisor.context import Context
-    from advisor.pipeline.decision import Decision
+    from advisor.domain.answer import Answer
     from advisor.pipeline.draft import DraftRun
-    from advisor.report.documents.document import RunDocument
     from advisor.report.sweeps.sweep_document import SweepDocument
     from advisor.store.runs import Run
     from advisor.tui.answer import RunAnswer
@@ -62,7 +61,7 @@ class RunOpenerInterface(Protocol):
 class RunStarterInterface(Protocol):
     """Makes plans and starts runs."""
 
-    def propose(self, show: Callable[[DraftRun | RunDocument], object]) -> None:
+    def propose(self, show: Callable[[DraftRun | Answer], object]) -> None:
         """Make the plan of the current answers in the background and show it."""
 
     def start_from_answers(self) -> None:
@@ -71,10 +70,10 @@ class RunStarterInterface(Protocol):
         Show the answer for a GPU that is absent.
         """
 
-    def show_absent_gpu_answer(self, document: RunDocument) -> None:
+    def show_absent_gpu_answer(self, document: Answer) -> None:
         """Show the answer for a GPU that is not attached."""
 
-    def retry_failed(self, decision: Decision) -> None:
+    def retry_failed(self, answer: RunAnswer) -> None:
         """Measure the failed arms of a run again, in a new run."""
 
     def measure_again(self, answer: RunAnswer) -> None:
@@ -93,10 +92,8 @@ class AnswerActionsInterface(Protocol):
     def compare(self, first: str, second: str) -> None:
         """Show the comparison of two stored runs."""
 
-    def export(
-        self, document: RunDocument, decision: Decision | None = None, *, explored: bool = False
-    ) -> None:
-        """Write a document, with the script of its `decision`, to a file that the user names."""
+    def export(self, answer: RunAnswer, *, explored: bool = False) -> None:
+        """Write a document, with its recipe if the run is stored, to a file that the user names."""
 
     def export_sweep(self, document: SweepDocument) -> None:
         """Write the document of a sweep to a file that the user names."""

@@ -84,13 +84,13 @@ class NavigatedApp(App[int]):
 
     def action_fleet(self) -> None:
         """Show the answers of the newest fleet."""
-        from advisor.report.fleets import fleet_reader  # noqa: PLC0415 - see the class
+        from advisor.report.fleets import fleet_matrix  # noqa: PLC0415 - see the class
         from advisor.tui.screens.fleet import FleetScreen  # noqa: PLC0415 - see the class
 
         store = self.app_interface.context.store
         self.app_interface.background.start(
             "fleet",
-            lambda: fleet_reader.read_fleet_document("latest", store),
+            lambda: fleet_matrix.read_fleet("latest", store),
             lambda document: self.push_screen(FleetScreen(document)),
         )
 

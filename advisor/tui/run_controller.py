@@ -8,8 +8,8 @@ from typing import cast
 
 from textual.app import App
 
+from advisor.domain.answer import Answer
 from advisor.errors import UserError
-from advisor.pipeline.decision import Decision
 from advisor.store.runs import Run
 from advisor.tui.answer import RunAnswer
 from advisor.tui.dialogs.confirmations import CancelDialog, QuitDialog
@@ -133,13 +133,15 @@ class RunController:
     def show_results(self) -> None:
         """Decide from the current state of the run and show the decision."""
         if self.session is not None:
-            self.show_decision(self.session.decide, self.session.follower.run)
+            self.show_decided(self.session.decide, self.session.follower.run)
 
-    def show_decision(self, decide_run: Callable[[], Decision], run: Run) -> None:
+    def show_decided(self, decide_run: Callable[[], Answer], run: Run) -> None:
         """Decide on a run in the background and show the answer."""
-        self._app_interface.background.start(
-            "results", lambda: RunAnswer.of_decision(decide_run(), run), self.show_answer
-        )
+
+        def decide() -> RunAnswer:
+            return RunAnswer(decide_run(), run.header().catalogue, run)
+
+        self._app_interface.background.start("results", decide, self.show_answer)
 
     def show_answer(self, answer: RunAnswer) -> None:
         """Show the answer of a run in place of the current screens, or above its sweep."""

@@ -12,7 +12,7 @@ from advisor.domain.sweep import is_sweep_id
 from advisor.errors import UserError
 from advisor.pipeline.decision import decide
 from advisor.pipeline.execution import check_resumable
-from advisor.report.documents.opening import is_document, read_document
+from advisor.report.opening import is_file, read_answer
 from advisor.store.runs import Run
 from advisor.tui.answer import RunAnswer
 from advisor.tui.interfaces import AppInterface
@@ -33,18 +33,18 @@ class RunOpener:
         """Show the results of a stored run, sweep or document, or the progress of a run."""
         if is_sweep_id(name):
             self._controller.sweeps.open(name)
-        elif is_document(name):
-            self._open_document(name)
+        elif is_file(name):
+            self._open_file(name)
         else:
             run = self._find(name)
             if run is not None:
                 self._open_run(run)
 
-    def _open_document(self, file: str) -> None:
+    def _open_file(self, file: str) -> None:
         catalogue = self._app_interface.catalogue
         self._app_interface.background.start(
             "results",
-            lambda: RunAnswer.of_document(read_document(file), catalogue),
+            lambda: RunAnswer.of_file(read_answer(file), catalogue),
             self._controller.show_answer,
         )
 
@@ -56,7 +56,7 @@ class RunOpener:
             self._controller.show(session)
         elif not run.is_active():
             # The run that this program executes stays the current one.
-            self._controller.show_decision(lambda: decide(run), run)
+            self._controller.show_decided(lambda: decide(run), run)
         else:
             self._controller.refuse_if_busy()
 

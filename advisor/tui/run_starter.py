@@ -10,9 +10,10 @@ from typing import cast
 import msgspec
 from textual.app import App
 
+from advisor.domain.answer import Answer
 from advisor.domain.machine import QuietProblem
 from advisor.domain.sweep import MixedLengths
-from advisor.pipeline.decision import Decision
+from advisor.pipeline.answers import absent_gpu
 from advisor.pipeline.draft import DraftRun, create, propose
 from advisor.pipeline.further_run import (
     arms_to_retry,
@@ -22,8 +23,6 @@ from advisor.pipeline.further_run import (
 )
 from advisor.pipeline.sweeps.runs import propose_sweep, start_sweep
 from advisor.question.answers import Answers
-from advisor.report.documents import absent_gpu
-from advisor.report.documents.document import RunDocument
 from advisor.store.runs import Run
 from advisor.tui.answer import RunAnswer
 from advisor.tui.dialogs.load_dialog import LoadDialog
@@ -46,13 +45,13 @@ class RunStarter:
             return propose_sweep(app.answers, mix, app.context, app.known_machine)
         return propose(app.answers, app.context, app.known_machine)
 
-    def draft_or_answer(self) -> DraftRun | RunDocument:
+    def draft_or_answer(self) -> DraftRun | Answer:
         """Return the plan of the current answers, or the answer for a GPU that is absent."""
         return absent_gpu.draft_or_answer(
             self._app_interface.answers, self._app_interface.context, self.draft
         )
 
-    def propose(self, show: Callable[[DraftRun | RunDocument], object]) -> None:
+    def propose(self, show: Callable[[DraftRun | Answer], object]) -> None:
         """Make the plan of the current answers in the background and show it."""
         self._app_interface.background.start("plan", self.draft_or_answer, show)
 
@@ -81,7 +80,7 @@ class RunStarter:
 
     def start(
         self,
-        draft: Callable[[], DraftRun | RunDocument],
+        draft: Callable[[], DraftRun | Answer],
         create_run: Callable[[DraftRun], Run] | None = None,
     ) -> None:
         """Create a run from a draft and start it; show the answer for a GPU that is absent."""
@@ -92,15 +91,15 @@ class RunStarter:
         context = self._app_interface.context
         create_run = create_run or functools.partial(create, context=context)
 
-        def check() -> tuple[DraftRun | RunDocument, tuple[QuietProblem, ...]]:
+        def check() -> tuple[DraftRun | Answer, tuple[QuietProblem, ...]]:
             drafted = draft()
-            if isinstance(drafted, RunDocument):
+            if isinstance(drafted, Answer):
                 return drafted, ()
             return drafted, find_load_problems(drafted, context)
 
-        def show(checked: tuple[DraftRun | RunDocument, tuple[QuietProblem, ...]]) -> None:
+        def show(checked: tuple[DraftRun | Answer, tuple[QuietProblem, ...]]) -> None:
             drafted, problems = checked
-            if isinstance(drafted, RunDocument):
+            if isinstance(drafted, Answer):
                 self.show_absent_gpu_answer(drafted)
             elif problems and not drafted.question.wait_seconds:
                 self._ask_to_wait(drafted, problems, create_run)
@@ -129,27 +128,28 @@ class RunStarter:
             "create", lambda: create_run(drafted), self._app_interface.run_controller.run
         )
 
-    def show_absent_gpu_answer(self, document: RunDocument) -> None:
+    def show_absent_gpu_answer(self, document: Answer) -> None:
         """Show the answer for a GPU that is not attached."""
         self._app.clear_notifications()  # they would cover the answer
         self._app.push_screen(AbsentGpuScreen(document))
 
-    def retry_failed(self, decision: Decision) -> None:
+    def retry_failed(self, answer: RunAnswer) -> None:
         """Measure the failed arms of a run again.
 
         They are measured in a new run, because times of two runs must not be ranked together.
         """
-        failed, context = arms_to_retry(decision.state), self._app_interface.context
-        if failed:
-            self.start(lambda: propose_again(decision.header, failed, context))
+        run, failed = answer.run, arms_to_retry(answer.document)
+        if run is not None and failed:
+            context = self._app_interface.context
+            self.start(lambda: propose_again(run.header(), failed, context))
 
     def measure_again(self, answer: RunAnswer) -> None:
         """Measure what an answer leaves undecided for longer, in a new run."""
-        if answer.decision is None:
+        if answer.run is None:
             return
-        header, context = answer.decision.header, self._app_interface.context
+        header, context = answer.run.header(), self._app_interface.context
         workflows = undecided_workflows(answer.recommendation, header.question)
-        budget = further_budget(answer.decision)
+        budget = further_budget(answer.document, answer.catalogue)
         names = ", ".join(workflows) or "all workflows"
         self._app.notify(f"measuring {names} for {budget.measuring_seconds:g} s", markup=False)
         self.start(lambda: propose_again(header, workflows, context, budget))

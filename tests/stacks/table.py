@@ -7,7 +7,6 @@ import pathlib
 from stacks import portability_charts, quiet_loads, run_notes
 from stacks.kept_runs import EVIDENCE, read_run
 from stacks.run_serving import serving_section
-from stacks.run_sweeps import sweep_section
 from stacks.run_tables import (
     EVIDENCE_LINK,
     blocks_table,
@@ -122,7 +121,6 @@ CPU_QUANTISED_AGAIN = "cpu-quantised-demo-llama-again.json"
 #: Runs of servers under load on a machine without other work.
 CPU_SERVED = ("cpu-served-demo-llama.json", "cpu-served-demo-llama-again.json")
 #: Sweeps over lengths on a machine without other work.
-CPU_SWEEPS = ("cpu-sweep-demo-llama.json",)
 SURVEY = "cpu-survey.json"
 
 END = "<!-- end of the generated tables -->\n"
@@ -244,9 +242,6 @@ def cpu_section() -> list[str]:
         "### Servers under load on a CPU",
         "",
         *(line for file in CPU_SERVED for line in serving_section(file)),
-        "### Several lengths in one command",
-        "",
-        *(line for file in CPU_SWEEPS for line in sweep_section(file)),
         "### Architectures that each workflow takes",
         "",
         *survey_section(SURVEY),

@@ -6,7 +6,6 @@ The run is decided again; ratings, trust and text mark it as measured elsewhere.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import datetime as dt
 import pathlib
 import re
@@ -16,6 +15,7 @@ import msgspec
 from advisor.applicability.installation import required_packages
 from advisor.catalogue.rubric_files import load as load_catalogue
 from advisor.context import Context
+from advisor.domain.answer import Answer
 from advisor.domain.provenance import Provenance
 from advisor.domain.question import Question
 from advisor.domain.recommendation import Recommendation, Trust, lower_trust
@@ -23,28 +23,19 @@ from advisor.domain.run import Header
 from advisor.domain.run_state import RunState
 from advisor.errors import RunFileError
 from advisor.machine import detection
-from advisor.pipeline.decision import Decision, evaluate, weigh_and_recommend
+from advisor.pipeline.decision import evaluate
 from advisor.pipeline.stored import other_platforms
 from advisor.question.answers import Answers
 from advisor.question.devices import CPU
 from advisor.question.resolve import resolve, worker_interpreter
-from advisor.score.scoring import RatedArm, RatedArms
 
 #: Best trust grade of an imported answer: whether this machine is like the one of the run is not
 #: known.
 BEST_TRUST: Trust = "B"
 
 
-@dataclasses.dataclass(frozen=True)
-class ImportedAnswer:
-    """A decision on a run of another machine, and its provenance."""
-
-    decision: Decision
-    provenance: Provenance
-
-
-def find_answer(answers: Answers, context: Context) -> ImportedAnswer | None:
-    """Return the decision on the newest finished run of this question on such a GPU.
+def find_answer(answers: Answers, context: Context) -> Answer | None:
+    """Return the answer of the newest finished run of this question on such a GPU.
 
     None if no such run is stored.
     """
@@ -66,7 +57,14 @@ def find_answer(answers: Answers, context: Context) -> ImportedAnswer | None:
     with_rubric = msgspec.structs.replace(header.catalogue, rubric=catalogue.rubric)
     header = msgspec.structs.replace(header, question=stored_question, catalogue=with_rubric)
     provenance = provenance_of(header, context.now())
-    return ImportedAnswer(_mark_as_imported(evaluate(header, state), provenance), provenance)
+    answer = msgspec.structs.replace(
+        evaluate(header, state, evidence="imported"), provenance=provenance
+    )
+    if answer.recommendation is None:
+        return answer
+    return msgspec.structs.replace(
+        answer, recommendation=_with_lower_trust(answer.recommendation, provenance)
+    )
 
 
 def find_run(
@@ -128,33 +126,6 @@ def provenance_of(header: Header, now: dt.datetime) -> Provenance:
             "nothing was measured on this machine"
         ),
     )
-
-
-def _mark_as_imported(decision: Decision, provenance: Provenance) -> Decision:
-    """Return the decision with measured ratings marked as imported and the trust lowered."""
-    rated = RatedArms(
-        overall=tuple(_with_imported_ratings(arm) for arm in decision.rated.overall),
-        by_batch_size={
-            size: tuple(_with_imported_ratings(arm) for arm in arms)
-            for size, arms in decision.rated.by_batch_size.items()
-        },
-    )
-    marked = weigh_and_recommend(decision.header, decision.state, decision.results, rated)
-    if marked.recommendation is None:
-        return marked
-    return dataclasses.replace(
-        marked, recommendation=_with_lower_trust(marked.recommendation, provenance)
-    )
-
-
-def _with_imported_ratings(arm: RatedArm) -> RatedArm:
-    ratings = {
-        name: msgspec.structs.replace(rating, evidence="imported")
-        if rating.evidence == "measured"
-        else rating
-        for name, rating in arm.ratings.items()
-    }
-    return dataclasses.replace(arm, ratings=ratings)
 
 
 def _with_lower_trust(recommendation: Recommendation, provenance: Provenance) -> Recommendation:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from advisor.domain.answer import AnswerSummary
 from advisor.domain.run import Header
 from advisor.domain.run_events import ProvisionalAnswer
 from advisor.domain.run_state import RunState
@@ -12,23 +13,17 @@ from advisor.pipeline.stored.arms import plan_of
 
 def answer_so_far(header: Header, state: RunState) -> ProvisionalAnswer | None:
     """Return what the decision would be now; None without a recommendation."""
-    decision = evaluate(header, state)
-    advice = decision.recommendation
-    if advice is None:
+    answer = evaluate(header, state)
+    if answer.recommendation is None:
         return None
     waiting = remaining.waiting_arms(state, header.question)
     return ProvisionalAnswer(
-        decision_word=advice.decision_word,
-        arm=advice.arm,
-        certainty=advice.certainty,
-        speedup=next(
-            entry.speedup for entry in decision.results.measurements if entry.arm == advice.arm
-        ),
+        answer=AnswerSummary.of(answer),
         waiting=tuple(arm.id for arm in plan_of(state).arms if arm.id in waiting),
     )
 
 
 def has_answer(header: Header, state: RunState) -> bool:
     """Return whether the decision is made with what has been measured so far."""
-    advice = evaluate(header, state).recommendation
-    return advice is not None and advice.decision_word in {"CLEAR", "EITHER"}
+    word = AnswerSummary.of(evaluate(header, state)).decision_word
+    return word in {"CLEAR", "EITHER"}

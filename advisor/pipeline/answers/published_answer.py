@@ -10,13 +10,15 @@ import msgspec
 from advisor.applicability.installation import required_packages
 from advisor.catalogue.rubric_files import load as load_catalogue
 from advisor.context import Context
+from advisor.domain.answer import PUBLISHED, Answer, UnmeasuredArm
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine
-from advisor.domain.plan import BASELINE, Excluded
-from advisor.domain.published_answer import PublishedAnswer, PublishedCase
+from advisor.domain.plan import BASELINE
 from advisor.domain.question import Question
 from advisor.domain.recommendation import Recommendation
+from advisor.domain.results import Results
 from advisor.domain.scores import ScoredArm
+from advisor.domain.workflow import Workflow
 from advisor.errors import NothingViableError, UserError
 from advisor.machine import detection
 from advisor.question.answers import Answers
@@ -24,17 +26,20 @@ from advisor.question.devices import CPU, find_known_gpu
 from advisor.question.resolve import choose_dtype, resolve, worker_interpreter
 from advisor.recommendation import guidelines, published_figures, sensitivity
 from advisor.recommendation.flips import find_flips
+from advisor.recommendation.headline import write_headline
+from advisor.recommendation.published_figures import PublishedCase
 from advisor.recommendation.reasons import describe_rating
 from advisor.score import scoring
 from advisor.score.constraints import find_failures
 from advisor.score.facts import declared_facts
 from advisor.score.grades import FactValue
 from advisor.score.rating import rate
+from advisor.version import __version__
 
 NEXT_STEP = "run p3-advisor on a machine with that GPU"
 
 
-def answer_from_figures(answers: Answers, context: Context, absent: UserError) -> PublishedAnswer:
+def answer_from_figures(answers: Answers, context: Context, absent: UserError) -> Answer:
     """Return the answer of the published figures.
 
     Raise `absent` if there are none or if they are for another task, length or precision,
@@ -62,16 +67,25 @@ def answer_from_figures(answers: Answers, context: Context, absent: UserError) -
         raise absent
     cases = (*cases, published_figures.baseline_case(cases))
     scored, recommendation = recommend_case(cases, question, catalogue, gpu)
-    return PublishedAnswer(
+    answer = Answer(
+        run_id=PUBLISHED,
         created=context.now().isoformat(timespec="seconds"),
+        advisor_version=__version__,
+        rubric=catalogue.rubric.name,
+        finished=True,
         question=question,
         machine=here,
-        catalogue=catalogue,
-        cases=cases,
-        scored=scored,
-        failures=published_failures(question, catalogue),
+        results=Results(baseline=BASELINE, measurements=(), races=(), noise_floor=None),
+        scores=scored,
+        unmeasured=published_failures(question, catalogue),
         recommendation=recommendation,
+        problem=None,
     )
+    return msgspec.structs.replace(answer, headline=write_headline(answer))
+
+
+def _workflow(name: str, catalogue: Catalogue) -> Workflow:
+    return next(workflow for workflow in catalogue.workflows if workflow.id == name)
 
 
 def _question_about(answers: Answers, gpu: str, here: Machine, catalogue: Catalogue) -> Question:
@@ -172,14 +186,15 @@ def _reasons(winner: ScoredArm, case: PublishedCase, gpu: str) -> tuple[str, ...
     )
 
 
-def published_failures(question: Question, catalogue: Catalogue) -> tuple[Excluded, ...]:
+def published_failures(question: Question, catalogue: Catalogue) -> tuple[UnmeasuredArm, ...]:
     """Return the workflows that the paper could not run for this model."""
     return tuple(
-        Excluded(
+        UnmeasuredArm(
+            arm=entry.workflow,
             workflow=entry.workflow,
+            title=_workflow(entry.workflow, catalogue).title,
             status="unsupported",
             reason=f"published: {entry.reason}",
-            fix=None,
         )
         for entry in catalogue.published.failure
         if entry.model == question.model.name
@@ -187,7 +202,7 @@ def published_failures(question: Question, catalogue: Catalogue) -> tuple[Exclud
 
 
 def _score(case: PublishedCase, question: Question, catalogue: Catalogue) -> ScoredArm:
-    workflow = next(workflow for workflow in catalogue.workflows if workflow.id == case.workflow)
+    workflow = _workflow(case.workflow, catalogue)
     facts: dict[str, FactValue] = {
         **declared_facts(workflow),
         "speedup": case.low,
@@ -204,9 +219,13 @@ def _score(case: PublishedCase, question: Question, catalogue: Catalogue) -> Sco
     return ScoredArm(
         arm=case.workflow,
         workflow=case.workflow,
+        title=workflow.title,
         ratings=ratings,
         score=scoring.weigh(ratings, question),
         rank=0,
         failures=find_failures(ratings, question.constraints),
         speedup=case.low,
+        adoption=scoring.adoption_of(workflow),
+        verified=workflow.verified,
+        origin=f"published figures of {case.stack}, section {', '.join(case.sections)}",
     )

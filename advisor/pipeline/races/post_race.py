@@ -49,8 +49,8 @@ def _try_shapes_of_leaders(context: RaceContext) -> Iterator[LoggedEvent]:
     limit, tried = budget.new_shape_seconds, set[str]()
     end = context.state.at + budget.all_new_shapes_seconds
     while limit > 0 and context.state.at < end:
-        decision = context.evaluate(context.state)
-        arms = [*leaders_of(decision), *excluded_by_declaration(decision)]
+        answer, plan = context.evaluate(context.state), plan_of(context.state)
+        arms = [*leaders_of(answer, plan), *excluded_by_declaration(answer, plan)]
         running = [arm.id for arm in arms if session.is_running(arm.id)]
         untried = next((arm for arm in running if arm not in tried), None)
         if untried is None:

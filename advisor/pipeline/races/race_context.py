@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
+from advisor.domain.answer import Answer
 from advisor.domain.catalogue import VisitQualityLimits
 from advisor.domain.question import Question
 from advisor.domain.run_state import RunState
-from advisor.pipeline.decision import Decision
 from advisor.pipeline.recorder import Recorder
 from advisor.probing.session import Session
 
@@ -23,8 +23,8 @@ class RaceContext:
     limits: VisitQualityLimits
     #: Seconds from an arbitrary origin.
     clock: Callable[[], float]
-    #: Returns the decision with what has been measured so far.
-    evaluate: Callable[[RunState], Decision]
+    #: Returns the answer with what has been measured so far.
+    evaluate: Callable[[RunState], Answer]
 
     @property
     def state(self) -> RunState:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Iterator, Sequence
 
+from advisor.domain.answer import Answer
 from advisor.domain.outcome import Completed
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.domain.run_events import LoggedEvent, RepetitionStarted, RunEvent
 from advisor.domain.run_state import RunState
 from advisor.measure.rounds import is_valid
-from advisor.pipeline.decision import Decision
 from advisor.pipeline.races import racing
 from advisor.pipeline.races.leaders import leaders_of
 from advisor.pipeline.races.race_context import RaceContext
@@ -41,22 +41,22 @@ def arms_to_repeat(state: RunState, question: Question) -> tuple[Arm, ...]:
     return tuple(arm for arm in plan_of(state).arms if arm.id in chosen)
 
 
-def builds_to_repeat(decision: Decision) -> set[str]:
+def builds_to_repeat(answer: Answer) -> set[str]:
     """Return the arms whose cold build, made alongside others, limits a grade or the break-even.
 
     They are built again alone, with empty caches.
     """
     beside_others = {
         entry.arm
-        for entry in decision.results.measurements
+        for entry in answer.results.measurements
         if (entry.build_seconds.builds_at_once or 1) > 1
     }
     limited = {
         scored.arm
-        for scored in decision.scored
+        for scored in answer.scores
         if any(rating.fact == BUILD_FACT for rating in scored.ratings.values())
     }
-    is_horizon_given = decision.header.question.requests is not None
+    is_horizon_given = answer.question.requests is not None
     return beside_others if is_horizon_given else beside_others & limited
 
 
@@ -104,14 +104,14 @@ def _has_new_processes(state: RunState, number: int) -> bool:
     )
 
 
-def _settles(decision: Decision, seconds: float, remaining: float) -> bool:
+def _settles(answer: Answer, seconds: float, remaining: float) -> bool:
     """Return whether repetitions of `seconds` each could settle the decision in time."""
-    advice = decision.recommendation
+    certainty = answer.recommendation.certainty if answer.recommendation else None
     return (
-        advice is not None
-        and advice.decision_word == "OPEN"
-        and advice.needed_repetitions is not None
-        and advice.needed_repetitions * seconds <= remaining
+        certainty is not None
+        and certainty.decision_word == "OPEN"
+        and certainty.needed_repetitions is not None
+        and certainty.needed_repetitions * seconds <= remaining
         and remaining > 0
     )
 
@@ -125,7 +125,7 @@ def _repeat_once(context: RaceContext, number: int) -> Iterator[LoggedEvent]:
         budget = context.question.budget
         has_leaders_only = budget.repeated == "leaders" or number > budget.repeats
         arms = (
-            leaders_of(context.evaluate(context.state))
+            leaders_of(context.evaluate(context.state), plan_of(context.state))
             if has_leaders_only
             else arms_to_repeat(context.state, context.question)
         )

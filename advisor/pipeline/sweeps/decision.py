@@ -1,18 +1,21 @@
-"""Decide for the mix of a sweep from the decisions at its lengths."""
+"""Decide for the mix of a sweep from the answers at its lengths."""
 
 from __future__ import annotations
 
 import pathlib
 from collections.abc import Mapping
 
+import msgspec
+
+from advisor.domain.answer import Answer
+from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import Constraint
 from advisor.domain.priorities import Priorities
 from advisor.domain.sweep import Lengths, SweepRecord
 from advisor.errors import RunFileError, SweepUnfinishedError
-from advisor.pipeline.decision import Decision, decide, weigh_and_recommend
-from advisor.pipeline.stored.arms import plan_of
+from advisor.pipeline.decision import decide, decide_again, with_rubric, with_shipped_rules
 from advisor.pipeline.sweeps.mixing import LengthResults, mix_results
-from advisor.score import scoring
+from advisor.store.runs import Run
 from advisor.store.store import Store
 
 
@@ -23,52 +26,59 @@ def decide_lengths(
     priorities: Priorities | None = None,
     constraints: tuple[Constraint, ...] | None = None,
     rubric: pathlib.Path | None = None,
-) -> dict[Lengths, Decision]:
-    """Return the decision of each finished run of the sweep; deleted runs are left out.
+) -> dict[Lengths, Answer]:
+    """Return the answer of each finished run of the sweep; deleted runs are left out.
 
     Priorities, constraints and a rubric replace those of the runs.
     """
     found = {}
-    for run in record.runs:
-        if store.has_run(run.run_id):
-            decision = decide(
-                store.find(run.run_id),
-                priorities=priorities,
-                constraints=constraints,
-                rubric=rubric,
-            )
-            if decision.state.finished:
-                found[run.lengths] = decision
+    for each in record.runs:
+        if store.has_run(each.run_id):
+            run = store.find(each.run_id)
+            answer = decide(run, priorities=priorities, constraints=constraints, rubric=rubric)
+            if answer.finished:
+                found[each.lengths] = answer
     return found
 
 
-def decide_mix(record: SweepRecord, decisions: Mapping[Lengths, Decision]) -> Decision:
-    """Return the decision for the mix; its question and machine are those of the widest plan.
+def decide_mix(
+    record: SweepRecord,
+    answers: Mapping[Lengths, Answer],
+    store: Store,
+    rubric: pathlib.Path | None = None,
+) -> Answer:
+    """Return the answer for the mix; its question and machine are those of the widest plan.
 
     Raise `SweepUnfinishedError` if a length with a share has no finished run, and `RunFileError`
     if the runs were changed so that they do not belong together.
     """
     counted = [each for each in record.mix if each.share > 0]
-    missing = [each.lengths for each in counted if each.lengths not in decisions]
+    missing = [each.lengths for each in counted if each.lengths not in answers]
     if missing:
         names = ", ".join(f"{each.input_tokens}/{each.output_tokens}" for each in missing)
         raise SweepUnfinishedError(
             f"there is no answer for the mix: not measured yet: {names} (tokens in/out)",
             f"p3-advisor resume {record.sweep_id}",
         )
-    own = [decisions[each.lengths] for each in counted]
-    widest = max(own, key=lambda decision: len(plan_of(decision.state).arms))
-    if len({decision.results.baseline for decision in own}) > 1:
+    own = [answers[each.lengths] for each in counted]
+    widest = max(own, key=_count_planned)
+    if len({answer.results.baseline for answer in own}) > 1:
         raise RunFileError(
             f"the runs of {record.sweep_id} have different baselines", "measure the sweep again"
         )
     results = mix_results(
-        [LengthResults(each.share, decisions[each.lengths].results) for each in counted]
+        [LengthResults(each.share, answers[each.lengths].results) for each in counted]
     )
-    return weigh_and_recommend(
-        widest.header,
-        widest.state,
-        results,
-        scoring.rate_arms(results, widest.header.catalogue),
+    return decide_again(
+        msgspec.structs.replace(widest, results=results),
+        _catalogue_of(store.find(widest.run_id), rubric),
         scope=f", for a mix of {len(counted)} lengths" if len(counted) > 1 else "",
     )
+
+
+def _count_planned(answer: Answer) -> int:
+    return len(answer.scores) + sum(each.option is not None for each in answer.unmeasured)
+
+
+def _catalogue_of(run: Run, rubric: pathlib.Path | None) -> Catalogue:
+    return with_rubric(with_shipped_rules(run.header()).catalogue, rubric)

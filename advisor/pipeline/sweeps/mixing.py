@@ -77,7 +77,7 @@ def mix_results(parts: Sequence[LengthResults]) -> Results:
             {stop.arm: stop for one in each for stop in one.stopped_builds}.values()
         ),
         surveys=next((one.surveys for one in each if one.surveys), ()),
-        has_batch=each[0].has_batch,
+        inputs=each[0].inputs,
     )
 
 

@@ -93,12 +93,13 @@ def distance(one: Lengths, two: Lengths) -> float:
 
 def finding_of(advice: Recommendation | None) -> LengthFinding:
     """Return what a decision says about its length; nothing without advice."""
-    if advice is None:
+    certainty = advice.certainty if advice is not None else None
+    if advice is None or certainty is None:
         return LengthFinding()
     runner_up = (advice.runner_up.partition("/")[0],) if advice.runner_up else ()
     return LengthFinding(
-        clear_workflow=advice.workflow if advice.decision_word == "CLEAR" else None,
-        contenders=tuple(dict.fromkeys((advice.workflow, *advice.contenders, *runner_up))),
+        clear_workflow=advice.workflow if certainty.decision_word == "CLEAR" else None,
+        contenders=tuple(dict.fromkeys((advice.workflow, *certainty.contenders, *runner_up))),
     )
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from advisor.context import Context
+from advisor.domain.answer import Answer
 from advisor.domain.machine import Machine
 from advisor.domain.sweep import (
     ID_PREFIX,
@@ -19,7 +20,7 @@ from advisor.domain.sweep import (
     SweepRun,
 )
 from advisor.errors import GpuNotAttachedError, SweepError, UnknownGpuError
-from advisor.pipeline.decision import Decision, decide
+from advisor.pipeline.decision import decide
 from advisor.pipeline.draft import DraftRun, create, propose
 from advisor.pipeline.sweeps import planning
 from advisor.pipeline.sweeps.planning import SweepStep
@@ -49,11 +50,10 @@ def start_sweep(answers: Answers, mix: Sequence[MixedLengths], context: Context)
     return start_run(record, first, {}, context)[0]
 
 
-def next_step(record: SweepRecord, decisions: Mapping[Lengths, Decision]) -> SweepStep | None:
-    """Return the next step of a sweep; None when every length has a decision."""
+def next_step(record: SweepRecord, answers: Mapping[Lengths, Answer]) -> SweepStep | None:
+    """Return the next step of a sweep; None when every length has an answer."""
     findings = {
-        lengths: planning.finding_of(decision.recommendation)
-        for lengths, decision in decisions.items()
+        lengths: planning.finding_of(answer.recommendation) for lengths, answer in answers.items()
     }
     return planning.next_step([each.lengths for each in record.mix], findings)
 
@@ -70,47 +70,47 @@ class NextRun(NamedTuple):
 
 
 def runs_left(
-    record: SweepRecord, decisions: dict[Lengths, Decision], context: Context
+    record: SweepRecord, answers: dict[Lengths, Answer], context: Context
 ) -> Iterator[NextRun]:
-    """Yield the runs to execute, one after the other, until every length has a decision.
+    """Yield the runs to execute, one after the other, until every length has an answer.
 
-    A run is decided, and added to `decisions`, when the next one is asked for.
+    A run is decided, and added to `answers`, when the next one is asked for.
     """
-    while (found := next_run(record, decisions, context)) is not None:
+    while (found := next_run(record, answers, context)) is not None:
         record = found.record
         yield found
-        decisions[found.lengths] = decide(found.run)
+        answers[found.lengths] = decide(found.run)
 
 
 def next_run(
-    record: SweepRecord, decisions: Mapping[Lengths, Decision], context: Context
+    record: SweepRecord, answers: Mapping[Lengths, Answer], context: Context
 ) -> NextRun | None:
-    """Return the run to execute, stored with the sweep; None when every length has a decision."""
-    started = find_unfinished(record, decisions, context.store)
+    """Return the run to execute, stored with the sweep; None when every length has an answer."""
+    started = find_unfinished(record, answers, context.store)
     if started is not None:
         return NextRun(context.store.find(started.run_id), started.lengths, record, None)
-    step = next_step(record, decisions)
+    step = next_step(record, answers)
     if step is None:
         return None
-    run, record = start_run(record, step, decisions, context)
+    run, record = start_run(record, step, answers, context)
     return NextRun(run, step.lengths, record, step)
 
 
 def find_unfinished(
-    record: SweepRecord, decisions: Mapping[Lengths, Decision], store: Store
+    record: SweepRecord, answers: Mapping[Lengths, Answer], store: Store
 ) -> SweepRun | None:
     """Return a stored run of the sweep that was started and has no decision yet."""
     return next(
-        (run for run in record.runs if run.lengths not in decisions and store.has_run(run.run_id)),
+        (run for run in record.runs if run.lengths not in answers and store.has_run(run.run_id)),
         None,
     )
 
 
 def start_run(
-    record: SweepRecord, step: SweepStep, decisions: Mapping[Lengths, Decision], context: Context
+    record: SweepRecord, step: SweepStep, answers: Mapping[Lengths, Answer], context: Context
 ) -> tuple[Run, SweepRecord]:
     """Store the run of a step and the record with it; return both."""
-    run = create(_draft(record, step, decisions, context), context)
+    run = create(_draft(record, step, answers, context), context)
     record = record.with_run(
         SweepRun(
             lengths=step.lengths,
@@ -124,17 +124,15 @@ def start_run(
 
 
 def _draft(
-    record: SweepRecord, step: SweepStep, decisions: Mapping[Lengths, Decision], context: Context
+    record: SweepRecord, step: SweepStep, answers: Mapping[Lengths, Answer], context: Context
 ) -> DraftRun:
     """Return the draft of a step with its part of the budget."""
-    draft = _propose(_answers_of(record, step, decisions), record.mix, context)
+    draft = _propose(_options_of(record, step, answers), record.mix, context)
     spent = sum(
-        planning.spent_seconds(
-            context.store.find(decision.header.run_id).events(), decision.header.question.budget
-        )
-        for decision in decisions.values()
+        planning.spent_seconds(context.store.find(answer.run_id).events(), answer.question.budget)
+        for answer in answers.values()
     )
-    left = len(record.mix) - len(decisions)
+    left = len(record.mix) - len(answers)
     budget = planning.share_budget(draft.question.budget, spent, left)
     question = msgspec.structs.replace(draft.question, budget=budget)
     return dataclasses.replace(draft, question=question)
@@ -173,20 +171,18 @@ def _propose(
     return draft
 
 
-def _answers_of(
-    record: SweepRecord, step: SweepStep, decisions: Mapping[Lengths, Decision]
-) -> Answers:
+def _options_of(record: SweepRecord, step: SweepStep, answers: Mapping[Lengths, Answer]) -> Answers:
     """Return the options of the run of a step."""
-    answers = msgspec.convert(record.answers, Answers)
-    asked = [part.strip() for part in answers.workflows.split(",") if part.strip()]
-    measured = next(iter(decisions.values()), None)
+    options = msgspec.convert(record.answers, Answers)
+    asked = [part.strip() for part in options.workflows.split(",") if part.strip()]
+    measured = next(iter(answers.values()), None)
     return msgspec.structs.replace(
-        answers,
+        options,
         input_tokens=step.lengths.input_tokens,
         output_tokens=step.lengths.output_tokens,
         workflows=",".join(planning.limit_workflows(asked, step.limited_to)),
         # A limit must not change the task, which depends on the named workflows.
-        task=measured.header.question.task if measured else answers.task,
+        task=measured.question.task if measured else options.task,
         # The survey does not depend on the lengths; later runs recall the first one's.
-        survey=answers.survey and measured is None,
+        survey=options.survey and measured is None,
     )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from advisor.domain.answer import RankedArm
 from advisor.domain.check_events import worst_error
 from advisor.report.charts.marks import Mark
 from advisor.report.charts.plots import Guide, Point, Series, scatter_plot
 from advisor.report.charts.scales import Axis
 from advisor.report.charts.svg import Picture
-from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.report.formatting.accuracy_text import format_error
 from advisor.system.number_format import format_interval
 
@@ -20,7 +20,7 @@ NEAR_LIMIT = 1e4
 
 
 def accuracy_chart(
-    ranked: Sequence[WorkflowEntry], marks: Mapping[str, Mark], allowed: float
+    ranked: Sequence[RankedArm], marks: Mapping[str, Mark], allowed: float
 ) -> Picture | None:
     """Return the speed-up over the largest error of each arm; None where no error is known.
 
@@ -29,7 +29,7 @@ def accuracy_chart(
     errors = {
         entry.arm: error
         for entry in ranked
-        if entry.speedup and (error := _error(entry)) is not None
+        if entry.measured and (error := worst_error(entry.measured.correctness)) is not None
     }
     positive = [error for error in errors.values() if error > 0]
     if not positive:
@@ -48,7 +48,7 @@ def accuracy_chart(
             ),
         )
         for entry in ranked
-        if entry.speedup and entry.arm in errors
+        if entry.arm in errors
     ]
     heights = [point.y for each in series for point in each.points]
     limit = Guide("limit", ((allowed, min(heights)), (allowed, max(heights))), "allowed")
@@ -61,7 +61,3 @@ def accuracy_chart(
         Axis("times the baseline's speed"),
         guides=[limit] if is_near else [],
     )
-
-
-def _error(entry: WorkflowEntry) -> float | None:
-    return worst_error(entry.correctness.by_batch_size) if entry.correctness else None

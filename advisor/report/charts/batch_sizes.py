@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from advisor.domain.answer import RankedArm
 from advisor.domain.measurement import Cell
 from advisor.report.charts.marks import Mark
 from advisor.report.charts.plots import Guide, Point, Series, line_plot
 from advisor.report.charts.scales import Axis
 from advisor.report.charts.svg import Picture
-from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.system.number_format import (
     format_call_milliseconds,
     format_interval,
@@ -29,7 +29,7 @@ LOWEST_SPEEDUP = 0.25
 
 
 def throughput_chart(
-    ranked: Sequence[WorkflowEntry], sizes: Sequence[int], marks: Mapping[str, Mark]
+    ranked: Sequence[RankedArm], sizes: Sequence[int], marks: Mapping[str, Mark]
 ) -> Picture | None:
     """Return the throughput by batch size; None with a single batch size."""
     units = {cell.throughput.unit for entry in ranked for cell in entry.cells}
@@ -45,7 +45,7 @@ def throughput_chart(
 
 
 def speedups_chart(
-    ranked: Sequence[WorkflowEntry],
+    ranked: Sequence[RankedArm],
     sizes: Sequence[int],
     noise_floors: Mapping[int, float | None],
     marks: Mapping[str, Mark],
@@ -97,7 +97,7 @@ def _throughput(arm: str, cell: Cell) -> Point:
 
 
 def latency_chart(
-    ranked: Sequence[WorkflowEntry], sizes: Sequence[int], marks: Mapping[str, Mark]
+    ranked: Sequence[RankedArm], sizes: Sequence[int], marks: Mapping[str, Mark]
 ) -> Picture | None:
     """Return the milliseconds of a call by batch size; None with a single batch size."""
     if len(sizes) < FEWEST_SIZES:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from advisor.domain.answer import RankedArm
 from advisor.domain.plan import BASELINE
 from advisor.recommendation.break_even import Cost, break_even
 from advisor.report.charts.marks import Mark
 from advisor.report.charts.plots import Guide, Point, Series, line_plot, scatter_plot
 from advisor.report.charts.scales import Axis
 from advisor.report.charts.svg import Picture
-from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.system.number_format import format_interval, format_seconds
 
 #: The shortest build that the logarithmic axis shows.
@@ -23,22 +23,22 @@ BEYOND, LEAST_REQUESTS, MOST_REQUESTS = 10.0, 1e3, 1e8
 POINTS, HIGHEST_RATIO = 80, 5.0
 
 
-def build_cost_chart(ranked: Sequence[WorkflowEntry], marks: Mapping[str, Mark]) -> Picture | None:
+def build_cost_chart(ranked: Sequence[RankedArm], marks: Mapping[str, Mark]) -> Picture | None:
     """Return the speed-up over the seconds of the cold build, or None without any build."""
     series = [
         Series(
             marks[entry.arm],
             (
                 Point(
-                    max(entry.build_seconds.cold, SHORTEST_BUILD_SECONDS),
+                    max(entry.measured.build_seconds.cold, SHORTEST_BUILD_SECONDS),
                     entry.speedup.value,
                     title=f"{entry.arm}: {format_interval(entry.speedup)}, built in "
-                    f"{format_seconds(entry.build_seconds.cold)} s",
+                    f"{format_seconds(entry.measured.build_seconds.cold)} s",
                 ),
             ),
         )
         for entry in ranked
-        if entry.speedup is not None and entry.build_seconds is not None
+        if entry.measured is not None
     ]
     if not series:
         return None
@@ -48,7 +48,7 @@ def build_cost_chart(ranked: Sequence[WorkflowEntry], marks: Mapping[str, Mark])
 
 
 def break_even_chart(
-    ranked: Sequence[WorkflowEntry], batch_size: int, marks: Mapping[str, Mark]
+    ranked: Sequence[RankedArm], batch_size: int, marks: Mapping[str, Mark]
 ) -> Picture | None:
     """Return each arm's seconds, cold build included, over the baseline's, by requests.
 
@@ -79,12 +79,12 @@ def _horizon(cost: Cost, incumbent: Cost) -> float:
     return min(shown * BEYOND, MOST_REQUESTS)
 
 
-def _cost(entry: WorkflowEntry, batch_size: int) -> Cost | None:
+def _cost(entry: RankedArm, batch_size: int) -> Cost | None:
     """Return the costs of one request, which is one sample of a batch."""
     cell = next((cell for cell in entry.cells if cell.batch_size == batch_size), None)
-    if cell is None or entry.build_seconds is None:
+    if cell is None or entry.measured is None:
         return None
-    return Cost(entry.build_seconds.cold, cell.seconds.median / batch_size)
+    return Cost(entry.measured.build_seconds.cold, cell.seconds.median / batch_size)
 
 
 def _curve(cost: Cost, incumbent: Cost, requests: Sequence[float]) -> tuple[Point, ...]:

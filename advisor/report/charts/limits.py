@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
+from advisor.domain.answer import RankedArm
 from advisor.domain.measurement import CallDiagnosis
 from advisor.domain.worker_events import Peaks
 from advisor.report.charts.marks import Mark
@@ -20,7 +21,6 @@ from advisor.report.charts.svg import (
     row_name,
     text,
 )
-from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.system.number_format import (
     MEBIBYTE,
     format_mebibytes,
@@ -35,7 +35,7 @@ BAR_HEIGHT = 12
 
 
 def roofline_chart(
-    ranked: Sequence[WorkflowEntry], marks: Mapping[str, Mark], peaks: Peaks | None, dtype: str
+    ranked: Sequence[RankedArm], marks: Mapping[str, Mark], peaks: Peaks | None, dtype: str
 ) -> Picture | None:
     """Return the arithmetic of each arm per second over that per byte, below the measured peaks.
 
@@ -46,7 +46,7 @@ def roofline_chart(
         return None
     series = []
     for entry in ranked:
-        calls = entry.diagnosis.by_batch_size if entry.diagnosis else ()
+        calls = entry.measured.diagnosis if entry.measured else ()
         points = tuple(
             point for call in calls if (point := _point(entry.arm, call, peaks, peak)) is not None
         )
@@ -83,12 +83,12 @@ def _point(arm: str, call: CallDiagnosis, peaks: Peaks, peak: float) -> Point | 
     return Point(rate / bandwidth, rate / TERA, title=title)
 
 
-def memory_chart(ranked: Sequence[WorkflowEntry], marks: Mapping[str, Mark]) -> Picture | None:
+def memory_chart(ranked: Sequence[RankedArm], marks: Mapping[str, Mark]) -> Picture | None:
     """Return the peak memory of each arm, and the part of it after the builds."""
     rows = [
-        (entry.arm, entry.memory_bytes.peak, entry.memory_bytes.serving)
+        (entry.arm, entry.measured.memory_bytes.peak, entry.measured.memory_bytes.serving)
         for entry in ranked
-        if entry.memory_bytes and entry.memory_bytes.peak
+        if entry.measured and entry.measured.memory_bytes.peak
     ]
     if not rows:
         return None

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 import msgspec
 
+from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.plan import BASELINE
 from advisor.report.charts.names import short_names
 from advisor.report.charts.svg import CORNERS
-from advisor.report.documents.document import RunDocument
-from advisor.report.documents.workflow_entry import WorkflowEntry
 
 #: Colours of the style sheet.
 COLOURS = 8
@@ -32,9 +31,9 @@ class Mark(msgspec.Struct, frozen=True):
         return f"series s{self.colour}{advised}{reference}"
 
 
-def marks_of(document: RunDocument, ranked: Sequence[WorkflowEntry]) -> dict[str, Mark]:
+def marks_of(answer: Answer, ranked: Sequence[RankedArm]) -> dict[str, Mark]:
     """Return the mark of each ranked arm; 32 arms have different ones."""
-    advised = document.recommendation.arm if document.recommendation else None
+    advised = answer.recommendation.arm if answer.recommendation else None
     names = short_names([entry.arm for entry in ranked])
     return {
         arm: Mark(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from advisor.catalogue.rubric_files import read_shipped_accuracy
+from advisor.domain.answer import Answer, RankedArm
 from advisor.report.charts.accuracy import accuracy_chart
 from advisor.report.charts.batch_sizes import latency_chart, speedups_chart, throughput_chart
 from advisor.report.charts.build_costs import break_even_chart, build_cost_chart
@@ -18,8 +19,6 @@ from advisor.report.charts.svg import Picture
 from advisor.report.charts.text_latency import first_token_chart, next_token_chart
 from advisor.report.charts.tiers import tier_chart
 from advisor.report.charts.weight_map import weight_map
-from advisor.report.documents.document import RunDocument
-from advisor.report.documents.workflow_entry import WorkflowEntry
 
 
 class Pictures(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,15 +42,13 @@ class Pictures(msgspec.Struct, frozen=True, kw_only=True):
     navigation: Picture | None
 
 
-def draw(document: RunDocument, ranked: Sequence[WorkflowEntry], sizes: Sequence[int]) -> Pictures:
+def draw(answer: Answer, ranked: Sequence[RankedArm], sizes: Sequence[int]) -> Pictures:
     """Return the pictures of the ranked arms at these batch sizes."""
-    marks, race, advice = marks_of(document, ranked), document.race, document.recommendation
-    question = document.question
+    marks, results, advice = marks_of(answer, ranked), answer.results, answer.recommendation
+    question = answer.question
     rules = read_shipped_accuracy().with_tolerance(question.accuracy)
-    applications = document.portability.applications if document.portability else ()
-    noise_floors = {
-        each.batch_size: each.noise_floor for each in (race.by_batch_size if race else ())
-    }
+    applications = results.portability.applications if results.portability else ()
+    noise_floors = {each.batch_size: each.noise_floor for each in results.races}
     curves = [break_even_chart(ranked, size, marks) for size in sizes]
     return Pictures(
         tiers=tier_chart(ranked, marks),
@@ -66,7 +63,7 @@ def draw(document: RunDocument, ranked: Sequence[WorkflowEntry], sizes: Sequence
         next_token=next_token_chart(ranked, marks),
         build_cost=build_cost_chart(ranked, marks),
         accuracy=accuracy_chart(ranked, marks, rules.close.tolerance),
-        roofline=roofline_chart(ranked, marks, race.peaks if race else None, question.dtype),
+        roofline=roofline_chart(ranked, marks, results.peaks, question.dtype),
         memory=memory_chart(ranked, marks),
         weight_map=weight_map(ranked, question.priorities, advice.simplex if advice else {}, marks),
         cascade=cascade_chart(applications),

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
+from advisor.domain.answer import RankedArm
 from advisor.domain.interval import Interval
 from advisor.report.charts.marks import Mark
 from advisor.report.charts.scales import Scale, horizontal_axis, scale_around
@@ -20,7 +21,6 @@ from advisor.report.charts.svg import (
     row_name,
     text,
 )
-from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.system.number_format import format_interval, format_share, format_speedup
 
 #: Intervals are cut off at this factor beyond the smallest and the largest speed-up.
@@ -28,7 +28,7 @@ INTERVAL_CUTOFF = 2
 
 
 def speedup_chart(
-    ranked: Sequence[WorkflowEntry],
+    ranked: Sequence[RankedArm],
     batch_size: int,
     noise_floor: float | None,
     marks: Mapping[str, Mark],

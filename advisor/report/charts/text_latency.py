@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from advisor.domain.answer import RankedArm
 from advisor.domain.measurement import GenerationMetrics
 from advisor.report.charts.marks import Mark
 from advisor.report.charts.plots import Guide, Point, Series, scatter_plot
 from advisor.report.charts.scales import Axis
 from advisor.report.charts.svg import Picture, Place
-from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.system.number_format import format_milliseconds, format_number
 
 MILLI = 1e3
 
 
-def first_token_chart(ranked: Sequence[WorkflowEntry], marks: Mapping[str, Mark]) -> Picture | None:
+def first_token_chart(ranked: Sequence[RankedArm], marks: Mapping[str, Mark]) -> Picture | None:
     """Return the time to the first token against throughput; None for another task."""
     return _chart("Time to the first token (TTFT)", _seconds_to_first, ranked, marks)
 
 
-def next_token_chart(ranked: Sequence[WorkflowEntry], marks: Mapping[str, Mark]) -> Picture | None:
+def next_token_chart(ranked: Sequence[RankedArm], marks: Mapping[str, Mark]) -> Picture | None:
     """Return the time between tokens against throughput; None for another task."""
     return _chart("Time between tokens (ITL)", _seconds_between, ranked, marks)
 
@@ -36,7 +36,7 @@ def _seconds_between(metrics: GenerationMetrics) -> float | None:
 def _chart(
     name: str,
     seconds_of: Callable[[GenerationMetrics], float | None],
-    ranked: Sequence[WorkflowEntry],
+    ranked: Sequence[RankedArm],
     marks: Mapping[str, Mark],
 ) -> Picture | None:
     series = []

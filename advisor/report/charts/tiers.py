@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
+from advisor.domain.answer import RankedArm
 from advisor.domain.rubric import LETTERS
 from advisor.report.charts.marks import Mark
 from advisor.report.charts.svg import (
@@ -18,13 +19,12 @@ from advisor.report.charts.svg import (
     row_name,
     text,
 )
-from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.report.sections.ranking_cells import CRITERION_HEADS
 
 HIGHEST_TIER = 3
 
 
-def tier_chart(ranked: Sequence[WorkflowEntry], marks: Mapping[str, Mark]) -> Picture:
+def tier_chart(ranked: Sequence[RankedArm], marks: Mapping[str, Mark]) -> Picture:
     """Return a row for each arm with as many filled marks for each criterion as its tier."""
 
     def draw(layout: Layout) -> Drawing:
@@ -54,8 +54,8 @@ def tier_chart(ranked: Sequence[WorkflowEntry], marks: Mapping[str, Mark]) -> Pi
     return picture_of_rows(title, draw)
 
 
-def _tier_marks(entry: WorkflowEntry, criterion: str, centre: float, y: float) -> list[Markup]:
-    score = (entry.scores or {})[criterion]
+def _tier_marks(entry: RankedArm, criterion: str, centre: float, y: float) -> list[Markup]:
+    score = entry.scored.ratings[criterion]
     letter, name = LETTERS[score.tier], criterion.replace("_", " ")
     title = f"{entry.arm}, {name}: {letter}, {score.evidence}"
     filled = "tier" if score.evidence in {"measured", "imported"} else "tier unmeasured"

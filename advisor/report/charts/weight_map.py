@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from markupsafe import Markup
 
+from advisor.domain.answer import RankedArm
 from advisor.domain.priorities import PILLARS, Priorities
 from advisor.report.charts.marks import Mark
 from advisor.report.charts.plots import NAME_HEIGHT
@@ -20,7 +21,6 @@ from advisor.report.charts.svg import (
     polygon,
     text,
 )
-from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.system.number_format import format_number, format_share
 
 #: Corners of the map: all weight on performance, productivity or portability.
@@ -37,7 +37,7 @@ ALL_WEIGHTS: tuple[Weights, ...] = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0,
 
 
 def weight_map(
-    ranked: Sequence[WorkflowEntry],
+    ranked: Sequence[RankedArm],
     priorities: Priorities,
     shares: Mapping[str, float],
     marks: Mapping[str, Mark],
@@ -50,7 +50,7 @@ def weight_map(
         return None
     regions = find_regions(
         {entry.arm: _corner_scores(entry, priorities) for entry in ranked if entry.arm in shares},
-        {entry.arm: entry.speedup.value for entry in ranked if entry.speedup},
+        {entry.arm: entry.scored.speedup for entry in ranked},
     )
     parts = []
     for arm, region in regions.items():
@@ -76,9 +76,9 @@ def weight_map(
     return picture("The arm that leads at each weighting of the three Ps", height, parts, key)
 
 
-def _corner_scores(entry: WorkflowEntry, priorities: Priorities) -> Weights:
+def _corner_scores(entry: RankedArm, priorities: Priorities) -> Weights:
     """Return the arm's scores with all weight on one P; the score is linear between them."""
-    grades = {name: score.graded for name, score in (entry.scores or {}).items()}
+    grades = {name: rating.grade for name, rating in entry.scored.ratings.items()}
     performance, productivity, portability = (
         msgspec.structs.replace(
             priorities, **{name: WHOLE if name == pillar else 0.0 for name in PILLARS}

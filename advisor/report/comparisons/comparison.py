@@ -12,9 +12,11 @@ from typing import Final, Literal
 
 import msgspec
 
+from advisor.domain.answer import Answer, Status
 from advisor.domain.interval import Interval
 from advisor.domain.measurement import Cell
 from advisor.domain.plan import BASELINE
+from advisor.recommendation.trust import is_unfit
 from advisor.report.comparisons.goodput_comparison import GoodputChange, compare_goodputs
 from advisor.report.comparisons.run_differences import Difference, find_differences, software_of
 from advisor.report.comparisons.speed_ratios import (
@@ -27,9 +29,6 @@ from advisor.report.comparisons.speed_ratios import (
     variance_of_speedup,
     whole_ratio,
 )
-from advisor.report.documents.document import RunDocument
-from advisor.report.documents.machine_fitness import was_machine_unfit
-from advisor.report.documents.workflow_entry import Status
 from advisor.report.sections.answer import headline
 
 SCHEMA: Final = "p3-advisor/comparison/2"
@@ -67,7 +66,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     speedup: float
     #: The ratio of the speed-ups over the baseline, with an interval; it gives the verdict.
     speedup_ratio: Interval
-    verdict: SpeedVerdict = msgspec.field(name="judgement")
+    verdict: SpeedVerdict
     #: The smallest slowdown, as a share, that this comparison finds with a probability of 90 %;
     #: null without an interval.
     found_from: float | None = None
@@ -78,7 +77,7 @@ class FailedArm(msgspec.Struct, frozen=True, kw_only=True):
 
     arm: str
     status: Status
-    reason: str | None
+    reason: str
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,12 +137,12 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def compare_documents(before: RunDocument, after: RunDocument, threshold: float) -> Comparison:
+def compare_answers(before: Answer, after: Answer, threshold: float) -> Comparison:
     """Compare `after` with `before`; speeds within the share `threshold` count as the same."""
     differences = find_differences(before, after)
     is_comparable = not any(difference.decisive for difference in differences)
     entries, later_entries = _measured_arms(before), _measured_arms(after)
-    is_unfit = was_machine_unfit(before) or was_machine_unfit(after)
+    was_unfit = is_unfit(before.results) or is_unfit(after.results)
     comparison = Comparison(
         schema=SCHEMA,
         before=before.run_id,
@@ -156,15 +155,15 @@ def compare_documents(before: RunDocument, after: RunDocument, threshold: float)
         drift=_drift(before, after, threshold) if is_comparable else (),
         baseline_changed=software_of(BASELINE, before) != software_of(BASELINE, after),
         changes=_changes(before, after, threshold) if is_comparable else (),
-        goodputs=compare_goodputs(before, after, threshold, is_unfit=is_unfit)
+        goodputs=compare_goodputs(before, after, threshold, is_unfit=was_unfit)
         if is_comparable
         else (),
         failed=tuple(
             FailedArm(arm=entry.arm, status=entry.status, reason=entry.reason)
-            for entry in after.workflows
+            for entry in after.unmeasured
             if entry.arm in entries and entry.status in FAILURES
         ),
-        unfit=tuple(each.run_id for each in (before, after) if was_machine_unfit(each)),
+        unfit=tuple(each.run_id for each in (before, after) if is_unfit(each.results)),
         only_before=tuple(sorted(entries - later_entries)),
         only_after=tuple(sorted(later_entries - entries)),
     )
@@ -175,18 +174,21 @@ def compare_documents(before: RunDocument, after: RunDocument, threshold: float)
     return msgspec.structs.replace(comparison, outcome=_outcome(comparison))
 
 
-def _is_same_run(before: RunDocument, after: RunDocument) -> bool:
+def _is_same_run(before: Answer, after: Answer) -> bool:
     """Return whether both are one run with the same figures; its weights may differ."""
-    runs = [(each.run_id, each.created, _cells_of(each), each.serving) for each in (before, after)]
+    runs = [
+        (each.run_id, each.created, _cells_of(each), each.results.serving)
+        for each in (before, after)
+    ]
     return runs[0] == runs[1]
 
 
-def _cells_of(document: RunDocument) -> dict[str, tuple[Cell, ...]]:
-    return {entry.arm: entry.cells for entry in document.workflows if entry.cells}
+def _cells_of(answer: Answer) -> dict[str, tuple[Cell, ...]]:
+    return {entry.arm: entry.cells for entry in answer.results.measurements if entry.cells}
 
 
-def _headline(document: RunDocument) -> str:
-    return headline(document) + ("" if document.finished else " (not finished)")
+def _headline(answer: Answer) -> str:
+    return headline(answer) + ("" if answer.finished else " (not finished)")
 
 
 def _outcome(comparison: Comparison) -> Outcome:
@@ -198,15 +200,16 @@ def _outcome(comparison: Comparison) -> Outcome:
     return "undecided" if comparison.undecided or not has_changes else "no-regression"
 
 
-def _measured_arms(document: RunDocument) -> set[str]:
+def _measured_arms(answer: Answer) -> set[str]:
     """Return the arms that have figures."""
-    served = document.serving.arms if document.serving is not None else ()
-    return {entry.arm for entry in document.workflows if entry.cells} | {
+    serving = answer.results.serving
+    served = serving.arms if serving is not None else ()
+    return {entry.arm for entry in answer.results.measurements if entry.cells} | {
         arm.arm for arm in served if arm.goodput is not None
     }
 
 
-def _drift(before: RunDocument, after: RunDocument, threshold: float) -> tuple[Drift, ...]:
+def _drift(before: Answer, after: Answer, threshold: float) -> tuple[Drift, ...]:
     noise = math.hypot(_noise_floor(before), _noise_floor(after))
     ratios = (
         (first.batch_size, speed_ratio(first, second, noise))
@@ -219,17 +222,17 @@ def _drift(before: RunDocument, after: RunDocument, threshold: float) -> tuple[D
     )
 
 
-def _changes(before: RunDocument, after: RunDocument, threshold: float) -> tuple[Change, ...]:
+def _changes(before: Answer, after: Answer, threshold: float) -> tuple[Change, ...]:
     noise = math.hypot(_noise_floor(before), _noise_floor(after))
     pairs = [pair for pair in _cell_pairs(before, after) if pair[0] != BASELINE]
-    is_unfit = was_machine_unfit(before) or was_machine_unfit(after)
+    was_unfit = is_unfit(before.results) or is_unfit(after.results)
     changes = []
     for arm, first, second in pairs:
         compared = undisturbed_ratio(first, second) or whole_ratio(
             first.speedup,
             second.speedup,
             *(
-                variance_of_speedup(arm, cell, run.race, _process_differences(run, cell))
+                variance_of_speedup(arm, cell, run.results.races, _process_differences(run, cell))
                 for cell, run in ((first, before), (second, after))
             ),
         )
@@ -241,38 +244,40 @@ def _changes(before: RunDocument, after: RunDocument, threshold: float) -> tuple
                 speed=speed_ratio(first, second, noise),
                 speedup=ratio.value,
                 speedup_ratio=ratio,
-                verdict="undecided" if is_unfit else classify_speed(ratio, threshold),
+                verdict="undecided" if was_unfit else classify_speed(ratio, threshold),
                 found_from=found_from,
             )
         )
     return tuple(changes)
 
 
-def _process_differences(document: RunDocument, cell: Cell) -> int:
+def _process_differences(answer: Answer, cell: Cell) -> int:
     """Return how many differences between equal processes the run has at a batch size.
 
     One is that of the baseline and its duplicate; each repetition of an arm adds one.
     """
     return 1 + sum(
         each.processes - 1
-        for entry in document.workflows
+        for entry in answer.results.measurements
         for each in entry.cells
         if each.batch_size == cell.batch_size
     )
 
 
-def _cell_pairs(before: RunDocument, after: RunDocument) -> list[tuple[str, Cell, Cell]]:
+def _cell_pairs(before: Answer, after: Answer) -> list[tuple[str, Cell, Cell]]:
     """Return the cells of an arm and a batch size that both runs have."""
     later = {
-        (entry.arm, cell.batch_size): cell for entry in after.workflows for cell in entry.cells
+        (entry.arm, cell.batch_size): cell
+        for entry in after.results.measurements
+        for cell in entry.cells
     }
     return [
         (entry.arm, cell, later[entry.arm, cell.batch_size])
-        for entry in before.workflows
+        for entry in before.results.measurements
         for cell in entry.cells
         if (entry.arm, cell.batch_size) in later
     ]
 
 
-def _noise_floor(document: RunDocument) -> float:
-    return (document.race.noise_floor or 0.0) if document.race else 0.0
+def _noise_floor(answer: Answer) -> float:
+    return answer.results.noise_floor or 0.0

@@ -11,9 +11,9 @@ import math
 
 import msgspec
 
+from advisor.domain.answer import Answer
 from advisor.domain.interval import Interval
 from advisor.report.comparisons.speed_ratios import FAMILY_ERROR, SpeedVerdict, classify_speed
-from advisor.report.documents.document import RunDocument
 from advisor.statistics.intervals import HALF_INTERVAL, t_quantile
 
 #: Degrees of freedom with which Student's t distribution is the normal one.
@@ -32,7 +32,7 @@ class GoodputChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compare_goodputs(
-    before: RunDocument, after: RunDocument, threshold: float, *, is_unfit: bool
+    before: Answer, after: Answer, threshold: float, *, is_unfit: bool
 ) -> tuple[GoodputChange, ...]:
     """Return the change of every arm with a goodput in both runs; empty for other tasks."""
     first, second = _goodputs(before), _goodputs(after)
@@ -49,8 +49,8 @@ def compare_goodputs(
     return tuple(changes)
 
 
-def _goodputs(document: RunDocument) -> dict[str, Interval]:
-    arms = document.serving.arms if document.serving is not None else ()
+def _goodputs(answer: Answer) -> dict[str, Interval]:
+    arms = answer.results.serving.arms if answer.results.serving is not None else ()
     return {arm.arm: arm.goodput for arm in arms if arm.goodput is not None}
 
 

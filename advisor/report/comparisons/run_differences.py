@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
+from advisor.domain.answer import Answer
 from advisor.domain.model import Model
-from advisor.report.documents.document import RunDocument
 
 #: Stands for a fact that one of the runs does not have.
 ABSENT = "not there"
@@ -24,7 +24,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     decisive: bool
 
 
-def find_differences(before: RunDocument, after: RunDocument) -> tuple[Difference, ...]:
+def find_differences(before: Answer, after: Answer) -> tuple[Difference, ...]:
     """Return the facts that differ, the decisive ones first."""
     pairs = (
         (_decisive_facts(before), _decisive_facts(after), True),
@@ -70,48 +70,51 @@ def _model_fields(model: Model) -> dict[str, Any]:
     return fields
 
 
-def software_of(arm: str, document: RunDocument) -> dict[str, str]:
+def software_of(arm: str, answer: Answer) -> dict[str, str]:
     """Return the versions and settings of an arm; empty if it was not measured."""
     return next(
-        ({**entry.versions, **entry.settings} for entry in document.workflows if entry.arm == arm),
+        (
+            {**entry.versions, **entry.settings}
+            for entry in answer.results.measurements
+            if entry.arm == arm
+        ),
         {},
     )
 
 
-def _decisive_facts(document: RunDocument) -> dict[str, str]:
+def _decisive_facts(answer: Answer) -> dict[str, str]:
     """Return the facts that must be equal for speeds to be compared."""
-    question, cpu = document.question, document.machine.cpu
+    question, cpu = answer.question, answer.machine.cpu
     return {
         "task": question.task,
         "precision": question.dtype,
         "batch sizes": ", ".join(map(str, question.batch_sizes)),
         "input tokens": str(question.input_tokens),
         "output tokens": str(question.output_tokens),
-        **_load_facts(document),
-        "device": document.device_name,
+        **_load_facts(answer),
+        "device": answer.device_name,
         "usable processors": str(cpu.usable_processors) if question.device == "cpu" else "",
     }
 
 
-def _load_facts(document: RunDocument) -> dict[str, str]:
+def _load_facts(answer: Answer) -> dict[str, str]:
     """Return the lengths of the requests to servers, and their limits; empty for other tasks."""
-    load = document.question.load
+    load = answer.question.load
     if load is None:
         return {}
     lengths = (f"{each.input_tokens} + {each.output_tokens}" for each in load.lengths)
     return {"request lengths": ", ".join(lengths), "limits": load.limits}
 
 
-def _context_facts(document: RunDocument) -> dict[str, str]:
+def _context_facts(answer: Answer) -> dict[str, str]:
     """Return the facts that may explain a difference in speed."""
-    question, machine = document.question, document.machine
-    gpu = next((gpu for gpu in machine.gpu if gpu.uuid == question.gpu), None)
-    races = document.race.by_batch_size if document.race else ()
+    question, machine = answer.question, answer.machine
+    gpu, races = machine.find_gpu(question.gpu), answer.results.races
     return {
-        "run": "finished" if document.finished else "not finished",
+        "run": "finished" if answer.finished else "not finished",
         "measured batch sizes": ", ".join(str(race.batch_size) for race in races) or "none",
-        "p3-advisor": document.advisor_version,
-        "rubric": document.rubric,
+        "p3-advisor": answer.advisor_version,
+        "rubric": answer.rubric,
         "priorities": _join_fields(question.priorities),
         "budget": question.budget.name,
         "seed": str(question.seed),
@@ -122,15 +125,15 @@ def _context_facts(document: RunDocument) -> dict[str, str]:
     }
 
 
-def _arm_facts(document: RunDocument, other: RunDocument) -> dict[str, str]:
+def _arm_facts(answer: Answer, other: Answer) -> dict[str, str]:
     """Return versions and settings of the arms of both runs, and which arms only this one has."""
     facts: dict[str, str] = {}
-    for entry in document.workflows:
-        software = software_of(entry.arm, document)
-        if software and not software_of(entry.arm, other):
-            facts[entry.arm] = "measured"
+    for arm in answer.scores:
+        software = software_of(arm.arm, answer)
+        if software and not software_of(arm.arm, other):
+            facts[arm.arm] = "measured"
         else:
-            facts |= {f"{entry.arm}: {name}": value for name, value in software.items()}
+            facts |= {f"{arm.arm}: {name}": value for name, value in software.items()}
     return facts
 
 

@@ -9,12 +9,13 @@ ones.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from advisor.domain.catalogue import NoisePrior
 from advisor.domain.interval import Interval
 from advisor.domain.measurement import Cell
-from advisor.report.documents.document import RaceEntry
+from advisor.domain.results import RaceResult
 from advisor.statistics.intervals import detectable_shift, t_quantile
 from advisor.statistics.replication import MIN_PROCESSES
 
@@ -84,7 +85,7 @@ def whole_ratio(
 
 
 def variance_of_speedup(
-    arm: str, cell: Cell, race: RaceEntry | None, differences: int
+    arm: str, cell: Cell, races: Sequence[RaceResult], differences: int
 ) -> Variance | None:
     """Return the variance of the arm's log speed-up over all rounds; None without an interval.
 
@@ -99,11 +100,7 @@ def variance_of_speedup(
     if cell.processes >= MIN_PROCESSES:
         return _variance(half_width, cell.processes - 1)
     result = next(
-        (
-            each
-            for each in (race.by_batch_size if race else ())
-            if each.batch_size == cell.batch_size
-        ),
+        (each for each in races if each.batch_size == cell.batch_size),
         None,
     )
     if result is None:

@@ -8,11 +8,13 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from advisor.domain.measurement import CallPercentiles, Cell, GenerationMetrics
+from advisor.domain.accuracy import worst_check
+from advisor.domain.answer import Answer, UnmeasuredArm
+from advisor.domain.check_events import Checked
+from advisor.domain.measurement import CallPercentiles, Cell, GenerationMetrics, Measurement
 from advisor.domain.priorities import CRITERIA
-from advisor.report.documents.document import RunDocument
-from advisor.report.documents.machine_fitness import was_machine_unfit
-from advisor.report.documents.workflow_entry import WorkflowEntry
+from advisor.domain.scores import Evidence, ScoredArm
+from advisor.recommendation.trust import is_unfit
 
 RUN_COLUMNS = ("run_id", "created", "model", "dtype", "device", "decision", "trust")
 SPEED_COLUMNS = (
@@ -70,29 +72,34 @@ FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r")
 Value = str | int | float | None
 
 
-def render(documents: Sequence[RunDocument]) -> str:
-    """Return the rows of all documents below one header row."""
+def render(answers: Sequence[Answer]) -> str:
+    """Return the rows of all answers below one header row."""
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
-    for document in documents:
-        for row in rows(document):
+    for answer in answers:
+        for row in rows(answer):
             writer.writerow({name: escape_formula(value) for name, value in row.items()})
     return text.getvalue()
 
 
-def rows(document: RunDocument) -> list[dict[str, Value]]:
+def rows(answer: Answer) -> list[dict[str, Value]]:
     """Return a row for each arm and batch size, and one for each arm without a measurement."""
-    return [
+    run = _run_values(answer)
+    ranked = [
         {
-            **_run_values(document),
-            **_arm_values(entry),
+            **run,
+            **_arm_values(arm.scored, arm.measured, answer.evidence),
             **(_speed_values(cell) if cell else {}),
             **(_generation_values(cell.generation) if cell and cell.generation else {}),
-            **_accuracy_values(entry, cell),
+            **_accuracy_values(arm.measured.correctness if arm.measured else (), cell),
         }
-        for entry in document.workflows
-        for cell in entry.cells or (None,)
+        for arm in answer.ranked
+        for cell in arm.cells or (None,)
+    ]
+    return ranked + [
+        {**run, **_unmeasured_values(each), **_accuracy_values(each.checks, None)}
+        for each in answer.unmeasured
     ]
 
 
@@ -102,45 +109,63 @@ def escape_formula(value: Value) -> Value:
     return f"'{value}" if is_formula else value
 
 
-def _run_values(document: RunDocument) -> Mapping[str, Value]:
-    question, advice = document.question, document.recommendation
+def _run_values(answer: Answer) -> Mapping[str, Value]:
+    question, advice = answer.question, answer.recommendation
     return {
-        "run_id": document.run_id,
-        "created": document.created,
+        "run_id": answer.run_id,
+        "created": answer.created,
         "model": question.model.name,
         "dtype": question.dtype,
-        "device": document.device_name,
-        "decision": advice.decision_word if advice else None,
+        "device": answer.device_name,
+        "decision": advice.certainty.decision_word if advice and advice.certainty else None,
         "trust": advice.trust if advice else None,
-        "machine_unfit": int(was_machine_unfit(document)),
+        "machine_unfit": int(is_unfit(answer.results)),
     }
 
 
-def _arm_values(entry: WorkflowEntry) -> Mapping[str, Value]:
+def _arm_values(
+    scored: ScoredArm, measured: Measurement | None, evidence: Evidence
+) -> Mapping[str, Value]:
+    values: dict[str, Value] = {
+        "workflow": scored.workflow,
+        "arm": scored.arm,
+        "status": "completed" if measured else "excluded",
+        "evidence": evidence,
+        "rank": scored.rank,
+        "score": scored.score,
+        **{f"tier_{name}": rating.tier for name, rating in scored.ratings.items()},
+        "weights": scored.weights,
+    }
+    if measured is None:
+        return {**values, "reason": f"not measured: {scored.origin}"}
+    loss, worst = measured.trained_loss, worst_check(measured.correctness)
     return {
-        "workflow": entry.id,
-        "arm": entry.arm,
-        "status": entry.status,
-        "evidence": entry.evidence,
-        "rank": entry.rank,
-        "score": entry.score,
-        **{f"tier_{name}": score.tier for name, score in (entry.scores or {}).items()},
-        "cold_build_seconds": entry.build_seconds.cold if entry.build_seconds else None,
-        "warm_build_seconds": entry.build_seconds.warm if entry.build_seconds else None,
-        "peak_memory_bytes": entry.memory_bytes.peak if entry.memory_bytes else None,
-        "engaged_share": entry.engaged_share,
-        "correctness": entry.correctness.verdict if entry.correctness else None,
-        "reason": entry.reason,
-        "weights": entry.weights,
-        "weight_bytes": entry.weight_bytes,
-        "loss_class": entry.trained_loss.loss_class if entry.trained_loss else None,
-        "loss_basis": entry.trained_loss.basis if entry.trained_loss else None,
+        **values,
+        "cold_build_seconds": measured.build_seconds.cold,
+        "warm_build_seconds": measured.build_seconds.warm,
+        "peak_memory_bytes": measured.memory_bytes.peak,
+        "engaged_share": measured.engaged_share,
+        "correctness": worst.verdict if worst else "equivalent",
+        "weight_bytes": measured.weight_bytes,
+        "loss_class": loss.loss_class if loss else None,
+        "loss_basis": loss.basis if loss else None,
     }
 
 
-def _accuracy_values(entry: WorkflowEntry, cell: Cell | None) -> Mapping[str, Value]:
+def _unmeasured_values(arm: UnmeasuredArm) -> Mapping[str, Value]:
+    worst = worst_check(arm.checks)
+    return {
+        "workflow": arm.workflow,
+        "arm": arm.arm,
+        "status": arm.status,
+        "evidence": "declared",
+        "correctness": worst.verdict if worst else None,
+        "reason": arm.reason,
+    }
+
+
+def _accuracy_values(checks: Sequence[Checked], cell: Cell | None) -> Mapping[str, Value]:
     """Return the accuracy at the cell's batch size, or at the first one of an arm without cells."""
-    checks = entry.correctness.by_batch_size if entry.correctness else ()
     checked = next(
         (each for each in checks if cell is None or each.batch_size == cell.batch_size), None
     )

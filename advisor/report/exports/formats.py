@@ -9,8 +9,8 @@ import io
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from advisor.domain.answer import Answer
 from advisor.errors import NoExportError
-from advisor.report.documents.document import RunDocument
 from advisor.report.exports import csv_rows
 from advisor.version import how_to_install
 
@@ -64,7 +64,7 @@ ARM_METRICS = {
 ARM_LABELS = ("model", "dtype", "device", "workflow", "arm")
 
 
-def to_parquet(document: RunDocument) -> bytes:
+def to_parquet(answer: Answer) -> bytes:
     """Return a Parquet file with the rows and columns of the CSV; unknown values are null."""
     import pyarrow as pa  # noqa: PLC0415 - an extra and slow to import
     from pyarrow import parquet  # noqa: PLC0415 - as above
@@ -83,11 +83,11 @@ def to_parquet(document: RunDocument) -> bytes:
         ]
     )
     file = io.BytesIO()
-    parquet.write_table(pa.Table.from_pylist(csv_rows.rows(document), schema=schema), file)
+    parquet.write_table(pa.Table.from_pylist(csv_rows.rows(answer), schema=schema), file)
     return file.getvalue()
 
 
-def to_junit(document: RunDocument) -> bytes:
+def to_junit(answer: Answer) -> bytes:
     """Return JUnit XML with a test case for each arm.
 
     An arm that failed is a failure; one that was not to be measured is skipped. The time of a case
@@ -95,29 +95,32 @@ def to_junit(document: RunDocument) -> bytes:
     """
     import junitparser  # noqa: PLC0415 - an extra
 
-    suite = junitparser.TestSuite(f"p3-advisor {document.question.model.name}")
-    for entry in document.workflows:
-        case = junitparser.TestCase(entry.arm, classname=f"p3-advisor.{entry.id}")
-        if entry.cells:
-            case.time = entry.cells[-1].seconds.median
-        elif entry.status in NOT_TRIED:
-            case.result = [junitparser.Skipped(entry.reason or "", entry.status)]
-        else:
-            case.result = [junitparser.Failure(entry.reason or "", entry.status)]
+    suite = junitparser.TestSuite(f"p3-advisor {answer.question.model.name}")
+    for arm in answer.ranked:
+        case = junitparser.TestCase(arm.scored.arm, classname=f"p3-advisor.{arm.scored.workflow}")
+        if arm.cells:
+            case.time = arm.cells[-1].seconds.median
+        elif arm.measured is None:
+            case.result = [junitparser.Skipped(f"not measured: {arm.scored.origin}", "excluded")]
+        suite.add_testcase(case)
+    for each in answer.unmeasured:
+        case = junitparser.TestCase(each.arm, classname=f"p3-advisor.{each.workflow}")
+        result = junitparser.Skipped if each.status in NOT_TRIED else junitparser.Failure
+        case.result = [result(each.reason, each.status)]
         suite.add_testcase(case)
     report = junitparser.JUnitXml()
     report.add_testsuite(suite)
     return bytes(report.tostring())
 
 
-def to_openmetrics(document: RunDocument) -> bytes:
+def to_openmetrics(answer: Answer) -> bytes:
     """Return gauges of every measured arm and batch size in the OpenMetrics text format."""
     from prometheus_client import CollectorRegistry, Gauge  # noqa: PLC0415 - an extra
     from prometheus_client.openmetrics.exposition import generate_latest  # noqa: PLC0415
 
     registry = CollectorRegistry()
     gauges: dict[str, Any] = {}
-    for column, labels, value in _metrics(document):
+    for column, labels, value in _metrics(answer):
         name, unit, text = (CELL_METRICS | ARM_METRICS)[column]
         if column not in gauges:
             gauges[column] = Gauge(name, text, [*labels], unit=unit, registry=registry)
@@ -125,10 +128,10 @@ def to_openmetrics(document: RunDocument) -> bytes:
     return bytes(generate_latest(registry))
 
 
-def _metrics(document: RunDocument) -> Iterator[tuple[str, dict[str, str], float]]:
+def _metrics(answer: Answer) -> Iterator[tuple[str, dict[str, str], float]]:
     """Yield column, labels and value of every figure; those of an arm once."""
     seen: set[tuple[object, object]] = set()
-    for row in csv_rows.rows(document):
+    for row in csv_rows.rows(answer):
         arm = {name: str(row[name]) for name in ARM_LABELS}
         cell = arm | {"batch_size": str(row.get("batch_size"))}
         for column in CELL_METRICS:
@@ -141,10 +144,10 @@ def _metrics(document: RunDocument) -> Iterator[tuple[str, dict[str, str], float
                 yield column, arm, value
 
 
-def encode(write: Callable[[RunDocument], bytes], document: RunDocument) -> bytes:
+def encode(write: Callable[[Answer], bytes], answer: Answer) -> bytes:
     """Return what `write` returns; raise `NoExportError` if its library is not installed."""
     try:
-        return write(document)
+        return write(answer)
     except ModuleNotFoundError as problem:
         raise NoExportError(
             f"the package {problem.name} is not installed", how_to_install("export")

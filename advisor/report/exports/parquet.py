@@ -9,10 +9,9 @@ import io
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.fleet import AssignmentResult, FleetRecord
 from advisor.domain.measurement import Cell
-from advisor.report.documents.document import RunDocument
-from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.report.fleets.fleet_matrix import flag_unusable_results
 
 #: The Arrow types of the columns. A null stands for a value that is not known.
@@ -49,7 +48,7 @@ COLUMNS = {
 }
 
 
-def encode(record: FleetRecord, documents: Mapping[str, RunDocument]) -> bytes:
+def encode(record: FleetRecord, answers: Mapping[str, Answer]) -> bytes:
     """Return the Parquet file; its rows are those of `rows`."""
     import pyarrow as pa  # noqa: PLC0415 - in the extra for fleets and slow to import
     from pyarrow import parquet  # noqa: PLC0415 - as above
@@ -57,29 +56,32 @@ def encode(record: FleetRecord, documents: Mapping[str, RunDocument]) -> bytes:
     schema = pa.schema(
         [(name, getattr(pa, kind + "_" * (kind == "bool"))()) for name, kind in COLUMNS.items()]
     )
-    table = pa.Table.from_pylist(list(rows(record, documents)), schema=schema)
+    table = pa.Table.from_pylist(list(rows(record, answers)), schema=schema)
     file = io.BytesIO()
     parquet.write_table(table, file, compression="zstd")
     return file.getvalue()
 
 
-def rows(record: FleetRecord, documents: Mapping[str, RunDocument]) -> Iterator[dict[str, Any]]:
+def rows(record: FleetRecord, answers: Mapping[str, Answer]) -> Iterator[dict[str, Any]]:
     """Yield a row for each workflow and batch size; a column that is absent is null.
 
     A workflow without figures has one row, and so has a result without a usable run.
     """
-    for result in flag_unusable_results(record, documents).answered:
+    for result in flag_unusable_results(record, answers).answered:
         values = {"fleet": record.request.fleet_id, **_result_values(result)}
-        document = documents.get(str(values["run"]))
-        if document is None or result.reason:
+        answer = answers.get(str(values["run"]))
+        if answer is None or result.reason:
             yield values
             continue
-        for entry in document.workflows:
-            arm_values = values | _arm_values(entry, document)
-            for cell in entry.cells:
-                yield arm_values | _speed_values(entry.arm, cell, document)
-            if not entry.cells:
+        for arm in answer.ranked:
+            arm_values = values | _arm_values(arm, answer)
+            for cell in arm.cells:
+                yield arm_values | _speed_values(arm.scored.arm, cell, answer)
+            if not arm.cells:
                 yield arm_values
+        for each in answer.unmeasured:
+            names = {"arm": each.arm, "workflow": each.workflow, "status": each.status}
+            yield values | names | {"recommended": False}
 
 
 def _result_values(result: AssignmentResult) -> dict[str, Any]:
@@ -95,24 +97,24 @@ def _result_values(result: AssignmentResult) -> dict[str, Any]:
     }
 
 
-def _arm_values(entry: WorkflowEntry, document: RunDocument) -> dict[str, Any]:
-    advice = document.recommendation
-    is_recommended = advice is not None and advice.arm == entry.arm
+def _arm_values(arm: RankedArm, answer: Answer) -> dict[str, Any]:
+    advice, (scored, measured) = answer.recommendation, arm
+    is_recommended = advice is not None and advice.arm == scored.arm
     return {
-        "arm": entry.arm,
-        "workflow": entry.id,
-        "status": entry.status,
+        "arm": scored.arm,
+        "workflow": scored.workflow,
+        "status": "completed",
         "recommended": is_recommended,
         "verdict": advice.verdict if advice and is_recommended else None,
         "trust": advice.trust if advice and is_recommended else None,
-        "score": entry.score,
-        "build_seconds": entry.build_seconds.cold if entry.build_seconds else None,
-        "peak_memory_bytes": entry.memory_bytes.peak if entry.memory_bytes else None,
+        "score": scored.score,
+        "build_seconds": measured.build_seconds.cold if measured else None,
+        "peak_memory_bytes": measured.memory_bytes.peak if measured else None,
     }
 
 
-def _speed_values(arm: str, cell: Cell, document: RunDocument) -> dict[str, Any]:
-    costs = document.recommendation.costs if document.recommendation else ()
+def _speed_values(arm: str, cell: Cell, answer: Answer) -> dict[str, Any]:
+    costs = answer.recommendation.costs if answer.recommendation else ()
     cost = next(
         (cost for cost in costs if (cost.arm, cost.batch_size) == (arm, cell.batch_size)), None
     )

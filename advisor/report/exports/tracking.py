@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from advisor.domain.answer import Answer
 from advisor.errors import NoExportError
-from advisor.report.documents.document import RunDocument
 from advisor.report.exports import csv_rows
 from advisor.version import how_to_install
 
@@ -42,10 +42,10 @@ class ArmRecord(msgspec.Struct, frozen=True):
     steps: tuple[tuple[int, dict[str, float]], ...]
 
 
-def arm_records(document: RunDocument) -> list[ArmRecord]:
+def arm_records(answer: Answer) -> list[ArmRecord]:
     """Return every arm with the columns of the CSV, those without a value left out."""
     rows: dict[str, list[dict[str, csv_rows.Value]]] = {}
-    for row in csv_rows.rows(document):
+    for row in csv_rows.rows(answer):
         rows.setdefault(str(row["arm"]), []).append(row)
     return [
         ArmRecord(
@@ -68,7 +68,7 @@ def _figures(row: dict[str, csv_rows.Value]) -> Iterator[tuple[str, float]]:
             yield key, float(value)
 
 
-def write_mlflow(document: RunDocument, directory: pathlib.Path) -> pathlib.Path:
+def write_mlflow(answer: Answer, directory: pathlib.Path) -> pathlib.Path:
     """Add the arms to the MLflow database of the folder and return its path.
 
     A run that it has already is not added again.
@@ -84,10 +84,10 @@ def write_mlflow(document: RunDocument, directory: pathlib.Path) -> pathlib.Path
         if experiment
         else client.create_experiment(PROJECT, artifact_location=file.with_suffix("").as_uri())
     )
-    if document.run_id in _stored_run_ids(client, experiment_id):
+    if answer.run_id in _stored_run_ids(client, experiment_id):
         return file
-    for record in arm_records(document):
-        tags = {"run_id": document.run_id}
+    for record in arm_records(answer):
+        tags = {"run_id": answer.run_id}
         run_id = client.create_run(experiment_id, run_name=record.name, tags=tags).info.run_id
         client.log_batch(
             run_id,
@@ -117,7 +117,7 @@ def _stored_run_ids(client: MlflowClient, experiment_id: str) -> set[str]:
     return {run.data.tags.get("run_id", "") for run in found}
 
 
-def write_wandb_offline(document: RunDocument, directory: pathlib.Path) -> pathlib.Path:
+def write_wandb_offline(answer: Answer, directory: pathlib.Path) -> pathlib.Path:
     """Write an offline run for each arm into the folder and return the folder of all of them."""
     import wandb  # noqa: PLC0415 - an extra and slow to import
 
@@ -131,12 +131,12 @@ def write_wandb_offline(document: RunDocument, directory: pathlib.Path) -> pathl
         x_disable_meta=True,
         x_disable_stats=True,
     )
-    for record in arm_records(document):
+    for record in arm_records(answer):
         with wandb.init(
             mode="offline",
             dir=str(directory),
             project=PROJECT,
-            group=document.run_id,
+            group=answer.run_id,
             name=record.name,
             config=record.texts,
             reinit="create_new",
@@ -149,18 +149,18 @@ def write_wandb_offline(document: RunDocument, directory: pathlib.Path) -> pathl
     return directory / "wandb"
 
 
-TRACKERS: dict[str, Callable[[RunDocument, pathlib.Path], pathlib.Path]] = {
+TRACKERS: dict[str, Callable[[Answer, pathlib.Path], pathlib.Path]] = {
     "mlflow": write_mlflow,
     "wandb-offline": write_wandb_offline,
 }
 
 
-def track(tracker: str, document: RunDocument, directory: pathlib.Path) -> pathlib.Path:
+def track(tracker: str, answer: Answer, directory: pathlib.Path) -> pathlib.Path:
     """Write the run for a tracker; raise `NoExportError` if its library is not installed."""
     directory.mkdir(parents=True, exist_ok=True)
     os.environ |= SEND_NOTHING
     try:
-        return TRACKERS[tracker](document, directory)
+        return TRACKERS[tracker](answer, directory)
     except ModuleNotFoundError as problem:
         raise NoExportError(
             f"the package {problem.name} is not installed", how_to_install("tracking")

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from advisor.domain.answer import Answer, AnswerSummary
 from advisor.domain.fleet import FLEET_SCHEMA, AssignmentResult, ContentionCheck, FleetRecord
-from advisor.domain.interval import Interval
-from advisor.domain.measurement import Throughput
-from advisor.domain.recommendation import DecisionWord, Recommendation, RunningCost
+from advisor.domain.measurement import Cell, Throughput
+from advisor.domain.recommendation import Recommendation, RunningCost
 from advisor.domain.serving import AskedRate
-from advisor.report.documents.document import RunDocument
-from advisor.report.documents.workflow_entry import WorkflowEntry
+from advisor.errors import RunFileError, UnknownRunError
+from advisor.pipeline.decision import decide
 from advisor.report.formatting.tabular import plain_table
+from advisor.store.store import Store
 from advisor.system.number_format import MISSING, format_number, format_speedup
 
 RUN_MISSING, RUN_UNFINISHED = "its run is missing or cannot be read", "its run did not finish"
@@ -32,12 +34,8 @@ class MatrixCell(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int
     reason: str | None = None
     next_step: str | None = None
-    arm: str | None = None
-    decision_word: DecisionWord | None = msgspec.field(name="decision", default=None)
-    #: The verdict of the race.
-    verdict: str | None = None
-    trust: str | None = None
-    speedup: Interval | None = None
+    #: Empty without a finished run.
+    answer: AnswerSummary = AnswerSummary()
     #: Of the recommended arm, at the batch size with the highest throughput.
     throughput: Throughput | None = None
     #: The lowest of the recommended arm over the batch sizes; null without a price.
@@ -66,10 +64,29 @@ class FleetDocument(msgspec.Struct, frozen=True, kw_only=True):
     contentions: tuple[ContentionCheck, ...] = ()
 
 
-def compose(record: FleetRecord, documents: Mapping[str, RunDocument]) -> FleetDocument:
-    """Return the document of a fleet; `documents` holds those of its runs by run id."""
-    results = flag_unusable_results(record, documents).answered
-    cells = tuple(_cell(result, documents) for result in results)
+def read_answers(record: FleetRecord, store: Store) -> dict[str, Answer]:
+    """Decide on the last run of each result; missing and unreadable runs are left out."""
+    answers = {}
+    for result in record.answered:
+        for attempt in result.attempts[-1:]:
+            with contextlib.suppress(UnknownRunError, RunFileError):
+                answers[attempt.run_id] = decide(store.find(attempt.run_id))
+    return answers
+
+
+def read_fleet(name: str, store: Store) -> FleetDocument:
+    """Return the document of the fleet with this id, or of the `latest`.
+
+    Raise `UnknownRunError` or `RunFileError` if it is missing or unreadable.
+    """
+    record = store.fleets.find(name)
+    return compose(record, read_answers(record, store))
+
+
+def compose(record: FleetRecord, answers: Mapping[str, Answer]) -> FleetDocument:
+    """Return the document of a fleet; `answers` holds those of its runs by run id."""
+    results = flag_unusable_results(record, answers).answered
+    cells = tuple(_cell(result, answers) for result in results)
     return FleetDocument(
         schema=FLEET_SCHEMA,
         fleet_id=record.request.fleet_id,
@@ -82,7 +99,7 @@ def compose(record: FleetRecord, documents: Mapping[str, RunDocument]) -> FleetD
     )
 
 
-def flag_unusable_results(record: FleetRecord, documents: Mapping[str, RunDocument]) -> FleetRecord:
+def flag_unusable_results(record: FleetRecord, answers: Mapping[str, Answer]) -> FleetRecord:
     """Return the record with a reason at each result whose run is missing or did not finish.
 
     A result with a reason is measured again when the fleet is resumed.
@@ -90,7 +107,7 @@ def flag_unusable_results(record: FleetRecord, documents: Mapping[str, RunDocume
     next_step = f"p3-advisor fleet {record.request.fleet_id} --resume"
     results = []
     for result in record.answered:
-        problem = None if result.reason else _run_problem(result, documents)
+        problem = None if result.reason else _run_problem(result, answers)
         results.append(
             msgspec.structs.replace(result, reason=problem, next_step=next_step)
             if problem
@@ -99,11 +116,11 @@ def flag_unusable_results(record: FleetRecord, documents: Mapping[str, RunDocume
     return msgspec.structs.replace(record, answered=tuple(results))
 
 
-def _run_problem(result: AssignmentResult, documents: Mapping[str, RunDocument]) -> str | None:
-    document = documents.get(result.attempts[-1].run_id) if result.attempts else None
-    if document is None:
+def _run_problem(result: AssignmentResult, answers: Mapping[str, Answer]) -> str | None:
+    answer = answers.get(result.attempts[-1].run_id) if result.attempts else None
+    if answer is None:
         return RUN_MISSING
-    return None if document.finished else RUN_UNFINISHED
+    return None if answer.finished else RUN_UNFINISHED
 
 
 def find_cheapest(cells: Sequence[MatrixCell]) -> dict[str, str]:
@@ -160,16 +177,16 @@ def render_contention(contention: ContentionCheck) -> str:
 
 def render_cell(cell: MatrixCell) -> dict[str, str]:
     """Return the texts of a cell by column, in the order of the columns."""
-    throughput = cell.throughput
+    throughput, answer = cell.throughput, cell.answer
     return {
-        "strategy": cell.arm or "no answer",
-        "speedup": format_speedup(cell.speedup),
+        "strategy": answer.arm or "no answer",
+        "speedup": format_speedup(answer.speedup),
         "throughput": f"{format_number(throughput.value, decimals=0)} {throughput.unit}"
         if throughput
         else MISSING,
         "cost": _render_cost(cell),
-        "decision": cell.decision_word or MISSING,
-        "trust": cell.trust or MISSING,
+        "decision": answer.decision_word or MISSING,
+        "trust": answer.trust or MISSING,
     }
 
 
@@ -182,7 +199,7 @@ def _render_cost(cell: MatrixCell) -> str:
     return f"{format_number(cost.value)} per {cost.unit}" if cost else MISSING
 
 
-def _cell(result: AssignmentResult, documents: Mapping[str, RunDocument]) -> MatrixCell:
+def _cell(result: AssignmentResult, answers: Mapping[str, Answer]) -> MatrixCell:
     last = result.attempts[-1] if result.attempts else None
     cell = MatrixCell(
         model=result.assignment.model,
@@ -195,12 +212,12 @@ def _cell(result: AssignmentResult, documents: Mapping[str, RunDocument]) -> Mat
         next_step=result.next_step,
     )
     # Figures that an attempt measured before the fleet gave it up are not an answer.
-    document = documents.get(last.run_id) if last and result.reason is None else None
-    if document is None:
+    answer = answers.get(last.run_id) if last and result.reason is None else None
+    if answer is None:
         return cell
-    if document.recommendation is not None:
-        return _answered(cell, document, document.recommendation)
-    problem = document.problem
+    if answer.recommendation is not None:
+        return _answered(cell, answer, answer.recommendation)
+    problem = answer.problem
     return (
         msgspec.structs.replace(cell, reason=problem.what, next_step=problem.next_step)
         if problem
@@ -208,24 +225,19 @@ def _cell(result: AssignmentResult, documents: Mapping[str, RunDocument]) -> Mat
     )
 
 
-def _answered(cell: MatrixCell, document: RunDocument, advice: Recommendation) -> MatrixCell:
+def _answered(cell: MatrixCell, answer: Answer, advice: Recommendation) -> MatrixCell:
     """Return the cell with the figures of the recommended arm."""
-    entry = next(entry for entry in document.workflows if entry.arm == advice.arm)
     costs = [cost for cost in advice.costs if cost.arm == advice.arm]
-    served = document.serving.arms if document.serving is not None else ()
+    served = answer.results.serving.arms if answer.results.serving is not None else ()
     return msgspec.structs.replace(
         cell,
-        arm=advice.arm,
-        decision_word=advice.decision_word,
-        verdict=advice.verdict,
-        trust=advice.trust,
-        speedup=entry.speedup,
-        throughput=_highest_throughput(entry),
+        answer=AnswerSummary.of(answer),
+        throughput=_highest_throughput(answer.advised.cells if answer.advised else ()),
         cost=min(costs, key=lambda cost: cost.value, default=None),
         asked=next((each.asked for each in served if each.arm == advice.arm), None),
     )
 
 
-def _highest_throughput(entry: WorkflowEntry) -> Throughput | None:
-    known = [cell.throughput for cell in entry.cells if math.isfinite(cell.throughput.value)]
+def _highest_throughput(cells: Sequence[Cell]) -> Throughput | None:
+    known = [cell.throughput for cell in cells if math.isfinite(cell.throughput.value)]
     return max(known, key=lambda throughput: throughput.value, default=None)

@@ -13,6 +13,7 @@ from advisor.catalogue.rubric_files import (
     read_shipped_accuracy,
     read_shipped_engine_memory,
 )
+from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.domain.recipe_facts import InputFacts
@@ -20,13 +21,11 @@ from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.worker_events import Recipe
 from advisor.domain.worker_settings import measured_fields, thread_count
 from advisor.errors import NoRecipeError
-from advisor.pipeline.decision import Decision
 from advisor.recipes.bundler import CannotBundleError
 from advisor.recipes.compose import compose
-from advisor.report.documents.document import RunDocument
-from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.report.recipes import measured_server
-from advisor.report.sections.explanation import find_entries
+from advisor.report.sections.explanation import find_arms
+from advisor.store.runs import Run
 from probes.runtime.source_digest import source_digest
 
 #: Interpreter that writes the quantised checkpoint: of an environment that the user creates next to
@@ -58,45 +57,45 @@ class FoundRecipe:
 
 
 def choose(
-    document: RunDocument, decision: Decision, name: str, probes: pathlib.Path
-) -> tuple[WorkflowEntry, FoundRecipe]:
+    answer: Answer, run: Run, name: str, probes: pathlib.Path
+) -> tuple[RankedArm, FoundRecipe]:
     """Return the arm of this name, the recommended one for an empty name, with its recipe.
 
     Raise `NoRecipeError` where there is none. `probes` is the directory of the package whose
     source the script is composed from.
     """
-    has_choice = bool(name) or document.recommendation is not None
-    for entry in find_entries(document, name) if has_choice else ():
-        found = find_recipe(decision, entry.arm, probes)
-        if found is not None:
-            return entry, found
-    raise _no_recipe(document, decision, name)
+    has_choice = bool(name) or answer.recommendation is not None
+    for arm in find_arms(answer, name) if has_choice else ():
+        found = find_recipe(run, arm.arm, probes) if isinstance(arm, RankedArm) else None
+        if isinstance(arm, RankedArm) and found is not None:
+            return arm, found
+    raise _no_recipe(answer, run, name)
 
 
-def _no_recipe(document: RunDocument, decision: Decision, name: str) -> NoRecipeError:
+def _no_recipe(answer: Answer, run: Run, name: str) -> NoRecipeError:
     """Return the error for an arm without a recipe; the next step names the arms that have one."""
-    state, problem = decision.state, decision.problem
+    state, problem = run.state(), answer.problem
     arms = state.plan.arms if state.plan else ()
     available = [
         arm.id for arm in arms if arm.duplicate_of is None and _last_process(state, arm.id)
     ]
     what = f"no recipe is stored for {name or 'the recommended workflow'}"
     next_step = "measure it with this version"
-    if not name and document.recommendation is None:
+    if not name and answer.recommendation is None:
         reason = f": {problem.what}" if problem else ""
-        what = f"run {document.run_id} has no recommendation{reason}"
+        what = f"run {answer.run_id} has no recommendation{reason}"
         next_step = "measure again, or name another run: p3-advisor history lists them"
     if available:
         next_step = f"use --workflow with one of {', '.join(available)}"
     return NoRecipeError(what, next_step)
 
 
-def find_recipe(decision: Decision, arm: str, probes: pathlib.Path) -> FoundRecipe | None:
+def find_recipe(run: Run, arm: str, probes: pathlib.Path) -> FoundRecipe | None:
     """Return the recipe of an arm, or None if no process of it has reported what it needs.
 
     Raise `NoRecipeError` where the source in `probes` does not have the arm's workflow.
     """
-    header, state = decision.header, decision.state
+    header, state = run.header(), run.state()
     process = _last_process(state, arm)
     if process is None or state.plan is None:
         return None

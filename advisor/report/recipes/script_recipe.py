@@ -12,6 +12,7 @@ import sys
 import textwrap
 from collections.abc import Sequence
 
+from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.check_events import worst_error
 from advisor.domain.interval import Interval
 from advisor.domain.measurement import Cell
@@ -19,8 +20,6 @@ from advisor.domain.model import FactoryModel
 from advisor.domain.worker_events import Recipe
 from advisor.errors import NoRecipeError
 from advisor.recipes.snippet import compose_snippet
-from advisor.report.documents.document import RunDocument
-from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.report.formatting.accuracy_text import format_error
 from advisor.report.recipes.found_recipe import SOURCE_CHANGED, FoundRecipe
 from advisor.report.sections.answer import caveats
@@ -62,7 +61,7 @@ def shadows_import(name: str, recipe: Recipe) -> bool:
     return name.removesuffix(".py") in imported | installed | sys.stdlib_module_names
 
 
-def render(document: RunDocument, entry: WorkflowEntry, found: FoundRecipe) -> str:
+def render(answer: Answer, entry: RankedArm, found: FoundRecipe) -> str:
     """Return the whole script.
 
     Raise `NoRecipeError` for a server, and for requirements that are not pinned.
@@ -80,9 +79,9 @@ def render(document: RunDocument, entry: WorkflowEntry, found: FoundRecipe) -> s
     measured = {size: (each.low, each.value, each.high) for size, each in intervals.items()}
     return f'''\
 {script_header(recipe)}
-"""{clean(_title(document, entry))}
+"""{clean(_title(answer, entry))}
 
-{_description(document, entry, found)}
+{_description(answer, entry, found)}
 """
 
 from __future__ import annotations
@@ -94,24 +93,24 @@ MEASURED = {pprint.pformat(measured)}
 {recipe.source}'''
 
 
-def render_snippet(document: RunDocument, entry: WorkflowEntry, found: FoundRecipe) -> str:
+def render_snippet(answer: Answer, entry: RankedArm, found: FoundRecipe) -> str:
     """Return the short recipe; raise `NoRecipeError` where the model has none."""
-    question = document.question
+    question = answer.question
     fastest = max(entry.cells, key=lambda cell: cell.speedup.value) if entry.cells else None
     size = fastest.batch_size if fastest else question.batch_sizes[0]
     body = compose_snippet(question, size, found.integration, found.inputs)
     speed = (
         f": {format_interval(fastest.speedup)} as fast as eager PyTorch"
-        if fastest and not entry.is_baseline
+        if fastest and entry.arm != answer.results.baseline
         else ""
     )
-    error = worst_error(entry.correctness.by_batch_size) if entry.correctness else None
-    loss = f" Its weights are quantised to {entry.weights}" if entry.weights else ""
+    error = worst_error(entry.measured.correctness) if entry.measured else None
+    loss = f" Its weights are quantised to {entry.scored.weights}" if entry.scored.weights else ""
     loss += f"; error of the outputs {format_error(error)}." if loss and error is not None else ""
     precision = "the model's own precision" if question.dtype == "native" else question.dtype
-    shapes = describe_sizes(document, [size])
-    title = f"{entry.arm} at {shapes} in {precision} on {document.device_name}{speed}."
-    title = " ".join([title + loss, *caveats(document)])
+    shapes = describe_sizes(answer, [size])
+    title = f"{entry.arm} at {shapes} in {precision} on {answer.device_name}{speed}."
+    title = " ".join([title + loss, *caveats(answer)])
     return f'''\
 {script_header(found.recipe)}
 """{textwrap.fill(clean(title), DOCSTRING_WIDTH)}
@@ -167,45 +166,45 @@ def _environment_lines(variables: dict[str, str]) -> str:
 """
 
 
-def _title(document: RunDocument, entry: WorkflowEntry) -> str:
-    model, device = document.question.model.name, document.device_name
+def _title(answer: Answer, entry: RankedArm) -> str:
+    model, device = answer.question.model.name, answer.device_name
     return f"{model} with {entry.arm} on {device}, as p3-advisor measured it."
 
 
-def _description(document: RunDocument, entry: WorkflowEntry, found: FoundRecipe) -> str:
+def _description(answer: Answer, entry: RankedArm, found: FoundRecipe) -> str:
     """Return the run, the measured figures, the usage and the notes."""
     versions = ", ".join(f"{name} {version}" for name, version in sorted(entry.versions.items()))
-    version = document.advisor_version
+    version = answer.advisor_version
     lines = [
-        f"Run {document.run_id} of {document.created}, p3-advisor {version}; {versions}.",
-        *(_measured_line(document, cell) for cell in entry.cells),
+        f"Run {answer.run_id} of {answer.created}, p3-advisor {version}; {versions}.",
+        *(_measured_line(answer, cell) for cell in entry.cells),
         "",
-        *(GENERATE_USAGE if document.question.task == "generate" else FORWARD_USAGE),
+        *(GENERATE_USAGE if answer.question.task == "generate" else FORWARD_USAGE),
     ]
-    for note in _notes(document, entry, found):
+    for note in _notes(answer, entry, found):
         lines += ["", note]
     return "\n".join(clean(line) for line in lines)
 
 
-def _notes(document: RunDocument, entry: WorkflowEntry, found: FoundRecipe) -> list[str]:
-    notes = caveats(document)
+def _notes(answer: Answer, entry: RankedArm, found: FoundRecipe) -> list[str]:
+    notes = caveats(answer)
     if any(version.endswith("+cpu") for version in entry.versions.values()):
         notes.append(
             "The CPU build of torch was measured; the default build also works, "
             "but it installs gigabytes of CUDA libraries."
         )
-    if isinstance(document.question.model, FactoryModel):
+    if isinstance(answer.question.model, FactoryModel):
         notes.append("The factory is your own code: add what it imports to the dependencies above.")
     if found.is_source_changed:
         notes.append(SOURCE_CHANGED)
-    if document.imported:
+    if answer.imported:
         notes.append(RUN_IMPORTED)
     return notes
 
 
-def _measured_line(document: RunDocument, cell: Cell) -> str:
+def _measured_line(answer: Answer, cell: Cell) -> str:
     throughput = format_interval(throughput_interval(cell), unit="", decimals=None)
-    shapes = describe_sizes(document, [cell.batch_size])
+    shapes = describe_sizes(answer, [cell.batch_size])
     return f"  {shapes}: {throughput} {cell.throughput.unit}, 95 % interval"
 
 

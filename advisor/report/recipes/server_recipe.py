@@ -11,13 +11,12 @@ import re
 import shlex
 import textwrap
 
+from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.model import ExportedModel, FactoryModel, OnnxModel, TransformersModel
 from advisor.domain.question import Question
 from advisor.errors import NoRecipeError
 from advisor.recipes import server
 from advisor.recipes.expressions import file_name, model_name
-from advisor.report.documents.document import RunDocument
-from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.report.recipes.found_recipe import FoundRecipe
 from advisor.report.recipes.script_recipe import (
     DOCSTRING_WIDTH,
@@ -35,12 +34,12 @@ SERVER_FILE = "server.py"
 
 
 def render_server(
-    document: RunDocument, entry: WorkflowEntry, found: FoundRecipe, probes: pathlib.Path
+    answer: Answer, entry: RankedArm, found: FoundRecipe, probes: pathlib.Path
 ) -> str:
     """Return the server; raise `NoRecipeError` for a workflow that has none."""
     if found.recipe.serving_command:
-        return _render_command(document, entry, found)
-    question = document.question
+        return _render_command(answer, entry, found)
+    question = answer.question
     if question.load is not None:
         question = question.with_longest_requests()
     sizes = found.composed_sizes or [cell.batch_size for cell in entry.cells]
@@ -54,7 +53,7 @@ def render_server(
     )
     path = "/v1/completions" if question.task == "generate" else "/predict"
     title = f"Serve {question.model.name} with {entry.arm} at POST {path}, {question.dtype}."
-    title = _add_figures(title, document, entry)
+    title = _add_figures(title, answer, entry)
     return f'''\
 {script_header(found.recipe, server.REQUIREMENTS)}
 """{textwrap.fill(clean(title), DOCSTRING_WIDTH)}
@@ -66,14 +65,14 @@ def render_server(
 
 
 def render_dockerfile(
-    document: RunDocument, entry: WorkflowEntry, found: FoundRecipe, probes: pathlib.Path
+    answer: Answer, entry: RankedArm, found: FoundRecipe, probes: pathlib.Path
 ) -> str:
     """Return a Dockerfile that runs the server; raise `NoRecipeError` where there is none.
 
     The server of a compiled model is the file `server.py` next to the Dockerfile.
     """
-    render_server(document, entry, found, probes)  # refuses what has no server
-    question = document.question
+    render_server(answer, entry, found, probes)  # refuses what has no server
+    question = answer.question
     python = found.recipe.python.removeprefix("==").removesuffix(".*")
     build = entry.versions.get("torch", "").partition("+")[2]
     backend = f" --torch-backend {build}" if TORCH_BUILD.fullmatch(build) else ""
@@ -96,12 +95,12 @@ ENTRYPOINT {json.dumps(command)}
 """
 
 
-def _render_command(document: RunDocument, entry: WorkflowEntry, found: FoundRecipe) -> str:
+def _render_command(answer: Answer, entry: RankedArm, found: FoundRecipe) -> str:
     script_header(found.recipe)  # refuses what is not pinned
-    question = document.question
+    question = answer.question
     command = shlex.join(_command(question, found))
-    title = f"{question.model.name} with {entry.arm} on {document.device_name}, {question.dtype}."
-    lines = textwrap.wrap(clean(_add_figures(title, document, entry)), DOCSTRING_WIDTH)
+    title = f"{question.model.name} with {entry.arm} on {answer.device_name}, {question.dtype}."
+    lines = textwrap.wrap(clean(_add_figures(title, answer, entry)), DOCSTRING_WIDTH)
     comment = "".join(f"# {line}\n" for line in lines)
     random = isinstance(question.model, TransformersModel) and question.model.weights == "random"
     note = "# The weights were random: write the directory of a checkpoint instead of the name.\n"
@@ -113,16 +112,16 @@ exec {command} "$@"
 """
 
 
-def _add_figures(title: str, document: RunDocument, entry: WorkflowEntry) -> str:
+def _add_figures(title: str, answer: Answer, entry: RankedArm) -> str:
     """Return the title with the measured rate, and with what keeps it from being an answer."""
-    return " ".join([title + _goodput(document, entry), *caveats(document)])
+    return " ".join([title + _goodput(answer, entry), *caveats(answer)])
 
 
-def _goodput(document: RunDocument, entry: WorkflowEntry) -> str:
+def _goodput(answer: Answer, entry: RankedArm) -> str:
     """Return the rate that the server sustained; empty for one that was not under load."""
-    served = document.serving.arms if document.serving else ()
+    served = answer.results.serving.arms if answer.results.serving else ()
     goodput = next((each.goodput for each in served if each.arm == entry.arm), None)
-    load = document.question.load
+    load = answer.question.load
     if goodput is None or load is None:
         return ""
     rate = format_interval(goodput, unit=" requests/s", decimals=None)

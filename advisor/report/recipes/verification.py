@@ -7,10 +7,10 @@ from typing import Final, Literal
 
 import msgspec
 
+from advisor.domain.answer import RankedArm
 from advisor.domain.interval import Interval
 from advisor.domain.measurement import Cell
 from advisor.probing.rerun import RecipeResult
-from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.report.recipes.script_recipe import throughput_interval
 from advisor.system.number_format import format_interval, format_number
 
@@ -56,7 +56,7 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def verify(
-    run_id: str, entry: WorkflowEntry, results: Sequence[RecipeResult], tolerance: float
+    run_id: str, entry: RankedArm, results: Sequence[RecipeResult], tolerance: float
 ) -> Verification:
     """Check the results of a recipe against the measurement of its arm.
 

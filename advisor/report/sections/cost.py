@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+from advisor.domain.answer import Answer, RankedArm
+from advisor.domain.measurement import Measurement
 from advisor.domain.plan import BASELINE
-from advisor.report.documents.document import RunDocument
-from advisor.report.documents.workflow_entry import Adoption, WorkflowEntry
+from advisor.domain.scores import Adoption
 from advisor.system.number_format import format_mebibytes, format_number, format_seconds
 
 EAGER_COST = "no build and no change of the code"
 
 
-def cost_line(document: RunDocument, entry: WorkflowEntry) -> str:
-    """Return what the arm of `entry` costs its user, next to the baseline.
+def cost_line(answer: Answer, arm: RankedArm) -> str:
+    """Return what an arm costs its user, next to the baseline.
 
     The baseline of servers costs something, too: its server is built and started.
     """
-    if entry.arm == BASELINE:
+    scored, measured = arm
+    if scored.arm == BASELINE:
         return EAGER_COST
-    baseline = next((each for each in document.workflows if each.is_baseline), None)
-    parts = [*_code(entry.adoption), *_build(entry), *_memory(entry, baseline)]
-    advice = document.recommendation
-    if advice is not None and advice.arm == entry.arm and advice.break_even_requests is not None:
+    parts = _code(scored.adoption)
+    if measured is not None:
+        parts += [_build(measured), *_memory(measured, answer.baseline)]
+    advice = answer.recommendation
+    if advice is not None and advice.arm == scored.arm and advice.break_even_requests is not None:
         requests = _round(advice.break_even_requests)
         parts.append(f"repaid after {requests} request{'' if requests == '1' else 's'}")
     return "; ".join(parts)
@@ -31,9 +34,7 @@ def _round(requests: float) -> str:
     return format_number(float(f"{max(requests, 1):.2g}"), decimals=0)
 
 
-def _code(adoption: Adoption | None) -> list[str]:
-    if adoption is None:
-        return []
+def _code(adoption: Adoption) -> list[str]:
     lines = adoption.lines_changed
     steps = [
         f"{lines} line{'' if lines == 1 else 's'} of code",
@@ -44,22 +45,19 @@ def _code(adoption: Adoption | None) -> list[str]:
     return [f"{', '.join(others)} and {last}" if others else last]
 
 
-def _build(entry: WorkflowEntry) -> list[str]:
-    build = entry.build_seconds
-    if build is None:
-        return []
+def _build(measured: Measurement) -> str:
+    build = measured.build_seconds
     warm = f", {format_seconds(build.warm)} s from caches" if build.warm is not None else ""
-    return [f"build {format_seconds(build.cold)} s{warm}"]
+    return f"build {format_seconds(build.cold)} s{warm}"
 
 
-def _memory(entry: WorkflowEntry, baseline: WorkflowEntry | None) -> list[str]:
-    ours = entry.memory_bytes
-    if ours is None or ours.peak is None:
+def _memory(measured: Measurement, baseline: Measurement | None) -> list[str]:
+    peak = measured.memory_bytes.peak
+    if peak is None:
         return []
     against = ""
-    if baseline is not None and baseline.arm != entry.arm:
-        theirs = baseline.memory_bytes
-        name = "eager" if baseline.id == BASELINE else baseline.id
-        if theirs is not None and theirs.peak is not None:
-            against = f" ({name} {format_mebibytes(theirs.peak)})"
-    return [f"{format_mebibytes(ours.peak)} MiB{against}"]
+    if baseline is not None and baseline.arm != measured.arm:
+        name = "eager" if baseline.workflow == BASELINE else baseline.workflow
+        if baseline.memory_bytes.peak is not None:
+            against = f" ({name} {format_mebibytes(baseline.memory_bytes.peak)})"
+    return [f"{format_mebibytes(peak)} MiB{against}"]

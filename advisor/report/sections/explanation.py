@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
+from advisor.domain.measurement import Measurement
 from advisor.domain.priorities import CRITERIA
 from advisor.domain.published import PublishedData, PublishedFigure
 from advisor.domain.rubric import LETTERS, Basis, name_fact
+from advisor.domain.scores import Rating
 from advisor.errors import UnknownCriterionError, UnknownWorkflowError
-from advisor.report.documents.document import RunDocument
-from advisor.report.documents.workflow_entry import ScoreEntry, WorkflowEntry
 from advisor.report.formatting.accuracy_text import accuracy_line
 from advisor.report.sections import new_shapes
 from advisor.report.sections.setup_facts import describe_sizes
@@ -27,7 +28,7 @@ LEGEND = "  letters: A for a grade from 2.5, B from 1.5, C below"
 BASES: dict[Basis, str] = {"paper": "stated in the paper", "ours": "our reading of the paper"}
 
 
-def render(document: RunDocument, workflow: str, criterion: str, published: PublishedData) -> str:
+def render(answer: Answer, workflow: str, criterion: str, published: PublishedData) -> str:
     """Return the explanation of the arms of a workflow, for one criterion or for all.
 
     An empty `workflow` means the recommended arm, an empty `criterion` all criteria.
@@ -38,24 +39,26 @@ def render(document: RunDocument, workflow: str, criterion: str, published: Publ
             f"there is no criterion {criterion!r}", f"use one of {', '.join(CRITERIA)}"
         )
     blocks = [
-        explain_entry(document, entry, [wanted] if wanted else CRITERIA, published)
-        for entry in find_entries(document, workflow)
+        explain_unmeasured(found)
+        if isinstance(found, UnmeasuredArm)
+        else explain_arm(answer, found, [wanted] if wanted else CRITERIA, published)
+        for found in find_arms(answer, workflow)
     ]
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"
 
 
-def find_entries(document: RunDocument, name: str) -> list[WorkflowEntry]:
-    """Return the entry of an arm or all entries of a workflow.
+def find_arms(answer: Answer, name: str) -> list[RankedArm | UnmeasuredArm]:
+    """Return one arm, or all arms of a workflow; an empty name means the recommended arm.
 
-    An empty name means the recommended arm. Raise `UnknownWorkflowError` if there is no entry.
+    Raise `UnknownWorkflowError` if there is none.
     """
-    wanted = name or (document.recommendation.arm if document.recommendation else "")
-    found = [entry for entry in document.workflows if entry.arm == wanted] or [
-        entry for entry in document.workflows if entry.id == wanted
+    wanted = name or (answer.recommendation.arm if answer.recommendation else "")
+    arms: list[RankedArm | UnmeasuredArm] = [*answer.ranked, *answer.unmeasured]
+    found = [each for each in arms if _ids(each)[0] == wanted] or [
+        each for each in arms if _ids(each)[1] == wanted
     ]
     if not found:
-        measured = [entry for entry in document.workflows if entry.scores is not None]
-        known = ", ".join(entry.arm for entry in measured or document.workflows) or "none"
+        known = ", ".join(_ids(each)[0] for each in answer.ranked or arms) or "none"
         problem = (
             f"the run has no workflow {wanted!r}"
             if wanted
@@ -65,68 +68,74 @@ def find_entries(document: RunDocument, name: str) -> list[WorkflowEntry]:
     return found
 
 
-def explain_entry(
-    document: RunDocument, entry: WorkflowEntry, criteria: Sequence[str], published: PublishedData
+def _ids(arm: RankedArm | UnmeasuredArm) -> tuple[str, str]:
+    """Return the ids of the arm and of its workflow."""
+    named = arm if isinstance(arm, UnmeasuredArm) else arm.scored
+    return named.arm, named.workflow
+
+
+def explain_unmeasured(arm: UnmeasuredArm) -> list[str]:
+    return [
+        f"{arm.title}, arm {arm.arm}: {arm.status}, {arm.reason}",
+        *([f"  next: {arm.fix}"] if arm.fix else []),
+    ]
+
+
+def explain_arm(
+    answer: Answer, arm: RankedArm, criteria: Sequence[str], published: PublishedData
 ) -> list[str]:
-    """Return the lines about one arm; the reason for an arm without a measurement."""
-    name = f"{entry.title}, arm {entry.arm}" if entry.title else entry.arm
-    if entry.scores is None:
-        return [
-            f"{name}: {entry.status}, {entry.reason}",
-            *([f"  next: {entry.fix}"] if entry.fix else []),
-        ]
-    lines = [f"{name}, run {document.run_id}, rubric {document.rubric}", LEGEND]
+    """Return the lines about one arm with a score."""
+    scored, measured = arm
+    name = f"{scored.title}, arm {scored.arm}"
+    lines = [f"{name}, run {answer.run_id}, rubric {answer.rubric}", LEGEND]
     if "performance" in criteria:
-        lines += _measured_lines(document, entry)
-        lines += _published_lines(document, entry, published)
+        lines += (
+            [f"  not measured: {scored.origin}"]
+            if measured is None
+            else _measured_lines(answer, measured)
+        )
+        lines += _published_lines(answer, scored.workflow, published)
     for name in criteria:
-        lines += _criterion_lines(name, entry.scores[name])
-        if name == "input_flexibility":
-            lines += [f"    {new_shapes.describe(result)}" for result in entry.flexibility or ()]
-    shares = document.question.priorities.shares()
+        lines += _criterion_lines(name, scored.ratings[name])
+        if name == "input_flexibility" and measured is not None:
+            lines += [f"    {new_shapes.describe(each)}" for each in measured.new_shape_results]
+    shares = answer.question.priorities.shares()
     terms = " + ".join(
-        f"{shares[name]:.3f} x {entry.scores[name].graded:.3f} ({name})" for name in CRITERIA
+        f"{shares[name]:.3f} x {scored.ratings[name].grade:.3f} ({name})" for name in CRITERIA
     )
-    lines += ["  score: weight x grade", f"    {terms} = {format_number(entry.score, decimals=3)}"]
-    return [*lines, *(f"  excluded: {fail}" for fail in entry.failed_constraints)]
+    lines += ["  score: weight x grade", f"    {terms} = {format_number(scored.score, decimals=3)}"]
+    return [*lines, *(f"  excluded: {fail}" for fail in scored.failed_constraints)]
 
 
-def _measured_lines(document: RunDocument, entry: WorkflowEntry) -> list[str]:
-    if entry.evidence == "published":
-        return [f"  {entry.reason}"]
+def _measured_lines(answer: Answer, measured: Measurement) -> list[str]:
     lines = ["  measured (95 % intervals in brackets)"]
     lines += [
-        f"    {describe_sizes(document, [cell.batch_size])}: "
+        f"    {describe_sizes(answer, [cell.batch_size])}: "
         f"{format_interval(cell.speedup, decimals=3)} the baseline's speed, paired within "
         f"rounds; a typical call takes {format_milliseconds(cell.seconds.median)} ms "
         f"({cell.seconds.samples} timed calls)"
-        for cell in entry.cells
+        for cell in measured.cells
     ]
-    if entry.speedup is not None:
-        speedup = format_interval(entry.speedup, decimals=3)
-        what = "geometric mean over the batch sizes" if entry.cells else "ratio of request rates"
-        lines.append(f"    {what}: {speedup}")
-    if entry.correctness is not None:
-        lines += [
-            f"    outputs at {describe_sizes(document, [checked.batch_size])}: "
-            f"{accuracy_line(checked)}"
-            for checked in entry.correctness.by_batch_size
-        ]
-    if entry.engagement:
-        share = format_share(entry.engaged_share or 0)
-        lines.append(f"    compiled path: {share} of the work ({entry.engagement})")
+    speedup = format_interval(measured.speedup, decimals=3)
+    what = "geometric mean over the batch sizes" if measured.cells else "ratio of request rates"
+    lines.append(f"    {what}: {speedup}")
+    lines += [
+        f"    outputs at {describe_sizes(answer, [checked.batch_size])}: {accuracy_line(checked)}"
+        for checked in measured.correctness
+    ]
+    if measured.engagement:
+        share = format_share(measured.engaged_share)
+        lines.append(f"    compiled path: {share} of the work ({measured.engagement})")
     return lines
 
 
-def _published_lines(
-    document: RunDocument, entry: WorkflowEntry, published: PublishedData
-) -> list[str]:
+def _published_lines(answer: Answer, workflow: str, published: PublishedData) -> list[str]:
     """Return the paper's figures of the same model and workflow, and how its question differs."""
-    key = document.question.model.name, entry.id
+    key = answer.question.model.name, workflow
     figures = [figure for figure in published.figure if (figure.model, figure.workflow) == key]
     if not figures:
         return []
-    differences = published.differences(document.question)
+    differences = published.differences(answer.question)
     title = "published, not comparable" if differences else "published"
     return [
         f"  {title} ({published.source})",
@@ -146,14 +155,14 @@ def _figure_line(figure: PublishedFigure) -> str:
     )
 
 
-def _criterion_lines(name: str, score: ScoreEntry) -> list[str]:
+def _criterion_lines(name: str, score: Rating) -> list[str]:
     decisive = f"{name_fact(score.fact)} = {format_fact(score.value)}"
     lines = [
-        f"  {name}: {LETTERS[score.tier]}, grade {score.graded:.2f}, {score.why}",
+        f"  {name}: {LETTERS[score.tier]}, grade {score.grade:.2f}, {score.why}",
         f"    rule: {score.rule}; decided by {decisive} ({score.evidence})",
         f"    basis: {BASES[score.basis]}; {score.source}",
     ]
-    for gap in score.to_next or ():
+    for gap in score.to_next:
         distance = f", {format_number(gap.missing)} away" if gap.missing is not None else ""
         lines.append(
             f"    for {LETTERS[gap.tier]}, {gap.fact} must be {gap.threshold}; "

@@ -5,8 +5,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
+from advisor.domain.answer import Answer
 from advisor.domain.worker_events import NewShapeResult
-from advisor.report.documents.document import RunDocument
 from advisor.system.number_format import format_milliseconds, format_seconds
 
 #: Arms of the summary; `explain` and the HTML report have all.
@@ -59,21 +59,21 @@ def _shorten(reason: str | None) -> str:
     return textwrap.shorten(lines[0], MOST_CHARACTERS, placeholder=" ...")
 
 
-def by_arm(document: RunDocument) -> list[tuple[str, Sequence[NewShapeResult]]]:
+def by_arm(answer: Answer) -> list[tuple[str, Sequence[NewShapeResult]]]:
     """Return the results of every arm that tried new shapes, by rank."""
     return [
-        (entry.arm, entry.flexibility)
-        for entry in document.workflows
-        if entry.rank is not None and entry.flexibility
+        (arm.arm, measured.new_shape_results)
+        for arm, measured in answer.ranked
+        if measured is not None and measured.new_shape_results
     ]
 
 
-def summary(document: RunDocument) -> list[str]:
+def summary(answer: Answer) -> list[str]:
     """Return a line for each of the best arms that tried new shapes; nothing if none did.
 
     A line has the worst batch size and the length.
     """
-    tried = by_arm(document)[:SUMMARY_ARMS]
+    tried = by_arm(answer)[:SUMMARY_ARMS]
     lines = [f"  {arm}: {'; '.join(map(describe, _worst(results)))}" for arm, results in tried]
     return ["Shapes that were not built:", *lines] if lines else []
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from advisor.report.documents.document import RunDocument
+from advisor.domain.answer import Answer
 from advisor.system.number_format import format_share
 
 TITLE = "Used for less than half of the work, the rest ran as without it:"
@@ -10,12 +10,12 @@ TITLE = "Used for less than half of the work, the rest ran as without it:"
 HALF = 0.5
 
 
-def partly_used(document: RunDocument) -> list[str]:
+def partly_used(answer: Answer) -> list[str]:
     """Return a line for each such arm, with its share of the work and what proves it."""
     lines = [
-        f"  {entry.arm}: {format_share(entry.engaged_share)}"
-        f"{f' ({entry.engagement})' if entry.engagement else ''}"
-        for entry in document.workflows
-        if entry.cells and entry.engaged_share is not None and entry.engaged_share < HALF
+        f"  {arm.arm}: {format_share(measured.engaged_share)}"
+        f"{f' ({measured.engagement})' if measured.engagement else ''}"
+        for arm, measured in answer.ranked
+        if measured is not None and measured.cells and measured.engaged_share < HALF
     ]
     return [TITLE, *lines] if lines else []

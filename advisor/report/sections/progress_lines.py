@@ -24,6 +24,7 @@ from advisor.domain.run_events import (
 )
 from advisor.domain.worker_events import PhaseStarted
 from advisor.report.formatting.machine_load import describe_check
+from advisor.system.number_format import format_speedup
 
 #: Phases that take long enough for a line of their own: of arms, and of the reference worker.
 SLOW_PHASES = {"import", "build"}
@@ -88,8 +89,8 @@ def _render_race(run_event: RaceOpened | RaceClosed | ProvisionalAnswer) -> str:
             return f"batch size {size}: measuring {len(arms)} processes in turn"
         case RaceClosed(batch_size=size, reason=reason):
             return f"batch size {size}: {reason}"
-        case ProvisionalAnswer(arm=arm, speedup=speedup, waiting=waiting):
+        case ProvisionalAnswer(answer=answer, waiting=waiting):
             return (
-                f"so far: {arm}, {speedup.value:.2f}x the baseline; "
+                f"so far: {answer.arm}, {format_speedup(answer.speedup)} the baseline; "
                 f"{len(waiting)} arms still have to be built"
             )

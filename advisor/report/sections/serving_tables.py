@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from advisor.domain.answer import Answer
 from advisor.domain.serving import AskedRate, RateLevel, ServedArm
-from advisor.report.documents.document import RunDocument
 from advisor.system.number_format import (
     MISSING,
     format_count,
@@ -57,11 +57,11 @@ VERDICTS = {"met": "enough", "not-met": "not enough", "open": "not settled"}
 SHOWN_SHARES, NEAR = (0.5, 0.8, 1.0), 0.1
 
 
-def server_rows(document: RunDocument) -> list[list[str]]:
+def server_rows(answer: Answer) -> list[list[str]]:
     """Return the head and a row for each server, the best first; nothing for another task."""
-    if document.serving is None or not document.serving.arms:
+    if answer.results.serving is None or not answer.results.serving.arms:
         return []
-    arms = document.serving.arms
+    arms = answer.results.serving.arms
     #: Columns without a value are left out.
     further = {
         COST_HEAD: [arm.cost_per_million_tokens for arm in arms],
@@ -88,14 +88,16 @@ def _server_row(arm: ServedArm) -> list[str]:
     ]
 
 
-def level_rows(document: RunDocument) -> list[list[str]]:
+def level_rows(answer: Answer) -> list[list[str]]:
     """Return the head and the latency of each server near the shown shares of its goodput.
 
     A server without a goodput is shown at its lowest rate.
     """
-    if document.serving is None:
+    if answer.results.serving is None:
         return []
-    rows = [_level_row(arm, level) for arm in document.serving.arms for level in shown_levels(arm)]
+    rows = [
+        _level_row(arm, level) for arm in answer.results.serving.arms for level in shown_levels(arm)
+    ]
     return [list(LEVEL_HEAD), *rows] if rows else []
 
 
@@ -123,9 +125,9 @@ def _level_row(arm: ServedArm, level: RateLevel) -> list[str]:
     ]
 
 
-def asked_rows(document: RunDocument) -> list[list[str]]:
+def asked_rows(answer: Answer) -> list[list[str]]:
     """Return the head and how each server compares with the asked rate; nothing without one."""
-    arms = document.serving.arms if document.serving is not None else ()
+    arms = answer.results.serving.arms if answer.results.serving is not None else ()
     compared = [(arm.arm, arm.asked) for arm in arms if arm.asked is not None]
     if not compared:
         return []
@@ -149,16 +151,16 @@ def _asked_row(arm: str, asked: AskedRate, *, has_price: bool) -> list[str]:
     ]
 
 
-def titled_tables(document: RunDocument) -> list[tuple[str, list[list[str]]]]:
+def titled_tables(answer: Answer) -> list[tuple[str, list[list[str]]]]:
     """Return the tables that have rows, each with its title; the first row is the head."""
     tables = [
-        ("Servers under load", server_rows(document)),
-        ("Latency near 50, 80 and 100 % of the goodput", level_rows(document)),
-        (f"Servers for the asked {_asked_rate(document)} requests/s", asked_rows(document)),
+        ("Servers under load", server_rows(answer)),
+        ("Latency near 50, 80 and 100 % of the goodput", level_rows(answer)),
+        (f"Servers for the asked {_asked_rate(answer)} requests/s", asked_rows(answer)),
     ]
     return [(title, rows) for title, rows in tables if rows]
 
 
-def _asked_rate(document: RunDocument) -> str:
-    load = document.question.load
+def _asked_rate(answer: Answer) -> str:
+    load = answer.question.load
     return f"{load.rate:g}" if load is not None and load.rate is not None else MISSING

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from advisor.domain.answer import Answer
 from advisor.domain.model import (
     ExportedModel,
     FactoryModel,
@@ -13,8 +14,7 @@ from advisor.domain.model import (
 )
 from advisor.domain.priorities import FURTHER_CRITERIA, PILLARS, Priorities
 from advisor.domain.question import LoadQuestion
-from advisor.recommendation.headline_facts import join_names
-from advisor.report.documents.document import RunDocument
+from advisor.recommendation.advised_answer import join_names
 from advisor.report.formatting.machine_load import describe_problem
 from advisor.system.number_format import format_mebibytes
 
@@ -22,24 +22,24 @@ from advisor.system.number_format import format_mebibytes
 MAX_SHAPES = 3
 
 
-def setup_facts(document: RunDocument) -> list[tuple[str, str]]:
+def setup_facts(answer: Answer) -> list[tuple[str, str]]:
     """Return the facts of the question, then those of the machine."""
-    return [*_question_facts(document), *_machine_facts(document)]
+    return [*_question_facts(answer), *_machine_facts(answer)]
 
 
-def describe_lengths(document: RunDocument) -> str:
+def describe_lengths(answer: Answer) -> str:
     """Return the length of the inputs with a comma before it, or nothing for a model without one.
 
     Example inputs have shapes of their own, and so have images and sound. A file may have free
     dimensions, which are not tokens.
     """
-    question, model = document.question, document.question.model
+    question, model = answer.question, answer.question.model
     if isinstance(model, (FactoryModel, ExportedModel)):
         return ""
     if isinstance(model, OnnxModel):
-        is_free = document.inputs is not None and document.inputs.has_length
+        is_free = answer.results.inputs is not None and answer.results.inputs.has_length
         return f", free dimensions of {question.input_tokens}" if is_free else ""
-    units = {cell.throughput.unit for entry in document.workflows for cell in entry.cells}
+    units = {cell.throughput.unit for entry in answer.results.measurements for cell in entry.cells}
     if isinstance(model, TransformersModel) and units == {"samples/s"}:
         return ""
     generated = question.task == "generate"
@@ -59,10 +59,10 @@ def describe_load(load: LoadQuestion) -> str:
     return f"requests of {prompt} input and {text} generated tokens (mix {load.name})"
 
 
-def describe_inputs(document: RunDocument) -> str:
+def describe_inputs(answer: Answer) -> str:
     """Return the length or the shapes of the inputs with a comma before them, or nothing."""
-    shapes = document.inputs.shapes if document.inputs is not None else ()
-    lengths = describe_lengths(document)
+    shapes = answer.results.inputs.shapes if answer.results.inputs is not None else ()
+    lengths = describe_lengths(answer)
     if lengths or not shapes:
         return lengths
     names = ["x".join(map(str, shape)) or "scalar" for shape in shapes[:MAX_SHAPES]]
@@ -74,21 +74,21 @@ def describe_inputs(document: RunDocument) -> str:
     return f", inputs {', '.join(others)} and {last}"
 
 
-def own_shapes(document: RunDocument) -> str:
+def own_shapes(answer: Answer) -> str:
     """Return what the shapes of inputs without a batch dimension are called; empty with one."""
-    has_none = document.inputs is not None and document.inputs.has_batch is False
-    return name_own_shapes(document.question.model) if has_none else ""
+    has_none = answer.results.inputs is not None and answer.results.inputs.has_batch is False
+    return name_own_shapes(answer.question.model) if has_none else ""
 
 
-def describe_sizes(document: RunDocument, sizes: Sequence[int]) -> str:
+def describe_sizes(answer: Answer, sizes: Sequence[int]) -> str:
     """Return the batch sizes, or the shapes of inputs without a batch dimension."""
     plural = "s" if len(sizes) > 1 else ""
-    return own_shapes(document) or f"batch size{plural} {join_names([*map(str, sizes)])}"
+    return own_shapes(answer) or f"batch size{plural} {join_names([*map(str, sizes)])}"
 
 
-def input_facts(document: RunDocument) -> list[tuple[str, str]]:
+def input_facts(answer: Answer) -> list[tuple[str, str]]:
     """Return the inputs that do not change between calls; nothing without one."""
-    fixed = document.inputs.fixed if document.inputs is not None else 0
+    fixed = answer.results.inputs.fixed if answer.results.inputs is not None else 0
     if not fixed:
         return []
     what = "one input has" if fixed == 1 else f"{fixed} inputs have"
@@ -105,16 +105,16 @@ def _weights(priorities: Priorities) -> str:
     return f"{pillars}; on top of that {further}"
 
 
-def _question_facts(document: RunDocument) -> list[tuple[str, str]]:
-    question = document.question
+def _question_facts(answer: Answer) -> list[tuple[str, str]]:
+    question = answer.question
     constraints = (constraint.text for constraint in question.constraints)
-    inputs = describe_inputs(document)
+    inputs = describe_inputs(answer)
     return [
         ("model", f"{question.model.name}, {question.task}, {question.dtype}{inputs}"),
-        *input_facts(document),
-        *_served_load_facts(document),
-        ("batch sizes", _batch_sizes(document)),
-        ("device", document.device_name),
+        *input_facts(answer),
+        *_served_load_facts(answer),
+        ("batch sizes", _batch_sizes(answer)),
+        ("device", answer.device_name),
         ("weights", _weights(question.priorities)),
         ("constraints", ", ".join(constraints) or "none"),
         ("budget", f"{question.budget.name}, {question.budget.measuring_seconds:g} s of measuring"),
@@ -122,9 +122,9 @@ def _question_facts(document: RunDocument) -> list[tuple[str, str]]:
     ]
 
 
-def _served_load_facts(document: RunDocument) -> list[tuple[str, str]]:
+def _served_load_facts(answer: Answer) -> list[tuple[str, str]]:
     """Return the load on servers and the command of each; nothing for other tasks."""
-    load, serving = document.question.load, document.serving
+    load, serving = answer.question.load, answer.results.serving
     if load is None:
         return []
     lengths = ", ".join(f"{each.input_tokens} + {each.output_tokens}" for each in load.lengths[:5])
@@ -137,12 +137,12 @@ def _served_load_facts(document: RunDocument) -> list[tuple[str, str]]:
     ]
 
 
-def _machine_facts(document: RunDocument) -> list[tuple[str, str]]:
-    machine = document.machine
+def _machine_facts(answer: Answer) -> list[tuple[str, str]]:
+    machine = answer.machine
     gpus = [
         f"{gpu.name}, {format_mebibytes(gpu.memory_bytes)} MiB, driver {gpu.driver}, "
         f"CUDA {gpu.cuda_driver}"
-        for gpu in machine.gpu
+        for gpu in machine.gpus
     ]
     cpu = machine.cpu
     packages = ", ".join(
@@ -154,14 +154,14 @@ def _machine_facts(document: RunDocument) -> list[tuple[str, str]]:
             "processor",
             f"{cpu.model}, {cpu.physical_cores} cores, {format_mebibytes(cpu.memory_bytes)} MiB",
         ),
-        *_load_facts(document),
+        *_load_facts(answer),
         ("kernel", machine.kernel),
         ("Python", f"{machine.software.version}, {packages}"),
     ]
 
 
-def _load_facts(document: RunDocument) -> list[tuple[str, str]]:
-    check = document.load_check
+def _load_facts(answer: Answer) -> list[tuple[str, str]]:
+    check = answer.load_check
     if check is None:
         return []
     problems = [describe_problem(problem, check.load) for problem in check.problems]
@@ -169,17 +169,17 @@ def _load_facts(document: RunDocument) -> list[tuple[str, str]]:
     return [("load before measuring", ("; ".join(problems) or "quiet") + waited)]
 
 
-def unmeasured_sizes(document: RunDocument) -> list[int]:
+def unmeasured_sizes(answer: Answer) -> list[int]:
     """Return the batch sizes of the question that no arm was timed at."""
-    if document.race is None:
+    if not answer.results.races:
         return []
-    raced = {race.batch_size for race in document.race.by_batch_size}
-    return [size for size in document.question.batch_sizes if size not in raced]
+    raced = {race.batch_size for race in answer.results.races}
+    return [size for size in answer.question.batch_sizes if size not in raced]
 
 
-def _batch_sizes(document: RunDocument) -> str:
-    sizes = document.question.batch_sizes
-    missing = [*map(str, unmeasured_sizes(document))]
-    if shapes := own_shapes(document):
+def _batch_sizes(answer: Answer) -> str:
+    sizes = answer.question.batch_sizes
+    missing = [*map(str, unmeasured_sizes(answer))]
+    if shapes := own_shapes(answer):
         return f"none: {shapes}, a sample is one call" + ("; not measured" if missing else "")
     return ", ".join(map(str, sizes)) + (f"; not measured: {', '.join(missing)}" if missing else "")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from advisor.domain.answer import Answer
 from advisor.domain.check_events import Agreement
-from advisor.domain.measurement import Cell, GenerationMetrics
-from advisor.report.documents.document import RunDocument
-from advisor.report.documents.workflow_entry import WorkflowEntry
+from advisor.domain.measurement import Cell, GenerationMetrics, Measurement
 from advisor.report.formatting.accuracy_text import format_error
 from advisor.system.number_format import (
     MISSING,
@@ -31,28 +30,28 @@ HEAD = (
 MISMATCH_MARK = "*"
 
 
-def table_rows(document: RunDocument) -> list[list[str]]:
+def table_rows(answer: Answer) -> list[list[str]]:
     """Return the head and a row for each ranked arm and batch size; nothing for another task."""
     rows = [
         [
-            entry.arm,
+            measured.arm,
             str(cell.batch_size),
             format_number(cell.throughput.value, decimals=0),
             format_latency(metrics.ttft_seconds, metrics),
             format_latency(metrics.itl_seconds, metrics),
             format_number(metrics.tokens_per_second_per_user, decimals=0),
-            *_agreement_cells(agreement_of(entry, cell)),
+            *_agreement_cells(agreement_of(measured, cell)),
         ]
-        for entry, cell, metrics in _generated(document)
+        for measured, cell, metrics in _generated(answer)
     ]
     return [[*HEAD], *rows] if rows else []
 
 
-def _generated(document: RunDocument) -> Iterator[tuple[WorkflowEntry, Cell, GenerationMetrics]]:
-    for entry in document.workflows:
-        for cell in entry.cells:
-            if entry.rank is not None and cell.generation is not None:
-                yield entry, cell, cell.generation
+def _generated(answer: Answer) -> Iterator[tuple[Measurement, Cell, GenerationMetrics]]:
+    for _, measured in answer.ranked:
+        for cell in measured.cells if measured else ():
+            if measured and cell.generation is not None:
+                yield measured, cell, cell.generation
 
 
 def format_latency(seconds: float | None, metrics: GenerationMetrics) -> str:
@@ -61,10 +60,12 @@ def format_latency(seconds: float | None, metrics: GenerationMetrics) -> str:
     return f"{text}{MISMATCH_MARK}" if metrics.latency_mismatch and seconds is not None else text
 
 
-def agreement_of(entry: WorkflowEntry, cell: Cell) -> Agreement | None:
+def agreement_of(measured: Measurement, cell: Cell) -> Agreement | None:
     """Return the agreement of an arm's texts with the reference at the cell's batch size."""
-    checks = entry.correctness.by_batch_size if entry.correctness else ()
-    return next((each.agreement for each in checks if each.batch_size == cell.batch_size), None)
+    return next(
+        (each.agreement for each in measured.correctness if each.batch_size == cell.batch_size),
+        None,
+    )
 
 
 def _agreement_cells(agreement: Agreement | None) -> tuple[str, str]:
@@ -77,24 +78,24 @@ def _agreement_cells(agreement: Agreement | None) -> tuple[str, str]:
     )
 
 
-def mismatch_lines(document: RunDocument) -> list[str]:
+def mismatch_lines(answer: Answer) -> list[str]:
     """Return why the latencies of a cell do not add up to the time of its calls."""
     return [
-        f"{MISMATCH_MARK} {entry.arm} @{cell.batch_size}: {metrics.latency_mismatch}"
-        for entry, cell, metrics in _generated(document)
+        f"{MISMATCH_MARK} {measured.arm} @{cell.batch_size}: {metrics.latency_mismatch}"
+        for measured, cell, metrics in _generated(answer)
         if metrics.latency_mismatch
     ]
 
 
-def generation_lines(document: RunDocument) -> list[str]:
+def generation_lines(answer: Answer) -> list[str]:
     """Return a line for each ranked arm and batch size; nothing for another task."""
     lines = [
-        f"  {entry.arm} @{cell.batch_size}: {format_number(cell.throughput.value, decimals=0)} "
+        f"  {measured.arm} @{cell.batch_size}: {format_number(cell.throughput.value, decimals=0)} "
         f"tokens/s, {line}"
-        for entry, cell, metrics in _generated(document)
+        for measured, cell, metrics in _generated(answer)
         if (line := render_generation(metrics))
     ]
-    notes = [f"  {line}" for line in mismatch_lines(document)]
+    notes = [f"  {line}" for line in mismatch_lines(answer)]
     return ["Generated text:", *lines, *notes] if lines else []
 
 

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
+import msgspec
+
 from advisor.domain.accuracy import TrainedLoss
-from advisor.report.documents.document import RunDocument
+from advisor.domain.answer import Answer
+from advisor.domain.check_events import worst_error
+from advisor.domain.measurement import Measurement
+from advisor.domain.question import WeightFormat
+from advisor.domain.scores import ScoredArm
 from advisor.report.formatting.accuracy_text import format_error
 from advisor.report.formatting.tabular import plain_table
 from advisor.system.number_format import (
@@ -33,9 +41,76 @@ LEGEND = (
 )
 
 
-def table_rows(document: RunDocument) -> list[list[str]]:
+class TradeOff(msgspec.Struct, frozen=True, kw_only=True):
+    """Speed, accuracy and memory of a ranked arm, in a run with quantised arms or a metric."""
+
+    arm: str
+    #: Format of its quantised weights; None for a native arm.
+    weights: WeightFormat | None
+    speedup: float
+    #: Largest relative error, or divergence of text.
+    error: float | None
+    cosine: float | None
+    loss: TrainedLoss | None
+    weight_bytes: int | None
+    #: Its weights' bytes over those of the native arms.
+    weight_share: float | None
+    #: Whether no other arm is at least as fast, as exact and as small, and better in one of them.
+    on_front: bool = False
+
+
+def find_trade_offs(answer: Answer) -> tuple[TradeOff, ...]:
+    """Return the ranked arms, and whether each is on the Pareto front.
+
+    Empty without a quantised arm or a metric.
+    """
+    ranked = [(arm, measured) for arm, measured in answer.ranked if measured is not None]
+    if not any(_may_lose(arm, measured) for arm, measured in ranked):
+        return ()
+    native = [measured.weight_bytes or 0 for arm, measured in ranked if arm.weights is None]
+    rows = [_row(arm, measured, max(native, default=0)) for arm, measured in ranked]
+    return tuple(
+        msgspec.structs.replace(row, on_front=not any(_dominates(other, row) for other in rows))
+        for row in rows
+    )
+
+
+def _may_lose(arm: ScoredArm, measured: Measurement) -> bool:
+    """Return whether the arm is quantised, or has a value of the user's metric."""
+    loss = measured.trained_loss
+    return arm.weights is not None or (loss is not None and loss.metric is not None)
+
+
+def _row(arm: ScoredArm, measured: Measurement, native_bytes: int) -> TradeOff:
+    cosines = [each.accuracy.cosine for each in measured.correctness if each.accuracy]
+    known = [cosine for cosine in cosines if cosine is not None]
+    stored = measured.weight_bytes
+    return TradeOff(
+        arm=arm.arm,
+        weights=arm.weights,
+        speedup=arm.speedup,
+        error=worst_error(measured.correctness),
+        cosine=min(known, default=None),
+        loss=measured.trained_loss,
+        weight_bytes=stored,
+        weight_share=stored / native_bytes if stored and native_bytes else None,
+    )
+
+
+def _dominates(other: TradeOff, row: TradeOff) -> bool:
+    """Return whether `other` is nowhere worse and somewhere better; unknown figures are worst."""
+    pairs = [
+        (-other.speedup, -row.speedup),
+        *(
+            tuple(math.inf if value is None else float(value) for value in values)
+            for values in ((other.error, row.error), (other.weight_bytes, row.weight_bytes))
+        ),
+    ]
+    return all(one <= two for one, two in pairs) and any(one < two for one, two in pairs)
+
+
+def table_rows(answer: Answer) -> list[list[str]]:
     """Return the rows of the table as text, in the order of the ranks."""
-    losses = {entry.arm: entry.trained_loss for entry in document.workflows}
     return [
         [
             row.arm,
@@ -43,12 +118,12 @@ def table_rows(document: RunDocument) -> list[list[str]]:
             f"{row.speedup:.2f}x",
             MISSING if row.error is None else format_error(row.error),
             format_number(row.cosine, decimals=5),
-            _class_cell(losses.get(row.arm)),
+            _class_cell(row.loss),
             format_mebibytes(row.weight_bytes),
             MISSING if row.weight_share is None else format_share(row.weight_share),
             "*" if row.on_front else "",
         ]
-        for row in document.trade_off
+        for row in find_trade_offs(answer)
     ]
 
 
@@ -58,34 +133,32 @@ def _class_cell(loss: TrainedLoss | None) -> str:
     return loss.loss_class or WITHOUT_CLASS[loss.basis]
 
 
-def titled_tables(document: RunDocument) -> list[tuple[str, list[list[str]]]]:
+def titled_tables(answer: Answer) -> list[tuple[str, list[list[str]]]]:
     """Return the table with its title, the head as its first row; empty without a table."""
-    rows = table_rows(document)
+    rows = table_rows(answer)
     return [(f"{TITLE}. {LEGEND[0].upper()}{LEGEND[1:]}.", [list(HEAD), *rows])] if rows else []
 
 
-def trade_off_lines(document: RunDocument) -> list[str]:
+def trade_off_lines(answer: Answer) -> list[str]:
     """Return the table, its legend and the losses along a text; nothing without a table."""
-    if not document.trade_off:
+    rows = table_rows(answer)
+    if not rows:
         return []
     return [
         f"{TITLE}:",
-        *(
-            f"  {line}"
-            for line in plain_table([[*HEAD], *table_rows(document)], text_columns={0, 1})
-        ),
+        *(f"  {line}" for line in plain_table([[*HEAD], *rows], text_columns={0, 1})),
         f"  {LEGEND}",
-        *(f"  {line}" for line in loss_lines(document)),
+        *(f"  {line}" for line in loss_lines(answer)),
     ]
 
 
-def loss_lines(document: RunDocument) -> list[str]:
+def loss_lines(answer: Answer) -> list[str]:
     """Return one line for each arm whose losses of a trained model are known."""
     return [
         line
-        for entry in document.workflows
-        if entry.trained_loss is not None
-        for line in _loss(entry.arm, entry.trained_loss)
+        for arm, measured in answer.ranked
+        if measured is not None and measured.trained_loss is not None
+        for line in _loss(arm.arm, measured.trained_loss)
     ]
 
 

@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from advisor.domain.answer import Answer, Status
 from advisor.domain.sweep import Lengths, SweepRecord
-from advisor.report.documents.document import RunDocument
-from advisor.report.documents.workflow_entry import Status, WorkflowEntry
 from advisor.report.sections.unranked import NOT_TRIED
 
-Entries = Mapping[Lengths, Sequence[WorkflowEntry]]
+Answers = Mapping[Lengths, Answer]
 
 
 class MissingAt(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,54 +28,41 @@ class MissingArm(msgspec.Struct, frozen=True, kw_only=True):
     missing: tuple[MissingAt, ...]
 
 
-def find_left_out(
-    record: SweepRecord, documents: Mapping[Lengths, RunDocument]
-) -> tuple[MissingArm, ...]:
+def find_left_out(record: SweepRecord, answers: Answers) -> tuple[MissingArm, ...]:
     """Return the arms that were measured at some lengths of the mix and not at others."""
-    counted = {
-        each.lengths: documents[each.lengths].workflows for each in record.mix if each.share > 0
-    }
+    counted = {each.lengths: answers[each.lengths] for each in record.mix if each.share > 0}
     return _missing_arms(_measured_arms(counted), counted, record)
 
 
-def find_missing(
-    record: SweepRecord, documents: Mapping[Lengths, RunDocument]
-) -> tuple[MissingArm, ...]:
+def find_missing(record: SweepRecord, answers: Answers) -> tuple[MissingArm, ...]:
     """Return the arms that failed at a length, or were measured at other lengths only.
 
     Workflows that were not tried at any length are left out.
     """
-    by_length = {lengths: document.workflows for lengths, document in documents.items()}
-    not_failed = {"completed", "not-covered", *NOT_TRIED}
     failed = [
-        entry.arm
-        for entries in by_length.values()
-        for entry in entries
-        if entry.status not in not_failed
+        each.arm
+        for answer in answers.values()
+        for each in answer.unmeasured
+        if each.status not in {"not-covered", *NOT_TRIED}
     ]
-    tried = list(dict.fromkeys([*_measured_arms(by_length), *failed]))
-    return _missing_arms(tried, by_length, record)
+    tried = list(dict.fromkeys([*_measured_arms(answers), *failed]))
+    return _missing_arms(tried, answers, record)
 
 
-def _measured_arms(by_length: Entries) -> list[str]:
-    names = (
-        entry.arm
-        for entries in by_length.values()
-        for entry in entries
-        if entry.status == "completed"
-    )
+def _measured_arms(answers: Answers) -> list[str]:
+    names = (arm.arm for answer in answers.values() for arm in answer.scores)
     return list(dict.fromkeys(names))
 
 
 def _missing_arms(
-    arms: Sequence[str], by_length: Entries, record: SweepRecord
+    arms: Sequence[str], answers: Answers, record: SweepRecord
 ) -> tuple[MissingArm, ...]:
     """Return those of the arms that have no measurement at a length."""
     missing = {
         arm: tuple(
             found
-            for lengths, entries in by_length.items()
-            if (found := _find_missing(arm, lengths, entries, record)) is not None
+            for lengths, answer in answers.items()
+            if (found := _find_missing(arm, lengths, answer, record)) is not None
         )
         for arm in arms
     }
@@ -84,16 +70,16 @@ def _missing_arms(
 
 
 def _find_missing(
-    arm: str, lengths: Lengths, entries: Sequence[WorkflowEntry], record: SweepRecord
+    arm: str, lengths: Lengths, answer: Answer, record: SweepRecord
 ) -> MissingAt | None:
     """Return why an arm has no measurement at a length; None where it has one."""
-    entry = next((each for each in entries if each.arm == arm), None)
-    if entry is not None and entry.status == "completed":
+    if arm in answer.measurements:
         return None
+    entry = next((each for each in answer.unmeasured if each.arm == arm), None)
     run = record.run_at(lengths)
     if run is not None and run.limited_to and (entry is None or entry.status == "excluded"):
         reason = "it was left out between two lengths with the same clear answer"
         return MissingAt(lengths=lengths, status="excluded", reason=reason)
     if entry is None:
         return MissingAt(lengths=lengths, status="excluded", reason="it was not in the plan")
-    return MissingAt(lengths=lengths, status=entry.status, reason=entry.reason or "")
+    return MissingAt(lengths=lengths, status=entry.status, reason=entry.reason)

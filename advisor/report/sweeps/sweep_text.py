@@ -6,11 +6,11 @@ import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from advisor.report.documents.document import Problem
+from advisor.domain.answer import Problem
 from advisor.report.formatting.lengths_text import format_lengths, length_unit
 from advisor.report.formatting.tabular import markdown_table, plain_table
 from advisor.report.markdown import escape
-from advisor.report.sections.answer import NO_ANSWER, UNSTEADY_NOTICE
+from advisor.report.sections.answer import UNSTEADY_NOTICE
 from advisor.report.sections.ranking_cells import COST_HEADS, cost_cells, rank_cell, score_cell
 from advisor.report.sweeps.missing_arms import MissingAt
 from advisor.report.sweeps.sweep_document import LengthEntry, SweepDocument
@@ -71,18 +71,17 @@ def _markdown_block(table: Table) -> list[str]:
 
 def answer(document: SweepDocument) -> list[str]:
     """Return the headline of the mix, or why there is none, and what the mix is."""
-    advice, problem = document.recommendation, document.problem
-    if advice is None:
+    mix, problem, advice = document.mix_answer, document.problem, document.recommendation
+    if mix is None or advice is None:
         what = problem.what if problem else "nothing was decided"
         return [
-            what
-            if what.startswith(NO_ANSWER)
-            else f"No recommendation for {document.model}: {what}",
+            mix.headline[0].text if mix else f"No recommendation for {document.model}: {what}",
             *([f"Next: {problem.next_step}"] if problem else []),
             mix_line(document),
         ]
     why = f": {'; '.join(advice.trust_reasons)}" if advice.trust_reasons else ""
-    return [*advice.headline, f"Trust: {advice.trust} (A best, D lowest){why}.", mix_line(document)]
+    headline = [line.text for line in mix.headline]
+    return [*headline, f"Trust: {advice.trust} (A best, D lowest){why}.", mix_line(document)]
 
 
 def mix_line(document: SweepDocument) -> str:
@@ -124,8 +123,7 @@ def missing_lines(document: SweepDocument) -> list[str]:
     """Return a line for each arm without a measurement at some lengths, with the reasons."""
     left_out = {each.arm for each in document.left_out}
     lines = []
-    # Documents of earlier versions have only those that the mix does not count.
-    for each in document.missing or document.left_out:
+    for each in document.missing:
         names_by_reason: dict[str, list[str]] = {}
         for one in each.missing:
             name = format_lengths(one.lengths, document.task)
@@ -151,10 +149,16 @@ def _length_row(entry: LengthEntry, document: SweepDocument) -> list[str]:
         format_lengths(entry.lengths, document.task),
         format_share(entry.share, decimals=None),
         *best,
-        entry.decision_word or (entry.problem.name if entry.problem else "not measured"),
-        entry.trust or MISSING,
+        _decision(entry),
+        entry.answer.trust or MISSING,
         entry.run_id or MISSING,
     ]
+
+
+def _decision(entry: LengthEntry) -> str:
+    """Return the decision at a length, or why there is none."""
+    problem = entry.answer.problem
+    return entry.answer.decision_word or (problem.name if problem else "not measured")
 
 
 def mix_table(document: SweepDocument) -> Table:
@@ -168,14 +172,14 @@ def mix_table(document: SweepDocument) -> Table:
     }
     rows = [
         [
-            rank_cell(entry),
-            entry.arm,
-            format_speedup(entry.speedup),
-            *(format_speedup(speedups.get((entry.arm, each.lengths))) for each in document.lengths),
-            *cost_cells(entry),
-            score_cell(entry),
+            rank_cell(arm.scored),
+            arm.arm,
+            format_speedup(arm.speedup),
+            *(format_speedup(speedups.get((arm.arm, each.lengths))) for each in document.lengths),
+            *cost_cells(arm.measured),
+            score_cell(arm.scored),
         ]
-        for entry in document.workflows
+        for arm in document.ranked
     ]
     title = "Arms of the mix, with the speed-up by length and the worst of the other figures"
     return Table(title, [head, *rows], {1})
@@ -185,9 +189,9 @@ def notes(document: SweepDocument) -> list[str]:
     """Return what limits the figures: plans, answers, an unfit machine and failed constraints."""
     limited = [limit_note(each, document) for each in document.lengths if each.limited_to]
     fails = [
-        f"A constraint excludes {entry.arm} (!): {'; '.join(entry.failed_constraints)}"
-        for entry in document.workflows
-        if entry.failed_constraints
+        f"A constraint excludes {arm.arm} (!): {'; '.join(arm.scored.failed_constraints)}"
+        for arm in document.ranked
+        if arm.scored.failures
     ]
     return [*limited, *_problems(document), *_unfit_notes(document), *fails]
 
@@ -197,7 +201,7 @@ def _unfit_notes(document: SweepDocument) -> list[str]:
     unfit = [
         format_lengths(each.lengths, document.task)
         for each in document.lengths
-        if each.machine_unfit and each.arm
+        if each.machine_unfit and each.answer.arm
     ]
     return [f"At {', '.join(unfit)}: {UNSTEADY_NOTICE}"] if unfit else []
 
@@ -215,9 +219,9 @@ def _problems(document: SweepDocument) -> list[str]:
     """Return why lengths have no answer, each reason once with its lengths."""
     lengths_by_problem: dict[Problem, list[str]] = {}
     for each in document.lengths:
-        if each.problem:
+        if each.answer.problem:
             name = format_lengths(each.lengths, document.task)
-            lengths_by_problem.setdefault(each.problem, []).append(name)
+            lengths_by_problem.setdefault(each.answer.problem, []).append(name)
     return [
         f"At {', '.join(names)}: {problem.what}; next: {problem.next_step}"
         for problem, names in lengths_by_problem.items()

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from rich.text import Text
 
+from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.rubric import LETTERS
-from advisor.report.documents.document import RunDocument
-from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.report.sections.answer import confidence, headline
 from advisor.report.sections.ranking_cells import CRITERION_HEADS
 from advisor.report.sections.unranked import unranked
-from advisor.system.number_format import MISSING, format_speedup
+from advisor.system.number_format import format_speedup
 from advisor.tui.rendering import text
 
 FROM_RUN = "Not measured here. From a stored run: "
@@ -19,7 +18,7 @@ MAX_ARM_WIDTH, REST_WIDTH = 36, 40
 MIN_ARM_WIDTH = 12
 
 
-def render_absent_gpu(document: RunDocument, width: int) -> Text:
+def render_absent_gpu(document: Answer, width: int) -> Text:
     """Return the origin, the answer, a table that fits into `width` cells, and the reasons."""
     origin = FROM_RUN if document.provenance is not None else ""
     first_line = text.printable(headline(document), 300)
@@ -40,25 +39,20 @@ def _lines(items: tuple[str, ...] | list[str]) -> Text:
     return Text("".join(f"{text.printable(item, 600)}\n" for item in items))
 
 
-def _table(document: RunDocument, arm_width: int) -> Text:
-    ranked = sorted(
-        (entry for entry in document.workflows if entry.rank is not None),
-        key=lambda entry: entry.rank or 0,
-    )
-    if not ranked:
+def _table(document: Answer, arm_width: int) -> Text:
+    if not document.scores:
         return Text()
     head = f" #  {'Workflow':<{arm_width}} {'Speed':>7}  {' '.join(CRITERION_HEADS.values())}\n"
-    return text.styled(head, "bold") + Text("".join(_row(entry, arm_width) for entry in ranked))
-
-
-def _row(entry: WorkflowEntry, arm_width: int) -> str:
-    scores = entry.scores or {}
-    letters = "".join(
-        f"{LETTERS[scores[name].tier] if name in scores else MISSING:^5}"
-        for name in CRITERION_HEADS
+    return text.styled(head, "bold") + Text(
+        "".join(_row(entry, arm_width) for entry in document.ranked)
     )
+
+
+def _row(entry: RankedArm, arm_width: int) -> str:
+    scored = entry.scored
+    letters = "".join(f"{LETTERS[scored.ratings[name].tier]:^5}" for name in CRITERION_HEADS)
     arm = text.truncate_middle(text.printable(entry.arm), arm_width)
-    mark = "!" if entry.failed_constraints else " "
+    mark = "!" if scored.failures else " "
     return (
-        f"{entry.rank:>2}{mark} {arm:<{arm_width}} {format_speedup(entry.speedup):>7}  {letters}\n"
+        f"{scored.rank:>2}{mark} {arm:<{arm_width}} {format_speedup(entry.speedup):>7}  {letters}\n"
     )

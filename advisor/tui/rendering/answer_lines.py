@@ -5,15 +5,11 @@ from __future__ import annotations
 from rich.table import Table
 from rich.text import Text
 
-from advisor.domain.recommendation import DecisionWord, HeadlinePart, Recommendation
-from advisor.report.sections.answer import (
-    confidence,
-    headline,
-    stop_notice,
-    unfit_notice,
-)
+from advisor.domain.answer import Answer, HeadlinePart
+from advisor.domain.recommendation import DecisionWord
+from advisor.report.sections.answer import headline, stop_notice, unfit_notice
 from advisor.report.sections.cost import cost_line
-from advisor.tui.answer import RunAnswer
+from advisor.tui.answer import RunAnswer, option_of
 from advisor.tui.rendering import text
 
 #: Labels of the lines of the headline.
@@ -27,8 +23,6 @@ HEADLINE_LABELS: dict[HeadlinePart, str] = {
     "requests": "First",
     "batch-sizes": "Sizes",
 }
-#: The parts of a headline of an early version, which does not name them.
-EARLY_PARTS: tuple[HeadlinePart, ...] = ("answer", "certainty", "change", "batch-sizes")
 #: Number of lines of every headline; further ones follow those about cost and trust.
 FIRST_LINES = 3
 LABEL_WIDTH = 8
@@ -59,36 +53,28 @@ EXPLORED = "With these weights: "
 def answer_lines(answer: RunAnswer, *, is_explored: bool = False) -> list[tuple[str, str]]:
     """Return pairs of label and line."""
     document, advice = answer.document, answer.recommendation
-    if advice is None:
+    if advice is None or document.advised is None:
         lines = [("Answer", headline(document))]
         if document.problem is not None:
             lines.append(("Next", document.problem.next_step))
         return [*lines, *_notes(answer)]
-    lines = headline_lines(advice)
+    lines = headline_lines(document)
     lines, further = lines[:FIRST_LINES], lines[FIRST_LINES:]
-    if not advice.headline:
-        lines = [
-            ("Answer", headline(document)),
-            *(("Sure?", line) for line in confidence(document)),
-        ]
     if is_explored:
         lines[0] = ("Answer", EXPLORED + lines[0][1])
     reason = f": {advice.trust_reasons[0]}" if advice.trust_reasons else ""
     return [
         *lines,
-        ("Cost", cost_line(document, answer.entry(advice.arm))),
+        ("Cost", cost_line(document, document.advised)),
         ("Trust", f"{advice.trust} (A best, D lowest){reason}"),
         *further,
         *_notes(answer),
     ]
 
 
-def headline_lines(advice: Recommendation) -> list[tuple[str, str]]:
+def headline_lines(answer: Answer) -> list[tuple[str, str]]:
     """Return the lines of a headline with their labels."""
-    parts = advice.headline_parts or EARLY_PARTS
-    labels = [HEADLINE_LABELS[part] for part in parts]
-    labels += [labels[-1]] * (len(advice.headline) - len(labels))
-    return list(zip(labels, advice.headline, strict=False))
+    return [(HEADLINE_LABELS[line.part], line.text) for line in answer.headline]
 
 
 def _notes(answer: RunAnswer) -> list[tuple[str, str]]:
@@ -100,10 +86,10 @@ def _notes(answer: RunAnswer) -> list[tuple[str, str]]:
 
 def describe_arm(answer: RunAnswer, arm: str) -> str:
     """Return the title of an arm, its options and its cost."""
-    entry = answer.entry(arm)
+    entry = answer.ranked_arm(arm)
     workflow = answer.workflow(entry)
     title = f": {text.printable(workflow.title, 80)}" if workflow is not None else ""
-    options = f", options {text.printable(entry.options, 40)}" if entry.options else ""
+    options = f", options {text.printable(option_of(entry), 40)}" if entry.measured else ""
     cost = cost_line(answer.document, entry)
     return f"{text.printable(arm, 60)}{title}{options}. {cost}."
 

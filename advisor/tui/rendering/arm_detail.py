@@ -9,10 +9,11 @@ from collections.abc import Mapping
 
 from rich.text import Text
 
-from advisor.domain.measurement import Cell
+from advisor.domain.answer import RankedArm
+from advisor.domain.measurement import Cell, Measurement
 from advisor.domain.rubric import LETTERS
+from advisor.domain.scores import Rating
 from advisor.errors import NoRecipeError
-from advisor.report.documents.workflow_entry import ScoreEntry, WorkflowEntry
 from advisor.report.formatting.accuracy_text import accuracy_line
 from advisor.report.recipes import found_recipe
 from advisor.report.sections import new_shapes
@@ -25,7 +26,7 @@ from advisor.system.number_format import (
     format_seconds,
     format_share,
 )
-from advisor.tui.answer import RunAnswer
+from advisor.tui.answer import RunAnswer, option_of
 from advisor.tui.rendering import text
 
 EIGHTHS = " \u258f\u258e\u258d\u258c\u258b\u258a\u2589"
@@ -34,67 +35,69 @@ BAR_CELLS = 40
 NEW_SHAPES = "Shapes that were not built"
 
 
-def render_score(answer: RunAnswer, entry: WorkflowEntry) -> Text:
+def render_score(answer: RunAnswer, entry: RankedArm) -> Text:
     """Return the grade of each criterion, its rule, and the distance to the next letter."""
-    shares, scores = answer.priorities.shares(), entry.scores or {}
+    shares, ratings = answer.priorities.shares(), entry.scored.ratings
     lines = text.styled(f"{'Criterion':<22}Grade   Weight  Value\n", "bold")
     for criterion in answer.catalogue.rubric.criteria:
-        if criterion.id in scores:
+        if criterion.id in ratings:
             lines += Text(f"{criterion.title:<22}", "bold")
-            lines += _render_grade(scores[criterion.id], shares[criterion.id])
+            lines += _render_grade(ratings[criterion.id], shares[criterion.id])
     lines += Text(
         "The three Ps share what input flexibility and architecture support leave of the score.\n",
         "dim",
     )
-    for constraint in entry.failed_constraints:
+    for constraint in entry.scored.failed_constraints:
         lines += Text(f"\nnot recommended: {text.printable(constraint, 200)}", "bold")
     return lines
 
 
-def _render_grade(score: ScoreEntry, share: float) -> Text:
+def _render_grade(score: Rating, share: float) -> Text:
     value = text.printable(f"{score.fact} {format_fact(score.value)}", 60)
-    lines = Text(f"{LETTERS[score.tier]} {score.graded:5.2f} {share:>7.0%}   {value}\n")
+    lines = Text(f"{LETTERS[score.tier]} {score.grade:5.2f} {share:>7.0%}   {value}\n")
     lines += Text(f"  {text.printable(score.why, 200)}\n")
     rule = text.printable(score.rule, 200)
     lines += Text(f"  {score.evidence}; rule ({score.basis}): {rule}\n", "dim")
-    for gap in score.to_next or ():
+    for gap in score.to_next:
         distance = f", {gap.missing:.3g} away" if gap.missing is not None else ""
         threshold = text.printable(gap.threshold, 100)
         lines += Text(f"  for {LETTERS[gap.tier]}, {gap.fact} must be {threshold}{distance}\n")
     return lines
 
 
-def render_timing(answer: RunAnswer, entry: WorkflowEntry) -> Text:
+def render_timing(answer: RunAnswer, entry: RankedArm) -> Text:
     """Return the times of each visit, the build, the memory and the check of the outputs."""
     lines = Text()
     for cell in entry.cells:
         lines += _render_cell(cell) + _render_visits(answer, entry.arm, cell.batch_size)
         lines += Text("\n")
-    build, memory = entry.build_seconds, entry.memory_bytes
-    if build is not None:
-        warm = f"{format_seconds(build.warm)} s" if build.warm is not None else "not measured"
-        lines += Text(f"Build cold {format_seconds(build.cold)} s, warm {warm}.\n")
-    if memory is not None:
-        peak = f"{format_mebibytes(memory.peak)} MiB" if memory.peak is not None else MISSING
-        lines += Text(f"Memory {peak}: {text.printable(memory.source, 100)}.\n")
-    if entry.engaged_share is not None:
-        engagement = text.printable(entry.engagement or "", 300)
-        lines += Text(
-            f"Compiled share of the work {format_share(entry.engaged_share)}: {engagement}\n"
-        )
-    for checked in entry.correctness.by_batch_size if entry.correctness else ():
+    return lines + _render_measured(entry.measured) if entry.measured else lines
+
+
+def _render_measured(measured: Measurement) -> Text:
+    """Return the build, the memory, the compiled share and the check of the outputs."""
+    build, memory, loss = measured.build_seconds, measured.memory_bytes, measured.trained_loss
+    warm = f"{format_seconds(build.warm)} s" if build.warm is not None else "not measured"
+    lines = Text(f"Build cold {format_seconds(build.cold)} s, warm {warm}.\n")
+    peak = f"{format_mebibytes(memory.peak)} MiB" if memory.peak is not None else MISSING
+    lines += Text(f"Memory {peak}: {text.printable(memory.source, 100)}.\n")
+    engagement = text.printable(measured.engagement, 300)
+    share = format_share(measured.engaged_share)
+    lines += Text(f"Compiled share of the work {share}: {engagement}\n")
+    for checked in measured.correctness:
         accuracy = text.printable(accuracy_line(checked), 300)
         lines += Text(f"Outputs at batch {checked.batch_size}: {accuracy}\n")
-    if entry.trained_loss is not None and entry.trained_loss.loss_class is not None:
-        lines += Text(f"Loss of the trained model: class {entry.trained_loss.loss_class}.\n")
+    if loss is not None and loss.loss_class is not None:
+        lines += Text(f"Loss of the trained model: class {loss.loss_class}.\n")
     return lines
 
 
-def render_new_shapes(entry: WorkflowEntry) -> Text:
+def render_new_shapes(entry: RankedArm) -> Text:
     """Return what the arm did with each batch size and length that was not built."""
-    if not entry.flexibility:
+    tried = entry.measured.new_shape_results if entry.measured else ()
+    if not tried:
         return Text()
-    lines = [f"  {text.printable(new_shapes.describe(each), 300)}\n" for each in entry.flexibility]
+    lines = [f"  {text.printable(new_shapes.describe(each), 300)}\n" for each in tried]
     return text.styled(f"{NEW_SHAPES}\n", "bold") + Text("".join(lines))
 
 
@@ -111,12 +114,12 @@ def _render_cell(cell: Cell) -> Text:
 
 
 def _render_visits(answer: RunAnswer, arm: str, batch_size: int) -> Text:
-    """Return a bar for the median call time of each visit; a document has no single visits."""
-    if answer.decision is None:
+    """Return a bar for the median call time of each visit; a file has no single visits."""
+    if answer.run is None:
         return Text()
     medians = [
         (visit.round, statistics.median(visit.seconds))
-        for process in answer.decision.state.processes.get(arm, ())
+        for process in answer.run.state().processes.get(arm, ())
         for visit in process.visits
         if visit.batch_size == batch_size
     ]
@@ -130,7 +133,7 @@ def _render_visits(answer: RunAnswer, arm: str, batch_size: int) -> Text:
     )
 
 
-def render_code(answer: RunAnswer, entry: WorkflowEntry, probes: pathlib.Path) -> Text:
+def render_code(answer: RunAnswer, entry: RankedArm, probes: pathlib.Path) -> Text:
     """Return the options, the requirements and the measured code of an arm.
 
     The code is composed from the source in `probes`; it is left out if that is not possible.
@@ -139,7 +142,7 @@ def render_code(answer: RunAnswer, entry: WorkflowEntry, probes: pathlib.Path) -
     if workflow is None:
         return Text("This version does not know the workflow.")
     declared = workflow.declared
-    options = workflow.arms.get(entry.options or "default", {})
+    options = workflow.arms.get(option_of(entry), {})
     values = ", ".join(f"{name} = {value!r}" for name, value in options.items())
     export = "yes" if declared.export_step.value else "no"
     lines = text.styled(f"{text.printable(workflow.title)}\n", "bold")
@@ -169,10 +172,10 @@ def repeat_command(answer: RunAnswer, arm: str) -> str:
 
 
 def _render_script(answer: RunAnswer, arm: str, probes: pathlib.Path) -> Text:
-    if answer.decision is None:
+    if answer.run is None:
         return Text()
     try:
-        found = found_recipe.find_recipe(answer.decision, arm, probes)
+        found = found_recipe.find_recipe(answer.run, arm, probes)
     except NoRecipeError:
         return Text()
     if found is None:
@@ -189,17 +192,17 @@ def _render_script(answer: RunAnswer, arm: str, probes: pathlib.Path) -> Text:
     return title + Text("".join(f"{text.printable(line, 400)}\n" for line in lines))
 
 
-def render_environment(answer: RunAnswer, entry: WorkflowEntry) -> Text:
+def render_environment(answer: RunAnswer, entry: RankedArm) -> Text:
     """Return the versions and settings of an arm, and the machine."""
     machine = answer.document.machine
-    lines = _render_pairs("Versions", entry.versions, " ")
-    lines += _render_pairs("Settings", entry.settings, " = ")
+    lines = _render_pairs("Versions", entry.measured.versions if entry.measured else {}, " ")
+    lines += _render_pairs("Settings", entry.measured.settings if entry.measured else {}, " = ")
     lines += Text("Machine\n", "bold")
     lines += Text(
         f"  {text.printable(machine.cpu.model)}, {machine.cpu.usable_processors} processors,"
         f" {machine.kernel}\n"
     )
-    for gpu in machine.gpu:
+    for gpu in machine.gpus:
         lines += Text(f"  {text.printable(gpu.name)}, driver {gpu.driver}\n")
     return lines
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import msgspec
 
+from advisor.domain.answer import RankedArm
 from advisor.domain.measurement import Cell
-from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.tui.answer import RunAnswer
 from advisor.tui.rendering import text
 from advisor.tui.rendering.plot import Plot, Point, Series, plot_lines
@@ -32,19 +32,19 @@ NO_CHART = "The run has no figures for a picture, or the terminal is too small."
 Chart = Callable[[int, int], list[str]]
 
 
-def _label(answer: RunAnswer, entry: WorkflowEntry) -> str:
+def _label(answer: RunAnswer, entry: RankedArm) -> str:
     advice = answer.recommendation
     mark = " (advised)" if advice is not None and advice.arm == entry.arm else ""
     return f"{text.printable(entry.arm)}{mark}"
 
 
-def _mark(entry: WorkflowEntry) -> str:
-    return MARKS[min((entry.rank or 1) - 1, len(MARKS) - 1)]
+def _mark(entry: RankedArm) -> str:
+    return MARKS[min(entry.scored.rank - 1, len(MARKS) - 1)]
 
 
 def _series(
     answer: RunAnswer,
-    points_of: Callable[[WorkflowEntry], tuple[Point, ...]],
+    points_of: Callable[[RankedArm], tuple[Point, ...]],
     *,
     is_curve: bool = False,
     most: int = len(MARKS),
@@ -59,7 +59,7 @@ def _series(
 def speed_by_batch_size(answer: RunAnswer) -> Plot:
     """Return the speed-up of each arm against the batch size, with its interval."""
 
-    def points(entry: WorkflowEntry) -> tuple[Point, ...]:
+    def points(entry: RankedArm) -> tuple[Point, ...]:
         return tuple(
             Point(cell.batch_size, cell.speedup.value, cell.speedup.low, cell.speedup.high)
             for cell in entry.cells
@@ -80,7 +80,7 @@ def latency_by_throughput(answer: RunAnswer) -> Plot:
     unit = "tokens/s" if answer.is_generation else "samples/s"
     title = "Milliseconds between tokens" if answer.is_generation else "Milliseconds of a call"
 
-    def points(entry: WorkflowEntry) -> tuple[Point, ...]:
+    def points(entry: RankedArm) -> tuple[Point, ...]:
         return tuple(
             Point(cell.throughput.value, latency * 1e3)
             for cell in entry.cells
@@ -102,9 +102,9 @@ def speed_by_build(answer: RunAnswer) -> Plot:
     front = set(advice.pareto or ()) if advice is not None else set()
     series = []
     for entry in answer.ranked:
-        if entry.speedup is None or entry.build_seconds is None:
+        if entry.measured is None:
             continue
-        build = max(entry.build_seconds.cold, SHORTEST_BUILD_SECONDS)
+        build = max(entry.measured.build_seconds.cold, SHORTEST_BUILD_SECONDS)
         speedup = entry.speedup
         label = _label(answer, entry) + ("" if entry.arm in front else " - beaten by another")
         point = Point(build, speedup.value, speedup.low, speedup.high)
@@ -119,10 +119,10 @@ def break_even(answer: RunAnswer) -> Plot:
     most = min(max([*paid, 1e3]) * BEYOND_BREAK_EVEN, MOST_REQUESTS)
     requests = [most ** (number / CURVE_POINTS) for number in range(CURVE_POINTS + 1)]
 
-    def points(entry: WorkflowEntry) -> tuple[Point, ...]:
-        if not entry.cells or entry.build_seconds is None:
+    def points(entry: RankedArm) -> tuple[Point, ...]:
+        if not entry.cells or entry.measured is None:
             return ()
-        build, call = entry.build_seconds.cold, entry.cells[0].seconds.median
+        build, call = entry.measured.build_seconds.cold, entry.cells[0].seconds.median
         return tuple(Point(number, build + number * call) for number in requests)
 
     size = answer.ranked[0].cells[0].batch_size if answer.ranked and answer.ranked[0].cells else 1
@@ -141,8 +141,8 @@ def weight_map_lines(answer: RunAnswer, width: int, height: int) -> list[str]:
     rest.
     """
     rows, columns = max(height - 4, 1), max(min(width // 2, 60), 10)
-    candidates = [entry for entry in answer.ranked if entry.scores and not entry.failed_constraints]
-    leaders: dict[str, WorkflowEntry] = {}
+    candidates = [entry for entry in answer.ranked if not entry.scored.failures]
+    leaders: dict[str, RankedArm] = {}
     lines = []
     for row in range(rows):
         productivity = WHOLE * (rows - 1 - row) / max(rows - 1, 1)
@@ -168,8 +168,8 @@ def weight_map_lines(answer: RunAnswer, width: int, height: int) -> list[str]:
 
 
 def _leader(
-    answer: RunAnswer, candidates: list[WorkflowEntry], performance: float, productivity: float
-) -> WorkflowEntry | None:
+    answer: RunAnswer, candidates: list[RankedArm], performance: float, productivity: float
+) -> RankedArm | None:
     portability = WHOLE - performance - productivity
     if portability < 0 or not candidates:
         return None
@@ -180,8 +180,8 @@ def _leader(
         portability=portability,
     )
 
-    def score(entry: WorkflowEntry) -> float:
-        grades = {name: found.graded for name, found in (entry.scores or {}).items()}
+    def score(entry: RankedArm) -> float:
+        grades = {name: found.grade for name, found in entry.scored.ratings.items()}
         found = priorities.weigh(grades)
         return found if math.isfinite(found) else -math.inf
 
@@ -200,6 +200,6 @@ def charts_of(answer: RunAnswer) -> tuple[Chart, ...]:
     """Return the pictures for which the answer has figures."""
     plots = [plot(answer) for plot in PLOTS]
     charts: list[Chart] = [functools.partial(plot_lines, plot) for plot in plots if plot.series]
-    if any(entry.scores for entry in answer.ranked):
+    if answer.ranked:
         charts.append(functools.partial(weight_map_lines, answer))
     return tuple(charts)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 
-from advisor.store.summaries import RunSummary
+from advisor.domain.answer import AnswerSummary
 
 #: Follows an arm that leads while the decision is open.
 OPEN_MARK = " (open)"
 DAY_SECONDS, HOUR_SECONDS, MINUTE_SECONDS = 86400, 3600, 60
 
 
-def describe_winner(summary: RunSummary) -> str:
+def describe_winner(summary: AnswerSummary) -> str:
     """Return the advised arm, marked if the decision is open; a word if there is none."""
     mark = OPEN_MARK if summary.decision_word == "OPEN" else ""
     return f"{summary.arm}{mark}" if summary.arm else "no answer"

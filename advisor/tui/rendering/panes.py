@@ -54,30 +54,30 @@ def _render_section(section: Sequence[str]) -> Text:
 
 def render_trust(answer: RunAnswer) -> Text:
     """Return the evidence behind the advice, and what would make it better."""
-    advice, race = answer.recommendation, answer.document.race
+    advice, noise_floor = answer.recommendation, answer.document.results.noise_floor
     if advice is None:
         return Text("Nothing is advised, so there is nothing to trust.\n")
     lines = text.styled(f"Trust {advice.trust}", "bold") + Text(" on the scale from A to D.\n")
     lines += _items(advice.trust_reasons, "-")
     found = []
-    if advice.certainty is not None:
+    certainty = advice.certainty
+    if certainty is not None:
         found.append(
-            f"{advice.decision_word}: leads in {format_share(advice.certainty)} of what the"
+            f"{certainty.decision_word}: leads in {format_share(certainty.share)} of what the"
             " measurements allow"
         )
-    if advice.needed_repetitions is not None:
-        plural = "s" if advice.needed_repetitions > 1 else ""
         found.append(
-            f"about {advice.needed_repetitions} more repetition{plural} in fresh processes would"
+            f"if it is wrong, at most {certainty.score_regret.high:.2f} points are lost (95 %)"
+        )
+    if certainty is not None and certainty.needed_repetitions is not None:
+        plural = "s" if certainty.needed_repetitions > 1 else ""
+        found.append(
+            f"about {certainty.needed_repetitions} more repetition{plural} in fresh processes would"
             " settle it"
         )
-    if advice.score_regret is not None:
+    if noise_floor is not None:
         found.append(
-            f"if it is wrong, at most {advice.score_regret.high:.2f} points are lost (95 %)"
-        )
-    if race is not None and race.noise_floor is not None:
-        found.append(
-            f"noise floor {format_share(race.noise_floor, 1)}: two equal workers may differ by this"
+            f"noise floor {format_share(noise_floor, 1)}: two equal workers may differ by this"
         )
     return lines + _items(found, " ")
 
@@ -98,7 +98,7 @@ def render_unmeasured(answer: RunAnswer) -> Text:
 
 def count_unmeasured(answer: RunAnswer) -> int:
     """Return the number of arms and workflows that were not measured."""
-    return sum(entry.rank is None for entry in answer.document.workflows)
+    return len(answer.document.unmeasured)
 
 
 def describe_weights(answer: RunAnswer) -> Text:

@@ -32,13 +32,14 @@ def sweep_title(document: SweepDocument) -> Text:
 def sweep_lines(document: SweepDocument, *, is_going_on: bool) -> list[tuple[str, str]]:
     """Return pairs of label and line: the answer for the mix, and what the mix is."""
     advice, problem = document.recommendation, document.problem
+    answer = document.mix_answer
     unit = length_unit(document.task)
     mix = ("Mix", f"{sweep_text.shares(document)} ({unit}), by the weighted geometric mean")
-    if advice is None:
+    if advice is None or answer is None:
         lines = [("Answer", sweep_text.answer(document)[0])]
         next_step = GOING_ON if is_going_on else problem.next_step if problem else ""
         return [*lines, *([("Next", next_step)] if next_step else []), mix]
-    lines = headline_lines(advice)
+    lines = headline_lines(answer)
     reason = f": {advice.trust_reasons[0]}" if advice.trust_reasons else ""
     trust = ("Trust", f"{advice.trust} (A best, D lowest){reason}")
     return [*lines[:FIRST_LINES], mix, trust, *lines[FIRST_LINES:]]
@@ -54,8 +55,9 @@ def length_notes(entry: LengthEntry, document: SweepDocument, state: str | None)
     notes = ["; ".join([run, *best])]
     if entry.limited_to:
         notes.append(sweep_text.limit_note(entry, document))
-    if entry.problem is not None:
-        notes.append(f"{entry.problem.what}; next: {entry.problem.next_step}")
+    problem = entry.answer.problem
+    if problem is not None:
+        notes.append(f"{problem.what}; next: {problem.next_step}")
     return [*notes, *_missing_notes(entry, document)]
 
 

@@ -7,12 +7,12 @@ from typing import Literal
 
 import msgspec
 
+from advisor.domain.answer import Answer
 from advisor.domain.interval import Interval
 from advisor.domain.measurement import Cell
 from advisor.domain.plan import BASELINE
-from advisor.report.comparisons.comparison import Comparison, compare_documents
+from advisor.report.comparisons.comparison import Comparison, compare_answers
 from advisor.report.comparisons.speed_ratios import SpeedVerdict
-from advisor.report.documents.document import RunDocument
 from advisor.report.sections.answer import headline
 
 #: Speeds within this share of each other count as equal; the default of `p3-advisor compare`.
@@ -61,9 +61,9 @@ class RunComparison(msgspec.Struct, frozen=True, kw_only=True):
         return "tok/s" if self.generates_text else "ms"
 
 
-def compare_runs(first: RunDocument, second: RunDocument) -> RunComparison:
+def compare_runs(first: Answer, second: Answer) -> RunComparison:
     """Compare two runs and return a row for every arm of either run."""
-    comparison = compare_documents(first, second, THRESHOLD)
+    comparison = compare_answers(first, second, THRESHOLD)
     return RunComparison(
         comparison=comparison,
         answers=(headline(first), headline(second)),
@@ -71,9 +71,7 @@ def compare_runs(first: RunDocument, second: RunDocument) -> RunComparison:
     )
 
 
-def _rows(
-    first: RunDocument, second: RunDocument, comparison: Comparison
-) -> Iterator[ComparisonRow]:
+def _rows(first: Answer, second: Answer, comparison: Comparison) -> Iterator[ComparisonRow]:
     changes: dict[tuple[str, int], tuple[Interval, SpeedVerdict]] = {
         (change.arm, change.batch_size): (change.speedup_ratio, change.verdict)
         for change in comparison.changes
@@ -111,7 +109,5 @@ def _server_rows(comparison: Comparison) -> Iterator[ComparisonRow]:
         )
 
 
-def _cells(document: RunDocument) -> dict[tuple[str, int], Cell]:
-    return {
-        (entry.arm, cell.batch_size): cell for entry in document.workflows for cell in entry.cells
-    }
+def _cells(document: Answer) -> dict[tuple[str, int], Cell]:
+    return {(entry.arm, cell.batch_size): cell for entry in document.ranked for cell in entry.cells}

@@ -31,5 +31,5 @@ def describe_answer(answer: RunAnswer | SweepView | None) -> str:
         line = printable(sweep_text.answer(swept)[0], MAX_ANSWER)
         return f"{line} p3-advisor show {swept.sweep_id}"
     document = answer.document
-    shown = f" p3-advisor show {document.run_id}" if answer.decision is not None else ""
+    shown = f" p3-advisor show {document.run_id}" if answer.run is not None else ""
     return f"{printable(headline(document), MAX_ANSWER)}{shown}"

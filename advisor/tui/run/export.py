@@ -5,8 +5,8 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Callable
 
+from advisor.domain.answer import Answer, encode
 from advisor.errors import NotWritableError
-from advisor.report.documents.document import RunDocument, encode
 from advisor.report.sweeps import sweep_text
 from advisor.report.sweeps.sweep_document import SweepDocument
 from advisor.system.atomic_write import write_atomically
@@ -17,7 +17,7 @@ ScriptMaker = Callable[[], str | None]
 
 
 def write_document(
-    document: RunDocument, file: pathlib.Path, make_script: ScriptMaker = lambda: None
+    document: Answer, file: pathlib.Path, make_script: ScriptMaker = lambda: None
 ) -> None:
     """Write the document atomically; the extension of `file` must be a key of `RENDERERS`.
 
@@ -45,19 +45,19 @@ def write_text(file: pathlib.Path, text: str) -> None:
         ) from problem
 
 
-def _html(document: RunDocument, make_script: ScriptMaker) -> str:
+def _html(document: Answer, make_script: ScriptMaker) -> str:
     from advisor.report import page  # noqa: PLC0415 - template engines import slowly
 
     return page.render(document, make_script())
 
 
-def _markdown(document: RunDocument, _: ScriptMaker) -> str:
+def _markdown(document: Answer, _: ScriptMaker) -> str:
     from advisor.report import markdown  # noqa: PLC0415 - as above
 
     return markdown.render(document)
 
 
-def _csv(document: RunDocument, _: ScriptMaker) -> str:
+def _csv(document: Answer, _: ScriptMaker) -> str:
     from advisor.report.exports import csv_rows  # noqa: PLC0415 - as above
 
     return csv_rows.render([document])
@@ -70,7 +70,7 @@ def _sweep_html(document: SweepDocument) -> str:
 
 
 #: Renders a document as text, by file extension.
-RENDERERS: dict[str, Callable[[RunDocument, ScriptMaker], str]] = {
+RENDERERS: dict[str, Callable[[Answer, ScriptMaker], str]] = {
     ".html": _html,
     ".md": _markdown,
     ".csv": _csv,

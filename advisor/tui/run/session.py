@@ -6,9 +6,10 @@ import pathlib
 from collections.abc import Callable
 from typing import Literal
 
+from advisor.domain.answer import Answer
 from advisor.domain.plan import REFERENCE
 from advisor.domain.sweep import SweepRecord
-from advisor.pipeline.decision import Decision, evaluate
+from advisor.pipeline.decision import evaluate
 from advisor.store.runs import Run
 from advisor.tui.run.event_source import EventFileTail, RecordingPlayback, RunFollower
 from advisor.tui.run.host_process import HostProcess
@@ -43,7 +44,7 @@ class RunSession:
         self.host = host
         self.is_replay = is_replay
         self.is_pause_requested = False
-        self.provisional: Decision | None = None
+        self.provisional: Answer | None = None
         self._ranked_seq, self._ranked_at = 0, -RANKING_INTERVAL_SECONDS
 
     @classmethod
@@ -150,7 +151,7 @@ class RunSession:
         self.follower.run.control.send(f"skip {arm}")
         return "skipping"
 
-    def ranking_job(self, now: float) -> Callable[[], Decision] | None:
+    def ranking_job(self, now: float) -> Callable[[], Answer] | None:
         """Return a function that ranks the arms provisionally, to be called in a thread.
 
         Return None if no event is new or the last ranking is recent.
@@ -162,10 +163,10 @@ class RunSession:
         self._ranked_seq, self._ranked_at = state.seq, now
         return lambda: evaluate(header, state)
 
-    def set_provisional(self, decision: Decision) -> None:
+    def set_provisional(self, answer: Answer) -> None:
         """Keep a provisional ranking."""
-        self.provisional = decision
+        self.provisional = answer
 
-    def decide(self) -> Decision:
+    def decide(self) -> Answer:
         """Decide from the current state."""
         return evaluate(self.follower.header, self.follower.state)

@@ -38,7 +38,7 @@ def read_sweep(name: str, store: Store, known: SweepView | None = None) -> Sweep
     states = run_states(record, {entry.run_id: entry for entry in store.history()}, store)
     if known is not None and known.states == states:
         return known
-    return SweepView(decide_and_compose(record, decide_lengths(record, store)), states)
+    return SweepView(decide_and_compose(record, decide_lengths(record, store), store), states)
 
 
 def describe_place(record: SweepRecord, run_id: str, question: Question) -> str:

@@ -11,7 +11,8 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
-from advisor.report.documents.document import RunDocument
+from advisor.domain.answer import Answer
+from advisor.tui.answer import RunAnswer
 from advisor.tui.rendering import text
 from advisor.tui.rendering.absent_gpu import render_absent_gpu
 from advisor.tui.screens.advisor_screen import AdvisorScreen, TitleBar
@@ -43,7 +44,7 @@ format."""
         Binding("q", "app.leave", "Quit", id="quit"),
     ]
 
-    def __init__(self, document: RunDocument) -> None:
+    def __init__(self, document: Answer) -> None:
         super().__init__()
         self._document = document
 
@@ -81,4 +82,6 @@ format."""
 
     def action_export(self) -> None:
         """Write the answer to a file that the user names."""
-        self.app_interface.answer_actions.export(self._document)
+        self.app_interface.answer_actions.export(
+            RunAnswer(self._document, self.app_interface.catalogue)
+        )

@@ -91,11 +91,11 @@ did with shapes that were not built. Log: the output of the stack."""
 
     def draw(self) -> None:
         """Fill the tabs."""
-        answer, entry = self._answer, self._answer.entry(self._arm)
+        answer, entry = self._answer, self._answer.ranked_arm(self._arm)
         self.query_one(TitleBar).set_text(
             text.styled(text.printable(entry.arm, 60), "bold")
             + Text(
-                f"   rank {entry.rank} of {len(answer.ranked)}   score {entry.score or 0:.2f}"
+                f"   rank {entry.scored.rank} of {len(answer.ranked)}   score {entry.scored.score:.2f}"
                 f"   {format_interval(entry.speedup)}"
             )
         )
@@ -111,8 +111,7 @@ did with shapes that were not built. Log: the output of the stack."""
     def _log(self) -> Text:
         if self._run is None:
             return Text("the files of this run are not stored here")
-        decision = self._answer.decision
-        processes = len(decision.state.processes.get(self._arm, ())) if decision is not None else 0
+        processes = len(self._run.state().processes.get(self._arm, ()))
         file = self._run.worker_log_path(self._arm, max(processes - 1, 0))
         try:
             content = file.read_bytes()[-MAX_LOG_BYTES:]

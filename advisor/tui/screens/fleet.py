@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, Static
 
-from advisor.report.fleets import fleet_reader
+from advisor.report.fleets import fleet_matrix
 from advisor.report.fleets.fleet_matrix import (
     FleetDocument,
     MatrixCell,
@@ -87,7 +87,7 @@ show the previous and the next fleet. p3-advisor fleet prints the same table."""
             {
                 row: self._row(cell, widths)
                 for row, cell in self._cells().items()
-                if self.passes_filter(cell.model, cell.kind, cell.arm)
+                if self.passes_filter(cell.model, cell.kind, cell.answer.arm)
             }
         )
         self._draw_note()
@@ -127,7 +127,7 @@ show the previous and the next fleet. p3-advisor fleet prints the same table."""
         )
 
     def _cell_notes(self, cell: MatrixCell) -> list[str]:
-        lines = [f"{cell.model} on {cell.kind}: {cell.reason or cell.arm or 'no answer'}"]
+        lines = [f"{cell.model} on {cell.kind}: {cell.reason or cell.answer.arm or 'no answer'}"]
         if cell.next_step:
             lines.append(f"next: {cell.next_step}")
         if cell.is_retried:
@@ -165,6 +165,6 @@ show the previous and the next fleet. p3-advisor fleet prints the same table."""
         if 0 <= index < len(ids):
             self.app_interface.background.start(
                 "fleet",
-                lambda: fleet_reader.read_fleet_document(ids[index], store),
+                lambda: fleet_matrix.read_fleet(ids[index], store),
                 self._show,
             )

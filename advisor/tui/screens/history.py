@@ -11,10 +11,10 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, Static
 
+from advisor.domain.answer import AnswerSummary
 from advisor.errors import UserError
 from advisor.pipeline.answer_summaries import read_summaries
 from advisor.store.store import Store
-from advisor.store.summaries import RunSummary
 from advisor.tui.dialogs.confirmations import DeleteDialog
 from advisor.tui.dialogs.note_dialog import NoteDialog
 from advisor.tui.rendering import text
@@ -85,7 +85,7 @@ kind of device."""
         self._chooses_second = marked is not None
         self._items: list[StoredItem] | None = None
         self._has_fleet = False
-        self._summaries: dict[str, RunSummary] = {}
+        self._summaries: dict[str, AnswerSummary] = {}
 
     def compose(self) -> ComposeResult:
         yield TitleBar()
@@ -123,7 +123,7 @@ kind of device."""
             "answers", lambda: read_summaries(store, entries[:MAX_ROWS]), self._show_summaries
         )
 
-    def _show_summaries(self, summaries: dict[str, RunSummary]) -> None:
+    def _show_summaries(self, summaries: dict[str, AnswerSummary]) -> None:
         self._summaries |= summaries
         self.list_rows()
 
@@ -179,7 +179,7 @@ kind of device."""
         self._draw_note()
         self.refresh_bindings()
 
-    def _summary_of(self, item: StoredItem) -> RunSummary | None:
+    def _summary_of(self, item: StoredItem) -> AnswerSummary | None:
         return self._summaries.get(item.item_id) if item.entry.finished else None
 
     def _mark_of(self, item: StoredItem) -> str:

@@ -8,7 +8,8 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
-from advisor.store.summaries import RunSummary
+from advisor.domain.answer import AnswerSummary
+from advisor.system.number_format import format_speedup
 from advisor.tui.rendering import text
 from advisor.tui.rendering.list_cells import describe_winner, format_age
 from advisor.tui.run.stored_items import StoredItem
@@ -56,7 +57,7 @@ def history_columns(width: int) -> list[Column]:
 
 def history_cells(
     item: StoredItem,
-    summary: RunSummary | None,
+    summary: AnswerSummary | None,
     mark: str,
     widths: Mapping[str, int],
     now: dt.datetime,
@@ -75,7 +76,7 @@ def history_cells(
         "id": text.truncate_middle(entry.run_id, ID_WIDTH),
         "model": text.truncate_middle(text.printable(item.model), widths["model"]),
         "answer": answer,
-        "speed": text.format_ratio(summary.speedup) if summary and summary.arm else "",
+        "speed": format_speedup(summary.speedup) if summary and summary.arm else "",
         "trust": (summary.trust or "") if summary else "",
         "device": text.printable(entry.device, widths["device"]),
         "age": format_age(entry.created, now),

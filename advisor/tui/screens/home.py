@@ -12,13 +12,14 @@ from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, Static
 
 from advisor.domain.machine import Machine
+from advisor.system.number_format import format_speedup
 from advisor.tui.rendering import text
 from advisor.tui.screens.advisor_screen import AdvisorScreen, TitleBar
 from advisor.tui.widgets.key_footer import KeyFooter
 from advisor.tui.widgets.table import Column, SelectableTable, Table
 
 if TYPE_CHECKING:
-    from advisor.store.summaries import RunSummary
+    from advisor.domain.answer import AnswerSummary
     from advisor.tui.run.stored_items import StoredItem
 
 PURPOSE = (
@@ -92,7 +93,7 @@ H lists all stored runs. A row of several lengths is a sweep, which stands for i
     def __init__(self) -> None:
         super().__init__()
         self._items: list[StoredItem] = []
-        self._summaries: dict[str, RunSummary] = {}
+        self._summaries: dict[str, AnswerSummary] = {}
 
     def compose(self) -> ComposeResult:
         yield TitleBar()
@@ -146,14 +147,14 @@ H lists all stored runs. A row of several lengths is a sweep, which stands for i
             return
         app = self.app_interface
 
-        def summarise() -> dict[str, RunSummary]:
+        def summarise() -> dict[str, AnswerSummary]:
             from advisor.pipeline.answer_summaries import read_summaries  # noqa: PLC0415 - as above
 
             return read_summaries(app.context.store, unknown)
 
         app.background.start("summaries", summarise, self._show_summaries)
 
-    def _show_summaries(self, summaries: dict[str, RunSummary]) -> None:
+    def _show_summaries(self, summaries: dict[str, AnswerSummary]) -> None:
         self._summaries |= summaries
         self._draw()
 
@@ -209,7 +210,7 @@ H lists all stored runs. A row of several lengths is a sweep, which stands for i
         if entry.finished and summary is not None:
             winner = text.printable(describe_winner(summary))
             cells["answer"] = text.truncate_middle(winner, widths["answer"])
-            cells["speed"] = text.format_ratio(summary.speedup) if summary.arm else ""
+            cells["speed"] = format_speedup(summary.speedup) if summary.arm else ""
             cells["trust"] = summary.trust or ""
         return cells
 

@@ -12,9 +12,9 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widgets import RichLog, Static
 
+from advisor.domain.answer import Answer
 from advisor.domain.plan import REFERENCE
 from advisor.errors import UserError
-from advisor.pipeline.decision import Decision
 from advisor.system.number_format import format_interval
 from advisor.tui.rendering import text
 from advisor.tui.rendering.load_levels import draw_load
@@ -235,18 +235,17 @@ measurements."""
         }
         table.set_rows(cells, {row.arm: STYLES[row.status] for row in rows})
 
-    def _draw_leader(self, decision: Decision | None) -> None:
+    def _draw_leader(self, answer: Answer | None) -> None:
         notice = self.query_one("#leader", Static)
-        if decision is None or not decision.scored:
+        if answer is None or not answer.scores:
             notice.update(Text("No answer before the second round.", "dim"), layout=False)
             return
-        leader, advice = decision.scored[0], decision.recommendation
+        leader, advice = answer.ranked[0], answer.recommendation
         line = text.styled("So far: ", "dim")
-        if advice is not None and advice.decision_word is not None:
-            line += Text(f"{advice.decision_word} ", "bold")
-        measured = {entry.arm: entry.speedup for entry in decision.results.measurements}
+        if advice is not None and advice.certainty is not None:
+            line += Text(f"{advice.certainty.decision_word} ", "bold")
         line += Text(text.printable(leader.arm, 60), "bold")
-        line += Text(f"  {format_interval(measured.get(leader.arm))}  score {leader.score:.2f}")
+        line += Text(f"  {format_interval(leader.speedup)}  score {leader.scored.score:.2f}")
         line += Text("  provisional", "dim")
         line.no_wrap, line.overflow = True, "ellipsis"
         notice.update(line, layout=False)

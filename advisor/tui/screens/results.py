@@ -103,15 +103,13 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's interface
         """Show only the keys that have an effect on this run."""
-        document, decision = self.original.document, self.original.decision
+        document, is_stored = self.original.document, self.original.run is not None
         if action in {"code", "measure_again", "verify"}:
-            return decision is not None and not document.imported
+            return is_stored and not document.imported
         if action == "retry":
-            return (
-                decision is not None and document.finished and bool(arms_to_retry(decision.state))
-            )
+            return is_stored and document.finished and bool(arms_to_retry(document))
         if action == "resume":
-            return decision is not None and not (document.finished or document.imported)
+            return is_stored and not (document.finished or document.imported)
         return True
 
     def describe_focus(self) -> str:
@@ -155,7 +153,7 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
                 entry.arm: "bold"
                 if entry.arm == best
                 else "dim"
-                if entry.failed_constraints or unfit
+                if entry.scored.failures or unfit
                 else ""
                 for entry in entries
             },
@@ -247,8 +245,7 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
 
     def action_retry(self) -> None:
         """Measure the failed arms again, in a new run."""
-        if self.original.decision is not None:
-            self.app_interface.run_starter.retry_failed(self.original.decision)
+        self.app_interface.run_starter.retry_failed(self.original)
 
     def _chosen_arm(self) -> str:
         """Return the arm under the cursor if the ranking has the focus, else the advised one."""
@@ -282,6 +279,4 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
 
     def action_export(self) -> None:
         """Write the document to a file that the user names."""
-        self.app_interface.answer_actions.export(
-            self.answer.document, self.answer.decision, explored=self.is_explored
-        )
+        self.app_interface.answer_actions.export(self.answer, explored=self.is_explored)

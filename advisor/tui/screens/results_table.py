@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
+from advisor.domain.answer import RankedArm
 from advisor.domain.measurement import Cell
 from advisor.domain.priorities import FURTHER_CRITERIA
 from advisor.domain.rubric import LETTERS
-from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.report.formatting.accuracy_text import accuracy_cell
 from advisor.report.sections.answer import has_unfit_problem
 from advisor.report.sections.ranking_cells import CRITERION_HEADS
@@ -29,13 +29,17 @@ MEDIUM_WIDTH, SCORE_WIDTH, WIDE_WIDTH, VERY_WIDE_WIDTH = 72, 90, 110, 140
 WIDE_SIZES, VERY_WIDE_SIZES = 2, 4
 
 #: Sorts the entries in ascending order.
-SORT_KEYS: dict[str, Callable[[WorkflowEntry], float]] = {
-    "score": lambda entry: entry.rank or 0,
-    "speed": lambda entry: -entry.speedup.value if entry.speedup else 0.0,
+SORT_KEYS: dict[str, Callable[[RankedArm], float]] = {
+    "score": lambda entry: entry.scored.rank,
+    "speed": lambda entry: -entry.scored.speedup,
     "ttft": lambda entry: _none_last(_generation_figure(entry, "ttft_seconds")),
     "itl": lambda entry: _none_last(_generation_figure(entry, "itl_seconds")),
-    "build": lambda entry: _none_last(entry.build_seconds.cold if entry.build_seconds else None),
-    "memory": lambda entry: _none_last(entry.memory_bytes.peak if entry.memory_bytes else None),
+    "build": lambda entry: _none_last(
+        entry.measured.build_seconds.cold if entry.measured else None
+    ),
+    "memory": lambda entry: _none_last(
+        entry.measured.memory_bytes.peak if entry.measured else None
+    ),
 }
 GENERATION_SORT_KEYS = {"ttft", "itl"}
 
@@ -49,9 +53,9 @@ def sort_names(*, generates_text: bool) -> list[str]:
     return [name for name in SORT_KEYS if generates_text or name not in GENERATION_SORT_KEYS]
 
 
-def sort_entries(answer: RunAnswer, sort: str) -> list[WorkflowEntry]:
+def sort_entries(answer: RunAnswer, sort: str) -> list[RankedArm]:
     """Return the ranked arms in a sort order; arms with equal keys are ordered by rank."""
-    return sorted(answer.ranked, key=lambda entry: (SORT_KEYS[sort](entry), entry.rank or 0))
+    return sorted(answer.ranked, key=lambda entry: (SORT_KEYS[sort](entry), entry.scored.rank))
 
 
 def ranking_columns(answer: RunAnswer, width: int, sort: str) -> list[Column]:
@@ -84,9 +88,7 @@ def ranking_columns(answer: RunAnswer, width: int, sort: str) -> list[Column]:
 
 def axis_of(answer: RunAnswer, cells: int) -> SpeedAxis:
     """Return the axis of the speed-ups of all ranked arms."""
-    return SpeedAxis.for_speedups(
-        (entry.speedup for entry in answer.ranked if entry.speedup), cells
-    )
+    return SpeedAxis.for_speedups((entry.speedup for entry in answer.ranked), cells)
 
 
 def _figure_columns(answer: RunAnswer, width: int) -> list[Column]:
@@ -114,43 +116,42 @@ def _figure_columns(answer: RunAnswer, width: int) -> list[Column]:
 
 
 def ranking_cells(
-    answer: RunAnswer, entry: WorkflowEntry, columns: dict[str, Column]
+    answer: RunAnswer, entry: RankedArm, columns: dict[str, Column]
 ) -> dict[str, str]:
     """Return the cells of an arm; `!` marks an arm that does not meet a constraint."""
-    build, memory = entry.build_seconds, entry.memory_bytes
+    scored, measured = entry
     unfit = has_unfit_problem(answer.document)
     return {
-        "rank": MISSING if unfit else f"{entry.rank}{rank_mark(answer, entry)}",
+        "rank": MISSING if unfit else f"{scored.rank}{rank_mark(answer, entry)}",
         "arm": text.truncate_middle(text.printable(entry.arm), columns["arm"].width),
         "interval": axis_of(answer, columns["interval"].width).bar(entry.speedup),
-        "speed": text.format_ratio(entry.speedup.value if entry.speedup else None),
+        "speed": text.format_ratio(scored.speedup),
         **{f"call-{cell.batch_size}": _call_figure(cell) for cell in entry.cells},
         "ttft": text.format_milliseconds(_generation_figure(entry, "ttft_seconds")),
         "itl": text.format_milliseconds(_generation_figure(entry, "itl_seconds")),
-        "build": format_seconds(build.cold if build else None),
-        "accuracy": accuracy_cell(entry.correctness.by_batch_size if entry.correctness else ()),
-        "memory": format_mebibytes(memory.peak if memory else None),
-        **{name: f" {_letter(entry, name)}" for name in CRITERION_HEADS},
-        "score": MISSING if unfit or entry.score is None else f"{entry.score:.2f}",
+        "build": format_seconds(measured.build_seconds.cold if measured else None),
+        "accuracy": accuracy_cell(measured.correctness if measured else ()),
+        "memory": format_mebibytes(measured.memory_bytes.peak if measured else None),
+        **{name: f" {LETTERS[scored.ratings[name].tier]}" for name in CRITERION_HEADS},
+        "score": MISSING if unfit else f"{scored.score:.2f}",
     }
 
 
-def rank_mark(answer: RunAnswer, entry: WorkflowEntry) -> str:
+def rank_mark(answer: RunAnswer, entry: RankedArm) -> str:
     """Return `!` for an arm that fails a constraint, `=` for one of several equally good ones."""
-    if entry.failed_constraints:
+    if entry.scored.failures:
         return "!"
-    advice = answer.recommendation
-    if advice is None or advice.decision_word != "EITHER" or entry.id not in advice.contenders:
+    certainty = answer.recommendation.certainty if answer.recommendation else None
+    workflow = entry.scored.workflow
+    if (
+        certainty is None
+        or certainty.decision_word != "EITHER"
+        or workflow not in certainty.contenders
+    ):
         return " "
-    best = next(
-        each for each in answer.ranked if each.id == entry.id and not each.failed_constraints
-    )
+    own = [each for each in answer.document.scores if each.workflow == workflow]
+    best = next(each for each in own if not each.failures)
     return "=" if best.arm == entry.arm else " "
-
-
-def _letter(entry: WorkflowEntry, criterion: str) -> str:
-    scores = entry.scores or {}
-    return LETTERS[scores[criterion].tier] if criterion in scores else MISSING
 
 
 def _call_figure(cell: Cell) -> str:
@@ -161,7 +162,7 @@ def _call_figure(cell: Cell) -> str:
 
 
 def _generation_figure(
-    entry: WorkflowEntry, name: Literal["ttft_seconds", "itl_seconds"]
+    entry: RankedArm, name: Literal["ttft_seconds", "itl_seconds"]
 ) -> float | None:
     """Return a figure of generated text at the first batch size."""
     generation = entry.cells[0].generation if entry.cells else None

@@ -164,12 +164,12 @@ at each length. ctrl+g measures the lengths that are left, or shows the run that
         table, document = self.query_one(ArmTable), self._view.document
         columns = arm_columns(document, self.size.width)
         by_key = {column.key: column for column in columns}
-        table.display = bool(document.workflows)
+        table.display = bool(document.ranked)
         table.set_columns(columns)
         advised = document.recommendation.arm if document.recommendation else None
         table.set_rows(
-            {entry.arm: arm_cells(entry, document, by_key) for entry in document.workflows},
-            {entry.arm: "bold" for entry in document.workflows if entry.arm == advised},
+            {entry.arm: arm_cells(entry, document, by_key) for entry in document.ranked},
+            {entry.arm: "bold" for entry in document.ranked if entry.arm == advised},
         )
 
     def _draw_note(self) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from advisor.domain.answer import RankedArm
 from advisor.domain.sweep import Lengths
-from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.report.formatting.lengths_text import format_lengths
 from advisor.report.sections.ranking_cells import rank_cell, score_cell
 from advisor.report.sweeps.sweep_document import LengthEntry, SweepDocument
@@ -46,7 +46,7 @@ def length_columns(document: SweepDocument, width: int) -> list[Column]:
         Column("trust", "Trust", 5, terms=("trust",)),
         *([Column("run", "Run", 20)] if width >= VERY_WIDE_WIDTH else []),
     ]
-    arms = [each.arm or "not measured" for each in document.lengths]
+    arms = [each.answer.arm or "not measured" for each in document.lengths]
     return [*first, _arm_column("Advised", arms, width, [*first, *figures]), *figures]
 
 
@@ -58,16 +58,16 @@ def length_cells(
 ) -> dict[str, str]:
     """Return the cells of a length; `state` is that of its run, None without one."""
     is_wide = columns["speed"].width > len("100.00x")
-    speed = entry.speedup
+    speed = entry.answer.speedup
     ratio = text.format_ratio(speed.value) if speed else MISSING
-    answer = entry.arm or _absence(entry, state)
+    arm = entry.answer.arm or _absence(entry, state)
     return {
         "lengths": format_lengths(entry.lengths, document.task),
         "share": format_share(entry.share, decimals=None),
-        "arm": text.truncate_middle(text.printable(answer), columns["arm"].width),
+        "arm": text.truncate_middle(text.printable(arm), columns["arm"].width),
         "speed": format_interval(speed) if is_wide and speed else ratio,
-        "decision": entry.decision_word or MISSING,
-        "trust": entry.trust or MISSING,
+        "decision": entry.answer.decision_word or MISSING,
+        "trust": entry.answer.trust or MISSING,
         "run": entry.run_id or MISSING,
     }
 
@@ -97,26 +97,25 @@ def arm_columns(document: SweepDocument, width: int) -> list[Column]:
         if _room(width, [*first, *figures, column, *last]) >= MIN_ARM_WIDTH:
             figures.append(column)
     shown = [*first, *figures, *last]
-    arms = [entry.arm for entry in document.workflows]
+    arms = [entry.arm for entry in document.ranked]
     return [*first, _arm_column("Workflow", arms, width, shown), *figures, *last]
 
 
 def arm_cells(
-    entry: WorkflowEntry, document: SweepDocument, columns: Mapping[str, Column]
+    entry: RankedArm, document: SweepDocument, columns: Mapping[str, Column]
 ) -> dict[str, str]:
     """Return the cells of an arm of the mix, with its speed-up at each length."""
     by_length = _speedups(document, entry.arm)
-    build = entry.build_seconds
     return {
-        "rank": rank_cell(entry),
+        "rank": rank_cell(entry.scored),
         "arm": text.truncate_middle(text.printable(entry.arm), columns["arm"].width),
-        "mix": text.format_ratio(entry.speedup.value if entry.speedup else None),
+        "mix": text.format_ratio(entry.scored.speedup),
         **{
             _length_key(index): text.format_ratio(by_length.get(each.lengths))
             for index, each in enumerate(document.lengths)
         },
-        "build": format_seconds(build.cold if build else None),
-        "score": score_cell(entry),
+        "build": format_seconds(entry.measured.build_seconds.cold if entry.measured else None),
+        "score": score_cell(entry.scored),
     }
 
 

@@ -8,9 +8,9 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, Static
 
+from advisor.domain.answer import Answer
 from advisor.domain.workflow import Workflow
 from advisor.pipeline.draft import DraftRun
-from advisor.report.documents.document import RunDocument
 from advisor.system.import_path import ADVISOR_COMMAND
 from advisor.tui.rendering import text
 from advisor.tui.rendering.plan import (
@@ -89,9 +89,9 @@ class PlanStep(Step):
         """Whether the plan of the present answers is shown."""
         return self._draft is not None
 
-    def show(self, drafted: DraftRun | RunDocument) -> None:
+    def show(self, drafted: DraftRun | Answer) -> None:
         """Show a plan, or the answer for a GPU that is not attached."""
-        if isinstance(drafted, RunDocument):
+        if isinstance(drafted, Answer):
             self._draft = None
             self.query_one("#summary", Static).update(
                 "That GPU is not attached, so nothing is measured.  Enter shows the known figures."

@@ -1,4 +1,4 @@
-"""Open runs and run documents by name: a stored run, or a file that `--json` wrote."""
+"""Open answers by name: of a stored run, or of a file that `--json` wrote."""
 
 from __future__ import annotations
 
@@ -8,46 +8,44 @@ import shlex
 import msgspec
 
 from advisor.catalogue import rubric_files
+from advisor.domain.answer import PUBLISHED, Answer
 from advisor.domain.constraints import Constraint
 from advisor.domain.priorities import Priorities
 from advisor.errors import ExportFileError
-from advisor.pipeline.decision import decide
-from advisor.report.documents import measured_document, reopened
-from advisor.report.documents.document import PUBLISHED, RunDocument
+from advisor.pipeline.decision import decide, decide_again
 from advisor.store.decoders import DECODING
 from advisor.store.store import Store
 
 SUFFIX = ".json"
 
 
-def is_document(name: str) -> bool:
-    """Check whether `name` is a file with a run document rather than a stored run."""
+def is_file(name: str) -> bool:
+    """Check whether `name` is a file with an answer rather than a stored run."""
     return name.endswith(SUFFIX) and pathlib.Path(name).is_file()
 
 
-def open_document(
+def open_answer(
     name: str,
     store: Store,
     *,
     priorities: Priorities | None = None,
     constraints: tuple[Constraint, ...] | None = None,
     rubric: pathlib.Path | None = None,
-) -> RunDocument:
-    """Return the document of a stored run or of a file, decided with the present rubric.
+) -> Answer:
+    """Return the answer of a stored run or of a file, decided with the present rubric.
 
     An answer from published figures is returned as it is; it has no measurements to decide on.
-    Raise `ExportFileError` for a file that is not a run document.
+    Raise `ExportFileError` for a file that is not an answer.
     """
-    if not is_document(name):
-        decision = decide(
+    if not is_file(name):
+        return decide(
             store.find(name), priorities=priorities, constraints=constraints, rubric=rubric
         )
-        return measured_document.compose(decision)
-    document = read_document(name)
-    if document.run_id == PUBLISHED and (priorities, constraints, rubric) == (None, None, None):
-        return document
-    again = reopened.decide_again(
-        document,
+    answer = read_answer(name)
+    if answer.run_id == PUBLISHED and (priorities, constraints, rubric) == (None, None, None):
+        return answer
+    again = decide_again(
+        answer,
         rubric_files.load(rubric=rubric),
         priorities=priorities,
         constraints=constraints,
@@ -57,13 +55,15 @@ def open_document(
     return msgspec.structs.replace(again, rerun_command=command)
 
 
-def read_document(name: str) -> RunDocument:
-    """Read a run document from a file."""
+def read_answer(name: str) -> Answer:
+    """Read an answer from a file; raise `ExportFileError`."""
     next_step = "name a file that p3-advisor --json or show --json wrote"
     try:
         with DECODING:
-            return msgspec.json.decode(pathlib.Path(name).read_bytes(), type=RunDocument)
+            return msgspec.json.decode(pathlib.Path(name).read_bytes(), type=Answer)
     except OSError as problem:
         raise ExportFileError(f"{name} cannot be read: {problem.strerror}", next_step) from problem
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
-        raise ExportFileError(f"{name} is not a run document: {problem}", next_step) from problem
+        raise ExportFileError(
+            f"{name} is not the answer of a run: {problem}", next_step
+        ) from problem

@@ -1,0 +1,242 @@
+"""The answer of a run: what is printed as JSON, shown, compared and opened again.
+
+Its JSON is a public interface: `rubric/schema/run.schema.json` describes it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal, NamedTuple
+
+import msgspec
+
+from advisor.domain.check_events import Checked
+from advisor.domain.interval import Interval
+from advisor.domain.machine import Machine, QuietCheck, describe_gpus
+from advisor.domain.measurement import Cell, Measurement
+from advisor.domain.provenance import Provenance
+from advisor.domain.question import Question
+from advisor.domain.recommendation import DecisionWord, Recommendation, Trust
+from advisor.domain.results import Results
+from advisor.domain.scores import Evidence, ScoredArm
+from advisor.errors import UserError
+
+SCHEMA: Final = "p3-advisor/run/2"
+#: The run id in an answer from published figures, which has no stored run.
+PUBLISHED = "published"
+
+#: Why an arm or a workflow has no measurement.
+Status = Literal[
+    "unsupported",
+    "not-installed",
+    "build-failed",
+    "incorrect",
+    "nondeterministic",
+    "not-engaged",
+    "out-of-memory",
+    "disk-full",
+    "timed-out",
+    "crashed",
+    "skipped",
+    "excluded",
+    "not-covered",
+]
+
+
+class UnmeasuredArm(msgspec.Struct, frozen=True, kw_only=True):
+    """An arm that failed or was not reached, or a workflow that was not tried."""
+
+    #: The id of the workflow where none of its arms was planned.
+    arm: str
+    workflow: str
+    title: str
+    #: Null where no arm was planned.
+    option: str | None = None
+    status: Status
+    reason: str
+    fix: str | None = None
+    #: The comparisons of its outputs as far as it came.
+    checks: tuple[Checked, ...] = ()
+
+
+class RankedArm(NamedTuple):
+    """An arm with a score, and its figures; None for an answer from published figures."""
+
+    scored: ScoredArm
+    measured: Measurement | None
+
+    @property
+    def arm(self) -> str:
+        return self.scored.arm
+
+    @property
+    def speedup(self) -> Interval:
+        """The speed-up over the baseline; a published one has no interval."""
+        if self.measured is None:
+            return Interval(value=self.scored.speedup, low=None, high=None)
+        return self.measured.speedup
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Versions by package; empty without a measurement."""
+        return self.measured.versions if self.measured else {}
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """The figures by batch size; empty without a measurement, and for servers."""
+        return self.measured.cells if self.measured else ()
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """Why there is no recommendation."""
+
+    name: str
+    what: str
+    next_step: str
+
+    @classmethod
+    def of(cls, error: UserError | None) -> Problem | None:
+        if error is None:
+            return None
+        return cls(name=error.name, what=error.what, next_step=error.next_step)
+
+
+#: What a line of the headline is about.
+HeadlinePart = Literal[
+    "answer", "certainty", "change", "requests", "load", "weights", "accuracy", "batch-sizes"
+]
+
+
+class HeadlineLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of the answer."""
+
+    part: HeadlinePart
+    text: str
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """A run: the question, the machine, the results, their scores and the recommendation."""
+
+    schema: Literal["p3-advisor/run/2"] = SCHEMA
+    run_id: str
+    created: str
+    advisor_version: str
+    rubric: str
+    finished: Annotated[
+        bool, msgspec.Meta(description="whether the run has measured everything that it planned")
+    ]
+    in_progress: Annotated[
+        bool,
+        msgspec.Meta(
+            description="whether a process still measures the run; an unfinished run that is not in"
+            " progress was stopped"
+        ),
+    ] = False
+    #: Whether the rest of an unfinished run can be executed; false where the model or the baseline
+    #: fails again until the model or its environment changes. Null for a finished run.
+    resumable: bool | None = None
+    #: True for a run that was made on another machine.
+    imported: bool = False
+    question: Question
+    machine: Machine
+    #: The load of the machine before the measurement; null if it was not checked.
+    load_check: QuietCheck | None = None
+    results: Results
+    #: The best arm first.
+    scores: tuple[ScoredArm, ...]
+    unmeasured: tuple[UnmeasuredArm, ...]
+    recommendation: Recommendation | None
+    problem: Problem | None
+    #: The answer in a few lines of text, the same in every output.
+    headline: tuple[HeadlineLine, ...] = ()
+    #: The origin of an answer that uses a run made on another machine.
+    provenance: Provenance | None = None
+    #: The command that prints this answer; null for a stored run.
+    rerun_command: str | None = None
+
+    @property
+    def evidence(self) -> Evidence:
+        """Where its figures come from."""
+        if self.run_id == PUBLISHED:
+            return "published"
+        return "imported" if self.imported or self.provenance else "measured"
+
+    @property
+    def titles(self) -> dict[str, str]:
+        """What texts call each arm."""
+        arms: tuple[ScoredArm | UnmeasuredArm, ...] = (*self.unmeasured, *self.scores)
+        return {each.arm: each.title for each in arms}
+
+    @property
+    def measurements(self) -> dict[str, Measurement]:
+        """The measurements by arm."""
+        return {each.arm: each for each in self.results.measurements}
+
+    @property
+    def ranked(self) -> tuple[RankedArm, ...]:
+        """The arms with a score, best first."""
+        measurements = self.measurements
+        return tuple(RankedArm(arm, measurements.get(arm.arm)) for arm in self.scores)
+
+    @property
+    def advised(self) -> RankedArm | None:
+        """The recommended arm; None without a recommendation."""
+        if self.recommendation is None:
+            return None
+        return next(each for each in self.ranked if each.scored.arm == self.recommendation.arm)
+
+    @property
+    def baseline(self) -> Measurement | None:
+        """The measurement that speed-ups are relative to; None if it has none."""
+        return self.measurements.get(self.results.baseline)
+
+    @property
+    def device_name(self) -> str:
+        """The name of the device that the arms were measured on."""
+        gpu = self.machine.find_gpu(self.question.gpu)
+        if gpu is None:
+            return self.question.gpu or self.machine.cpu.model
+        return describe_gpus(gpu.name, self.question.devices_per_model)
+
+
+def without_rounds(document: msgspec.Struct) -> msgspec.Struct:
+    """Return an answer as JSON has it, without the paired rounds; others as they are."""
+    if not isinstance(document, Answer):
+        return document
+    results = msgspec.structs.replace(document.results, log_speedups={})
+    return msgspec.structs.replace(document, results=results)
+
+
+def encode(document: msgspec.Struct) -> str:
+    """Return an answer, or another document, as indented JSON with a final line break."""
+    encoded = msgspec.json.encode(without_rounds(document))
+    return msgspec.json.format(encoded, indent=2).decode() + "\n"
+
+
+class AnswerSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer in a few fields, for lists of runs, fleets and runs in progress."""
+
+    #: Null without a recommendation, like the next four.
+    arm: str | None = None
+    decision_word: DecisionWord | None = None
+    certainty: float | None = None
+    trust: Trust | None = None
+    #: Of the recommended arm.
+    speedup: Interval | None = None
+    #: The first line of the answer, or why there is none.
+    headline: str = ""
+    problem: Problem | None = None
+
+    @classmethod
+    def of(cls, answer: Answer) -> AnswerSummary:
+        advice, advised = answer.recommendation, answer.advised
+        first = answer.headline[0].text if answer.headline else ""
+        if advice is None or advised is None:
+            return cls(headline=first, problem=answer.problem)
+        return cls(
+            arm=advice.arm,
+            decision_word=advice.certainty.decision_word if advice.certainty else None,
+            certainty=advice.certainty.share if advice.certainty else None,
+            trust=advice.trust,
+            speedup=advised.speedup,
+            headline=first,
+        )
