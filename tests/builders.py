@@ -11,6 +11,7 @@ import msgspec
 
 from advisor.catalogue import rubric_files
 from advisor.domain.accuracy import Accuracy
+from advisor.domain.answer import Answer, UnmeasuredArm
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.check_events import Checked
 from advisor.domain.environment import Environment
@@ -26,7 +27,7 @@ from advisor.domain.results import RaceResult, Results
 from advisor.domain.run import SCHEMA, Header
 from advisor.domain.run_events import EndCause, LoggedEvent, RaceClosed, RunEvent
 from advisor.domain.run_state import ProcessState, RaceGroup, RunState
-from advisor.domain.scores import Rating, ScoredArm
+from advisor.domain.scores import Adoption, Rating, ScoredArm
 from advisor.domain.serving import RateLevel
 from advisor.domain.worker_events import (
     BlockTimed,
@@ -41,11 +42,10 @@ from advisor.domain.workflow import CitedFact, DeclaredFacts, Workflow
 from advisor.errors import UserError
 from advisor.measure.process_differences import widen_by_noise_floor
 from advisor.measure.summary import summarise
-from advisor.pipeline.decision import Decision
-from advisor.recommendation.decision_context import DecisionContext
+from advisor.pipeline.decision import decide_again
+from advisor.pipeline.unmeasured import list_excluded, list_planned
+from advisor.recommendation.headline import write_headline
 from advisor.recommendation.recommend import recommend
-from advisor.report.documents.document import RunDocument
-from advisor.report.documents.measured_document import compose
 from advisor.score import scoring
 
 BASELINE = "pytorch-eager"
@@ -370,7 +370,7 @@ def results(*measurements: Measurement, **changes: Any) -> Results:
         },
     )
     made = msgspec.structs.replace(made, **changes)
-    # As a document of a run is decided again; a run itself has the variances of its processes.
+    # In a run the intervals are widened by the variances of its processes.
     return msgspec.structs.replace(
         made,
         measurements=tuple(
@@ -382,6 +382,7 @@ def results(*measurements: Measurement, **changes: Any) -> Results:
 def rating(tier: int = 2, **changes: Any) -> Rating:
     made = Rating(
         tier=tier,
+        grade=float(tier),
         fact="vendors",
         value=4,
         rule="vendors >= 2",
@@ -406,10 +407,12 @@ def scored_arm(
     made = ScoredArm(
         arm=arm_id,
         workflow=arm_id.partition("/")[0],
+        title=arm_id,
         ratings={name: rating(tier) for name, tier in by_criterion.items()},
         score=(weights or priorities()).weigh(by_criterion),
         rank=0,
         speedup=1.5,
+        adoption=Adoption(lines_changed=2, export_step=False, own_environment=False),
     )
     return msgspec.structs.replace(made, **changes)
 
@@ -431,12 +434,60 @@ def events(*run_events: RunEvent) -> list[LoggedEvent]:
     ]
 
 
-def decision(**changes: Any) -> Decision:
-    """Return the decision of a run in which `compiled` wins and `broken` crashes.
+def answer_of(measured: Results, head: Header | None = None, **changes: Any) -> Answer:
+    """Return the answer that these results give with the catalogue of the header."""
+    head = head or header()
+    bare = Answer(
+        run_id=head.run_id,
+        created=head.created,
+        advisor_version=head.advisor_version,
+        rubric=head.catalogue.rubric.name,
+        finished=True,
+        question=head.question,
+        machine=head.machine,
+        results=measured,
+        scores=(),
+        unmeasured=(),
+        recommendation=None,
+        problem=None,
+    )
+    bare = msgspec.structs.replace(bare, **changes)
+    return decide_again(bare, head.catalogue)
 
-    The workflow `absent` is excluded. Keywords change fields of the decision.
+
+def recommend_for(
+    measured: Results,
+    scored: Sequence[ScoredArm],
+    head: Header | None = None,
+    *,
+    excluded: Sequence[UnmeasuredArm] = (),
+    by_batch_size: Mapping[int, Sequence[ScoredArm]] | None = None,
+) -> Answer:
+    """Return the answer with the recommendation for these scores, which are not computed."""
+    head = head or header()
+    made = Answer(
+        run_id=head.run_id,
+        created=head.created,
+        advisor_version=head.advisor_version,
+        rubric=head.catalogue.rubric.name,
+        finished=True,
+        question=head.question,
+        machine=head.machine,
+        results=measured,
+        scores=tuple(scored),
+        unmeasured=tuple(excluded),
+        recommendation=recommend(head, measured, scored, by_batch_size or {}, excluded),
+        problem=None,
+    )
+    return msgspec.structs.replace(made, headline=write_headline(made))
+
+
+def finished_state() -> RunState:
+    """Return the state of a run in which `compiled` wins and `broken` crashes.
+
+    The workflow `absent` is excluded.
     """
-    state = run_state(
+    return run_state(
         {
             BASELINE: process(*visits([0.4] * 4), outcome=Completed()),
             DUPLICATE: process(*visits([0.4] * 4), outcome=Completed()),
@@ -451,36 +502,30 @@ def decision(**changes: Any) -> Decision:
         plan=plan("compiled", "broken", excluded=[excluded()]),
         finished=True,
     )
-    known = catalogue(workflow("compiled", verified=("cpu 2026-11",)), workflow("broken"))
-    asked = question()
+
+
+def finished_header() -> Header:
+    """Return the header of the same run."""
+    known = catalogue(
+        workflow("compiled", verified=("cpu 2026-11",)), workflow("broken"), workflow("absent")
+    )
+    return header(question=question(), catalogue=known)
+
+
+def answer(**changes: Any) -> Answer:
+    """Return the answer of the same run; keywords change its fields, not what was decided."""
+    state, head = finished_state(), finished_header()
     measured = summarise(
         state,
         {1: race_result(1, best="compiled", tied=("compiled",), eliminated={BASELINE: 4})},
         dtype="float32",
     )
-    rated = scoring.rate_arms(measured, known)
-    ranked = scoring.weigh_arms(rated.overall, asked)
-    found = {
-        "header": header(question=asked, catalogue=known),
-        "state": state,
-        "results": measured,
-        "rated": rated,
-        "scored": ranked,
-        "recommendation": recommend(
-            measured,
-            ranked,
-            asked,
-            [excluded()],
-            DecisionContext(rubric=known.rubric),
-        ),
-        "problem": None,
-        **changes,
-    }
-    return Decision(**found)
-
-
-def document(**changes: Any) -> RunDocument:
-    return msgspec.structs.replace(compose(decision()), **changes)
+    assert state.plan is not None
+    unmeasured = (
+        *list_planned(head, state, measured, None),
+        *list_excluded(head, state.plan),
+    )
+    return msgspec.structs.replace(answer_of(measured, head, unmeasured=unmeasured), **changes)
 
 
 def rate_level(rate: float) -> RateLevel:

@@ -7,14 +7,13 @@ from collections.abc import Sequence
 import builders
 import msgspec
 
+from advisor.domain.answer import Answer
 from advisor.domain.interval import Interval
 from advisor.domain.measurement import Measurement
 from advisor.domain.sweep import RECORD_SCHEMA, Lengths, MixedLengths, SweepRecord, SweepRun
-from advisor.pipeline.decision import Decision, weigh_and_recommend
 from advisor.pipeline.sweeps.decision import decide_mix
 from advisor.report.sweeps import sweep_document
 from advisor.report.sweeps.sweep_document import SweepDocument
-from advisor.score.scoring import rate_arms
 
 
 def at(input_tokens: int, output_tokens: int = 16) -> Lengths:
@@ -41,27 +40,25 @@ def sweep_record(shares: dict[Lengths, float], limited: Sequence[Lengths] = ()) 
     )
 
 
-def decision_at(lengths: Lengths, *, faster: float = 1.0, only: Sequence[str] = ()) -> Decision:
-    """Return a decision at a length; `compiled` is `faster` than fourfold.
+def answer_at(lengths: Lengths, *, faster: float = 1.0, only: Sequence[str] = ()) -> Answer:
+    """Return an answer at a length; `compiled` is `faster` than fourfold.
 
     `only` limits the plan to these arms and the baseline.
     """
-    made = builders.decision()
+    made = builders.answer()
     question = msgspec.structs.replace(
-        made.header.question,
+        made.question,
         input_tokens=lengths.input_tokens,
         output_tokens=lengths.output_tokens,
     )
-    state = made.state
-    if only:
-        state = msgspec.structs.replace(state, plan=builders.plan(*only))
+    unmeasured = tuple(each for each in made.unmeasured if not only or each.arm in only)
     measurements = tuple(
         _speed_up(one, faster) if one.arm == "compiled" else one
         for one in made.results.measurements
     )
     results = msgspec.structs.replace(made.results, measurements=measurements)
-    header = msgspec.structs.replace(made.header, question=question)
-    return weigh_and_recommend(header, state, results, rate_arms(results, header.catalogue))
+    head = msgspec.structs.replace(builders.finished_header(), question=question)
+    return builders.answer_of(results, head, unmeasured=unmeasured)
 
 
 def _speed_up(measurement: Measurement, factor: float) -> Measurement:
@@ -78,7 +75,7 @@ def _speed_up(measurement: Measurement, factor: float) -> Measurement:
     return msgspec.structs.replace(measurement, cells=cells, speedup=speedup)
 
 
-def document(record: SweepRecord, decisions: dict[Lengths, Decision]) -> SweepDocument:
+def document(record: SweepRecord, answers: dict[Lengths, Answer]) -> SweepDocument:
     """Return the document of a sweep in which every length of the mix is measured."""
-    mix = decide_mix(record, decisions)
-    return sweep_document.compose(record, decisions, mix, mix.problem)
+    mix = decide_mix(record, answers, builders.finished_header().catalogue)
+    return sweep_document.compose(record, answers, mix, mix.problem)

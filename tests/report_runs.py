@@ -7,9 +7,9 @@ from typing import Any
 import builders
 import msgspec
 
+from advisor.domain.answer import Answer
 from advisor.domain.interval import Interval
 from advisor.domain.measurement import CallSeconds, Cell, Throughput
-from advisor.report.documents.document import RunDocument
 
 
 def cell(seconds: float = 0.1, spread: float = 1.01, **changes: Any) -> Cell:
@@ -24,14 +24,14 @@ def cell(seconds: float = 0.1, spread: float = 1.01, **changes: Any) -> Cell:
     return msgspec.structs.replace(made, **changes)
 
 
-def run_document(seconds: float = 0.1, spread: float = 1.01, **changes: Any) -> RunDocument:
+def run_answer(seconds: float = 0.1, spread: float = 1.01, **changes: Any) -> Answer:
     """Return a run without noise in which a call of `compiled` takes `seconds`."""
-    document = builders.document(**changes)
-    entries = [
+    answer = builders.answer(**changes)
+    measurements = tuple(
         msgspec.structs.replace(entry, cells=(cell(seconds, spread),))
         if entry.arm == "compiled"
         else entry
-        for entry in document.workflows
-    ]
-    race = msgspec.structs.replace(document.race, noise_floor=0.0) if document.race else None
-    return msgspec.structs.replace(document, workflows=tuple(entries), race=race)
+        for entry in answer.results.measurements
+    )
+    results = msgspec.structs.replace(answer.results, measurements=measurements, noise_floor=0.0)
+    return msgspec.structs.replace(answer, results=results)

@@ -36,11 +36,12 @@ def read_summary(run: Run) -> AnswerSummary:
 
 def read_sweep_summary(store: Store, sweep_id: str) -> AnswerSummary:
     """Return the answer for the mix of a sweep; one that cannot be read has an empty summary."""
-    from advisor.pipeline.sweeps.decision import decide_lengths, decide_mix  # noqa: PLC0415 - most lists have no sweep
+    from advisor.pipeline.sweeps.decision import catalogue_of, decide_lengths, decide_mix  # noqa: PLC0415 - most lists have no sweep
 
     try:
         record = store.sweeps.find(sweep_id)
-        return AnswerSummary.of(decide_mix(record, decide_lengths(record, store), store))
+        answers = decide_lengths(record, store)
+        return AnswerSummary.of(decide_mix(record, answers, catalogue_of(answers, store)))
     except UserError as problem:
         return AnswerSummary(headline=problem.what)
 

@@ -11,6 +11,7 @@ from typing import Any
 import jsonschema
 import msgspec
 import pytest
+from advisor.report.documents import document, measured_document
 
 from advisor import schemas
 from advisor.catalogue import rubric_files
@@ -20,7 +21,6 @@ from advisor.pipeline.decision import decide
 from advisor.pipeline.draft import prepare
 from advisor.pipeline.execution import execute
 from advisor.question.answers import Answers
-from advisor.report.documents import document, measured_document
 
 TESTS = pathlib.Path(__file__).parents[1]
 #: Exports of earlier versions: a line with the manifest, one with the header, one for each event.

@@ -24,13 +24,13 @@ HERE = pathlib.Path(__file__).parent
 sys.path[:0] = [str(HERE.parent)]
 
 import msgspec
+from advisor.report.documents.document import RunDocument
+from advisor.report.documents.measured_document import compose
 
 from advisor.domain.measurement import Cell
 from advisor.domain.plan import BASELINE
 from advisor.pipeline.decision import decide
 from advisor.report.comparisons.comparison import compare_documents
-from advisor.report.documents.document import RunDocument
-from advisor.report.documents.measured_document import compose
 from advisor.store.runs import Run
 from advisor.store.store import Store
 

@@ -20,11 +20,11 @@ HERE = pathlib.Path(__file__).parent
 sys.path[:0] = [str(HERE.parent)]
 
 import builders
+from advisor.recommendation.decision_context import DecisionContext
 from onscreen import running_app
 
 from advisor.context import Context
 from advisor.pipeline.decision import Decision, rescore
-from advisor.recommendation.decision_context import DecisionContext
 from advisor.recommendation.recommend import recommend
 from advisor.score import scoring
 from advisor.store.store import Store

@@ -67,6 +67,7 @@ def compose_snippets(
     """Yield for every completed arm its run, its name, and its snippet or why it has none."""
     sys.path[:0] = [str(HERE.parent / "stacks")]
     import msgspec  # noqa: PLC0415 - `run` has the standard library only
+    from advisor.report.documents.document import RunDocument  # noqa: PLC0415
     from integration import (  # type: ignore[import-not-found]  # noqa: PLC0415
         integration_of,
         load_workflows,
@@ -75,7 +76,6 @@ def compose_snippets(
     from advisor.applicability.arms import list_arms  # noqa: PLC0415
     from advisor.errors import NoRecipeError  # noqa: PLC0415
     from advisor.recipes.snippet import compose_snippet  # noqa: PLC0415
-    from advisor.report.documents.document import RunDocument  # noqa: PLC0415
 
     workflows = load_workflows()
     for file in files:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import builders
 import msgspec
 import pytest
+from advisor.report.documents import document, measured_document, reopened
 
 from advisor.catalogue import rubric_files
 from advisor.domain.constraints import Constraint
@@ -21,7 +22,6 @@ from advisor.pipeline.decision import Decision, rescore
 from advisor.question.answers import Answers
 from advisor.question.priorities import choose_priorities
 from advisor.report import page
-from advisor.report.documents import document, measured_document, reopened
 from advisor.score import scoring
 
 if TYPE_CHECKING:

@@ -9,6 +9,9 @@ from typing import Literal
 import builders
 import msgspec
 import pytest
+from advisor.recommendation.decision_context import DecisionContext
+from advisor.report.documents import reopened
+from advisor.report.documents.document import RunDocument
 
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.interval import Interval
@@ -16,10 +19,7 @@ from advisor.domain.measurement import BuildSeconds, CallSeconds, Cell, Measurem
 from advisor.domain.recommendation import DecisionWord, Recommendation
 from advisor.question.constraints import parse_constraints
 from advisor.question.priorities import parse_priorities
-from advisor.recommendation.decision_context import DecisionContext
 from advisor.recommendation.recommend import recommend
-from advisor.report.documents import reopened
-from advisor.report.documents.document import RunDocument
 from advisor.score import scoring
 
 HERE = pathlib.Path(__file__).parent

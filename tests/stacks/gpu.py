@@ -317,28 +317,13 @@ def kill_worker(run: Run, arm: str) -> None:
 
 
 def statuses(run: Run) -> dict[str, str]:
-    document = pipeline_document(run)
-    return {
-        entry["arm"]: f"{entry['status']}: {entry['reason']}"
-        if entry["reason"]
-        else entry["status"]
-        for entry in document
-        if planned(entry)
+    answer = decide(run)
+    failed = {
+        arm.arm: f"{arm.status}: {arm.reason}"
+        for arm in answer.unmeasured
+        if arm.status not in {"excluded", "not-installed"}
     }
-
-
-def planned(entry: dict[str, Any]) -> bool:
-    return entry["status"] not in {"excluded", "not-installed"}
-
-
-def pipeline_document(run: Run) -> list[dict[str, Any]]:
-    from advisor.report.documents.document import encode  # noqa: PLC0415 - only here
-    from advisor.report.documents.measured_document import compose  # noqa: PLC0415 - only here
-
-    decision = decide(run)
-    document = compose(decision)
-    workflows: list[dict[str, Any]] = json.loads(encode(document))["workflows"]
-    return workflows
+    return dict.fromkeys(answer.measurements, "completed") | failed
 
 
 def killed() -> dict[str, Any]:

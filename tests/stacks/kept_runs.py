@@ -1,4 +1,4 @@
-"""Read the documents of the runs that are kept under `evidence/`."""
+"""Read the answers of the runs that are kept under `evidence/`."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from typing import Any
 
 import msgspec
 
-from advisor.report.documents.document import RunDocument
-from advisor.report.documents.workflow_entry import WorkflowEntry
+from advisor.domain.answer import Answer, RankedArm
 
 EVIDENCE = pathlib.Path(__file__).parent / "evidence"
 
 
-def read_run(file: str) -> RunDocument:
-    return msgspec.json.decode((EVIDENCE / file).read_bytes(), type=RunDocument)
+def read_run(file: str) -> Answer:
+    return msgspec.json.decode((EVIDENCE / file).read_bytes(), type=Answer)
 
 
 def read_gpu_checks() -> dict[str, Any]:
@@ -25,7 +24,7 @@ def read_gpu_checks() -> dict[str, Any]:
     return checks
 
 
-def device_of(document: RunDocument) -> str:
+def device_of(document: Answer) -> str:
     """Return the name of the measured GPU with its article, or the processor and its count."""
     cpu = document.machine.cpu
     if document.question.gpu is None:
@@ -34,16 +33,15 @@ def device_of(document: RunDocument) -> str:
     return f"an {document.device_name}" if is_one else document.device_name
 
 
-def versions_of(document: RunDocument) -> str:
+def versions_of(document: Answer) -> str:
     """Return the versions of every stack; several for one that differs between environments."""
     versions: dict[str, dict[str, None]] = {}
-    for entry in document.workflows:
+    for entry in document.ranked:
         for name, version in entry.versions.items():
             versions.setdefault(name, {})[version] = None
     return ", ".join(f"{name} {' and '.join(found)}" for name, found in sorted(versions.items()))
 
 
-def timed_entries(document: RunDocument) -> list[WorkflowEntry]:
+def timed_arms(document: Answer) -> list[RankedArm]:
     """Return the arms with a speed-up, fastest first."""
-    timed = [entry for entry in document.workflows if entry.speedup is not None]
-    return sorted(timed, key=lambda entry: -entry.speedup.value if entry.speedup else 0.0)
+    return sorted(document.ranked, key=lambda arm: -arm.scored.speedup)

@@ -5,25 +5,28 @@ from __future__ import annotations
 from stacks.kept_runs import device_of, read_run, versions_of
 from stacks.run_tables import EVIDENCE_LINK, failures
 
-from advisor.report.documents.document import RunDocument
+from advisor.domain.answer import Answer
 from advisor.report.formatting.tabular import markdown_table
 from advisor.report.sections import serving_tables
 from advisor.system.number_format import format_share_of_draws
 
 
-def serving_introduction(document: RunDocument, file: str) -> str:
+def serving_introduction(document: Answer, file: str) -> str:
     """Return the question, the load, the device, the versions and the answer of a run."""
     load, question = document.question.load, document.question
     assert load is not None, file
     lengths = ", ".join(
         f"{each.input_tokens} in and {each.output_tokens} out" for each in load.lengths
     )
-    count, date = len(document.serving.arms) if document.serving else 0, document.created[:10]
+    count, date = (
+        len(document.results.serving.arms) if document.results.serving else 0,
+        document.created[:10],
+    )
     servers = "1 server" if count == 1 else f"{count} servers"
     advice = document.recommendation
     answer = (
         f"Recommendation with the default priorities: {advice.arm}, certainty "
-        f"{format_share_of_draws(advice.certainty)}, trust {advice.trust}."
+        f"{format_share_of_draws(advice.certainty.share)}, trust {advice.trust}."
         if advice and advice.certainty is not None
         else "No recommendation."
     )

@@ -9,18 +9,16 @@ from stacks.kept_runs import (
     device_of,
     read_gpu_checks,
     read_run,
-    timed_entries,
+    timed_arms,
     versions_of,
 )
 
+from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.measurement import Cell
 from advisor.measure.generation import explain_mismatch
-from advisor.report.documents.document import RunDocument
-from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.report.formatting.accuracy_text import accuracy_cell
 from advisor.report.formatting.tabular import markdown_table
 from advisor.report.sections import trade_off
-from advisor.report.sections.ranking_cells import checks_of
 from advisor.report.sections.setup_facts import describe_lengths
 from advisor.system.number_format import (
     MEBIBYTE,
@@ -51,18 +49,17 @@ MISMATCH = (
 )
 
 
-def introduction(document: RunDocument, file: str) -> str:
+def introduction(document: Answer, file: str) -> str:
     """Return the question, the device, the versions and the verdicts of a run."""
-    assert document.race
     question = document.question
     lengths = f", {question.input_tokens} tokens" if describe_lengths(document) else ""
     if question.task == "generate":
         lengths += f" in and {question.output_tokens} out"
     verdicts = ", ".join(
         f"@{race.batch_size} {race.verdict} (noise {format_share(race.noise_floor or 0)})"
-        for race in document.race.by_batch_size
+        for race in document.results.races
     )
-    count, model, date = len(timed_entries(document)), question.model.name, document.created[:10]
+    count, model, date = len(timed_arms(document)), question.model.name, document.created[:10]
     return f"""\
 One command, {count} arms: `{model}` in {question.dtype}{lengths}, on {device_of(document)},
 {date} ([kept run]({EVIDENCE_LINK}/{file})).
@@ -87,7 +84,7 @@ def race_table(file: str) -> list[str]:
         "engaged",
     ]
     arm, trust = document.recommendation.arm, document.recommendation.trust
-    rows = [_race_row(entry, document) for entry in timed_entries(document)]
+    rows = [_race_row(entry, document) for entry in timed_arms(document)]
     advice = f"Recommendation with the default priorities: {arm}, trust {trust}.\n"
     return [
         introduction(document, file) + advice,
@@ -103,7 +100,7 @@ def forward_section(file: str) -> list[str]:
 
 def portability_section(file: str) -> list[str]:
     """Return the speeds of the workflows relative to the fastest one on each platform."""
-    found = read_run(file).portability
+    found = read_run(file).results.portability
     assert found is not None, file
     names = [platform.name for platform in found.platforms]
     rows = [
@@ -117,11 +114,12 @@ def portability_section(file: str) -> list[str]:
     return [*markdown_table(["application", *names, "portability"], rows, text_columns={0}), ""]
 
 
-def _race_row(entry: WorkflowEntry, document: RunDocument) -> list[str]:
-    assert document.race
-    assert document.race.peaks
+def _race_row(entry: RankedArm, document: Answer) -> list[str]:
+    peaks = document.results.peaks
+    assert peaks
+    assert entry.measured
     tflops = entry.cells[-1].tflops or 0.0
-    peak = document.race.peaks.operations_per_second.get(document.question.dtype)
+    peak = peaks.operations_per_second.get(document.question.dtype)
     share = f" ({format_share(tflops * 1e12 / peak)})" if peak else ""
     return [
         entry.arm,
@@ -129,21 +127,22 @@ def _race_row(entry: WorkflowEntry, document: RunDocument) -> list[str]:
         *(format_number(cell.speedup.value, decimals=2) for cell in entry.cells),
         f"{format_number(tflops, digits=3)}{share}",
         *_build_and_memory(entry),
-        accuracy_cell(checks_of(entry)),
-        format_share(entry.engaged_share),
+        accuracy_cell(entry.measured.correctness),
+        format_share(entry.measured.engaged_share),
     ]
 
 
-def _build_and_memory(entry: WorkflowEntry) -> tuple[str, str]:
-    assert entry.build_seconds
-    assert entry.memory_bytes
-    return format_seconds(entry.build_seconds.cold), format_mebibytes(entry.memory_bytes.peak)
+def _build_and_memory(entry: RankedArm) -> tuple[str, str]:
+    measured = entry.measured
+    assert measured
+    peak = format_mebibytes(measured.memory_bytes.peak)
+    return format_seconds(measured.build_seconds.cold), peak
 
 
 def text_table(file: str) -> list[str]:
     """Return the introduction and the table of a run of generated text, fastest arm first."""
     document = read_run(file)
-    entries = timed_entries(document)
+    entries = timed_arms(document)
     sizes = [cell.batch_size for cell in entries[0].cells]
     assert all([cell.batch_size for cell in entry.cells] == sizes for entry in entries), file
     first, last = sizes[0], sizes[-1]
@@ -162,7 +161,7 @@ def text_table(file: str) -> list[str]:
     return [introduction(document, file), *table, *(["", MISMATCH] if is_marked else [])]
 
 
-def _text_row(entry: WorkflowEntry, output_tokens: int) -> list[str]:
+def _text_row(entry: RankedArm, output_tokens: int) -> list[str]:
     first, last = entry.cells[0], entry.cells[-1]
     return [
         entry.arm,
@@ -206,7 +205,7 @@ def quantised_section(file: str) -> list[str]:
     """Return the table of a run with quantised arms, best first, and its failures."""
     document = read_run(file)
     sizes = document.question.batch_sizes
-    entries = {entry.arm: entry for entry in document.workflows}
+    entries = {entry.arm: entry for entry in document.ranked}
     rows = []
     for arm, *figures in trade_off.table_rows(document):
         cells = (format_number(cell.speedup.value, decimals=2) for cell in entries[arm].cells)
@@ -219,11 +218,11 @@ def quantised_section(file: str) -> list[str]:
 def blocks_table(files: Sequence[str]) -> list[str]:
     """Return a row for each run: microseconds of eager PyTorch, and speed-ups of the others."""
     documents = [read_run(file) for file in files]
-    timed = {entry.arm for document in documents for entry in timed_entries(document)}
+    timed = {entry.arm for document in documents for entry in timed_arms(document)}
     arms = sorted(timed - {BASELINE})
     rows = []
     for document, file in zip(documents, files, strict=True):
-        entries = {entry.arm: entry for entry in document.workflows}
+        entries = {entry.arm: entry for entry in document.ranked}
         microseconds = (
             format_number(cell.seconds.median * 1e6, decimals=0) for cell in entries[BASELINE].cells
         )
@@ -232,24 +231,26 @@ def blocks_table(files: Sequence[str]) -> list[str]:
             [
                 f"[{question.model.name}]({EVIDENCE_LINK}/{file}), {question.dtype}",
                 " / ".join(microseconds),
-                *(_speedups_or_status(entries.get(arm)) for arm in arms),
+                *(_speedups_or_status(document, arm) for arm in arms),
             ]
         )
     sizes = " / ".join(f"@{size}" for size in documents[0].question.batch_sizes)
     return markdown_table([f"model (speed-ups {sizes})", f"{BASELINE}, µs", *arms], rows)
 
 
-def _speedups_or_status(entry: WorkflowEntry | None) -> str:
-    if entry is None or entry.status == "excluded":
-        return MISSING
-    speedups = (format_number(cell.speedup.value, decimals=2) for cell in entry.cells)
-    return " / ".join(speedups) or entry.status
+def _speedups_or_status(document: Answer, arm: str) -> str:
+    """Return the speed-ups of an arm, or why it has none; a dash if it was not tried."""
+    measured = document.measurements.get(arm)
+    if measured is not None:
+        return " / ".join(format_number(each.speedup.value, decimals=2) for each in measured.cells)
+    status = next((each.status for each in document.unmeasured if each.arm == arm), "excluded")
+    return MISSING if status == "excluded" else status
 
 
-def failures(document: RunDocument) -> list[str]:
+def failures(document: Answer) -> list[str]:
     """Return a line for each reason why arms have no time, with these arms."""
     arms: dict[str, list[str]] = {}
-    for entry in document.workflows:
+    for entry in document.unmeasured:
         if entry.status in FAILED:
             arms.setdefault(f"{entry.status}: {entry.reason}", []).append(f"`{entry.arm}`")
     return [f"- {', '.join(names)}: {reason}" for reason, names in arms.items()]
@@ -257,7 +258,7 @@ def failures(document: RunDocument) -> list[str]:
 
 def survey_section(file: str) -> list[str]:
     """Return which models of the survey each workflow passes, and why others do not pass."""
-    surveys = read_run(file).surveys
+    surveys = read_run(file).results.surveys
     families = {found.model: found.family for survey in surveys for found in survey.models}
     results = {
         (survey.workflow, found.model): found for survey in surveys for found in survey.models

@@ -3,13 +3,13 @@ from __future__ import annotations
 import builders
 import msgspec
 import pytest
+from advisor.report.documents.document import RunDocument
 from report_runs import run_document
 from stacks import run_serving
 
 from advisor.domain.interval import Interval
 from advisor.domain.question import LoadQuestion, RequestLengths
 from advisor.domain.serving import RateLevel, ServedArm, ServingResults
-from advisor.report.documents.document import RunDocument
 from advisor.report.sections import serving_tables
 
 LOAD = LoadQuestion(

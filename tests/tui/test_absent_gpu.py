@@ -7,6 +7,7 @@ import pathlib
 
 import builders
 import pytest
+from advisor.report.documents import absent_gpu
 from onscreen import (
     SIZES,
     async_test,
@@ -26,7 +27,6 @@ from advisor.context import Context
 from advisor.domain.plan import BASELINE
 from advisor.errors import GpuNotAttachedError
 from advisor.question.answers import Answers
-from advisor.report.documents import absent_gpu
 from advisor.report.sections.answer import FROM_FIGURES
 from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp

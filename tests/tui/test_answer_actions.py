@@ -7,6 +7,7 @@ import pathlib
 import sys
 
 import pytest
+from advisor.report.documents.measured_document import compose
 from onscreen import (
     async_test,
     replay_app,
@@ -20,7 +21,6 @@ from textual.widgets import Input
 
 from advisor.context import Context
 from advisor.pipeline.decision import decide
-from advisor.report.documents.measured_document import compose
 from advisor.report.recipes import found_recipe, script_recipe
 from advisor.store.runs import Run
 from advisor.tui import answer_actions

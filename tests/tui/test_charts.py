@@ -5,9 +5,9 @@ from __future__ import annotations
 import pathlib
 
 import pytest
+from advisor.report.documents.opening import read_document
 
 from advisor.catalogue import rubric_files
-from advisor.report.documents.opening import read_document
 from advisor.tui.answer import RunAnswer
 from advisor.tui.rendering.charts import charts_of, weight_map_lines
 from advisor.tui.rendering.plot import Axis, Plot, Point, Series, plot_lines

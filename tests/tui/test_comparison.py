@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from advisor.report.documents.document import RunDocument
+from advisor.report.documents.measured_document import compose as compose_document
 from onscreen import async_test, running_app, screen_text, settle, wait_for_screen
 from recorded_runs import make_run
 
@@ -16,8 +18,6 @@ from advisor.domain.interval import Interval
 from advisor.domain.measurement import CallSeconds, GenerationMetrics, Throughput
 from advisor.domain.plan import BASELINE
 from advisor.pipeline.decision import decide
-from advisor.report.documents.document import RunDocument
-from advisor.report.documents.measured_document import compose as compose_document
 from advisor.store.store import Store
 from advisor.system.number_format import format_interval
 from advisor.tui.app import AdvisorApp

@@ -7,6 +7,7 @@ import pathlib
 import builders
 import msgspec
 import pytest
+from advisor.report.documents.opening import read_document
 from onscreen import (
     async_test,
     replay_app,
@@ -23,7 +24,6 @@ from advisor.catalogue import rubric_files
 from advisor.context import Context
 from advisor.domain.interval import Interval
 from advisor.domain.priorities import FURTHER_CRITERIA
-from advisor.report.documents.opening import read_document
 from advisor.report.sections.answer import UNSTEADY_NOTICE
 from advisor.store.runs import Run
 from advisor.tui.answer import RunAnswer

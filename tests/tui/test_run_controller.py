@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import psutil
 import pytest
+from advisor.report.documents.document import encode
+from advisor.report.documents.measured_document import compose as compose_document
 from onscreen import (
     async_test,
     running_app,
@@ -23,8 +25,6 @@ from advisor.pipeline.decision import decide
 from advisor.pipeline.draft import prepare
 from advisor.pipeline.further_run import arms_to_retry
 from advisor.question.answers import Answers
-from advisor.report.documents.document import encode
-from advisor.report.documents.measured_document import compose as compose_document
 from advisor.report.sections import answer
 from advisor.store.runs import Run
 from advisor.store.store import Store

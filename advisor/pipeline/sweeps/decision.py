@@ -15,7 +15,6 @@ from advisor.domain.sweep import Lengths, SweepRecord
 from advisor.errors import RunFileError, SweepUnfinishedError
 from advisor.pipeline.decision import decide, decide_again, with_rubric, with_shipped_rules
 from advisor.pipeline.sweeps.mixing import LengthResults, mix_results
-from advisor.store.runs import Run
 from advisor.store.store import Store
 
 
@@ -44,8 +43,7 @@ def decide_lengths(
 def decide_mix(
     record: SweepRecord,
     answers: Mapping[Lengths, Answer],
-    store: Store,
-    rubric: pathlib.Path | None = None,
+    catalogue: Catalogue | None,
 ) -> Answer:
     """Return the answer for the mix; its question and machine are those of the widest plan.
 
@@ -54,7 +52,7 @@ def decide_mix(
     """
     counted = [each for each in record.mix if each.share > 0]
     missing = [each.lengths for each in counted if each.lengths not in answers]
-    if missing:
+    if missing or catalogue is None:
         names = ", ".join(f"{each.input_tokens}/{each.output_tokens}" for each in missing)
         raise SweepUnfinishedError(
             f"there is no answer for the mix: not measured yet: {names} (tokens in/out)",
@@ -71,7 +69,7 @@ def decide_mix(
     )
     return decide_again(
         msgspec.structs.replace(widest, results=results),
-        _catalogue_of(store.find(widest.run_id), rubric),
+        catalogue,
         scope=f", for a mix of {len(counted)} lengths" if len(counted) > 1 else "",
     )
 
@@ -80,5 +78,11 @@ def _count_planned(answer: Answer) -> int:
     return len(answer.scores) + sum(each.option is not None for each in answer.unmeasured)
 
 
-def _catalogue_of(run: Run, rubric: pathlib.Path | None) -> Catalogue:
-    return with_rubric(with_shipped_rules(run.header()).catalogue, rubric)
+def catalogue_of(
+    answers: Mapping[Lengths, Answer], store: Store, rubric: pathlib.Path | None = None
+) -> Catalogue | None:
+    """Return the catalogue of the runs of a sweep; None without a finished one."""
+    for answer in answers.values():
+        header = with_shipped_rules(store.find(answer.run_id).header())
+        return with_rubric(header.catalogue, rubric)
+    return None

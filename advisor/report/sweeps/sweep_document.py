@@ -16,7 +16,7 @@ from advisor.domain.question import Dtype, Task
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.sweep import Lengths, MixedLengths, SweepRecord
 from advisor.errors import UserError
-from advisor.pipeline.sweeps.decision import decide_mix
+from advisor.pipeline.sweeps.decision import catalogue_of, decide_mix
 from advisor.recommendation.trust import is_unfit
 from advisor.report.sweeps.missing_arms import MissingArm, find_left_out, find_missing
 from advisor.store.store import Store
@@ -115,7 +115,7 @@ def decide_and_compose(
 ) -> SweepDocument:
     """Return the document of a sweep with the answer for its mix, or why there is none."""
     try:
-        mix = decide_mix(record, answers, store, rubric)
+        mix = decide_mix(record, answers, catalogue_of(answers, store, rubric))
     except UserError as problem:
         return compose(record, answers, None, Problem.of(problem))
     return compose(record, answers, mix, mix.problem)

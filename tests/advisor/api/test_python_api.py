@@ -12,6 +12,7 @@ import sys
 import jsonschema
 import msgspec
 import pytest
+from advisor.report.documents.document import RunDocument
 
 import advisor
 from advisor import api, errors, schemas
@@ -21,7 +22,6 @@ from advisor.api.sweeps import format_mix, format_tokens
 from advisor.context import Context
 from advisor.domain.run_events import Finished, LoggedEvent, Planned
 from advisor.question.answers import Answers
-from advisor.report.documents.document import RunDocument
 
 EVIDENCE = pathlib.Path(__file__).parents[2] / "stacks" / "evidence" / "cpu-demo.json"
 DOCUMENTATION = pathlib.Path(__file__).parents[3] / "docs" / "python.md"

@@ -14,6 +14,7 @@ from typing import Any
 import jsonschema
 import msgspec
 import pytest
+from advisor.report.documents.document import RunDocument
 
 from advisor import schemas
 from advisor.cli import run_host, sweeps
@@ -22,7 +23,6 @@ from advisor.context import Context
 from advisor.domain.sweep import RECORD_SCHEMA, Lengths, MixedLengths, SweepRecord, SweepRun
 from advisor.pipeline.stored import resumable
 from advisor.question.answers import Answers
-from advisor.report.documents.document import RunDocument
 from advisor.report.sweeps.sweep_document import SweepDocument
 from advisor.store.store import Store
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import builders
 import msgspec
 import pytest
+from advisor.report.documents import document, measured_document
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +18,6 @@ from advisor.domain.run import Header
 from advisor.domain.run_events import EndCause
 from advisor.domain.run_state import RunState
 from advisor.pipeline.decision import Decision, evaluate, rescore
-from advisor.report.documents import document, measured_document
 
 ROUNDS = 6
 ARMS = ("compiled", "exported", "elsewhere")

@@ -11,6 +11,7 @@ import builders
 import msgspec
 import pytest
 import sessions
+from advisor.report.documents import measured_document
 from builders import BASELINE, DUPLICATE
 from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, simulate_run
 
@@ -27,7 +28,6 @@ from advisor.pipeline.stored import replay
 from advisor.probing.conditions import CpuReading
 from advisor.question.answers import Answers
 from advisor.recommendation import trust
-from advisor.report.documents import measured_document
 from advisor.statistics.changepoint import MIN_ROUNDS
 
 LIMITS = rubric_files.load().presets.guard

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
+from advisor.report.documents.opening import read_document
 from builders import DUPLICATE, priorities
 from recorded_runs import SECONDS, make_header, make_run
 
@@ -21,7 +22,6 @@ from advisor.pipeline.further_run import (
     propose_again,
     undecided_workflows,
 )
-from advisor.report.documents.opening import read_document
 from advisor.store.store import Store
 
 EVIDENCE = pathlib.Path(__file__).parents[2] / "stacks" / "evidence"

@@ -12,6 +12,7 @@ from typing import Any
 import builders
 import msgspec
 import pytest
+from advisor.recommendation.decision_context import DecisionContext
 from golden_files import Expect
 
 from advisor.applicability import planning
@@ -32,7 +33,6 @@ from advisor.domain.question import Question
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.results import Results, SustainedCheck
 from advisor.domain.workflow import CitedFact
-from advisor.recommendation.decision_context import DecisionContext
 from advisor.recommendation.recommend import recommend
 from advisor.score import scoring
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 import pytest
 import sessions
+from advisor.report.documents import measured_document
 from fake_clock import FakeClock
 
 from advisor.catalogue import rubric_files
@@ -16,7 +17,6 @@ from advisor.domain.run_events import QuietChecked
 from advisor.pipeline.decision import decide
 from advisor.pipeline.quiet_check import check_now, find_problems, wait_until_quiet
 from advisor.question.answers import Answers
-from advisor.report.documents import measured_document
 from advisor.report.formatting.machine_load import describe_check
 
 QUIET = MachineActivity(seconds=1.0, usable_processors=2, idle_processors=2.0, stolen_share=0.0)

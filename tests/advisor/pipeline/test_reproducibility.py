@@ -10,10 +10,10 @@ import sys
 import builders
 import pytest
 import recorded_runs
+from advisor.report.documents import document, measured_document
 
 from advisor.errors import RunFileError
 from advisor.pipeline.decision import decide
-from advisor.report.documents import document, measured_document
 from advisor.store.runs import Run
 from advisor.store.store import Store
 

@@ -7,6 +7,7 @@ from typing import Any
 import builders
 import msgspec
 import pytest
+from advisor.recommendation.decision_context import DecisionContext
 from builders import BASELINE
 from golden_files import Expect
 
@@ -14,7 +15,6 @@ from advisor.domain.accuracy import Accuracy
 from advisor.domain.constraints import Constraint
 from advisor.domain.measurement import Measurement
 from advisor.domain.recommendation import Recommendation
-from advisor.recommendation.decision_context import DecisionContext
 from advisor.recommendation.recommend import recommend
 from advisor.report.sections.sensitivity import robustness
 

@@ -8,6 +8,8 @@ from typing import Any
 import builders
 import msgspec
 import pytest
+from advisor.recommendation.decision_context import DecisionContext
+from advisor.recommendation.headline_facts import join_names
 from builders import BASELINE
 from golden_files import Expect
 from hypothesis import given, settings
@@ -21,9 +23,7 @@ from advisor.domain.model import FactoryModel
 from advisor.domain.recommendation import Recommendation, SpeedRegret
 from advisor.domain.results import StoppedBuild
 from advisor.domain.workflow import Workflow
-from advisor.recommendation.decision_context import DecisionContext
 from advisor.recommendation.headline import AS_GOOD
-from advisor.recommendation.headline_facts import join_names
 from advisor.recommendation.recommend import recommend
 from advisor.score import scoring
 from advisor.system.number_format import format_share_of_draws, format_weight

@@ -5,13 +5,13 @@ from __future__ import annotations
 import builders
 import msgspec
 import pytest
+from advisor.recommendation.decision_context import DecisionContext
 from golden_files import Expect
 
 from advisor.domain.environment import Environment
 from advisor.domain.measurement import BuildSeconds, Measurement, MemoryBytes
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.results import StoppedBuild
-from advisor.recommendation.decision_context import DecisionContext
 from advisor.recommendation.reasons import give_next_steps
 from advisor.recommendation.recommend import recommend
 

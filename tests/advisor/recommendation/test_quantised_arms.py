@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import builders
+from advisor.recommendation.decision_context import DecisionContext
 from builders import BASELINE
 from golden_files import Expect
 
 from advisor.domain.constraints import Constraint
 from advisor.domain.recommendation import Recommendation
-from advisor.recommendation.decision_context import DecisionContext
 from advisor.recommendation.recommend import recommend
 
 ENGINE = builders.workflow("engine", arms={"default": {}, "q8": {}}, arm_weights={"q8": "int8"})

@@ -11,6 +11,7 @@ from typing import Any
 import builders
 import msgspec
 import pytest
+from advisor.recommendation.decision_context import DecisionContext
 from builders import BASELINE
 from golden_files import Expect
 from hypothesis import assume, given
@@ -25,7 +26,6 @@ from advisor.domain.recommendation import Flip, Recommendation
 from advisor.domain.results import RaceResult, Results
 from advisor.domain.scores import ScoredArm
 from advisor.errors import MachineUnfitError, NothingViableError
-from advisor.recommendation.decision_context import DecisionContext
 from advisor.recommendation.flips import ENDS, SAME_SCORE, find_flips, leader_of
 from advisor.recommendation.recommend import is_tie, recommend
 from advisor.score import scoring

@@ -6,10 +6,10 @@ import pathlib
 
 import pytest
 import recorded_runs
-
-from advisor.pipeline.decision import decide
 from advisor.report.documents import measured_document
 from advisor.report.documents.document import RunDocument
+
+from advisor.pipeline.decision import decide
 from advisor.store.store import Store
 
 

@@ -9,11 +9,11 @@ from collections.abc import Callable
 import builders
 import msgspec
 import pytest
+from advisor.report.documents import document
+from advisor.report.documents.document import RunDocument
 
 from advisor.domain.recommendation import Flip
 from advisor.report import markdown, page, text_report
-from advisor.report.documents import document
-from advisor.report.documents.document import RunDocument
 from advisor.report.sections.answer import confidence, flip_lines
 
 FIRST_LINES = 5

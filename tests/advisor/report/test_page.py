@@ -10,6 +10,8 @@ import builders
 import html5lib
 import msgspec
 import pytest
+from advisor.report.documents import measured_document
+from advisor.report.documents.document import RunDocument
 
 from advisor.domain.outcome import Crashed
 from advisor.domain.portability import Efficiency, Platform
@@ -17,8 +19,6 @@ from advisor.domain.priorities import CRITERIA
 from advisor.domain.recommendation import BatchAdvice, BreakEven
 from advisor.domain.workflow import Integration
 from advisor.report import answer_card, page, page_files
-from advisor.report.documents import measured_document
-from advisor.report.documents.document import RunDocument
 from advisor.report.sections.answer import stop_notice
 from advisor.score import performance_portability
 from advisor.system import number_format

@@ -8,14 +8,14 @@ from typing import Any
 import builders
 import msgspec
 import pytest
+from advisor.report.documents import measured_document
+from advisor.report.documents.document import Problem, RunDocument
 from builders import BASELINE
 from golden_files import Expect
 
 from advisor.domain.measurement import MemoryBytes, VisitCounts
 from advisor.domain.recommendation import Flip, Side
 from advisor.report import markdown, page, text_report
-from advisor.report.documents import measured_document
-from advisor.report.documents.document import Problem, RunDocument
 from advisor.report.sections import answer
 from advisor.report.sections.partly_used import partly_used
 from advisor.report.sections.unranked import unranked

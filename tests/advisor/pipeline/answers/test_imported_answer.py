@@ -11,6 +11,7 @@ import jsonschema
 import msgspec
 import pytest
 import recorded_runs
+from advisor.report.documents import document, imported_document
 
 from advisor import schemas
 from advisor.context import Context
@@ -18,7 +19,6 @@ from advisor.pipeline.answers import imported_answer
 from advisor.question.answers import Answers
 from advisor.question.model import parse_model
 from advisor.report import text_report
-from advisor.report.documents import document, imported_document
 
 ANSWERS = Answers(model="synthetic/ffn@8x16", gpu="H100")
 

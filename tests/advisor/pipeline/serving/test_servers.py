@@ -20,6 +20,9 @@ from typing import cast
 import msgspec
 import pytest
 import sessions
+from advisor.report.documents import document as documents
+from advisor.report.documents import measured_document, reopened
+from advisor.report.documents.document import RunDocument
 
 from advisor.catalogue import rubric_files
 from advisor.context import Context
@@ -37,9 +40,6 @@ from advisor.pipeline.serving import load_blocks
 from advisor.probing.environments import registry
 from advisor.question.answers import Answers
 from advisor.report import text_report
-from advisor.report.documents import document as documents
-from advisor.report.documents import measured_document, reopened
-from advisor.report.documents.document import RunDocument
 from advisor.report.recipes import found_recipe
 from advisor.report.sections import serving_tables
 from advisor.store.runs import Run

@@ -8,6 +8,7 @@ import builders
 import msgspec
 import pytest
 import recorded_runs
+from advisor.report.documents import measured_document
 
 from advisor.context import Context
 from advisor.domain.run_events import OtherPlatformFound
@@ -17,7 +18,6 @@ from advisor.pipeline.draft import create, propose
 from advisor.pipeline.stored import other_platforms
 from advisor.question.answers import Answers
 from advisor.report import text_report
-from advisor.report.documents import measured_document
 
 ANSWERS = Answers(model="synthetic/ffn@8x16", gpu="cpu", batch_sizes="1", dtype="float32")
 

@@ -6,6 +6,7 @@ import pathlib
 
 import builders
 import pytest
+from advisor.report.documents.measured_document import compose
 
 from advisor.domain.outcome import DiskFull, ModelRefused, Outcome
 from advisor.domain.plan import REFERENCE
@@ -14,7 +15,6 @@ from advisor.domain.run_events import Planned, RunEvent, WorkerEnded, WorkerSpaw
 from advisor.errors import UnknownRunError
 from advisor.pipeline.decision import decide
 from advisor.pipeline.stored.resumable import newest_resumable
-from advisor.report.documents.measured_document import compose
 from advisor.store.store import Store
 
 REFUSED = ModelRefused(phase="load", reason="it has no weights")

@@ -7,6 +7,8 @@ import re
 import builders
 import msgspec
 import pytest
+from advisor.report.documents.document import RunDocument
+from advisor.report.documents.workflow_entry import WorkflowEntry
 
 from advisor.domain.interval import Interval
 from advisor.domain.measurement import BuildSeconds, CallSeconds, Cell, Throughput
@@ -14,8 +16,6 @@ from advisor.report.charts.batch_sizes import latency_chart, throughput_chart
 from advisor.report.charts.build_costs import break_even_chart
 from advisor.report.charts.marks import marks_of, place
 from advisor.report.charts.text_latency import pareto_front
-from advisor.report.documents.document import RunDocument
-from advisor.report.documents.workflow_entry import WorkflowEntry
 
 
 def cell(batch_size: int, seconds: float) -> Cell:

@@ -10,13 +10,13 @@ from typing import NamedTuple
 import builders
 import msgspec
 import pytest
+from advisor.report.documents import reopened
+from advisor.report.documents.document import RunDocument
 from markupsafe import Markup
 
 from advisor.catalogue import rubric_files
 from advisor.report.charts.pictures import Pictures, draw
 from advisor.report.charts.svg import NARROW_WIDTH, WIDTH, Picture
-from advisor.report.documents import reopened
-from advisor.report.documents.document import RunDocument
 
 EVIDENCE = pathlib.Path(__file__).parents[3] / "stacks" / "evidence"
 #: Width of a character of 12 pixels in common sans-serif fonts, and height of a line.

@@ -11,6 +11,9 @@ from typing import Any
 import builders
 import msgspec
 import pytest
+from advisor.report.documents import document
+from advisor.report.documents.document import RunDocument
+from advisor.report.documents.workflow_entry import Status
 from report_runs import cell, run_document
 
 from advisor.domain.interval import Interval
@@ -25,9 +28,6 @@ from advisor.report.comparisons.speed_ratios import (
     speed_ratio,
     variance_of_speedup,
 )
-from advisor.report.documents import document
-from advisor.report.documents.document import RunDocument
-from advisor.report.documents.workflow_entry import Status
 from advisor.statistics.intervals import t_quantile
 
 #: Id of the second run.

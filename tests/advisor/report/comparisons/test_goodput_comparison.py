@@ -3,6 +3,7 @@ from __future__ import annotations
 import builders
 import msgspec
 import pytest
+from advisor.report.documents.document import RunDocument
 from report_runs import run_document
 
 from advisor.domain.interval import Interval
@@ -10,7 +11,6 @@ from advisor.domain.question import LoadQuestion, RequestLengths
 from advisor.domain.serving import ServedArm, ServingResults
 from advisor.report.comparisons import comparison_text
 from advisor.report.comparisons.comparison import compare_documents
-from advisor.report.documents.document import RunDocument
 
 LOAD = LoadQuestion(
     name="mine",

@@ -10,6 +10,10 @@ import builders
 import jsonschema
 import msgspec
 import pytest
+from advisor.recommendation.decision_context import DecisionContext
+from advisor.report.documents import document, measured_document, workflow_entry
+from advisor.report.documents.document import RunDocument
+from advisor.report.documents.workflow_entry import WorkflowEntry
 from builders import BASELINE
 
 from advisor import schemas
@@ -29,11 +33,7 @@ from advisor.domain.outcome import (
 )
 from advisor.domain.priorities import CRITERIA
 from advisor.errors import NothingViableError
-from advisor.recommendation.decision_context import DecisionContext
 from advisor.recommendation.recommend import recommend
-from advisor.report.documents import document, measured_document, workflow_entry
-from advisor.report.documents.document import RunDocument
-from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.score import scoring
 
 FAILURES: Mapping[str, Failure] = {

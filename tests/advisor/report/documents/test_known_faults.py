@@ -8,14 +8,14 @@ from typing import Any
 
 import builders
 import pytest
+from advisor.report.documents import known_faults, measured_document
+from advisor.report.documents.workflow_entry import WorkflowEntry
 from builders import BASELINE
 
 from advisor.catalogue import rubric_files
 from advisor.domain.outcome import Completed, Failure, Incorrect
 from advisor.domain.workflow import KnownFault, Workflow
 from advisor.report import markdown
-from advisor.report.documents import known_faults, measured_document
-from advisor.report.documents.workflow_entry import WorkflowEntry
 from advisor.report.sections.unranked import unranked
 
 FAULT = KnownFault(

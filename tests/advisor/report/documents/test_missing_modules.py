@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import builders
 import pytest
+from advisor.report.documents.missing_modules import find_install_step
 
 from advisor.domain.environment import Environment
 from advisor.domain.outcome import BuildFailed, Failure, ModelRefused
-from advisor.report.documents.missing_modules import find_install_step
 
 MISSING = ModelRefused(phase="load", reason="no module", missing_module="timm")
 OWN = Environment(kind="own", name="openvino")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pathlib
 import shutil
 
-from advisor.report import text_report
 from advisor.report.documents.opening import open_document, read_document
+
+from advisor.report import text_report
 from advisor.store.store import Store
 
 #: A run of another machine that did not finish.

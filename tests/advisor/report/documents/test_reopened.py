@@ -10,6 +10,10 @@ import builders
 import msgspec
 import pytest
 import recorded_runs
+from advisor.report.documents import document as documents
+from advisor.report.documents import measured_document, reopened
+from advisor.report.documents.document import RunDocument
+from advisor.report.documents.document_results import read_results
 
 from advisor.catalogue import rubric_files
 from advisor.domain.accuracy import TrainedLoss
@@ -19,10 +23,6 @@ from advisor.domain.results import HostSpeed, StoppedBuild
 from advisor.errors import ExportFileError, PriorityError
 from advisor.pipeline.decision import Decision, decide, rescore
 from advisor.report import page, text_report
-from advisor.report.documents import document as documents
-from advisor.report.documents import measured_document, reopened
-from advisor.report.documents.document import RunDocument
-from advisor.report.documents.document_results import read_results
 from advisor.score import scoring
 from advisor.store.runs import Run
 from advisor.store.store import Store

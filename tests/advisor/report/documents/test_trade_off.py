@@ -5,14 +5,14 @@ from __future__ import annotations
 import builders
 import msgspec
 import pytest
+from advisor.report.documents.trade_off import find_trade_offs
+from advisor.report.documents.workflow_entry import Correctness, WorkflowEntry
 
 from advisor.domain.accuracy import Accuracy, MetricLoss, TrainedLoss
 from advisor.domain.check_events import Checked
 from advisor.domain.interval import Interval
 from advisor.domain.question import WeightFormat
 from advisor.report import markdown, page
-from advisor.report.documents.trade_off import find_trade_offs
-from advisor.report.documents.workflow_entry import Correctness, WorkflowEntry
 from advisor.report.exports import csv_rows
 from advisor.report.sections import trade_off
 

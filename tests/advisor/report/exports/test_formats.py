@@ -9,11 +9,11 @@ import builders
 import junitparser
 import msgspec
 import pytest
+from advisor.report.documents.document import RunDocument
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from pyarrow import parquet
 
 from advisor.errors import NoExportError
-from advisor.report.documents.document import RunDocument
 from advisor.report.exports import csv_rows, formats
 
 HOSTILE = 'a"b\n<c>&{}\\,'

@@ -6,6 +6,7 @@ import io
 
 import msgspec
 import pytest
+from advisor.report.documents.document import RunDocument
 
 from advisor.domain.fleet import (
     FLEET_SCHEMA,
@@ -16,7 +17,6 @@ from advisor.domain.fleet import (
     FleetRequest,
     Pool,
 )
-from advisor.report.documents.document import RunDocument
 from advisor.report.exports import parquet
 
 REQUEST = FleetRequest(

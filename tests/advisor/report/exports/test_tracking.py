@@ -9,9 +9,9 @@ import socket
 import builders
 import msgspec
 import pytest
+from advisor.report.documents.document import RunDocument
 
 from advisor.errors import NoExportError
-from advisor.report.documents.document import RunDocument
 from advisor.report.exports import tracking
 
 INSTALL = "the tracker is not installed: pip install 'p3-advisor[tracking]'"

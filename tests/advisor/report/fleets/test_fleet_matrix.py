@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import msgspec
+from advisor.report.documents import document
+from advisor.report.documents.document import RunDocument
 
 from advisor.domain.fleet import (
     FLEET_SCHEMA,
@@ -15,8 +17,6 @@ from advisor.domain.fleet import (
 )
 from advisor.domain.recommendation import RunningCost
 from advisor.domain.serving import AskedRate, ServedArm, ServingResults
-from advisor.report.documents import document
-from advisor.report.documents.document import RunDocument
 from advisor.report.fleets import fleet_matrix
 
 REQUEST = FleetRequest(

@@ -11,6 +11,7 @@ from typing import Any
 import builders
 import msgspec
 import pytest
+from advisor.report.documents.document import RunDocument
 
 from advisor.catalogue import rubric_files
 from advisor.domain.interval import Interval
@@ -22,7 +23,6 @@ from advisor.domain.serving import ServedArm, ServingResults
 from advisor.domain.worker_events import Environment, Imported, Serving
 from advisor.errors import NoRecipeError
 from advisor.pipeline.decision import Decision
-from advisor.report.documents.document import RunDocument
 from advisor.report.recipes import found_recipe, script_recipe, short_recipe
 from advisor.report.recipes.measured_server import portable_command
 

@@ -15,6 +15,7 @@ from typing import Any
 import builders
 import msgspec
 import pytest
+from advisor.report.documents.document import Problem, RunDocument
 
 from advisor.catalogue import rubric_files
 from advisor.domain.measurement import CallSeconds
@@ -24,7 +25,6 @@ from advisor.domain.recipe_facts import RecipeFacts
 from advisor.domain.worker_events import Environment, Imported, Recipe
 from advisor.errors import NoRecipeError, NothingViableError
 from advisor.pipeline.decision import Decision
-from advisor.report.documents.document import Problem, RunDocument
 from advisor.report.recipes import found_recipe, script_recipe, server_recipe, short_recipe
 from advisor.report.sections.answer import caveats
 from advisor.system.number_format import format_interval

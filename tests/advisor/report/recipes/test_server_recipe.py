@@ -13,13 +13,13 @@ from typing import Any
 import builders
 import msgspec
 import pytest
+from advisor.report.documents.document import RunDocument
 
 from advisor.catalogue import rubric_files
 from advisor.domain.model import ExportedModel, FactoryModel, Model, TransformersModel
 from advisor.domain.worker_events import Recipe
 from advisor.errors import NoRecipeError
 from advisor.recipes.server import EACH_CALL
-from advisor.report.documents.document import RunDocument
 from advisor.report.recipes.found_recipe import FoundRecipe
 from advisor.report.recipes.server_recipe import render_dockerfile, render_server
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from advisor.report.documents import document
 from report_runs import run_document
 
 from advisor.probing.rerun import RecipeResult
-from advisor.report.documents import document
 from advisor.report.recipes import verification
 from advisor.report.recipes.verification import Verification
 

@@ -6,9 +6,9 @@ import pathlib
 
 import msgspec
 import pytest
-
 from advisor.report.documents.document import RunDocument
 from advisor.report.documents.workflow_entry import WorkflowEntry
+
 from advisor.report.sections.cost import EAGER_COST, cost_line
 
 EVIDENCE = pathlib.Path(__file__).parents[3] / "stacks" / "evidence"

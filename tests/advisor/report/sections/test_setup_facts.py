@@ -9,6 +9,8 @@ import builders
 import msgspec
 import pytest
 import recorded_runs
+from advisor.report.documents import measured_document
+from advisor.report.documents.document import MeasuredInputs
 from report_runs import run_document
 
 from advisor.domain.model import (
@@ -22,8 +24,6 @@ from advisor.domain.model import (
 from advisor.domain.question import LoadQuestion, RequestLengths
 from advisor.domain.recipe_facts import InputFacts, RecipeFacts
 from advisor.pipeline.decision import decide
-from advisor.report.documents import measured_document
-from advisor.report.documents.document import MeasuredInputs
 from advisor.report.sections.setup_facts import (
     describe_lengths,
     describe_sizes,

@@ -6,12 +6,12 @@ import pathlib
 
 import builders
 import msgspec
+from advisor.report.documents import measured_document
 from recorded_runs import make_run
 
 from advisor.domain.measurement import GenerationMetrics
 from advisor.pipeline.decision import decide
 from advisor.report import text_report
-from advisor.report.documents import measured_document
 from advisor.report.sections.text_generation import generation_lines, render_generation
 from advisor.store.store import Store
 

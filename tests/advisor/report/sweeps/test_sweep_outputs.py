@@ -11,6 +11,7 @@ import html5lib
 import jsonschema
 import msgspec
 import pytest
+from advisor.report.documents.document import Problem, encode
 from built_sweeps import at, decision_at
 
 from advisor import schemas
@@ -18,7 +19,6 @@ from advisor.domain.outcome import TimedOut
 from advisor.domain.sweep import Lengths
 from advisor.errors import MachineUnfitError, SweepUnfinishedError
 from advisor.pipeline.decision import Decision, weigh_and_recommend
-from advisor.report.documents.document import Problem, encode
 from advisor.report.formatting.lengths_text import format_lengths
 from advisor.report.sections.answer import UNSTEADY_NOTICE
 from advisor.report.sweeps import missing_arms, sweep_document, sweep_page, sweep_text
