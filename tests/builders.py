@@ -11,7 +11,7 @@ import msgspec
 
 from advisor.catalogue import rubric_files
 from advisor.domain.accuracy import Accuracy
-from advisor.domain.answer import Answer, UnmeasuredArm
+from advisor.domain.answer import Answer, HeadlinePart, UnmeasuredArm
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.check_events import Checked
 from advisor.domain.environment import Environment
@@ -44,12 +44,14 @@ from advisor.measure.process_differences import widen_by_noise_floor
 from advisor.measure.summary import summarise
 from advisor.pipeline.decision import decide_again
 from advisor.pipeline.unmeasured import list_excluded, list_planned
+from advisor.recommendation.advised_answer import AdvisedAnswer
 from advisor.recommendation.headline import write_headline
 from advisor.recommendation.recommend import recommend
 from advisor.score import scoring
 
 BASELINE = "pytorch-eager"
 DUPLICATE = "pytorch-eager#duplicate"
+DEMO = SyntheticModel(name="demo", block="encoder", hidden=8, intermediate=16)
 
 
 def question(**changes: Any) -> Question:
@@ -480,6 +482,18 @@ def recommend_for(
         problem=None,
     )
     return msgspec.structs.replace(made, headline=write_headline(made))
+
+
+def advised(answer: Answer) -> AdvisedAnswer:
+    """Return an answer that has a recommendation and measurements."""
+    found = AdvisedAnswer.of(answer)
+    assert found is not None
+    return found
+
+
+def headline(answer: Answer, *parts: HeadlinePart) -> list[str]:
+    """Return the texts of the headline, or of these parts of it."""
+    return [line.text for line in answer.headline if not parts or line.part in parts]
 
 
 def finished_state() -> RunState:

@@ -7,15 +7,13 @@ from typing import Any
 import builders
 import msgspec
 import pytest
-from advisor.recommendation.decision_context import DecisionContext
-from builders import BASELINE
+from builders import BASELINE, DEMO
 from golden_files import Expect
 
 from advisor.domain.accuracy import Accuracy
 from advisor.domain.constraints import Constraint
 from advisor.domain.measurement import Measurement
-from advisor.domain.recommendation import Recommendation
-from advisor.recommendation.recommend import recommend
+from advisor.recommendation.advised_answer import AdvisedAnswer
 from advisor.report.sections.sensitivity import robustness
 
 CLOSE = Accuracy(fault="error", relative_error=2.1e-3, ratio_to_eager=7.0)
@@ -26,24 +24,23 @@ def measured(name: str, speedup: float, verdict: str, accuracy: Accuracy) -> Mea
     return builders.measurement(name, speedup=speedup, correctness=checks)
 
 
-def advise(*arms: Measurement, **asked: Any) -> Recommendation:
+def advise(*arms: Measurement, **asked: Any) -> AdvisedAnswer:
     results = builders.results(builders.measurement(BASELINE, speedup=1.0), *arms)
     known = builders.catalogue(*(builders.workflow(arm.workflow) for arm in arms))
-    question = builders.question(**asked)
-    context = DecisionContext(rubric=known.rubric, workflows=known.workflows, subject="demo")
-    scored = builders.score_arms(results, question, known)
-    return recommend(results, scored, question, [], context)
+    question = builders.question(model=DEMO, **asked)
+    head = builders.header(question=question, catalogue=known)
+    return builders.advised(builders.answer_of(results, head))
 
 
 def test_a_close_arm_may_lead_and_the_best_exact_one_is_named_with_it(expect: Expect) -> None:
-    advice = advise(
+    found = advise(
         measured("fast", 4.0, "near", CLOSE),
         measured("safe", 2.0, "equivalent", Accuracy(relative_error=1e-7)),
     )
-    assert advice.arm == "fast"
-    assert advice.best_exact == "safe"
-    assert advice.headline_parts.count("accuracy") == 1
-    expect("headline-close", advice.headline)
+    assert found.advice.arm == "fast"
+    assert found.advice.best_exact == "safe"
+    assert len(builders.headline(found.answer, "accuracy")) == 1
+    expect("headline-close", builders.headline(found.answer))
 
 
 def test_of_equally_good_arms_of_a_workflow_the_more_exact_one_is_advised(expect: Expect) -> None:
@@ -57,67 +54,69 @@ def test_of_equally_good_arms_of_a_workflow_the_more_exact_one_is_advised(expect
             ("quantised/int16", 2.0, 1e-7),
         )
     )
-    advice = advise(coarse, fine, slow)
-    assert (advice.arm, advice.decision_word) == ("quantised/int8", "CLEAR")
-    assert advice.speed_regret is not None
-    assert advice.speed_regret.arm == "quantised/int4"
+    found = advise(coarse, fine, slow)
+    assert (found.advice.arm, found.certainty.decision_word) == ("quantised/int8", "CLEAR")
+    assert found.certainty.speed_regret.arm == "quantised/int4"
     # It stands for the arm with the highest score.
-    assert advice.simplex["quantised/int8"] == 0
-    assert advice.simplex_share == advice.simplex["quantised/int4"] > 0
-    shared = {"headline": advice.headline[1], "robustness": robustness(advice)[0]}
+    assert found.advice.simplex["quantised/int8"] == 0
+    assert found.advice.simplex_share == found.advice.simplex["quantised/int4"] > 0
+    shared = {
+        "headline": builders.headline(found.answer)[1],
+        "robustness": robustness(found.advice)[0],
+    }
     expect("headline-more-exact", shared)
 
 
 def test_arms_without_an_error_that_are_as_good_as_the_best_are_all_named(expect: Expect) -> None:
     exact = Accuracy(relative_error=1e-7)
-    advice = advise(
+    found = advise(
         measured("fast", 4.0, "near", CLOSE),
         measured("safe", 2.0, "equivalent", exact),
         measured("also-safe", 1.99, "equivalent", exact),
         measured("slow", 1.2, "equivalent", exact),
     )
-    assert advice.best_exact == "safe"
-    expect("headline-several-exact", advice.headline)
+    assert found.advice.best_exact == "safe"
+    expect("headline-several-exact", builders.headline(found.answer))
 
 
 def test_an_exact_arm_needs_no_line_about_its_accuracy() -> None:
     exact = measured("safe", 2.0, "equivalent", Accuracy(relative_error=1e-7))
-    advice = advise(exact)
-    assert advice.best_exact == advice.arm == "safe"
-    assert "accuracy" not in advice.headline_parts
+    found = advise(exact)
+    assert found.advice.best_exact == found.advice.arm == "safe"
+    assert not builders.headline(found.answer, "accuracy")
 
 
 def test_an_exact_arm_is_named_only_if_it_meets_the_constraints() -> None:
-    advice = advise(
+    found = advise(
         measured("fast", 4.0, "near", CLOSE),
         measured("safe", 1.5, "equivalent", Accuracy(relative_error=1e-7)),
         constraints=(Constraint(criterion="speedup", at_least=3.0),),
     )
-    assert (advice.arm, advice.best_exact) == ("fast", None)
+    assert (found.advice.arm, found.advice.best_exact) == ("fast", None)
 
 
 @pytest.mark.parametrize(("limit", "arm"), [(1e-2, "fast"), (1e-3, "safe")])
 def test_the_accuracy_can_be_a_constraint(limit: float, arm: str) -> None:
-    advice = advise(
+    found = advise(
         measured("fast", 4.0, "near", CLOSE),
         measured("safe", 2.0, "equivalent", Accuracy(relative_error=1e-7)),
         constraints=(Constraint(criterion="accuracy", at_most=limit),),
     )
-    assert advice.arm == arm
+    assert found.advice.arm == arm
 
 
 def test_a_random_model_lowers_the_trust_and_is_named() -> None:
     random = Accuracy(fault="random-model")
     unchecked = advise(measured("fast", 4.0, "unchecked", random))
     checked = advise(measured("fast", 4.0, "equivalent", Accuracy(relative_error=1e-7)))
-    assert unchecked.trust >= checked.trust
-    assert set(unchecked.trust_reasons) > set(checked.trust_reasons)
-    assert unchecked.best_exact == BASELINE
-    assert "accuracy" in unchecked.headline_parts
+    assert unchecked.advice.trust >= checked.advice.trust
+    assert set(unchecked.advice.trust_reasons) > set(checked.advice.trust_reasons)
+    assert unchecked.advice.best_exact == BASELINE
+    assert builders.headline(unchecked.answer, "accuracy")
 
 
 def test_an_unknown_accuracy_meets_no_constraint() -> None:
     old = builders.measurement("old", speedup=9.0, correctness=(builders.checked(accuracy=None),))
     known = measured("known", 2.0, "equivalent", Accuracy(relative_error=1e-7))
     limit = Constraint(criterion="accuracy", at_most=1.0)
-    assert advise(old, known, constraints=(limit,)).arm == "known"
+    assert advise(old, known, constraints=(limit,)).advice.arm == "known"

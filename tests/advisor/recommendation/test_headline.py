@@ -8,9 +8,7 @@ from typing import Any
 import builders
 import msgspec
 import pytest
-from advisor.recommendation.decision_context import DecisionContext
-from advisor.recommendation.headline_facts import join_names
-from builders import BASELINE
+from builders import BASELINE, DEMO
 from golden_files import Expect
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,21 +16,21 @@ from hypothesis import strategies as st
 from advisor.domain.accuracy import Accuracy, CheckVerdict
 from advisor.domain.constraints import Constraint
 from advisor.domain.interval import Interval
+from advisor.domain.machine import Cpu
 from advisor.domain.measurement import CallSeconds, Cell, Measurement, Throughput
 from advisor.domain.model import FactoryModel
-from advisor.domain.recommendation import Recommendation, SpeedRegret
-from advisor.domain.results import StoppedBuild
+from advisor.domain.recommendation import SpeedRegret
+from advisor.domain.results import MeasuredInputs, StoppedBuild
 from advisor.domain.workflow import Workflow
+from advisor.recommendation.advised_answer import AdvisedAnswer, join_names
 from advisor.recommendation.headline import AS_GOOD
-from advisor.recommendation.recommend import recommend
-from advisor.score import scoring
 from advisor.system.number_format import format_share_of_draws, format_weight
 
 #: By how much a measured arm has to be faster to be named in every output.
 CLEARLY_FASTER = 1.2
 
 
-BUDGETS = tuple(builders.shipped_catalogue().presets.budgets.values())
+CPU = Cpu(model="a CPU", physical_cores=2, usable_processors=2, memory_bytes=16 << 30)
 
 
 def measured(
@@ -63,7 +61,7 @@ def advise(
     has_batch: bool | None = None,
     stopped_builds: tuple[StoppedBuild, ...] = (),
     **asked: Any,
-) -> Recommendation:
+) -> AdvisedAnswer:
     sizes = [cell.batch_size for cell in arms[0].cells] if arms else [1]
     races = tuple(builders.race_result(size, noise_floor=noise_floor) for size in sizes)
     baseline = measured(BASELINE, *[1.0] * len(sizes), spread=0.0)
@@ -72,22 +70,15 @@ def advise(
         races=races,
         noise_floor=noise_floor,
         repeats=repeats,
-        has_batch=has_batch,
+        inputs=MeasuredInputs(fixed=0, has_length=True, has_batch=has_batch),
         stopped_builds=stopped_builds,
     )
     given_ids = {workflow.id for workflow in workflows}
     others = sorted({arm.workflow for arm in arms} - given_ids)
     known = builders.catalogue(*workflows, *(builders.workflow(name) for name in others))
-    question = builders.question(batch_sizes=tuple(sizes), **asked)
-    context = DecisionContext(
-        rubric=known.rubric,
-        by_batch_size=scoring.weigh_by_batch_size(scoring.rate_arms(results, known), question),
-        workflows=known.workflows,
-        budgets=BUDGETS,
-        subject="demo on a CPU, 2 cores",
-    )
-    scored = builders.score_arms(results, question, known)
-    return recommend(results, scored, question, [], context)
+    question = builders.question(**{"model": DEMO, "batch_sizes": tuple(sizes), **asked})
+    head = builders.header(question=question, machine=builders.machine(cpu=CPU), catalogue=known)
+    return builders.advised(builders.answer_of(results, head))
 
 
 @pytest.mark.parametrize(
@@ -96,64 +87,64 @@ def advise(
 def test_a_clear_answer_names_the_workflow_that_is_probably_as_good(
     slower: float, is_named: bool
 ) -> None:
-    advice = advise(measured("compiled", 1.3, spread=0.05), measured("other", slower, spread=0.15))
-    assert (advice.decision_word, advice.arm) == ("CLEAR", "compiled")
-    shares = dict(zip(advice.contenders, advice.contender_shares, strict=True))
-    assert shares["compiled"] == advice.certainty
+    found = advise(measured("compiled", 1.3, spread=0.05), measured("other", slower, spread=0.15))
+    assert (found.certainty.decision_word, found.advice.arm) == ("CLEAR", "compiled")
+    shares = found.certainty.contenders
+    assert shares["compiled"] == found.certainty.share
     assert (shares.get("other", 0.0) >= AS_GOOD) is is_named
-    certainty = advice.headline[advice.headline_parts.index("certainty")]
+    certainty = "".join(builders.headline(found.answer, "certainty"))
     assert ("other" in certainty.lower()) is is_named
 
 
 def test_a_clear_answer_has_three_lines(expect: Expect) -> None:
-    advice = advise(measured("compiled", 1.5))
-    assert advice.decision_word == "CLEAR"
-    assert (advice.arm, advice.flips, advice.speed_regret) == (
+    found = advise(measured("compiled", 1.5))
+    assert found.certainty.decision_word == "CLEAR"
+    assert (found.advice.arm, found.advice.flips, found.certainty.speed_regret) == (
         "compiled",
         (),
         SpeedRegret(arm=None, value=1.0, high=1.0),
     )
-    assert advice.headline_parts == ("answer", "certainty", "change")
-    expect("headline-clear", advice.headline)
+    assert [line.part for line in found.answer.headline] == ["answer", "certainty", "change"]
+    expect("headline-clear", builders.headline(found.answer))
 
 
 def test_equally_good_workflows_are_both_named(expect: Expect) -> None:
-    advice = advise(measured("one", 2.0, spread=0.002), measured("two", 2.01, spread=0.002))
-    assert advice.decision_word == "EITHER"
-    assert {*advice.contenders} == {"one", "two"}
-    expect("headline-either", advice.headline)
+    found = advise(measured("one", 2.0, spread=0.002), measured("two", 2.01, spread=0.002))
+    assert found.certainty.decision_word == "EITHER"
+    assert {*found.certainty.contenders} == {"one", "two"}
+    expect("headline-either", builders.headline(found.answer))
 
 
 def test_equally_good_workflows_are_no_change_of_the_answer(expect: Expect) -> None:
     longer = builders.workflow("longer", declared=builders.declared(lines_changed=6))
-    advice = advise(
+    found = advise(
         measured("short", 2.0, spread=0.002),
         measured("longer", 2.22, spread=0.002),
         workflows=(longer,),
         priorities=builders.priorities(40, 4, 56),
     )
-    assert (advice.decision_word, advice.arm) == ("EITHER", "short")
-    assert advice.runner_up == "longer"
-    assert advice.margin is not None
-    assert advice.margin < 0
-    assert {flip.to for flip in advice.flips} >= {"short"}
-    expect("headline-either-without-change", advice.headline)
+    assert (found.certainty.decision_word, found.advice.arm) == ("EITHER", "short")
+    assert found.advice.runner_up == "longer"
+    assert found.advice.margin is not None
+    assert found.advice.margin < 0
+    assert {flip.to for flip in found.advice.flips} >= {"short"}
+    expect("headline-either-without-change", builders.headline(found.answer))
 
 
 def test_three_workflows_in_question_are_listed(expect: Expect) -> None:
     arms = [measured(name, 2.0 + place / 10, spread=0.5) for place, name in enumerate("xyz")]
-    advice = advise(*arms)
-    assert advice.decision_word == "OPEN"
-    assert advice.contenders == ("z", "y", "x")
-    expect("headline-three-contenders", advice.headline)
+    found = advise(*arms)
+    assert found.certainty.decision_word == "OPEN"
+    assert [*found.certainty.contenders] == ["z", "y", "x"]
+    expect("headline-three-contenders", builders.headline(found.answer))
 
 
 def test_an_open_answer_says_what_would_settle_it(expect: Expect) -> None:
-    advice = advise(measured("one", 2.0, spread=0.5), measured("two", 2.3, spread=0.5))
-    assert advice.decision_word == "OPEN"
-    assert {*advice.contenders} == {"one", "two"}
-    assert advice.needed_repetitions is not None
-    expect("headline-open", advice.headline)
+    found = advise(measured("one", 2.0, spread=0.5), measured("two", 2.3, spread=0.5))
+    assert found.certainty.decision_word == "OPEN"
+    assert {*found.certainty.contenders} == {"one", "two"}
+    assert found.certainty.needed_repetitions is not None
+    expect("headline-open", builders.headline(found.answer))
 
 
 @pytest.mark.parametrize(
@@ -162,9 +153,9 @@ def test_an_open_answer_says_what_would_settle_it(expect: Expect) -> None:
 def test_the_named_budget_makes_the_missing_repetitions(repeats: int, budget: str | None) -> None:
     """The budgets repeat the leaders 1, 2 and 5 times; the decision lacks one more repetition."""
     arms = [measured("one", 2.0, spread=0.5), measured("two", 2.3, spread=0.5)]
-    advice = advise(*arms, repeats=repeats)
-    assert (advice.decision_word, advice.needed_repetitions) == ("OPEN", 1)
-    certainty = advice.headline[advice.headline_parts.index("certainty")]
+    found = advise(*arms, repeats=repeats)
+    assert (found.certainty.decision_word, found.certainty.needed_repetitions) == ("OPEN", 1)
+    certainty = "".join(builders.headline(found.answer, "certainty"))
     named = [name for name in ("quick", "standard", "thorough", "gate") if name in certainty]
     assert named == [each for each in [budget] if each]
 
@@ -172,10 +163,10 @@ def test_the_named_budget_makes_the_missing_repetitions(repeats: int, budget: st
 def test_an_open_answer_of_a_noisy_machine_asks_for_a_quiet_one(expect: Expect) -> None:
     arms = [measured("one", 2.0, spread=2.0), measured("two", 2.2, spread=2.0)]
     quiet, noisy = (advise(*arms, noise_floor=floor) for floor in (0.01, 0.3))
-    for advice in (quiet, noisy):
-        assert (advice.decision_word, advice.needed_repetitions) == ("OPEN", None)
-    expect("headline-open-quiet", quiet.headline)
-    expect("headline-open-noisy", noisy.headline)
+    for found in (quiet, noisy):
+        assert (found.certainty.decision_word, found.certainty.needed_repetitions) == ("OPEN", None)
+    expect("headline-open-quiet", builders.headline(quiet.answer))
+    expect("headline-open-noisy", builders.headline(noisy.answer))
 
 
 HARD = builders.workflow(
@@ -185,25 +176,24 @@ HARD = builders.workflow(
 
 
 def test_a_faster_arm_is_named_with_what_it_loses_and_when_it_wins(expect: Expect) -> None:
-    advice = advise(
+    found = advise(
         measured("easy", 2.0),
         measured("hard", 4.2),
         workflows=(HARD,),
         priorities=builders.priorities(20, 40, 40),
     )
-    assert advice.arm == "easy"
-    assert advice.speed_regret is not None
-    assert advice.speed_regret.arm == "hard"
-    assert advice.speed_regret.value == pytest.approx(2.1)
-    expect("headline-faster", advice.headline)
-    assert ("performance", "hard") in {(flip.criterion, flip.to) for flip in advice.flips}
+    assert found.advice.arm == "easy"
+    assert found.certainty.speed_regret.arm == "hard"
+    assert found.certainty.speed_regret.value == pytest.approx(2.1)
+    expect("headline-faster", builders.headline(found.answer))
+    assert ("performance", "hard") in {(flip.criterion, flip.to) for flip in found.advice.flips}
 
 
 def test_a_faster_arm_leads_from_the_weight_at_which_it_leads_all_arms() -> None:
     middle = builders.workflow(
         "middle", declared=builders.declared(lines_changed=20, export_step=True)
     )
-    advice = advise(
+    found = advise(
         measured("easy", 1.2),
         measured("middle", 2.2),
         measured("hard", 3.0),
@@ -211,10 +201,12 @@ def test_a_faster_arm_leads_from_the_weight_at_which_it_leads_all_arms() -> None
         priorities=builders.priorities(20, 40, 40),
     )
     raised = [
-        flip for flip in advice.flips if (flip.criterion, flip.when) == ("performance", "more")
+        flip
+        for flip in found.advice.flips
+        if (flip.criterion, flip.when) == ("performance", "more")
     ]
-    assert (advice.arm, [flip.to for flip in raised]) == ("easy", ["middle", "hard"])
-    (line,) = (line for line in advice.headline if "Faster: Hard" in line)
+    assert (found.advice.arm, [flip.to for flip in raised]) == ("easy", ["middle", "hard"])
+    (line,) = (line for line in builders.headline(found.answer) if "Faster: Hard" in line)
     assert f"more than {format_weight(raised[1].weight, 20)} %" in line
 
 
@@ -227,13 +219,13 @@ def test_a_faster_arm_is_named_with_its_larger_error(
 ) -> None:
     checked = builders.checked(verdict=verdict, accuracy=Accuracy(relative_error=error))
     faster = msgspec.structs.replace(measured("hard", 4.2), correctness=(checked,))
-    advice = advise(
+    found = advise(
         measured("easy", 2.0),
         faster,
         workflows=(HARD,),
         priorities=builders.priorities(20, 40, 40),
     )
-    (line,) = (line for line in advice.headline if "Faster: " in line)
+    (line,) = (line for line in builders.headline(found.answer) if "Faster: " in line)
     assert ("less exact" in line) == says_so
     assert ("6.6e-04" in line) == (says_so and error is not None)
 
@@ -241,51 +233,49 @@ def test_a_faster_arm_is_named_with_its_larger_error(
 def test_a_faster_arm_that_a_constraint_excludes_is_named_with_the_constraint(
     expect: Expect,
 ) -> None:
-    advice = advise(
+    found = advise(
         measured("easy", 1.5),
         measured("hard", 9.0),
         workflows=(HARD,),
         constraints=(Constraint(criterion="portability", at_least=2),),
     )
-    assert advice.arm == "easy"
-    assert advice.speed_regret is not None
-    assert advice.speed_regret.arm == "hard"
-    assert advice.speed_regret.value == pytest.approx(6.0)
-    expect("headline-faster-excluded", advice.headline)
+    assert found.advice.arm == "easy"
+    assert found.certainty.speed_regret.arm == "hard"
+    assert found.certainty.speed_regret.value == pytest.approx(6.0)
+    expect("headline-faster-excluded", builders.headline(found.answer))
 
 
 def test_the_winner_of_each_batch_size_is_named_where_they_differ(expect: Expect) -> None:
-    advice = advise(measured("small", 6.0, 1.5, 0.8), measured("large", 1.1, 1.6, 2.2))
-    assert advice.arm == "small"
-    assert [(one.batch_size, one.arm) for one in advice.advice_by_batch_size] == [
+    found = advise(measured("small", 6.0, 1.5, 0.8), measured("large", 1.1, 1.6, 2.2))
+    assert found.advice.arm == "small"
+    assert [(one.batch_size, one.arm) for one in found.advice.advice_by_batch_size] == [
         (1, "small"),
         (4, "large"),
         (16, "large"),
     ]
-    assert "batch-sizes" in advice.headline_parts
-    expect("headline-batch-sizes", advice.headline)
+    assert builders.headline(found.answer, "batch-sizes")
+    expect("headline-batch-sizes", builders.headline(found.answer))
 
 
 @pytest.mark.parametrize("has_batch", [True, False, None])
 def test_inputs_without_a_batch_are_named(has_batch: bool | None, expect: Expect) -> None:
-    model = FactoryModel(name="bags.py:build")
-    advice = advise(measured("compiled", 1.5), has_batch=has_batch, model=model)
-    assert ("batch-sizes" in advice.headline_parts) == (has_batch is False)
+    model = FactoryModel(name="demo")
+    found = advise(measured("compiled", 1.5), has_batch=has_batch, model=model)
+    assert bool(builders.headline(found.answer, "batch-sizes")) == (has_batch is False)
     if has_batch is False:
-        expect("headline-without-batch", advice.headline)
+        expect("headline-without-batch", builders.headline(found.answer))
 
 
 def test_the_answer_is_the_baseline_where_nothing_gains() -> None:
-    advice = advise(measured("slow", 0.5))
-    assert advice.arm == BASELINE
-    assert advice.speed_regret is not None
-    assert advice.speed_regret.arm is None
+    found = advise(measured("slow", 0.5))
+    assert found.advice.arm == BASELINE
+    assert found.certainty.speed_regret.arm is None
 
 
 def test_an_arm_without_rivals_is_not_said_to_have_the_highest_score(expect: Expect) -> None:
-    advice = advise()
-    assert (advice.arm, advice.decision_word) == (BASELINE, "CLEAR")
-    expect("headline-only-arm", advice.headline)
+    found = advise()
+    assert (found.advice.arm, found.certainty.decision_word) == (BASELINE, "CLEAR")
+    expect("headline-only-arm", builders.headline(found.answer))
 
 
 speeds = st.lists(st.floats(0.1, 20), min_size=1, max_size=5)
@@ -309,27 +299,24 @@ def test_no_arm_is_advised_while_a_clearly_faster_one_goes_unnamed(
     )
     rest = 100 - performance
     weights = builders.priorities(performance, rest / 2, rest / 2)
-    advice = advise(*arms, workflows=workflows, priorities=weights)
+    found = advise(*arms, workflows=workflows, priorities=weights)
     speedups = {arm.arm: arm.speedup.value for arm in arms} | {BASELINE: 1.0}
     fastest = max(speedups, key=lambda name: speedups[name])
-    if speedups[fastest] >= CLEARLY_FASTER * speedups[advice.arm]:
-        assert advice.speed_regret is not None
-        assert speedups[advice.speed_regret.arm or ""] == speedups[fastest]
+    if speedups[fastest] >= CLEARLY_FASTER * speedups[found.advice.arm]:
+        assert speedups[found.certainty.speed_regret.arm or ""] == speedups[fastest]
 
 
 def test_an_unknown_noise_floor_is_stated_with_the_interval(expect: Expect) -> None:
     known, unknown = (advise(measured("fast", 2.0), noise_floor=floor) for floor in (0.004, None))
-    expect("headline-known-noise", known.headline)
-    expect("headline-unknown-noise", unknown.headline)
-    assert unknown.certainty is not None
-    assert known.certainty is not None
-    assert unknown.certainty < known.certainty
+    expect("headline-known-noise", builders.headline(known.answer))
+    expect("headline-unknown-noise", builders.headline(unknown.answer))
+    assert unknown.certainty.share < known.certainty.share
 
 
 def test_a_speed_up_of_an_unsteady_machine_is_marked(expect: Expect) -> None:
-    advice = advise(measured("fast", 300.0), noise_floor=8.1)
-    assert advice.decision_word == "CLEAR"
-    expect("headline-unsteady-machine", advice.headline)
+    found = advise(measured("fast", 300.0), noise_floor=8.1)
+    assert found.certainty.decision_word == "CLEAR"
+    expect("headline-unsteady-machine", builders.headline(found.answer))
 
 
 def test_a_share_below_the_limit_is_not_rounded_up_to_it() -> None:
@@ -354,4 +341,4 @@ def test_options_that_left_out_all_other_builds_are_named(expect: Expect) -> Non
     )
     asked: tuple[dict[str, Any], ...] = ({"requests": 100}, {"requests": 5, "build_minutes": 0.5})
     advice = [advise(stopped_builds=builds, **each) for each in asked]
-    expect("headline-builds-left-out", [each.headline[1] for each in advice])
+    expect("headline-builds-left-out", [builders.headline(each.answer)[1] for each in advice])
