@@ -211,6 +211,19 @@ def excluded(workflow_id: str = "absent", **changes: Any) -> Excluded:
     return msgspec.structs.replace(left_out, **changes)
 
 
+def unmeasured(workflow_id: str = "absent", **changes: Any) -> UnmeasuredArm:
+    """Return a workflow that was not tried."""
+    arm = UnmeasuredArm(
+        arm=workflow_id,
+        workflow=workflow_id,
+        title=workflow_id.title(),
+        status="not-installed",
+        reason="its environment has not been made",
+        fix="make it",
+    )
+    return msgspec.structs.replace(arm, **changes)
+
+
 def visits(
     seconds: Sequence[float], batch_size: int = 1, first_round: int = 1
 ) -> tuple[BlockTimed, ...]:

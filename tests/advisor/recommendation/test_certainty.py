@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from advisor.domain.interval import Interval
 from advisor.domain.measurement import CallSeconds, Cell, Measurement, Throughput
 from advisor.domain.priorities import Priorities
+from advisor.domain.recommendation import Certainty
 from advisor.domain.results import Results
+from advisor.domain.scores import ScoredArm
 from advisor.recommendation import certainty
-from advisor.recommendation.certainty import Certainty
 
 QUIET, NOISY = 0.004, 0.3
 
@@ -51,7 +52,9 @@ def results(*measurements: Measurement, noise: float = QUIET) -> Results:
     )
 
 
-def assess(found: Results, priorities: Priorities | None = None, seed: int = 0) -> Certainty:
+def assess(
+    found: Results, priorities: Priorities | None = None, seed: int = 0
+) -> tuple[ScoredArm, Certainty]:
     names = [entry.workflow for entry in found.measurements if entry.workflow != BASELINE]
     known = builders.catalogue(*(builders.workflow(name) for name in dict.fromkeys(names)))
     asked = builders.question(priorities=priorities or builders.priorities())
@@ -60,9 +63,13 @@ def assess(found: Results, priorities: Priorities | None = None, seed: int = 0) 
 
 
 def test_a_workflow_that_is_far_ahead_is_clear() -> None:
-    found = assess(results(measured("fast", 5.0), measured("slow", 1.1)))
-    assert (found.decision_word, found.arm, found.contenders) == ("CLEAR", "fast", ("fast",))
-    assert found.certainty > 0.999
+    advised, found = assess(results(measured("fast", 5.0), measured("slow", 1.1)))
+    assert (found.decision_word, advised.arm, [*found.contenders]) == (
+        "CLEAR",
+        "fast",
+        ["fast"],
+    )
+    assert found.share > 0.999
     assert found.speed_regret.arm is None
     assert found.speed_regret.value == 1.0
     assert found.score_regret.high == 0.0
@@ -70,22 +77,24 @@ def test_a_workflow_that_is_far_ahead_is_clear() -> None:
 
 def test_workflows_within_the_indifference_are_both_named_and_the_cheaper_first() -> None:
     both = results(measured("one", 2.0, spread=0.002), measured("two", 2.01, spread=0.002))
-    found = assess(both)
+    _, found = assess(both)
     assert found.decision_word == "EITHER"
     assert set(found.contenders) == {"one", "two"}
     slow = builders.workflow("two", declared=builders.declared(lines_changed=20))
     known = builders.catalogue(builders.workflow("one"), slow)
     asked = builders.question(priorities=builders.priorities(98, 1, 1))
     scored = builders.score_arms(both, asked, known)
-    cheaper = certainty.assess(scored, scored, both, asked.priorities, known.rubric, seed=0)
-    assert (cheaper.decision_word, cheaper.arm) == ("EITHER", "one")
+    advised, cheaper = certainty.assess(
+        scored, scored, both, asked.priorities, known.rubric, seed=0
+    )
+    assert (cheaper.decision_word, advised.arm) == ("EITHER", "one")
 
 
 def test_speeds_that_are_not_known_well_leave_the_decision_open() -> None:
-    found = assess(results(measured("one", 2.0, spread=0.5), measured("two", 2.3, spread=0.5)))
+    _, found = assess(results(measured("one", 2.0, spread=0.5), measured("two", 2.3, spread=0.5)))
     assert found.decision_word == "OPEN"
     assert set(found.contenders) == {"one", "two"}
-    assert 0.5 < found.certainty < 0.95
+    assert 0.5 < found.share < 0.95
     assert found.needed_repetitions is not None
     assert found.needed_repetitions > 0
 
@@ -94,9 +103,9 @@ def test_several_arms_that_differ_by_chance_are_not_better_than_one_of_them() ->
     arms = [measured(f"same/{place}", 2.2, spread=0.4) for place in range(4)]
     same = [msgspec.structs.replace(each, workflow="same") for each in arms]
     steady = measured("steady", 2.2, spread=0.002)
-    alone, together = assess(results(steady, same[0])), assess(results(steady, *same))
+    (_, alone), (_, together) = assess(results(steady, same[0])), assess(results(steady, *same))
     assert alone.decision_word == together.decision_word == "OPEN"
-    assert together.contender_shares == pytest.approx(alone.contender_shares, abs=0.03)
+    assert together.contenders == pytest.approx(alone.contenders, abs=0.03)
     assert together.score_regret.high == pytest.approx(alone.score_regret.high, rel=0.1)
 
 
@@ -114,13 +123,13 @@ def test_servers_are_not_repeated_to_settle_the_decision() -> None:
         )
         for entry in made.measurements
     )
-    found = assess(msgspec.structs.replace(made, measurements=without_cells, races=()))
+    _, found = assess(msgspec.structs.replace(made, measurements=without_cells, races=()))
     assert found.decision_word == "OPEN"
     assert found.needed_repetitions is None
 
 
 def test_a_decision_with_much_noise_needs_more_repetitions_than_are_worth_making() -> None:
-    little, much = (
+    (_, little), (_, much) = (
         assess(results(measured("one", 2.0, spread=spread), measured("two", 2.2, spread=spread)))
         for spread in (0.5, 2.0)
     )
@@ -130,15 +139,19 @@ def test_a_decision_with_much_noise_needs_more_repetitions_than_are_worth_making
 
 
 def test_a_decision_stays_clear_on_a_noisy_machine_where_the_gain_is_large() -> None:
-    found = assess(results(measured("graph", 9.0, spread=0.3), noise=NOISY))
-    assert (found.decision_word, found.arm) == ("CLEAR", "graph")
+    advised, found = assess(results(measured("graph", 9.0, spread=0.3), noise=NOISY))
+    assert (found.decision_word, advised.arm) == ("CLEAR", "graph")
 
 
 def test_arms_of_one_workflow_count_together() -> None:
     one, two = measured("same/one", 2.0, spread=0.1), measured("same/two", 2.1, spread=0.1)
     one, two = (msgspec.structs.replace(each, workflow="same") for each in (one, two))
-    found = assess(results(one, two))
-    assert (found.decision_word, found.arm, found.contenders) == ("CLEAR", "same/two", ("same",))
+    advised, found = assess(results(one, two))
+    assert (found.decision_word, advised.arm, [*found.contenders]) == (
+        "CLEAR",
+        "same/two",
+        ["same"],
+    )
 
 
 def test_the_fastest_arm_is_named_with_how_much_faster_it_is() -> None:
@@ -152,8 +165,8 @@ def test_the_fastest_arm_is_named_with_how_much_faster_it_is() -> None:
     )
     asked = builders.question(priorities=builders.priorities(10, 45, 45))
     scored = builders.score_arms(easy, asked, known)
-    found = certainty.assess(scored, scored, easy, asked.priorities, known.rubric, seed=0)
-    assert found.arm == "easy"
+    advised, found = certainty.assess(scored, scored, easy, asked.priorities, known.rubric, seed=0)
+    assert advised.arm == "easy"
     assert found.speed_regret.arm == "fast"
     assert found.speed_regret.value == pytest.approx(2.0)
     assert found.speed_regret.high >= found.speed_regret.value
@@ -162,16 +175,16 @@ def test_the_fastest_arm_is_named_with_how_much_faster_it_is() -> None:
 def test_the_same_seed_gives_the_same_result() -> None:
     open_run = results(measured("one", 2.0, spread=0.3), measured("two", 2.3, spread=0.3))
     assert assess(open_run, seed=7) == assess(open_run, seed=7)
-    assert abs(assess(open_run, seed=7).certainty - assess(open_run, seed=8).certainty) < 0.05
+    assert abs(assess(open_run, seed=7)[1].share - assess(open_run, seed=8)[1].share) < 0.05
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.floats(0.2, 10), min_size=1, max_size=5), st.sampled_from([0.01, 0.2]))
 def test_shares_regrets_and_words_fit_together(speeds: Sequence[float], spread: float) -> None:
     arms = [measured(f"arm{place}", one, spread=spread) for place, one in enumerate(speeds)]
-    found = assess(results(*arms))
-    assert 0 <= found.certainty <= 1
+    advised, found = assess(results(*arms))
+    assert 0 <= found.share <= 1
     assert found.score_regret.expected >= 0 <= found.score_regret.high
     assert found.speed_regret.high >= found.speed_regret.value >= 1
-    assert (found.decision_word == "OPEN") == (found.certainty < certainty.CERTAIN)
-    assert found.contenders[0] == found.arm.partition("/")[0]
+    assert (found.decision_word == "OPEN") == (found.share < certainty.CERTAIN)
+    assert next(iter(found.contenders)) == advised.workflow

@@ -58,7 +58,7 @@ def opinion(
         builders.scored_arm(winner),
         *(builders.scored_arm(name, tiers=tiers) for name in others),
     ]
-    left_out = [builders.excluded("torch-compile-inductor", reason="it is broken")]
+    left_out = [builders.unmeasured("torch-compile-inductor", reason="it is broken")]
     contenders = [arm.workflow for arm in scored]
     return guidelines.compare_with_guideline(
         research,

@@ -289,9 +289,9 @@ speeds = st.lists(st.floats(0.1, 20), min_size=1, max_size=5)
     st.integers(0, 100),
 )
 def test_no_arm_is_advised_while_a_clearly_faster_one_goes_unnamed(
-    found: list[float], hard: list[bool], spread: float, performance: int
+    drawn: list[float], hard: list[bool], spread: float, performance: int
 ) -> None:
-    arms = [measured(f"arm{place}", one, spread=spread) for place, one in enumerate(found)]
+    arms = [measured(f"arm{place}", one, spread=spread) for place, one in enumerate(drawn)]
     workflows = tuple(
         msgspec.structs.replace(HARD, id=arm.arm, title=arm.arm)
         for arm, is_hard in zip(arms, hard, strict=False)

@@ -33,8 +33,13 @@ def lines(rate: float | None, *levels: RateLevel) -> tuple[str, ...]:
         command="serve",
         asked=compare_with_asked_rate(GOODPUT, levels, rate, 2.5),
     )
-    results = ServingResults(arms=(arm,), batch_best=None, process_deviation=0.02)
-    return write_load_lines("engine", results, load, {})
+    serving = ServingResults(arms=(arm,), batch_best=None, process_deviation=0.02)
+    question = builders.question(load=load)
+    measured = builders.results(builders.measurement("engine"), serving=serving)
+    answer = builders.recommend_for(
+        measured, [builders.scored_arm("engine")], builders.header(question=question)
+    )
+    return write_load_lines(builders.advised(answer))
 
 
 def test_without_an_asked_rate_the_goodput_alone_is_stated(expect: Expect) -> None:

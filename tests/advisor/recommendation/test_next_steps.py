@@ -5,7 +5,6 @@ from __future__ import annotations
 import builders
 import msgspec
 import pytest
-from advisor.recommendation.decision_context import DecisionContext
 from golden_files import Expect
 
 from advisor.domain.environment import Environment
@@ -15,18 +14,20 @@ from advisor.domain.results import StoppedBuild
 from advisor.recommendation.reasons import give_next_steps
 from advisor.recommendation.recommend import recommend
 
-KEPT = builders.workflow("compiled", deployment_steps=("keep the cache",))
-
 
 def advise(measurement: Measurement, device_bytes: int | None = None) -> Recommendation:
-    results = builders.results(measurement)
-    arms = [builders.scored_arm("compiled")]
-    context = DecisionContext(
-        rubric=builders.shipped_catalogue().rubric,
-        workflows=[builders.workflow("other", deployment_steps=("another",)), KEPT],
-        device_bytes=device_bytes,
+    """Return the advice of `compiled`, measured on a GPU with this memory or on the CPU."""
+    gpu = None if device_bytes is None else builders.gpu(memory_bytes=device_bytes)
+    head = builders.header(
+        question=builders.question(gpu=gpu.uuid if gpu else None),
+        machine=builders.gpu_machine(gpu) if gpu else builders.machine(),
+        catalogue=builders.catalogue(
+            builders.workflow("other", deployment_steps=("another",)),
+            builders.workflow("compiled", deployment_steps=("keep the cache",)),
+        ),
     )
-    return recommend(results, arms, builders.question(), [], context)
+    arms = [builders.scored_arm("compiled")]
+    return recommend(head, builders.results(measurement), arms, {}, [])
 
 
 def test_what_was_built_is_kept_and_what_was_measured_is_pinned(expect: Expect) -> None:
@@ -65,9 +66,7 @@ def test_an_arm_that_was_not_built_in_time_is_named_with_what_allows_more_time(
             StoppedBuild(arm="exported", started=False, fix="ask for more with --requests"),
         ),
     )
-    context = DecisionContext(rubric=builders.shipped_catalogue().rubric)
-    arms = [builders.scored_arm("compiled")]
-    advice = recommend(results, arms, builders.question(), [], context)
+    advice = recommend(builders.header(), results, [builders.scored_arm("compiled")], {}, [])
     expect("next-steps-unbuilt", advice.next_steps)
 
 
@@ -79,7 +78,7 @@ def test_one_command_creates_all_missing_environments() -> None:
         builders.workflow("second", environment=own),
         builders.workflow("third", environment=Environment(kind="own")),
     )
-    missing = [builders.excluded(name, fix="a command") for name in ("first", "second", "third")]
+    missing = [builders.unmeasured(name, fix="a command") for name in ("first", "second", "third")]
     steps = give_next_steps("A", missing, workflows=known.workflows)
     assert steps == [
         "to measure first, second, third too: p3-advisor env create shared-by-two third"

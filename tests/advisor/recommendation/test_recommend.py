@@ -11,15 +11,14 @@ from typing import Any
 import builders
 import msgspec
 import pytest
-from advisor.recommendation.decision_context import DecisionContext
 from builders import BASELINE
 from golden_files import Expect
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from advisor.domain.answer import UnmeasuredArm
 from advisor.domain.constraints import Constraint
 from advisor.domain.measurement import Measurement, VisitCounts
-from advisor.domain.plan import Excluded
 from advisor.domain.priorities import CRITERIA, PILLARS, Priorities
 from advisor.domain.question import Question
 from advisor.domain.recommendation import Flip, Recommendation
@@ -70,17 +69,15 @@ def advise(
     arms: Sequence[ScoredArm],
     results: Results | None = None,
     question: Question | None = None,
-    excluded: Sequence[Excluded] = (),
+    excluded: Sequence[UnmeasuredArm] = (),
     *,
     while_running: bool = False,
 ) -> Recommendation:
     made = results or builders.results(
         *(builders.measurement(arm.arm, speedup=arm.speedup, workflow=arm.workflow) for arm in arms)
     )
-    known = builders.shipped_catalogue()
-    context = DecisionContext(rubric=known.rubric, budgets=tuple(known.presets.budgets.values()))
-    asked = question or builders.question()
-    return recommend(made, arms, asked, excluded, context, while_running=while_running)
+    head = builders.header(question=question or builders.question())
+    return recommend(head, made, arms, {}, excluded, while_running=while_running)
 
 
 def flips_of(field: Field, priorities: Priorities, pillar: str) -> list[Flip]:
@@ -382,9 +379,9 @@ def test_a_noisy_machine_is_trusted_less_than_a_quiet_one() -> None:
 
 def test_what_could_be_installed_is_a_next_step(expect: Expect) -> None:
     others = [
-        builders.excluded("absent", fix="uv pip install absent"),
-        builders.excluded("impossible", status="unsupported", fix=None),
-        builders.excluded("left-out", status="excluded", fix="by hand"),
+        builders.unmeasured("absent", fix="uv pip install absent"),
+        builders.unmeasured("impossible", status="unsupported", fix=None),
+        builders.unmeasured("left-out", status="excluded", fix="by hand"),
     ]
     advice = advise([builders.scored_arm("one")], excluded=others)
     expect("next-steps-installable", advice.next_steps)
@@ -446,8 +443,9 @@ def test_an_open_decision_has_the_lowest_trust_and_a_next_step() -> None:
         msgspec.structs.replace(arm, ratings={**arm.ratings, "performance": graded}) for arm in arms
     ]
     advice = advise(arms, msgspec.structs.replace(results, measurements=wide))
-    assert (advice.decision_word, advice.trust) == ("OPEN", "D")
-    assert set(advice.contenders) == {"one", "two"}
+    assert advice.certainty is not None
+    assert (advice.certainty.decision_word, advice.trust) == ("OPEN", "D")
+    assert set(advice.certainty.contenders) == {"one", "two"}
     assert any("--budget" in step for step in advice.next_steps)
 
 
@@ -478,8 +476,9 @@ def test_while_a_run_goes_on_an_unfit_machine_has_leaders_that_more_rounds_may_s
     with pytest.raises(MachineUnfitError):
         advise(arms, results)
     advice = advise(arms, results, while_running=True)
-    assert advice.decision_word == "OPEN"
-    assert set(advice.contenders) == {"one", "two"}
+    assert advice.certainty is not None
+    assert advice.certainty.decision_word == "OPEN"
+    assert set(advice.certainty.contenders) == {"one", "two"}
     busy = msgspec.structs.replace(results, visits=VisitCounts(made=10, discarded=0, unfit=9))
     with pytest.raises(MachineUnfitError):
         advise(arms, busy, while_running=True)
