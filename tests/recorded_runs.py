@@ -130,7 +130,8 @@ def make_header(*, generates: bool) -> Header:
         model = TransformersModel(name="demo/llama", weights="random")
         question = msgspec.structs.replace(question, model=model, task="generate")
     return builders.header(
-        question=question, catalogue=builders.catalogue(*workflows, builders.workflow("broken"))
+        question=question,
+        catalogue=builders.catalogue(*workflows, *map(builders.workflow, ("broken", "absent"))),
     )
 
 
@@ -187,7 +188,7 @@ def make_gpu_run(
         question=builders.question(**{"device": "cuda", "gpu": "GPU-0000", **asked}),
         seconds_of={**SECONDS, "compiled": 0.0078, "exported": 0.0039},
         catalogue=builders.catalogue(
-            *(builders.workflow(workflow) for workflow in ("compiled", "exported", "broken"))
+            *map(builders.workflow, ("compiled", "exported", "broken", "absent"))
         ),
     )
 
@@ -206,7 +207,7 @@ def make_long_run(store: Store) -> Run:
         finished=True,
         run_id="20261121-120002-0016",
         seconds_of={**baselines, **seconds},
-        catalogue=builders.catalogue(*workflows, builders.workflow("broken")),
+        catalogue=builders.catalogue(*workflows, *map(builders.workflow, ("broken", "absent"))),
     )
 
 

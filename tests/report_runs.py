@@ -1,4 +1,4 @@
-"""Runs with chosen speeds of the arm `compiled`, for tests of reports."""
+"""Runs with chosen speeds of the arm `compiled`, and changes of answers, for tests of reports."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Any
 import builders
 import msgspec
 
-from advisor.domain.answer import Answer
+from advisor.domain.answer import PUBLISHED, Answer, Problem
 from advisor.domain.interval import Interval
 from advisor.domain.measurement import CallSeconds, Cell, Throughput
+from advisor.domain.recommendation import Recommendation
+from advisor.recommendation.headline import write_headline
 
 
 def cell(seconds: float = 0.1, spread: float = 1.01, **changes: Any) -> Cell:
@@ -26,12 +28,50 @@ def cell(seconds: float = 0.1, spread: float = 1.01, **changes: Any) -> Cell:
 
 def run_answer(seconds: float = 0.1, spread: float = 1.01, **changes: Any) -> Answer:
     """Return a run without noise in which a call of `compiled` takes `seconds`."""
-    answer = builders.answer(**changes)
-    measurements = tuple(
-        msgspec.structs.replace(entry, cells=(cell(seconds, spread),))
-        if entry.arm == "compiled"
-        else entry
-        for entry in answer.results.measurements
+    made = with_measurement(builders.answer(**changes), "compiled", cells=(cell(seconds, spread),))
+    return with_results(made, noise_floor=0.0)
+
+
+def with_results(answer: Answer, **changes: Any) -> Answer:
+    return msgspec.structs.replace(
+        answer, results=msgspec.structs.replace(answer.results, **changes)
     )
-    results = msgspec.structs.replace(answer.results, measurements=measurements, noise_floor=0.0)
-    return msgspec.structs.replace(answer, results=results)
+
+
+def with_measurement(answer: Answer, *arms: str, **changes: Any) -> Answer:
+    """Return the answer with changed measurements of these arms, by default of all."""
+    measurements = tuple(
+        msgspec.structs.replace(each, **changes) if not arms or each.arm in arms else each
+        for each in answer.results.measurements
+    )
+    return with_results(answer, measurements=measurements)
+
+
+def with_score(answer: Answer, *arms: str, **changes: Any) -> Answer:
+    """Return the answer with changed scores of these arms, by default of all."""
+    scores = tuple(
+        msgspec.structs.replace(each, **changes) if not arms or each.arm in arms else each
+        for each in answer.scores
+    )
+    return msgspec.structs.replace(answer, scores=scores)
+
+
+def with_advice(answer: Answer, **changes: Any) -> Answer:
+    advice = msgspec.structs.replace(advice_of(answer), **changes)
+    return msgspec.structs.replace(answer, recommendation=advice)
+
+
+def advice_of(answer: Answer) -> Recommendation:
+    assert answer.recommendation is not None
+    return answer.recommendation
+
+
+def without_advice(answer: Answer, problem: Problem) -> Answer:
+    """Return the answer with a problem instead of its recommendation, and the headline of it."""
+    bare = msgspec.structs.replace(answer, recommendation=None, problem=problem)
+    return msgspec.structs.replace(bare, headline=write_headline(bare))
+
+
+def without_measurements(answer: Answer) -> Answer:
+    """Return the answer with scores of published figures only."""
+    return msgspec.structs.replace(with_results(answer, measurements=()), run_id=PUBLISHED)

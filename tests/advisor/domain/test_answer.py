@@ -1,0 +1,86 @@
+"""The answer of a run: its JSON, its arms, and its summary."""
+
+from __future__ import annotations
+
+import json
+
+import builders
+import jsonschema
+import msgspec
+from builders import BASELINE
+from report_runs import advice_of, without_advice, without_measurements
+
+from advisor import schemas
+from advisor.domain.answer import Answer, AnswerSummary, Problem, encode, without_rounds
+from advisor.domain.interval import Interval
+from advisor.errors import NothingViableError
+
+PROBLEM = Problem(name="nothing-viable", what="everything failed", next_step="ask for less")
+
+
+def test_arms_are_sorted_by_rank_and_those_without_a_measurement_are_apart() -> None:
+    made = builders.answer()
+    assert [(arm.arm, arm.scored.rank) for arm in made.ranked] == [("compiled", 1), (BASELINE, 2)]
+    assert [(each.arm, each.status) for each in made.unmeasured] == [
+        ("broken", "crashed"),
+        ("absent", "not-installed"),
+    ]
+    assert set(made.titles) == {"compiled", BASELINE, "broken", "absent"}
+
+
+def test_the_advised_arm_and_the_baseline_have_their_figures() -> None:
+    made = builders.answer()
+    assert made.advised is not None
+    assert made.advised.measured is made.measurements["compiled"]
+    assert made.advised.speedup == made.measurements["compiled"].speedup
+    assert made.baseline is made.measurements[BASELINE]
+    assert without_advice(made, PROBLEM).advised is None
+
+
+def test_an_arm_without_a_measurement_has_a_speed_up_without_an_interval() -> None:
+    first, *_ = without_measurements(builders.answer()).ranked
+    assert (first.measured, first.versions, first.cells) == (None, {}, ())
+    assert first.speedup == Interval(value=first.scored.speedup, low=None, high=None)
+
+
+def test_the_device_is_the_gpu_that_was_measured() -> None:
+    two = (
+        builders.gpu(uuid="GPU-a", name="NVIDIA A100"),
+        builders.gpu(uuid="GPU-b", name="NVIDIA H200"),
+    )
+    made = builders.answer(
+        question=builders.question(device="cuda", gpu="GPU-b"), machine=builders.gpu_machine(*two)
+    )
+    assert made.device_name == "NVIDIA H200"
+
+
+def test_the_json_matches_its_schema_and_is_read_back() -> None:
+    for made in (builders.answer(), without_advice(builders.answer(), PROBLEM)):
+        text = encode(made)
+        assert text.endswith("}\n")
+        encoded = json.loads(text)
+        jsonschema.validate(encoded, schemas.generate("run"))
+        assert encoded["schema"] == "p3-advisor/run/2"
+        assert msgspec.json.decode(text, type=Answer) == without_rounds(made)
+
+
+def test_a_summary_has_the_decision_or_the_problem() -> None:
+    made = builders.answer()
+    advice = advice_of(made)
+    assert advice.certainty is not None
+    assert AnswerSummary.of(made) == AnswerSummary(
+        arm="compiled",
+        decision_word=advice.certainty.decision_word,
+        certainty=advice.certainty.share,
+        trust=advice.trust,
+        speedup=made.measurements["compiled"].speedup,
+        headline=made.headline[0].text,
+    )
+    found = AnswerSummary.of(without_advice(made, PROBLEM))
+    assert (found.arm, found.problem) == (None, PROBLEM)
+    assert PROBLEM.what in found.headline
+
+
+def test_a_problem_has_the_fields_of_the_error() -> None:
+    assert Problem.of(NothingViableError("everything failed", "ask for less")) == PROBLEM
+    assert Problem.of(None) is None
