@@ -8,16 +8,16 @@ from collections.abc import Mapping
 import builders
 import msgspec
 import pytest
-from advisor.report.documents import document, measured_document
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from advisor.domain.answer import Answer, AnswerSummary, encode
 from advisor.domain.constraints import Constraint
 from advisor.domain.outcome import Completed, Crashed
 from advisor.domain.run import Header
 from advisor.domain.run_events import EndCause
 from advisor.domain.run_state import RunState
-from advisor.pipeline.decision import Decision, evaluate, rescore
+from advisor.pipeline.decision import decide_again, evaluate
 
 ROUNDS = 6
 ARMS = ("compiled", "exported", "elsewhere")
@@ -78,14 +78,14 @@ def header_of(weight: tuple[int, int, int] = (40, 35, 25), *required: Constraint
     return builders.header(question=question, catalogue=builders.catalogue(*WORKFLOWS))
 
 
-def recommendation_of(decision: Decision) -> object:
+def recommendation_of(answer: Answer) -> object:
     """Return the recommendation without figures whose last digit depends on rounding."""
-    advice = decision.recommendation
+    advice = answer.recommendation
     assert advice is not None
     flips = [(flip.criterion, flip.to, round(flip.weight, 6)) for flip in advice.flips]
     tiers = {
         arm.arm: {name: rating.tier for name, rating in arm.ratings.items()}
-        for arm in decision.scored
+        for arm in answer.scores
     }
     return (
         advice.arm,
@@ -100,18 +100,14 @@ def recommendation_of(decision: Decision) -> object:
     )
 
 
-def encoded(decision: Decision) -> str:
-    return document.encode(measured_document.compose(decision))
-
-
 @settings(max_examples=40)
 @given(speeds, all_deviations, weights)
-def test_the_same_run_gives_the_same_document_byte_for_byte(
+def test_the_same_run_gives_the_same_answer_byte_for_byte(
     drawn: tuple[float, ...], deviations: list[float], weight: tuple[int, int, int]
 ) -> None:
     state = state_of(seconds_of(drawn, deviations))
     read_again = msgspec.json.decode(msgspec.json.encode(state), type=RunState)
-    assert encoded(evaluate(header_of(weight), state)) == encoded(
+    assert encode(evaluate(header_of(weight), state)) == encode(
         evaluate(header_of(weight), read_again)
     )
 
@@ -167,7 +163,7 @@ def test_a_faster_arm_never_scores_lower_or_ranks_lower_and_never_lifts_others(
         header_of(weight), state_of({**seconds, arm: [each * gain for each in seconds[arm]]})
     )
     scores_before, scores_after = (
-        {each.arm: each for each in decision.scored} for decision in (before, after)
+        {each.arm: each for each in answer.scores} for answer in (before, after)
     )
     assert scores_after[arm].score >= scores_before[arm].score
     assert scores_after[arm].rank <= scores_before[arm].rank
@@ -197,43 +193,48 @@ def test_a_constraint_only_removes(
     state = state_of(seconds_of(drawn, deviations))
     free = evaluate(header_of(weight), state)
     bound = evaluate(header_of(weight, Constraint(criterion=criterion, at_least=tier)), state)
-    kept = [arm.arm for arm in bound.scored if not arm.failed_constraints]
-    assert kept == [arm.arm for arm in free.scored if arm.ratings[criterion].tier >= tier]
-    assert {arm.arm: arm.score for arm in bound.scored} == {
-        arm.arm: arm.score for arm in free.scored
+    kept = [arm.arm for arm in bound.scores if not arm.failed_constraints]
+    assert kept == [arm.arm for arm in free.scores if arm.ratings[criterion].tier >= tier]
+    assert {arm.arm: arm.score for arm in bound.scores} == {
+        arm.arm: arm.score for arm in free.scores
     }
     assert (bound.recommendation is not None) == bool(kept)
     if bound.recommendation:
-        scores = {arm.arm: arm.score for arm in bound.scored}
+        scores = {arm.arm: arm.score for arm in bound.scores}
         # Among arms that are equally good the simplest is advised.
-        least = scores[kept[0]] - bound.header.catalogue.rubric.indifference
+        least = scores[kept[0]] - builders.advised(bound).certainty.indifference
         assert bound.recommendation.arm in kept
         assert scores[bound.recommendation.arm] >= least
 
 
 @settings(max_examples=40)
 @given(speeds, all_deviations, weights)
-def test_rescoring_on_both_sides_of_a_flip_gives_the_arms_that_the_flip_names(
+def test_deciding_again_on_both_sides_of_a_flip_gives_the_arms_that_the_flip_names(
     drawn: tuple[float, ...], deviations: list[float], weight: tuple[int, int, int]
 ) -> None:
-    decision = evaluate(header_of(weight), state_of(seconds_of(drawn, deviations)))
-    assert decision.recommendation is not None
-    assert sum(decision.recommendation.simplex.values()) == pytest.approx(1)
-    asked = decision.header.question.priorities
-    for flip in decision.recommendation.flips:
+    header = header_of(weight)
+    answer = evaluate(header, state_of(seconds_of(drawn, deviations)))
+    assert answer.recommendation is not None
+    assert sum(answer.recommendation.simplex.values()) == pytest.approx(1)
+    asked = header.question.priorities
+    for flip in answer.recommendation.flips:
         now = getattr(asked, flip.criterion)
         away = 1e-6 if flip.when == "more" else -1e-6
         if not 0 < flip.weight + away < 100 or abs(flip.weight - now) < 2e-6:
             continue
         beyond, before = (
-            rescore(decision, asked.with_weight(flip.criterion, flip.weight + step), ())
+            decide_again(
+                answer,
+                header.catalogue,
+                priorities=asked.with_weight(flip.criterion, flip.weight + step),
+            )
             for step in (away, -away)
         )
         # Of equally good workflows the simplest is advised, so the leader is the first by score.
-        assert beyond.scored[0].arm == flip.to
-        assert before.scored[0].arm != flip.to
-        if beyond.recommendation is not None and beyond.recommendation.decision_word == "CLEAR":
-            assert beyond.recommendation.workflow == beyond.scored[0].workflow
+        assert beyond.scores[0].arm == flip.to
+        assert before.scores[0].arm != flip.to
+        if AnswerSummary.of(beyond).decision_word == "CLEAR":
+            assert builders.advised(beyond).advice.workflow == beyond.scores[0].workflow
 
 
 @pytest.mark.parametrize(
@@ -252,10 +253,10 @@ def test_a_run_without_a_measured_arm_has_a_problem(
     arms = (builders.BASELINE, builders.DUPLICATE, *ARMS)
     processes = {arm: builders.process(outcome=crash if arm in crashed else None) for arm in arms}
     state = builders.run_state(processes, opened={1: arms}, closed={1: ending})
-    decision = evaluate(header_of(), state)
-    assert (decision.scored, decision.recommendation) == ((), None)
-    assert decision.problem is not None
-    assert (decision.problem.name, decision.problem.next_step == "update it") == (
+    answer = evaluate(header_of(), state)
+    assert (answer.scores, answer.recommendation) == ((), None)
+    assert answer.problem is not None
+    assert (answer.problem.name, answer.problem.next_step == "update it") == (
         problem,
         problem == "nothing-viable" and bool(crashed),
     )

@@ -6,9 +6,9 @@ import pathlib
 import sys
 from collections.abc import Callable
 
+import builders
 import msgspec
 import pytest
-from advisor.report.documents.opening import read_document
 from builders import DUPLICATE, priorities
 from recorded_runs import SECONDS, make_header, make_run
 
@@ -24,12 +24,10 @@ from advisor.pipeline.further_run import (
 )
 from advisor.store.store import Store
 
-EVIDENCE = pathlib.Path(__file__).parents[2] / "stacks" / "evidence"
-
 
 def test_the_failed_arms_are_retried_by_their_names_in_the_option(tmp_path: pathlib.Path) -> None:
-    state = make_run(Store(tmp_path), finished=True).state()
-    assert arms_to_retry(state) == ("broken/default",)
+    answer = decide(make_run(Store(tmp_path), finished=True))
+    assert arms_to_retry(answer) == ("broken/default",)
 
 
 def test_no_run_is_drafted_without_the_gpu_of_the_question(
@@ -45,14 +43,18 @@ def test_no_run_is_drafted_without_the_gpu_of_the_question(
 
 
 def test_an_open_decision_is_measured_again_for_its_contenders_alone() -> None:
-    document = read_document(str(EVIDENCE / "cpu-demo.json"))
-    question = msgspec.structs.replace(document.question, workflows=("vllm", "openvino"))
-    assert document.recommendation is not None
-    undecided = msgspec.structs.replace(
-        document.recommendation, decision_word="OPEN", contenders=("openvino", "iree")
+    made = builders.advised(builders.answer())
+    question = msgspec.structs.replace(made.answer.question, workflows=("vllm", "openvino"))
+    undecided, clear = (
+        msgspec.structs.replace(
+            made.advice,
+            certainty=msgspec.structs.replace(
+                made.certainty, decision_word=word, contenders={"openvino": 0.6, "iree": 0.5}
+            ),
+        )
+        for word in ("OPEN", "CLEAR")
     )
-    assert undecided_workflows(undecided, question) == undecided.contenders
-    clear = msgspec.structs.replace(undecided, decision_word="CLEAR")
+    assert undecided_workflows(undecided, question) == ("openvino", "iree")
     assert undecided_workflows(clear, question) == question.workflows
     assert undecided_workflows(None, question) == question.workflows
 
@@ -80,11 +82,10 @@ def test_a_further_run_has_the_budget_that_the_headline_names(
             made.question, priorities=priorities(90, 5, 5), budget=presets.budgets[spent]
         ),
     )
-    decision = decide(run)
-    advice = decision.recommendation
-    assert advice is not None
-    assert (advice.decision_word, bool(advice.needed_repetitions)) == ("OPEN", True)
-    certainty = advice.headline[advice.headline_parts.index("certainty")]
-    named = {name for name in presets.budgets if f"--budget {name}" in certainty}
+    answer = decide(run)
+    certainty = builders.advised(answer).certainty
+    assert (certainty.decision_word, bool(certainty.needed_repetitions)) == ("OPEN", True)
+    (line,) = builders.headline(answer, "certainty")
+    named = {name for name in presets.budgets if f"--budget {name}" in line}
     assert named == {following} - {spent}
-    assert further_budget(decision).name == following
+    assert further_budget(answer, run.header().catalogue).name == following

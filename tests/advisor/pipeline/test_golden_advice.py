@@ -12,7 +12,6 @@ from typing import Any
 import builders
 import msgspec
 import pytest
-from advisor.recommendation.decision_context import DecisionContext
 from golden_files import Expect
 
 from advisor.applicability import planning
@@ -34,9 +33,7 @@ from advisor.domain.recommendation import Recommendation
 from advisor.domain.results import Results, SustainedCheck
 from advisor.domain.workflow import CitedFact
 from advisor.recommendation.recommend import recommend
-from advisor.score import scoring
 
-SHIPPED = builders.shipped_catalogue()
 OWN = Environment(kind="own", requirements=("elsewhere==1.0",))
 MISSING_PACKAGES = Environment(kind="shared", requirements=("torch>=3", "missing-package>=1"))
 REFUSAL = CitedFact(value="it cannot", source="a test")
@@ -161,6 +158,7 @@ KNOWN = builders.catalogue(
         ),
     ),
 )
+GPU_MACHINE = builders.gpu_machine(builders.gpu(memory_bytes=100))
 MEASURED = (
     measured(builders.BASELINE, 1.0, build=0.5),
     measured("compiled", 1.5, build=30.0, warm=2.0, peak=90),
@@ -206,36 +204,23 @@ def test_tiers_and_recommendations_match_their_golden_files(
     )
     results = builders.results(*MEASURED, races=races, sustained=CHECK, noise_floor=noise)
     asked = question_of(case)
-    scored = builders.score_arms(results, asked, KNOWN)
+    head = builders.header(question=asked, machine=GPU_MACHINE, catalogue=KNOWN)
     left_out = [
-        builders.excluded("absent", fix="make it"),
-        builders.excluded("vllm", status="unsupported", reason="no", fix=None),
-        builders.excluded("unfixed", fix=None),
+        builders.unmeasured("absent", fix="make it"),
+        builders.unmeasured("vllm", status="unsupported", reason="no", fix=None),
+        builders.unmeasured("unfixed", fix=None),
     ]
-    advice = recommend(
-        results,
-        scored,
-        asked,
-        left_out,
-        DecisionContext(
-            rubric=SHIPPED.rubric,
-            by_batch_size=scoring.weigh_by_batch_size(scoring.rate_arms(results, KNOWN), asked),
-            guidelines=SHIPPED.guidelines,
-            tree=SHIPPED.tree,
-            workflows=KNOWN.workflows,
-            budgets=tuple(SHIPPED.presets.budgets.values()),
-            device_bytes=100,
-        ),
-    )
+    answer = builders.answer_of(results, head, unmeasured=tuple(left_out))
     if verdict == "PROVEN":
-        expect(f"tiers-{case}", scored)
-    expect(f"advice-{case}-{verdict.lower()}", advice)
+        expect(f"tiers-{case}", answer.scores)
+    advice = msgspec.to_builtins(answer.recommendation)
+    headline = {"headline": builders.headline(answer)}
+    expect(f"advice-{case}-{verdict.lower()}", headline | advice)
 
 
 def test_an_error_without_a_viable_arm_names_its_reason_and_a_next_step(
     expect: Expect,
 ) -> None:
-    results = builders.results(*MEASURED)
     barred = builders.question(
         constraints=(
             Constraint(criterion="performance", at_least=3),
@@ -247,17 +232,16 @@ def test_an_error_without_a_viable_arm_names_its_reason_and_a_next_step(
         barred, constraints=(*barred.constraints, Constraint(criterion="productivity", at_least=3))
     )
     few = builders.results(MEASURED[0], MEASURED[1])
-    context = DecisionContext(rubric=SHIPPED.rubric)
 
     def advise(found: Results, asked: Question) -> Recommendation:
         scored = builders.score_arms(found, asked, KNOWN)
-        return recommend(found, scored, asked, [], context)
+        return recommend(builders.header(question=asked), found, scored, {}, [])
 
     expect(
         "advice-nothing",
         {
             "barred": error_fields(lambda: advise(few, barred)),
             "strict": error_fields(lambda: advise(few, strict)),
-            "nothing": error_fields(lambda: recommend(results, [], barred, [], context)),
+            "nothing": error_fields(lambda: advise(builders.results(), barred)),
         },
     )

@@ -13,7 +13,7 @@ import sessions
 
 from advisor.context import Context
 from advisor.domain.outcome import Completed
-from advisor.pipeline.decision import Decision, decide
+from advisor.domain.run_state import RunState
 from advisor.question.answers import Answers
 from advisor.store.store import Store
 
@@ -31,10 +31,10 @@ ARMS = "[workflow.misbehaving.arms]\n"
 
 
 @pytest.fixture(scope="module")
-def decision(
+def state(
     tmp_path_factory: pytest.TempPathFactory, fake_probes: pathlib.Path, fake_rubric: pathlib.Path
-) -> Decision:
-    """The decision on a run with one arm for each hostile act."""
+) -> RunState:
+    """The state of a run with one arm for each hostile act."""
     place = tmp_path_factory.mktemp("hostile")
     shutil.copytree(fake_rubric, place / "rubric")
     workflows = place / "rubric" / "workflows.toml"
@@ -49,12 +49,12 @@ def decision(
     )
     arms = ",".join(f"misbehaving/{name}" for name in (*HOSTILE, *HARMLESS))
     answers = Answers(batch_sizes="2", budget="4", max_build_seconds=2.0, workflows=f"quick,{arms}")
-    return decide(sessions.execute_run(context, answers))
+    return sessions.execute_run(context, answers).state()
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_act_is_an_outcome(decision: Decision, name: str) -> None:
-    outcome = decision.state.processes[f"misbehaving/{name}"][-1].outcome
+def test_a_hostile_act_is_an_outcome(state: RunState, name: str) -> None:
+    outcome = state.processes[f"misbehaving/{name}"][-1].outcome
     status, reason = HOSTILE[name]
     assert outcome is not None
     assert not isinstance(outcome, Completed)
@@ -62,12 +62,12 @@ def test_a_hostile_act_is_an_outcome(decision: Decision, name: str) -> None:
 
 
 @pytest.mark.parametrize("arm", ["quick", *(f"misbehaving/{name}" for name in HARMLESS)])
-def test_the_other_arms_complete(decision: Decision, arm: str) -> None:
-    assert isinstance(decision.state.processes[arm][-1].outcome, Completed)
+def test_the_other_arms_complete(state: RunState, arm: str) -> None:
+    assert isinstance(state.processes[arm][-1].outcome, Completed)
 
 
-def test_no_process_is_left(decision: Decision) -> None:
-    assert decision.state.finished
+def test_no_process_is_left(state: RunState) -> None:
+    assert state.finished
     left = [
         process
         for process in psutil.process_iter(["cmdline"])

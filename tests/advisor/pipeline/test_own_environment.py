@@ -103,12 +103,12 @@ def test_a_worker_runs_in_its_own_interpreter_without_the_users_pythonpath(
     log = tmp_path / "log"
     context, python = context_with_environment(fake_context(), environment, home, tmp_path, log)
     answers = Answers(gpu="cpu", batch_sizes="1", budget="1", workflows="quick")
-    decision = decide(sessions.execute_run(context, answers))
-    assert {measurement.arm for measurement in decision.results.measurements} == {
+    run = sessions.execute_run(context, answers)
+    assert {measurement.arm for measurement in decide(run).results.measurements} == {
         "pytorch-eager",
         "quick",
     }
-    plan = decision.state.plan
+    plan = run.state().plan
     assert plan is not None
     assert {arm.id: arm.python for arm in plan.arms} == {
         "pytorch-eager": "",

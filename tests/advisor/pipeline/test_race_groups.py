@@ -28,13 +28,14 @@ from advisor.domain.run_events import (
 )
 from advisor.domain.worker_events import BlockTimed
 from advisor.measure.rounds import visits_by_round
-from advisor.pipeline.decision import Decision, decide, evaluate
+from advisor.pipeline.decision import decide, evaluate
 from advisor.pipeline.draft import prepare
 from advisor.pipeline.execution import execute
 from advisor.pipeline.races import repetitions
 from advisor.pipeline.stored import remaining
 from advisor.probing import session as probing_session
 from advisor.question.answers import Answers
+from advisor.store.runs import Run
 
 ARMS = {BASELINE, "quick", "alike", "misbehaving/floods", "narrow/served"}
 
@@ -44,8 +45,8 @@ MOST_BUILT = 4
 
 
 @pytest.fixture(scope="module")
-def resumed_run(module_context: Context) -> Decision:
-    """The decision on a run in groups that was interrupted in its second race."""
+def resumed_run(module_context: Context) -> Run:
+    """A run in groups that was interrupted in its second race."""
     answers = Answers(
         batch_sizes="2", budget="2", workflows="quick,alike,misbehaving/floods,narrow/served"
     )
@@ -54,7 +55,7 @@ def resumed_run(module_context: Context) -> Decision:
         patch.setattr(probing_session, "MemoryHeadroom", lambda _: LimitedMemory(MOST_BUILT))
         interrupt_in_second_race(execute(run, module_context))
         sessions.exhaust(execute(run, module_context))
-    return decide(run)
+    return run
 
 
 def interrupt_in_second_race(events: Iterator[LoggedEvent]) -> None:
@@ -66,30 +67,30 @@ def interrupt_in_second_race(events: Iterator[LoggedEvent]) -> None:
                 return
 
 
-def test_all_arms_race_in_groups_if_they_do_not_fit_together(resumed_run: Decision) -> None:
-    state = resumed_run.state
+def test_all_arms_race_in_groups_if_they_do_not_fit_together(resumed_run: Run) -> None:
+    state = resumed_run.state()
     groups = state.groups[2]
     assert len(groups) == 3
     assert {arm for group in groups for arm in group.arms} == {*ARMS, DUPLICATE}
-    assert {measurement.arm for measurement in resumed_run.results.measurements} == ARMS
+    assert {measurement.arm for measurement in decide(resumed_run).results.measurements} == ARMS
     assert state.finished
-    assert remaining.waiting_arms(state, resumed_run.header.question) == set()
+    assert remaining.waiting_arms(state, resumed_run.header().question) == set()
 
 
-def test_every_group_has_the_controls_and_the_best_arm(resumed_run: Decision) -> None:
-    groups = resumed_run.state.groups[2]
+def test_every_group_has_the_controls_and_the_best_arm(resumed_run: Run) -> None:
+    groups = resumed_run.state().groups[2]
     assert all({BASELINE, DUPLICATE} < set(group.arms) for group in groups)
     assert all(len(group.arms) <= MOST_BUILT for group in groups)
     assert all("quick" in group.arms for group in groups)
 
 
-def test_rounds_are_numbered_on_from_group_to_group(resumed_run: Decision) -> None:
-    first_rounds = [group.first_round for group in resumed_run.state.groups[2]]
+def test_rounds_are_numbered_on_from_group_to_group(resumed_run: Run) -> None:
+    first_rounds = [group.first_round for group in resumed_run.state().groups[2]]
     assert first_rounds == sorted(set(first_rounds))
 
 
-def test_the_groups_together_have_one_verdict_on_all_arms(resumed_run: Decision) -> None:
-    (race,) = resumed_run.results.races
+def test_the_groups_together_have_one_verdict_on_all_arms(resumed_run: Run) -> None:
+    (race,) = decide(resumed_run).results.races
     assert race.best == "quick"
     assert {*race.tied, *race.unresolved, *race.eliminated} == ARMS
 
@@ -101,8 +102,8 @@ def test_an_arm_that_fails_alone_in_its_group_does_not_end_the_races(
     answers = Answers(
         batch_sizes="2", budget="1", workflows="quick,misbehaving/raises,narrow/served"
     )
-    decision = decide(sessions.execute_run(fake_context(), answers))
-    assert {measurement.arm for measurement in decision.results.measurements} == {
+    answer = decide(sessions.execute_run(fake_context(), answers))
+    assert {measurement.arm for measurement in answer.results.measurements} == {
         BASELINE,
         "quick",
         "narrow/served",
@@ -143,7 +144,12 @@ def test_a_repetition_runs_in_groups_that_fit_in_memory_each_with_the_baseline()
     budget = Budget(name="standard", measuring_seconds=9, most_rounds=9, repeats=1)
     question = builders.question(budget=budget)
     recorder.record(RepetitionStarted(repeat=1, arms=(BASELINE, *arms)))
-    decide = functools.partial(evaluate, builders.header(question=question))
+    decide = functools.partial(
+        evaluate,
+        builders.header(
+            question=question, catalogue=builders.catalogue(*map(builders.workflow, arms))
+        ),
+    )
     sessions.exhaust(repetitions.repeat_leaders(race_context(session, recorder, question, decide)))
     assert session.most_built == 3
     rounds = visits_by_round(recorder.state, 1, repeat=1)

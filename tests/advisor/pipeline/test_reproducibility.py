@@ -10,8 +10,8 @@ import sys
 import builders
 import pytest
 import recorded_runs
-from advisor.report.documents import document, measured_document
 
+from advisor.domain.answer import encode
 from advisor.errors import RunFileError
 from advisor.pipeline.decision import decide
 from advisor.store.runs import Run
@@ -20,12 +20,10 @@ from advisor.store.store import Store
 DECIDE_SCRIPT = """
 import pathlib, sys
 from advisor.pipeline.decision import decide
-from advisor.report.documents import document, measured_document
+from advisor.domain.answer import encode
 from advisor.store.runs import Run
 
-run = Run(pathlib.Path(sys.argv[1]))
-decision = decide(run)
-sys.stdout.write(document.encode(measured_document.compose(decision)))
+sys.stdout.write(encode(decide(Run(pathlib.Path(sys.argv[1])))))
 """
 
 
@@ -34,13 +32,8 @@ def run(tmp_path: pathlib.Path) -> Run:
     return recorded_runs.make_run(Store(tmp_path), finished=True)
 
 
-def encode_decision(run: Run) -> str:
-    decision = decide(run)
-    return document.encode(measured_document.compose(decision))
-
-
 def test_deciding_again_gives_the_same_bytes(run: Run) -> None:
-    assert encode_decision(run) == encode_decision(run)
+    assert encode(decide(run)) == encode(decide(run))
 
 
 def test_another_process_with_another_hash_seed_gives_the_same_bytes(run: Run) -> None:
@@ -52,7 +45,7 @@ def test_another_process_with_another_hash_seed_gives_the_same_bytes(run: Run) -
         text=True,
         env={**os.environ, "PYTHONHASHSEED": "7"},
     )
-    assert answer.stdout == encode_decision(run)
+    assert answer.stdout == encode(decide(run))
 
 
 def test_a_run_with_a_missing_line_is_rejected_as_damaged(run: Run) -> None:
@@ -70,4 +63,4 @@ def test_other_weights_change_the_scores_and_not_the_measurements(run: Run) -> N
         decide(run, priorities=builders.priorities(performance=90, productivity=5, portability=5)),
     )
     assert one.results == two.results
-    assert one.scored != two.scored
+    assert one.scores != two.scores

@@ -184,10 +184,10 @@ def test_arms_that_have_ended_are_not_started_again(killed_run: KilledRun, momen
 
 
 def test_a_resumed_run_is_finished_with_all_measurements(killed_run: KilledRun) -> None:
-    decision = decide(killed_run.run)
-    assert decision.recommendation is not None
-    assert decision.state.finished
-    assert {measurement.arm for measurement in decision.results.measurements} == {
+    answer = decide(killed_run.run)
+    assert answer.recommendation is not None
+    assert answer.finished
+    assert {measurement.arm for measurement in answer.results.measurements} == {
         "pytorch-eager",
         "quick",
         "alike",
@@ -241,6 +241,6 @@ def test_a_run_whose_disk_was_full_is_measured_when_it_is_resumed(
             sessions.execute_run(context, Answers(batch_sizes="2", budget="1", workflows="quick"))
     run = newest_resumable(context.store)
     sessions.exhaust(execute(run, context))
-    decision = decide(run)
-    assert decision.problem is None
-    assert {BASELINE, "quick"} <= {each.arm for each in decision.results.measurements}
+    answer = decide(run)
+    assert answer.problem is None
+    assert {BASELINE, "quick"} <= {each.arm for each in answer.results.measurements}

@@ -11,6 +11,7 @@ import pytest
 import sessions
 
 from advisor.context import Context
+from advisor.domain.answer import Answer
 from advisor.domain.outcome import (
     BuildFailed,
     Completed,
@@ -22,7 +23,7 @@ from advisor.domain.outcome import (
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.run_events import ModelSurveyed, RunEvent, WorkerEnded
 from advisor.pipeline import survey
-from advisor.pipeline.decision import Decision, decide
+from advisor.pipeline.decision import decide
 from advisor.pipeline.draft import DraftRun, create, propose
 from advisor.pipeline.execution import execute
 from advisor.pipeline.stored import survey_findings
@@ -59,7 +60,7 @@ def survey_run(module_context: Context) -> Run:
 
 
 @pytest.fixture(scope="module")
-def decision(survey_run: Run) -> Decision:
+def answer(survey_run: Run) -> Answer:
     return decide(survey_run)
 
 
@@ -86,13 +87,13 @@ def test_findings_are_stored_before_the_run_is_finished(survey_run: Run) -> None
     assert last.seq < events[-1].seq
 
 
-def test_the_rating_of_a_surveyed_workflow_is_measured(decision: Decision) -> None:
-    quick = next(arm for arm in decision.scored if arm.arm == "quick")
+def test_the_rating_of_a_surveyed_workflow_is_measured(answer: Answer) -> None:
+    quick = next(arm for arm in answer.scores if arm.arm == "quick")
     assert quick.ratings["architecture_support"].evidence == "measured"
 
 
-def test_the_users_own_model_counts_as_tried(decision: Decision) -> None:
-    surveys = {entry.workflow: entry for entry in decision.results.surveys}
+def test_the_users_own_model_counts_as_tried(answer: Answer) -> None:
+    surveys = {entry.workflow: entry for entry in answer.results.surveys}
     assert (surveys["quick"].passed, surveys["quick"].tried) == (len(MODELS) + 1, len(MODELS) + 1)
     assert surveys["misbehaving"].models[-1].verdict == "fell-back"
 

@@ -13,10 +13,12 @@ import pytest
 import sessions
 
 from advisor.context import Context
+from advisor.domain.answer import Answer
 from advisor.domain.outcome import Completed, Outcome
-from advisor.pipeline.decision import Decision, decide
+from advisor.pipeline.decision import decide
 from advisor.question.answers import Answers
 from advisor.recommendation import trust
+from advisor.store.runs import Run
 
 #: By option of the workflow `misbehaving`: the status, and a part of the reason.
 FAILURES = {
@@ -53,24 +55,29 @@ HARMLESS = ("floods", "reads-slowly-at-first", "stalls-later")
 
 
 @pytest.fixture(scope="module")
-def decision(module_context: Context) -> Decision:
-    """The decision on a run with one arm for each failure."""
+def run(module_context: Context) -> Run:
+    """A run with one arm for each failure."""
     arms = ",".join(f"misbehaving/{option}" for option in (*FAILURES, *HARMLESS))
     answers = Answers(
         batch_sizes="2", budget="5", max_build_times="misbehaving=1s", workflows=f"quick,{arms}"
     )
-    return decide(sessions.execute_run(module_context, answers))
+    return sessions.execute_run(module_context, answers)
 
 
-def last_outcome(decision: Decision, arm: str) -> Outcome:
-    outcome = decision.state.processes[arm][-1].outcome
+@pytest.fixture(scope="module")
+def answer(run: Run) -> Answer:
+    return decide(run)
+
+
+def last_outcome(run: Run, arm: str) -> Outcome:
+    outcome = run.state().processes[arm][-1].outcome
     assert outcome is not None
     return outcome
 
 
 @pytest.mark.parametrize("option", FAILURES)
-def test_each_failure_has_its_status_and_its_reason(decision: Decision, option: str) -> None:
-    outcome = last_outcome(decision, f"misbehaving/{option}")
+def test_each_failure_has_its_status_and_its_reason(run: Run, option: str) -> None:
+    outcome = last_outcome(run, f"misbehaving/{option}")
     status, reason = FAILURES[option]
     assert not isinstance(outcome, Completed)
     assert (str(outcome.__struct_config__.tag), reason in outcome.reason) == (status, True), outcome
@@ -79,48 +86,48 @@ def test_each_failure_has_its_status_and_its_reason(decision: Decision, option: 
 @pytest.mark.parametrize(
     "arm", ["pytorch-eager", "quick", *(f"misbehaving/{option}" for option in HARMLESS)]
 )
-def test_an_arm_without_a_failure_completes(decision: Decision, arm: str) -> None:
-    assert isinstance(last_outcome(decision, arm), Completed)
+def test_an_arm_without_a_failure_completes(run: Run, arm: str) -> None:
+    assert isinstance(last_outcome(run, arm), Completed)
 
 
-def test_only_arms_without_a_failure_have_measurements(decision: Decision) -> None:
-    assert {measurement.arm for measurement in decision.results.measurements} == {
+def test_only_arms_without_a_failure_have_measurements(answer: Answer) -> None:
+    assert {measurement.arm for measurement in answer.results.measurements} == {
         "pytorch-eager",
         "quick",
         *(f"misbehaving/{option}" for option in HARMLESS),
     }
 
 
-def test_arms_whose_builds_were_stopped_are_next_steps(decision: Decision) -> None:
+def test_arms_whose_builds_were_stopped_are_next_steps(answer: Answer) -> None:
     stopped = {f"misbehaving/{option}" for option in ("hangs", "escapes", "holds-the-lock")}
-    assert {build.arm for build in decision.results.stopped_builds} == stopped
-    assert decision.recommendation is not None
-    steps = decision.recommendation.next_steps
+    assert {build.arm for build in answer.results.stopped_builds} == stopped
+    assert answer.recommendation is not None
+    steps = answer.recommendation.next_steps
     assert all(any(step.startswith(f"{arm} ") for step in steps) for arm in stopped)
 
 
-def test_stalled_calls_are_counted_and_lower_the_trust(decision: Decision) -> None:
+def test_stalled_calls_are_counted_and_lower_the_trust(answer: Answer) -> None:
     stalled = {
         measurement.arm
-        for measurement in decision.results.measurements
+        for measurement in answer.results.measurements
         if measurement.visits.stalled_calls
     }
     assert stalled == {"misbehaving/stalls-later"}
-    assert decision.recommendation is not None
-    results = decision.results
+    assert answer.recommendation is not None
+    results = answer.results
     visits = msgspec.structs.replace(results.visits, stalled_calls=0)
     calm = trust.grade(msgspec.structs.replace(results, visits=visits), "CLEAR")[1]
-    assert {*decision.recommendation.trust_reasons} > {*calm}
+    assert {*answer.recommendation.trust_reasons} > {*calm}
 
 
-def test_a_measured_arm_is_recommended(decision: Decision) -> None:
-    assert decision.recommendation is not None
-    assert decision.recommendation.arm in {
-        measurement.arm for measurement in decision.results.measurements
+def test_a_measured_arm_is_recommended(answer: Answer) -> None:
+    assert answer.recommendation is not None
+    assert answer.recommendation.arm in {
+        measurement.arm for measurement in answer.results.measurements
     }
 
 
-@pytest.mark.usefixtures("decision")
+@pytest.mark.usefixtures("run")
 def test_no_process_of_an_arm_survives_the_run(module_home: pathlib.Path) -> None:
     marked = [
         process

@@ -11,10 +11,11 @@ import jsonschema
 import msgspec
 import pytest
 import recorded_runs
-from advisor.report.documents import document, imported_document
 
 from advisor import schemas
 from advisor.context import Context
+from advisor.domain.answer import Answer, encode
+from advisor.domain.provenance import Provenance
 from advisor.pipeline.answers import imported_answer
 from advisor.question.answers import Answers
 from advisor.question.model import parse_model
@@ -28,44 +29,46 @@ def context(fake_context: Callable[[], Context]) -> Context:
     return fake_context()
 
 
-def find_answer(context: Context, **changes: Any) -> imported_answer.ImportedAnswer:
+def find_answer(context: Context, **changes: Any) -> Answer:
     answer = imported_answer.find_answer(msgspec.structs.replace(ANSWERS, **changes), context)
     assert answer is not None
     return answer
 
 
-def test_the_document_has_the_provenance_and_no_rating_counts_as_measured(
+def provenance_of(answer: Answer) -> Provenance:
+    assert answer.provenance is not None
+    return answer.provenance
+
+
+def test_the_answer_has_the_provenance_and_no_rating_counts_as_measured(
     context: Context,
 ) -> None:
     recorded_runs.make_gpu_run(context.store)
-    composed = imported_document.compose(find_answer(context), "p3-advisor --json --gpu H200")
-    jsonschema.validate(json.loads(document.encode(composed)), schemas.generate("run"))
-    assert composed.provenance is not None
-    assert composed.provenance.age_days == 20
-    assert composed.provenance.device == recorded_runs.GPU_NAME
-    assert {entry.evidence for entry in composed.workflows if entry.rank is not None} == {
-        "imported"
-    }
-    assert '"measured"' not in document.encode(composed)
+    answer = find_answer(context)
+    jsonschema.validate(json.loads(encode(answer)), schemas.generate("run"))
+    provenance = provenance_of(answer)
+    assert (provenance.age_days, provenance.device) == (20, recorded_runs.GPU_NAME)
+    assert answer.evidence == "imported"
+    assert '"measured"' not in encode(answer)
 
 
 def test_the_text_report_names_the_origin_and_the_age(context: Context) -> None:
     recorded_runs.make_gpu_run(context.store)
     answer = find_answer(context)
-    text = text_report.render(imported_document.compose(answer, "p3-advisor"))
-    assert f"Imported: {answer.provenance.summary}" in text.splitlines()[:5]
+    text, summary = text_report.render(answer), provenance_of(answer).summary
+    assert f"Imported: {summary}" in text.splitlines()[:5]
     for fact in ("20 days ago", recorded_runs.GPU_NAME, "driver 580.65"):
-        assert fact in answer.provenance.summary
+        assert fact in summary
     assert "(measured)" not in text
 
 
 def test_the_trust_of_an_imported_answer_is_limited(context: Context) -> None:
     recorded_runs.make_gpu_run(context.store)
     answer = find_answer(context)
-    recommendation = answer.decision.recommendation
+    recommendation = answer.recommendation
     assert recommendation is not None
     assert recommendation.trust >= imported_answer.BEST_TRUST
-    assert recommendation.trust_reasons[0] == answer.provenance.summary
+    assert recommendation.trust_reasons[0] == provenance_of(answer).summary
 
 
 def test_a_run_of_a_forward_pass_does_not_answer_for_generation(context: Context) -> None:
@@ -79,12 +82,12 @@ def test_a_run_of_a_forward_pass_does_not_answer_for_generation(context: Context
 
 def test_the_priorities_of_the_new_question_decide(context: Context) -> None:
     recorded_runs.make_gpu_run(context.store)
-    serving = find_answer(context, preset="serving", requests=1000).decision
-    assert serving.header.question.priorities.performance == 70
-    assert serving.header.question.requests == 1000
+    serving = find_answer(context, preset="serving", requests=1000)
+    assert serving.question.priorities.performance == 70
+    assert serving.question.requests == 1000
     strict = find_answer(
         context, require="performance>=3,productivity>=3,portability>=3,architecture_support>=3"
-    ).decision
+    )
     assert serving.recommendation is not None
     assert strict.recommendation is None or strict.recommendation.arm == "exported"
 
@@ -96,7 +99,7 @@ def test_the_newest_finished_run_of_the_same_model_on_a_gpu_answers(context: Con
     demo = builders.shipped_catalogue().models.demo
     recorded_runs.make_gpu_run(context.store, "20261104-000000-0000", model=demo)
     recorded_runs.make_gpu_run(context.store, "20261105-000000-0000", device="cpu", gpu=None)
-    assert find_answer(context).provenance.run == newest.directory.name
+    assert provenance_of(find_answer(context)).run == newest.directory.name
 
 
 @pytest.mark.parametrize(
@@ -133,4 +136,4 @@ def test_a_damaged_run_is_skipped(context: Context) -> None:
     newer = recorded_runs.make_gpu_run(context.store, "20261102-000000-0000")
     context.store.history()
     recorded_runs.damage(newer)
-    assert find_answer(context).provenance.run == intact.directory.name
+    assert provenance_of(find_answer(context)).run == intact.directory.name

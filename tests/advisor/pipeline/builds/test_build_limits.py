@@ -12,6 +12,7 @@ import sessions
 from builders import BASELINE, DUPLICATE
 
 from advisor.context import Context
+from advisor.domain.answer import Answer
 from advisor.domain.event_folding import fold
 from advisor.domain.outcome import Completed, Crashed, Skipped, TimedOut
 from advisor.domain.question import Question
@@ -25,7 +26,7 @@ from advisor.domain.run_events import (
 from advisor.domain.run_state import RunState
 from advisor.domain.worker_events import PhaseStarted
 from advisor.pipeline.builds import build_limits, building
-from advisor.pipeline.decision import Decision, decide
+from advisor.pipeline.decision import decide
 from advisor.probing.worker_process import BuildLimit
 from advisor.question.answers import Answers
 
@@ -114,8 +115,8 @@ def test_an_unfinished_build_counts_until_its_worker_was_killed() -> None:
     assert seconds(state, "compiled", builders.question(build_minutes=1)) == 60.0 - 3.0 - 10.0
 
 
-def measured_arms(decision: Decision) -> set[str]:
-    return {measurement.arm for measurement in decision.results.measurements}
+def measured_arms(answer: Answer) -> set[str]:
+    return {measurement.arm for measurement in answer.results.measurements}
 
 
 def test_a_build_that_cannot_pay_back_is_killed_and_the_others_race(
@@ -128,11 +129,12 @@ def test_a_build_that_cannot_pay_back_is_killed_and_the_others_race(
         workflows="quick,misbehaving/hangs",
         requests=500,
     )
-    decision = decide(sessions.execute_run(fake_context(), answers))
-    (killed,) = decision.state.processes["misbehaving/hangs"]
+    run = sessions.execute_run(fake_context(), answers)
+    answer = decide(run)
+    (killed,) = run.state().processes["misbehaving/hangs"]
     assert isinstance(killed.outcome, TimedOut)
     assert "--requests" in (killed.outcome.fix or "")
-    assert "quick" in measured_arms(decision)
+    assert "quick" in measured_arms(answer)
 
 
 def test_arms_that_are_not_built_in_the_time_for_all_builds_are_left_out(
@@ -146,14 +148,14 @@ def test_arms_that_are_not_built_in_the_time_for_all_builds_are_left_out(
         build_minutes=0.05,
     )
     run = sessions.execute_run(fake_context(), answers)
-    decision = decide(run)
+    answer = decide(run)
     for arm, ended in (("misbehaving/hangs", TimedOut), ("misbehaving/wrong", Skipped)):
-        (killed,) = decision.state.processes[arm]
+        (killed,) = run.state().processes[arm]
         assert isinstance(killed.outcome, ended)
         assert "--build-minutes" in (killed.outcome.fix or "")
         if isinstance(killed.outcome, Skipped):
             assert killed.outcome.cause == "build-limit"
-    assert "quick" in measured_arms(decision)
+    assert "quick" in measured_arms(answer)
     loading = {
         report.arm
         for report, phase in sessions.reports_of(run.events(), PhaseStarted)
@@ -161,7 +163,7 @@ def test_arms_that_are_not_built_in_the_time_for_all_builds_are_left_out(
     }
     assert "misbehaving/hangs" in loading
     assert "misbehaving/wrong" not in loading, "no time was left for this build"
-    assert {build.arm: build.started for build in decision.results.stopped_builds} == {
+    assert {build.arm: build.started for build in answer.results.stopped_builds} == {
         "misbehaving/hangs": True,
         "misbehaving/wrong": False,
     }

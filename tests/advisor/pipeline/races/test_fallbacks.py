@@ -13,7 +13,7 @@ import sessions
 from advisor.context import Context
 from advisor.domain.outcome import Completed, Nondeterministic
 from advisor.domain.run_events import ArmsAdded
-from advisor.pipeline.decision import Decision, decide
+from advisor.pipeline.decision import decide
 from advisor.question.answers import Answers
 from advisor.store.runs import Run
 
@@ -60,20 +60,19 @@ def threaded_context(
     return dataclasses.replace(context, probes=probes, rubric=rubric)
 
 
-def measure(context: Context, workflows: str) -> tuple[Run, Decision]:
+def measure(context: Context, workflows: str) -> Run:
     answers = Answers(batch_sizes="2", budget="1", workflows=workflows)
-    run = sessions.execute_run(context, answers)
-    return run, decide(run)
+    return sessions.execute_run(context, answers)
 
 
 def test_the_fallback_is_measured_after_the_outputs_have_varied(threaded_context: Context) -> None:
-    run, decision = measure(threaded_context, "threaded")
+    run = measure(threaded_context, "threaded")
     (added,) = [event.run_event for event in run.events() if isinstance(event.run_event, ArmsAdded)]
     assert ([arm.id for arm in added.added], added.instead_of) == (
         ["threaded/one-thread"],
         "threaded",
     )
-    processes = decision.state.processes
+    processes = run.state().processes
     assert isinstance(processes["threaded"][-1].outcome, Nondeterministic)
     assert isinstance(processes["threaded/one-thread"][-1].outcome, Completed)
-    assert "threaded/one-thread" in {each.arm for each in decision.results.measurements}
+    assert "threaded/one-thread" in {each.arm for each in decide(run).results.measurements}

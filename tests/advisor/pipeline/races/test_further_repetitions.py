@@ -12,10 +12,10 @@ import sessions
 from builders import BASELINE, DUPLICATE
 from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, new_recorder, race_context
 
+from advisor.domain.answer import Answer
 from advisor.domain.question import Budget, Question
 from advisor.domain.recommendation import DecisionWord
 from advisor.domain.run_state import RunState
-from advisor.pipeline.decision import Decision
 from advisor.pipeline.races import repetitions
 from advisor.pipeline.stored.arms import plan_of
 
@@ -33,28 +33,27 @@ BUDGET = Budget(
 QUESTION = builders.question(batch_sizes=(1, 4), budget=BUDGET)
 
 
-def advice(word: DecisionWord, needed: int | None) -> Decision:
-    """Return a decision for `compiled` with the number of repetitions that would settle it."""
-    made = builders.decision()
-    assert made.recommendation is not None
-    return builders.decision(
-        recommendation=msgspec.structs.replace(
-            made.recommendation, decision_word=word, needed_repetitions=needed
-        )
+def decided(word: DecisionWord, needed: int | None) -> Answer:
+    """Return an answer for `compiled` with the number of repetitions that would settle it."""
+    made = builders.advised(builders.answer())
+    certainty = msgspec.structs.replace(
+        made.certainty, decision_word=word, needed_repetitions=needed
     )
+    advice = msgspec.structs.replace(made.advice, certainty=certainty)
+    return msgspec.structs.replace(made.answer, recommendation=advice)
 
 
-OPEN = advice("OPEN", 1)
-CLEAR = advice("CLEAR", None)
+OPEN = decided("OPEN", 1)
+CLEAR = decided("CLEAR", None)
 
 
-def after_repetitions(*made: Decision) -> Callable[[RunState], Decision]:
-    """Return a function that gives a decision by the number of repetitions, then the last one."""
+def after_repetitions(*made: Answer) -> Callable[[RunState], Answer]:
+    """Return a function that gives an answer by the number of repetitions, then the last one."""
     return lambda state: made[min(len(state.repeats), len(made) - 1)]
 
 
 def repeat(
-    evaluate: Callable[[RunState], Decision],
+    evaluate: Callable[[RunState], Answer],
     question: Question = QUESTION,
     *,
     started: bool = False,
@@ -76,9 +75,9 @@ def repeat(
     return session, recorder.state
 
 
-@pytest.mark.parametrize("decision", [CLEAR, advice("EITHER", None), advice("OPEN", None)])
-def test_no_repetition_follows_that_cannot_settle_the_decision(decision: Decision) -> None:
-    _, state = repeat(after_repetitions(decision))
+@pytest.mark.parametrize("answer", [CLEAR, decided("EITHER", None), decided("OPEN", None)])
+def test_no_repetition_follows_that_cannot_settle_the_decision(answer: Answer) -> None:
+    _, state = repeat(after_repetitions(answer))
     assert sorted(state.repeats) == [1]
 
 
@@ -105,7 +104,7 @@ def test_repetitions_end_with_the_seconds_of_the_budget() -> None:
 
 
 def test_no_repetition_follows_if_those_that_are_needed_take_too_long() -> None:
-    _, state = repeat(after_repetitions(advice("OPEN", 16)))
+    _, state = repeat(after_repetitions(decided("OPEN", 16)))
     assert sorted(state.repeats) == [1]
 
 

@@ -26,17 +26,12 @@ def excluded(name: str, score: float, *places: int, evidence: str = "declared") 
 
 
 def found(*arms: ScoredArm, advised: float | None = 2.0) -> list[str]:
-    made = builders.decision()
-    question = msgspec.structs.replace(made.header.question, constraints=(FLEXIBLE, PORTABLE))
     leader = builders.scored_arm("compiled", score=advised or 0.0)
     plan = Plan(arms=tuple(builders.arm(arm.arm) for arm in (leader, *arms)), excluded=())
-    decision = builders.decision(
-        header=builders.header(question=question),
-        state=builders.run_state({}, plan=plan),
-        scored=(*([leader] if advised else []), *arms),
-        recommendation=made.recommendation if advised else None,
-    )
-    return [arm.id for arm in excluded_by_declaration(decision)]
+    answer = builders.answer(scores=(*([leader] if advised else []), *arms))
+    if not advised:
+        answer = msgspec.structs.replace(answer, recommendation=None)
+    return [arm.id for arm in excluded_by_declaration(answer, plan)]
 
 
 def test_arms_that_a_declared_letter_excludes_are_tried_best_first() -> None:

@@ -65,7 +65,7 @@ class SessionWithFailingBaseline(SimulatedSession):
 
 def races_of(session: SimulatedSession, recorder: Recorder) -> Iterator[LoggedEvent]:
     """Race two batch sizes; there is always an answer, and no decision is asked for."""
-    context = race_context(session, recorder, TWO_SIZES, lambda _: builders.decision())
+    context = race_context(session, recorder, TWO_SIZES, lambda _: builders.answer())
     return racing.race_batch_sizes(context, has_answer=lambda _: True)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import builders
 import pytest
@@ -10,30 +11,38 @@ import sessions
 from builders import BASELINE, DUPLICATE
 
 from advisor.context import Context
+from advisor.domain.answer import Answer
 from advisor.domain.outcome import Completed, Crashed
 from advisor.domain.run_events import LoggedEvent, RepetitionStarted, WorkerEnded, WorkerSpawned
+from advisor.domain.run_state import RunState
 from advisor.domain.worker_events import BlockTimed, Sustained
-from advisor.pipeline.decision import Decision, decide
+from advisor.pipeline.decision import decide
 from advisor.pipeline.races import repetitions
 from advisor.pipeline.races.leaders import leaders_of
-from advisor.pipeline.stored.arms import arms_by_speed
+from advisor.pipeline.stored.arms import arms_by_speed, plan_of
 from advisor.question.answers import Answers
 
-Outcome = tuple[list[LoggedEvent], Decision]
+
+class Outcome(NamedTuple):
+    """A run with every step: its events, its state and its answer."""
+
+    events: list[LoggedEvent]
+    state: RunState
+    answer: Answer
 
 
 @pytest.fixture(scope="module")
 def outcome(module_context: Context) -> Outcome:
-    """The events and the decision of a run with the standard budget, which includes every step."""
+    """A run with the standard budget, which includes every step."""
     answers = Answers(
         batch_sizes="2", budget="standard", workflows="narrow", max_build_seconds=10.0
     )
     run = sessions.execute_run(module_context, answers)
-    return run.events(), decide(run)
+    return Outcome(run.events(), run.state(), decide(run))
 
 
 def test_the_leaders_and_the_baseline_are_repeated_in_fresh_processes(outcome: Outcome) -> None:
-    events, decision = outcome
+    events = outcome.events
     repeated = [
         event.run_event for event in events if isinstance(event.run_event, RepetitionStarted)
     ]
@@ -49,13 +58,12 @@ def test_the_leaders_and_the_baseline_are_repeated_in_fresh_processes(outcome: O
             and event.run_event.repeat == repetition.repeat
         ]
         assert spawned == list(repetition.arms)
-    assert decision.results.repeats == 2
+    assert outcome.answer.results.repeats == 2
 
 
 def test_every_repeated_arm_makes_a_visit_in_each_round(outcome: Outcome) -> None:
-    _, decision = outcome
-    for arm in decision.state.repeats[1]:
-        (process,) = [process for process in decision.state.processes[arm] if process.repeat == 1]
+    for arm in outcome.state.repeats[1]:
+        (process,) = [process for process in outcome.state.processes[arm] if process.repeat == 1]
         assert {visit.round for visit in process.visits} == set(
             range(1, repetitions.REPEAT_ROUNDS + 1)
         )
@@ -63,19 +71,18 @@ def test_every_repeated_arm_makes_a_visit_in_each_round(outcome: Outcome) -> Non
 
 
 def test_the_order_of_the_arms_rotates_from_round_to_round(outcome: Outcome) -> None:
-    events, decision = outcome
+    events = outcome.events
     first_arms: dict[int, str] = {}
     for report, block in sessions.reports_of(events, BlockTimed):
-        if decision.state.processes[report.arm][report.process].repeat == 1:
+        if outcome.state.processes[report.arm][report.process].repeat == 1:
             first_arms.setdefault(block.round, report.arm)
     assert len(first_arms) == repetitions.REPEAT_ROUNDS
     assert len(set(first_arms.values())) > 1
 
 
 def test_a_cell_counts_the_processes_behind_its_speedup(outcome: Outcome) -> None:
-    _, decision = outcome
-    repeated = set(decision.state.repeats[1])
-    for measurement in decision.results.measurements:
+    repeated = set(outcome.state.repeats[1])
+    for measurement in outcome.answer.results.measurements:
         (cell,) = measurement.cells
         is_repeated = measurement.arm in repeated
         assert cell.processes == (3 if is_repeated else 1)
@@ -84,11 +91,11 @@ def test_a_cell_counts_the_processes_behind_its_speedup(outcome: Outcome) -> Non
 
 
 def test_the_two_fastest_arms_are_sustained_in_the_order_abba(outcome: Outcome) -> None:
-    events, decision = outcome
+    events = outcome.events
     order = [report.arm for report, _ in sessions.reports_of(events, Sustained)]
     one, two = order[0], order[1]
     assert order == [one, two, two, one]
-    check = decision.results.sustained
+    check = outcome.answer.results.sustained
     assert check is not None
     assert set(check.arms) == {one, two}
     assert check.sustained_ratio == pytest.approx(check.burst_ratio, rel=0.5)
@@ -96,7 +103,6 @@ def test_the_two_fastest_arms_are_sustained_in_the_order_abba(outcome: Outcome) 
 
 
 def test_the_result_at_batch_sizes_not_built_is_a_measured_fact(outcome: Outcome) -> None:
-    _, decision = outcome
     expected = {
         "served": "served",
         "late": "recompiles",
@@ -106,11 +112,11 @@ def test_the_result_at_batch_sizes_not_built_is_a_measured_fact(outcome: Outcome
     }
     found = {
         measurement.option: measurement.new_shapes
-        for measurement in decision.results.measurements
+        for measurement in outcome.answer.results.measurements
         if measurement.workflow == "narrow"
     }
     assert {option: found[option] for option in expected} == expected
-    ratings = {arm.arm: arm.ratings["input_flexibility"] for arm in decision.scored}
+    ratings = {arm.arm: arm.ratings["input_flexibility"] for arm in outcome.answer.scores}
     for option, value in expected.items():
         rating = ratings[f"narrow/{option}"]
         assert (rating.value, rating.evidence) == (value, "measured")
@@ -122,10 +128,9 @@ def test_the_result_at_batch_sizes_not_built_is_a_measured_fact(outcome: Outcome
 
 
 def test_an_arm_as_slow_as_eager_at_other_sizes_counts_as_a_fallback(outcome: Outcome) -> None:
-    _, decision = outcome
     by_option = {
         measurement.option: measurement
-        for measurement in decision.results.measurements
+        for measurement in outcome.answer.results.measurements
         if measurement.workflow == "narrow"
     }
     slow = by_option["slow"]
@@ -134,7 +139,7 @@ def test_an_arm_as_slow_as_eager_at_other_sizes_counts_as_a_fallback(outcome: Ou
 
 
 def test_a_crash_at_other_sizes_keeps_the_earlier_measurements(outcome: Outcome) -> None:
-    events, decision = outcome
+    events = outcome.events
     ended = [event.run_event for event in events if isinstance(event.run_event, WorkerEnded)]
     crash = next(
         end.outcome
@@ -143,7 +148,9 @@ def test_a_crash_at_other_sizes_keeps_the_earlier_measurements(outcome: Outcome)
     )
     assert isinstance(crash, Crashed)
     assert crash.phase == "flex"
-    assert "narrow/breaks" in {measurement.arm for measurement in decision.results.measurements}
+    assert "narrow/breaks" in {
+        measurement.arm for measurement in outcome.answer.results.measurements
+    }
     last_outcomes = {end.arm: end.outcome for end in ended}
     assert isinstance(last_outcomes[BASELINE], Completed)
 
@@ -152,24 +159,25 @@ def test_the_leaders_of_a_quick_run_try_one_new_batch_size(
     fake_context: Callable[[], Context],
 ) -> None:
     answers = Answers(batch_sizes="2", budget="quick", workflows="narrow/late,narrow/slow,quick")
-    decision = decide(sessions.execute_run(fake_context(), answers))
-    assert decision.recommendation is not None
+    run = sessions.execute_run(fake_context(), answers)
+    answer = decide(run)
+    assert answer.recommendation is not None
     tried = {
         measurement.arm: [result.batch_size for result in measurement.new_shape_results]
-        for measurement in decision.results.measurements
+        for measurement in answer.results.measurements
         if measurement.new_shape_results
     }
-    leaders = {arm.id for arm in leaders_of(decision)}
-    assert decision.recommendation.arm in tried
+    leaders = {arm.id for arm in leaders_of(answer, plan_of(run.state()))}
+    assert answer.recommendation.arm in tried
     assert leaders <= set(tried)
     assert set(map(tuple, tried.values())) == {(3,)}
-    advised = next(arm for arm in decision.scored if arm.arm == decision.recommendation.arm)
-    assert advised.ratings["input_flexibility"].evidence == "measured"
+    assert builders.advised(answer).scored.ratings["input_flexibility"].evidence == "measured"
 
 
 def test_first_builds_start_with_cold_caches(outcome: Outcome) -> None:
-    _, decision = outcome
-    cold = [measurement.build_seconds.proven_cold for measurement in decision.results.measurements]
+    cold = [
+        measurement.build_seconds.proven_cold for measurement in outcome.answer.results.measurements
+    ]
     assert cold == [True] * len(cold) != []
 
 

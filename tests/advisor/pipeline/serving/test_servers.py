@@ -17,15 +17,14 @@ import venv
 from collections.abc import Callable, Generator
 from typing import cast
 
+import builders
 import msgspec
 import pytest
 import sessions
-from advisor.report.documents import document as documents
-from advisor.report.documents import measured_document, reopened
-from advisor.report.documents.document import RunDocument
 
 from advisor.catalogue import rubric_files
 from advisor.context import Context
+from advisor.domain.answer import Answer, encode
 from advisor.domain.constraints import Constraint
 from advisor.domain.outcome import BuildFailed, Incorrect
 from advisor.domain.question import LoadQuestion, RequestLengths
@@ -33,7 +32,7 @@ from advisor.domain.results import Results
 from advisor.domain.run_events import LoadMeasured, LoggedEvent, WorkerEnded, WorkerSpawned
 from advisor.domain.serving import ServedArm, ServedRequest
 from advisor.errors import EnvironmentNotUsableError, NothingViableError
-from advisor.pipeline.decision import Decision, decide
+from advisor.pipeline.decision import decide, decide_again
 from advisor.pipeline.draft import prepare, propose
 from advisor.pipeline.execution import execute
 from advisor.pipeline.serving import load_blocks
@@ -196,7 +195,7 @@ def measured(make_context: Callable[[str], Context], lengths: str) -> Run:
 
 
 @pytest.fixture(scope="module")
-def decision(measured: Run) -> Decision:
+def answer(measured: Run) -> Answer:
     return decide(measured)
 
 
@@ -205,8 +204,8 @@ def served(results: Results) -> dict[str, ServedArm]:
     return {arm.arm: arm for arm in results.serving.arms}
 
 
-def test_the_goodput_of_each_server_is_found(decision: Decision) -> None:
-    found = served(decision.results)
+def test_the_goodput_of_each_server_is_found(answer: Answer) -> None:
+    found = served(answer.results)
     assert list(found) == ["faster", BASELINE]
     for arm, capacity in CAPACITY.items():
         goodput = found[arm].goodput
@@ -220,21 +219,21 @@ def test_the_goodput_of_each_server_is_found(decision: Decision) -> None:
         assert found[arm].failed == 0
 
 
-def test_the_faster_server_is_advised_by_its_request_rate(decision: Decision) -> None:
-    advice = decision.recommendation
+def test_the_faster_server_is_advised_by_its_request_rate(answer: Answer) -> None:
+    advice = answer.recommendation
     assert advice is not None
     assert advice.arm == "faster"
-    speedups = {entry.arm: entry.speedup for entry in decision.results.measurements}
-    found = served(decision.results)
+    speedups = {entry.arm: entry.speedup for entry in answer.results.measurements}
+    found = served(answer.results)
     goodputs = {arm: entry.goodput.value for arm, entry in found.items() if entry.goodput}
     assert speedups["faster"].value == pytest.approx(goodputs["faster"] / goodputs[BASELINE])
     assert speedups["faster"].low is not None
     assert speedups["faster"].low > 1
     assert speedups[BASELINE].value == 1
-    assert decision.results.serving is not None
-    assert decision.results.serving.batch_best == "faster"
+    assert answer.results.serving is not None
+    assert answer.results.serving.batch_best == "faster"
     assert all(arm.batch_tokens_per_second for arm in found.values())
-    assert "load" in advice.headline_parts
+    assert builders.headline(answer, "load")
     assert any(BASELINE in reason for reason in advice.reasons)
 
 
@@ -267,24 +266,21 @@ def test_closed_loops_find_the_capacity_before_the_load(measured: Run) -> None:
         assert all(loop.failed == 0 for loop in loops)
 
 
-def test_the_asked_rate_needs_several_servers(decision: Decision) -> None:
-    for arm in served(decision.results).values():
+def test_the_asked_rate_needs_several_servers(measured: Run, answer: Answer) -> None:
+    for arm in served(answer.results).values():
         asked = arm.asked
         assert asked is not None
         assert asked.rate == ASKED_RATE
         assert asked.verdict == "not-met"
         assert 1 < asked.fewest_servers <= asked.servers <= asked.most_servers
-    repeated = decision.state.processes["faster"][1]
+    repeated = measured.state().processes["faster"][1]
     rates = [block.rate for block in repeated.load_blocks]
     assert len(rates) == 2
     assert rates == sorted(rates)
     servers = [ASKED_RATE / rate for rate in rates]
     assert any(each == pytest.approx(round(each)) for each in servers)
-    assert decision.recommendation is not None
-    assert "load" in decision.recommendation.headline_parts
-    titles = [
-        title for title, _ in serving_tables.titled_tables(measured_document.compose(decision))
-    ]
+    assert builders.headline(answer, "load")
+    titles = [title for title, _ in serving_tables.titled_tables(answer)]
     assert len([title for title in titles if f"{ASKED_RATE:g}" in title]) == 1
 
 
@@ -313,10 +309,8 @@ def test_the_texts_of_a_server_are_checked_before_during_and_after_the_load(meas
             assert all(sampled.unanswered == 0 for sampled in process.texts_sampled)
 
 
-def test_the_reports_show_goodput_and_latency(decision: Decision) -> None:
-    document = measured_document.compose(decision)
-    assert document.serving == decision.results.serving
-    arm = served(decision.results)["faster"]
+def test_the_reports_show_goodput_and_latency(answer: Answer) -> None:
+    arm = served(answer.results)["faster"]
     levels = arm.levels
     assert arm.goodput is not None
     assert [level.rate for level in levels] == sorted(level.rate for level in levels)
@@ -324,15 +318,15 @@ def test_the_reports_show_goodput_and_latency(decision: Decision) -> None:
         [level.rate for level in levels]
     )
     assert all(level.ttft_seconds is not None for level in levels)
-    text = text_report.render(document)
+    text = text_report.render(answer)
     assert "Servers under load:" in text
 
 
-def test_the_recipe_of_a_server_is_its_command(decision: Decision, probes: pathlib.Path) -> None:
-    found = found_recipe.find_recipe(decision, "faster", probes)
+def test_the_recipe_of_a_server_is_its_command(measured: Run, probes: pathlib.Path) -> None:
+    found = found_recipe.find_recipe(measured, "faster", probes)
     assert found is not None
     assert found.recipe.serving_command is not None
-    last = decision.state.processes["faster"][-1].serving
+    last = measured.state().processes["faster"][-1].serving
     assert last is not None
     _, *measured_words = shlex.split(last.command)
     assert shlex.split(found.recipe.serving_command) == ["python", *measured_words]
@@ -343,19 +337,17 @@ def test_the_load_generator_leaves_no_temporary_files(measured: Run) -> None:
     assert not list(pathlib.Path(tempfile.gettempdir()).glob("fake-aiperf-*"))
 
 
-def test_the_same_events_give_the_same_decision(measured: Run, decision: Decision) -> None:
-    again = measured_document.compose(decide(measured))
-    assert msgspec.json.encode(again) == msgspec.json.encode(measured_document.compose(decision))
+def test_the_same_events_give_the_same_decision(measured: Run, answer: Answer) -> None:
+    assert encode(decide(measured)) == encode(answer)
 
 
-def test_a_document_of_servers_decided_again_has_the_same_advice(decision: Decision) -> None:
-    text = documents.encode(measured_document.compose(decision))
-    document = msgspec.json.decode(text, type=RunDocument)
-    known = decision.header.catalogue
-    again = reopened.decide_again(document, known)
-    assert again == document
+def test_an_answer_of_servers_decided_again_has_the_same_advice(
+    measured: Run, answer: Answer
+) -> None:
+    answer, known = msgspec.json.decode(encode(answer), type=Answer), measured.header().catalogue
+    assert decide_again(answer, known) == answer
     memory = (Constraint(criterion="memory", at_most=1.0),)
-    refused = reopened.decide_again(document, known, constraints=memory)
+    refused = decide_again(answer, known, constraints=memory)
     assert refused.recommendation is None
     assert refused.problem is not None
 
@@ -366,7 +358,7 @@ def test_failing_servers_are_outcomes_and_the_others_are_measured(
     names = ("wrong", "wrong-under-load", "refuses", "sheds", "dies", "too-slow")
     faults = ",".join(f"faster/{name}" for name in names)
     run = sessions.execute_run(make_context(""), ask(lengths, faults))
-    state, decision = run.state(), decide(run)
+    state, answer = run.state(), decide(run)
     assert isinstance(state.processes["faster/wrong"][-1].outcome, Incorrect)
     assert not state.processes["faster/wrong"][-1].load_blocks
     under_load = state.processes["faster/wrong-under-load"][-1]
@@ -377,14 +369,13 @@ def test_failing_servers_are_outcomes_and_the_others_are_measured(
     assert under_load.outcome.phase == "sustain"
     reasons = {arm: processes[-1].outcome for arm, processes in state.processes.items()}
     assert "ended with status 4" in getattr(reasons["faster/refuses"], "reason", "")
-    found = served(decision.results)
+    found = served(answer.results)
     assert found["faster/sheds"].failed > 0
     assert found["faster/dies"].failed > 0
     assert found["faster/too-slow"].goodput is None
-    document = measured_document.compose(decision)
-    entries = {entry.arm: entry for entry in document.workflows}
-    assert entries["faster/too-slow"].status == "excluded"
-    assert "limits" in (entries["faster/too-slow"].reason or "")
+    unmeasured = {entry.arm: entry for entry in answer.unmeasured}
+    assert unmeasured["faster/too-slow"].status == "excluded"
+    assert "limits" in unmeasured["faster/too-slow"].reason
 
 
 def test_a_server_that_answers_no_request_of_the_load_gets_none_from_the_generator(
@@ -407,11 +398,13 @@ def test_a_server_that_answers_no_request_of_the_load_gets_none_from_the_generat
 def test_blocks_in_which_the_generator_fell_behind_do_not_count(
     make_context: Callable[[str], Context], lengths: str
 ) -> None:
-    decision = decide(sessions.execute_run(make_context("late"), ask(lengths, "faster/default")))
-    blocks = decision.state.processes["faster"][0].load_blocks
+    run = sessions.execute_run(make_context("late"), ask(lengths, "faster/default"))
+    blocks = run.state().processes["faster"][0].load_blocks
     assert blocks
     assert all(block.discarded for block in blocks)
-    assert isinstance(decision.problem, NothingViableError)
+    problem = decide(run).problem
+    assert problem is not None
+    assert problem.name == NothingViableError.name
 
 
 def test_a_generator_that_fails_is_reported(

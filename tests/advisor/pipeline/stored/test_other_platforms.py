@@ -8,7 +8,6 @@ import builders
 import msgspec
 import pytest
 import recorded_runs
-from advisor.report.documents import measured_document
 
 from advisor.context import Context
 from advisor.domain.run_events import OtherPlatformFound
@@ -45,11 +44,10 @@ def test_stored_platforms_and_named_runs_give_the_same_portability(context: Cont
     gpu_run = recorded_runs.make_gpu_run(context.store)
     catalogue = gpu_run.header().catalogue
     local = recorded_runs.make_run(context.store, finished=True, catalogue=catalogue)
-    alone = decide(local)
-    assert alone.results.portability is None
+    assert decide(local).results.portability is None
     platforms = (other_platforms.load_platform(gpu_run),)
     stored = evaluate(
-        local.header(), msgspec.structs.replace(alone.state, platforms=platforms)
+        local.header(), msgspec.structs.replace(local.state(), platforms=platforms)
     ).results.portability
     assert stored is not None
     assert [platform.run for platform in stored.platforms] == [
@@ -58,7 +56,7 @@ def test_stored_platforms_and_named_runs_give_the_same_portability(context: Cont
     ]
     named = decide(local, platforms=[gpu_run])
     assert named.results.portability == stored
-    text = text_report.render(measured_document.compose(named))
+    text = text_report.render(named)
     assert "[1] Fancy CPU" in text
     assert f"[2] {recorded_runs.GPU_NAME}" in text
 

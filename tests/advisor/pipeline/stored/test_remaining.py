@@ -67,17 +67,18 @@ def test_all_leaders_but_one_are_stopped_for_arms_that_wait(
     answers = Answers(
         batch_sizes="1,2", budget="1", workflows="quick,alike,narrow/served,narrow/slow"
     )
-    decision = decide(sessions.execute_run(crossed_context, answers))
+    run = sessions.execute_run(crossed_context, answers)
+    results, state = decide(run).results, run.state()
     arms = {BASELINE, "quick", "alike", "narrow/served", "narrow/slow"}
-    assert {measurement.arm for measurement in decision.results.measurements} == arms
-    assert {race.batch_size: race.best for race in decision.results.races} == {
+    assert {measurement.arm for measurement in results.measurements} == arms
+    assert {race.batch_size: race.best for race in results.races} == {
         1: "quick",
         2: "alike",
     }
-    leaders = [set(group.arms) & set(CROSSED_MILLISECONDS) for group in decision.state.groups[1]]
+    leaders = [set(group.arms) & set(CROSSED_MILLISECONDS) for group in state.groups[1]]
     assert list(map(len, leaders)) == [2, 1, 1]
     started = tuple(
-        sum(process.repeat == 0 for process in decision.state.processes[arm])
+        sum(process.repeat == 0 for process in state.processes[arm])
         for arm in ("narrow/served", "narrow/slow")
     )
     assert started == processes

@@ -6,7 +6,6 @@ import pathlib
 
 import builders
 import pytest
-from advisor.report.documents.measured_document import compose
 
 from advisor.domain.outcome import DiskFull, ModelRefused, Outcome
 from advisor.domain.plan import REFERENCE
@@ -60,11 +59,11 @@ def test_arms_are_measured_by_resuming_only_a_run_that_can_go_on(
 ) -> None:
     store, run_id = Store(home), "20261121-000000-0000"
     make_run(store, run_id, outcome)
-    document = compose(decide(store.find(run_id)))
-    assert document.problem is not None
-    step = resume_command(run_id) if resumable else document.problem.next_step
-    assert (document.finished, document.resumable) == (False, resumable)
-    assert {entry.fix for entry in document.workflows if entry.arm == "compiled"} == {step}
+    answer = decide(store.find(run_id))
+    assert answer.problem is not None
+    step = resume_command(run_id) if resumable else answer.problem.next_step
+    assert (answer.finished, answer.resumable) == (False, resumable)
+    assert {entry.fix for entry in answer.unmeasured if entry.arm == "compiled"} == {step}
 
 
 def test_without_an_unfinished_run_there_is_nothing_to_resume(home: pathlib.Path) -> None:
