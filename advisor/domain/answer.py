@@ -179,10 +179,9 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def advised(self) -> RankedArm | None:
-        """The recommended arm; None without a recommendation."""
-        if self.recommendation is None:
-            return None
-        return next(each for each in self.ranked if each.scored.arm == self.recommendation.arm)
+        """The recommended arm; None without a recommendation, or where a file lacks its score."""
+        advice = self.recommendation
+        return next((each for each in self.ranked if advice and each.arm == advice.arm), None)
 
     @property
     def baseline(self) -> Measurement | None:

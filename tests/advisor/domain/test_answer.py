@@ -8,7 +8,7 @@ import builders
 import jsonschema
 import msgspec
 from builders import BASELINE
-from report_runs import advice_of, without_advice, without_measurements
+from report_runs import advice_of, with_advice, without_advice, without_measurements
 
 from advisor import schemas
 from advisor.domain.answer import Answer, AnswerSummary, Problem, encode, without_rounds
@@ -35,6 +35,7 @@ def test_the_advised_arm_and_the_baseline_have_their_figures() -> None:
     assert made.advised.speedup == made.measurements["compiled"].speedup
     assert made.baseline is made.measurements[BASELINE]
     assert without_advice(made, PROBLEM).advised is None
+    assert with_advice(made, arm="gone").advised is None
 
 
 def test_an_arm_without_a_measurement_has_a_speed_up_without_an_interval() -> None:

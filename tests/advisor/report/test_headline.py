@@ -9,9 +9,9 @@ from collections.abc import Callable
 import builders
 import msgspec
 import pytest
-from advisor.report.documents import document
-from advisor.report.documents.document import RunDocument
+from report_runs import advice_of, with_advice, without_advice
 
+from advisor.domain.answer import Answer, HeadlineLine, Problem, encode
 from advisor.domain.recommendation import Flip
 from advisor.report import markdown, page, text_report
 from advisor.report.sections.answer import confidence, flip_lines
@@ -25,37 +25,34 @@ LINES = (
 )
 
 
-def of_text(made: RunDocument) -> str:
+def of_text(made: Answer) -> str:
     return "\n".join(text_report.render(made).splitlines()[:FIRST_LINES])
 
 
-def of_markdown(made: RunDocument) -> str:
+def of_markdown(made: Answer) -> str:
     """Return the lines above the table as a reader sees them."""
     above = markdown.render(made).partition("\n|")[0]
     assert above.startswith("## ")
     return html.unescape(re.sub(r"\\(.)", r"\1", above))
 
 
-def of_page(made: RunDocument) -> str:
+def of_page(made: Answer) -> str:
     header = re.search(r"<header>(.*?)</header>", page.render(made), re.DOTALL)
     assert header is not None
     return html.unescape(re.sub(r"<[^>]+>", "", header[1]))
 
 
-def of_json(made: RunDocument) -> str:
-    encoded = msgspec.json.decode(document.encode(made))
-    return "\n".join(encoded["recommendation"]["headline"])
+def of_json(made: Answer) -> str:
+    encoded = msgspec.json.decode(encode(made))
+    return "\n".join(line["text"] for line in encoded["headline"])
 
 
 OUTPUTS = pytest.mark.parametrize("first_lines", [of_text, of_markdown, of_page, of_json])
-Reader = Callable[[RunDocument], str]
+Reader = Callable[[Answer], str]
 
 
-def with_headline(*lines: str) -> RunDocument:
-    made = builders.document()
-    assert made.recommendation is not None
-    advice = msgspec.structs.replace(made.recommendation, headline=lines)
-    return msgspec.structs.replace(made, recommendation=advice)
+def with_headline(*lines: str) -> Answer:
+    return builders.answer(headline=tuple(HeadlineLine(part="answer", text=line) for line in lines))
 
 
 @OUTPUTS
@@ -71,11 +68,10 @@ def test_every_output_begins_with_all_lines_of_the_headline(
 
 @OUTPUTS
 def test_every_output_begins_with_the_lines_of_the_decision(first_lines: Reader) -> None:
-    made = builders.document()
-    assert made.recommendation is not None
-    assert len(made.recommendation.headline) >= 3
+    made = builders.answer()
+    assert len(made.headline) >= 3
     shown = first_lines(made)
-    assert all(line in shown for line in made.recommendation.headline)
+    assert all(line.text in shown for line in made.headline)
 
 
 @OUTPUTS
@@ -85,52 +81,33 @@ def test_the_lines_of_an_unfinished_run_are_among_the_first(first_lines: Reader)
 
 
 def test_a_lead_that_passes_to_the_answer_is_no_change_of_the_answer() -> None:
-    made = with_headline()
-    assert made.recommendation is not None
-    answer, rival = made.recommendation.arm, made.recommendation.runner_up
+    made = builders.answer()
+    answer, rival = advice_of(made).arm, advice_of(made).runner_up
     assert rival is not None
     flips = tuple(
         Flip(criterion="performance", weight=50.0, when="more", to=arm) for arm in (answer, rival)
     )
-    advice = msgspec.structs.replace(made.recommendation, flips=flips)
-    to_answer, to_rival = flip_lines(msgspec.structs.replace(made, recommendation=advice))
+    to_answer, to_rival = flip_lines(with_advice(made, flips=flips))
     assert made.titles[answer] in to_answer
     assert ("answer changes" in to_answer, "answer changes" in to_rival) == (False, True)
 
 
-@pytest.mark.parametrize("first_lines", [of_text, of_markdown, of_page])
-def test_a_document_without_a_headline_begins_with_the_title_of_its_arm(
-    first_lines: Reader,
-) -> None:
-    made = with_headline()
-    assert made.recommendation is not None
-    shown = first_lines(made)
-    title = made.titles[made.recommendation.arm]
-    assert title != made.recommendation.arm
-    assert title in shown
-    assert made.question.model.name in shown
-    assert made.recommendation.verdict in shown
-
-
-def test_texts_name_arms_by_their_titles_and_early_documents_by_their_ids() -> None:
-    made = with_headline()
-    assert made.recommendation is not None
-    runner_up = made.recommendation.runner_up
+def test_texts_name_arms_by_their_titles() -> None:
+    made = builders.answer()
+    runner_up = advice_of(made).runner_up
     assert runner_up is not None
     flip = Flip(criterion="performance", weight=50.0, when="more", to=runner_up)
-    advice = msgspec.structs.replace(made.recommendation, flips=(flip,))
-    made = msgspec.structs.replace(made, recommendation=advice)
-    entries = (msgspec.structs.replace(entry, title="") for entry in made.workflows)
-    early = msgspec.structs.replace(made, workflows=tuple(entries))
-    for shown, names in ((made, made.titles), (early, {arm: arm for arm in made.titles})):
-        assert names[runner_up] in "\n".join(confidence(shown))
-        (line,) = flip_lines(shown)
-        assert names[runner_up] in line
+    made = with_advice(made, flips=(flip,))
+    title = made.titles[runner_up]
+    assert title != runner_up
+    assert title in "\n".join(confidence(made))
+    (line,) = flip_lines(made)
+    assert title in line
 
 
 @pytest.mark.parametrize("first_lines", [of_text, of_markdown, of_page])
-def test_a_document_without_a_recommendation_begins_with_the_reason(first_lines: Reader) -> None:
-    problem = document.Problem(name="nothing-viable", what="all failed", next_step="ask for less")
-    shown = first_lines(builders.document(recommendation=None, problem=problem))
+def test_an_answer_without_a_recommendation_begins_with_the_reason(first_lines: Reader) -> None:
+    problem = Problem(name="nothing-viable", what="all failed", next_step="ask for less")
+    shown = first_lines(without_advice(builders.answer(), problem))
     assert problem.what in shown
     assert problem.next_step in shown

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import builders
-import msgspec
+from report_runs import with_advice, with_measurement, with_score
 
 from advisor.report import markdown
 from advisor.report.sections.answer import stop_notice
@@ -19,30 +19,28 @@ def cells(line: str) -> list[str]:
 
 
 def test_the_report_has_the_answer_the_ranking_and_the_failures() -> None:
-    lines = markdown.render(builders.document()).splitlines()
-    assert lines[0].startswith("## Use compiled for synthetic/ffn\\@8x16")
+    lines = markdown.render(builders.answer()).splitlines()
+    assert lines[0].startswith("## Use Compiled for synthetic/ffn\\@8x16")
     rows = [cells(line) for line in lines if line.startswith("|")]
     assert rows[2][:3] == ["1", "compiled", "4.00x (3.91 to 4.09)"]
     assert ["broken", "crashed: it crashed; next: update it"] in rows
 
 
 def test_an_unfinished_run_has_its_notice_and_missing_batch_sizes() -> None:
-    document = builders.document(
-        finished=False, question=builders.question(batch_sizes=(1, 16, 64))
-    )
-    lines = markdown.render(document).splitlines()
-    assert lines[2] == f"{stop_notice(document)[0]}  "
+    made = builders.answer(finished=False, question=builders.question(batch_sizes=(1, 16, 64)))
+    lines = markdown.render(made).splitlines()
+    assert lines[2] == f"{stop_notice(made)[0]}  "
     assert ["batch sizes", "1, 16, 64; not measured: 16, 64"] in [
         cells(line) for line in lines if line.startswith("|")
     ]
 
 
 def test_hostile_text_stays_in_its_cell() -> None:
-    document = builders.document()
-    entries = tuple(
-        msgspec.structs.replace(entry, arm=HOSTILE, reason=HOSTILE) for entry in document.workflows
-    )
-    text = markdown.render(msgspec.structs.replace(document, workflows=entries))
+    unmeasured = builders.unmeasured(arm=HOSTILE, reason=HOSTILE)
+    made = builders.answer(unmeasured=(unmeasured,))
+    made = with_advice(with_score(made, arm=HOSTILE), arm=HOSTILE)
+    text = markdown.render(with_measurement(made, arm=HOSTILE))
+    assert "# x" in text
     assert "</td>" not in text
     assert not any(line.startswith("# x") for line in text.splitlines())
     ranking = [line for line in text.splitlines() if line.startswith("|")][:4]

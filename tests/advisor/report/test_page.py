@@ -10,10 +10,9 @@ import builders
 import html5lib
 import msgspec
 import pytest
-from advisor.report.documents import measured_document
-from advisor.report.documents.document import RunDocument
+from report_runs import advice_of, with_advice, with_results, without_advice
 
-from advisor.domain.outcome import Crashed
+from advisor.domain.answer import Answer, Problem
 from advisor.domain.portability import Efficiency, Platform
 from advisor.domain.priorities import CRITERIA
 from advisor.domain.recommendation import BatchAdvice, BreakEven
@@ -67,13 +66,14 @@ KEPT_KEYS = {
     "device",
     "criterion",
     "outcome",
-    "decision",
+    "decision_word",
     "repeated",
+    "part",
 }
 
 
-def two_platforms() -> RunDocument:
-    """Return a document with a second platform that refuses `broken` and lacks the baseline."""
+def two_platforms() -> Answer:
+    """Return an answer with a second platform that refuses `broken` and lacks the baseline."""
 
     def platform(name: str, refused: tuple[str, ...] = (), **shares: float) -> Platform:
         efficiencies = {
@@ -101,20 +101,19 @@ def two_platforms() -> RunDocument:
         builders.workflow(name, integration=same)
         for name in ("compiled", builders.BASELINE, "broken")
     ]
-    return builders.document(
-        portability=performance_portability.compare_platforms(platforms, workflows)
-    )
+    found = performance_portability.compare_platforms(platforms, workflows)
+    return with_results(builders.answer(), portability=found)
 
 
-def poisoned() -> RunDocument:
-    """Return a document in which every free text is hostile."""
+def poisoned() -> Answer:
+    """Return an answer in which every free text is hostile."""
     builtins = msgspec.to_builtins(two_platforms())
-    made: RunDocument = msgspec.convert(poison(builtins), RunDocument)
+    made: Answer = msgspec.convert(poison(builtins), Answer)
     return made
 
 
 def test_the_page_is_valid_and_has_every_section() -> None:
-    tree = parse(page.render(builders.document(), "print('recipe')"))
+    tree = parse(page.render(builders.answer(), "print('recipe')"))
     sections = [section.get("id") for section in elements(tree, "section")]
     assert sections == [
         "why",
@@ -133,15 +132,15 @@ def test_the_page_is_valid_and_has_every_section() -> None:
 
 
 def test_an_unfinished_run_has_its_notice_and_missing_batch_sizes() -> None:
-    made = builders.document(finished=False, question=builders.question(batch_sizes=(1, 16, 64)))
+    made = builders.answer(finished=False, question=builders.question(batch_sizes=(1, 16, 64)))
     text = page.render(made)
     assert stop_notice(made)[0] in text
     assert "1, 16, 64; not measured: 16, 64" in text
-    assert "did not finish" not in page.render(builders.document())
+    assert "did not finish" not in page.render(builders.answer())
 
 
 def test_the_page_makes_no_request() -> None:
-    text = page.render(builders.document(), "print('recipe')")
+    text = page.render(builders.answer(), "print('recipe')")
     tree = parse(text)
     for element in tree.iter():
         assert not {"src", "srcset", "style", "action"} & set(element.attrib), element.attrib
@@ -155,32 +154,28 @@ def test_the_page_makes_no_request() -> None:
 
 
 def test_the_page_begins_with_the_figures_of_the_answer() -> None:
-    tree = parse(page.render(builders.document()))
+    tree = parse(page.render(builders.answer()))
     (tiles,) = [each for each in elements(tree, "dl") if each.get("class") == "tiles"]
     names = ["".join(each.itertext()) for each in elements(tiles, "dt")]
     values = [
         "".join(each.itertext()) for each in elements(tiles, "span") if each.get("class") == "value"
     ]
     assert len(names) == len(values) >= 3
-    entry = builders.document().workflows[0]
-    assert values[0] == number_format.format_speedup(entry.speedup)
+    assert values[0] == number_format.format_speedup(builders.answer().ranked[0].speedup)
 
 
-def best_arms(document: RunDocument) -> list[str]:
+def best_arms(answer: Answer) -> list[str]:
     """Return the arms that the page names as best at a batch size instead of the advised one."""
-    cells = elements(parse(page.render(document)), "td")
+    cells = elements(parse(page.render(answer)), "td")
     return ["".join(cell.itertext()) for cell in cells if elements(cell, "strong")]
 
 
 def test_the_best_arm_of_a_batch_size_is_named_where_it_is_another_one() -> None:
-    made = builders.document()
-    assert made.recommendation is not None
+    made = builders.answer()
     other = BatchAdvice(batch_size=64, arm="other", speedup=3.0, advised_speedup=2.0)
-    advice = msgspec.structs.replace(made.recommendation, advice_by_batch_size=(other,))
-    assert best_arms(msgspec.structs.replace(made, recommendation=advice)) == ["other"]
-    same = msgspec.structs.replace(other, arm=made.recommendation.arm)
-    advice = msgspec.structs.replace(advice, advice_by_batch_size=(same,))
-    assert best_arms(msgspec.structs.replace(made, recommendation=advice)) == []
+    assert best_arms(with_advice(made, advice_by_batch_size=(other,))) == ["other"]
+    same = msgspec.structs.replace(other, arm=advice_of(made).arm)
+    assert best_arms(with_advice(made, advice_by_batch_size=(same,))) == []
 
 
 def test_hostile_text_stays_text() -> None:
@@ -195,7 +190,7 @@ def test_hostile_text_stays_text() -> None:
 
 
 def test_headings_tables_and_pictures_are_accessible() -> None:
-    tree = parse(page.render(builders.document()))
+    tree = parse(page.render(builders.answer()))
     levels = [
         int(element.tag[-1])
         for element in tree.iter()
@@ -239,34 +234,21 @@ def test_every_text_colour_has_contrast(scheme: str) -> None:
 
 
 def test_a_run_without_an_answer_has_its_failures_and_no_script() -> None:
-    state = builders.run_state(
-        {
-            "broken": builders.process(
-                ready=False, outcome=Crashed(phase="build", signal=None, reason="it crashed")
-            )
-        }
-    )
-    composed = measured_document.compose(
-        builders.decision(
-            state=state, results=builders.results(races=()), scored=(), recommendation=None
-        )
-    )
-    tree = parse(page.render(composed))
+    problem = Problem(name="nothing-viable", what="all failed", next_step="ask for less")
+    made = without_advice(builders.answer(scores=(), results=builders.results(races=())), problem)
+    tree = parse(page.render(made))
     assert [section.get("id") for section in elements(tree, "section")] == ["unranked", "method"]
     assert elements(tree, "script") == []
 
 
-def test_the_data_of_the_script_is_that_of_the_document() -> None:
-    composed = builders.document()
-    data = msgspec.json.decode(
-        page._ranking_data(composed, [entry for entry in composed.workflows if entry.rank])
-    )
+def test_the_data_of_the_script_is_that_of_the_answer() -> None:
+    made = builders.answer()
+    data = msgspec.json.decode(page._ranking_data(made, made.ranked))
     assert [arm["arm"] for arm in data["arms"]] == ["compiled", builders.BASELINE]
-    for arm, entry in zip(data["arms"], composed.workflows, strict=False):
-        assert entry.scores is not None
-        assert arm["grades"] == [entry.scores[name].grade for name in CRITERIA]
-        assert arm["rank"] == entry.rank
-    assert data["weights"]["performance"] == composed.question.priorities.performance
+    for arm, scored in zip(data["arms"], made.scores, strict=True):
+        assert arm["grades"] == [scored.ratings[name].grade for name in CRITERIA]
+        assert arm["rank"] == scored.rank
+    assert data["weights"]["performance"] == made.question.priorities.performance
 
 
 def test_platforms_have_their_efficiencies_and_harmonic_means() -> None:
@@ -309,17 +291,14 @@ def test_platforms_have_their_efficiencies_and_harmonic_means() -> None:
 def test_the_tile_of_the_build_has_where_it_is_paid_back(
     requests: tuple[float | None, ...], note: str
 ) -> None:
-    made = builders.document()
-    assert made.recommendation is not None
     found = tuple(
         BreakEven(batch_size=size, requests=each, low=None, high=None)
         for size, each in zip((1, 8), requests, strict=False)
     )
     known = [each for each in requests if each is not None]
-    advice = msgspec.structs.replace(
-        made.recommendation,
+    made = with_advice(
+        builders.answer(),
         break_even=found,
         break_even_requests=max(known) if known and len(known) == len(requests) else None,
     )
-    shown = answer_card.tiles(msgspec.structs.replace(made, recommendation=advice))
-    assert [tile.note for tile in shown if tile.name == "Build"] == [note]
+    assert [tile.note for tile in answer_card.tiles(made) if tile.name == "Build"] == [note]

@@ -8,104 +8,91 @@ from typing import Any
 import builders
 import msgspec
 import pytest
-from advisor.report.documents import measured_document
-from advisor.report.documents.document import Problem, RunDocument
 from builders import BASELINE
 from golden_files import Expect
+from report_runs import (
+    with_advice,
+    with_measurement,
+    with_results,
+    with_score,
+    without_advice,
+    without_measurements,
+)
 
+from advisor.domain.answer import Answer, Problem
+from advisor.domain.constraints import Constraint, FailedConstraint
 from advisor.domain.measurement import MemoryBytes, VisitCounts
 from advisor.domain.recommendation import Flip, Side
 from advisor.report import markdown, page, text_report
-from advisor.report.sections import answer
+from advisor.report.sections.answer import (
+    UNFIT_NOTICE,
+    UNSTEADY_NOTICE,
+    confidence,
+    stop_notice,
+)
 from advisor.report.sections.partly_used import partly_used
 from advisor.report.sections.unranked import unranked
 from advisor.system.number_format import MISSING
 
-
-def with_advice(**changes: Any) -> RunDocument:
-    made = builders.document()
-    assert made.recommendation is not None
-    return msgspec.structs.replace(
-        made, recommendation=msgspec.structs.replace(made.recommendation, **changes)
-    )
-
-
-NONE = builders.document(
-    recommendation=None,
-    problem=Problem(name="nothing-viable", what="everything failed", next_step="ask for less"),
+NONE = without_advice(
+    builders.answer(),
+    Problem(name="nothing-viable", what="everything failed", next_step="ask for less"),
+)
+TOO_SLOW = FailedConstraint(
+    index=0, constraint=Constraint(criterion="speedup", at_least=9.0), value=1.5
 )
 
 
 def test_the_instruction_comes_first() -> None:
-    document = builders.document()
-    assert document.recommendation is not None
-    first = text_report.render(document).splitlines()[0]
-    assert first == document.recommendation.headline[0]
+    made = builders.answer()
+    assert text_report.render(made).splitlines()[0] == made.headline[0].text
 
 
-@pytest.mark.parametrize(
-    ("name", "changes"),
-    [
-        ("clear", {}),
-        ("tie", {"ties": ("one", "two")}),
-        ("lead", {"verdict": "TIE", "trust": "C", "runner_up": "other", "margin": 0.25}),
-    ],
-)
-def test_the_answer_of_an_early_version_is_written_from_its_fields(
-    name: str, changes: dict[str, Any], expect: Expect
-) -> None:
-    text = text_report.render(with_advice(headline=(), **changes))
-    expect(f"text-early-{name}", text.splitlines()[:2])
-
-
-@pytest.mark.parametrize(("share", "shown"), [(0.25, True), (0.5, False), (None, False)])
+@pytest.mark.parametrize(("share", "shown"), [(0.25, True), (0.5, False)])
 def test_a_measured_arm_that_did_less_than_half_of_the_work_has_a_line(
-    share: float | None, shown: bool, expect: Expect
+    share: float, shown: bool, expect: Expect
 ) -> None:
-    made = builders.document()
-    first, *others = made.workflows
-    first = msgspec.structs.replace(first, engaged_share=share, engagement="8 of 32 passes")
-    document = msgspec.structs.replace(made, workflows=(first, *others))
-    lines = partly_used(document)
+    made = with_measurement(
+        builders.answer(), "compiled", engaged_share=share, engagement="8 of 32 passes"
+    )
+    lines = partly_used(made)
     assert bool(lines) == shown
-    assert set(lines) <= set(text_report.render(document).splitlines())
+    assert set(lines) <= set(text_report.render(made).splitlines())
     if shown:
         expect("text-partly-used", lines)
 
 
 def test_an_arm_without_a_time_has_no_line_on_its_share() -> None:
-    made = builders.document()
-    entries = tuple(msgspec.structs.replace(one, engaged_share=0.0) for one in made.workflows)
-    named = partly_used(msgspec.structs.replace(made, workflows=entries))
-    assert len(named) == 1 + sum(bool(entry.cells) for entry in entries)
+    unused = with_measurement(builders.answer(), engaged_share=0.0)
+    assert len(partly_used(unused)) == 1 + 2
+    assert len(partly_used(with_measurement(unused, "compiled", cells=()))) == 1 + 1
 
 
 def test_an_unfinished_run_has_the_command_that_resumes_it() -> None:
-    document = builders.document(finished=False)
-    (notice,) = answer.stop_notice(document)
-    assert f"p3-advisor resume {document.run_id}" in notice
-    assert text_report.render(document).splitlines()[1] == notice
-    assert answer.stop_notice(builders.document()) == []
+    made = builders.answer(finished=False)
+    (notice,) = stop_notice(made)
+    assert f"p3-advisor resume {made.run_id}" in notice
+    assert text_report.render(made).splitlines()[1] == notice
+    assert stop_notice(builders.answer()) == []
 
 
 def test_a_run_that_would_fail_again_is_resumed_only_after_a_change(expect: Expect) -> None:
     goes_on, fails = (
-        answer.stop_notice(builders.document(finished=False, resumable=each))
-        for each in (True, False)
+        stop_notice(builders.answer(finished=False, resumable=each)) for each in (True, False)
     )
-    assert goes_on == answer.stop_notice(builders.document(finished=False))
+    assert goes_on == stop_notice(builders.answer(finished=False))
     assert goes_on != fails
     expect("text-fails-again", fails)
 
 
 def test_an_unfinished_run_of_another_machine_has_no_command() -> None:
-    (notice,) = answer.stop_notice(builders.document(finished=False, imported=True))
+    (notice,) = stop_notice(builders.answer(finished=False, imported=True))
     assert "p3-advisor" not in notice
 
 
 def test_an_unfinished_run_of_a_fleet_is_resumed_with_its_fleet() -> None:
-    document = builders.document(finished=False, run_id="20261121-120001-0000-0001-1")
-    (notice,) = answer.stop_notice(document)
+    made = builders.answer(finished=False, run_id="20261121-120001-0000-0001-1")
+    (notice,) = stop_notice(made)
     assert "p3-advisor fleet 20261121-120001-0000 --resume" in notice
 
 
@@ -116,34 +103,22 @@ def test_without_a_recommendation_the_problem_and_next_step_come_first() -> None
     ]
 
 
-def test_the_device_is_the_gpu_that_was_measured() -> None:
-    two = (
-        builders.gpu(uuid="GPU-a", name="NVIDIA A100"),
-        builders.gpu(uuid="GPU-b", name="NVIDIA H200"),
-    )
-    header = builders.header(
-        question=builders.question(device="cuda", gpu="GPU-b"), machine=builders.gpu_machine(*two)
-    )
-    assert measured_document.compose(builders.decision(header=header)).device_name == "NVIDIA H200"
-
-
 def test_trust_noise_and_lead_follow_the_headline(expect: Expect) -> None:
-    made = with_advice(trust="C", runner_up="other", margin=0.25)
-    assert made.recommendation is not None
+    made = with_advice(builders.answer(), trust="C", runner_up="other", margin=0.25)
     lines = text_report.render(made).splitlines()
-    count = len(made.recommendation.headline)
+    count = len(made.headline)
     assert count >= 3
-    assert lines[:count] == [*made.recommendation.headline]
+    assert lines[:count] == [line.text for line in made.headline]
     expect("text-evidence", lines[count : count + 3])
 
 
 def test_a_machine_that_is_not_fit_is_no_answer() -> None:
-    problem = Problem(name="machine-unfit", what="No answer: busy", next_step="measure again")
-    lines = text_report.render(msgspec.structs.replace(NONE, problem=problem)).splitlines()
+    problem = Problem(name="machine-unfit", what="busy", next_step="measure again")
+    measured = without_advice(builders.answer(), problem)
+    lines = text_report.render(measured).splitlines()
     assert lines[:2] == ["No answer: busy", "Next: measure again"]
-    measured = msgspec.structs.replace(builders.document(), recommendation=None, problem=problem)
-    assert answer.UNFIT_NOTICE in text_report.render(measured).splitlines()
-    arms = {entry.arm for entry in measured.workflows if entry.rank is not None}
+    assert UNFIT_NOTICE in lines
+    arms = {arm.arm for arm in measured.scores}
     rows = [row.split() for row in text_report.ranking(measured)]
     ranks = {row[1]: (row[0], row[-1]) for row in rows if row[1] in arms}
     assert ranks == dict.fromkeys(arms, (MISSING, MISSING))
@@ -160,19 +135,16 @@ def test_a_machine_that_is_not_fit_is_no_answer() -> None:
     ],
 )
 def test_figures_of_an_unfit_machine_have_a_notice_next_to_an_answer(
-    changes: dict[str, Any], unusable: bool, render: Callable[[RunDocument], str]
+    changes: dict[str, Any], unusable: bool, render: Callable[[Answer], str]
 ) -> None:
-    made = builders.document()
-    assert made.race is not None
-    made = msgspec.structs.replace(made, race=msgspec.structs.replace(made.race, **changes))
-    assert (answer.UNSTEADY_NOTICE in render(made)) == unusable
+    made = with_results(builders.answer(), **changes)
+    assert (UNSTEADY_NOTICE in render(made)) == unusable
 
 
 def test_an_unknown_noise_floor_and_a_missing_runner_up_are_named(expect: Expect) -> None:
-    made = with_advice(runner_up=None, margin=None)
-    assert made.race is not None
-    made = msgspec.structs.replace(made, race=msgspec.structs.replace(made.race, noise_floor=None))
-    expect("text-unknown-noise", answer.confidence(made)[-1])
+    made = with_advice(builders.answer(), runner_up=None, margin=None)
+    made = with_results(made, noise_floor=None)
+    expect("text-unknown-noise", confidence(made)[-1])
 
 
 @pytest.mark.parametrize(
@@ -193,12 +165,14 @@ def test_an_unknown_noise_floor_and_a_missing_runner_up_are_named(expect: Expect
 )
 def test_a_flip_is_a_sentence(weight: float, when: Side, sentence: str) -> None:
     flips = (Flip(criterion="performance", weight=weight, to="other", when=when),)
-    lines = text_report.render(with_advice(flips=flips)).splitlines()
+    made = with_advice(builders.answer(), flips=flips)
+    lines = text_report.render(made).splitlines()
     assert lines[lines.index("What would change the answer:") + 1] == f"  {sentence}"
-    assert sentence in text_report.render(with_advice(headline=(), flips=flips)).splitlines()
+    published = without_measurements(made)
+    assert sentence in text_report.render(published).splitlines()[:5]
 
 
-def columns(made: RunDocument) -> dict[str, dict[str, str]]:
+def columns(made: Answer) -> dict[str, dict[str, str]]:
     """Return the ranking as cells by arm and column; no cell may contain a space."""
     header, *rows = (
         line.replace("build s", "build").replace("ms @", "ms@").split()
@@ -209,7 +183,7 @@ def columns(made: RunDocument) -> dict[str, dict[str, str]]:
 
 
 def test_every_ranked_arm_has_a_row_with_its_figures() -> None:
-    assert columns(builders.document())["compiled"] == {
+    assert columns(builders.answer())["compiled"] == {
         "#": "1",
         "arm": "compiled",
         "speed-up": "4.00x",
@@ -224,82 +198,64 @@ def test_every_ranked_arm_has_a_row_with_its_figures() -> None:
         "Arch": "A",
         "score": "3.40",
     }
-    assert columns(builders.document())[BASELINE]["Perf"] == "C"
+    assert columns(builders.answer())[BASELINE]["Perf"] == "C"
 
 
 def test_a_figure_that_is_missing_is_a_dash() -> None:
-    made = builders.document()
-    blank = {
-        "memory_bytes": MemoryBytes(peak=None, source="nobody"),
-        "speedup": None,
-        "build_seconds": None,
-        "scores": None,
-        "score": None,
-    }
-    entries = tuple(msgspec.structs.replace(entry, **blank) for entry in made.workflows)
-    row = columns(msgspec.structs.replace(made, workflows=entries))["compiled"]
-    assert [row[name] for name in ("speed-up", "build", "MiB", "Perf", "score")] == ["-"] * 5
+    unknown = MemoryBytes(peak=None, source="nobody")
+    row = columns(with_measurement(builders.answer(), memory_bytes=unknown))["compiled"]
+    assert row["MiB"] == MISSING
+    row = columns(without_measurements(builders.answer()))["compiled"]
+    assert [row[name] for name in ("build", "MiB", "error")] == [MISSING] * 3
 
 
 def test_an_arm_that_fails_a_constraint_is_marked_with_its_reason() -> None:
-    made = builders.document()
-    entries = tuple(
-        msgspec.structs.replace(entry, failed_constraints=("too slow",))
-        if entry.arm == BASELINE
-        else entry
-        for entry in made.workflows
-    )
-    made = msgspec.structs.replace(made, workflows=entries)
+    made = with_score(builders.answer(), BASELINE, failures=(TOO_SLOW,))
     assert columns(made)[BASELINE]["#"] == "2!"
-    assert f"  {BASELINE}: too slow" in text_report.render(made).splitlines()
+    assert f"  {BASELINE}: {TOO_SLOW.text}" in text_report.render(made).splitlines()
 
 
 def test_arms_that_fail_a_constraint_alike_share_one_line() -> None:
-    made = builders.document()
-    entries = tuple(
-        msgspec.structs.replace(entry, failed_constraints=("too slow",)) if entry.rank else entry
-        for entry in made.workflows
-    )
-    lines = text_report.render(msgspec.structs.replace(made, workflows=entries)).splitlines()
-    failing = ", ".join(entry.arm for entry in entries if entry.failed_constraints)
-    assert [line for line in lines if "too slow" in line] == [f"  {failing}: too slow"]
+    made = with_score(builders.answer(), failures=(TOO_SLOW,))
+    lines = text_report.render(made).splitlines()
+    found = [line for line in lines if TOO_SLOW.text in line]
+    assert found == [f"  compiled, {BASELINE}: {TOO_SLOW.text}"]
 
 
 def test_every_workflow_without_a_measurement_has_its_reason() -> None:
-    lines = text_report.render(builders.document()).splitlines()
+    lines = text_report.render(builders.answer()).splitlines()
     assert "  broken: crashed, it crashed" in lines
     assert "  absent: not-installed, its environment has not been made" in lines
 
 
+def test_an_arm_that_failed_has_its_next_step_and_a_missing_workflow_none_of_its_own() -> None:
+    lines = unranked(builders.answer())
+    assert lines[1:3] == ["  broken: crashed, it crashed", "    next: update it"]
+    assert not any("next" in line for line in lines[3:])
+
+
 def test_workflows_without_a_probe_share_one_line() -> None:
-    made = builders.document()
-    absent = next(entry for entry in made.workflows if entry.arm == "absent")
-    foreign = [
-        msgspec.structs.replace(absent, id=name, arm=name, status="not-covered")
-        for name in ("elsewhere", "apart")
-    ]
-    lines = unranked(msgspec.structs.replace(made, workflows=(*made.workflows, *foreign)))
+    made = builders.answer()
+    foreign = [builders.unmeasured(name, status="not-covered") for name in ("elsewhere", "apart")]
+    lines = unranked(msgspec.structs.replace(made, unmeasured=(*made.unmeasured, *foreign)))
     assert [line for line in lines if "elsewhere" in line or "apart" in line] == [
         "  not covered by p3-advisor: elsewhere, apart; p3-advisor workflows gives the reasons"
     ]
 
 
 def test_workflows_with_the_same_reason_share_one_line_below_those_that_failed() -> None:
-    made = builders.document()
-    absent = next(entry for entry in made.workflows if entry.arm == "absent")
+    made = builders.answer()
     foreign = [
-        msgspec.structs.replace(
-            absent, id=name, arm=name, status="unsupported", reason="it needs a GPU", fix=None
-        )
+        builders.unmeasured(name, status="unsupported", reason="it needs a GPU", fix=None)
         for name in ("graphs", "kernels")
     ]
-    lines = unranked(msgspec.structs.replace(made, workflows=(*foreign, *made.workflows)))
+    lines = unranked(msgspec.structs.replace(made, unmeasured=(*foreign, *made.unmeasured)))
     assert lines[-1] == "  graphs, kernels: unsupported, it needs a GPU"
     assert lines.index("  broken: crashed, it crashed") == 1
 
 
 def test_workflows_that_the_user_did_not_name_are_counted_if_they_were_not_tried() -> None:
-    made = builders.document()
+    made = builders.answer()
     question = msgspec.structs.replace(made.question, workflows=("compiled/default",))
     lines = unranked(msgspec.structs.replace(made, question=question))
     assert "  broken: crashed, it crashed" in lines, "it was tried"
@@ -308,13 +264,13 @@ def test_workflows_that_the_user_did_not_name_are_counted_if_they_were_not_tried
 
 
 def test_a_run_without_measurements_has_no_ranking() -> None:
-    made = msgspec.structs.replace(NONE, workflows=())
+    made = msgspec.structs.replace(NONE, scores=(), unmeasured=())
     assert text_report.ranking(made) == []
     assert "\n\n\n" not in text_report.render(made)
 
 
 def test_reasons_and_the_command_for_all_figures_come_last() -> None:
-    made = with_advice(reasons=("because",), trust_reasons=("noise",))
+    made = with_advice(builders.answer(), reasons=("because",), trust_reasons=("noise",))
     lines = text_report.render(made).splitlines()
     assert lines[lines.index("Why:") + 1] == "  because"
     assert lines[-3:-1] == ["Why trust is not higher:", "  noise"]
@@ -322,11 +278,11 @@ def test_reasons_and_the_command_for_all_figures_come_last() -> None:
 
 
 def test_full_trust_has_no_reasons() -> None:
-    assert "Why trust" not in text_report.render(with_advice(trust_reasons=()))
+    assert "Why trust" not in text_report.render(with_advice(builders.answer(), trust_reasons=()))
 
 
 def test_the_report_has_printable_characters_only() -> None:
-    for made in (builders.document(), NONE):
+    for made in (builders.answer(), NONE):
         text = text_report.render(made)
         assert text.endswith("\n")
         assert all(character.isprintable() or character == "\n" for character in text)
@@ -334,13 +290,8 @@ def test_the_report_has_printable_characters_only() -> None:
 
 
 def test_memory_has_the_same_digits_in_every_report() -> None:
-    document = builders.document()
     peak = MemoryBytes(peak=(1234 << 20) + (900 << 10), source="a test")
-    entries = tuple(
-        msgspec.structs.replace(entry, memory_bytes=peak) if entry.memory_bytes else entry
-        for entry in document.workflows
-    )
-    document = msgspec.structs.replace(document, workflows=entries)
+    made = with_measurement(builders.answer(), memory_bytes=peak)
     for render in (text_report.render, markdown.render, page.render):
-        assert "1,235" in render(document)
-        assert "1,234" not in render(document)
+        assert "1,235" in render(made)
+        assert "1,234" not in render(made)

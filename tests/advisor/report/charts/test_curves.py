@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 
 import builders
-import msgspec
 import pytest
-from advisor.report.documents.document import RunDocument
-from advisor.report.documents.workflow_entry import WorkflowEntry
+from report_runs import with_measurement
 
+from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.interval import Interval
 from advisor.domain.measurement import BuildSeconds, CallSeconds, Cell, Throughput
 from advisor.report.charts.batch_sizes import latency_chart, throughput_chart
@@ -28,18 +27,17 @@ def cell(batch_size: int, seconds: float) -> Cell:
     )
 
 
-def two_arms(build: float = 10.0) -> tuple[RunDocument, list[WorkflowEntry]]:
-    """Return the document and its two ranked arms; the build of the fast one takes `build`."""
-    document = builders.document()
-    ranked = [
-        msgspec.structs.replace(
-            entry,
+def two_arms(build: float = 10.0) -> tuple[Answer, tuple[RankedArm, ...]]:
+    """Return an answer and its two ranked arms; the build of the fast one takes `build`."""
+    answer = builders.answer()
+    for arm, seconds, cold in (("compiled", 0.1, build), (builders.BASELINE, 0.4, 0.0)):
+        answer = with_measurement(
+            answer,
+            arm,
             cells=(cell(1, seconds), cell(8, 4 * seconds)),
             build_seconds=BuildSeconds(cold=cold, warm=None),
         )
-        for entry, seconds, cold in zip(document.workflows, (0.1, 0.4), (build, 0.0), strict=False)
-    ]
-    return document, ranked
+    return answer, answer.ranked
 
 
 def test_marks_of_32_arms_differ() -> None:
@@ -55,8 +53,8 @@ def test_marks_show_the_advised_arm_and_the_baseline() -> None:
 
 
 def test_throughput_and_latency_share_the_axis_of_batch_sizes() -> None:
-    document, ranked = two_arms()
-    marks = marks_of(document, ranked)
+    answer, ranked = two_arms()
+    marks = marks_of(answer, ranked)
     pictures = [
         picture
         for chart in (throughput_chart, latency_chart)
@@ -75,8 +73,8 @@ def test_throughput_and_latency_share_the_axis_of_batch_sizes() -> None:
 
 
 def test_a_curve_crosses_the_baseline_where_the_build_has_paid_for_itself() -> None:
-    document, ranked = two_arms(build=30.0)
-    picture = break_even_chart(ranked, 1, marks_of(document, ranked))
+    answer, ranked = two_arms(build=30.0)
+    picture = break_even_chart(ranked, 1, marks_of(answer, ranked))
     assert picture is not None
     (curve,) = re.findall(r'<polyline points="([^"]+)" class="series', picture.drawing)
     (line,) = re.findall(r'<polyline points="([^"]+)" class="baseline"', picture.drawing)
@@ -89,18 +87,18 @@ def test_a_curve_crosses_the_baseline_where_the_build_has_paid_for_itself() -> N
 
 
 def test_the_curve_of_an_arm_that_never_pays_is_shown() -> None:
-    document, ranked = two_arms(build=2000.0)
-    slow = msgspec.structs.replace(ranked[0], cells=ranked[1].cells)
-    picture = break_even_chart([slow, ranked[1]], 1, marks_of(document, ranked))
+    answer, ranked = two_arms(build=2000.0)
+    slow = with_measurement(answer, "compiled", cells=ranked[1].cells)
+    picture = break_even_chart(slow.ranked, 1, marks_of(answer, ranked))
     assert picture is not None
     (curve,) = re.findall(r'<polyline points="([^"]+)" class="series', picture.drawing)
     assert len(curve.split()) > 10
 
 
 def test_no_curve_without_a_baseline() -> None:
-    document, ranked = two_arms()
-    assert break_even_chart(ranked[:1], 1, marks_of(document, ranked)) is None
-    assert break_even_chart(ranked, 64, marks_of(document, ranked)) is None
+    answer, ranked = two_arms()
+    assert break_even_chart(ranked[:1], 1, marks_of(answer, ranked)) is None
+    assert break_even_chart(ranked, 64, marks_of(answer, ranked)) is None
 
 
 def test_the_front_has_the_points_that_no_other_one_beats() -> None:

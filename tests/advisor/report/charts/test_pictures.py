@@ -10,11 +10,11 @@ from typing import NamedTuple
 import builders
 import msgspec
 import pytest
-from advisor.report.documents import reopened
-from advisor.report.documents.document import RunDocument
 from markupsafe import Markup
+from report_runs import with_advice, with_measurement, with_score
 
-from advisor.catalogue import rubric_files
+from advisor.domain.answer import Answer
+from advisor.pipeline.decision import decide_again
 from advisor.report.charts.pictures import Pictures, draw
 from advisor.report.charts.svg import NARROW_WIDTH, WIDTH, Picture
 
@@ -67,15 +67,14 @@ def all_pictures(pictures: Pictures) -> list[Picture]:
     ]
 
 
-def pictures_of(document: RunDocument) -> Pictures:
-    ranked = [entry for entry in document.workflows if entry.rank is not None]
-    return draw(document, ranked, [cell.batch_size for cell in ranked[0].cells])
+def pictures_of(answer: Answer) -> Pictures:
+    return draw(answer, answer.ranked, [cell.batch_size for cell in answer.ranked[0].cells])
 
 
-def kept(name: str) -> RunDocument:
+def kept(name: str) -> Answer:
     """Return a kept run as `report` opens it."""
-    document = msgspec.json.decode((EVIDENCE / name).read_bytes(), type=RunDocument)
-    return reopened.decide_again(document, rubric_files.load())
+    answer = msgspec.json.decode((EVIDENCE / name).read_bytes(), type=Answer)
+    return decide_again(answer, builders.shipped_catalogue())
 
 
 RUNS = sorted(file.name for file in EVIDENCE.glob("*.json"))
@@ -123,17 +122,14 @@ def test_a_run_of_text_has_its_latencies() -> None:
 
 
 def test_a_run_without_an_answer_has_no_pictures() -> None:
-    found = draw(builders.document(recommendation=None), [], [])
+    found = draw(builders.answer(recommendation=None), [], [])
     assert all_pictures(found) == [found.tiers]
 
 
 def test_names_are_escaped() -> None:
-    document = builders.document()
-    hostile = "</text><script>"
-    workflows = tuple(
-        msgspec.structs.replace(entry, arm=hostile + entry.arm) for entry in document.workflows
-    )
-    for picture in all_pictures(
-        pictures_of(msgspec.structs.replace(document, workflows=workflows))
-    ):
-        assert "<script" not in picture.drawing
+    hostile = "</text><script>compiled"
+    made = with_score(builders.answer(), "compiled", arm=hostile)
+    made = with_measurement(made, "compiled", arm=hostile)
+    pictures = all_pictures(pictures_of(with_advice(made, arm=hostile)))
+    assert any("&lt;script" in picture.drawing for picture in pictures)
+    assert not any("<script" in picture.drawing for picture in pictures)

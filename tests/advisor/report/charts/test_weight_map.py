@@ -6,7 +6,6 @@ import builders
 import pytest
 
 from advisor.domain.priorities import CRITERIA, PILLARS
-from advisor.domain.scores import ScoredArm
 from advisor.recommendation.sensitivity import leading_shares
 from advisor.report.charts.weight_map import Weights, find_regions
 
@@ -31,15 +30,12 @@ def test_regions_have_the_shares_of_the_advice() -> None:
         "never": (1.0, 1.0, 1.0),
     }
     arms = [
-        ScoredArm(
-            arm=arm,
-            workflow=arm,
+        builders.scored_arm(
+            arm,
             ratings={
                 name: builders.rating(grade=grade)
                 for name, grade in zip(CRITERIA, (*values, 2.0, 2.0), strict=True)
             },
-            score=0.0,
-            rank=1,
             speedup=values[0],
         )
         for arm, values in grades.items()

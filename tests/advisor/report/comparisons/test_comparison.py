@@ -11,17 +11,15 @@ from typing import Any
 import builders
 import msgspec
 import pytest
-from advisor.report.documents import document
-from advisor.report.documents.document import RunDocument
-from advisor.report.documents.workflow_entry import Status
-from report_runs import cell, run_document
+from report_runs import cell, run_answer, with_measurement, with_results
 
+from advisor.domain.answer import Answer, Status, encode
 from advisor.domain.interval import Interval
 from advisor.domain.measurement import UndisturbedSpeedup
 from advisor.domain.model import TransformersModel
 from advisor.domain.question import Question
 from advisor.report.comparisons import comparison, comparison_text
-from advisor.report.comparisons.comparison import Change, Comparison, compare_documents
+from advisor.report.comparisons.comparison import Change, Comparison, compare_answers
 from advisor.report.comparisons.run_differences import find_differences
 from advisor.report.comparisons.speed_ratios import (
     classify_speed,
@@ -34,55 +32,45 @@ from advisor.statistics.intervals import t_quantile
 LATER = "20991231-000000-0000"
 
 
-def compare_two(before: RunDocument, after: RunDocument, threshold: float) -> Comparison:
-    """Compare the documents as those of two runs, although builders give all runs one id."""
-    return compare_documents(before, msgspec.structs.replace(after, run_id=LATER), threshold)
+def compare_two(before: Answer, after: Answer, threshold: float) -> Comparison:
+    """Compare the answers as those of two runs, although builders give all runs one id."""
+    return compare_answers(before, msgspec.structs.replace(after, run_id=LATER), threshold)
 
 
-def change(before: RunDocument, after: RunDocument, threshold: float = 0.05) -> Change:
+def change(before: Answer, after: Answer, threshold: float = 0.05) -> Change:
     (found,) = compare_two(before, after, threshold).changes
     return found
 
 
-def with_speedup(value: float, spread: float = 1.01, **changes: Any) -> RunDocument:
+def with_speedup(value: float, spread: float = 1.01, **changes: Any) -> Answer:
     """Return a run without noise in which `compiled` has this speed-up."""
-    made = run_document(**changes)
+    made = run_answer(**changes)
     interval = Interval(value=value, low=value / spread, high=value * spread)
     return with_cells(made, "compiled", speedup=interval)
 
 
-def with_cells(document: RunDocument, arm: str, **changes: Any) -> RunDocument:
-    entries = [
-        msgspec.structs.replace(
-            entry, cells=tuple(msgspec.structs.replace(each, **changes) for each in entry.cells)
-        )
-        if entry.arm == arm
-        else entry
-        for entry in document.workflows
-    ]
-    return msgspec.structs.replace(document, workflows=tuple(entries))
+def with_cells(answer: Answer, arm: str, **changes: Any) -> Answer:
+    cells = answer.measurements[arm].cells
+    changed = tuple(msgspec.structs.replace(each, **changes) for each in cells)
+    return with_measurement(answer, arm, cells=changed)
 
 
-def with_noise(document: RunDocument, noise_floor: float) -> RunDocument:
+def with_noise(answer: Answer, noise_floor: float) -> Answer:
     """Return the run with this noise floor at every batch size."""
-    assert document.race is not None
     races = tuple(
-        msgspec.structs.replace(race, noise_floor=noise_floor)
-        for race in document.race.by_batch_size
+        msgspec.structs.replace(race, noise_floor=noise_floor) for race in answer.results.races
     )
-    race = msgspec.structs.replace(document.race, noise_floor=noise_floor, by_batch_size=races)
-    return msgspec.structs.replace(document, race=race)
+    return with_results(answer, noise_floor=noise_floor, races=races)
 
 
-def with_failure(document: RunDocument, status: Status) -> RunDocument:
+def with_failure(answer: Answer, status: Status) -> Answer:
     """Return the run with `compiled` not measured, for this reason."""
-    entries = [
-        msgspec.structs.replace(entry, cells=(), status=status)
-        if entry.arm == "compiled"
-        else entry
-        for entry in document.workflows
-    ]
-    return msgspec.structs.replace(document, workflows=tuple(entries))
+    alone = with_results(answer, measurements=(answer.measurements[builders.BASELINE],))
+    return msgspec.structs.replace(
+        alone,
+        scores=tuple(arm for arm in answer.scores if arm.arm != "compiled"),
+        unmeasured=(*answer.unmeasured, builders.unmeasured("compiled", status=status)),
+    )
 
 
 @pytest.mark.parametrize(
@@ -140,11 +128,9 @@ def test_rounds_do_not_show_how_processes_differ(
     processes: int, differences: int, degrees: int
 ) -> None:
     made = with_cells(with_speedup(2.0), "compiled", processes=processes)
-    assert made.race is not None
-    races = tuple(msgspec.structs.replace(each, rounds=40) for each in made.race.by_batch_size)
-    race = msgspec.structs.replace(made.race, by_batch_size=races)
-    (found,) = next(entry.cells for entry in made.workflows if entry.arm == "compiled")
-    error = variance_of_speedup("compiled", found, race, differences)
+    races = tuple(msgspec.structs.replace(each, rounds=40) for each in made.results.races)
+    (found,) = made.measurements["compiled"].cells
+    error = variance_of_speedup("compiled", found, races, differences)
     assert error is not None
     assert error.degrees_of_freedom == degrees
 
@@ -158,15 +144,16 @@ def test_a_run_on_an_unfit_machine_gives_no_verdict() -> None:
 def test_more_arms_widen_every_interval() -> None:
     before, after = with_speedup(2.0), with_speedup(1.9)
     alone = change(before, after).speedup_ratio
-    compiled = next(each for each in before.workflows if each.arm == "compiled")
 
-    def with_copies(made: RunDocument) -> RunDocument:
-        compiled = next(each for each in made.workflows if each.arm == "compiled")
-        copies = [msgspec.structs.replace(compiled, arm=f"copy{number}") for number in range(9)]
-        return msgspec.structs.replace(made, workflows=(*made.workflows, *copies))
+    def with_copies(made: Answer) -> Answer:
+        copies = [
+            msgspec.structs.replace(made.measurements["compiled"], arm=f"copy{number}")
+            for number in range(9)
+        ]
+        return with_results(made, measurements=(*made.results.measurements, *copies))
 
     crowded = compare_two(with_copies(before), with_copies(after), 0.05).changes
-    assert compiled.arm in {each.arm for each in crowded}
+    assert "compiled" in {each.arm for each in crowded}
     assert all(
         (each.speedup_ratio.low or 0) < (alone.low or 0)
         and (each.speedup_ratio.high or 0) > (alone.high or 0)
@@ -202,13 +189,7 @@ def test_an_arm_that_was_not_tried_now_is_no_regression() -> None:
 
 def test_another_version_of_the_baseline_is_named() -> None:
     before = with_speedup(2.0)
-    entries = [
-        msgspec.structs.replace(entry, versions={"torch": "9"})
-        if entry.arm == builders.BASELINE
-        else entry
-        for entry in before.workflows
-    ]
-    after = msgspec.structs.replace(before, workflows=tuple(entries))
+    after = with_measurement(before, builders.BASELINE, versions={"torch": "9"})
     assert compare_two(before, after, 0.05).baseline_changed
     assert not compare_two(before, before, 0.05).baseline_changed
 
@@ -230,7 +211,7 @@ def test_a_median_without_an_interval_gives_no_verdict() -> None:
     ],
 )
 def test_another_question_makes_speeds_incomparable(question: Question) -> None:
-    found = compare_two(run_document(), run_document(0.2, question=question), 0.05)
+    found = compare_two(run_answer(), run_answer(0.2, question=question), 0.05)
     assert not found.comparable
     assert (found.changes, found.drift, found.outcome) == ((), (), "not-comparable")
     assert found.differences[0].decisive
@@ -238,18 +219,14 @@ def test_another_question_makes_speeds_incomparable(question: Question) -> None:
 
 
 def test_another_version_of_the_advisor_is_comparable() -> None:
-    assert compare_two(run_document(), run_document(0.2, advisor_version="9"), 0.05).comparable
+    assert compare_two(run_answer(), run_answer(0.2, advisor_version="9"), 0.05).comparable
 
 
 def test_an_unfinished_run_is_compared_with_its_missing_batch_sizes() -> None:
     question = builders.question(batch_sizes=(1, 16))
-    before = run_document(question=question)
-    assert before.race is not None
-    races = builders.race_result(1), builders.race_result(16)
-    finished = msgspec.structs.replace(
-        before, race=msgspec.structs.replace(before.race, by_batch_size=races)
-    )
-    found = compare_two(finished, run_document(question=question, finished=False), 0.05)
+    before = run_answer(question=question)
+    finished = with_results(before, races=(builders.race_result(1), builders.race_result(16)))
+    found = compare_two(finished, run_answer(question=question, finished=False), 0.05)
     assert found.comparable
     assert [(each.what, each.before, each.after) for each in found.differences] == [
         ("run", "finished", "not finished"),
@@ -259,20 +236,11 @@ def test_an_unfinished_run_is_compared_with_its_missing_batch_sizes() -> None:
 
 
 def test_an_arm_of_one_run_is_one_difference_and_versions_are_compared_of_shared_arms() -> None:
-    found = run_document()
+    found = run_answer()
     versions = [{"stack": "1", "torch": "2"}, {"stack": "3", "torch": "4"}]
-    arms = [entry for entry in found.workflows if entry.cells][:2]
-    before, after = (
-        msgspec.structs.replace(
-            found,
-            workflows=tuple(
-                msgspec.structs.replace(entry, versions=of_run, settings={})
-                for entry in arms[: len(arms) - is_later]
-            ),
-        )
-        for is_later, of_run in enumerate(versions)
-    )
-    shared, single = (entry.arm for entry in arms)
+    before, after = (with_measurement(found, versions=of_run, settings={}) for of_run in versions)
+    after = with_results(after, measurements=(after.measurements["compiled"],))
+    shared, single = "compiled", builders.BASELINE
     assert [(each.what, each.before) for each in find_differences(before, after)] == [
         (f"{shared}: stack", "1"),
         (f"{shared}: torch", "2"),
@@ -293,7 +261,7 @@ def test_models_are_named_without_their_configuration(
 ) -> None:
     model = TransformersModel(name="one", weights="random", config={"layers": 1})
     runs = [
-        run_document(question=builders.question(model=each))
+        run_answer(question=builders.question(model=each))
         for each in (model, msgspec.structs.replace(model, **changes))
     ]
     (found,) = compare_two(runs[0], runs[1], 0.05).differences
@@ -309,12 +277,12 @@ def test_the_text_lists_differences_before_speeds() -> None:
     assert "9.9" in comparison_text.render_markdown(found).replace("\\", "")
 
 
-def test_the_json_has_the_encoded_names() -> None:
+def test_the_json_is_read_back() -> None:
     found = compare_two(with_speedup(2.0), with_speedup(1.5, advisor_version="9.9"), 0.05)
-    encoded = json.loads(document.encode(found))
+    encoded = json.loads(encode(found))
     assert encoded["schema"] == comparison.SCHEMA
     assert encoded["outcome"] == "regression"
-    assert {each["arm"]: each["judgement"] for each in encoded["changes"]} == {"compiled": "slower"}
+    assert {each["arm"]: each["verdict"] for each in encoded["changes"]} == {"compiled": "slower"}
     assert msgspec.convert(encoded, Comparison) == found
 
 
@@ -323,10 +291,10 @@ def test_the_conclusion_names_the_threshold() -> None:
     assert "2.5 %" in comparison_text.conclusion(found)[0]
 
 
-def replicated(value: float, log_error: float, processes: int) -> RunDocument:
+def replicated(value: float, log_error: float, processes: int) -> Answer:
     """Return a run whose `compiled` ran in several processes, as a run with repetitions says."""
     return with_cells(
-        run_document(),
+        run_answer(),
         "compiled",
         speedup=Interval(value=9.9, low=5.0, high=15.0),
         processes=processes,
@@ -362,7 +330,7 @@ def test_a_slowdown_of_the_stated_size_is_found_nine_times_in_ten(
     ).found_from
     assert found_from is not None
 
-    def measured(value: float) -> RunDocument:
+    def measured(value: float) -> Answer:
         """Return a run whose processes, and so the deviation they show, are drawn."""
         logs = [noise.gauss(math.log(value), deviation) for _ in range(processes)]
         error = statistics.stdev(logs) / math.sqrt(processes)
@@ -397,10 +365,10 @@ def test_a_run_compared_with_itself_has_no_undecided_arm(noise_floor: float) -> 
     assert other.verdict == "undecided"
     decided = msgspec.structs.replace(run, rubric="another")
     for again in (run, decided):
-        found = compare_documents(run, again, 0.05)
+        found = compare_answers(run, again, 0.05)
         assert (found.outcome, found.undecided, found.found_from) == ("same-run", (), None)
         assert (found.changes, found.drift, found.goodputs) == ((), (), ())
         (line,) = comparison_text.conclusion(found)
         assert run.run_id in line
     resumed = with_cells(run, "compiled", tflops=1.0)
-    assert compare_documents(run, resumed, 0.05).outcome != "same-run"
+    assert compare_answers(run, resumed, 0.05).outcome != "same-run"

@@ -3,14 +3,14 @@ from __future__ import annotations
 import builders
 import msgspec
 import pytest
-from advisor.report.documents.document import RunDocument
-from report_runs import run_document
+from report_runs import run_answer, with_measurement, with_results
 
+from advisor.domain.answer import Answer
 from advisor.domain.interval import Interval
 from advisor.domain.question import LoadQuestion, RequestLengths
 from advisor.domain.serving import ServedArm, ServingResults
 from advisor.report.comparisons import comparison_text
-from advisor.report.comparisons.comparison import compare_documents
+from advisor.report.comparisons.comparison import compare_answers
 
 LOAD = LoadQuestion(
     name="mine",
@@ -20,7 +20,7 @@ LOAD = LoadQuestion(
 )
 
 
-def served_run(goodputs: dict[str, float], *, spread: float, itl: float = 0.05) -> RunDocument:
+def served_run(goodputs: dict[str, float], *, spread: float, itl: float = 0.05) -> Answer:
     arms = tuple(
         ServedArm(
             arm=arm,
@@ -35,16 +35,10 @@ def served_run(goodputs: dict[str, float], *, spread: float, itl: float = 0.05) 
         )
         for arm, value in goodputs.items()
     )
-    document = run_document()
-    entries = tuple(
-        msgspec.structs.replace(entry, cells=()) for entry in document.workflows if entry.cells
-    )
-    return msgspec.structs.replace(
-        document,
-        workflows=entries,
-        question=builders.question(load=msgspec.structs.replace(LOAD, itl_seconds=itl)),
-        serving=ServingResults(arms=arms, batch_best=None, process_deviation=0.02),
-    )
+    question = builders.question(load=msgspec.structs.replace(LOAD, itl_seconds=itl))
+    serving = ServingResults(arms=arms, batch_best=None, process_deviation=0.02)
+    answer = with_measurement(run_answer(question=question), cells=())
+    return with_results(answer, serving=serving)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +53,7 @@ def served_run(goodputs: dict[str, float], *, spread: float, itl: float = 0.05) 
 def test_the_goodput_decides(after: float, spread: float, verdict: str, outcome: str) -> None:
     first = served_run({"engine": 10.0, "baseline": 1.0}, spread=1.01)
     second = served_run({"engine": after, "baseline": 1.0}, spread=spread)
-    found = compare_documents(first, second, 0.1)
+    found = compare_answers(first, second, 0.1)
     changes = {change.arm: change for change in found.goodputs}
     assert changes["engine"].verdict == verdict
     assert changes["engine"].ratio.value == pytest.approx(after / 10)
@@ -71,13 +65,13 @@ def test_the_goodput_decides(after: float, spread: float, verdict: str, outcome:
 def test_other_limits_are_not_comparable() -> None:
     first = served_run({"engine": 10.0}, spread=1.01)
     second = served_run({"engine": 5.0}, spread=1.01, itl=0.1)
-    found = compare_documents(first, second, 0.1)
+    found = compare_answers(first, second, 0.1)
     assert found.outcome == "not-comparable"
     assert found.goodputs == ()
 
 
 def test_a_server_without_a_goodput_in_one_run_is_named() -> None:
     first = served_run({"engine": 10.0, "other": 5.0}, spread=1.01)
-    found = compare_documents(first, served_run({"engine": 10.0}, spread=1.01), 0.1)
+    found = compare_answers(first, served_run({"engine": 10.0}, spread=1.01), 0.1)
     assert found.only_before == ("other",)
     assert [change.arm for change in found.goodputs] == ["engine"]

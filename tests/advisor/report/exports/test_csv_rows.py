@@ -6,14 +6,14 @@ import csv
 import io
 
 import builders
-import msgspec
 import pytest
+from report_runs import advice_of, with_results
 
 from advisor.report.exports import csv_rows
 
 
 def test_every_arm_and_batch_size_has_a_row() -> None:
-    rows = list(csv.DictReader(io.StringIO(csv_rows.render([builders.document()]))))
+    rows = list(csv.DictReader(io.StringIO(csv_rows.render([builders.answer()]))))
     assert [(row["arm"], row["batch_size"], row["status"]) for row in rows] == [
         ("compiled", "1", "completed"),
         (builders.BASELINE, "1", "completed"),
@@ -28,15 +28,14 @@ def test_every_arm_and_batch_size_has_a_row() -> None:
 def test_every_row_has_the_decision_and_whether_its_figures_are_fit(
     noise_floor: float, flag: str
 ) -> None:
-    made = builders.document()
-    assert made.race is not None
-    assert made.recommendation is not None
-    race = msgspec.structs.replace(made.race, noise_floor=noise_floor)
-    text = csv_rows.render([msgspec.structs.replace(made, race=race)])
+    made = with_results(builders.answer(), noise_floor=noise_floor)
+    advice = advice_of(made)
+    assert advice.certainty is not None
+    text = csv_rows.render([made])
     for row in csv.DictReader(io.StringIO(text)):
         assert (row["decision"], row["trust"], row["machine_unfit"]) == (
-            made.recommendation.decision_word,
-            made.recommendation.trust,
+            advice.certainty.decision_word,
+            advice.trust,
             flag,
         )
 

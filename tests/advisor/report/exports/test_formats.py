@@ -9,29 +9,27 @@ import builders
 import junitparser
 import msgspec
 import pytest
-from advisor.report.documents.document import RunDocument
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from pyarrow import parquet
+from report_runs import with_measurement, with_score
 
+from advisor.domain.answer import Answer
 from advisor.errors import NoExportError
 from advisor.report.exports import csv_rows, formats
 
 HOSTILE = 'a"b\n<c>&{}\\,'
 
 
-def document(**changes: object) -> RunDocument:
-    """Return a document with a measured arm, a failed one and one that was not tried."""
-    made = builders.document()
-    measured = msgspec.structs.replace(made.workflows[0], **changes)
-    failed = msgspec.structs.replace(
-        measured, arm="failed", status="crashed", reason=HOSTILE, cells=()
-    )
-    absent = msgspec.structs.replace(failed, arm="absent", status="not-installed")
-    return msgspec.structs.replace(made, workflows=(measured, failed, absent))
+def three_arms() -> Answer:
+    """Return an answer with a measured arm, a failed one and one that was not tried."""
+    made = builders.answer()
+    failed = builders.unmeasured("failed", status="crashed", reason=HOSTILE)
+    absent = builders.unmeasured("absent", reason=HOSTILE)
+    return msgspec.structs.replace(made, scores=made.scores[:1], unmeasured=(failed, absent))
 
 
 def test_parquet_has_the_rows_of_the_csv() -> None:
-    run = document()
+    run = three_arms()
     found = parquet.read_table(io.BytesIO(formats.to_parquet(run))).to_pylist()
     expected = [{name: row.get(name) for name in csv_rows.COLUMNS} for row in csv_rows.rows(run)]
     assert found == expected
@@ -39,11 +37,11 @@ def test_parquet_has_the_rows_of_the_csv() -> None:
 
 
 def test_junit_has_a_case_for_each_arm() -> None:
-    run = document()
+    run = three_arms()
     (suite,) = junitparser.JUnitXml.fromstring(formats.to_junit(run))
     assert (suite.tests, suite.failures, suite.skipped) == (3, 1, 1)
     measured, failed, absent = suite
-    assert measured.time == pytest.approx(run.workflows[0].cells[-1].seconds.median, abs=1e-3)
+    assert measured.time == pytest.approx(run.ranked[0].cells[-1].seconds.median, abs=1e-3)
     assert measured.is_passed
     assert [result.type for result in (*failed.result, *absent.result)] == [
         "crashed",
@@ -52,7 +50,7 @@ def test_junit_has_a_case_for_each_arm() -> None:
     assert "<c>&" in failed.result[0].message
 
 
-def samples(run: RunDocument) -> dict[str, list[tuple[Mapping[str, str], float]]]:
+def samples(run: Answer) -> dict[str, list[tuple[Mapping[str, str], float]]]:
     families = text_string_to_metric_families(formats.to_openmetrics(run).decode())
     return {
         family.name: [(sample.labels, sample.value) for sample in family.samples]
@@ -61,25 +59,27 @@ def samples(run: RunDocument) -> dict[str, list[tuple[Mapping[str, str], float]]
 
 
 def test_openmetrics_has_the_figures_of_measured_arms() -> None:
-    run = document()
-    (cell,) = run.workflows[0].cells
+    run = three_arms()
+    (cell,) = run.ranked[0].cells
     found = samples(run)
     ((labels, value),) = found["p3_advisor_call_seconds"]
     assert value == cell.seconds.median
     assert labels["batch_size"] == str(cell.batch_size)
     assert found["p3_advisor_speedup_ratio"][0][1] == cell.speedup.value
-    assert {each["arm"] for each, _ in found["p3_advisor_call_seconds"]} == {run.workflows[0].arm}
+    assert {each["arm"] for each, _ in found["p3_advisor_call_seconds"]} == {"compiled"}
 
 
 def test_a_hostile_name_stays_a_label() -> None:
-    run = document(arm=HOSTILE)
+    run = with_measurement(
+        with_score(three_arms(), "compiled", arm=HOSTILE), "compiled", arm=HOSTILE
+    )
     ((labels, _),) = samples(run)["p3_advisor_call_seconds"]
     assert labels["arm"] == HOSTILE
 
 
 def test_a_missing_library_is_a_user_error() -> None:
-    def write(_: RunDocument) -> bytes:
+    def write(_: Answer) -> bytes:
         raise ModuleNotFoundError(name="pyarrow")
 
     with pytest.raises(NoExportError):
-        formats.encode(write, document())
+        formats.encode(write, three_arms())

@@ -6,8 +6,8 @@ import io
 
 import msgspec
 import pytest
-from advisor.report.documents.document import RunDocument
 
+from advisor.domain.answer import Answer
 from advisor.domain.fleet import (
     FLEET_SCHEMA,
     Assignment,
@@ -42,12 +42,10 @@ def record() -> FleetRecord:
 
 
 def test_every_workflow_and_every_result_without_a_run_has_a_row(
-    record: FleetRecord, finished_run: RunDocument
+    record: FleetRecord, finished_run: Answer
 ) -> None:
     rows = list(parquet.rows(record, {"a": finished_run}))
-    assert {row["arm"] for row in rows if "arm" in row} == {
-        entry.arm for entry in finished_run.workflows
-    }
+    assert {row["arm"] for row in rows if "arm" in row} == set(finished_run.titles)
     assert set().union(*rows) <= set(parquet.COLUMNS)
     (chosen,) = [row for row in rows if row.get("recommended")]
     assert finished_run.recommendation is not None
@@ -62,7 +60,7 @@ def test_every_workflow_and_every_result_without_a_run_has_a_row(
     ]
 
 
-def test_an_abandoned_race_has_no_figures(record: FleetRecord, finished_run: RunDocument) -> None:
+def test_an_abandoned_race_has_no_figures(record: FleetRecord, finished_run: Answer) -> None:
     whole, lost = record.answered
     given_up = msgspec.structs.replace(whole, reason="its node was lost")
     rows = list(
@@ -76,9 +74,7 @@ def test_an_abandoned_race_has_no_figures(record: FleetRecord, finished_run: Run
     ]
 
 
-def test_the_file_has_the_rows_and_the_types(
-    record: FleetRecord, finished_run: RunDocument
-) -> None:
+def test_the_file_has_the_rows_and_the_types(record: FleetRecord, finished_run: Answer) -> None:
     reader = pytest.importorskip("pyarrow.parquet", reason="pyarrow comes with the extra `fleet`")
     table = reader.read_table(io.BytesIO(parquet.encode(record, {"a": finished_run})))
     assert table.column_names == list(parquet.COLUMNS)

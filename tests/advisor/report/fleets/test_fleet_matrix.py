@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import msgspec
-from advisor.report.documents import document
-from advisor.report.documents.document import RunDocument
+from report_runs import advice_of, with_advice, with_results
 
+from advisor.domain.answer import Answer, AnswerSummary, encode
 from advisor.domain.fleet import (
     FLEET_SCHEMA,
     Assignment,
@@ -27,17 +27,17 @@ REQUEST = FleetRequest(
 )
 
 
-def priced(finished_run: RunDocument, value: float) -> RunDocument:
-    assert finished_run.recommendation is not None
-    arm = finished_run.recommendation.arm
+def priced(finished_run: Answer, value: float) -> Answer:
     costs = tuple(
-        RunningCost(arm=arm, batch_size=size, value=value * size, unit="million tokens")
+        RunningCost(
+            arm=advice_of(finished_run).arm,
+            batch_size=size,
+            value=value * size,
+            unit="million tokens",
+        )
         for size in (2, 1)
     )
-    return msgspec.structs.replace(
-        finished_run,
-        recommendation=msgspec.structs.replace(finished_run.recommendation, costs=costs),
-    )
+    return with_advice(finished_run, costs=costs)
 
 
 def answered(kind: str, *runs: str, reason: str | None = None) -> AssignmentResult:
@@ -57,7 +57,7 @@ def lines_only_in(one: fleet_matrix.FleetDocument, other: fleet_matrix.FleetDocu
     return [line for line in fleet_matrix.render(one).splitlines() if line not in others]
 
 
-def test_the_cheapest_of_two_priced_kinds_is_named(finished_run: RunDocument) -> None:
+def test_the_cheapest_of_two_priced_kinds_is_named(finished_run: Answer) -> None:
     documents = {"a": priced(finished_run, 0.5), "b": priced(finished_run, 0.4)}
     made = fleet_matrix.compose(record(answered("H200", "a"), answered("L40S", "b")), documents)
     assert made.cheapest == {"demo": "L40S"}
@@ -67,7 +67,7 @@ def test_the_cheapest_of_two_priced_kinds_is_named(finished_run: RunDocument) ->
     assert "H200" not in "".join(named)
 
 
-def test_a_single_price_names_no_cheapest_kind(finished_run: RunDocument) -> None:
+def test_a_single_price_names_no_cheapest_kind(finished_run: Answer) -> None:
     made = fleet_matrix.compose(
         record(answered("H200", "a"), answered("L40S", "b")),
         {"a": priced(finished_run, 0.5), "b": finished_run},
@@ -75,37 +75,31 @@ def test_a_single_price_names_no_cheapest_kind(finished_run: RunDocument) -> Non
     assert made.cheapest == {}
 
 
-def test_a_cell_has_the_recommendation_of_its_run(finished_run: RunDocument) -> None:
+def test_a_cell_has_the_recommendation_of_its_run(finished_run: Answer) -> None:
     (cell,) = fleet_matrix.compose(record(answered("H200", "lost", "a")), {"a": finished_run}).cells
-    advice = finished_run.recommendation
-    assert advice is not None
-    assert (cell.arm, cell.decision_word, cell.trust, cell.run_id, cell.attempts) == (
-        advice.arm,
-        advice.decision_word,
-        advice.trust,
-        "a",
-        2,
-    )
+    assert cell.answer == AnswerSummary.of(finished_run)
+    assert cell.answer.arm == advice_of(finished_run).arm
+    assert (cell.run_id, cell.attempts) == ("a", 2)
     assert cell.throughput is not None
 
 
 def test_figures_of_an_abandoned_race_are_not_an_answer(
-    finished_run: RunDocument,
+    finished_run: Answer,
 ) -> None:
     given_up = record(answered("H200", "lost", "a", reason="the fleet has lost its last H200"))
     made = fleet_matrix.compose(given_up, {"a": priced(finished_run, 0.5)})
     (cell,) = made.cells
-    assert (cell.arm, cell.decision_word) == (None, None)
-    assert (cell.speedup, cell.throughput, cell.cost, cell.run_id) == (None, None, None, "a")
+    assert cell.answer == AnswerSummary()
+    assert (cell.throughput, cell.cost, cell.run_id) == (None, None, "a")
     assert "answered at attempt" not in fleet_matrix.render(made)
 
 
 def test_a_result_with_a_missing_or_unfinished_run_has_a_reason_and_a_next_step(
-    finished_run: RunDocument,
+    finished_run: Answer,
 ) -> None:
     kept = record(answered("H200", "gone"), answered("L40S", "a"))
     documents = {"a": msgspec.structs.replace(finished_run, finished=False)}
-    assert [cell.arm for cell in fleet_matrix.compose(kept, documents).cells] == [None, None]
+    assert [cell.answer.arm for cell in fleet_matrix.compose(kept, documents).cells] == [None, None]
     assert [one.reason for one in fleet_matrix.flag_unusable_results(kept, documents).answered] == [
         fleet_matrix.RUN_MISSING,
         fleet_matrix.RUN_UNFINISHED,
@@ -122,19 +116,18 @@ def test_a_cell_without_an_answer_has_its_reason() -> None:
     made = fleet_matrix.compose(
         record(answered("H200", reason="the fleet has lost its last H200")), {}
     )
-    assert made.cells[0].arm is None
+    assert made.cells[0].answer.arm is None
     assert "the fleet has lost its last H200" in fleet_matrix.render(made)
     assert (
-        msgspec.json.decode(document.encode(made))["cells"][0]["reason"]
+        msgspec.json.decode(encode(made))["cells"][0]["reason"]
         == "the fleet has lost its last H200"
     )
 
 
 def test_the_cheapest_kind_has_the_lowest_price_of_all_servers_for_the_asked_rate(
-    finished_run: RunDocument,
+    finished_run: Answer,
 ) -> None:
-    def serving_run(servers: int, price: float) -> RunDocument:
-        assert finished_run.recommendation is not None
+    def serving_run(servers: int, price: float) -> Answer:
         asked = AskedRate(
             rate=20.0,
             verdict="not-met",
@@ -144,7 +137,7 @@ def test_the_cheapest_kind_has_the_lowest_price_of_all_servers_for_the_asked_rat
             price_per_hour=servers * price,
         )
         arm = ServedArm(
-            arm=finished_run.recommendation.arm,
+            arm=advice_of(finished_run).arm,
             goodput=None,
             tokens_per_second=None,
             levels=(),
@@ -156,7 +149,7 @@ def test_the_cheapest_kind_has_the_lowest_price_of_all_servers_for_the_asked_rat
             asked=asked,
         )
         serving = ServingResults(arms=(arm,), batch_best=None, process_deviation=None)
-        return msgspec.structs.replace(priced(finished_run, price), serving=serving)
+        return with_results(priced(finished_run, price), serving=serving)
 
     documents = {"a": serving_run(2, 3.0), "b": serving_run(5, 1.5)}
     made = fleet_matrix.compose(record(answered("H200", "a"), answered("L40S", "b")), documents)

@@ -6,14 +6,16 @@ import ast
 import pathlib
 import shlex
 import subprocess
+import types
 from typing import Any
 
 import builders
 import msgspec
 import pytest
-from advisor.report.documents.document import RunDocument
+from report_runs import with_results
 
 from advisor.catalogue import rubric_files
+from advisor.domain.answer import Answer
 from advisor.domain.interval import Interval
 from advisor.domain.model import TransformersModel
 from advisor.domain.plan import Plan
@@ -22,7 +24,6 @@ from advisor.domain.recipe_facts import RecipeFacts
 from advisor.domain.serving import ServedArm, ServingResults
 from advisor.domain.worker_events import Environment, Imported, Serving
 from advisor.errors import NoRecipeError
-from advisor.pipeline.decision import Decision
 from advisor.report.recipes import found_recipe, script_recipe, short_recipe
 from advisor.report.recipes.measured_server import portable_command
 
@@ -59,7 +60,7 @@ with torch.inference_mode():
 """
 
 
-def measured(serving: Serving, **facts: Any) -> Decision:
+def measured(serving: Serving, **facts: Any) -> Any:
     environment = Environment(
         python="3.12",
         interpreter="/envs/engine/bin/python",
@@ -75,13 +76,13 @@ def measured(serving: Serving, **facts: Any) -> Decision:
         serving=serving,
     )
     arm = builders.arm("compiled", workflow="engine")
-    return builders.decision(
-        header=builders.header(question=QUESTION),
-        state=builders.run_state({"compiled": process}, plan=Plan(arms=(arm,), excluded=())),
+    state = builders.run_state({"compiled": process}, plan=Plan(arms=(arm,), excluded=()))
+    return types.SimpleNamespace(
+        header=lambda: builders.header(question=QUESTION), state=lambda: state
     )
 
 
-def document() -> RunDocument:
+def answered() -> Answer:
     served = ServedArm(
         arm="compiled",
         goodput=Interval(value=26.5, low=16.0, high=27.4),
@@ -94,12 +95,12 @@ def document() -> RunDocument:
         command="",
     )
     results = ServingResults(arms=(served,), batch_best=None, process_deviation=None)
-    return msgspec.structs.replace(builders.document(question=QUESTION), serving=results)
+    return with_results(builders.answer(question=QUESTION), serving=results)
 
 
-def short(decision: Decision) -> str:
-    entry, found = found_recipe.choose(document(), decision, "compiled", PROBES)
-    return short_recipe.render_short(document(), entry, found, PROBES)
+def short(run: Any) -> str:
+    entry, found = found_recipe.choose(answered(), run, "compiled", PROBES)
+    return short_recipe.render_short(answered(), entry, found, PROBES)
 
 
 @pytest.mark.parametrize(
@@ -168,16 +169,14 @@ def test_a_composed_server_has_the_sizes_that_were_under_load() -> None:
 
 
 def test_the_lines_of_an_early_composed_server_are_missing() -> None:
-    decision = measured(
-        COMPOSED, serving_command="python server.py", integration="python server.py"
-    )
+    run = measured(COMPOSED, serving_command="python server.py", integration="python server.py")
     with pytest.raises(NoRecipeError):
-        short(decision)
+        short(run)
 
 
 def test_a_server_has_no_script_that_checks_it() -> None:
-    decision = measured(SERVING, serving_command="engine", integration="")
-    entry, found = found_recipe.choose(document(), decision, "compiled", PROBES)
+    run = measured(SERVING, serving_command="engine", integration="")
+    entry, found = found_recipe.choose(answered(), run, "compiled", PROBES)
     with pytest.raises(NoRecipeError):
-        script_recipe.render(document(), entry, found)
-    assert short_recipe.render_recommended(document(), decision, PROBES) is not None
+        script_recipe.render(answered(), entry, found)
+    assert short_recipe.render_recommended(answered(), run, PROBES) is not None

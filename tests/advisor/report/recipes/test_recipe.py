@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
 import json
 import os
 import pathlib
 import re
 import subprocess
 import sys
+import types
 from typing import Any
 
 import builders
 import msgspec
 import pytest
-from advisor.report.documents.document import Problem, RunDocument
+from report_runs import without_advice
 
 from advisor.catalogue import rubric_files
+from advisor.domain.answer import Answer, Problem
 from advisor.domain.measurement import CallSeconds
 from advisor.domain.model import FactoryModel
 from advisor.domain.plan import Plan
 from advisor.domain.recipe_facts import RecipeFacts
+from advisor.domain.run_state import RunState
 from advisor.domain.worker_events import Environment, Imported, Recipe
-from advisor.errors import NoRecipeError, NothingViableError
-from advisor.pipeline.decision import Decision
+from advisor.errors import NoRecipeError
 from advisor.report.recipes import found_recipe, script_recipe, server_recipe, short_recipe
 from advisor.report.sections.answer import caveats
 from advisor.system.number_format import format_interval
@@ -42,16 +43,21 @@ RECIPE = Recipe(
 )
 
 
-def decided(**recipes: Recipe | None) -> Decision:
-    """Return a decision on a run of an earlier version, which stores a recipe by arm."""
+def run_of(state: RunState) -> Any:
+    """Return what a recipe reads of a stored run with this state."""
+    return types.SimpleNamespace(header=builders.finished_header, state=lambda: state)
+
+
+def stored(**recipes: Recipe | None) -> Any:
+    """Return a run of an earlier version, which stores a recipe by arm."""
     processes = {arm: builders.process(recipe=each) for arm, each in recipes.items()}
-    return builders.decision(state=builders.run_state(processes))
+    return run_of(builders.run_state(processes))
 
 
-def render(document: RunDocument | None = None, **changes: Any) -> str:
-    document = document or builders.document()
-    decision = decided(compiled=msgspec.structs.replace(RECIPE, **changes))
-    return script_recipe.render(document, *found_recipe.choose(document, decision, "", PROBES))
+def render(answer: Answer | None = None, **changes: Any) -> str:
+    answer = answer or builders.answer()
+    run = stored(compiled=msgspec.structs.replace(RECIPE, **changes))
+    return script_recipe.render(answer, *found_recipe.choose(answer, run, "", PROBES))
 
 
 def header_of(script: str) -> dict[str, object]:
@@ -84,7 +90,7 @@ def test_a_requirement_may_have_extras() -> None:
 
 def test_the_script_has_the_measured_throughput() -> None:
     script = render()
-    (cell,) = builders.document().workflows[0].cells
+    (cell,) = builders.answer().ranked[0].cells
     measured = next(node for node in ast.parse(script).body if isinstance(node, ast.Assign))
     interval = script_recipe.throughput_interval(cell)
     assert ast.literal_eval(measured.value) == {1: (interval.low, interval.value, interval.high)}
@@ -147,7 +153,7 @@ def test_hostile_variables_stay_values() -> None:
 
 
 def test_the_bounds_of_a_throughput_follow_from_those_of_the_seconds() -> None:
-    (cell,) = builders.document().workflows[0].cells
+    (cell,) = builders.answer().ranked[0].cells
     seconds = CallSeconds(median=0.1, low=0.05, high=0.2, samples=9)
     interval = script_recipe.throughput_interval(msgspec.structs.replace(cell, seconds=seconds))
     assert interval.low == pytest.approx(interval.value / 2)
@@ -160,7 +166,7 @@ def test_the_bounds_of_a_throughput_follow_from_those_of_the_seconds() -> None:
 @pytest.mark.parametrize("name", ['"""\nimport os\n"""', "\\", "\u2028x", "a\nb", "# ///"])
 def test_a_hostile_name_stays_in_the_description(name: str) -> None:
     model = msgspec.structs.replace(builders.question().model, name=name)
-    script = render(builders.document(question=builders.question(model=model)))
+    script = render(builders.answer(question=builders.question(model=model)))
     kinds = [type(node) for node in ast.parse(script).body]
     assert kinds == [ast.Expr, ast.ImportFrom, ast.Import, ast.Assign, ast.Expr]
 
@@ -179,33 +185,34 @@ def test_requirements_that_are_not_pins_are_refused(changes: dict[str, Any]) -> 
 
 
 def test_the_description_has_the_origin() -> None:
-    assert script_recipe.RUN_IMPORTED in render(builders.document(imported=True))
+    assert script_recipe.RUN_IMPORTED in render(builders.answer(imported=True))
     assert script_recipe.RUN_IMPORTED not in render()
 
 
 def test_a_run_without_a_recipe_names_the_arms_that_have_one() -> None:
-    decision = decided(compiled=None, **{builders.BASELINE: RECIPE})
+    run = stored(compiled=None, **{builders.BASELINE: RECIPE})
     with pytest.raises(NoRecipeError) as problem:
-        found_recipe.choose(builders.document(), decision, "", PROBES)
+        found_recipe.choose(builders.answer(), run, "", PROBES)
     assert builders.BASELINE in problem.value.next_step
     with pytest.raises(NoRecipeError):
-        found_recipe.choose(builders.document(), decided(), "compiled", PROBES)
-    assert short_recipe.render_recommended(builders.document(), decision, PROBES) is None
+        found_recipe.choose(builders.answer(), stored(), "compiled", PROBES)
+    assert short_recipe.render_recommended(builders.answer(), run, PROBES) is None
 
 
 def test_a_run_without_a_recommendation_gives_its_reason_and_no_step_of_a_measurement() -> None:
-    refused = NothingViableError("the model does not open", "use --batch-sizes 2")
-    document = msgspec.structs.replace(builders.document(), recommendation=None)
-    decision = dataclasses.replace(decided(), recommendation=None, problem=refused)
+    refused = Problem(
+        name="nothing-viable", what="the model does not open", next_step="use --batch-sizes 2"
+    )
+    answer = without_advice(builders.answer(), refused)
     with pytest.raises(NoRecipeError) as problem:
-        found_recipe.choose(document, decision, "", PROBES)
-    assert document.run_id in problem.value.what
+        found_recipe.choose(answer, stored(), "", PROBES)
+    assert answer.run_id in problem.value.what
     assert refused.what in problem.value.what
     assert "--batch-sizes" not in problem.value.next_step
 
 
-def measured(workflow: str, digest: str = "", **changes: Any) -> Decision:
-    """Return a decision on a run of this version, whose arm `compiled` ran `workflow`."""
+def measured(workflow: str, digest: str = "", **changes: Any) -> Any:
+    """Return a run of this version, whose arm `compiled` ran `workflow`."""
     environment = Environment(
         python="3.11",
         interpreter="/usr/bin/python3",
@@ -221,26 +228,21 @@ def measured(workflow: str, digest: str = "", **changes: Any) -> Decision:
         **changes,
     }
     arm = builders.arm("compiled", workflow=workflow, extras={"torch": ("cpu",)})
-    return builders.decision(
-        state=builders.run_state(
-            {"compiled": builders.process(**facts)}, plan=Plan(arms=(arm,), excluded=())
-        )
-    )
+    plan = Plan(arms=(arm,), excluded=())
+    return run_of(builders.run_state({"compiled": builders.process(**facts)}, plan=plan))
 
 
 @pytest.mark.parametrize("coupled", [True, False, None])
 def test_a_recipe_knows_whether_the_rows_of_its_model_are_coupled(coupled: bool | None) -> None:
     facts = RecipeFacts(allowances={}, serving_command=None, integration="", coupled_rows=coupled)
-    decision = measured("pytorch-eager", source_digest(PROBES), recipe_facts=facts)
-    _, found = found_recipe.choose(builders.document(), decision, "compiled", PROBES)
+    run = measured("pytorch-eager", source_digest(PROBES), recipe_facts=facts)
+    _, found = found_recipe.choose(builders.answer(), run, "compiled", PROBES)
     assert found.coupled_rows is coupled
 
 
 def test_the_script_is_composed_from_the_source_of_the_measured_workflow() -> None:
-    document, decision = builders.document(), measured("pytorch-eager", source_digest(PROBES))
-    script = script_recipe.render(
-        document, *found_recipe.choose(document, decision, "compiled", PROBES)
-    )
+    answer, run = builders.answer(), measured("pytorch-eager", source_digest(PROBES))
+    script = script_recipe.render(answer, *found_recipe.choose(answer, run, "compiled", PROBES))
     assert header_of(script) == {
         "requires-python": "==3.11.*",
         "dependencies": ["numpy==2.4.6", "torch[cpu]==2.13.0"],
@@ -256,46 +258,45 @@ def test_the_script_is_composed_from_the_source_of_the_measured_workflow() -> No
     assert isinstance(request, ast.Call)
     values = {each.arg: ast.literal_eval(each.value) for each in request.keywords}
     assert values["arm"] == "compiled"
-    assert values["subject"] == msgspec.to_builtins(decision.header.question.model)
+    assert values["subject"] == msgspec.to_builtins(run.header().question.model)
     assert {"check_and_time", "time_block"} <= {
         node.name for node in body if isinstance(node, ast.FunctionDef)
     }
     assert found_recipe.SOURCE_CHANGED not in script
-    assert short_recipe.render_recommended(document, decision, PROBES) == script
+    assert short_recipe.render_recommended(answer, run, PROBES) == script
 
 
 @pytest.mark.parametrize("arm", ["compiled", builders.BASELINE])
 def test_the_short_recipe_has_the_speed_up_of_an_arm_but_the_baseline(arm: str) -> None:
     question = builders.question(model=FactoryModel(name="net.py:build"))
-    document = builders.document(question=question)
-    entry = next(each for each in document.workflows if each.arm == arm)
+    answer = builders.answer(question=question)
+    entry = next(each for each in answer.ranked if each.arm == arm)
     found = found_recipe.FoundRecipe(RECIPE, integration="outputs = model(*inputs)")
-    title = ast.get_docstring(ast.parse(script_recipe.render_snippet(document, entry, found)))
+    title = ast.get_docstring(ast.parse(script_recipe.render_snippet(answer, entry, found)))
     speedup = format_interval(entry.cells[0].speedup)
-    assert (speedup in " ".join((title or "").split())) == (not entry.is_baseline)
-    assert entry.is_baseline == (arm == builders.BASELINE)
+    assert (speedup in " ".join((title or "").split())) == (arm != builders.BASELINE)
 
 
 @pytest.mark.parametrize("style", ["snippet", "script", "server", "command"])
 def test_a_recipe_states_that_its_run_has_no_answer(style: str) -> None:
     question = builders.question(model=FactoryModel(name="net.py:build"))
-    answered = builders.document(question=question)
-    problem = Problem(name="machine-unfit", what="No answer: unsteady", next_step="measure again")
-    unanswered = msgspec.structs.replace(answered, recommendation=None, problem=problem)
+    answered = builders.answer(question=question)
+    problem = Problem(name="machine-unfit", what="unsteady", next_step="measure again")
+    unanswered = without_advice(answered, problem)
     recipe = msgspec.structs.replace(
         RECIPE, serving_command="vllm serve net" if style == "command" else None
     )
     lines = "import torch\n\n# Each call:\noutput = model(*inputs)\n"
     found = found_recipe.FoundRecipe(recipe, integration=lines)
 
-    def render_style(document: RunDocument) -> str:
-        entry = document.workflows[0]
+    def render_style(answer: Answer) -> str:
+        entry = answer.ranked[0]
         if style in {"server", "command"}:
-            text = server_recipe.render_server(document, entry, found, PROBES)
+            text = server_recipe.render_server(answer, entry, found, PROBES)
         elif style == "snippet":
-            text = script_recipe.render_snippet(document, entry, found)
+            text = script_recipe.render_snippet(answer, entry, found)
         else:
-            text = script_recipe.render(document, entry, found)
+            text = script_recipe.render(answer, entry, found)
         return " ".join(text.replace("\n# ", " ").split())
 
     assert caveats(answered) == []
@@ -307,13 +308,13 @@ def test_a_recipe_states_that_its_run_has_no_answer(style: str) -> None:
 
 def test_the_path_of_the_quantiser_is_not_that_of_the_measuring_machine() -> None:
     made = measured("vllm", source_digest(PROBES))
-    assert made.state.plan is not None
+    state = made.state()
     arm = msgspec.structs.replace(
-        made.state.plan.arms[0], quantiser="/home/me/bin/python", options={"scheme": "W8A8"}
+        state.plan.arms[0], quantiser="/home/me/bin/python", options={"scheme": "W8A8"}
     )
-    plan = msgspec.structs.replace(made.state.plan, arms=(arm,))
-    decision = dataclasses.replace(made, state=msgspec.structs.replace(made.state, plan=plan))
-    found = found_recipe.find_recipe(decision, "compiled", PROBES)
+    plan = msgspec.structs.replace(state.plan, arms=(arm,))
+    run = run_of(msgspec.structs.replace(state, plan=plan))
+    found = found_recipe.find_recipe(run, "compiled", PROBES)
     assert found is not None
     assert f"quantiser='{found_recipe.QUANTISER}'" in found.recipe.source.replace('"', "'")
     assert "/home/me" not in found.recipe.source
@@ -329,18 +330,18 @@ def test_the_recipe_of_an_engine_has_the_memory_that_it_had() -> None:
 
 
 def test_the_head_notes_that_the_source_has_changed_since_the_measurement() -> None:
-    document, decision = builders.document(), measured("pytorch-eager", "another")
-    entry, found = found_recipe.choose(document, decision, "", PROBES)
+    answer, run = builders.answer(), measured("pytorch-eager", "another")
+    entry, found = found_recipe.choose(answer, run, "", PROBES)
     assert found.is_source_changed
     assert found_recipe.SOURCE_CHANGED in (
-        ast.get_docstring(ast.parse(script_recipe.render(document, entry, found))) or ""
+        ast.get_docstring(ast.parse(script_recipe.render(answer, entry, found))) or ""
     )
 
 
 @pytest.mark.parametrize("workflow", ["gone", "../protocol", "/etc/passwd", "__init__/x"])
 def test_a_workflow_that_this_version_does_not_have_is_refused(workflow: str) -> None:
     with pytest.raises(NoRecipeError, match="this version has no workflow") as problem:
-        found_recipe.choose(builders.document(), measured(workflow), "compiled", PROBES)
+        found_recipe.choose(builders.answer(), measured(workflow), "compiled", PROBES)
     assert builders.header().advisor_version in problem.value.next_step
 
 
@@ -348,11 +349,11 @@ def test_a_workflow_without_the_functions_of_one_is_refused(tmp_path: pathlib.Pa
     (tmp_path / "workflows").mkdir()
     (tmp_path / "workflows" / "empty.py").write_text("")
     with pytest.raises(NoRecipeError, match="defines no versions"):
-        found_recipe.choose(builders.document(), measured("empty"), "compiled", tmp_path)
+        found_recipe.choose(builders.answer(), measured("empty"), "compiled", tmp_path)
 
 
 @pytest.mark.parametrize("missing", ["imported", "recipe_facts"])
 def test_a_process_that_did_not_report_everything_has_no_recipe(missing: str) -> None:
     absent: dict[str, Any] = {missing: None}
-    decision = measured("pytorch-eager", **absent)
-    assert found_recipe.find_recipe(decision, "compiled", PROBES) is None
+    run = measured("pytorch-eager", **absent)
+    assert found_recipe.find_recipe(run, "compiled", PROBES) is None

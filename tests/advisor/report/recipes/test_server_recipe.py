@@ -13,9 +13,10 @@ from typing import Any
 import builders
 import msgspec
 import pytest
-from advisor.report.documents.document import RunDocument
+from report_runs import with_measurement
 
 from advisor.catalogue import rubric_files
+from advisor.domain.answer import Answer
 from advisor.domain.model import ExportedModel, FactoryModel, Model, TransformersModel
 from advisor.domain.worker_events import Recipe
 from advisor.errors import NoRecipeError
@@ -37,35 +38,35 @@ INTEGRATION = "import torch\n\n# Each call:\noutput = model(*inputs)\n"
 WITHOUT_SERVER = {"onnxruntime-genai"}
 
 
-def document_of(model: Model | None = None, **changes: Any) -> RunDocument:
+def answer_to(model: Model | None = None, **changes: Any) -> Answer:
     question = builders.question(**({"model": model} if model else {}), **changes)
-    return builders.document(question=question)
+    return builders.answer(question=question)
 
 
 def found(**changes: Any) -> FoundRecipe:
     return FoundRecipe(msgspec.structs.replace(RECIPE, **changes), integration=INTEGRATION)
 
 
-def server(document: RunDocument, recipe: FoundRecipe) -> str:
-    return render_server(document, document.workflows[0], recipe, PROBES)
+def server(answer: Answer, recipe: FoundRecipe) -> str:
+    return render_server(answer, answer.ranked[0], recipe, PROBES)
 
 
-def dockerfile(document: RunDocument, recipe: FoundRecipe) -> str:
-    return render_dockerfile(document, document.workflows[0], recipe, PROBES)
+def dockerfile(answer: Answer, recipe: FoundRecipe) -> str:
+    return render_dockerfile(answer, answer.ranked[0], recipe, PROBES)
 
 
 def test_a_server_needs_what_was_measured_and_its_own_libraries() -> None:
-    script = server(document_of(), found())
+    script = server(answer_to(), found())
     wanted = re.findall(r'^#     "([^"]+)",$', script, re.MULTILINE)
     assert wanted[:2] == ["numpy==2.4.6", "torch==2.13.0"]
     assert [re.split("[<>=]", each)[0] for each in wanted[2:]] == ["starlette", "uvicorn"]
-    sizes = [cell.batch_size for cell in builders.document().workflows[0].cells]
+    sizes = [cell.batch_size for cell in builders.answer().ranked[0].cells]
     assert f"BATCH_SIZES = {tuple(sizes)}" in script
 
 
 @pytest.mark.parametrize("coupled", [True, False, None])
 def test_the_server_of_a_model_with_coupled_rows_joins_no_requests(coupled: bool | None) -> None:
-    script = server(document_of(), dataclasses.replace(found(), coupled_rows=coupled))
+    script = server(answer_to(), dataclasses.replace(found(), coupled_rows=coupled))
     (call,) = (
         node
         for node in ast.walk(ast.parse(script))
@@ -77,37 +78,37 @@ def test_the_server_of_a_model_with_coupled_rows_joins_no_requests(coupled: bool
 
 @pytest.mark.parametrize("name", ["org/model", "/secret/place/model", "a; touch x", "$(touch x)"])
 def test_an_engine_is_served_by_its_own_command(name: str, tmp_path: Any) -> None:
-    document = document_of(TransformersModel(name=name, weights=name), task="generate")
+    answer = answer_to(TransformersModel(name=name, weights=name), task="generate")
     recipe = found(serving_command=f"echo serve {shlex.quote(name)} --dtype float16")
     script = tmp_path / "server.sh"
-    script.write_text(server(document, recipe))
-    answer = subprocess.run(
+    script.write_text(server(answer, recipe))
+    printed = subprocess.run(
         ["sh", script, "--port", "1"], capture_output=True, text=True, check=True, cwd=tmp_path
     )
     expected = name.replace("/secret/place/", "./")
-    assert answer.stdout == f"serve {expected} --dtype float16 --port 1\n"
+    assert printed.stdout == f"serve {expected} --dtype float16 --port 1\n"
     assert [*tmp_path.iterdir()] == [script]
 
 
 @pytest.mark.parametrize("name", ["a\ntouch x", "\u2028touch x", "a\rtouch x"])
 def test_a_hostile_name_stays_in_the_comment(name: str, tmp_path: Any) -> None:
-    document = document_of(TransformersModel(name=name, weights="random"), task="generate")
+    answer = answer_to(TransformersModel(name=name, weights="random"), task="generate")
     script = tmp_path / "server.sh"
-    script.write_text(server(document, found(serving_command="true")))
+    script.write_text(server(answer, found(serving_command="true")))
     subprocess.run(["sh", script], check=True, cwd=tmp_path)
     assert [*tmp_path.iterdir()] == [script]
 
 
 def test_a_command_that_is_none_is_refused() -> None:
     with pytest.raises(NoRecipeError):
-        server(document_of(), found(serving_command="serve 'open"))
+        server(answer_to(), found(serving_command="serve 'open"))
 
 
 @pytest.mark.parametrize("render", [server, dockerfile])
 @pytest.mark.parametrize("command", [None, "serve"])
 def test_requirements_that_are_not_pins_are_refused(render: Any, command: str | None) -> None:
     with pytest.raises(NoRecipeError):
-        render(document_of(), found(requirements=("x; touch y",), serving_command=command))
+        render(answer_to(), found(requirements=("x; touch y",), serving_command=command))
 
 
 def instructions(text: str) -> dict[str, list[str]]:
@@ -130,7 +131,7 @@ def instructions(text: str) -> dict[str, list[str]]:
     ],
 )
 def test_an_image_has_the_server_and_the_users_files(model: Model | None, files: list[str]) -> None:
-    made = instructions(dockerfile(document_of(model), found()))
+    made = instructions(dockerfile(answer_to(model), found()))
     assert made["FROM"] == ["python:3.11-slim"]
     assert [json.loads(each)[0] for each in made["COPY"]] == ["server.py", *files]
     assert json.loads(made["ENTRYPOINT"][0]) == ["python", "server.py"]
@@ -138,18 +139,18 @@ def test_an_image_has_the_server_and_the_users_files(model: Model | None, files:
 
 
 def test_the_image_of_an_engine_runs_its_command() -> None:
-    document = document_of(TransformersModel(name="org/m", weights="hub"), task="generate")
-    made = instructions(dockerfile(document, found(serving_command="engine serve org/m")))
+    answer = answer_to(TransformersModel(name="org/m", weights="hub"), task="generate")
+    made = instructions(dockerfile(answer, found(serving_command="engine serve org/m")))
     assert json.loads(made["ENTRYPOINT"][0]) == ["engine", "serve", "org/m"]
     assert made["RUN"][-1].endswith("numpy==2.4.6 torch==2.13.0")
     assert "COPY" not in made
 
 
 def test_there_is_no_image_of_what_has_no_server() -> None:
-    document = document_of(FactoryModel(name="nets.py:build"))
+    answer = answer_to(FactoryModel(name="nets.py:build"))
     nested = dataclasses.replace(found(), inputs=())
     with pytest.raises(NoRecipeError):
-        render_dockerfile(document, document.workflows[0], nested, PROBES)
+        render_dockerfile(answer, answer.ranked[0], nested, PROBES)
 
 
 @pytest.mark.parametrize(
@@ -157,9 +158,9 @@ def test_there_is_no_image_of_what_has_no_server() -> None:
     [("2.13.0+cpu", "cpu"), ("2.13.0+cu130", "cu130"), ("2.13.0+x; touch y", ""), ("2.13.0", "")],
 )
 def test_an_image_installs_the_measured_build_of_torch(version: str, backend: str) -> None:
-    document = document_of()
-    entry = msgspec.structs.replace(document.workflows[0], versions={"torch": version})
-    text = render_dockerfile(document, entry, found(), PROBES)
+    answer = answer_to()
+    answer = with_measurement(answer, versions={"torch": version})
+    text = render_dockerfile(answer, answer.ranked[0], found(), PROBES)
     assert re.findall(r"--torch-backend (\S+)", text) == ([backend] if backend else [])
     assert "touch" not in text
 

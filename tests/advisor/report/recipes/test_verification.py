@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from advisor.report.documents import document
-from report_runs import run_document
+from report_runs import run_answer, with_measurement
 
+from advisor.domain.answer import encode
 from advisor.probing.rerun import RecipeResult
 from advisor.report.recipes import verification
 from advisor.report.recipes.verification import Verification
@@ -14,8 +14,7 @@ from advisor.report.recipes.verification import Verification
 
 def verify(throughput: float, speedup: float | None = 2.0) -> Verification:
     """Return the verification of a measured throughput of 10 samples/s within 1%."""
-    entry = next(entry for entry in run_document().workflows if entry.arm == "compiled")
-    entry = msgspec.structs.replace(entry, versions={"torch": "2.13.0"})
+    arm, *_ = with_measurement(run_answer(), versions={"torch": "2.13.0"}).ranked
     result = RecipeResult(
         batch_size=1,
         unit="samples/s",
@@ -26,7 +25,7 @@ def verify(throughput: float, speedup: float | None = 2.0) -> Verification:
         speedup=speedup,
         versions={"torch": "2.14.0"},
     )
-    return verification.verify("a run", entry, [result], 0.05)
+    return verification.verify("a run", arm, [result], 0.05)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +72,7 @@ def test_the_line_of_a_batch_size_has_one_verdict(
 
 def test_the_verification_is_decoded_from_its_json() -> None:
     found = verify(8.0)
-    assert msgspec.json.decode(document.encode(found), type=Verification) == found
+    assert msgspec.json.decode(encode(found), type=Verification) == found
 
 
 def test_the_text_has_the_interval_of_the_measured_speedup() -> None:

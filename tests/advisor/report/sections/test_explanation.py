@@ -11,7 +11,7 @@ from advisor.domain.published import PublishedData
 from advisor.errors import UnknownCriterionError, UnknownWorkflowError
 from advisor.report.sections import explanation
 
-DOCUMENT = builders.document()
+ANSWER = builders.answer()
 PUBLISHED = builders.shipped_catalogue().published
 
 
@@ -27,36 +27,36 @@ PUBLISHED = builders.shipped_catalogue().published
 def test_an_arm_is_explained_from_its_calls_to_its_score(
     name: str, arm: str, criterion: str, expect: Expect
 ) -> None:
-    text = explanation.render(DOCUMENT, arm, criterion, PUBLISHED)
+    text = explanation.render(ANSWER, arm, criterion, PUBLISHED)
     expect(f"explanation-{name}", text.splitlines())
 
 
 def test_published_figures_of_the_same_model_and_workflow_are_listed() -> None:
     figure = msgspec.structs.replace(
-        PUBLISHED.figure[0], model=DOCUMENT.question.model.name, workflow="compiled"
+        PUBLISHED.figure[0], model=ANSWER.question.model.name, workflow="compiled"
     )
     text = explanation.render(
-        DOCUMENT, "compiled", "performance", PublishedData(source="the paper", figure=(figure,))
+        ANSWER, "compiled", "performance", PublishedData(source="the paper", figure=(figure,))
     )
     assert f"{figure.gpu}, {figure.stack}, section {figure.section}" in text
     assert figure.differs_because in text
 
 
 def test_published_figures_of_another_question_are_marked() -> None:
-    name = DOCUMENT.question.model.name
+    name = ANSWER.question.model.name
     figure = msgspec.structs.replace(PUBLISHED.figure[0], model=name, workflow="compiled")
     conditions = next(iter(PUBLISHED.conditions.values()))
     same = msgspec.structs.replace(
         conditions,
-        task=DOCUMENT.question.task,
-        dtype=DOCUMENT.question.dtype,
-        input_tokens=DOCUMENT.question.input_tokens,
+        task=ANSWER.question.task,
+        dtype=ANSWER.question.dtype,
+        input_tokens=ANSWER.question.input_tokens,
         output_tokens=None,
     )
     longer = msgspec.structs.replace(same, input_tokens=same.input_tokens + 1)
     texts = [
         explanation.render(
-            DOCUMENT,
+            ANSWER,
             "compiled",
             "performance",
             PublishedData(source="the paper", figure=(figure,), conditions={name: each}),
@@ -69,13 +69,11 @@ def test_published_figures_of_another_question_are_marked() -> None:
 
 def test_unknown_names_are_refused() -> None:
     with pytest.raises(UnknownWorkflowError) as unknown:
-        explanation.render(DOCUMENT, "nonsense", "", PUBLISHED)
+        explanation.render(ANSWER, "nonsense", "", PUBLISHED)
     # Arms without a measurement have nothing to explain but the reason.
     assert "compiled" in unknown.value.next_step
     assert "broken" not in unknown.value.next_step
     with pytest.raises(UnknownCriterionError):
-        explanation.render(DOCUMENT, "", "speed", PUBLISHED)
+        explanation.render(ANSWER, "", "speed", PUBLISHED)
     with pytest.raises(UnknownWorkflowError):
-        explanation.render(
-            msgspec.structs.replace(DOCUMENT, recommendation=None), "", "", PUBLISHED
-        )
+        explanation.render(msgspec.structs.replace(ANSWER, recommendation=None), "", "", PUBLISHED)

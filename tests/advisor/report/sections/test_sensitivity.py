@@ -7,6 +7,7 @@ from typing import Any
 import builders
 import msgspec
 import pytest
+from report_runs import advice_of
 
 from advisor.domain.recommendation import (
     BreakEven,
@@ -22,8 +23,6 @@ from advisor.report.sections import sensitivity
 
 def advice(**changes: Any) -> Recommendation:
     """Return a recommendation without any of the optional parts, with these changes."""
-    recommendation = builders.document().recommendation
-    assert recommendation is not None
     empty = {
         "simplex_share": None,
         "pareto": None,
@@ -34,7 +33,7 @@ def advice(**changes: Any) -> Recommendation:
         "tree": (),
         "next_steps": (),
     }
-    return msgspec.structs.replace(recommendation, **{**empty, **changes})
+    return msgspec.structs.replace(advice_of(builders.answer()), **{**empty, **changes})
 
 
 def test_a_recommendation_without_optional_parts_has_no_lines() -> None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import pathlib
 
 import builders
 import msgspec
 import pytest
 import recorded_runs
-from advisor.report.documents import measured_document
-from advisor.report.documents.document import MeasuredInputs
-from report_runs import run_document
+from report_runs import cell, run_answer, with_measurement, with_results
 
+from advisor.domain.measurement import Throughput
 from advisor.domain.model import (
     ExportedModel,
     FactoryModel,
@@ -23,7 +21,8 @@ from advisor.domain.model import (
 )
 from advisor.domain.question import LoadQuestion, RequestLengths
 from advisor.domain.recipe_facts import InputFacts, RecipeFacts
-from advisor.pipeline.decision import decide
+from advisor.domain.results import MeasuredInputs
+from advisor.pipeline.decision import decide, evaluate
 from advisor.report.sections.setup_facts import (
     describe_lengths,
     describe_sizes,
@@ -47,24 +46,11 @@ LIBRARY = TransformersModel(name="org/model", weights="hub")
     ],
 )
 def test_images_and_example_inputs_have_no_tokens(model: Model, unit: str, expected: bool) -> None:
-    document = run_document()
-    question = builders.question(model=model)
-    entries = [
-        msgspec.structs.replace(
-            entry,
-            cells=tuple(
-                msgspec.structs.replace(
-                    cell, throughput=msgspec.structs.replace(cell.throughput, unit=unit)
-                )
-                for cell in entry.cells
-            ),
-        )
-        for entry in document.workflows
-    ]
-    document = msgspec.structs.replace(document, question=question, workflows=tuple(entries))
-    assert bool(describe_lengths(document)) == expected
-    assert ("input tokens" in measured_line(document)[0]) == expected
-    assert ("input tokens" in dict(setup_facts(document))["model"]) == expected
+    timed = cell(throughput=Throughput(value=10.0, unit=unit))
+    answer = with_measurement(run_answer(question=builders.question(model=model)), cells=(timed,))
+    assert bool(describe_lengths(answer)) == expected
+    assert ("input tokens" in measured_line(answer)[0]) == expected
+    assert ("input tokens" in dict(setup_facts(answer))["model"]) == expected
 
 
 IMAGE = InputFacts(name="pixel_values", shape=(3, 224, 224), dtype="float32")
@@ -93,30 +79,28 @@ def test_the_shapes_of_inputs_without_tokens_are_named(
         workload=recorded_runs.WITH_BATCH,
         question=builders.question(model=FactoryModel(name="net.py:build"), batch_sizes=(1,)),
     )
-    decision = decide(run)
-    process = msgspec.structs.replace(decision.state.processes[baseline][0], recipe_facts=facts)
-    processes = {**decision.state.processes, baseline: (process,)}
-    state = msgspec.structs.replace(decision.state, processes=processes)
-    document = measured_document.compose(dataclasses.replace(decision, state=state))
-    assert document.inputs is not None
-    assert document.inputs.shapes == tuple(each.shape for each in inputs)
-    for line in (measured_line(document)[0], dict(setup_facts(document))["model"]):
+    state = run.state()
+    process = msgspec.structs.replace(state.processes[baseline][0], recipe_facts=facts)
+    processes = {**state.processes, baseline: (process,)}
+    answer = evaluate(run.header(), msgspec.structs.replace(state, processes=processes))
+    assert answer.results.inputs is not None
+    assert answer.results.inputs.shapes == tuple(each.shape for each in inputs)
+    for line in (measured_line(answer)[0], dict(setup_facts(answer))["model"]):
         assert ("input" in line) == bool(shapes)
         assert shapes in line
-    with_tokens = msgspec.structs.replace(document, question=builders.question())
+    with_tokens = msgspec.structs.replace(answer, question=builders.question())
     assert "input tokens" in measured_line(with_tokens)[0]
     assert not shapes or shapes not in measured_line(with_tokens)[0]
 
 
 @pytest.mark.parametrize("has_length", [True, False, None])
 def test_a_file_has_the_length_if_a_dimension_is_free(has_length: bool | None) -> None:
-    document = msgspec.structs.replace(
-        run_document(),
-        question=builders.question(model=OnnxModel(name="net.onnx")),
-        inputs=MeasuredInputs(fixed=0, has_length=has_length),
+    answer = with_results(
+        run_answer(question=builders.question(model=OnnxModel(name="net.onnx"))),
+        inputs=MeasuredInputs(fixed=0, has_batch=None, has_length=has_length),
     )
-    lengths = describe_lengths(document)
-    assert (str(document.question.input_tokens) in lengths) == bool(has_length)
+    lengths = describe_lengths(answer)
+    assert (str(answer.question.input_tokens) in lengths) == bool(has_length)
     assert "tokens" not in lengths
 
 
@@ -130,35 +114,34 @@ def test_inputs_without_a_batch_are_not_called_batch_size_one(
         workload=recorded_runs.WITHOUT_BATCH,
         question=builders.question(model=model, batch_sizes=(1,)),
     )
-    document = measured_document.compose(decide(run))
-    assert document.inputs is not None
-    assert document.inputs.has_batch is False
+    answer = decide(run)
+    assert answer.results.inputs is not None
+    assert answer.results.inputs.has_batch is False
     shapes = name_own_shapes(model)
-    assert describe_sizes(document, [1]) == shapes
-    assert shapes in dict(setup_facts(document))["batch sizes"]
-    assert shapes in measured_line(document)[0]
-    assert "batch size" not in measured_line(document)[0]
-    assert document.recommendation is not None
-    assert any(shapes in line for line in document.recommendation.headline)
+    assert describe_sizes(answer, [1]) == shapes
+    assert shapes in dict(setup_facts(answer))["batch sizes"]
+    assert shapes in measured_line(answer)[0]
+    assert "batch size" not in measured_line(answer)[0]
+    assert any(shapes in line.text for line in answer.headline)
 
 
-@pytest.mark.parametrize("inputs", [None, MeasuredInputs(fixed=0, has_length=None)])
-def test_runs_of_earlier_versions_have_batch_sizes(inputs: MeasuredInputs | None) -> None:
-    document = msgspec.structs.replace(run_document(), inputs=inputs)
-    assert describe_sizes(document, [1, 4]) == "batch sizes 1 and 4"
-    assert dict(setup_facts(document))["batch sizes"].partition(";")[0] == ", ".join(
-        map(str, document.question.batch_sizes)
+@pytest.mark.parametrize("inputs", [None, MeasuredInputs(fixed=0, has_batch=None, has_length=None)])
+def test_inputs_that_are_not_known_have_batch_sizes(inputs: MeasuredInputs | None) -> None:
+    answer = with_results(run_answer(), inputs=inputs)
+    assert describe_sizes(answer, [1, 4]) == "batch sizes 1 and 4"
+    assert dict(setup_facts(answer))["batch sizes"].partition(";")[0] == ", ".join(
+        map(str, answer.question.batch_sizes)
     )
 
 
 def test_inputs_that_do_not_change_are_stated() -> None:
-    document = msgspec.structs.replace(
-        run_document(), inputs=MeasuredInputs(fixed=2, has_length=None)
+    answer = with_results(
+        run_answer(), inputs=MeasuredInputs(fixed=2, has_batch=None, has_length=None)
     )
-    assert input_facts(document)
-    assert set(input_facts(document)) <= {*setup_facts(document)}
-    assert len(measured_line(document)) == len(measured_line(run_document())) + 1
-    assert not input_facts(run_document())
+    assert input_facts(answer)
+    assert set(input_facts(answer)) <= {*setup_facts(answer)}
+    assert len(measured_line(answer)) == len(measured_line(run_answer())) + 1
+    assert not input_facts(run_answer())
 
 
 @pytest.mark.parametrize(
@@ -177,20 +160,17 @@ def test_a_run_of_servers_states_the_tokens_of_its_requests(
         ttft_seconds=0.5,
         itl_seconds=0.05,
     )
-    document = msgspec.structs.replace(
-        run_document(), question=builders.question(task="serve", load=load)
-    )
-    (line,) = measured_line(document)
+    answer = run_answer(question=builders.question(task="serve", load=load))
+    (line,) = measured_line(answer)
     assert all(part in line for part in (*tokens, load.name, "serve"))
     assert "batch size" not in line
 
 
 def test_a_batch_size_without_a_race_is_not_among_the_measured_ones() -> None:
-    document = run_document()
-    assert document.race is not None
-    (raced,) = {race.batch_size for race in document.race.by_batch_size}
-    question = msgspec.structs.replace(document.question, batch_sizes=(raced, raced + 15))
-    (line,) = measured_line(msgspec.structs.replace(document, question=question))
+    answer = run_answer()
+    (raced,) = {race.batch_size for race in answer.results.races}
+    question = msgspec.structs.replace(answer.question, batch_sizes=(raced, raced + 15))
+    (line,) = measured_line(msgspec.structs.replace(answer, question=question))
     measured, _, missing = line.partition("Not measured")
     assert (f"batch size {raced}," in measured, str(raced + 15) in missing) == (True, True)
-    assert "Not measured" not in measured_line(document)[0]
+    assert "Not measured" not in measured_line(answer)[0]

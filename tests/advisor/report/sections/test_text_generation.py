@@ -6,7 +6,6 @@ import pathlib
 
 import builders
 import msgspec
-from advisor.report.documents import measured_document
 from recorded_runs import make_run
 
 from advisor.domain.measurement import GenerationMetrics
@@ -17,14 +16,13 @@ from advisor.store.store import Store
 
 
 def test_each_arm_has_a_line_with_its_rate_and_latencies(tmp_path: pathlib.Path) -> None:
-    found = decide(make_run(Store(tmp_path), finished=True, generates=True))
-    composed = measured_document.compose(found)
-    lines = generation_lines(composed)
+    answer = decide(make_run(Store(tmp_path), finished=True, generates=True))
+    lines = generation_lines(answer)
     assert lines[1].startswith(
         "  compiled @1: 7,782 tokens/s, first token after 0.411 ms, 0.119 ms between tokens"
     )
     assert lines[1].endswith("KV cache 0.25 MiB")
-    assert set(lines) <= set(text_report.render(composed).splitlines())
+    assert set(lines) <= set(text_report.render(answer).splitlines())
 
 
 def test_unknown_metrics_are_left_out_and_other_tasks_have_no_lines() -> None:
@@ -42,4 +40,4 @@ def test_unknown_metrics_are_left_out_and_other_tasks_have_no_lines() -> None:
         render_generation(msgspec.structs.replace(nothing, mbu=1.6))
         == "more than the memory bandwidth (served from caches)"
     )
-    assert generation_lines(builders.document()) == []
+    assert generation_lines(builders.answer()) == []
