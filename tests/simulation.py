@@ -18,6 +18,7 @@ import builders
 import sessions
 
 from advisor.catalogue import rubric_files
+from advisor.domain.answer import Answer
 from advisor.domain.outcome import Completed
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
@@ -32,8 +33,8 @@ from advisor.domain.run_events import (
 )
 from advisor.domain.run_state import RunState
 from advisor.domain.worker_events import BlockTimed, Ready
-from advisor.pipeline import decision
 from advisor.pipeline.answers import provisional
+from advisor.pipeline.decision import evaluate
 from advisor.pipeline.races import racing, repetitions
 from advisor.pipeline.races.race_context import RaceContext
 from advisor.pipeline.recorder import Recorder
@@ -243,7 +244,7 @@ def simulate_run(
     workflows = (builders.workflow(arm) for arm in arms)
     header = builders.header(question=question, catalogue=builders.catalogue(*workflows))
     recorder = new_recorder(arms)
-    races = race_context(session, recorder, question, functools.partial(decision.evaluate, header))
+    races = race_context(session, recorder, question, functools.partial(evaluate, header))
     started = [(arm, 0) for arm in plan_of(recorder.state).arms]
     sessions.exhaust(recorder.record_each(session.start(started)))
     has_answer = functools.partial(provisional.has_answer, header)
@@ -257,7 +258,7 @@ def race_context(
     session: SimulatedSession,
     recorder: Recorder,
     question: Question,
-    evaluate: Callable[[RunState], decision.Decision],
+    evaluate: Callable[[RunState], Answer],
 ) -> RaceContext:
     """Return the context of a run on a simulated machine, with the shipped limits of visits."""
     return RaceContext(

@@ -11,12 +11,12 @@ from typing import Any
 import jsonschema
 import msgspec
 import pytest
-from advisor.report.documents import document, measured_document
 
 from advisor import schemas
 from advisor.catalogue import rubric_files
 from advisor.cli import spec
 from advisor.context import Context
+from advisor.domain.answer import encode
 from advisor.pipeline.decision import decide
 from advisor.pipeline.draft import prepare
 from advisor.pipeline.execution import execute
@@ -25,7 +25,7 @@ from advisor.question.answers import Answers
 TESTS = pathlib.Path(__file__).parents[1]
 #: Exports of earlier versions: a line with the manifest, one with the header, one for each event.
 EXPORTS = sorted((TESTS / "advisor" / "store" / "recorded").glob("*.p3run"))
-#: Run documents that were written on real machines.
+#: Answers that were written on real machines.
 EVIDENCE = sorted((TESTS / "stacks" / "evidence").glob("*.json"))
 RUBRIC_FILES = (
     "criteria",
@@ -82,11 +82,11 @@ def test_a_run_of_an_earlier_version_is_valid(file: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("file", EVIDENCE, ids=lambda file: file.stem)
-def test_a_document_of_a_real_run_is_valid(file: pathlib.Path) -> None:
+def test_the_answer_of_a_real_run_is_valid(file: pathlib.Path) -> None:
     validator("run").validate(json.loads(file.read_text()))
 
 
-def test_the_files_and_the_document_of_a_new_run_are_valid(
+def test_the_files_and_the_answer_of_a_new_run_are_valid(
     fake_context: Callable[[], Context],
 ) -> None:
     context = fake_context()
@@ -96,7 +96,7 @@ def test_the_files_and_the_document_of_a_new_run_are_valid(
     validator("run-header").validate(json.loads((run.directory / "run.json").read_text()))
     for line in (run.directory / "events.jsonl").read_text().splitlines():
         validator("event").validate(json.loads(line))
-    validator("run").validate(json.loads(document.encode(measured_document.compose(decide(run)))))
+    validator("run").validate(json.loads(encode(decide(run))))
 
 
 @pytest.mark.parametrize("name", RUBRIC_FILES)
@@ -147,13 +147,13 @@ def test_an_invalid_rubric_file_is_rejected(name: str, change: Callable[[Any], A
 @pytest.mark.parametrize(
     "change",
     [
-        lambda run: run["workflows"][0].pop("status"),
-        lambda run: run["workflows"][0].update(status="fast"),
+        lambda run: run["unmeasured"][0].pop("status"),
+        lambda run: run["unmeasured"][0].update(status="fast"),
         lambda run: run["question"].update(batch_sizes="1,4"),
         lambda run: run.pop("machine"),
     ],
 )
-def test_an_invalid_document_is_rejected(change: Callable[[Any], Any]) -> None:
+def test_an_invalid_answer_is_rejected(change: Callable[[Any], Any]) -> None:
     run = json.loads(EVIDENCE[0].read_text())
     change(run)
     assert not validator("run").is_valid(run)

@@ -3,8 +3,8 @@
 `python tests/benchmarks/comparison_gate.py RUNS [--slower 10,20] [--output FILE]` takes the
 finished runs of one question in the store RUNS and prints the shares. Every ordered pair of runs is
 compared as it is; each regression that is found is a false alarm. Then the times of one arm in the
-second run of the pair are multiplied, and the decision is made again from the raw times; each arm
-that is not found slower is a miss. RUNS may also be a file with the JSON document of a run in each
+second run of the pair are multiplied, and the run is decided again from the raw times; each arm
+that is not found slower is a miss. RUNS may also be a file with the JSON answer of a run in each
 line, whose figures are multiplied instead. The targets are at most 2 % of pairs with a false alarm,
 and 90 % of planted regressions of 10 % found on a quiet machine, with the threshold of 5 %.
 """
@@ -24,23 +24,22 @@ HERE = pathlib.Path(__file__).parent
 sys.path[:0] = [str(HERE.parent)]
 
 import msgspec
-from advisor.report.documents.document import RunDocument
-from advisor.report.documents.measured_document import compose
 
+from advisor.domain.answer import Answer
 from advisor.domain.measurement import Cell
 from advisor.domain.plan import BASELINE
 from advisor.pipeline.decision import decide
-from advisor.report.comparisons.comparison import compare_documents
+from advisor.report.comparisons.comparison import compare_answers
 from advisor.store.runs import Run
 from advisor.store.store import Store
 
 THRESHOLD = 0.05
 #: Makes the calls of an arm take longer by a factor in every run.
-SlowedRuns = Callable[[str, float], Sequence[RunDocument]]
+SlowedRuns = Callable[[str, float], Sequence[Answer]]
 
 
-def slow_down(run: Run, arm: str, factor: float, home: pathlib.Path) -> RunDocument:
-    """Return the document of a copy of the run in which the calls of `arm` take longer."""
+def slow_down(run: Run, arm: str, factor: float, home: pathlib.Path) -> Answer:
+    """Return the answer of a copy of the run in which the calls of `arm` take longer."""
     directory = home / "runs" / run.directory.name
     directory.mkdir(parents=True)
     (directory / "run.json").write_bytes((run.directory / "run.json").read_bytes())
@@ -52,22 +51,21 @@ def slow_down(run: Run, arm: str, factor: float, home: pathlib.Path) -> RunDocum
             said["seconds"] = [factor * each for each in said["seconds"]]
         lines.append(json.dumps(event))
     (directory / "events.jsonl").write_text("\n".join(lines) + "\n")
-    return compose(decide(Store(home).find(directory.name)))
+    return decide(Store(home).find(directory.name))
 
 
-def slow_down_document(document: RunDocument, arm: str, factor: float) -> RunDocument:
-    """Return the document with the figures of `arm` if its calls took longer."""
-    return msgspec.structs.replace(
-        document,
-        workflows=tuple(
-            msgspec.structs.replace(
-                entry, cells=tuple(slow_down_cell(cell, factor) for cell in entry.cells)
-            )
-            if entry.arm == arm
-            else entry
-            for entry in document.workflows
-        ),
+def slow_down_answer(answer: Answer, arm: str, factor: float) -> Answer:
+    """Return the answer with the figures of `arm` if its calls took longer."""
+    measurements = tuple(
+        msgspec.structs.replace(
+            entry, cells=tuple(slow_down_cell(cell, factor) for cell in entry.cells)
+        )
+        if entry.arm == arm
+        else entry
+        for entry in answer.results.measurements
     )
+    results = msgspec.structs.replace(answer.results, measurements=measurements)
+    return msgspec.structs.replace(answer, results=results)
 
 
 def slow_down_cell(cell: Cell, factor: float) -> Cell:
@@ -89,28 +87,28 @@ def slow_down_cell(cell: Cell, factor: float) -> Cell:
     )
 
 
-def count_false_alarms(documents: Sequence[RunDocument]) -> dict[str, int]:
+def count_false_alarms(answers: Sequence[Answer]) -> dict[str, int]:
     """Compare every ordered pair of runs."""
     outcomes = [
-        compare_documents(first, second, THRESHOLD).outcome
-        for first, second in itertools.permutations(documents, 2)
+        compare_answers(first, second, THRESHOLD).outcome
+        for first, second in itertools.permutations(answers, 2)
     ]
     return {name: outcomes.count(name) for name in sorted({*outcomes, "regression"})}
 
 
 def count_found(
-    documents: Sequence[RunDocument], slowed: dict[str, Sequence[RunDocument]]
+    answers: Sequence[Answer], slowed: dict[str, Sequence[Answer]]
 ) -> dict[str, dict[str, int]]:
     """Compare every run with every other one in which one arm is slower."""
     counts = {}
     for arm, later in slowed.items():
         pairs = [
             (first, second)
-            for (i, first), (j, second) in itertools.product(enumerate(documents), enumerate(later))
+            for (i, first), (j, second) in itertools.product(enumerate(answers), enumerate(later))
             if i != j
         ]
         changes = [
-            [each for each in compare_documents(*pair, THRESHOLD).changes if each.arm == arm]
+            [each for each in compare_answers(*pair, THRESHOLD).changes if each.arm == arm]
             for pair in pairs
         ]
         cells = [each for pair in changes for each in pair]
@@ -124,42 +122,43 @@ def count_found(
     return counts
 
 
-def read_runs(place: pathlib.Path) -> tuple[list[RunDocument], SlowedRuns]:
-    """Return the documents of the runs, and the function that makes an arm slower in each."""
+def read_runs(place: pathlib.Path) -> tuple[list[Answer], SlowedRuns]:
+    """Return the answers of the runs, and the function that makes an arm slower in each."""
     if place.is_file():
-        documents = [
-            msgspec.json.decode(line, type=RunDocument) for line in place.read_bytes().splitlines()
+        answers = [
+            msgspec.json.decode(line, type=Answer) for line in place.read_bytes().splitlines()
         ]
-        return documents, lambda arm, factor: [
-            slow_down_document(document, arm, factor) for document in documents
+        return answers, lambda arm, factor: [
+            slow_down_answer(answer, arm, factor) for answer in answers
         ]
     store = Store(place)
     runs = [store.find(entry.run_id) for entry in store.history() if entry.finished]
 
-    def slow(arm: str, factor: float) -> list[RunDocument]:
+    def slow(arm: str, factor: float) -> list[Answer]:
         with tempfile.TemporaryDirectory() as folder:
             return [slow_down(run, arm, factor, pathlib.Path(folder)) for run in runs]
 
-    return [compose(decide(run)) for run in runs], slow
+    return [decide(run) for run in runs], slow
 
 
 def main() -> None:
     """Compare the runs and print the counts."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("runs", type=pathlib.Path, help="a store, or a file with documents")
+    parser.add_argument("runs", type=pathlib.Path, help="a store, or a file with answers")
     parser.add_argument("--slower", default="10", help="planted regressions in percent")
     parser.add_argument("--output", type=pathlib.Path)
     arguments = parser.parse_args()
-    documents, slow = read_runs(arguments.runs)
-    arms = [entry.arm for entry in documents[0].workflows if entry.cells and entry.arm != BASELINE]
+    answers, slow = read_runs(arguments.runs)
+    measured = answers[0].results.measurements
+    arms = [entry.arm for entry in measured if entry.cells and entry.arm != BASELINE]
     result: dict[str, Any] = {
-        "runs": [document.run_id for document in documents],
-        "equal runs": count_false_alarms(documents),
+        "runs": [answer.run_id for answer in answers],
+        "equal runs": count_false_alarms(answers),
     }
     for percent in map(int, arguments.slower.split(",")):
         factor = 1 / (1 - percent / 100)
         slowed = {arm: slow(arm, factor) for arm in arms}
-        result[f"one arm {percent} % slower"] = count_found(documents, slowed)
+        result[f"one arm {percent} % slower"] = count_found(answers, slowed)
     text = json.dumps(result, indent=2) + "\n"
     sys.stdout.write(text)
     if arguments.output:

@@ -85,7 +85,7 @@ def run_once(session: Session, seed: int) -> dict[str, Any]:
     )
     race = results.races[0]
     scored = builders.score_arms(results, question, known)
-    found = certainty.assess(
+    _, found = certainty.assess(
         scored, scored, results, question.priorities, known.rubric, seed=question.seed
     )
     grade, reasons = trust.grade(results, found.decision_word)

@@ -164,14 +164,14 @@ def rank_with_advisor(model: pathlib.Path, directory: pathlib.Path) -> Cost:
         for event in stored.events()
         if isinstance(event.run_event, (RaceOpened, RaceClosed))
     }
-    document = json.loads(
+    answer = json.loads(
         subprocess.run(
             [*command[:3], "show", "--json"], env=environment, capture_output=True, check=True
         ).stdout
     )
     medians = {
         entry["arm"]: entry["cells"][0]["seconds"]["median"]
-        for entry in document["workflows"]
+        for entry in answer["results"]["measurements"]
         if entry["cells"]
     }
     measuring_seconds = times[RaceClosed] - times[RaceOpened]

@@ -64,8 +64,7 @@ def measure_arms(
             }
             for cell in entry["cells"]
         }
-        for entry in json.loads(answer.stdout)["workflows"]
-        if entry["status"] == "completed"
+        for entry in json.loads(answer.stdout)["results"]["measurements"]
     }
 
 

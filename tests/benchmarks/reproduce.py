@@ -55,13 +55,14 @@ class RunResult:
     @property
     def answer(self) -> tuple[str, str]:
         """The decision and the advised workflow."""
-        advice = self.document.get("recommendation") or {}
-        return str(advice.get("decision")), str(advice.get("workflow"))
+        advice = self.document["recommendation"] or {}
+        certainty = advice.get("certainty") or {}
+        return str(certainty.get("decision_word")), str(advice.get("workflow"))
 
     def cells(self) -> Iterator[tuple[tuple[str, int], dict[str, Any]]]:
         """Yield the bounded speed-ups by arm and batch size, the baseline excepted."""
-        for entry in self.document["workflows"]:
-            for cell in entry.get("cells") or ():
+        for entry in self.document["results"]["measurements"]:
+            for cell in entry["cells"]:
                 interval = cell["speedup"]
                 bounded = interval["low"] is not None and interval["high"] is not None
                 if bounded and interval["low"] < interval["high"]:
@@ -173,8 +174,8 @@ def stated_differences(run: RunResult) -> dict[int, float]:
     """Return the standard error between two processes that a run states, by batch size."""
     found: dict[int, list[float]] = {}
     for (_, size), interval in run.cells():
-        if interval.get("between"):
-            error = interval["between"] * math.sqrt(interval["processes"])
+        if interval["process_error"]:
+            error = interval["process_error"] * math.sqrt(interval["processes"])
             found.setdefault(size, []).append(error)
     return {size: statistics.median(errors) for size, errors in found.items()}
 

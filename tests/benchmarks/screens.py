@@ -20,13 +20,9 @@ HERE = pathlib.Path(__file__).parent
 sys.path[:0] = [str(HERE.parent)]
 
 import builders
-from advisor.recommendation.decision_context import DecisionContext
 from onscreen import running_app
 
 from advisor.context import Context
-from advisor.pipeline.decision import Decision, rescore
-from advisor.recommendation.recommend import recommend
-from advisor.score import scoring
 from advisor.store.store import Store
 from advisor.tui.answer import RunAnswer
 from advisor.tui.app import AdvisorApp
@@ -71,8 +67,8 @@ def seconds_until(text: bytes, *command: str) -> float:
     return seconds
 
 
-def large_decision() -> Decision:
-    """Return a decision between 24 arms, of which many lead for some weights."""
+def large_answer() -> RunAnswer:
+    """Return an answer with 24 arms, of which many lead for some weights."""
     names = [f"arm-{number:02}" for number in range(ARMS)]
     workflows = [
         builders.workflow(
@@ -87,39 +83,28 @@ def large_decision() -> Decision:
     ]
     header = builders.header(catalogue=builders.catalogue(*workflows))
     results = builders.results(
+        builders.measurement(builders.BASELINE, speedup=1.0),
         *[
             builders.measurement(name, speedup=0.9 + number * 0.03)
             for number, name in enumerate(names)
-        ]
+        ],
     )
-    rated = scoring.rate_arms(results, header.catalogue)
-    ranked = scoring.weigh_arms(rated.overall, header.question)
-    state = builders.run_state({name: builders.process() for name in names}, finished=True)
-    advice = recommend(
-        results,
-        ranked,
-        header.question,
-        (),
-        DecisionContext(rubric=header.catalogue.rubric),
-    )
-    return Decision(header, state, results, rated, ranked, advice, None)
+    return RunAnswer(builders.answer_of(results, header), header.catalogue)
 
 
 async def time_weight_changes() -> list[float]:
     """Return the seconds from each change of a weight to the drawn ranking."""
-    decision, durations = large_decision(), []
+    answer, durations = large_answer(), []
     with tempfile.TemporaryDirectory() as home:
         app = AdvisorApp(LaunchOptions(), Context(environment={}, store=Store(pathlib.Path(home))))
         async with running_app(app, (140, 40)) as pilot:
-            app.run_controller.show_answer(RunAnswer.of_decision(decision))
+            app.run_controller.show_answer(answer)
             await pilot.pause(0.5)
             screen = app.screen
             assert isinstance(screen, ResultsScreen)
             for number in range(REPEATS):
                 weights = screen.query_one(Weights)
-                priorities = decision.header.question.priorities.with_weight(
-                    "performance", 5.0 + 6 * number
-                )
+                priorities = answer.priorities.with_weight("performance", 5.0 + 6 * number)
                 start = time.perf_counter()
                 screen.on_weights_changed(Weights.Changed(weights, priorities))
                 durations.append(time.perf_counter() - start)
@@ -129,13 +114,11 @@ async def time_weight_changes() -> list[float]:
 
 def time_rescoring() -> list[float]:
     """Return the seconds that ranking takes without the screen."""
-    decision, durations = large_decision(), []
+    answer, durations = large_answer(), []
     for number in range(REPEATS):
-        priorities = decision.header.question.priorities.with_weight(
-            "performance", 5.0 + 6 * number
-        )
+        priorities = answer.priorities.with_weight("performance", 5.0 + 6 * number)
         start = time.perf_counter()
-        rescore(decision, priorities, ())
+        answer.with_priorities(priorities)
         durations.append(time.perf_counter() - start)
     return durations
 

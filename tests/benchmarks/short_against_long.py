@@ -33,10 +33,11 @@ import benchmark_report
 from sessions import exhaust
 
 from advisor.context import Context
+from advisor.domain.answer import Answer
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.run import Header
 from advisor.measure.rounds import log_median_seconds
-from advisor.pipeline.decision import Decision, decide
+from advisor.pipeline.decision import decide
 from advisor.pipeline.draft import prepare
 from advisor.pipeline.execution import execute, open_session
 from advisor.pipeline.races import racing
@@ -91,7 +92,7 @@ def rank_with_ties(values: list[float]) -> list[int]:
     return ranks
 
 
-def run_short(answers: Answers, context: Context) -> tuple[Run, Decision]:
+def run_short(answers: Answers, context: Context) -> tuple[Run, Answer]:
     """Execute an ordinary run."""
     run = prepare(answers, context)
     exhaust(execute(run, context))
@@ -108,7 +109,7 @@ def run_long(
     run = prepare(answers, context)
     header = run.header()
     guard = ConditionsMonitor([GpuMonitor(gpu) for gpu in header.question.gpus])
-    plan = plan_of(decide(run).state)
+    plan = plan_of(run.state())
     raced_arms = [arm for arm in plan.arms if any(arm.id in names for names in arms.values())]
     with guard.running(), open_session(run, header, context, guard) as session:
         exhaust(session.start_reference(plan.baseline, 0))
@@ -154,14 +155,14 @@ def run_both(
         gpu=options.gpu,
     )
     start = time.monotonic()
-    _, decision = run_short(answers, context)
+    _, answer = run_short(answers, context)
     middle = time.monotonic()
-    races = {race.batch_size: race for race in decision.results.races}
-    arms = [measurement.arm for measurement in decision.results.measurements]
+    races = {race.batch_size: race for race in answer.results.races}
+    arms = [measurement.arm for measurement in answer.results.measurements]
     rounds = {size: race.rounds * options.times for size, race in races.items()}
     long_medians = run_long(answers, context, dict.fromkeys(races, arms), rounds)
     end = time.monotonic()
-    short = decision.results.log_speedups
+    short = answer.results.log_speedups
     cells = [
         Cell(
             model,

@@ -64,23 +64,23 @@ def write_snippets(folder: pathlib.Path, files: Sequence[pathlib.Path]) -> None:
 def compose_snippets(
     files: Sequence[pathlib.Path],
 ) -> Iterator[tuple[pathlib.Path, str, str, str]]:
-    """Yield for every completed arm its run, its name, and its snippet or why it has none."""
+    """Yield for every measured arm its run, its name, and its snippet or why it has none."""
     sys.path[:0] = [str(HERE.parent / "stacks")]
     import msgspec  # noqa: PLC0415 - `run` has the standard library only
-    from advisor.report.documents.document import RunDocument  # noqa: PLC0415
     from integration import (  # type: ignore[import-not-found]  # noqa: PLC0415
         integration_of,
         load_workflows,
     )
 
     from advisor.applicability.arms import list_arms  # noqa: PLC0415
+    from advisor.domain.answer import Answer  # noqa: PLC0415
     from advisor.errors import NoRecipeError  # noqa: PLC0415
     from advisor.recipes.snippet import compose_snippet  # noqa: PLC0415
 
     workflows = load_workflows()
     for file in files:
-        document = msgspec.json.decode(file.read_bytes(), type=RunDocument)
-        question = document.question
+        answer = msgspec.json.decode(file.read_bytes(), type=Answer)
+        question = answer.question
         arms = {
             arm.id: (arm, place)
             for workflow, place in workflows
@@ -93,8 +93,8 @@ def compose_snippets(
             "output_tokens": question.output_tokens,
             "subject": msgspec.to_builtins(question.model),
         }
-        for entry in document.workflows:
-            if entry.status != "completed" or not entry.cells:
+        for entry in answer.results.measurements:
+            if not entry.cells:
                 continue
             if entry.arm not in arms:
                 yield file, entry.arm, "", "this version has no such arm"

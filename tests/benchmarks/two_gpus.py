@@ -68,24 +68,24 @@ def race_all(
 
 
 def summarise_result(result: NodeRunResult) -> dict[str, Any]:
-    """Return the decision on a race; for a race that failed before its run, only the reason."""
+    """Return the answer of a race; for a race that failed before its run, only the reason."""
     if result.header is None:
         return {"problem": result.reason}
     with tempfile.TemporaryDirectory() as home:
         run = Store(pathlib.Path(home)).create(result.header)
         run.replace_contents(result.events, {})
-        decision = decide(run)
+        answer = decide(run)
     speedups = {
         measurement.arm: math.prod(cell.speedup.value for cell in measurement.cells)
         ** (1 / len(measurement.cells))
-        for measurement in decision.results.measurements
+        for measurement in answer.results.measurements
         if measurement.cells
     }
-    advice = decision.recommendation
+    advice = answer.recommendation
     return {
         "arm": advice.arm if advice else None,
         "verdict": advice.verdict if advice else None,
-        "noise_floor": decision.results.noise_floor,
+        "noise_floor": answer.results.noise_floor,
         "speedups": speedups,
         "problem": result.reason,
     }

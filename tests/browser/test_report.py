@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 import builders
 import msgspec
 import pytest
-from advisor.report.documents import document, measured_document, reopened
 
 from advisor.catalogue import rubric_files
+from advisor.domain.answer import Answer
+from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import Constraint
 from advisor.domain.measurement import BuildSeconds, MemoryBytes
 from advisor.domain.priorities import PILLARS
-from advisor.pipeline.decision import Decision, rescore
+from advisor.pipeline.decision import decide_again
 from advisor.question.answers import Answers
 from advisor.question.priorities import choose_priorities
 from advisor.report import page
-from advisor.score import scoring
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -112,14 +112,17 @@ ARMS: dict[str, tuple[float, dict[str, Any]]] = {
 BOUND = (Constraint(criterion="memory", at_most=1 << 30),)
 
 
-def several_arms() -> Decision:
-    """Return a decision between arms with different strengths and one that is barred."""
-    known = builders.catalogue(
+def known_arms() -> Catalogue:
+    return builders.catalogue(
         *(
             builders.workflow(arm, declared=builders.declared(**facts))
             for arm, (_, facts) in ARMS.items()
         )
     )
+
+
+def several_arms() -> Answer:
+    """Return an answer between arms with different strengths and one that is barred."""
     asked = builders.question(
         priorities=builders.priorities(50, 30, 20, input_flexibility=20.0), constraints=BOUND
     )
@@ -133,33 +136,22 @@ def several_arms() -> Decision:
         for arm, (speedup, facts) in ARMS.items()
     ]
     results = builders.results(builders.measurement(builders.BASELINE, speedup=1.0), *measurements)
-    made = Decision(
-        builders.header(question=asked, catalogue=known),
-        builders.decision().state,
-        results,
-        scoring.rate_arms(results, known),
-        (),
-        None,
-        None,
-    )
-    return rescore(made, asked.priorities, BOUND)
+    return builders.answer_of(results, builders.header(question=asked, catalogue=known_arms()))
 
 
-def decided_ranking(decision: Decision, command: str) -> list[tuple[str, str]]:
+def decided_ranking(answer: Answer, command: str) -> list[tuple[str, str]]:
     """Return the ranking of `decide` for the weights in the command that the page shows."""
     priorities = choose_priorities(
         Answers(priority=command.rsplit(" ", maxsplit=1)[-1]), builders.shipped_catalogue()
     )
-    again = rescore(decision, priorities, BOUND)
-    return [(arm.arm, f"{round(arm.score, 9):.2f}") for arm in again.scored]
+    again = decide_again(answer, known_arms(), priorities=priorities)
+    return [(arm.arm, f"{round(arm.score, 9):.2f}") for arm in again.scores]
 
 
 @pytest.fixture
 def report(tmp_path: pathlib.Path) -> pathlib.Path:
-    decision = several_arms()
-    composed = measured_document.compose(decision)
     file = tmp_path / "report.html"
-    file.write_text(page.render(composed, HOSTILE), encoding="utf-8")
+    file.write_text(page.render(several_arms(), HOSTILE), encoding="utf-8")
     return file
 
 
@@ -182,7 +174,7 @@ def test_the_page_opens_from_disk_without_errors_or_requests(
 
 
 def test_a_slider_ranks_like_the_program(browser: Browser, report: pathlib.Path) -> None:
-    decision = several_arms()
+    answer = several_arms()
     opened = OpenReport(browser, report)
     leaders = set()
     draw = random.Random(0)
@@ -193,28 +185,25 @@ def test_a_slider_ranks_like_the_program(browser: Browser, report: pathlib.Path)
         weights = opened.weights()
         assert weights[pillar] == value
         assert sum(weights.values()) == pytest.approx(100)
-        wanted = decided_ranking(decision, opened.page.locator("#command").inner_text())
+        wanted = decided_ranking(answer, opened.page.locator("#command").inner_text())
         assert opened.ranking() == wanted
         leaders.add(wanted[0][0])
         assert opened.page.locator("#answer").inner_text() == f"Use {wanted[0][0]}."
     assert len(leaders) > 2
     assert opened.ranking()[-1][0] == "barred"
     opened.page.locator("#reset").click()
-    assert opened.weights() == {
-        name: getattr(decision.header.question.priorities, name) for name in PILLARS
-    }
+    assert opened.weights() == {name: getattr(answer.question.priorities, name) for name in PILLARS}
     assert opened.problems == []
     opened.context.close()
 
 
 def test_the_page_begins_with_the_headline(browser: Browser, report: pathlib.Path) -> None:
-    recommendation = several_arms().recommendation
-    assert recommendation is not None
+    headline = [line.text for line in several_arms().headline]
     opened = OpenReport(browser, report)
     shown = opened.page.locator("header").inner_text()
-    assert len(recommendation.headline) >= 3
-    assert all(line in shown for line in recommendation.headline)
-    assert opened.page.locator("h1").inner_text() == recommendation.headline[0]
+    assert len(headline) >= 3
+    assert all(line in shown for line in headline)
+    assert opened.page.locator("h1").inner_text() == headline[0]
     opened.context.close()
 
 
@@ -222,7 +211,7 @@ def test_the_first_ranking_is_the_one_of_the_document(
     browser: Browser, report: pathlib.Path
 ) -> None:
     opened = OpenReport(browser, report)
-    wanted = [(arm.arm, f"{round(arm.score, 9):.2f}") for arm in several_arms().scored]
+    wanted = [(arm.arm, f"{round(arm.score, 9):.2f}") for arm in several_arms().scores]
     assert opened.ranking() == wanted
     opened.context.close()
 
@@ -252,11 +241,9 @@ CROWDED_TEXTS = """() => [...document.querySelectorAll("svg.chart")].flatMap(pic
 
 def write_kept(name: str, place: pathlib.Path) -> pathlib.Path:
     """Write the page of a kept run, as `report` opens it."""
-    made = msgspec.json.decode((EVIDENCE / name).read_bytes(), type=document.RunDocument)
+    made = msgspec.json.decode((EVIDENCE / name).read_bytes(), type=Answer)
     file = place / "report.html"
-    file.write_text(
-        page.render(reopened.decide_again(made, rubric_files.load()), "print('served')")
-    )
+    file.write_text(page.render(decide_again(made, rubric_files.load()), "print('served')"))
     return file
 
 

@@ -228,7 +228,7 @@ def resume(fakes: Fakes, home: pathlib.Path) -> None:
     assert run is not None
     if run.events()[: len(before)] != before:
         raise KillError("resume has changed stored events")
-    if not decide(run).state.finished:
+    if not decide(run).finished:
         raise KillError("the resumed run is not finished")
 
 

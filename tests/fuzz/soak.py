@@ -178,10 +178,10 @@ def run_at_once(fakes: Fakes, home: pathlib.Path, number: int) -> list[str]:
         problems.append(f"{len(entries)} of {number} runs are stored")
     for entry in entries:
         run = Run(store.run_directory(entry.run_id))
-        decision = decide(run)
-        if not decision.state.finished:
+        answer = decide(run)
+        if not answer.finished:
             problems.append(f"{entry.run_id} is not finished")
-        if decision.recommendation is None and decision.problem is None:
+        if answer.recommendation is None and answer.problem is None:
             problems.append(f"{entry.run_id} has neither a recommendation nor a reason")
         if run.scratch.exists():
             problems.append(f"{entry.run_id} has left its scratch files")

@@ -9,18 +9,16 @@ from typing import Literal
 import builders
 import msgspec
 import pytest
-from advisor.recommendation.decision_context import DecisionContext
-from advisor.report.documents import reopened
-from advisor.report.documents.document import RunDocument
 
+from advisor.domain.answer import Answer
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.interval import Interval
 from advisor.domain.measurement import BuildSeconds, CallSeconds, Cell, Measurement, Throughput
-from advisor.domain.recommendation import DecisionWord, Recommendation
+from advisor.domain.recommendation import DecisionWord
+from advisor.pipeline.decision import decide_again
 from advisor.question.constraints import parse_constraints
 from advisor.question.priorities import parse_priorities
-from advisor.recommendation.recommend import recommend
-from advisor.score import scoring
+from advisor.recommendation.advised_answer import AdvisedAnswer
 
 HERE = pathlib.Path(__file__).parent
 EVIDENCE = HERE.parent / "stacks" / "evidence"
@@ -85,7 +83,7 @@ def measured(case: Case, arm: str, known: Catalogue) -> Measurement:
     return msgspec.structs.replace(made, speedup=interval(mean))
 
 
-def advise(case: Case) -> Recommendation:
+def advise(case: Case) -> AdvisedAnswer:
     known = builders.shipped_catalogue()
     weights = (
         parse_priorities(case.priority)
@@ -94,10 +92,8 @@ def advise(case: Case) -> Recommendation:
     )
     if case.document:
         content = (EVIDENCE / f"{case.document}.json").read_bytes()
-        document = msgspec.json.decode(content, type=RunDocument)
-        again = reopened.decide_again(document, known, priorities=weights)
-        assert again.recommendation is not None
-        return again.recommendation
+        kept = msgspec.json.decode(content, type=Answer)
+        return builders.advised(decide_again(kept, known, priorities=weights))
     known = known.for_question(builders.question(device=case.device, task=case.task))
     arms = [measured(case, arm, known) for arm in case.speedups]
     sizes = tuple(cell.batch_size for cell in arms[0].cells)
@@ -110,20 +106,16 @@ def advise(case: Case) -> Recommendation:
         constraints=parse_constraints(case.require),
         batch_sizes=sizes,
     )
-    context = DecisionContext(
-        rubric=known.rubric,
-        by_batch_size=scoring.weigh_by_batch_size(scoring.rate_arms(results, known), asked),
-        workflows=known.workflows,
-    )
-    return recommend(results, builders.score_arms(results, asked, known), asked, [], context)
+    head = builders.header(question=asked, catalogue=known)
+    return builders.advised(builders.answer_of(results, head))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_decision_is_one_that_an_engineer_would_make(case: Case) -> None:
-    advice = advise(case)
-    assert advice.arm in case.acceptable, case.reason
-    assert advice.arm not in case.unacceptable, case.reason
-    assert case.decision in {None, advice.decision_word}
+    found = advise(case)
+    assert found.advice.arm in case.acceptable, case.reason
+    assert found.advice.arm not in case.unacceptable, case.reason
+    assert case.decision in {None, found.certainty.decision_word}
 
 
 def test_there_are_enough_cases_and_each_has_its_name() -> None:

@@ -21,10 +21,8 @@ def render() -> str:
     )
     for file in sorted(EVIDENCE.glob("*.json")):
         document = read_run(file.name)
-        for entry in document.workflows:
-            if entry.arm and entry.build_seconds and entry.status == "completed":
-                cold = entry.build_seconds.cold
-                seconds[document.question.device][entry.arm].append(cold)
+        for entry in document.results.measurements:
+            seconds[document.question.device][entry.arm].append(entry.build_seconds.cold)
     lines = []
     for device, arms in sorted(seconds.items()):
         lines += ["", f"[{device}]"]

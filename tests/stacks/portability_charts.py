@@ -19,7 +19,7 @@ def chart_file(run: str) -> pathlib.Path:
 
 def render(run: str) -> str:
     """Return the chart as a file of its own, with the style sheet of the report's page in it."""
-    found = read_run(run).portability
+    found = read_run(run).results.portability
     assert found is not None, run
     picture = cascade_chart(found.applications)
     assert picture is not None, run

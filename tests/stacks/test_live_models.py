@@ -137,9 +137,9 @@ def test_a_live_module_is_measured(
         budget=1,
         workflows=("pytorch-eager",),
     )
-    (entry,) = (each for each in run.document.workflows if each.cells)
+    (entry,) = (each for each in run.answer.ranked if each.cells)
     assert [cell.batch_size for cell in entry.cells] == [1, 4]
-    assert run.document.question.model.name.endswith(".pt2")
+    assert run.answer.question.model.name.endswith(".pt2")
 
 
 def test_a_module_without_inputs_is_refused(notebook_model: torch.nn.Module) -> None:

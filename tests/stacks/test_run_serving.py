@@ -3,10 +3,10 @@ from __future__ import annotations
 import builders
 import msgspec
 import pytest
-from advisor.report.documents.document import RunDocument
-from report_runs import run_document
+from report_runs import run_answer
 from stacks import run_serving
 
+from advisor.domain.answer import Answer
 from advisor.domain.interval import Interval
 from advisor.domain.question import LoadQuestion, RequestLengths
 from advisor.domain.serving import RateLevel, ServedArm, ServingResults
@@ -33,7 +33,7 @@ def level(share: float, failed: int) -> RateLevel:
     )
 
 
-def served_document() -> RunDocument:
+def served_document() -> Answer:
     arm = ServedArm(
         arm="engine",
         goodput=Interval(value=20.0, low=17.5, high=23.0),
@@ -45,21 +45,23 @@ def served_document() -> RunDocument:
         failed=3,
         command="serve",
     )
-    return msgspec.structs.replace(
-        run_document(),
-        question=builders.question(load=LOAD),
-        serving=ServingResults(arms=(arm,), batch_best=None, process_deviation=0.02),
-    )
+    serving = ServingResults(arms=(arm,), batch_best=None, process_deviation=0.02)
+    return serve(run_answer(question=builders.question(load=LOAD)), serving)
+
+
+def serve(answer: Answer, serving: ServingResults) -> Answer:
+    results = msgspec.structs.replace(answer.results, serving=serving)
+    return msgspec.structs.replace(answer, results=results)
 
 
 def test_the_energy_of_a_token_is_a_column_where_it_was_measured() -> None:
     document = served_document()
     assert serving_tables.ENERGY_HEAD not in serving_tables.server_rows(document)[0]
-    assert document.serving is not None
-    (arm,) = document.serving.arms
+    assert document.results.serving is not None
+    (arm,) = document.results.serving.arms
     measured = msgspec.structs.replace(arm, joules_per_token=0.1234)
-    serving = msgspec.structs.replace(document.serving, arms=(measured,))
-    head, row = serving_tables.server_rows(msgspec.structs.replace(document, serving=serving))
+    serving = msgspec.structs.replace(document.results.serving, arms=(measured,))
+    head, row = serving_tables.server_rows(serve(document, serving))
     assert row[head.index(serving_tables.ENERGY_HEAD)] == "0.123"
 
 

@@ -26,9 +26,8 @@ def find_places() -> dict[str, set[str]]:
     places: dict[str, set[str]] = collections.defaultdict(set)
     for file in sorted(EVIDENCE.glob("*.json")):
         document = read_run(file.name)
-        names = (gpu.name for gpu in document.machine.gpu if gpu.uuid == document.question.gpu)
-        device = next(names, "cpu").removeprefix("NVIDIA ")
-        for entry in document.workflows:
-            if entry.status == "completed":
-                places[entry.id].add(f"{device} {document.created[:7]}")
+        gpu = document.machine.find_gpu(document.question.gpu)
+        device = gpu.name.removeprefix("NVIDIA ") if gpu else "cpu"
+        for entry in document.results.measurements:
+            places[entry.workflow].add(f"{device} {document.created[:7]}")
     return places

@@ -7,7 +7,6 @@ import pathlib
 import sys
 
 import pytest
-from advisor.report.documents.measured_document import compose
 from onscreen import (
     async_test,
     replay_app,
@@ -33,10 +32,9 @@ SUCCEEDS, FAILS = "", "sys.exit(1)"
 
 
 def script_of(run: Run, arm: str, context: Context) -> str:
-    decision = decide(run)
-    document = compose(decision)
-    entry, found = found_recipe.choose(document, decision, arm, context.probes)
-    return script_recipe.render(document, entry, found)
+    answer = decide(run)
+    chosen, found = found_recipe.choose(answer, run, arm, context.probes)
+    return script_recipe.render(answer, chosen, found)
 
 
 @async_test

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pathlib
 
 import pytest
-from advisor.report.documents.opening import read_document
 
 from advisor.catalogue import rubric_files
+from advisor.report.opening import read_answer
 from advisor.tui.answer import RunAnswer
 from advisor.tui.rendering.charts import charts_of, weight_map_lines
 from advisor.tui.rendering.plot import Axis, Plot, Point, Series, plot_lines
@@ -26,7 +26,7 @@ DOCUMENTS = (
 def answers() -> dict[str, RunAnswer]:
     known = rubric_files.load()
     return {
-        name: RunAnswer.of_document(read_document(str(EVIDENCE / f"{name}.json")), known)
+        name: RunAnswer.of_file(read_answer(str(EVIDENCE / f"{name}.json")), known)
         for name in DOCUMENTS
     }
 
@@ -47,8 +47,8 @@ def test_every_picture_fits_every_size(
 
 
 def test_an_answer_has_no_picture_without_figures() -> None:
-    document = read_document(str(EVIDENCE / "h100-served-llama3.1-8b-bfloat16.json"))
-    charts = charts_of(RunAnswer.of_document(document, rubric_files.load()))
+    document = read_answer(str(EVIDENCE / "h100-served-llama3.1-8b-bfloat16.json"))
+    charts = charts_of(RunAnswer.of_file(document, rubric_files.load()))
     assert 0 < len(charts) < ALL_CHARTS
     assert all(chart(118, 30) for chart in charts)
 
@@ -90,5 +90,5 @@ def test_the_weight_map_has_the_advised_arm_at_the_present_weights(
     now = answer.priorities
     row = round((rows - 1) * (1 - now.productivity / 100))
     column = round(now.performance / 100 * (columns - 1))
-    rank = answer.entry(advice.arm).rank
+    rank = answer.ranked_arm(advice.arm).scored.rank
     assert lines[1 + row][8 + column] == str(rank)

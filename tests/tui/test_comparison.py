@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from advisor.report.documents.document import RunDocument
-from advisor.report.documents.measured_document import compose as compose_document
 from onscreen import async_test, running_app, screen_text, settle, wait_for_screen
 from recorded_runs import make_run
+from report_runs import with_results
 
 from advisor.context import Context
+from advisor.domain.answer import Answer
 from advisor.domain.interval import Interval
 from advisor.domain.measurement import CallSeconds, GenerationMetrics, Throughput
 from advisor.domain.plan import BASELINE
@@ -28,18 +28,18 @@ from advisor.tui.screens.history import HistoryScreen
 
 
 @pytest.fixture
-def document(tmp_path: pathlib.Path) -> RunDocument:
-    return slowed(compose_document(decide(make_run(Store(tmp_path), finished=True))), 1.0)
+def document(tmp_path: pathlib.Path) -> Answer:
+    return slowed(decide(make_run(Store(tmp_path), finished=True)), 1.0)
 
 
-def as_another_run(document: RunDocument) -> RunDocument:
+def as_another_run(document: Answer) -> Answer:
     return msgspec.structs.replace(document, run_id="20991231-000000-0000")
 
 
-def slowed(document: RunDocument, factor: float) -> RunDocument:
+def slowed(document: Answer, factor: float) -> Answer:
     """Return the document with all times multiplied; their intervals are one percent wide."""
     entries = []
-    for entry in document.workflows:
+    for entry in document.results.measurements:
         cells = []
         for cell in entry.cells:
             median = cell.seconds.median * factor
@@ -48,14 +48,14 @@ def slowed(document: RunDocument, factor: float) -> RunDocument:
             )
             cells.append(msgspec.structs.replace(cell, seconds=seconds))
         entries.append(msgspec.structs.replace(entry, cells=tuple(cells)))
-    return msgspec.structs.replace(document, workflows=tuple(entries))
+    return with_results(document, measurements=tuple(entries))
 
 
-def as_text_generation(document: RunDocument) -> RunDocument:
+def as_text_generation(document: Answer) -> Answer:
     """Return the document as if each call had generated 32 tokens."""
     unknown: dict[str, Any] = dict.fromkeys(GenerationMetrics.__struct_fields__)
     entries = []
-    for entry in document.workflows:
+    for entry in document.results.measurements:
         cells = tuple(
             msgspec.structs.replace(
                 cell,
@@ -65,47 +65,43 @@ def as_text_generation(document: RunDocument) -> RunDocument:
             for cell in entry.cells
         )
         entries.append(msgspec.structs.replace(entry, cells=cells))
-    return msgspec.structs.replace(document, workflows=tuple(entries))
+    return with_results(document, measurements=tuple(entries))
 
 
-def with_question(document: RunDocument, **changes: Any) -> RunDocument:
+def with_question(document: Answer, **changes: Any) -> Answer:
     """Return the document with fields of its question replaced."""
     return msgspec.structs.replace(
         document, question=msgspec.structs.replace(document.question, **changes)
     )
 
 
-def with_speedups(document: RunDocument, factor: float) -> RunDocument:
+def with_speedups(document: Answer, factor: float) -> Answer:
     """Return the document with the speed-ups of all arms but the baseline multiplied."""
     entries = []
-    for entry in document.workflows:
+    for entry in document.results.measurements:
         value = 2.0 * factor
         narrow = Interval(value=value, low=value * 0.999, high=value * 1.001)
         cells = tuple(msgspec.structs.replace(cell, speedup=narrow) for cell in entry.cells)
         entries.append(
             entry if entry.arm == BASELINE else msgspec.structs.replace(entry, cells=cells)
         )
-    return without_noise(msgspec.structs.replace(document, workflows=tuple(entries)))
+    return without_noise(with_results(document, measurements=tuple(entries)))
 
 
-def without_noise(document: RunDocument) -> RunDocument:
-    assert document.race is not None
-    races = tuple(
-        msgspec.structs.replace(race, noise_floor=0.0) for race in document.race.by_batch_size
-    )
-    race = msgspec.structs.replace(document.race, noise_floor=0.0, by_batch_size=races)
-    return msgspec.structs.replace(document, race=race)
+def without_noise(document: Answer) -> Answer:
+    races = tuple(msgspec.structs.replace(race, noise_floor=0.0) for race in document.results.races)
+    return with_results(document, noise_floor=0.0, races=races)
 
 
 @pytest.mark.parametrize(("factor", "verdict"), [(1.0, "same"), (0.5, "slower"), (2.0, "faster")])
 def test_every_arm_has_a_row_with_a_verdict_on_its_speedup(
-    document: RunDocument, factor: float, verdict: str
+    document: Answer, factor: float, verdict: str
 ) -> None:
     compared = compare_runs(
         with_speedups(document, 1.0), as_another_run(with_speedups(document, factor))
     )
     assert [row.arm for row in compared.rows] == [
-        entry.arm for entry in document.workflows if entry.cells
+        each.arm for each in document.ranked if each.cells
     ]
     assert {row.verdict for row in compared.rows if row.arm != BASELINE} == {verdict}
     assert {
@@ -115,7 +111,7 @@ def test_every_arm_has_a_row_with_a_verdict_on_its_speedup(
 
 @pytest.mark.parametrize(("factor", "verdict"), [(1.0, "same"), (1.5, "slower"), (0.5, "faster")])
 def test_the_row_of_the_baseline_shows_its_speed(
-    document: RunDocument, factor: float, verdict: str
+    document: Answer, factor: float, verdict: str
 ) -> None:
     before = without_noise(document)
     compared = compare_runs(before, as_another_run(slowed(before, factor)))
@@ -127,16 +123,22 @@ def test_the_row_of_the_baseline_shows_its_speed(
 
 
 def test_runs_with_different_questions_are_shown_without_a_verdict(
-    document: RunDocument,
+    document: Answer,
 ) -> None:
     compared = compare_runs(document, with_question(document, dtype="float16"))
     assert {(row.verdict, row.speed) for row in compared.rows} == {("not-compared", None)}
     assert all(row.first and row.second for row in compared.rows)
 
 
-def test_an_arm_of_only_one_run_is_marked(document: RunDocument) -> None:
+def test_an_arm_of_only_one_run_is_marked(document: Answer) -> None:
     without = msgspec.structs.replace(
-        document, workflows=tuple(entry for entry in document.workflows if entry.arm != "exported")
+        with_results(
+            document,
+            measurements=tuple(
+                each for each in document.results.measurements if each.arm != "exported"
+            ),
+        ),
+        scores=tuple(each for each in document.scores if each.arm != "exported"),
     )
     assert {
         row.verdict for row in compare_runs(document, without).rows if row.arm == "exported"
@@ -148,10 +150,10 @@ def test_an_arm_of_only_one_run_is_marked(document: RunDocument) -> None:
 
 @async_test
 async def test_generated_text_is_compared_by_its_rate(
-    document: RunDocument, tui_context: Context
+    document: Answer, tui_context: Context
 ) -> None:
     first, second = (as_text_generation(each) for each in (document, slowed(document, 2.0)))
-    rate = first.workflows[0].cells[0].throughput.value
+    rate = first.results.measurements[0].cells[0].throughput.value
     interval = Interval(value=rate, low=rate / 1.01, high=rate / 0.99)
     async with running_app(AdvisorApp(LaunchOptions(), tui_context), (140, 30)) as pilot:
         await pilot.app.push_screen(CompareScreen(compare_runs(first, second)))
@@ -184,7 +186,7 @@ async def test_two_marked_runs_are_compared(tui_context: Context, tmp_path: path
 
 @async_test
 async def test_a_decisive_difference_is_shown_before_the_figures_and_prevents_a_verdict(
-    document: RunDocument, tui_context: Context
+    document: Answer, tui_context: Context
 ) -> None:
     slow = slowed(document, 2.0)
     async with running_app(AdvisorApp(LaunchOptions(), tui_context), (140, 30)) as pilot:

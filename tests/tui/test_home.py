@@ -21,8 +21,8 @@ from onscreen import (
 from recorded_runs import make_run
 
 from advisor.context import Context
+from advisor.domain.answer import AnswerSummary
 from advisor.question.answers import Answers
-from advisor.store.summaries import RunSummary
 from advisor.tui.app import AdvisorApp
 from advisor.tui.options import LaunchOptions
 from advisor.tui.rendering.list_cells import OPEN_MARK, describe_winner, format_age
@@ -83,12 +83,10 @@ async def test_the_recorded_run_of_the_program_opens_without_a_stored_run(
 def test_the_recorded_runs_of_the_program_are_kept_runs() -> None:
     examples = list_examples()
     assert examples
-    for example in examples:
-        kept = EVIDENCE / example.file.name
-        assert example.file.read_bytes() == kept.read_bytes()
-        document = json.loads(kept.read_bytes())
-        assert example.model == document["question"]["model"]["name"]
-        assert example.device == document["machine"]["gpu"][0]["name"]
+    for file, answer in examples.items():
+        kept = EVIDENCE / file.name
+        assert file.read_bytes() == kept.read_bytes()
+        assert answer.device_name == json.loads(kept.read_bytes())["machine"]["gpus"][0]["name"]
 
 
 @async_test
@@ -126,11 +124,11 @@ async def test_options_of_the_command_line_lead_to_the_questions_or_to_a_run(
 
 
 def test_an_arm_that_leads_an_open_decision_is_marked() -> None:
-    clear = RunSummary(arm="quick", decision_word="CLEAR")
+    clear = AnswerSummary(arm="quick", decision_word="CLEAR")
     opened = msgspec.structs.replace(clear, decision_word="OPEN")
     assert describe_winner(clear) == "quick"
     assert describe_winner(opened) == f"quick{OPEN_MARK}"
-    assert describe_winner(RunSummary()) == "no answer"
+    assert describe_winner(AnswerSummary()) == "no answer"
 
 
 @pytest.mark.parametrize(

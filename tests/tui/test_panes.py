@@ -35,30 +35,35 @@ TRIED = (
 )
 
 
+def answer_of(run: Run) -> RunAnswer:
+    return RunAnswer(decide(run), run.header().catalogue, run)
+
+
 def answer_with_new_shapes(run: Run) -> RunAnswer:
     """Return the answer of a run whose advised arm tried two shapes."""
-    answer = RunAnswer.of_decision(decide(run))
+    answer = answer_of(run)
     assert answer.recommendation is not None
-    arm = answer.recommendation.arm
-    entries = tuple(
-        msgspec.structs.replace(entry, flexibility=TRIED) if entry.arm == arm else entry
-        for entry in answer.document.workflows
+    arm, results = answer.recommendation.arm, answer.document.results
+    measurements = tuple(
+        msgspec.structs.replace(entry, new_shape_results=TRIED) if entry.arm == arm else entry
+        for entry in results.measurements
     )
-    document = msgspec.structs.replace(answer.document, workflows=entries)
+    results = msgspec.structs.replace(results, measurements=measurements)
+    document = msgspec.structs.replace(answer.document, results=results)
     return dataclasses.replace(answer, document=document)
 
 
 def test_new_shapes_are_with_the_reasons_and_with_the_times_of_the_arm(sample_run: Run) -> None:
-    without = RunAnswer.of_decision(decide(sample_run))
+    without = answer_of(sample_run)
     assert NEW_SHAPES not in render_why(without).plain
     answer = answer_with_new_shapes(sample_run)
     assert answer.recommendation is not None
     why = render_why(answer).plain
-    detail = render_new_shapes(answer.entry(answer.recommendation.arm)).plain
+    detail = render_new_shapes(answer.ranked_arm(answer.recommendation.arm)).plain
     for result in TRIED:
         assert new_shapes.describe(result) in why
         assert new_shapes.describe(result) in detail
-    assert not render_new_shapes(without.entry(answer.recommendation.arm)).plain
+    assert not render_new_shapes(without.ranked_arm(answer.recommendation.arm)).plain
 
 
 @async_test

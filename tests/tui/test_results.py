@@ -7,7 +7,6 @@ import pathlib
 import builders
 import msgspec
 import pytest
-from advisor.report.documents.opening import read_document
 from onscreen import (
     async_test,
     replay_app,
@@ -24,6 +23,7 @@ from advisor.catalogue import rubric_files
 from advisor.context import Context
 from advisor.domain.interval import Interval
 from advisor.domain.priorities import FURTHER_CRITERIA
+from advisor.report.opening import read_answer
 from advisor.report.sections.answer import UNSTEADY_NOTICE
 from advisor.store.runs import Run
 from advisor.tui.answer import RunAnswer
@@ -76,9 +76,9 @@ async def test_a_run_document_opens_like_a_stored_run(context: Context) -> None:
 
 @pytest.mark.parametrize("file", sorted(EVIDENCE.glob("*.json")), ids=lambda file: file.stem)
 def test_every_kept_document_has_an_answer(file: pathlib.Path) -> None:
-    answer = RunAnswer.of_document(read_document(str(file)), rubric_files.load())
+    answer = RunAnswer.of_file(read_answer(str(file)), rubric_files.load())
     assert (answer.recommendation is None) == (answer.document.problem is not None)
-    assert answer.ranked[0].rank == 1
+    assert answer.ranked[0].scored.rank == 1
     again = answer.with_priorities(answer.priorities)
     assert [entry.arm for entry in again.ranked] == [entry.arm for entry in answer.ranked]
 
@@ -181,8 +181,8 @@ async def test_an_answer_with_hidden_lines_has_a_scroll_bar(context: Context) ->
 
 
 def test_the_title_of_a_server_has_its_task_and_no_batch_sizes() -> None:
-    document = read_document(str(EVIDENCE / "h100-served-llama3.1-8b-bfloat16.json"))
-    title = results_title(RunAnswer.of_document(document, rubric_files.load()), 120)
+    document = read_answer(str(EVIDENCE / "h100-served-llama3.1-8b-bfloat16.json"))
+    title = results_title(RunAnswer.of_file(document, rubric_files.load()), 120)
     assert TASK_NAMES["serve"] in title.plain
     assert "batch" not in title.plain
 
@@ -202,8 +202,8 @@ def marked_labels(pilot: Pilot[int]) -> list[str]:
 
 @pytest.mark.parametrize("width", [200, 120, 100, 80, 72, 60])
 def test_the_title_shows_the_batch_sizes_at_every_width(width: int) -> None:
-    document = read_document(str(EVIDENCE / "h200-generate-tinyllama-bfloat16.json"))
-    title = results_title(RunAnswer.of_document(document, rubric_files.load()), width)
+    document = read_answer(str(EVIDENCE / "h200-generate-tinyllama-bfloat16.json"))
+    title = results_title(RunAnswer.of_file(document, rubric_files.load()), width)
     assert title.cell_len + PROGRAM_CELLS <= width
     assert title.plain.replace(", ", ",").endswith("batch 1,4,16,64")
     assert ("generate text" in title.plain) == (width >= 100)
@@ -228,9 +228,8 @@ async def test_a_pane_shows_the_answer_for_the_weights_that_are_set_now(
 def test_figures_of_an_unfit_machine_have_a_note_next_to_an_answer(
     noise_floor: float, unusable: bool
 ) -> None:
-    made = builders.document()
-    assert made.race is not None
-    race = msgspec.structs.replace(made.race, noise_floor=noise_floor)
-    document = msgspec.structs.replace(made, race=race)
+    made = builders.answer()
+    results = msgspec.structs.replace(made.results, noise_floor=noise_floor)
+    document = msgspec.structs.replace(made, results=results)
     answer = RunAnswer(document, builders.catalogue(builders.workflow("compiled")))
     assert (("Note", UNSTEADY_NOTICE) in answer_lines(answer)) == unusable

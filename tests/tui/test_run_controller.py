@@ -7,8 +7,6 @@ from collections.abc import Callable
 
 import psutil
 import pytest
-from advisor.report.documents.document import encode
-from advisor.report.documents.measured_document import compose as compose_document
 from onscreen import (
     async_test,
     running_app,
@@ -19,6 +17,7 @@ from onscreen import (
 from recorded_runs import make_run
 
 from advisor.context import Context
+from advisor.domain.answer import encode
 from advisor.domain.outcome import Skipped
 from advisor.domain.run_events import Finished, LoggedEvent, RaceOpened, Resumed
 from advisor.pipeline.decision import decide
@@ -64,7 +63,7 @@ def test_a_run_resumed_after_any_event_ends_with_the_same_document(
     lines = file.read_bytes().splitlines(keepends=True)
     events, complete = run.events(), RunSession.for_run(run)
     complete.refresh()
-    expected = encode(compose_document(complete.decide()))
+    expected = encode(complete.decide())
     for kept in range(1, len(lines)):
         # The process was killed while it wrote the next event.
         file.write_bytes(b"".join(lines[:kept]) + lines[kept][:5])
@@ -73,7 +72,7 @@ def test_a_run_resumed_after_any_event_ends_with_the_same_document(
         while not session.is_finished:
             session.refresh()
             host.write_next()
-        assert encode(compose_document(session.decide())) == expected, kept
+        assert encode(session.decide()) == expected, kept
 
 
 def sleep_processes() -> list[psutil.Process]:
@@ -109,12 +108,12 @@ async def test_a_hanging_arm_can_be_skipped_and_retried_and_leaves_no_process(
         await pilot.press("s")
         results = await wait_for_screen(pilot, ResultsScreen)
         assert sleep_processes() == []
-        decision = results.original.decision
-        assert decision is not None
-        outcome = decision.state.processes[arm][0].outcome
+        stored = results.original.run
+        assert stored is not None
+        outcome = stored.state().processes[arm][0].outcome
         assert isinstance(outcome, Skipped)
         assert (outcome.phase, outcome.cause) == ("build", "user")
-        assert arms_to_retry(decision.state) == (arm,)
+        assert arms_to_retry(results.original.document) == (arm,)
         await pilot.press("x")
         await wait_for_text(pilot, f"{arm}: skipped")
         await pilot.press("f")
@@ -168,8 +167,8 @@ def test_the_extension_selects_the_format_of_an_export(
     extension: str, content: str, tmp_path: pathlib.Path
 ) -> None:
     file = tmp_path / f"out{extension}"
-    decision = decide(make_run(Store(tmp_path), finished=True))
-    write_document(compose_document(decision), file, lambda: "print('the script')")
+    made = decide(make_run(Store(tmp_path), finished=True))
+    write_document(made, file, lambda: "print('the script')")
     written = file.read_text().lower()
     assert content in written
     assert ("the script" in written) == (extension == ".html")

@@ -28,6 +28,7 @@ from textual.widgets import Input, Static, TabbedContent
 
 from advisor.cli import plain_prompts
 from advisor.context import Context
+from advisor.domain.answer import HeadlineLine
 from advisor.question.answers import Answers
 from advisor.question.devices import CPU, VISIBLE_DEVICES
 from advisor.question.load import FIRST_ITL, FIRST_TTFT
@@ -345,10 +346,11 @@ async def test_the_results_show_the_lines_of_the_headline(
 ) -> None:
     async with running_app(replay_app(tui_context, recorded)) as pilot:
         screen = await wait_for_screen(pilot, ResultsScreen)
-        advice = screen.original.recommendation
-        assert advice is not None
-        changed = msgspec.structs.replace(advice, headline=("Use alike.", "EITHER: so."))
-        document = msgspec.structs.replace(screen.original.document, recommendation=changed)
+        lines = (
+            HeadlineLine(part="answer", text="Use alike."),
+            HeadlineLine(part="certainty", text="EITHER: so."),
+        )
+        document = msgspec.structs.replace(screen.original.document, headline=lines)
         screen.answer = dataclasses.replace(screen.original, document=document)
         screen.draw()
         await settle(pilot)

@@ -73,7 +73,7 @@ def test_arms_without_a_measurement_at_a_length_are_named_up_to_a_limit(
 ) -> None:
     store = Store(tmp_path / "stored")
     record = store_sweep(store)
-    document = decide_and_compose(record, decide_lengths(record, store))
+    document = decide_and_compose(record, decide_lengths(record, store), store)
     (broken,) = document.missing
     entry = document.lengths[0]
     names = [f"arm-{number}" for number in range(MAX_MISSING_ARMS + 2)]

@@ -95,7 +95,8 @@ did with shapes that were not built. Log: the output of the stack."""
         self.query_one(TitleBar).set_text(
             text.styled(text.printable(entry.arm, 60), "bold")
             + Text(
-                f"   rank {entry.scored.rank} of {len(answer.ranked)}   score {entry.scored.score:.2f}"
+                f"   rank {entry.scored.rank} of {len(answer.ranked)}"
+                f"   score {entry.scored.score:.2f}"
                 f"   {format_interval(entry.speedup)}"
             )
         )

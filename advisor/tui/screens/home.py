@@ -177,13 +177,13 @@ H lists all stored runs. A row of several lengths is a sweep, which stands for i
         widths = {column.key: column.width for column in columns}
         rows = {NEW_ROW: self._new_cells()}
         rows |= {item.item_id: self._item_cells(item, widths) for item in self._items}
-        for example in list_examples():
-            name = example.model.rpartition("/")[2]
-            rows[f"{EXAMPLE_PREFIX}{example.file}"] = {
+        for file, answer in list_examples().items():
+            name = answer.question.model.name.rpartition("/")[2]
+            rows[f"{EXAMPLE_PREFIX}{file}"] = {
                 "mark": MARKS["example"],
                 "what": text.truncate(f"Example: {name}", widths["what"]),
                 "answer": "opens a recorded run",
-                "device": example.device,
+                "device": answer.device_name,
             }
         table.set_rows(rows)
 

@@ -12,7 +12,6 @@ import sys
 import jsonschema
 import msgspec
 import pytest
-from advisor.report.documents.document import RunDocument
 
 import advisor
 from advisor import api, errors, schemas
@@ -20,6 +19,7 @@ from advisor.api import functions
 from advisor.api.answers import Options, SweepOptions, make_answers
 from advisor.api.sweeps import format_mix, format_tokens
 from advisor.context import Context
+from advisor.domain.answer import Answer, without_rounds
 from advisor.domain.run_events import Finished, LoggedEvent, Planned
 from advisor.question.answers import Answers
 
@@ -56,13 +56,13 @@ def test_a_question_is_measured_and_the_run_is_loaded_again(tmp_path: pathlib.Pa
     )
     assert isinstance(events[-1].run_event, Finished)
     assert run.recommendation is not None or run.problem is not None
-    assert run.document.question.priorities.performance == 60
-    assert advisor.load(run.run_id).document == run.document
+    assert run.answer.question.priorities.performance == 60
+    assert advisor.load(run.run_id).answer == run.answer
     file = run.save(tmp_path / "run.json")
     jsonschema.Draft202012Validator(schemas.generate("run")).validate(json.loads(file.read_text()))
     assert run.headline[0] in repr(run)
     assert run.to_html().startswith("<!DOCTYPE html>")
-    assert msgspec.convert(run.to_dict(), RunDocument) == run.document
+    assert msgspec.convert(run.to_dict(), Answer) == without_rounds(run.answer)
 
 
 @pytest.mark.usefixtures("simulated")
@@ -81,8 +81,8 @@ def test_events_are_read_as_an_iterator_and_continue_after_a_break() -> None:
 def test_a_document_is_decided_again_without_a_measurement() -> None:
     run = advisor.load(EVIDENCE)
     other = run.decide(priorities={"performance": 100, "productivity": 0, "portability": 0})
-    assert other.document.question.priorities.performance == 100
-    assert run.document.question.priorities.performance != 100
+    assert other.answer.question.priorities.performance == 100
+    assert run.answer.question.priorities.performance != 100
     assert other.recommendation is not None
     assert run.compare(other).outcome == "same-run"
 
@@ -103,21 +103,21 @@ def test_the_documented_lines_work_without_advice(
 
 def test_a_notebook_shows_the_headline_and_the_arms_escaped() -> None:
     run = advisor.load(EVIDENCE)
-    hostile = msgspec.structs.replace(run.document.workflows[0], arm="<script>alert(1)</script>")
-    document = msgspec.structs.replace(
-        run.document, workflows=(hostile, *run.document.workflows[1:])
-    )
-    shown = api.Report(document)._repr_html_()
+    hostile = msgspec.structs.replace(run.answer.scores[0], arm="<script>alert(1)</script>")
+    answer = msgspec.structs.replace(run.answer, scores=(hostile, *run.answer.scores[1:]))
+    shown = api.Report(answer)._repr_html_()
     assert "<script>" not in shown
-    assert shown.count("<tr>") == 1 + sum(e.rank is not None for e in document.workflows)
+    assert shown.count("<tr>") == 1 + len(answer.scores)
     assert html.escape(run.headline[0]) in shown
 
 
 def test_a_dataframe_has_a_row_for_each_arm_and_batch_size() -> None:
     run = advisor.load(EVIDENCE)
     frame = run.to_dataframe()
-    assert len(frame) == sum(len(entry.cells) or 1 for entry in run.document.workflows)
-    best = run.document.workflows[0]
+    assert len(frame) == sum(len(arm.cells) or 1 for arm in run.answer.ranked) + len(
+        run.answer.unmeasured
+    )
+    best = run.answer.ranked[0]
     first = frame[(frame.arm == best.arm)].iloc[0]
     assert first.seconds_median == best.cells[0].seconds.median
 
@@ -202,7 +202,7 @@ def test_a_sweep_answers_for_the_mix_and_is_loaded_again(tmp_path: pathlib.Path)
     assert found.recommendation is not None or found.problem is not None
     assert advisor.load_sweep(found.sweep_id).document == found.document
     runs = {lengths: advisor.load(run_id) for lengths, run_id in found.run_ids.items()}
-    assert {run.document.question.input_tokens for run in runs.values()} == {8, 32}
+    assert {run.answer.question.input_tokens for run in runs.values()} == {8, 32}
     table = found.to_dataframe()
     assert list(table["input_tokens"]) == [8, 32]
     assert "<table>" in found._repr_html_()

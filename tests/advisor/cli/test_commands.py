@@ -65,10 +65,10 @@ def test_show_prints_a_document_that_matches_the_schema(
     assert answer.returncode == 0, answer.stderr
     document = json.loads(answer.stdout)
     jsonschema.validate(document, json.loads(schemas.schema_file("run").read_text()))
-    quick = next(entry for entry in document["workflows"] if entry["arm"] == "quick")
-    assert quick["status"] == "completed"
+    results = document["results"]
+    (quick,) = (each for each in results["measurements"] if each["arm"] == "quick")
     assert quick["speedup"]["value"] > 2
-    assert document["race"]["noise_floor"] < 1
+    assert results["noise_floor"] < 1
     assert document["recommendation"]["flips"]
 
 
@@ -89,7 +89,7 @@ def test_the_recommendation_changes_at_the_weights_of_the_flips(
         flip for flip in document["recommendation"]["flips"] if flip["criterion"] == "performance"
     )
     direction = 1 if flip["weight"] > weights["performance"] else -1
-    leader = document["workflows"][0]["arm"]
+    leader = document["scores"][0]["arm"]
     for offset, expected in ((-0.01, leader), (0.01, flip["to"])):
         performance = flip["weight"] + direction * offset
         scale = (100 - performance) / (weights["productivity"] + weights["portability"])
@@ -99,7 +99,7 @@ def test_the_recommendation_changes_at_the_weights_of_the_flips(
         )
         answer = run_program("decide", finished_run, "--weights", text, "--json", home=home)
         assert answer.returncode == 0, answer.stderr
-        assert json.loads(answer.stdout)["workflows"][0]["arm"] == expected
+        assert json.loads(answer.stdout)["scores"][0]["arm"] == expected
 
 
 def test_a_constraint_excludes_an_arm_without_changing_its_score(
@@ -123,8 +123,7 @@ def test_a_constraint_excludes_an_arm_without_changing_its_score(
     assert free["recommendation"]["arm"] == "quick"
     assert constrained["recommendation"]["arm"] != "quick"
     scores = [
-        {entry["arm"]: entry["score"] for entry in document["workflows"]}
-        for document in (free, constrained)
+        {arm["arm"]: arm["score"] for arm in document["scores"]} for document in (free, constrained)
     ]
     assert scores[0] == scores[1]
 
@@ -234,12 +233,8 @@ def test_the_answer_for_an_absent_gpu_comes_from_published_figures(home: pathlib
     jsonschema.validate(document, json.loads(schemas.schema_file("run").read_text()))
     assert document["recommendation"]["workflow"] == "tensorrt-llm"
     assert document["recommendation"]["trust"] == "D"
-    assert {entry["evidence"] for entry in document["workflows"]} == {"published"}
-    assert all(
-        rating["evidence"] in {"published", "declared"}
-        for entry in document["workflows"]
-        for rating in (entry["scores"] or {}).values()
-    )
+    evidence = {each["evidence"] for arm in document["scores"] for each in arm["ratings"].values()}
+    assert evidence == {"published", "declared"}
 
 
 def test_an_imported_answer_without_a_recommendation_has_the_problem(home: pathlib.Path) -> None:
@@ -271,12 +266,12 @@ def test_the_printed_command_repeats_an_answer_that_is_not_stored(home: pathlib.
         .removesuffix(" prints every figure with its source.")
     )
     again = json.loads(run_program(*shlex.split(command), home=home).stdout)
-    titles = {entry["arm"]: entry["title"] for entry in again["workflows"]}
+    titles = {arm["arm"]: arm["title"] for arm in again["scores"]}
     assert f"use {titles[again['recommendation']['arm']]} for" in text
     assert again["question"]["priorities"]["productivity"] == 80
     assert again["question"]["batch_sizes"] == [1, 64]
     assert again["question"]["constraints"] == [{"criterion": "portability", "at_least": 2}]
-    assert again["again"] == f"p3-advisor {command}"
+    assert again["rerun_command"] == f"p3-advisor {command}"
 
 
 def test_an_answer_without_a_run_is_opened_from_its_file(
@@ -292,7 +287,7 @@ def test_an_answer_without_a_run_is_opened_from_its_file(
     assert "measured (95%" not in explained.stdout
     decided = run_program("decide", str(file), "--preset", "serving", home=home)
     assert decided.returncode == 2
-    assert json.loads(asked.stdout)["again"] in decided.stderr
+    assert json.loads(asked.stdout)["rerun_command"] in decided.stderr
 
 
 def test_with_jsonl_an_answer_without_a_run_is_one_line(home: pathlib.Path) -> None:

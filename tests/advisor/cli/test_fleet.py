@@ -250,7 +250,7 @@ def test_gpu_all_measures_every_gpu_and_stores_the_figures(
         ("demo", "H200", 1),
         ("other", "H200", 1),
     ]
-    assert all(cell["arm"] for cell in document["cells"])
+    assert all(cell["answer"]["arm"] for cell in document["cells"])
     assert document["contentions"][0]["free"]
     assert "on 2 x H200\n" in printed.err
     assert [file.read_bytes() for file in (home / "fleets").glob("*.parquet")] == [b"PAR1"]

@@ -27,7 +27,8 @@ def test_an_exported_run_is_imported_as_evidence(
     assert run_cli("import-run", exported.stdout.strip(), home=tmp_path / "home").returncode == 0
     shown = json.loads(run_cli("show", recorded.name, "--json", home=tmp_path / "home").stdout)
     assert shown["imported"]
-    assert {entry["evidence"] for entry in shown["workflows"] if entry["rank"]} == {"imported"}
+    evidence = {each["evidence"] for arm in shown["scores"] for each in arm["ratings"].values()}
+    assert evidence == {"imported", "declared"}
     assert (
         shown["recommendation"]["arm"]
         == json.loads(run_cli("show", recorded.name, "--json").stdout)["recommendation"]["arm"]
@@ -107,9 +108,10 @@ def test_the_history_has_the_answer_of_each_finished_run(
             for event in builders.events(Planned(plan=builders.plan()), *ends):
                 writer.append(event)
     advice = json.loads(run_cli("show", recorded.name, "--json").stdout)["recommendation"]
+    word = advice["certainty"]["decision_word"]
     listed = {row["run_id"]: row for row in json.loads(history(run_cli, home, "--json"))}
     answer = listed[recorded.name]["answer"]
-    assert (answer["arm"], answer["decision"]) == (advice["arm"], advice["decision"])
+    assert (answer["arm"], answer["decision_word"]) == (advice["arm"], word)
     assert listed[stopped]["answer"] is None
     assert listed[failed]["answer"]["arm"] is None
     assert listed[failed]["answer"]["headline"]
@@ -117,7 +119,7 @@ def test_the_history_has_the_answer_of_each_finished_run(
     assert f" {advice['arm']} " in line
     created = dt.datetime.fromisoformat(listed[recorded.name]["created"]).astimezone()
     assert f"  {created:%Y-%m-%d %H:%M}  " in line
-    assert line.endswith(f" {advice['decision']}")
+    assert line.endswith(f" {word}")
     assert "no answer" in failed_line
     assert "no answer" not in stopped_line
     other = run_cli("decide", run.name, "--require", "speedup>=1000", home=home)

@@ -268,7 +268,10 @@ def test_a_run_has_percentiles_and_on_request_all_times(
 ) -> None:
     plain = json.loads(run_cli("show", recorded.name, "--json").stdout)
     full = json.loads(run_cli("show", recorded.name, "--json", "--times").stdout)
-    cells = [cell for entry in full["workflows"] for cell in entry["cells"]]
+    plain_cells, cells = (
+        [cell for each in shown["results"]["measurements"] for cell in each["cells"]]
+        for shown in (plain, full)
+    )
     assert cells
     for cell in cells:
         seconds = sorted(each for visit in cell["times"] for each in visit["seconds"])
@@ -277,7 +280,7 @@ def test_a_run_has_percentiles_and_on_request_all_times(
         assert percentiles == sorted(percentiles)
         assert set(percentiles) <= set(seconds)
         assert percentiles[0] == seconds[(len(seconds) - 1) // 2]
-    assert all(cell["times"] is None for entry in plain["workflows"] for cell in entry["cells"])
+    assert all(cell["times"] is None for cell in plain_cells)
 
 
 def test_json_lines_begin_with_the_run_and_its_plan(
@@ -289,7 +292,5 @@ def test_json_lines_begin_with_the_run_and_its_plan(
     assert first["question"]["batch_sizes"] == [1]
     assert (planned["seq"], planned["happening"]["type"]) == (1, "planned")
     assert last["document"]["run_id"] == recorded.name
-    answer_lines = [
-        f"p3-advisor: {line}" for line in last["document"]["recommendation"]["headline"]
-    ]
+    answer_lines = [f"p3-advisor: {line['text']}" for line in last["document"]["headline"]]
     assert answer.stderr.splitlines()[-len(answer_lines) - 1 : -1] == answer_lines

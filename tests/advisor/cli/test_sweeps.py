@@ -14,12 +14,12 @@ from typing import Any
 import jsonschema
 import msgspec
 import pytest
-from advisor.report.documents.document import RunDocument
 
 from advisor import schemas
 from advisor.cli import run_host, sweeps
 from advisor.cli.interruption import InterruptedRunError
 from advisor.context import Context
+from advisor.domain.answer import Answer
 from advisor.domain.sweep import RECORD_SCHEMA, Lengths, MixedLengths, SweepRecord, SweepRun
 from advisor.pipeline.stored import resumable
 from advisor.question.answers import Answers
@@ -86,14 +86,14 @@ def test_a_sweep_measures_every_length_and_answers_for_the_mix(
     assert [each.lengths.input_tokens for each in found.lengths] == [8, 16, 32]
     assert [each.share for each in found.lengths] == [0.25, 0.5, 0.25]
     assert found.recommendation is not None
-    assert {entry.arm for entry in found.workflows} >= {"pytorch-eager", found.recommendation.arm}
+    assert {entry.arm for entry in found.ranked} >= {"pytorch-eager", found.recommendation.arm}
     assert all([cell.batch_size for cell in each.cells] == [1] for each in found.lengths)
     (record,) = (Store(home).sweeps.find(name) for name in Store(home).sweeps.ids())
     assert [run.lengths.input_tokens for run in record.runs] == [8, 32, 16]
 
     shortest, middle, longest = found.lengths
-    ends = {(each.decision_word, each.arm) for each in (shortest, longest)}
-    agree = len(ends) == 1 and shortest.decision_word == "CLEAR"
+    ends = {(each.answer.decision_word, each.answer.arm) for each in (shortest, longest)}
+    agree = len(ends) == 1 and shortest.answer.decision_word == "CLEAR"
     assert bool(middle.limited_to) == agree
     assert middle.between == ((shortest.lengths, longest.lengths) if agree else ())
     seconds = [
@@ -105,7 +105,7 @@ def test_a_sweep_measures_every_length_and_answers_for_the_mix(
     shown = run_cli("show", found.sweep_id[:9], "--json", home=home)
     assert document_of(shown) == found
     one = run_cli("show", str(longest.run_id), "--json", home=home)
-    assert msgspec.json.decode(one.stdout, type=RunDocument).question.input_tokens == 32
+    assert msgspec.json.decode(one.stdout, type=Answer).question.input_tokens == 32
 
 
 @pytest.mark.usefixtures("simulated")
@@ -163,9 +163,9 @@ def test_a_mix_of_one_length_has_the_answer_of_its_run(
     save_sweep(store, recorded.name, SHORT, mix=mix)
     found = document_of(run_cli("show", SWEEP, "--json", home=home))
     run = run_cli("show", recorded.name, "--json", home=home)
-    document = msgspec.json.decode(run.stdout, type=RunDocument)
+    document = msgspec.json.decode(run.stdout, type=Answer)
     assert found.recommendation == document.recommendation
-    assert found.workflows == tuple(each for each in document.workflows if each.rank)
+    assert found.ranked == document.ranked
     assert not found.finished
 
 
@@ -236,7 +236,7 @@ def test_a_sweep_is_decided_again_with_other_priorities(
             "performance=1,productivity=98,portability=1",
         )
     ]
-    answers = [[each.arm for each in one.lengths] for one in found]
+    answers = [[each.answer.arm for each in one.lengths] for one in found]
     assert answers == [["quick"] * 2, ["pytorch-eager"] * 2]
     assert [one.recommendation.arm for one in found if one.recommendation] == [
         "quick",

@@ -173,12 +173,12 @@ def test_letter_and_grade_agree_and_the_score_is_their_weighted_mean(
 ) -> None:
     scored = rank({"arm0": arm}, priorities)["arm0"]
     for rating in scored.ratings.values():
-        expected = next((t for t, start in BAND_STARTS.items() if rating.graded >= start), 1)
+        expected = next((t for t, start in BAND_STARTS.items() if rating.grade >= start), 1)
         assert rating.tier == expected
         assert LETTERS[rating.tier] in "ABC"
         assert not rating.to_next or all(gap.tier == rating.tier + 1 for gap in rating.to_next)
     shares = priorities.shares()
-    mean = sum(shares[name] * rating.graded for name, rating in scored.ratings.items())
+    mean = sum(shares[name] * rating.grade for name, rating in scored.ratings.items())
     assert math.isclose(scored.score, mean, abs_tol=1e-8)
 
 
@@ -190,7 +190,7 @@ def test_an_unknown_build_time_never_pays(arm: Arm, priorities: Priorities) -> N
     for criterion in rubric.criteria:
         for name in (rule.fact for rule in criterion.grades if not rule.optional):
             worse = rate(criterion, {**facts, name: None}, rubric)
-            assert worse.graded <= known.ratings[criterion.id].graded or name == "speedup"
+            assert worse.grade <= known.ratings[criterion.id].grade or name == "speedup"
 
 
 @settings(max_examples=300)

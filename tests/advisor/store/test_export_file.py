@@ -264,8 +264,8 @@ def test_runs_of_older_versions_can_be_imported_and_decided(
     file: pathlib.Path, other_store: Store
 ) -> None:
     header, events = export_file.read_export(file)
-    decision = evaluate_imported(header, events, file.name)
-    assert decision.scored
-    assert decision.problem is not None
-    assert decision.problem.name == "machine-unfit"  # 38 of its 63 visits were disturbed
-    assert decide(export_file.import_run(other_store, header, events)).scored == decision.scored
+    answer = evaluate_imported(header, events, file.name)
+    assert answer.scores
+    assert answer.problem is not None
+    assert answer.problem.name == "machine-unfit"  # 38 of its 63 visits were disturbed
+    assert decide(export_file.import_run(other_store, header, events)).scores == answer.scores

@@ -7,11 +7,19 @@ import pathlib
 import pytest
 from recorded_runs import make_run
 
+from advisor.domain.answer import AnswerSummary
+from advisor.domain.interval import Interval
 from advisor.store import summaries
 from advisor.store.store import Store
-from advisor.store.summaries import FILE_NAME, RunSummary, load_summary, save_summary
+from advisor.store.summaries import FILE_NAME, load_summary, save_summary
 
-SUMMARY = RunSummary(arm="compiled", decision_word="OPEN", trust="C", speedup=2.0, headline="Use")
+SUMMARY = AnswerSummary(
+    arm="compiled",
+    decision_word="OPEN",
+    trust="C",
+    speedup=Interval(value=2.0, low=1.9, high=None),
+    headline="Use",
+)
 
 
 def test_a_summary_holds_for_its_version_and_events(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import builders
 import msgspec
 import pytest
@@ -12,7 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.domain.question import Budget
-from advisor.domain.recommendation import Recommendation
+from advisor.domain.recommendation import (
+    Certainty,
+    DecisionWord,
+    Recommendation,
+    ScoreRegret,
+    SpeedRegret,
+)
 from advisor.domain.run_events import RaceClosed, RaceOpened
 from advisor.domain.sweep import Lengths
 from advisor.pipeline.sweeps.planning import (
@@ -39,21 +43,30 @@ def at(input_tokens: int, output_tokens: int = 16) -> Lengths:
     return Lengths(input_tokens=input_tokens, output_tokens=output_tokens)
 
 
-def advised(**changes: Any) -> Recommendation:
-    made = Recommendation(
+def advised(word: DecisionWord) -> Recommendation:
+    return Recommendation(
+        certainty=Certainty(
+            decision_word=word,
+            share=1.0,
+            seed=0,
+            indifference=0.05,
+            contenders={"one": 1.0},
+            speed_regret=SpeedRegret(arm=None, value=1.0, high=1.0),
+            score_regret=ScoreRegret(expected=0.0, high=0.0),
+            needed_repetitions=None,
+        ),
         arm="one/fast",
         workflow="one",
         verdict="PROVEN",
         trust="B",
         trust_reasons=(),
-        runner_up=None,
+        runner_up="two/fast",
         margin=None,
         ties=(),
         flips=(),
         reasons=(),
         next_steps=(),
     )
-    return msgspec.structs.replace(made, **changes)
 
 
 def order(
@@ -132,9 +145,8 @@ def test_the_distance_is_that_of_factors() -> None:
 
 
 def test_the_runner_up_stays_a_rival() -> None:
-    advice = advised(decision_word="CLEAR", contenders=("one",), runner_up="two/fast")
-    assert finding_of(advice) == CLEAR
-    assert finding_of(msgspec.structs.replace(advice, decision_word="OPEN")) == OPEN
+    assert finding_of(advised("CLEAR")) == CLEAR
+    assert finding_of(advised("OPEN")) == OPEN
     assert finding_of(None) == LengthFinding()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 
 import builders
@@ -11,51 +10,46 @@ import html5lib
 import jsonschema
 import msgspec
 import pytest
-from advisor.report.documents.document import Problem, encode
-from built_sweeps import at, decision_at
+from built_sweeps import answer_at, at
+from report_runs import with_results
 
 from advisor import schemas
-from advisor.domain.outcome import TimedOut
+from advisor.domain.answer import Answer, AnswerSummary, Problem, UnmeasuredArm, encode
 from advisor.domain.sweep import Lengths
 from advisor.errors import MachineUnfitError, SweepUnfinishedError
-from advisor.pipeline.decision import Decision, weigh_and_recommend
 from advisor.report.formatting.lengths_text import format_lengths
 from advisor.report.sections.answer import UNSTEADY_NOTICE
 from advisor.report.sweeps import missing_arms, sweep_document, sweep_page, sweep_text
 from advisor.report.sweeps.length_chart import length_charts
 from advisor.report.sweeps.sweep_document import SweepDocument
-from advisor.score.scoring import rate_arms
 
 RENDERERS = (sweep_text.render, sweep_text.render_markdown, sweep_page.render)
+UNFINISHED = Problem(name="unfinished", what="nothing yet", next_step="resume")
 HOSTILE = "</td><script>alert(1)</script>|{{ 7*7 }}"
 
 
-def without_compiled(decision: Decision) -> Decision:
-    """Return the decision without a measurement of `compiled`."""
-    (baseline,) = (one for one in decision.results.measurements if one.arm != "compiled")
-    results = msgspec.structs.replace(decision.results, measurements=(baseline,))
-    return weigh_and_recommend(
-        decision.header,
-        decision.state,
-        results,
-        rate_arms(results, decision.header.catalogue),
-    )
+def without_compiled(answer: Answer, *unmeasured: UnmeasuredArm) -> Answer:
+    """Return the answer with these other arms without a measurement, and none of `compiled`."""
+    (baseline,) = (one for one in answer.results.measurements if one.arm != "compiled")
+    results = msgspec.structs.replace(answer.results, measurements=(baseline,))
+    head = msgspec.structs.replace(builders.finished_header(), question=answer.question)
+    return builders.answer_of(results, head, unmeasured=(*answer.unmeasured, *unmeasured))
 
 
 @pytest.fixture
 def swept() -> SweepDocument:
     """Three lengths, of which the middle one is limited to `compiled`."""
     record = built_sweeps.sweep_record({at(8): 0.7, at(32): 0.2, at(128): 0.1}, limited=[at(32)])
-    decisions = {at(n): decision_at(at(n), faster=n / 8) for n in (8, 32, 128)}
-    decisions[at(32)] = decision_at(at(32), only=["compiled"])
-    return built_sweeps.document(record, decisions)
+    answers = {at(n): answer_at(at(n), faster=n / 8) for n in (8, 32, 128)}
+    answers[at(32)] = answer_at(at(32), only=["compiled"])
+    return built_sweeps.document(record, answers)
 
 
 def test_the_document_has_every_length_with_its_decision(swept: SweepDocument) -> None:
     jsonschema.validate(json.loads(encode(swept)), schemas.generate("sweep"))
     assert swept.finished
     assert [each.share for each in swept.lengths] == [0.7, 0.2, 0.1]
-    assert [each.arm for each in swept.lengths] == ["compiled"] * 3
+    assert [each.answer.arm for each in swept.lengths] == ["compiled"] * 3
     assert [each.limited_to for each in swept.lengths] == [(), ("compiled",), ()]
     assert [[cell.arm for cell in each.cells] for each in swept.lengths] == [["compiled"]] * 3
     assert all(each.cells[0].mix_speedup == each.cells[0].speedup for each in swept.lengths)
@@ -67,14 +61,14 @@ def test_the_document_has_every_length_with_its_decision(swept: SweepDocument) -
 
 def test_an_arm_that_a_limited_plan_lacks_is_left_out_with_the_reason() -> None:
     record = built_sweeps.sweep_record({at(8): 0.5, at(32): 0.25, at(128): 0.25}, limited=[at(32)])
-    decisions = {at(n): decision_at(at(n)) for n in (8, 32, 128)}
+    answers = {at(n): answer_at(at(n)) for n in (8, 32, 128)}
     # The arm was not planned where the plan was limited.
-    decisions[at(32)] = without_compiled(decision_at(at(32), only=["other"]))
-    found = built_sweeps.document(record, decisions)
+    answers[at(32)] = without_compiled(answer_at(at(32), only=["other"]))
+    found = built_sweeps.document(record, answers)
     (left_out,) = found.left_out
     assert left_out.arm == "compiled"
     assert [(each.lengths, each.status) for each in left_out.missing] == [(at(32), "excluded")]
-    assert "compiled" not in {entry.arm for entry in found.workflows}
+    assert "compiled" not in {entry.arm for entry in found.ranked}
     for render in RENDERERS:
         assert left_out.missing[0].reason in render(found)
 
@@ -82,13 +76,9 @@ def test_an_arm_that_a_limited_plan_lacks_is_left_out_with_the_reason() -> None:
 def test_an_arm_that_failed_has_a_line_below_the_table_of_the_lengths() -> None:
     # The length 32 does not count in the mix.
     record = built_sweeps.sweep_record({at(8): 1.0, at(32): 0.0})
-    timed_out = TimedOut(phase="build", reason="HANGS")
-    decisions = {at(8): decision_at(at(8)), at(32): without_compiled(decision_at(at(32)))}
-    processes = {**decisions[at(32)].state.processes}
-    processes["compiled"] = (builders.process(outcome=timed_out),)
-    state = msgspec.structs.replace(decisions[at(32)].state, processes=processes)
-    decisions[at(32)] = dataclasses.replace(decisions[at(32)], state=state)
-    found = built_sweeps.document(record, decisions)
+    hangs = builders.unmeasured("compiled", status="timed-out", option=None, reason="HANGS")
+    answers = {at(8): answer_at(at(8)), at(32): without_compiled(answer_at(at(32)), hangs)}
+    found = built_sweeps.document(record, answers)
     assert not found.left_out
     missing = {
         arm.arm: [(each.lengths, each.status) for each in arm.missing] for arm in found.missing
@@ -106,31 +96,19 @@ def test_an_arm_that_failed_has_a_line_below_the_table_of_the_lengths() -> None:
 def test_a_failed_arm_has_a_line_where_the_mix_has_no_answer() -> None:
     record = built_sweeps.sweep_record({at(8): 0.5, at(32): 0.5})
     problem = SweepUnfinishedError("the mix lacks 32", "resume it")
-    found = sweep_document.compose(record, {at(8): decision_at(at(8))}, None, problem)
+    found = sweep_document.compose(record, {at(8): answer_at(at(8))}, None, Problem.of(problem))
     assert [arm.arm for arm in found.missing] == ["broken"]
     (line,) = sweep_text.missing_lines(found)
     assert all(line in render(found).replace("\\", "") for render in RENDERERS[:2])
-
-
-def test_a_document_of_an_earlier_version_shows_the_arms_that_the_mix_lacks() -> None:
-    arm = missing_arms.MissingArm(
-        arm="compiled",
-        missing=(missing_arms.MissingAt(lengths=at(8), status="crashed", reason="BOOM"),),
-    )
-    record = built_sweeps.sweep_record({at(8): 0.5, at(32): 0.5})
-    composed = sweep_document.compose(record, {}, None, SweepUnfinishedError("nothing", "resume"))
-    earlier = msgspec.structs.replace(composed, left_out=(arm,))
-    assert all("BOOM" in render(earlier) for render in RENDERERS)
 
 
 @pytest.mark.parametrize(("noise_floor", "unfit"), [(0.3, ()), (4.0, (at(32),))])
 def test_a_length_on_an_unfit_machine_has_a_note(
     noise_floor: float, unfit: tuple[Lengths, ...]
 ) -> None:
-    decisions = {at(n): decision_at(at(n)) for n in (8, 32)}
-    results = msgspec.structs.replace(decisions[at(32)].results, noise_floor=noise_floor)
-    decisions[at(32)] = dataclasses.replace(decisions[at(32)], results=results)
-    found = built_sweeps.document(built_sweeps.sweep_record({at(8): 0.5, at(32): 0.5}), decisions)
+    answers = {at(n): answer_at(at(n)) for n in (8, 32)}
+    answers[at(32)] = with_results(answers[at(32)], noise_floor=noise_floor)
+    found = built_sweeps.document(built_sweeps.sweep_record({at(8): 0.5, at(32): 0.5}), answers)
     assert tuple(each.lengths for each in found.lengths if each.machine_unfit) == unfit
     for render in RENDERERS:
         assert (UNSTEADY_NOTICE in render(found)) == bool(unfit)
@@ -138,13 +116,13 @@ def test_a_length_on_an_unfit_machine_has_a_note(
 
 def test_an_unfinished_sweep_shows_the_lengths_that_are_measured() -> None:
     record = built_sweeps.sweep_record({at(8): 0.5, at(32): 0.5})
-    decisions = {at(8): decision_at(at(8))}
+    answers = {at(8): answer_at(at(8))}
     problem = SweepUnfinishedError("the mix lacks 32", "resume it")
-    found = sweep_document.compose(record, decisions, None, problem)
+    found = sweep_document.compose(record, answers, None, Problem.of(problem))
     assert not found.finished
     assert found.problem is not None
-    assert found.lengths[0].arm == "compiled"
-    assert found.lengths[1].arm is None
+    assert found.lengths[0].answer.arm == "compiled"
+    assert found.lengths[1].answer.arm is None
     for render in RENDERERS:
         text = render(found)
         assert problem.what in text
@@ -153,15 +131,15 @@ def test_an_unfinished_sweep_shows_the_lengths_that_are_measured() -> None:
 
 def test_a_sweep_without_any_run_has_outputs() -> None:
     record = built_sweeps.sweep_record({at(8): 0.5, at(32): 0.5})
-    found = sweep_document.compose(record, {}, None, SweepUnfinishedError("nothing yet", "resume"))
+    found = sweep_document.compose(record, {}, None, UNFINISHED)
     for render in RENDERERS:
-        assert "nothing yet" in render(found)
+        assert UNFINISHED.what in render(found)
 
 
 def test_a_length_without_an_answer_shows_its_problem(swept: SweepDocument) -> None:
     problem = MachineUnfitError("No answer: busy", "measure again")
-    noted = Problem(name=problem.name, what=problem.what, next_step=problem.next_step)
-    first = msgspec.structs.replace(swept.lengths[0], problem=noted, decision_word=None, cells=())
+    without = AnswerSummary(problem=Problem.of(problem))
+    first = msgspec.structs.replace(swept.lengths[0], answer=without, cells=())
     found = msgspec.structs.replace(swept, lengths=(first, *swept.lengths[1:]))
     for render in RENDERERS:
         text = render(found).replace("\\", "")
@@ -170,8 +148,8 @@ def test_a_length_without_an_answer_shows_its_problem(swept: SweepDocument) -> N
 
 
 def test_every_output_begins_with_the_headline_of_the_mix(swept: SweepDocument) -> None:
-    assert swept.recommendation is not None
-    headline = swept.recommendation.headline[0]
+    assert swept.mix_answer is not None
+    headline = swept.mix_answer.headline[0].text
     assert sweep_text.render(swept).startswith(headline)
     assert sweep_text.render_markdown(swept).replace("\\", "").startswith(f"## {headline}")
     assert f"<h1>{headline}</h1>" in sweep_page.render(swept)
@@ -188,19 +166,19 @@ def test_a_curve_over_the_lengths_is_drawn_with_its_ticks(swept: SweepDocument) 
 def test_pairs_have_a_picture_for_each_output_length() -> None:
     pairs = [at(one, two) for one in (8, 32) for two in (16, 64)]
     record = built_sweeps.sweep_record(dict.fromkeys(pairs, 0.25))
-    found = built_sweeps.document(record, {each: decision_at(each) for each in pairs})
+    found = built_sweeps.document(record, {each: answer_at(each) for each in pairs})
     pictures = length_charts(found)
     assert [picture.drawing.count("compiled, 8 input tokens") for picture in pictures] == [1, 1]
     outputs = [at(8, 16), at(8, 64)]
     record = built_sweeps.sweep_record(dict.fromkeys(outputs, 0.5))
-    found = built_sweeps.document(record, {each: decision_at(each) for each in outputs})
+    found = built_sweeps.document(record, {each: answer_at(each) for each in outputs})
     (picture,) = length_charts(found)
     assert ">64</text>" in picture.drawing
 
 
 def test_one_measured_length_has_no_picture() -> None:
     record = built_sweeps.sweep_record({at(8): 0.5, at(32): 0.5})
-    found = sweep_document.compose(record, {at(8): decision_at(at(8))}, None, None)
+    found = sweep_document.compose(record, {at(8): answer_at(at(8))}, None, None)
     assert length_charts(found) == []
 
 
