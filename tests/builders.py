@@ -11,7 +11,7 @@ import msgspec
 
 from advisor.catalogue import rubric_files
 from advisor.domain.accuracy import Accuracy
-from advisor.domain.answer import Answer, HeadlinePart, UnmeasuredArm
+from advisor.domain.answer import UnmeasuredArm
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.check_events import Checked
 from advisor.domain.environment import Environment
@@ -19,7 +19,6 @@ from advisor.domain.interval import Interval
 from advisor.domain.machine import Cpu, Gpu, Interpreter, Machine
 from advisor.domain.measurement import BuildSeconds, CallDiagnosis, Measurement, MemoryBytes
 from advisor.domain.model import SyntheticModel
-from advisor.domain.outcome import Completed, Crashed
 from advisor.domain.plan import Arm, Excluded, Plan
 from advisor.domain.priorities import CRITERIA, Priorities
 from advisor.domain.question import Budget, Question
@@ -41,12 +40,6 @@ from advisor.domain.worker_events import (
 from advisor.domain.workflow import CitedFact, DeclaredFacts, Workflow
 from advisor.errors import UserError
 from advisor.measure.process_differences import widen_by_noise_floor
-from advisor.measure.summary import summarise
-from advisor.pipeline.decision import decide_again
-from advisor.pipeline.unmeasured import list_excluded, list_planned
-from advisor.recommendation.advised_answer import AdvisedAnswer
-from advisor.recommendation.headline import write_headline
-from advisor.recommendation.recommend import recommend
 from advisor.score import scoring
 
 BASELINE = "pytorch-eager"
@@ -447,112 +440,6 @@ def events(*run_events: RunEvent) -> list[LoggedEvent]:
         LoggedEvent(seq=number, at=float(number), run_event=run_event)
         for number, run_event in enumerate(run_events, start=1)
     ]
-
-
-def answer_of(measured: Results, head: Header | None = None, **changes: Any) -> Answer:
-    """Return the answer that these results give with the catalogue of the header."""
-    head = head or header()
-    bare = Answer(
-        run_id=head.run_id,
-        created=head.created,
-        advisor_version=head.advisor_version,
-        rubric=head.catalogue.rubric.name,
-        finished=True,
-        question=head.question,
-        machine=head.machine,
-        results=measured,
-        scores=(),
-        unmeasured=(),
-        recommendation=None,
-        problem=None,
-    )
-    bare = msgspec.structs.replace(bare, **changes)
-    return decide_again(bare, head.catalogue)
-
-
-def recommend_for(
-    measured: Results,
-    scored: Sequence[ScoredArm],
-    head: Header | None = None,
-    *,
-    excluded: Sequence[UnmeasuredArm] = (),
-    by_batch_size: Mapping[int, Sequence[ScoredArm]] | None = None,
-) -> Answer:
-    """Return the answer with the recommendation for these scores, which are not computed."""
-    head = head or header()
-    made = Answer(
-        run_id=head.run_id,
-        created=head.created,
-        advisor_version=head.advisor_version,
-        rubric=head.catalogue.rubric.name,
-        finished=True,
-        question=head.question,
-        machine=head.machine,
-        results=measured,
-        scores=tuple(scored),
-        unmeasured=tuple(excluded),
-        recommendation=recommend(head, measured, scored, by_batch_size or {}, excluded),
-        problem=None,
-    )
-    return msgspec.structs.replace(made, headline=write_headline(made))
-
-
-def advised(answer: Answer) -> AdvisedAnswer:
-    """Return an answer that has a recommendation and measurements."""
-    found = AdvisedAnswer.of(answer)
-    assert found is not None
-    return found
-
-
-def headline(answer: Answer, *parts: HeadlinePart) -> list[str]:
-    """Return the texts of the headline, or of these parts of it."""
-    return [line.text for line in answer.headline if not parts or line.part in parts]
-
-
-def finished_state() -> RunState:
-    """Return the state of a run in which `compiled` wins and `broken` crashes.
-
-    The workflow `absent` is excluded.
-    """
-    return run_state(
-        {
-            BASELINE: process(*visits([0.4] * 4), outcome=Completed()),
-            DUPLICATE: process(*visits([0.4] * 4), outcome=Completed()),
-            "compiled": process(*visits([0.1] * 4), outcome=Completed()),
-            "broken": process(
-                ready=False,
-                outcome=Crashed(
-                    phase="build", signal="SIGSEGV", reason="it crashed", fix="update it"
-                ),
-            ),
-        },
-        plan=plan("compiled", "broken", excluded=[excluded()]),
-        finished=True,
-    )
-
-
-def finished_header() -> Header:
-    """Return the header of the same run."""
-    known = catalogue(
-        workflow("compiled", verified=("cpu 2026-11",)), workflow("broken"), workflow("absent")
-    )
-    return header(question=question(), catalogue=known)
-
-
-def answer(**changes: Any) -> Answer:
-    """Return the answer of the same run; keywords change its fields, not what was decided."""
-    state, head = finished_state(), finished_header()
-    measured = summarise(
-        state,
-        {1: race_result(1, best="compiled", tied=("compiled",), eliminated={BASELINE: 4})},
-        dtype="float32",
-    )
-    assert state.plan is not None
-    unmeasured = (
-        *list_planned(head, state, measured, None),
-        *list_excluded(head, state.plan),
-    )
-    return msgspec.structs.replace(answer_of(measured, head, unmeasured=unmeasured), **changes)
 
 
 def rate_level(rate: float) -> RateLevel:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import builders
+import built_answers
 import msgspec
 
 from advisor.domain.answer import Answer
@@ -45,7 +45,7 @@ def answer_at(lengths: Lengths, *, faster: float = 1.0, only: Sequence[str] = ()
 
     `only` limits the plan to these arms and the baseline.
     """
-    made = builders.answer()
+    made = built_answers.answer()
     question = msgspec.structs.replace(
         made.question,
         input_tokens=lengths.input_tokens,
@@ -57,8 +57,8 @@ def answer_at(lengths: Lengths, *, faster: float = 1.0, only: Sequence[str] = ()
         for one in made.results.measurements
     )
     results = msgspec.structs.replace(made.results, measurements=measurements)
-    head = msgspec.structs.replace(builders.finished_header(), question=question)
-    return builders.answer_of(results, head, unmeasured=unmeasured)
+    head = msgspec.structs.replace(built_answers.finished_header(), question=question)
+    return built_answers.answer_of(results, head, unmeasured=unmeasured)
 
 
 def _speed_up(measurement: Measurement, factor: float) -> Measurement:
@@ -77,5 +77,5 @@ def _speed_up(measurement: Measurement, factor: float) -> Measurement:
 
 def document(record: SweepRecord, answers: dict[Lengths, Answer]) -> SweepDocument:
     """Return the document of a sweep in which every length of the mix is measured."""
-    mix = decide_mix(record, answers, builders.finished_header().catalogue)
+    mix = decide_mix(record, answers, built_answers.finished_header().catalogue)
     return sweep_document.compose(record, answers, mix, mix.problem)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import builders
+import built_answers
 import msgspec
 
 from advisor.domain.answer import PUBLISHED, Answer, Problem
@@ -28,7 +28,9 @@ def cell(seconds: float = 0.1, spread: float = 1.01, **changes: Any) -> Cell:
 
 def run_answer(seconds: float = 0.1, spread: float = 1.01, **changes: Any) -> Answer:
     """Return a run without noise in which a call of `compiled` takes `seconds`."""
-    made = with_measurement(builders.answer(**changes), "compiled", cells=(cell(seconds, spread),))
+    made = with_measurement(
+        built_answers.answer(**changes), "compiled", cells=(cell(seconds, spread),)
+    )
     return with_results(made, noise_floor=0.0)
 
 

@@ -20,6 +20,7 @@ HERE = pathlib.Path(__file__).parent
 sys.path[:0] = [str(HERE.parent)]
 
 import builders
+import built_answers
 from onscreen import running_app
 
 from advisor.context import Context
@@ -89,7 +90,7 @@ def large_answer() -> RunAnswer:
             for number, name in enumerate(names)
         ],
     )
-    return RunAnswer(builders.answer_of(results, header), header.catalogue)
+    return RunAnswer(built_answers.answer_of(results, header), header.catalogue)
 
 
 async def time_weight_changes() -> list[float]:

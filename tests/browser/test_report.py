@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import builders
+import built_answers
 import msgspec
 import pytest
 
@@ -136,7 +137,7 @@ def several_arms() -> Answer:
         for arm, (speedup, facts) in ARMS.items()
     ]
     results = builders.results(builders.measurement(builders.BASELINE, speedup=1.0), *measurements)
-    return builders.answer_of(results, builders.header(question=asked, catalogue=known_arms()))
+    return built_answers.answer_of(results, builders.header(question=asked, catalogue=known_arms()))
 
 
 def decided_ranking(answer: Answer, command: str) -> list[tuple[str, str]]:

@@ -7,6 +7,7 @@ import pathlib
 from typing import Literal
 
 import builders
+import built_answers
 import msgspec
 import pytest
 
@@ -93,7 +94,7 @@ def advise(case: Case) -> AdvisedAnswer:
     if case.document:
         content = (EVIDENCE / f"{case.document}.json").read_bytes()
         kept = msgspec.json.decode(content, type=Answer)
-        return builders.advised(decide_again(kept, known, priorities=weights))
+        return built_answers.advised(decide_again(kept, known, priorities=weights))
     known = known.for_question(builders.question(device=case.device, task=case.task))
     arms = [measured(case, arm, known) for arm in case.speedups]
     sizes = tuple(cell.batch_size for cell in arms[0].cells)
@@ -107,7 +108,7 @@ def advise(case: Case) -> AdvisedAnswer:
         batch_sizes=sizes,
     )
     head = builders.header(question=asked, catalogue=known)
-    return builders.advised(builders.answer_of(results, head))
+    return built_answers.advised(built_answers.answer_of(results, head))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 
 import builders
+import built_answers
 import msgspec
 import pytest
 from onscreen import (
@@ -228,7 +229,7 @@ async def test_a_pane_shows_the_answer_for_the_weights_that_are_set_now(
 def test_figures_of_an_unfit_machine_have_a_note_next_to_an_answer(
     noise_floor: float, unusable: bool
 ) -> None:
-    made = builders.answer()
+    made = built_answers.answer()
     results = msgspec.structs.replace(made.results, noise_floor=noise_floor)
     document = msgspec.structs.replace(made, results=results)
     answer = RunAnswer(document, builders.catalogue(builders.workflow("compiled")))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import builders
+import built_answers
 import jsonschema
 import msgspec
 from builders import BASELINE
@@ -19,7 +20,7 @@ PROBLEM = Problem(name="nothing-viable", what="everything failed", next_step="as
 
 
 def test_arms_are_sorted_by_rank_and_those_without_a_measurement_are_apart() -> None:
-    made = builders.answer()
+    made = built_answers.answer()
     assert [(arm.arm, arm.scored.rank) for arm in made.ranked] == [("compiled", 1), (BASELINE, 2)]
     assert [(each.arm, each.status) for each in made.unmeasured] == [
         ("broken", "crashed"),
@@ -29,7 +30,7 @@ def test_arms_are_sorted_by_rank_and_those_without_a_measurement_are_apart() -> 
 
 
 def test_the_advised_arm_and_the_baseline_have_their_figures() -> None:
-    made = builders.answer()
+    made = built_answers.answer()
     assert made.advised is not None
     assert made.advised.measured is made.measurements["compiled"]
     assert made.advised.speedup == made.measurements["compiled"].speedup
@@ -39,7 +40,7 @@ def test_the_advised_arm_and_the_baseline_have_their_figures() -> None:
 
 
 def test_an_arm_without_a_measurement_has_a_speed_up_without_an_interval() -> None:
-    first, *_ = without_measurements(builders.answer()).ranked
+    first, *_ = without_measurements(built_answers.answer()).ranked
     assert (first.measured, first.versions, first.cells) == (None, {}, ())
     assert first.speedup == Interval(value=first.scored.speedup, low=None, high=None)
 
@@ -49,14 +50,14 @@ def test_the_device_is_the_gpu_that_was_measured() -> None:
         builders.gpu(uuid="GPU-a", name="NVIDIA A100"),
         builders.gpu(uuid="GPU-b", name="NVIDIA H200"),
     )
-    made = builders.answer(
+    made = built_answers.answer(
         question=builders.question(device="cuda", gpu="GPU-b"), machine=builders.gpu_machine(*two)
     )
     assert made.device_name == "NVIDIA H200"
 
 
 def test_the_json_matches_its_schema_and_is_read_back() -> None:
-    for made in (builders.answer(), without_advice(builders.answer(), PROBLEM)):
+    for made in (built_answers.answer(), without_advice(built_answers.answer(), PROBLEM)):
         text = encode(made)
         assert text.endswith("}\n")
         encoded = json.loads(text)
@@ -66,7 +67,7 @@ def test_the_json_matches_its_schema_and_is_read_back() -> None:
 
 
 def test_a_summary_has_the_decision_or_the_problem() -> None:
-    made = builders.answer()
+    made = built_answers.answer()
     advice = advice_of(made)
     assert advice.certainty is not None
     assert AnswerSummary.of(made) == AnswerSummary(

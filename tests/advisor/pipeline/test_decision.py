@@ -6,6 +6,7 @@ import random
 from collections.abc import Mapping
 
 import builders
+import built_answers
 import msgspec
 import pytest
 from hypothesis import example, given, settings
@@ -202,7 +203,7 @@ def test_a_constraint_only_removes(
     if bound.recommendation:
         scores = {arm.arm: arm.score for arm in bound.scores}
         # Among arms that are equally good the simplest is advised.
-        least = scores[kept[0]] - builders.advised(bound).certainty.indifference
+        least = scores[kept[0]] - built_answers.advised(bound).certainty.indifference
         assert bound.recommendation.arm in kept
         assert scores[bound.recommendation.arm] >= least
 
@@ -234,7 +235,7 @@ def test_deciding_again_on_both_sides_of_a_flip_gives_the_arms_that_the_flip_nam
         assert beyond.scores[0].arm == flip.to
         assert before.scores[0].arm != flip.to
         if AnswerSummary.of(beyond).decision_word == "CLEAR":
-            assert builders.advised(beyond).advice.workflow == beyond.scores[0].workflow
+            assert built_answers.advised(beyond).advice.workflow == beyond.scores[0].workflow
 
 
 @pytest.mark.parametrize(

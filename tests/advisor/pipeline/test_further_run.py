@@ -6,7 +6,7 @@ import pathlib
 import sys
 from collections.abc import Callable
 
-import builders
+import built_answers
 import msgspec
 import pytest
 from builders import DUPLICATE, priorities
@@ -43,7 +43,7 @@ def test_no_run_is_drafted_without_the_gpu_of_the_question(
 
 
 def test_an_open_decision_is_measured_again_for_its_contenders_alone() -> None:
-    made = builders.advised(builders.answer())
+    made = built_answers.advised(built_answers.answer())
     question = msgspec.structs.replace(made.answer.question, workflows=("vllm", "openvino"))
     undecided, clear = (
         msgspec.structs.replace(
@@ -83,9 +83,9 @@ def test_a_further_run_has_the_budget_that_the_headline_names(
         ),
     )
     answer = decide(run)
-    certainty = builders.advised(answer).certainty
+    certainty = built_answers.advised(answer).certainty
     assert (certainty.decision_word, bool(certainty.needed_repetitions)) == ("OPEN", True)
-    (line,) = builders.headline(answer, "certainty")
+    (line,) = built_answers.headline(answer, "certainty")
     named = {name for name in presets.budgets if f"--budget {name}" in line}
     assert named == {following} - {spent}
     assert further_budget(answer, run.header().catalogue).name == following

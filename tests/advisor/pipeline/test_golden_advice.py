@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import builders
+import built_answers
 import msgspec
 import pytest
 from golden_files import Expect
@@ -210,11 +211,11 @@ def test_tiers_and_recommendations_match_their_golden_files(
         builders.unmeasured("vllm", status="unsupported", reason="no", fix=None),
         builders.unmeasured("unfixed", fix=None),
     ]
-    answer = builders.answer_of(results, head, unmeasured=tuple(left_out))
+    answer = built_answers.answer_of(results, head, unmeasured=tuple(left_out))
     if verdict == "PROVEN":
         expect(f"tiers-{case}", answer.scores)
     advice = msgspec.to_builtins(answer.recommendation)
-    headline = {"headline": builders.headline(answer)}
+    headline = {"headline": built_answers.headline(answer)}
     expect(f"advice-{case}-{verdict.lower()}", headline | advice)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import builders
+import built_answers
 import msgspec
 import pytest
 
@@ -65,7 +66,7 @@ def broken(*outcomes: Failure | Completed | None, head: Header | None = None) ->
     }
     state = builders.run_state(processes)
     baseline = builders.results(builders.measurement(builders.BASELINE))
-    (found,) = list_planned(head or builders.finished_header(), state, baseline, None)
+    (found,) = list_planned(head or built_answers.finished_header(), state, baseline, None)
     assert found.arm == "broken"
     return found
 
@@ -79,7 +80,7 @@ def test_a_failed_arm_has_the_reason_and_the_fix_of_its_last_failure() -> None:
 
 def test_an_excluded_workflow_has_its_reason_and_fix() -> None:
     plan = builders.plan(excluded=[builders.excluded()])
-    (found,) = list_excluded(builders.finished_header(), plan)
+    (found,) = list_excluded(built_answers.finished_header(), plan)
     assert (found.arm, found.title, found.option, found.reason, found.fix) == (
         "absent",
         "Absent",
@@ -94,13 +95,13 @@ def test_an_arm_that_was_not_reached_has_the_command_that_resumes_the_run(
     ends: tuple[Completed | None, ...],
 ) -> None:
     found = broken(*ends)
-    run_id = builders.finished_header().run_id
+    run_id = built_answers.finished_header().run_id
     assert (found.status, found.fix) == ("excluded", f"p3-advisor resume {run_id}")
     assert found.reason
 
 
 def test_an_unreached_arm_of_an_imported_run_has_no_command() -> None:
-    head = msgspec.structs.replace(builders.finished_header(), imported=True)
+    head = msgspec.structs.replace(built_answers.finished_header(), imported=True)
     assert broken(head=head).fix is None
 
 

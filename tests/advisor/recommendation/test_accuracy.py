@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import builders
+import built_answers
 import msgspec
 import pytest
 from builders import BASELINE, DEMO
@@ -29,7 +30,7 @@ def advise(*arms: Measurement, **asked: Any) -> AdvisedAnswer:
     known = builders.catalogue(*(builders.workflow(arm.workflow) for arm in arms))
     question = builders.question(model=DEMO, **asked)
     head = builders.header(question=question, catalogue=known)
-    return builders.advised(builders.answer_of(results, head))
+    return built_answers.advised(built_answers.answer_of(results, head))
 
 
 def test_a_close_arm_may_lead_and_the_best_exact_one_is_named_with_it(expect: Expect) -> None:
@@ -39,8 +40,8 @@ def test_a_close_arm_may_lead_and_the_best_exact_one_is_named_with_it(expect: Ex
     )
     assert found.advice.arm == "fast"
     assert found.advice.best_exact == "safe"
-    assert len(builders.headline(found.answer, "accuracy")) == 1
-    expect("headline-close", builders.headline(found.answer))
+    assert len(built_answers.headline(found.answer, "accuracy")) == 1
+    expect("headline-close", built_answers.headline(found.answer))
 
 
 def test_of_equally_good_arms_of_a_workflow_the_more_exact_one_is_advised(expect: Expect) -> None:
@@ -61,7 +62,7 @@ def test_of_equally_good_arms_of_a_workflow_the_more_exact_one_is_advised(expect
     assert found.advice.simplex["quantised/int8"] == 0
     assert found.advice.simplex_share == found.advice.simplex["quantised/int4"] > 0
     shared = {
-        "headline": builders.headline(found.answer)[1],
+        "headline": built_answers.headline(found.answer)[1],
         "robustness": robustness(found.advice)[0],
     }
     expect("headline-more-exact", shared)
@@ -76,14 +77,14 @@ def test_arms_without_an_error_that_are_as_good_as_the_best_are_all_named(expect
         measured("slow", 1.2, "equivalent", exact),
     )
     assert found.advice.best_exact == "safe"
-    expect("headline-several-exact", builders.headline(found.answer))
+    expect("headline-several-exact", built_answers.headline(found.answer))
 
 
 def test_an_exact_arm_needs_no_line_about_its_accuracy() -> None:
     exact = measured("safe", 2.0, "equivalent", Accuracy(relative_error=1e-7))
     found = advise(exact)
     assert found.advice.best_exact == found.advice.arm == "safe"
-    assert not builders.headline(found.answer, "accuracy")
+    assert not built_answers.headline(found.answer, "accuracy")
 
 
 def test_an_exact_arm_is_named_only_if_it_meets_the_constraints() -> None:
@@ -112,7 +113,7 @@ def test_a_random_model_lowers_the_trust_and_is_named() -> None:
     assert unchecked.advice.trust >= checked.advice.trust
     assert set(unchecked.advice.trust_reasons) > set(checked.advice.trust_reasons)
     assert unchecked.advice.best_exact == BASELINE
-    assert builders.headline(unchecked.answer, "accuracy")
+    assert built_answers.headline(unchecked.answer, "accuracy")
 
 
 def test_an_unknown_accuracy_meets_no_constraint() -> None:

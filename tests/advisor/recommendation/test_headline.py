@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import builders
+import built_answers
 import msgspec
 import pytest
 from builders import BASELINE, DEMO
@@ -78,7 +79,7 @@ def advise(
     known = builders.catalogue(*workflows, *(builders.workflow(name) for name in others))
     question = builders.question(**{"model": DEMO, "batch_sizes": tuple(sizes), **asked})
     head = builders.header(question=question, machine=builders.machine(cpu=CPU), catalogue=known)
-    return builders.advised(builders.answer_of(results, head))
+    return built_answers.advised(built_answers.answer_of(results, head))
 
 
 @pytest.mark.parametrize(
@@ -92,7 +93,7 @@ def test_a_clear_answer_names_the_workflow_that_is_probably_as_good(
     shares = found.certainty.contenders
     assert shares["compiled"] == found.certainty.share
     assert (shares.get("other", 0.0) >= AS_GOOD) is is_named
-    certainty = "".join(builders.headline(found.answer, "certainty"))
+    certainty = "".join(built_answers.headline(found.answer, "certainty"))
     assert ("other" in certainty.lower()) is is_named
 
 
@@ -105,14 +106,14 @@ def test_a_clear_answer_has_three_lines(expect: Expect) -> None:
         SpeedRegret(arm=None, value=1.0, high=1.0),
     )
     assert [line.part for line in found.answer.headline] == ["answer", "certainty", "change"]
-    expect("headline-clear", builders.headline(found.answer))
+    expect("headline-clear", built_answers.headline(found.answer))
 
 
 def test_equally_good_workflows_are_both_named(expect: Expect) -> None:
     found = advise(measured("one", 2.0, spread=0.002), measured("two", 2.01, spread=0.002))
     assert found.certainty.decision_word == "EITHER"
     assert {*found.certainty.contenders} == {"one", "two"}
-    expect("headline-either", builders.headline(found.answer))
+    expect("headline-either", built_answers.headline(found.answer))
 
 
 def test_equally_good_workflows_are_no_change_of_the_answer(expect: Expect) -> None:
@@ -128,7 +129,7 @@ def test_equally_good_workflows_are_no_change_of_the_answer(expect: Expect) -> N
     assert found.advice.margin is not None
     assert found.advice.margin < 0
     assert {flip.to for flip in found.advice.flips} >= {"short"}
-    expect("headline-either-without-change", builders.headline(found.answer))
+    expect("headline-either-without-change", built_answers.headline(found.answer))
 
 
 def test_three_workflows_in_question_are_listed(expect: Expect) -> None:
@@ -136,7 +137,7 @@ def test_three_workflows_in_question_are_listed(expect: Expect) -> None:
     found = advise(*arms)
     assert found.certainty.decision_word == "OPEN"
     assert [*found.certainty.contenders] == ["z", "y", "x"]
-    expect("headline-three-contenders", builders.headline(found.answer))
+    expect("headline-three-contenders", built_answers.headline(found.answer))
 
 
 def test_an_open_answer_says_what_would_settle_it(expect: Expect) -> None:
@@ -144,7 +145,7 @@ def test_an_open_answer_says_what_would_settle_it(expect: Expect) -> None:
     assert found.certainty.decision_word == "OPEN"
     assert {*found.certainty.contenders} == {"one", "two"}
     assert found.certainty.needed_repetitions is not None
-    expect("headline-open", builders.headline(found.answer))
+    expect("headline-open", built_answers.headline(found.answer))
 
 
 @pytest.mark.parametrize(
@@ -155,7 +156,7 @@ def test_the_named_budget_makes_the_missing_repetitions(repeats: int, budget: st
     arms = [measured("one", 2.0, spread=0.5), measured("two", 2.3, spread=0.5)]
     found = advise(*arms, repeats=repeats)
     assert (found.certainty.decision_word, found.certainty.needed_repetitions) == ("OPEN", 1)
-    certainty = "".join(builders.headline(found.answer, "certainty"))
+    certainty = "".join(built_answers.headline(found.answer, "certainty"))
     named = [name for name in ("quick", "standard", "thorough", "gate") if name in certainty]
     assert named == [each for each in [budget] if each]
 
@@ -165,8 +166,8 @@ def test_an_open_answer_of_a_noisy_machine_asks_for_a_quiet_one(expect: Expect) 
     quiet, noisy = (advise(*arms, noise_floor=floor) for floor in (0.01, 0.3))
     for found in (quiet, noisy):
         assert (found.certainty.decision_word, found.certainty.needed_repetitions) == ("OPEN", None)
-    expect("headline-open-quiet", builders.headline(quiet.answer))
-    expect("headline-open-noisy", builders.headline(noisy.answer))
+    expect("headline-open-quiet", built_answers.headline(quiet.answer))
+    expect("headline-open-noisy", built_answers.headline(noisy.answer))
 
 
 HARD = builders.workflow(
@@ -185,7 +186,7 @@ def test_a_faster_arm_is_named_with_what_it_loses_and_when_it_wins(expect: Expec
     assert found.advice.arm == "easy"
     assert found.certainty.speed_regret.arm == "hard"
     assert found.certainty.speed_regret.value == pytest.approx(2.1)
-    expect("headline-faster", builders.headline(found.answer))
+    expect("headline-faster", built_answers.headline(found.answer))
     assert ("performance", "hard") in {(flip.criterion, flip.to) for flip in found.advice.flips}
 
 
@@ -206,7 +207,7 @@ def test_a_faster_arm_leads_from_the_weight_at_which_it_leads_all_arms() -> None
         if (flip.criterion, flip.when) == ("performance", "more")
     ]
     assert (found.advice.arm, [flip.to for flip in raised]) == ("easy", ["middle", "hard"])
-    (line,) = (line for line in builders.headline(found.answer) if "Faster: Hard" in line)
+    (line,) = (line for line in built_answers.headline(found.answer) if "Faster: Hard" in line)
     assert f"more than {format_weight(raised[1].weight, 20)} %" in line
 
 
@@ -225,7 +226,7 @@ def test_a_faster_arm_is_named_with_its_larger_error(
         workflows=(HARD,),
         priorities=builders.priorities(20, 40, 40),
     )
-    (line,) = (line for line in builders.headline(found.answer) if "Faster: " in line)
+    (line,) = (line for line in built_answers.headline(found.answer) if "Faster: " in line)
     assert ("less exact" in line) == says_so
     assert ("6.6e-04" in line) == (says_so and error is not None)
 
@@ -242,7 +243,7 @@ def test_a_faster_arm_that_a_constraint_excludes_is_named_with_the_constraint(
     assert found.advice.arm == "easy"
     assert found.certainty.speed_regret.arm == "hard"
     assert found.certainty.speed_regret.value == pytest.approx(6.0)
-    expect("headline-faster-excluded", builders.headline(found.answer))
+    expect("headline-faster-excluded", built_answers.headline(found.answer))
 
 
 def test_the_winner_of_each_batch_size_is_named_where_they_differ(expect: Expect) -> None:
@@ -253,17 +254,17 @@ def test_the_winner_of_each_batch_size_is_named_where_they_differ(expect: Expect
         (4, "large"),
         (16, "large"),
     ]
-    assert builders.headline(found.answer, "batch-sizes")
-    expect("headline-batch-sizes", builders.headline(found.answer))
+    assert built_answers.headline(found.answer, "batch-sizes")
+    expect("headline-batch-sizes", built_answers.headline(found.answer))
 
 
 @pytest.mark.parametrize("has_batch", [True, False, None])
 def test_inputs_without_a_batch_are_named(has_batch: bool | None, expect: Expect) -> None:
     model = FactoryModel(name="demo")
     found = advise(measured("compiled", 1.5), has_batch=has_batch, model=model)
-    assert bool(builders.headline(found.answer, "batch-sizes")) == (has_batch is False)
+    assert bool(built_answers.headline(found.answer, "batch-sizes")) == (has_batch is False)
     if has_batch is False:
-        expect("headline-without-batch", builders.headline(found.answer))
+        expect("headline-without-batch", built_answers.headline(found.answer))
 
 
 def test_the_answer_is_the_baseline_where_nothing_gains() -> None:
@@ -275,7 +276,7 @@ def test_the_answer_is_the_baseline_where_nothing_gains() -> None:
 def test_an_arm_without_rivals_is_not_said_to_have_the_highest_score(expect: Expect) -> None:
     found = advise()
     assert (found.advice.arm, found.certainty.decision_word) == (BASELINE, "CLEAR")
-    expect("headline-only-arm", builders.headline(found.answer))
+    expect("headline-only-arm", built_answers.headline(found.answer))
 
 
 speeds = st.lists(st.floats(0.1, 20), min_size=1, max_size=5)
@@ -308,15 +309,15 @@ def test_no_arm_is_advised_while_a_clearly_faster_one_goes_unnamed(
 
 def test_an_unknown_noise_floor_is_stated_with_the_interval(expect: Expect) -> None:
     known, unknown = (advise(measured("fast", 2.0), noise_floor=floor) for floor in (0.004, None))
-    expect("headline-known-noise", builders.headline(known.answer))
-    expect("headline-unknown-noise", builders.headline(unknown.answer))
+    expect("headline-known-noise", built_answers.headline(known.answer))
+    expect("headline-unknown-noise", built_answers.headline(unknown.answer))
     assert unknown.certainty.share < known.certainty.share
 
 
 def test_a_speed_up_of_an_unsteady_machine_is_marked(expect: Expect) -> None:
     found = advise(measured("fast", 300.0), noise_floor=8.1)
     assert found.certainty.decision_word == "CLEAR"
-    expect("headline-unsteady-machine", builders.headline(found.answer))
+    expect("headline-unsteady-machine", built_answers.headline(found.answer))
 
 
 def test_a_share_below_the_limit_is_not_rounded_up_to_it() -> None:
@@ -341,4 +342,4 @@ def test_options_that_left_out_all_other_builds_are_named(expect: Expect) -> Non
     )
     asked: tuple[dict[str, Any], ...] = ({"requests": 100}, {"requests": 5, "build_minutes": 0.5})
     advice = [advise(stopped_builds=builds, **each) for each in asked]
-    expect("headline-builds-left-out", [builders.headline(each.answer)[1] for each in advice])
+    expect("headline-builds-left-out", [built_answers.headline(each.answer)[1] for each in advice])

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import builders
+import built_answers
 import pytest
 from golden_files import Expect
 
@@ -36,10 +37,10 @@ def lines(rate: float | None, *levels: RateLevel) -> tuple[str, ...]:
     serving = ServingResults(arms=(arm,), batch_best=None, process_deviation=0.02)
     question = builders.question(load=load)
     measured = builders.results(builders.measurement("engine"), serving=serving)
-    answer = builders.recommend_for(
+    answer = built_answers.recommend_for(
         measured, [builders.scored_arm("engine")], builders.header(question=question)
     )
-    return write_load_lines(builders.advised(answer))
+    return write_load_lines(built_answers.advised(answer))
 
 
 def test_without_an_asked_rate_the_goodput_alone_is_stated(expect: Expect) -> None:

@@ -6,7 +6,7 @@ import html
 import re
 from collections.abc import Callable
 
-import builders
+import built_answers
 import msgspec
 import pytest
 from report_runs import advice_of, with_advice, without_advice
@@ -52,7 +52,9 @@ Reader = Callable[[Answer], str]
 
 
 def with_headline(*lines: str) -> Answer:
-    return builders.answer(headline=tuple(HeadlineLine(part="answer", text=line) for line in lines))
+    return built_answers.answer(
+        headline=tuple(HeadlineLine(part="answer", text=line) for line in lines)
+    )
 
 
 @OUTPUTS
@@ -68,7 +70,7 @@ def test_every_output_begins_with_all_lines_of_the_headline(
 
 @OUTPUTS
 def test_every_output_begins_with_the_lines_of_the_decision(first_lines: Reader) -> None:
-    made = builders.answer()
+    made = built_answers.answer()
     assert len(made.headline) >= 3
     shown = first_lines(made)
     assert all(line.text in shown for line in made.headline)
@@ -81,7 +83,7 @@ def test_the_lines_of_an_unfinished_run_are_among_the_first(first_lines: Reader)
 
 
 def test_a_lead_that_passes_to_the_answer_is_no_change_of_the_answer() -> None:
-    made = builders.answer()
+    made = built_answers.answer()
     answer, rival = advice_of(made).arm, advice_of(made).runner_up
     assert rival is not None
     flips = tuple(
@@ -93,7 +95,7 @@ def test_a_lead_that_passes_to_the_answer_is_no_change_of_the_answer() -> None:
 
 
 def test_texts_name_arms_by_their_titles() -> None:
-    made = builders.answer()
+    made = built_answers.answer()
     runner_up = advice_of(made).runner_up
     assert runner_up is not None
     flip = Flip(criterion="performance", weight=50.0, when="more", to=runner_up)
@@ -108,6 +110,6 @@ def test_texts_name_arms_by_their_titles() -> None:
 @pytest.mark.parametrize("first_lines", [of_text, of_markdown, of_page])
 def test_an_answer_without_a_recommendation_begins_with_the_reason(first_lines: Reader) -> None:
     problem = Problem(name="nothing-viable", what="all failed", next_step="ask for less")
-    shown = first_lines(without_advice(builders.answer(), problem))
+    shown = first_lines(without_advice(built_answers.answer(), problem))
     assert problem.what in shown
     assert problem.next_step in shown

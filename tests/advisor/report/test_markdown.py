@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import builders
+import built_answers
 from report_runs import with_advice, with_measurement, with_score
 
 from advisor.report import markdown
@@ -19,7 +20,7 @@ def cells(line: str) -> list[str]:
 
 
 def test_the_report_has_the_answer_the_ranking_and_the_failures() -> None:
-    lines = markdown.render(builders.answer()).splitlines()
+    lines = markdown.render(built_answers.answer()).splitlines()
     assert lines[0].startswith("## Use Compiled for synthetic/ffn\\@8x16")
     rows = [cells(line) for line in lines if line.startswith("|")]
     assert rows[2][:3] == ["1", "compiled", "4.00x (3.91 to 4.09)"]
@@ -27,7 +28,7 @@ def test_the_report_has_the_answer_the_ranking_and_the_failures() -> None:
 
 
 def test_an_unfinished_run_has_its_notice_and_missing_batch_sizes() -> None:
-    made = builders.answer(finished=False, question=builders.question(batch_sizes=(1, 16, 64)))
+    made = built_answers.answer(finished=False, question=builders.question(batch_sizes=(1, 16, 64)))
     lines = markdown.render(made).splitlines()
     assert lines[2] == f"{stop_notice(made)[0]}  "
     assert ["batch sizes", "1, 16, 64; not measured: 16, 64"] in [
@@ -37,7 +38,7 @@ def test_an_unfinished_run_has_its_notice_and_missing_batch_sizes() -> None:
 
 def test_hostile_text_stays_in_its_cell() -> None:
     unmeasured = builders.unmeasured(arm=HOSTILE, reason=HOSTILE)
-    made = builders.answer(unmeasured=(unmeasured,))
+    made = built_answers.answer(unmeasured=(unmeasured,))
     made = with_advice(with_score(made, arm=HOSTILE), arm=HOSTILE)
     text = markdown.render(with_measurement(made, arm=HOSTILE))
     assert "# x" in text

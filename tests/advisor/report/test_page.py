@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import builders
+import built_answers
 import html5lib
 import msgspec
 import pytest
@@ -102,7 +103,7 @@ def two_platforms() -> Answer:
         for name in ("compiled", builders.BASELINE, "broken")
     ]
     found = performance_portability.compare_platforms(platforms, workflows)
-    return with_results(builders.answer(), portability=found)
+    return with_results(built_answers.answer(), portability=found)
 
 
 def poisoned() -> Answer:
@@ -113,7 +114,7 @@ def poisoned() -> Answer:
 
 
 def test_the_page_is_valid_and_has_every_section() -> None:
-    tree = parse(page.render(builders.answer(), "print('recipe')"))
+    tree = parse(page.render(built_answers.answer(), "print('recipe')"))
     sections = [section.get("id") for section in elements(tree, "section")]
     assert sections == [
         "why",
@@ -132,15 +133,15 @@ def test_the_page_is_valid_and_has_every_section() -> None:
 
 
 def test_an_unfinished_run_has_its_notice_and_missing_batch_sizes() -> None:
-    made = builders.answer(finished=False, question=builders.question(batch_sizes=(1, 16, 64)))
+    made = built_answers.answer(finished=False, question=builders.question(batch_sizes=(1, 16, 64)))
     text = page.render(made)
     assert stop_notice(made)[0] in text
     assert "1, 16, 64; not measured: 16, 64" in text
-    assert "did not finish" not in page.render(builders.answer())
+    assert "did not finish" not in page.render(built_answers.answer())
 
 
 def test_the_page_makes_no_request() -> None:
-    text = page.render(builders.answer(), "print('recipe')")
+    text = page.render(built_answers.answer(), "print('recipe')")
     tree = parse(text)
     for element in tree.iter():
         assert not {"src", "srcset", "style", "action"} & set(element.attrib), element.attrib
@@ -154,14 +155,14 @@ def test_the_page_makes_no_request() -> None:
 
 
 def test_the_page_begins_with_the_figures_of_the_answer() -> None:
-    tree = parse(page.render(builders.answer()))
+    tree = parse(page.render(built_answers.answer()))
     (tiles,) = [each for each in elements(tree, "dl") if each.get("class") == "tiles"]
     names = ["".join(each.itertext()) for each in elements(tiles, "dt")]
     values = [
         "".join(each.itertext()) for each in elements(tiles, "span") if each.get("class") == "value"
     ]
     assert len(names) == len(values) >= 3
-    assert values[0] == number_format.format_speedup(builders.answer().ranked[0].speedup)
+    assert values[0] == number_format.format_speedup(built_answers.answer().ranked[0].speedup)
 
 
 def best_arms(answer: Answer) -> list[str]:
@@ -171,7 +172,7 @@ def best_arms(answer: Answer) -> list[str]:
 
 
 def test_the_best_arm_of_a_batch_size_is_named_where_it_is_another_one() -> None:
-    made = builders.answer()
+    made = built_answers.answer()
     other = BatchAdvice(batch_size=64, arm="other", speedup=3.0, advised_speedup=2.0)
     assert best_arms(with_advice(made, advice_by_batch_size=(other,))) == ["other"]
     same = msgspec.structs.replace(other, arm=advice_of(made).arm)
@@ -190,7 +191,7 @@ def test_hostile_text_stays_text() -> None:
 
 
 def test_headings_tables_and_pictures_are_accessible() -> None:
-    tree = parse(page.render(builders.answer()))
+    tree = parse(page.render(built_answers.answer()))
     levels = [
         int(element.tag[-1])
         for element in tree.iter()
@@ -235,14 +236,16 @@ def test_every_text_colour_has_contrast(scheme: str) -> None:
 
 def test_a_run_without_an_answer_has_its_failures_and_no_script() -> None:
     problem = Problem(name="nothing-viable", what="all failed", next_step="ask for less")
-    made = without_advice(builders.answer(scores=(), results=builders.results(races=())), problem)
+    made = without_advice(
+        built_answers.answer(scores=(), results=builders.results(races=())), problem
+    )
     tree = parse(page.render(made))
     assert [section.get("id") for section in elements(tree, "section")] == ["unranked", "method"]
     assert elements(tree, "script") == []
 
 
 def test_the_data_of_the_script_is_that_of_the_answer() -> None:
-    made = builders.answer()
+    made = built_answers.answer()
     data = msgspec.json.decode(page._ranking_data(made, made.ranked))
     assert [arm["arm"] for arm in data["arms"]] == ["compiled", builders.BASELINE]
     for arm, scored in zip(data["arms"], made.scores, strict=True):
@@ -297,7 +300,7 @@ def test_the_tile_of_the_build_has_where_it_is_paid_back(
     )
     known = [each for each in requests if each is not None]
     made = with_advice(
-        builders.answer(),
+        built_answers.answer(),
         break_even=found,
         break_even_requests=max(known) if known and len(known) == len(requests) else None,
     )

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import builders
+import built_answers
 import msgspec
 import pytest
 from builders import BASELINE
@@ -35,7 +36,7 @@ from advisor.report.sections.unranked import unranked
 from advisor.system.number_format import MISSING
 
 NONE = without_advice(
-    builders.answer(),
+    built_answers.answer(),
     Problem(name="nothing-viable", what="everything failed", next_step="ask for less"),
 )
 TOO_SLOW = FailedConstraint(
@@ -44,7 +45,7 @@ TOO_SLOW = FailedConstraint(
 
 
 def test_the_instruction_comes_first() -> None:
-    made = builders.answer()
+    made = built_answers.answer()
     assert text_report.render(made).splitlines()[0] == made.headline[0].text
 
 
@@ -53,7 +54,7 @@ def test_a_measured_arm_that_did_less_than_half_of_the_work_has_a_line(
     share: float, shown: bool, expect: Expect
 ) -> None:
     made = with_measurement(
-        builders.answer(), "compiled", engaged_share=share, engagement="8 of 32 passes"
+        built_answers.answer(), "compiled", engaged_share=share, engagement="8 of 32 passes"
     )
     lines = partly_used(made)
     assert bool(lines) == shown
@@ -63,35 +64,35 @@ def test_a_measured_arm_that_did_less_than_half_of_the_work_has_a_line(
 
 
 def test_an_arm_without_a_time_has_no_line_on_its_share() -> None:
-    unused = with_measurement(builders.answer(), engaged_share=0.0)
+    unused = with_measurement(built_answers.answer(), engaged_share=0.0)
     assert len(partly_used(unused)) == 1 + 2
     assert len(partly_used(with_measurement(unused, "compiled", cells=()))) == 1 + 1
 
 
 def test_an_unfinished_run_has_the_command_that_resumes_it() -> None:
-    made = builders.answer(finished=False)
+    made = built_answers.answer(finished=False)
     (notice,) = stop_notice(made)
     assert f"p3-advisor resume {made.run_id}" in notice
     assert text_report.render(made).splitlines()[1] == notice
-    assert stop_notice(builders.answer()) == []
+    assert stop_notice(built_answers.answer()) == []
 
 
 def test_a_run_that_would_fail_again_is_resumed_only_after_a_change(expect: Expect) -> None:
     goes_on, fails = (
-        stop_notice(builders.answer(finished=False, resumable=each)) for each in (True, False)
+        stop_notice(built_answers.answer(finished=False, resumable=each)) for each in (True, False)
     )
-    assert goes_on == stop_notice(builders.answer(finished=False))
+    assert goes_on == stop_notice(built_answers.answer(finished=False))
     assert goes_on != fails
     expect("text-fails-again", fails)
 
 
 def test_an_unfinished_run_of_another_machine_has_no_command() -> None:
-    (notice,) = stop_notice(builders.answer(finished=False, imported=True))
+    (notice,) = stop_notice(built_answers.answer(finished=False, imported=True))
     assert "p3-advisor" not in notice
 
 
 def test_an_unfinished_run_of_a_fleet_is_resumed_with_its_fleet() -> None:
-    made = builders.answer(finished=False, run_id="20261121-120001-0000-0001-1")
+    made = built_answers.answer(finished=False, run_id="20261121-120001-0000-0001-1")
     (notice,) = stop_notice(made)
     assert "p3-advisor fleet 20261121-120001-0000 --resume" in notice
 
@@ -104,7 +105,7 @@ def test_without_a_recommendation_the_problem_and_next_step_come_first() -> None
 
 
 def test_trust_noise_and_lead_follow_the_headline(expect: Expect) -> None:
-    made = with_advice(builders.answer(), trust="C", runner_up="other", margin=0.25)
+    made = with_advice(built_answers.answer(), trust="C", runner_up="other", margin=0.25)
     lines = text_report.render(made).splitlines()
     count = len(made.headline)
     assert count >= 3
@@ -114,7 +115,7 @@ def test_trust_noise_and_lead_follow_the_headline(expect: Expect) -> None:
 
 def test_a_machine_that_is_not_fit_is_no_answer() -> None:
     problem = Problem(name="machine-unfit", what="busy", next_step="measure again")
-    measured = without_advice(builders.answer(), problem)
+    measured = without_advice(built_answers.answer(), problem)
     lines = text_report.render(measured).splitlines()
     assert lines[:2] == ["No answer: busy", "Next: measure again"]
     assert UNFIT_NOTICE in lines
@@ -137,12 +138,12 @@ def test_a_machine_that_is_not_fit_is_no_answer() -> None:
 def test_figures_of_an_unfit_machine_have_a_notice_next_to_an_answer(
     changes: dict[str, Any], unusable: bool, render: Callable[[Answer], str]
 ) -> None:
-    made = with_results(builders.answer(), **changes)
+    made = with_results(built_answers.answer(), **changes)
     assert (UNSTEADY_NOTICE in render(made)) == unusable
 
 
 def test_an_unknown_noise_floor_and_a_missing_runner_up_are_named(expect: Expect) -> None:
-    made = with_advice(builders.answer(), runner_up=None, margin=None)
+    made = with_advice(built_answers.answer(), runner_up=None, margin=None)
     made = with_results(made, noise_floor=None)
     expect("text-unknown-noise", confidence(made)[-1])
 
@@ -165,7 +166,7 @@ def test_an_unknown_noise_floor_and_a_missing_runner_up_are_named(expect: Expect
 )
 def test_a_flip_is_a_sentence(weight: float, when: Side, sentence: str) -> None:
     flips = (Flip(criterion="performance", weight=weight, to="other", when=when),)
-    made = with_advice(builders.answer(), flips=flips)
+    made = with_advice(built_answers.answer(), flips=flips)
     lines = text_report.render(made).splitlines()
     assert lines[lines.index("What would change the answer:") + 1] == f"  {sentence}"
     published = without_measurements(made)
@@ -183,7 +184,7 @@ def columns(made: Answer) -> dict[str, dict[str, str]]:
 
 
 def test_every_ranked_arm_has_a_row_with_its_figures() -> None:
-    assert columns(builders.answer())["compiled"] == {
+    assert columns(built_answers.answer())["compiled"] == {
         "#": "1",
         "arm": "compiled",
         "speed-up": "4.00x",
@@ -198,44 +199,44 @@ def test_every_ranked_arm_has_a_row_with_its_figures() -> None:
         "Arch": "A",
         "score": "3.40",
     }
-    assert columns(builders.answer())[BASELINE]["Perf"] == "C"
+    assert columns(built_answers.answer())[BASELINE]["Perf"] == "C"
 
 
 def test_a_figure_that_is_missing_is_a_dash() -> None:
     unknown = MemoryBytes(peak=None, source="nobody")
-    row = columns(with_measurement(builders.answer(), memory_bytes=unknown))["compiled"]
+    row = columns(with_measurement(built_answers.answer(), memory_bytes=unknown))["compiled"]
     assert row["MiB"] == MISSING
-    row = columns(without_measurements(builders.answer()))["compiled"]
+    row = columns(without_measurements(built_answers.answer()))["compiled"]
     assert [row[name] for name in ("build", "MiB", "error")] == [MISSING] * 3
 
 
 def test_an_arm_that_fails_a_constraint_is_marked_with_its_reason() -> None:
-    made = with_score(builders.answer(), BASELINE, failures=(TOO_SLOW,))
+    made = with_score(built_answers.answer(), BASELINE, failures=(TOO_SLOW,))
     assert columns(made)[BASELINE]["#"] == "2!"
     assert f"  {BASELINE}: {TOO_SLOW.text}" in text_report.render(made).splitlines()
 
 
 def test_arms_that_fail_a_constraint_alike_share_one_line() -> None:
-    made = with_score(builders.answer(), failures=(TOO_SLOW,))
+    made = with_score(built_answers.answer(), failures=(TOO_SLOW,))
     lines = text_report.render(made).splitlines()
     found = [line for line in lines if TOO_SLOW.text in line]
     assert found == [f"  compiled, {BASELINE}: {TOO_SLOW.text}"]
 
 
 def test_every_workflow_without_a_measurement_has_its_reason() -> None:
-    lines = text_report.render(builders.answer()).splitlines()
+    lines = text_report.render(built_answers.answer()).splitlines()
     assert "  broken: crashed, it crashed" in lines
     assert "  absent: not-installed, its environment has not been made" in lines
 
 
 def test_an_arm_that_failed_has_its_next_step_and_a_missing_workflow_none_of_its_own() -> None:
-    lines = unranked(builders.answer())
+    lines = unranked(built_answers.answer())
     assert lines[1:3] == ["  broken: crashed, it crashed", "    next: update it"]
     assert not any("next" in line for line in lines[3:])
 
 
 def test_workflows_without_a_probe_share_one_line() -> None:
-    made = builders.answer()
+    made = built_answers.answer()
     foreign = [builders.unmeasured(name, status="not-covered") for name in ("elsewhere", "apart")]
     lines = unranked(msgspec.structs.replace(made, unmeasured=(*made.unmeasured, *foreign)))
     assert [line for line in lines if "elsewhere" in line or "apart" in line] == [
@@ -244,7 +245,7 @@ def test_workflows_without_a_probe_share_one_line() -> None:
 
 
 def test_workflows_with_the_same_reason_share_one_line_below_those_that_failed() -> None:
-    made = builders.answer()
+    made = built_answers.answer()
     foreign = [
         builders.unmeasured(name, status="unsupported", reason="it needs a GPU", fix=None)
         for name in ("graphs", "kernels")
@@ -255,7 +256,7 @@ def test_workflows_with_the_same_reason_share_one_line_below_those_that_failed()
 
 
 def test_workflows_that_the_user_did_not_name_are_counted_if_they_were_not_tried() -> None:
-    made = builders.answer()
+    made = built_answers.answer()
     question = msgspec.structs.replace(made.question, workflows=("compiled/default",))
     lines = unranked(msgspec.structs.replace(made, question=question))
     assert "  broken: crashed, it crashed" in lines, "it was tried"
@@ -270,7 +271,7 @@ def test_a_run_without_measurements_has_no_ranking() -> None:
 
 
 def test_reasons_and_the_command_for_all_figures_come_last() -> None:
-    made = with_advice(builders.answer(), reasons=("because",), trust_reasons=("noise",))
+    made = with_advice(built_answers.answer(), reasons=("because",), trust_reasons=("noise",))
     lines = text_report.render(made).splitlines()
     assert lines[lines.index("Why:") + 1] == "  because"
     assert lines[-3:-1] == ["Why trust is not higher:", "  noise"]
@@ -278,11 +279,13 @@ def test_reasons_and_the_command_for_all_figures_come_last() -> None:
 
 
 def test_full_trust_has_no_reasons() -> None:
-    assert "Why trust" not in text_report.render(with_advice(builders.answer(), trust_reasons=()))
+    assert "Why trust" not in text_report.render(
+        with_advice(built_answers.answer(), trust_reasons=())
+    )
 
 
 def test_the_report_has_printable_characters_only() -> None:
-    for made in (builders.answer(), NONE):
+    for made in (built_answers.answer(), NONE):
         text = text_report.render(made)
         assert text.endswith("\n")
         assert all(character.isprintable() or character == "\n" for character in text)
@@ -291,7 +294,7 @@ def test_the_report_has_printable_characters_only() -> None:
 
 def test_memory_has_the_same_digits_in_every_report() -> None:
     peak = MemoryBytes(peak=(1234 << 20) + (900 << 10), source="a test")
-    made = with_measurement(builders.answer(), memory_bytes=peak)
+    made = with_measurement(built_answers.answer(), memory_bytes=peak)
     for render in (text_report.render, markdown.render, page.render):
         assert "1,235" in render(made)
         assert "1,234" not in render(made)

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 
 import builders
+import built_answers
 import msgspec
 import pytest
 import sessions
@@ -35,7 +36,7 @@ QUESTION = builders.question(batch_sizes=(1, 4), budget=BUDGET)
 
 def decided(word: DecisionWord, needed: int | None) -> Answer:
     """Return an answer for `compiled` with the number of repetitions that would settle it."""
-    made = builders.advised(builders.answer())
+    made = built_answers.advised(built_answers.answer())
     certainty = msgspec.structs.replace(
         made.certainty, decision_word=word, needed_repetitions=needed
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builders
+import built_answers
 import msgspec
 import pytest
 
@@ -28,7 +29,7 @@ def excluded(name: str, score: float, *places: int, evidence: str = "declared") 
 def found(*arms: ScoredArm, advised: float | None = 2.0) -> list[str]:
     leader = builders.scored_arm("compiled", score=advised or 0.0)
     plan = Plan(arms=tuple(builders.arm(arm.arm) for arm in (leader, *arms)), excluded=())
-    answer = builders.answer(scores=(*([leader] if advised else []), *arms))
+    answer = built_answers.answer(scores=(*([leader] if advised else []), *arms))
     if not advised:
         answer = msgspec.structs.replace(answer, recommendation=None)
     return [arm.id for arm in excluded_by_declaration(answer, plan)]

@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator
 
 import builders
+import built_answers
 import pytest
 import sessions
 from builders import BASELINE, DUPLICATE
@@ -65,7 +66,7 @@ class SessionWithFailingBaseline(SimulatedSession):
 
 def races_of(session: SimulatedSession, recorder: Recorder) -> Iterator[LoggedEvent]:
     """Race two batch sizes; there is always an answer, and no decision is asked for."""
-    context = race_context(session, recorder, TWO_SIZES, lambda _: builders.answer())
+    context = race_context(session, recorder, TWO_SIZES, lambda _: built_answers.answer())
     return racing.race_batch_sizes(context, has_answer=lambda _: True)
 
 

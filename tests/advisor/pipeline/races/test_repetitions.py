@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import builders
+import built_answers
 import pytest
 import sessions
 from builders import BASELINE, DUPLICATE
@@ -171,7 +172,7 @@ def test_the_leaders_of_a_quick_run_try_one_new_batch_size(
     assert answer.recommendation.arm in tried
     assert leaders <= set(tried)
     assert set(map(tuple, tried.values())) == {(3,)}
-    assert builders.advised(answer).scored.ratings["input_flexibility"].evidence == "measured"
+    assert built_answers.advised(answer).scored.ratings["input_flexibility"].evidence == "measured"
 
 
 def test_first_builds_start_with_cold_caches(outcome: Outcome) -> None:

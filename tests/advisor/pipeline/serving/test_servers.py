@@ -17,7 +17,7 @@ import venv
 from collections.abc import Callable, Generator
 from typing import cast
 
-import builders
+import built_answers
 import msgspec
 import pytest
 import sessions
@@ -233,7 +233,7 @@ def test_the_faster_server_is_advised_by_its_request_rate(answer: Answer) -> Non
     assert answer.results.serving is not None
     assert answer.results.serving.batch_best == "faster"
     assert all(arm.batch_tokens_per_second for arm in found.values())
-    assert builders.headline(answer, "load")
+    assert built_answers.headline(answer, "load")
     assert any(BASELINE in reason for reason in advice.reasons)
 
 
@@ -279,7 +279,7 @@ def test_the_asked_rate_needs_several_servers(measured: Run, answer: Answer) -> 
     assert rates == sorted(rates)
     servers = [ASKED_RATE / rate for rate in rates]
     assert any(each == pytest.approx(round(each)) for each in servers)
-    assert builders.headline(answer, "load")
+    assert built_answers.headline(answer, "load")
     titles = [title for title, _ in serving_tables.titled_tables(answer)]
     assert len([title for title in titles if f"{ASKED_RATE:g}" in title]) == 1
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-import builders
+import built_answers
 import built_sweeps
 import pytest
 from built_sweeps import answer_at, at
@@ -17,7 +17,7 @@ from advisor.pipeline.sweeps.decision import decide_mix
 
 
 def decide(record: SweepRecord, answers: Mapping[Lengths, Answer]) -> Answer:
-    return decide_mix(record, answers, builders.finished_header().catalogue)
+    return decide_mix(record, answers, built_answers.finished_header().catalogue)
 
 
 def test_the_mix_of_one_length_is_the_answer_there() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import builders
+import built_answers
 import pytest
 from report_runs import with_measurement
 
@@ -29,7 +30,7 @@ def cell(batch_size: int, seconds: float) -> Cell:
 
 def two_arms(build: float = 10.0) -> tuple[Answer, tuple[RankedArm, ...]]:
     """Return an answer and its two ranked arms; the build of the fast one takes `build`."""
-    answer = builders.answer()
+    answer = built_answers.answer()
     for arm, seconds, cold in (("compiled", 0.1, build), (builders.BASELINE, 0.4, 0.0)):
         answer = with_measurement(
             answer,

@@ -8,6 +8,7 @@ import re
 from typing import NamedTuple
 
 import builders
+import built_answers
 import msgspec
 import pytest
 from markupsafe import Markup
@@ -122,13 +123,13 @@ def test_a_run_of_text_has_its_latencies() -> None:
 
 
 def test_a_run_without_an_answer_has_no_pictures() -> None:
-    found = draw(builders.answer(recommendation=None), [], [])
+    found = draw(built_answers.answer(recommendation=None), [], [])
     assert all_pictures(found) == [found.tiers]
 
 
 def test_names_are_escaped() -> None:
     hostile = "</text><script>compiled"
-    made = with_score(builders.answer(), "compiled", arm=hostile)
+    made = with_score(built_answers.answer(), "compiled", arm=hostile)
     made = with_measurement(made, "compiled", arm=hostile)
     pictures = all_pictures(pictures_of(with_advice(made, arm=hostile)))
     assert any("&lt;script" in picture.drawing for picture in pictures)

@@ -6,6 +6,7 @@ import csv
 import io
 
 import builders
+import built_answers
 import pytest
 from report_runs import advice_of, with_results
 
@@ -13,7 +14,7 @@ from advisor.report.exports import csv_rows
 
 
 def test_every_arm_and_batch_size_has_a_row() -> None:
-    rows = list(csv.DictReader(io.StringIO(csv_rows.render([builders.answer()]))))
+    rows = list(csv.DictReader(io.StringIO(csv_rows.render([built_answers.answer()]))))
     assert [(row["arm"], row["batch_size"], row["status"]) for row in rows] == [
         ("compiled", "1", "completed"),
         (builders.BASELINE, "1", "completed"),
@@ -28,7 +29,7 @@ def test_every_arm_and_batch_size_has_a_row() -> None:
 def test_every_row_has_the_decision_and_whether_its_figures_are_fit(
     noise_floor: float, flag: str
 ) -> None:
-    made = with_results(builders.answer(), noise_floor=noise_floor)
+    made = with_results(built_answers.answer(), noise_floor=noise_floor)
     advice = advice_of(made)
     assert advice.certainty is not None
     text = csv_rows.render([made])

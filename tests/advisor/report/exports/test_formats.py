@@ -6,6 +6,7 @@ import io
 from collections.abc import Mapping
 
 import builders
+import built_answers
 import junitparser
 import msgspec
 import pytest
@@ -22,7 +23,7 @@ HOSTILE = 'a"b\n<c>&{}\\,'
 
 def three_arms() -> Answer:
     """Return an answer with a measured arm, a failed one and one that was not tried."""
-    made = builders.answer()
+    made = built_answers.answer()
     failed = builders.unmeasured("failed", status="crashed", reason=HOSTILE)
     absent = builders.unmeasured("absent", reason=HOSTILE)
     return msgspec.structs.replace(made, scores=made.scores[:1], unmeasured=(failed, absent))

@@ -7,6 +7,7 @@ import pathlib
 import socket
 
 import builders
+import built_answers
 import msgspec
 import pytest
 from report_runs import with_measurement
@@ -20,7 +21,7 @@ INSTALL = "the tracker is not installed: pip install 'p3-advisor[tracking]'"
 
 def two_arms() -> Answer:
     """Return an answer with a measured arm at two batch sizes and a failed one."""
-    made = builders.answer()
+    made = built_answers.answer()
     (cell,) = made.ranked[0].cells
     made = with_measurement(
         made, "compiled", cells=(cell, msgspec.structs.replace(cell, batch_size=16))

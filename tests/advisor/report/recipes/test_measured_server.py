@@ -10,6 +10,7 @@ import types
 from typing import Any
 
 import builders
+import built_answers
 import msgspec
 import pytest
 from report_runs import with_results
@@ -95,7 +96,7 @@ def answered() -> Answer:
         command="",
     )
     results = ServingResults(arms=(served,), batch_best=None, process_deviation=None)
-    return with_results(builders.answer(question=QUESTION), serving=results)
+    return with_results(built_answers.answer(question=QUESTION), serving=results)
 
 
 def short(run: Any) -> str:

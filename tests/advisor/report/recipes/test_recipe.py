@@ -13,6 +13,7 @@ import types
 from typing import Any
 
 import builders
+import built_answers
 import msgspec
 import pytest
 from report_runs import without_advice
@@ -45,7 +46,7 @@ RECIPE = Recipe(
 
 def run_of(state: RunState) -> Any:
     """Return what a recipe reads of a stored run with this state."""
-    return types.SimpleNamespace(header=builders.finished_header, state=lambda: state)
+    return types.SimpleNamespace(header=built_answers.finished_header, state=lambda: state)
 
 
 def stored(**recipes: Recipe | None) -> Any:
@@ -55,7 +56,7 @@ def stored(**recipes: Recipe | None) -> Any:
 
 
 def render(answer: Answer | None = None, **changes: Any) -> str:
-    answer = answer or builders.answer()
+    answer = answer or built_answers.answer()
     run = stored(compiled=msgspec.structs.replace(RECIPE, **changes))
     return script_recipe.render(answer, *found_recipe.choose(answer, run, "", PROBES))
 
@@ -90,7 +91,7 @@ def test_a_requirement_may_have_extras() -> None:
 
 def test_the_script_has_the_measured_throughput() -> None:
     script = render()
-    (cell,) = builders.answer().ranked[0].cells
+    (cell,) = built_answers.answer().ranked[0].cells
     measured = next(node for node in ast.parse(script).body if isinstance(node, ast.Assign))
     interval = script_recipe.throughput_interval(cell)
     assert ast.literal_eval(measured.value) == {1: (interval.low, interval.value, interval.high)}
@@ -153,7 +154,7 @@ def test_hostile_variables_stay_values() -> None:
 
 
 def test_the_bounds_of_a_throughput_follow_from_those_of_the_seconds() -> None:
-    (cell,) = builders.answer().ranked[0].cells
+    (cell,) = built_answers.answer().ranked[0].cells
     seconds = CallSeconds(median=0.1, low=0.05, high=0.2, samples=9)
     interval = script_recipe.throughput_interval(msgspec.structs.replace(cell, seconds=seconds))
     assert interval.low == pytest.approx(interval.value / 2)
@@ -166,7 +167,7 @@ def test_the_bounds_of_a_throughput_follow_from_those_of_the_seconds() -> None:
 @pytest.mark.parametrize("name", ['"""\nimport os\n"""', "\\", "\u2028x", "a\nb", "# ///"])
 def test_a_hostile_name_stays_in_the_description(name: str) -> None:
     model = msgspec.structs.replace(builders.question().model, name=name)
-    script = render(builders.answer(question=builders.question(model=model)))
+    script = render(built_answers.answer(question=builders.question(model=model)))
     kinds = [type(node) for node in ast.parse(script).body]
     assert kinds == [ast.Expr, ast.ImportFrom, ast.Import, ast.Assign, ast.Expr]
 
@@ -185,25 +186,25 @@ def test_requirements_that_are_not_pins_are_refused(changes: dict[str, Any]) -> 
 
 
 def test_the_description_has_the_origin() -> None:
-    assert script_recipe.RUN_IMPORTED in render(builders.answer(imported=True))
+    assert script_recipe.RUN_IMPORTED in render(built_answers.answer(imported=True))
     assert script_recipe.RUN_IMPORTED not in render()
 
 
 def test_a_run_without_a_recipe_names_the_arms_that_have_one() -> None:
     run = stored(compiled=None, **{builders.BASELINE: RECIPE})
     with pytest.raises(NoRecipeError) as problem:
-        found_recipe.choose(builders.answer(), run, "", PROBES)
+        found_recipe.choose(built_answers.answer(), run, "", PROBES)
     assert builders.BASELINE in problem.value.next_step
     with pytest.raises(NoRecipeError):
-        found_recipe.choose(builders.answer(), stored(), "compiled", PROBES)
-    assert short_recipe.render_recommended(builders.answer(), run, PROBES) is None
+        found_recipe.choose(built_answers.answer(), stored(), "compiled", PROBES)
+    assert short_recipe.render_recommended(built_answers.answer(), run, PROBES) is None
 
 
 def test_a_run_without_a_recommendation_gives_its_reason_and_no_step_of_a_measurement() -> None:
     refused = Problem(
         name="nothing-viable", what="the model does not open", next_step="use --batch-sizes 2"
     )
-    answer = without_advice(builders.answer(), refused)
+    answer = without_advice(built_answers.answer(), refused)
     with pytest.raises(NoRecipeError) as problem:
         found_recipe.choose(answer, stored(), "", PROBES)
     assert answer.run_id in problem.value.what
@@ -236,12 +237,12 @@ def measured(workflow: str, digest: str = "", **changes: Any) -> Any:
 def test_a_recipe_knows_whether_the_rows_of_its_model_are_coupled(coupled: bool | None) -> None:
     facts = RecipeFacts(allowances={}, serving_command=None, integration="", coupled_rows=coupled)
     run = measured("pytorch-eager", source_digest(PROBES), recipe_facts=facts)
-    _, found = found_recipe.choose(builders.answer(), run, "compiled", PROBES)
+    _, found = found_recipe.choose(built_answers.answer(), run, "compiled", PROBES)
     assert found.coupled_rows is coupled
 
 
 def test_the_script_is_composed_from_the_source_of_the_measured_workflow() -> None:
-    answer, run = builders.answer(), measured("pytorch-eager", source_digest(PROBES))
+    answer, run = built_answers.answer(), measured("pytorch-eager", source_digest(PROBES))
     script = script_recipe.render(answer, *found_recipe.choose(answer, run, "compiled", PROBES))
     assert header_of(script) == {
         "requires-python": "==3.11.*",
@@ -269,7 +270,7 @@ def test_the_script_is_composed_from_the_source_of_the_measured_workflow() -> No
 @pytest.mark.parametrize("arm", ["compiled", builders.BASELINE])
 def test_the_short_recipe_has_the_speed_up_of_an_arm_but_the_baseline(arm: str) -> None:
     question = builders.question(model=FactoryModel(name="net.py:build"))
-    answer = builders.answer(question=question)
+    answer = built_answers.answer(question=question)
     entry = next(each for each in answer.ranked if each.arm == arm)
     found = found_recipe.FoundRecipe(RECIPE, integration="outputs = model(*inputs)")
     title = ast.get_docstring(ast.parse(script_recipe.render_snippet(answer, entry, found)))
@@ -280,7 +281,7 @@ def test_the_short_recipe_has_the_speed_up_of_an_arm_but_the_baseline(arm: str) 
 @pytest.mark.parametrize("style", ["snippet", "script", "server", "command"])
 def test_a_recipe_states_that_its_run_has_no_answer(style: str) -> None:
     question = builders.question(model=FactoryModel(name="net.py:build"))
-    answered = builders.answer(question=question)
+    answered = built_answers.answer(question=question)
     problem = Problem(name="machine-unfit", what="unsteady", next_step="measure again")
     unanswered = without_advice(answered, problem)
     recipe = msgspec.structs.replace(
@@ -330,7 +331,7 @@ def test_the_recipe_of_an_engine_has_the_memory_that_it_had() -> None:
 
 
 def test_the_head_notes_that_the_source_has_changed_since_the_measurement() -> None:
-    answer, run = builders.answer(), measured("pytorch-eager", "another")
+    answer, run = built_answers.answer(), measured("pytorch-eager", "another")
     entry, found = found_recipe.choose(answer, run, "", PROBES)
     assert found.is_source_changed
     assert found_recipe.SOURCE_CHANGED in (
@@ -341,7 +342,7 @@ def test_the_head_notes_that_the_source_has_changed_since_the_measurement() -> N
 @pytest.mark.parametrize("workflow", ["gone", "../protocol", "/etc/passwd", "__init__/x"])
 def test_a_workflow_that_this_version_does_not_have_is_refused(workflow: str) -> None:
     with pytest.raises(NoRecipeError, match="this version has no workflow") as problem:
-        found_recipe.choose(builders.answer(), measured(workflow), "compiled", PROBES)
+        found_recipe.choose(built_answers.answer(), measured(workflow), "compiled", PROBES)
     assert builders.header().advisor_version in problem.value.next_step
 
 
@@ -349,7 +350,7 @@ def test_a_workflow_without_the_functions_of_one_is_refused(tmp_path: pathlib.Pa
     (tmp_path / "workflows").mkdir()
     (tmp_path / "workflows" / "empty.py").write_text("")
     with pytest.raises(NoRecipeError, match="defines no versions"):
-        found_recipe.choose(builders.answer(), measured("empty"), "compiled", tmp_path)
+        found_recipe.choose(built_answers.answer(), measured("empty"), "compiled", tmp_path)
 
 
 @pytest.mark.parametrize("missing", ["imported", "recipe_facts"])

@@ -11,6 +11,7 @@ import subprocess
 from typing import Any
 
 import builders
+import built_answers
 import msgspec
 import pytest
 from report_runs import with_measurement
@@ -40,7 +41,7 @@ WITHOUT_SERVER = {"onnxruntime-genai"}
 
 def answer_to(model: Model | None = None, **changes: Any) -> Answer:
     question = builders.question(**({"model": model} if model else {}), **changes)
-    return builders.answer(question=question)
+    return built_answers.answer(question=question)
 
 
 def found(**changes: Any) -> FoundRecipe:
@@ -60,7 +61,7 @@ def test_a_server_needs_what_was_measured_and_its_own_libraries() -> None:
     wanted = re.findall(r'^#     "([^"]+)",$', script, re.MULTILINE)
     assert wanted[:2] == ["numpy==2.4.6", "torch==2.13.0"]
     assert [re.split("[<>=]", each)[0] for each in wanted[2:]] == ["starlette", "uvicorn"]
-    sizes = [cell.batch_size for cell in builders.answer().ranked[0].cells]
+    sizes = [cell.batch_size for cell in built_answers.answer().ranked[0].cells]
     assert f"BATCH_SIZES = {tuple(sizes)}" in script
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builders
+import built_answers
 import msgspec
 import pytest
 from golden_files import Expect
@@ -11,7 +12,7 @@ from advisor.domain.published import PublishedData
 from advisor.errors import UnknownCriterionError, UnknownWorkflowError
 from advisor.report.sections import explanation
 
-ANSWER = builders.answer()
+ANSWER = built_answers.answer()
 PUBLISHED = builders.shipped_catalogue().published
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import builders
+import built_answers
 import msgspec
 import pytest
 from report_runs import advice_of
@@ -33,7 +33,7 @@ def advice(**changes: Any) -> Recommendation:
         "tree": (),
         "next_steps": (),
     }
-    return msgspec.structs.replace(advice_of(builders.answer()), **{**empty, **changes})
+    return msgspec.structs.replace(advice_of(built_answers.answer()), **{**empty, **changes})
 
 
 def test_a_recommendation_without_optional_parts_has_no_lines() -> None:

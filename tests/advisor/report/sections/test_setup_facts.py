@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+from typing import Any
 
 import builders
 import msgspec
@@ -45,7 +46,7 @@ LIBRARY = TransformersModel(name="org/model", weights="hub")
         (ExportedModel(name="net.pt2"), "samples/s", False),
     ],
 )
-def test_images_and_example_inputs_have_no_tokens(model: Model, unit: str, expected: bool) -> None:
+def test_images_and_example_inputs_have_no_tokens(model: Model, unit: Any, expected: bool) -> None:
     timed = cell(throughput=Throughput(value=10.0, unit=unit))
     answer = with_measurement(run_answer(question=builders.question(model=model)), cells=(timed,))
     assert bool(describe_lengths(answer)) == expected

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pathlib
 
-import builders
+import built_answers
 import msgspec
 from recorded_runs import make_run
 
@@ -40,4 +40,4 @@ def test_unknown_metrics_are_left_out_and_other_tasks_have_no_lines() -> None:
         render_generation(msgspec.structs.replace(nothing, mbu=1.6))
         == "more than the memory bandwidth (served from caches)"
     )
-    assert generation_lines(builders.answer()) == []
+    assert generation_lines(built_answers.answer()) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builders
+import built_answers
 import msgspec
 import pytest
 from report_runs import with_measurement, with_score
@@ -37,7 +38,7 @@ def arm(name: str, speedup: float, error: float, size: int, weights: WeightForma
 def answer_with(*arms: Arm) -> Answer:
     scores, measurements = zip(*arms, strict=True)
     results = msgspec.structs.replace(builders.results(), measurements=measurements)
-    return builders.answer(scores=scores, results=results)
+    return built_answers.answer(scores=scores, results=results)
 
 
 NATIVE = [arm("eager", 1.0, 1e-7, 400, None), arm("compiled", 1.5, 1e-7, 400, None)]
@@ -72,7 +73,7 @@ def test_a_metric_of_native_arms_is_a_table_too() -> None:
 
 def test_the_class_is_in_every_report() -> None:
     loss = TrainedLoss(basis="text", loss_class="B")
-    answer = with_score(builders.answer(), "compiled", weights="int8")
+    answer = with_score(built_answers.answer(), "compiled", weights="int8")
     answer = with_measurement(answer, "compiled", trained_loss=loss)
     (title, (head, *rows)), *_ = trade_off.titled_tables(answer)
     assert rows[0][head.index("class")] == "B"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import builders
+import built_answers
 import built_sweeps
 import html5lib
 import jsonschema
@@ -32,8 +33,8 @@ def without_compiled(answer: Answer, *unmeasured: UnmeasuredArm) -> Answer:
     """Return the answer with these other arms without a measurement, and none of `compiled`."""
     (baseline,) = (one for one in answer.results.measurements if one.arm != "compiled")
     results = msgspec.structs.replace(answer.results, measurements=(baseline,))
-    head = msgspec.structs.replace(builders.finished_header(), question=answer.question)
-    return builders.answer_of(results, head, unmeasured=(*answer.unmeasured, *unmeasured))
+    head = msgspec.structs.replace(built_answers.finished_header(), question=answer.question)
+    return built_answers.answer_of(results, head, unmeasured=(*answer.unmeasured, *unmeasured))
 
 
 @pytest.fixture

@@ -1,0 +1,129 @@
+"""Build whole answers for tests, decided from the values of `builders`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import builders
+import msgspec
+
+from advisor.domain.answer import Answer, HeadlinePart, UnmeasuredArm
+from advisor.domain.outcome import Completed, Crashed
+from advisor.domain.results import Results
+from advisor.domain.run import Header
+from advisor.domain.run_state import RunState
+from advisor.domain.scores import ScoredArm
+from advisor.measure.summary import summarise
+from advisor.pipeline.decision import decide_again
+from advisor.pipeline.unmeasured import list_excluded, list_planned
+from advisor.recommendation.advised_answer import AdvisedAnswer
+from advisor.recommendation.headline import write_headline
+from advisor.recommendation.recommend import recommend
+
+
+def answer_of(measured: Results, head: Header | None = None, **changes: Any) -> Answer:
+    """Return the answer that these results give with the catalogue of the header."""
+    head = head or builders.header()
+    bare = msgspec.structs.replace(_without_scores(measured, head), **changes)
+    return decide_again(bare, head.catalogue)
+
+
+def recommend_for(
+    measured: Results,
+    scored: Sequence[ScoredArm],
+    head: Header | None = None,
+    *,
+    excluded: Sequence[UnmeasuredArm] = (),
+    by_batch_size: Mapping[int, Sequence[ScoredArm]] | None = None,
+) -> Answer:
+    """Return the answer with the recommendation for these scores, which are not computed."""
+    head = head or builders.header()
+    made = msgspec.structs.replace(
+        _without_scores(measured, head),
+        scores=tuple(scored),
+        unmeasured=tuple(excluded),
+        recommendation=recommend(head, measured, scored, by_batch_size or {}, excluded),
+    )
+    return msgspec.structs.replace(made, headline=write_headline(made))
+
+
+def advised(answer: Answer) -> AdvisedAnswer:
+    """Return an answer that has a recommendation and measurements."""
+    found = AdvisedAnswer.of(answer)
+    assert found is not None
+    return found
+
+
+def headline(answer: Answer, *parts: HeadlinePart) -> list[str]:
+    """Return the texts of the headline, or of these parts of it."""
+    return [line.text for line in answer.headline if not parts or line.part in parts]
+
+
+def finished_state() -> RunState:
+    """Return the state of a run in which `compiled` wins and `broken` crashes.
+
+    The workflow `absent` is excluded.
+    """
+    return builders.run_state(
+        {
+            builders.BASELINE: builders.process(*builders.visits([0.4] * 4), outcome=Completed()),
+            builders.DUPLICATE: builders.process(*builders.visits([0.4] * 4), outcome=Completed()),
+            "compiled": builders.process(*builders.visits([0.1] * 4), outcome=Completed()),
+            "broken": builders.process(
+                ready=False,
+                outcome=Crashed(
+                    phase="build", signal="SIGSEGV", reason="it crashed", fix="update it"
+                ),
+            ),
+        },
+        plan=builders.plan("compiled", "broken", excluded=[builders.excluded()]),
+        finished=True,
+    )
+
+
+def finished_header() -> Header:
+    """Return the header of the same run."""
+    known = builders.catalogue(
+        builders.workflow("compiled", verified=("cpu 2026-11",)),
+        builders.workflow("broken"),
+        builders.workflow("absent"),
+    )
+    return builders.header(question=builders.question(), catalogue=known)
+
+
+def answer(**changes: Any) -> Answer:
+    """Return the answer of the same run; keywords change its fields, not what was decided."""
+    state, head = finished_state(), finished_header()
+    measured = summarise(
+        state,
+        {
+            1: builders.race_result(
+                1, best="compiled", tied=("compiled",), eliminated={builders.BASELINE: 4}
+            )
+        },
+        dtype="float32",
+    )
+    assert state.plan is not None
+    unmeasured = (
+        *list_planned(head, state, measured, None),
+        *list_excluded(head, state.plan),
+    )
+    return msgspec.structs.replace(answer_of(measured, head, unmeasured=unmeasured), **changes)
+
+
+def _without_scores(measured: Results, head: Header) -> Answer:
+    return Answer(
+        run_id=head.run_id,
+        created=head.created,
+        advisor_version=head.advisor_version,
+        rubric=head.catalogue.rubric.name,
+        finished=True,
+        question=head.question,
+        machine=head.machine,
+        results=measured,
+        scores=(),
+        unmeasured=(),
+        recommendation=None,
+        problem=None,
+    )
