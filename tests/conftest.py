@@ -8,6 +8,7 @@ import pathlib
 import random
 import shutil
 import signal
+import sys
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -63,6 +64,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     long_tests = [item for item in items if item.get_closest_marker("long")]
     config.hook.pytest_deselected(items=long_tests)
     items[:] = [item for item in items if not item.get_closest_marker("long")]
+
+
+def pytest_collection_finish() -> None:
+    imported = sys.modules.keys() & {"torch", "transformers", "onnx", "onnxruntime", "pandas"}
+    if imported:
+        raise pytest.UsageError(f"collecting tests imported {sorted(imported)}: see tests/lazy.py")
 
 
 @pytest.fixture(scope="session")

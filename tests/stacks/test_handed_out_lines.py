@@ -14,30 +14,27 @@ from typing import Any
 import numpy as np
 import pytest
 import workers
-
-torch = pytest.importorskip(
-    "torch", reason="the stack is not installed: pip install 'p3-advisor[stack]'"
-)
-pytest.importorskip("onnxruntime", reason="pip install 'p3-advisor[stack]'")
-
-from onnxruntime.capi import onnxruntime_inference_collection as runtime
+from lazy import lazy
 
 from probes.checking import dispatch
-from probes.stacks import free_dimensions, onnxruntime_session
-from probes.stacks.pytorch import without_inference_mode
-from probes.subjects.outputs import collect
 
-# A warning of a stack is no error of ours.
+torch = lazy("torch")
+free_dimensions = lazy("probes.stacks.free_dimensions")
+onnxruntime_session = lazy("probes.stacks.onnxruntime_session")
+pytorch = lazy("probes.stacks.pytorch")
+outputs = lazy("probes.subjects.outputs")
+runtime = lazy("onnxruntime.capi.onnxruntime_inference_collection")
+
 pytestmark = [
     pytest.mark.stack,
     pytest.mark.timeout(600),
-    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.filterwarnings("ignore"),  # of a stack
 ]
 
-#: Methods that bind, run or copy, by class.
+#: Methods of ONNX Runtime that bind, run or copy, by class.
 COUNTED = {
-    runtime.IOBinding: ("bind_cpu_input", "bind_input", "bind_ortvalue_input"),
-    runtime.Session: ("run", "run_with_iobinding"),
+    "IOBinding": ("bind_cpu_input", "bind_input", "bind_ortvalue_input"),
+    "Session": ("run", "run_with_iobinding"),
 }
 ARMS = {
     "pytorch_eager": {},
@@ -77,7 +74,7 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> collections.Counter[str]:
 
     for kind, names in COUNTED.items():
         for name in names:
-            wrap(kind, name)
+            wrap(getattr(runtime, kind), name)
     return counted
 
 
@@ -131,11 +128,11 @@ def test_a_timed_call_does_what_the_handed_out_lines_do(
         in_a_timed_call = dict(counts)
     counts.clear()
     names: dict[str, Any] = {"model": subject.module, "inputs": subject.tensors(arguments)}
-    with without_inference_mode():
+    with pytorch.without_inference_mode():
         exec(workflow.integration(request), names)
     output = names["output"]
     is_array = isinstance(output, list) and isinstance(output[0], np.ndarray)
-    handed_out = output if is_array else collect(output)
+    handed_out = output if is_array else outputs.collect(output)
     assert dict(counts) == in_a_timed_call
     for one, other in zip(timed, handed_out, strict=True):
         assert np.allclose(one, other, rtol=1e-4, atol=1e-5)

@@ -8,19 +8,18 @@ import pathlib
 import subprocess
 import sys
 import types
+from typing import Any
 
 import pytest
+from lazy import lazy
 
 import advisor
 from advisor.api.live_models import save_live_model
 from advisor.errors import ModelRefusedError
 
-pytest.importorskip("torch")
-
-import torch
-
-from probes import live_models
-from probes.subjects import factory
+torch = lazy("torch")
+live_models = lazy("probes.live_models")
+factory = lazy("probes.subjects.factory")
 
 pytestmark = pytest.mark.stack
 
@@ -40,7 +39,7 @@ class NotebookModel(torch.nn.Module):
 
 
 @pytest.fixture
-def importable_model(monkeypatch: pytest.MonkeyPatch) -> torch.nn.Module:
+def importable_model(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A model whose class a new process finds on the import path."""
     monkeypatch.syspath_prepend(str(MODEL_FILE.parent))
     spec = importlib.util.spec_from_file_location("importable_models", MODEL_FILE)
@@ -53,7 +52,7 @@ def importable_model(monkeypatch: pytest.MonkeyPatch) -> torch.nn.Module:
 
 
 @pytest.fixture
-def notebook_model() -> torch.nn.Module:
+def notebook_model() -> Any:
     """A model whose class is in no file."""
     module = types.ModuleType("__main__")
     exec(NOTEBOOK_MODEL, module.__dict__)
@@ -61,7 +60,7 @@ def notebook_model() -> torch.nn.Module:
 
 
 def test_a_module_with_an_importable_class_is_saved_by_its_class(
-    importable_model: torch.nn.Module, tmp_path: pathlib.Path
+    importable_model: Any, tmp_path: pathlib.Path
 ) -> None:
     examples = (torch.ones(2, 8),)
     name = live_models.save(importable_model, examples, tmp_path)
@@ -76,7 +75,7 @@ def test_a_module_with_an_importable_class_is_saved_by_its_class(
 
 
 def test_a_module_of_a_notebook_is_exported_with_a_dynamic_batch(
-    notebook_model: torch.nn.Module, tmp_path: pathlib.Path
+    notebook_model: Any, tmp_path: pathlib.Path
 ) -> None:
     notebook_model.train()
     name = live_models.save(notebook_model, (torch.ones(2, 8), torch.ones(2, 1)), tmp_path)
@@ -106,7 +105,7 @@ def test_keyword_inputs_are_all_kept(tmp_path: pathlib.Path) -> None:
 
 
 def test_a_class_is_saved_with_its_keyword_inputs(
-    importable_model: torch.nn.Module, tmp_path: pathlib.Path
+    importable_model: Any, tmp_path: pathlib.Path
 ) -> None:
     (keyword,) = inspect.signature(importable_model.forward).parameters
     name = save_live_model(importable_model, {keyword: torch.ones(2, 8)}, tmp_path)
@@ -115,9 +114,7 @@ def test_a_class_is_saved_with_its_keyword_inputs(
     assert module(**keywords).shape[0] == 2
 
 
-def test_other_weights_get_another_name(
-    notebook_model: torch.nn.Module, tmp_path: pathlib.Path
-) -> None:
+def test_other_weights_get_another_name(notebook_model: Any, tmp_path: pathlib.Path) -> None:
     examples = (torch.ones(2, 8), torch.ones(2, 1))
     first = live_models.save(notebook_model, examples, tmp_path)
     with torch.no_grad():
@@ -126,7 +123,7 @@ def test_other_weights_get_another_name(
 
 
 def test_a_live_module_is_measured(
-    notebook_model: torch.nn.Module, home: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    notebook_model: Any, home: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("P3_ADVISOR_HOME", str(home))
     run = advisor.recommend(
@@ -142,7 +139,7 @@ def test_a_live_module_is_measured(
     assert run.answer.question.model.name.endswith(".pt2")
 
 
-def test_a_module_without_inputs_is_refused(notebook_model: torch.nn.Module) -> None:
+def test_a_module_without_inputs_is_refused(notebook_model: Any) -> None:
     with pytest.raises(ModelRefusedError):
         advisor.recommend(notebook_model)
     with pytest.raises(ModelRefusedError):

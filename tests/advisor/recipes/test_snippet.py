@@ -15,9 +15,8 @@ import builders
 import msgspec
 import numpy as np
 import pytest
-import torch
-import transformers
 import workers
+from lazy import lazy
 
 from advisor.domain.model import (
     ExportedModel,
@@ -31,8 +30,13 @@ from advisor.domain.recipe_facts import InputFacts
 from advisor.errors import NoRecipeError
 from advisor.recipes.loading import loading_lines
 from advisor.recipes.snippet import compose_snippet
-from probes.subjects.torch_subject import open_torch_subject
-from probes.workflows import onnxruntime_cpu, pytorch_eager, sglang, vllm
+from probes.workflows import sglang, vllm
+
+torch = lazy("torch")
+transformers = lazy("transformers")
+torch_subject = lazy("probes.subjects.torch_subject")
+onnxruntime_cpu = lazy("probes.workflows.onnxruntime_cpu")
+pytorch_eager = lazy("probes.workflows.pytorch_eager")
 
 INTEGRATION = """\
 import onnxruntime
@@ -155,7 +159,7 @@ def test_the_snippet_of_a_transformers_model_computes_the_measured_outputs(
         input_tokens=7,
         dtype="float32",
     )
-    subject = open_torch_subject(request)
+    subject = torch_subject.open_torch_subject(request)
     model = TransformersModel(name="demo", weights="random", config=config)
     integration = integration_of(pytorch_eager, {"kind": "transformers"})
     question = builders.question(model=model, input_tokens=7)
@@ -359,7 +363,7 @@ def measured_inputs(file: pathlib.Path, function: str, batch_size: int) -> Any:
         dtype="float32",
         batch_sizes=[batch_size],
     )
-    return reported_inputs(open_torch_subject(request))
+    return reported_inputs(torch_subject.open_torch_subject(request))
 
 
 @pytest.mark.stack
@@ -455,17 +459,15 @@ def test_a_run_without_the_lines_has_no_snippet() -> None:
         compose_snippet(builders.question(), 1, "")
 
 
-class Nested(torch.nn.Module):  # type: ignore[misc]
-    def forward(self, x: dict[str, Any], *, scale: torch.Tensor) -> Any:
-        """Return a product of tensors that are in a container and in a keyword."""
-        return x["a"] * scale
-
-
 @pytest.mark.stack
 @pytest.mark.filterwarnings("ignore:.*treespec:FutureWarning")
 def test_the_recipe_of_a_file_loads_nested_inputs(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    class Nested(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def forward(self, x: dict[str, Any], *, scale: Any) -> Any:
+            return x["a"] * scale
+
     batch = torch.export.Dim("batch", min=1, max=64)
     program = torch.export.export(
         Nested(),

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import mstats, trim_mean
 
 from advisor.statistics.trimmed import (
     TRIMMED_SHARE,
@@ -26,6 +25,8 @@ values = st.lists(
 
 @given(values)
 def test_the_mean_and_its_standard_error_are_those_of_scipy(rounds: list[float]) -> None:
+    from scipy.stats import mstats, trim_mean  # noqa: PLC0415 - slow to import
+
     assert trimmed_mean(rounds) == pytest.approx(trim_mean(rounds, TRIMMED_SHARE))
     assert winsorize(rounds) == pytest.approx(
         mstats.winsorize(np.array(rounds), (TRIMMED_SHARE, TRIMMED_SHARE)).tolist()

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import betabinom
 from workers import rules
 
 from probes.checking import correctness, dispatch, repeats
@@ -139,6 +138,8 @@ def test_an_index_that_varies_at_a_near_tie_is_no_race(other: list[int], is_race
 def test_chance_is_the_prediction_from_what_eager_showed(
     elements: int, differing: int, tests: int
 ) -> None:
+    from scipy.stats import betabinom  # noqa: PLC0415 - slow to import
+
     total, found = max(elements, differing), rules("bfloat16")
     one, other = found.integer_prior
     expected = betabinom(elements, one + differing, other + total - differing)

@@ -6,14 +6,13 @@ import pathlib
 
 import pytest
 import workers
+from lazy import lazy
 
-torch = pytest.importorskip(
-    "torch", reason="the stack is not installed: pip install 'p3-advisor[stack]'"
-)
+from probes.adapter import UnsupportedError
 
-from probes.adapter import UnsupportedError  # noqa: E402
-from probes.stacks import onnx_export  # noqa: E402
-from probes.subjects.torch_subject import open_torch_subject  # noqa: E402
+torch = lazy("torch")
+onnx_export = lazy("probes.stacks.onnx_export")
+torch_subject = lazy("probes.subjects.torch_subject")
 
 pytestmark = pytest.mark.stack
 
@@ -47,6 +46,6 @@ def test_inputs_and_outputs_that_onnx_does_not_have_are_unsupported(
         dtype="native",
         batch_sizes=[1],
     )
-    subject = open_torch_subject(request)
+    subject = torch_subject.open_torch_subject(request)
     with pytest.raises(UnsupportedError, match=reason):
         onnx_export.for_shapes(subject, subject.inputs(1, 0), request)

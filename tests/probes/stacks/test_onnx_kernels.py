@@ -3,38 +3,33 @@
 from __future__ import annotations
 
 import pathlib
+from typing import Any
 
 import pytest
-
-pytest.importorskip("torch")
-pytest.importorskip("onnxruntime")
-pytest.importorskip("onnxscript")
-
-import torch
 import workers
+
+# PyTorch's exporter uses classes that it has deprecated.
+from lazy import lazy
 
 from probes.adapter import UnsupportedError
 from probes.runtime.failures import classify
-from probes.stacks import onnxruntime_session
 from probes.stacks.onnx_kernels import explain_missing
 
-# PyTorch's exporter uses classes that it has deprecated.
+torch = lazy("torch")
+onnxruntime_session = lazy("probes.stacks.onnxruntime_session")
+
 pytestmark = [pytest.mark.stack, pytest.mark.filterwarnings("ignore::FutureWarning")]
 
 
-class PartlyBfloat16(torch.nn.Module):
-    """A float32 model with a linear layer in bfloat16."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = torch.nn.Linear(8, 8).bfloat16()
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        converted: torch.Tensor = self.layer(x.bfloat16()).float()
-        return converted
-
-
 def test_a_layer_in_a_precision_without_kernels_has_a_next_step(tmp_path: pathlib.Path) -> None:
+    class PartlyBfloat16(torch.nn.Module):  # type: ignore[name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(8, 8).bfloat16()
+
+        def forward(self, x: Any) -> Any:
+            return self.layer(x.bfloat16()).float()
+
     file = tmp_path / "model.onnx"
     examples = (torch.zeros(2, 8),)
     program = torch.onnx.export(PartlyBfloat16().eval(), examples, dynamo=True, verbose=False)

@@ -7,11 +7,10 @@ import pathlib
 import numpy as np
 import pytest
 import workers
+from lazy import lazy
 
-onnx = pytest.importorskip("onnx", reason="pip install 'p3-advisor[stack]'")
-pytest.importorskip("onnxruntime", reason="pip install 'p3-advisor[stack]'")
-
-from probes.stacks import onnxruntime_quantisation  # noqa: E402 - needs the stack
+onnx = lazy("onnx")
+onnxruntime_quantisation = lazy("probes.stacks.onnxruntime_quantisation")
 
 pytestmark = pytest.mark.stack
 

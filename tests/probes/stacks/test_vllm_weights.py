@@ -3,20 +3,22 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from lazy import lazy
 
 from probes.stacks import vllm_weights
 
-torch = pytest.importorskip("torch")
+torch = lazy("torch")
+
+pytestmark = pytest.mark.stack
 
 
-class PackedLinear(torch.nn.Module):  # type: ignore[name-defined]
-    """A layer as vLLM leaves it on a CPU after packing its weight for oneDNN."""
-
-    def __init__(self, inputs: int, outputs: int, dtype: Any) -> None:
-        super().__init__()
-        self.input_size_per_partition = inputs
-        self.output_size_per_partition = outputs
-        self.weight = torch.nn.Parameter(torch.empty(0, dtype=dtype), requires_grad=False)
+def packed_linear(inputs: int, outputs: int, dtype: Any) -> Any:
+    """Make a layer as vLLM leaves it on a CPU after packing its weight for oneDNN."""
+    layer = torch.nn.Module()
+    layer.input_size_per_partition = inputs
+    layer.output_size_per_partition = outputs
+    layer.weight = torch.nn.Parameter(torch.empty(0, dtype=dtype), requires_grad=False)
+    return layer
 
 
 class Engine:
@@ -30,13 +32,13 @@ class Engine:
 
 
 def model_of(layer: Any) -> Any:
-    tables = {"embed": torch.nn.Embedding(8, 4), "lm_head": PackedLinear(4, 8, torch.bfloat16)}
+    tables = {"embed": torch.nn.Embedding(8, 4), "lm_head": packed_linear(4, 8, torch.bfloat16)}
     return torch.nn.ModuleDict({**tables, "layer": layer, "norm": torch.nn.LayerNorm(4)})
 
 
 @pytest.mark.parametrize(("kind", "share"), [("bfloat16", 0.0), ("int8", 1.0)])
 def test_packed_weights_count_by_the_type_of_what_is_left(kind: str, share: float) -> None:
-    model = model_of(PackedLinear(16, 4, getattr(torch, kind)))
+    model = model_of(packed_linear(16, 4, getattr(torch, kind)))
     assert list(vllm_weights.count_types(model)) == [kind]
     assert vllm_weights.count_types(model)[kind][0] == 64
     found = vllm_weights.engagement(Engine(model), {})

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from lazy import lazy
 
-torch = pytest.importorskip(
-    "torch", reason="the stack is not installed: pip install 'p3-advisor[stack]'"
-)
+from probes.adapter import ModelError
 
-from probes.adapter import ModelError  # noqa: E402 - the next lines need torch
-from probes.subjects import factory  # noqa: E402
-from probes.subjects.call_inputs import flatten  # noqa: E402
-from probes.subjects.example_like import ExampleLike  # noqa: E402
+torch = lazy("torch")
+call_inputs = lazy("probes.subjects.call_inputs")
+example_like = lazy("probes.subjects.example_like")
+factory = lazy("probes.subjects.factory")
 
 pytestmark = pytest.mark.stack
 
 
-class Recorder(torch.nn.Module):  # type: ignore[name-defined]
-    """Returns its inputs."""
-
-    def forward(self, *arguments: Any, **keywords: Any) -> Any:
-        return arguments, keywords
+def recorder() -> Any:
+    """Make a module that returns its inputs."""
+    module = torch.nn.Module()
+    module.forward = lambda *arguments, **keywords: (arguments, keywords)
+    return module
 
 
 class Pair(NamedTuple):
@@ -46,86 +46,86 @@ class Batch:
         self.count = len(self.rows)
 
 
-ONE, TWO = torch.ones(2, 3), torch.zeros(2, 4)
+@pytest.fixture
+def one() -> Any:
+    return torch.ones(2, 3)
 
 
-def test_positional_tensors_need_no_wrapper() -> None:
-    module = Recorder()
-    found, tensors = flatten(module, (ONE, TWO), {})
+@pytest.fixture
+def two() -> Any:
+    return torch.zeros(2, 4)
+
+
+def test_positional_tensors_need_no_wrapper(one: Any, two: Any) -> None:
+    module = recorder()
+    found, tensors = call_inputs.flatten(module, (one, two), {})
     assert found is module
-    assert [tensor.shape for tensor in tensors] == [ONE.shape, TWO.shape]
+    assert [tensor.shape for tensor in tensors] == [one.shape, two.shape]
+
+
+def change_tensors(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Return the value with other tensors in its containers."""
+    if isinstance(value, torch.Tensor):
+        return change(value)
+    if isinstance(value, dict):
+        return {name: change_tensors(each, change) for name, each in value.items()}
+    if isinstance(value, (tuple, list)):
+        return type(value)(change_tensors(each, change) for each in value)
+    return value
 
 
 @pytest.mark.parametrize(
-    ("arguments", "keywords"),
+    "inputs",
     [
-        ((), {"ids": ONE, "mask": TWO}),
-        ((ONE,), {"mask": TWO}),
-        (({"image": ONE, "text": TWO},), {}),
-        (([ONE, (TWO, None)], 3), {"flag": True, "more": {"deep": [ONE]}}),
+        lambda one, two: ((), {"ids": one, "mask": two}),
+        lambda one, two: ((one,), {"mask": two}),
+        lambda one, two: (({"image": one, "text": two},), {}),
+        lambda one, two: (
+            ([one, (two, None)], 3),
+            {"flag": True, "more": {"deep": [one]}},
+        ),
     ],
     ids=["keywords", "both", "dictionary", "nested with constants"],
 )
-def test_every_tensor_returns_to_its_place(
-    arguments: tuple[Any, ...], keywords: dict[str, Any]
-) -> None:
-    module, tensors = flatten(Recorder(), arguments, keywords)
-    doubled = tuple(tensor * 2 + 1 for tensor in tensors)
-    found = module(*doubled)
-
-    def expect(value: Any) -> Any:
-        if isinstance(value, torch.Tensor):
-            return (value * 2 + 1).tolist()
-        if isinstance(value, dict):
-            return {name: expect(each) for name, each in value.items()}
-        if isinstance(value, (tuple, list)):
-            return type(value)(expect(each) for each in value)
-        return value
-
-    def listed(value: Any) -> Any:
-        if isinstance(value, torch.Tensor):
-            return value.tolist()
-        if isinstance(value, dict):
-            return {name: listed(each) for name, each in value.items()}
-        if isinstance(value, (tuple, list)):
-            return type(value)(listed(each) for each in value)
-        return value
-
-    assert listed(found) == (expect(arguments), expect(keywords))
+def test_every_tensor_returns_to_its_place(inputs: Callable[..., Any], one: Any, two: Any) -> None:
+    arguments, keywords = inputs(one, two)
+    module, tensors = call_inputs.flatten(recorder(), arguments, keywords)
+    found = module(*(tensor * 2 + 1 for tensor in tensors))
+    expected = change_tensors((arguments, keywords), lambda tensor: (tensor * 2 + 1).tolist())
+    assert change_tensors(found, torch.Tensor.tolist) == expected
 
 
-def test_named_tuples_and_dataclasses_are_made_of_tensors() -> None:
-    module, tensors = flatten(Recorder(), (Pair(ONE, [TWO]), Batch(ONE, 0.5)), {})
+def test_named_tuples_and_dataclasses_are_made_of_tensors(one: Any, two: Any) -> None:
+    arguments = (Pair(one, [two]), Batch(one, 0.5))
+    module, tensors = call_inputs.flatten(recorder(), arguments, {})
     (pair, batch), _ = module(*(tensor + 1 for tensor in tensors))
     assert type(pair) is Pair
-    assert torch.equal(pair.second[0], TWO + 1)
+    assert torch.equal(pair.second[0], two + 1)
     assert (batch.count, batch.scale) == (2, 0.5)
 
 
-@pytest.mark.parametrize(
-    ("returned", "expected"),
-    [
-        ((Recorder(), collections.UserDict(ids=ONE)), ((), {"ids": ONE})),
-        ((Recorder(), ONE), ((ONE,), {})),
-        ((Recorder(), {"ids": ONE}), ((), {"ids": ONE})),
-        ((Recorder(), (ONE,), {"mask": TWO}), ((ONE,), {"mask": TWO})),
-    ],
-)
-def test_a_factory_may_return_keyword_inputs(returned: Any, expected: Any) -> None:
-    assert factory.check_returned(returned, "file.py:make")[1:] == expected
+def test_a_factory_may_return_keyword_inputs(one: Any, two: Any) -> None:
+    module = recorder()
+    for returned, expected in (
+        ((module, collections.UserDict(ids=one)), ((), {"ids": one})),
+        ((module, one), ((one,), {})),
+        ((module, {"ids": one}), ((), {"ids": one})),
+        ((module, (one,), {"mask": two}), ((one,), {"mask": two})),
+    ):
+        assert factory.check_returned(returned, "file.py:make")[1:] == expected
 
 
-@pytest.mark.parametrize(
-    "returned", [(Recorder(), 3), (Recorder(), (ONE,), {3: ONE}), (Recorder(),), (ONE, ONE), None]
-)
-def test_anything_else_is_refused(returned: Any) -> None:
-    with pytest.raises(ModelError):
-        factory.check_returned(returned, "file.py:make")
+def test_anything_else_is_refused(one: Any) -> None:
+    module = recorder()
+    for returned in ((module, 3), (module, (one,), {3: one}), (module,), (one, one), None):
+        with pytest.raises(ModelError):
+            factory.check_returned(returned, "file.py:make")
 
 
-@pytest.mark.parametrize("dtype", [torch.bool, torch.int64])
-def test_a_mask_of_ones_gets_rows_that_end_early(dtype: Any) -> None:
-    example = ExampleLike(torch.ones(2, 16, dtype=dtype), batched=True, dtype=dtype)
+@pytest.mark.parametrize("name", ["bool", "int64"])
+def test_a_mask_of_ones_gets_rows_that_end_early(name: str) -> None:
+    dtype = getattr(torch, name)
+    example = example_like.ExampleLike(torch.ones(2, 16, dtype=dtype), batched=True, dtype=dtype)
     drawn = example.draw(np.random.default_rng(0), 64)
     lengths = drawn.astype(int).sum(-1)
     assert drawn.shape == (64, 16)
@@ -135,20 +135,17 @@ def test_a_mask_of_ones_gets_rows_that_end_early(dtype: Any) -> None:
     assert (np.diff(drawn.astype(int), axis=-1) <= 0).all()
 
 
-@pytest.mark.parametrize(
-    "example",
-    [torch.zeros(2, 16, dtype=torch.int64), torch.ones(4, dtype=torch.int64)],
-    ids=["zeros", "one dimension"],
-)
-def test_other_constant_integers_stay_as_they_are(example: Any) -> None:
-    drawn = ExampleLike(example, batched=True, dtype=example.dtype).draw(
+@pytest.mark.parametrize(("value", "shape"), [(0, (2, 16)), (1, (4,))])
+def test_other_constant_integers_stay_as_they_are(value: int, shape: tuple[int, ...]) -> None:
+    example = torch.full(shape, value)
+    drawn = example_like.ExampleLike(example, batched=True, dtype=example.dtype).draw(
         np.random.default_rng(0), 8
     )
     assert (drawn == example.reshape(-1)[0].item()).all()
 
 
 def draw_like(example: Any, **fields: Any) -> Any:
-    made = ExampleLike(example, batched=True, dtype=example.dtype, **fields)
+    made = example_like.ExampleLike(example, batched=True, dtype=example.dtype, **fields)
     return made.draw(np.random.default_rng(0), 64)
 
 

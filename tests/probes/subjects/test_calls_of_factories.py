@@ -9,18 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 import workers
+from lazy import lazy
 
-torch = pytest.importorskip(
-    "torch", reason="the stack is not installed: pip install 'p3-advisor[stack]'"
-)
+from probes import protocol
+from probes.adapter import ModelError
+from probes.checking import array_reference, dispatch
+from probes.measuring import flexibility
+from probes.runtime import reference as runtime
 
-from probes import protocol  # noqa: E402
-from probes.adapter import ModelError  # noqa: E402 - the next lines need torch
-from probes.checking import array_reference, dispatch  # noqa: E402
-from probes.measuring import flexibility  # noqa: E402
-from probes.runtime import reference as runtime  # noqa: E402
-from probes.subjects.torch_subject import open_torch_subject  # noqa: E402
-from probes.workflows import pytorch_eager  # noqa: E402
+torch = lazy("torch")
+torch_subject = lazy("probes.subjects.torch_subject")
+pytorch_eager = lazy("probes.workflows.pytorch_eager")
 
 pytestmark = pytest.mark.stack
 
@@ -212,7 +211,7 @@ def request_for(function: str, directory: pathlib.Path) -> protocol.Request:
 def make_reference(function: str, directory: pathlib.Path) -> array_reference.Reference:
     """Return the reference that a worker writes for the factory of this name."""
     request = request_for(function, directory)
-    subject = open_torch_subject(request)
+    subject = torch_subject.open_torch_subject(request)
     inputs = [subject.inputs(2, number) for number in range(2)]
     before = [array.copy() for (array,) in inputs]
     file = dispatch.reference_file(request, 2)
@@ -255,7 +254,7 @@ def settled_inputs(function: str, directory: pathlib.Path) -> list[list[Any]]:
 
 
 def settled_subject(function: str, directory: pathlib.Path) -> Any:
-    subject = open_torch_subject(request_for(function, directory))
+    subject = torch_subject.open_torch_subject(request_for(function, directory))
     with torch.inference_mode():
         subject.settle_inputs(2, 2)
     return subject
@@ -273,7 +272,7 @@ def test_inputs_of_the_examples_are_reported(tmp_path: pathlib.Path) -> None:
 
 def test_inputs_of_different_first_dimensions_have_no_batch(tmp_path: pathlib.Path) -> None:
     request = dataclasses.replace(request_for("bags_of_words", tmp_path), batch_sizes=[1])
-    subject = open_torch_subject(request)
+    subject = torch_subject.open_torch_subject(request)
     inputs = subject.inputs(1, 0)
     assert [array.shape for array in inputs] == [(40,), (8,)]
     with torch.inference_mode():
@@ -298,7 +297,7 @@ def test_all_values_are_the_examples_where_the_model_takes_no_others(
 def test_all_random_sets_are_tried(
     tmp_path: pathlib.Path,
 ) -> None:
-    subject = open_torch_subject(request_for("masked_at_the_end", tmp_path))
+    subject = torch_subject.open_torch_subject(request_for("masked_at_the_end", tmp_path))
     with torch.inference_mode():
         subject.settle_inputs(2, 64)
     assert not any(subject.inputs(2, number)[1][:, 0].any() for number in range(64))
@@ -320,7 +319,7 @@ def test_the_buffers_are_the_first_ones_after_inputs_were_tried(tmp_path: pathli
     function = "with_a_cache_that_no_output_reads"
     assert not make_reference(function, tmp_path).is_random
     assert not settled_subject(function, tmp_path).module.values.any()
-    subject = open_torch_subject(request_for(function, tmp_path))
+    subject = torch_subject.open_torch_subject(request_for(function, tmp_path))
     subject.refuse_lasting_effects([subject.inputs(2, number) for number in range(2)])
     assert not subject.module.values.any()
 
@@ -341,7 +340,9 @@ def test_other_batch_sizes_are_tried_where_each_row_stands_for_itself(
     request = request_for(function, tmp_path)
     assert flexibility.has_coupled_rows(request) is None
     with torch.inference_mode():
-        runtime.record_coupled_rows(pytorch_eager, open_torch_subject(request), request)
+        runtime.record_coupled_rows(
+            pytorch_eager, torch_subject.open_torch_subject(request), request
+        )
     assert flexibility.can_try_batch_sizes(found, request, 2) == expected
     assert flexibility.has_coupled_rows(request) is not expected
 

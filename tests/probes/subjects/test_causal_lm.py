@@ -9,17 +9,16 @@ from typing import Any
 
 import pytest
 import workers
+from lazy import lazy
 
-torch = pytest.importorskip(
-    "torch", reason="the stack is not installed: pip install 'p3-advisor[stack]'"
-)
+from probes import protocol
+from probes.adapter import ModelError
 
-from probes import protocol  # noqa: E402 - the next lines need torch
-from probes.adapter import ModelError  # noqa: E402
-from probes.subjects.causal_lm import open_causal_lm  # noqa: E402
-from probes.subjects.transformers_generate import TextGeneration  # noqa: E402
-from probes.workflows import pytorch_eager  # noqa: E402
-from probes.workflows import torch_compile_inductor_static_cache as workflow  # noqa: E402
+torch = lazy("torch")
+causal_lm = lazy("probes.subjects.causal_lm")
+transformers_generate = lazy("probes.subjects.transformers_generate")
+pytorch_eager = lazy("probes.workflows.pytorch_eager")
+workflow = lazy("probes.workflows.torch_compile_inductor_static_cache")
 
 pytestmark = [pytest.mark.stack, pytest.mark.filterwarnings("ignore")]
 
@@ -100,8 +99,8 @@ def test_a_language_model_generates_and_has_a_reference(
     config, precision, cache = MODELS[architecture]
     request = write_request({**config, "architectures": [architecture]}, tmp_path)
     with torch.inference_mode():
-        subject = open_causal_lm(request)
-        program = TextGeneration(subject.model, request)
+        subject = causal_lm.open_causal_lm(request)
+        program = transformers_generate.TextGeneration(subject.model, request)
         prompts = program.feed(subject.inputs(BATCH, 0))
         (tokens,) = program.collect(program(prompts))
         name, runs = subject.reference_runs(program, [prompts])
@@ -117,7 +116,7 @@ def test_a_language_model_generates_and_has_a_reference(
 def test_experts_that_a_token_does_not_use_are_not_counted_as_read(tmp_path: pathlib.Path) -> None:
     config = {"model_type": "mixtral", **EXPERTS, "architectures": ["MixtralForCausalLM"]}
     with torch.inference_mode():
-        subject = open_causal_lm(write_request(config, tmp_path))
+        subject = causal_lm.open_causal_lm(write_request(config, tmp_path))
     # Each expert has three matrices.
     expert = 3 * 32 * 64 * 4
     layers, idle_experts = 2, 3
@@ -138,7 +137,7 @@ def test_a_cache_of_fixed_size_does_not_change_the_text(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # The cache is tested here; compiling takes half a minute.
-    monkeypatch.setattr(torch, "compile", lambda call, **_: call)
+    monkeypatch.setattr("torch.compile", lambda call, **_: call)
     config, _, _ = MODELS[architecture]
     request = write_request({**config, "architectures": [architecture]}, tmp_path)
     texts = []
@@ -157,4 +156,4 @@ def test_a_cache_of_fixed_size_does_not_change_the_text(
 def test_a_model_that_needs_an_image_is_refused(tmp_path: pathlib.Path) -> None:
     config = {"model_type": "llava", "architectures": ["LlavaForConditionalGeneration"]}
     with pytest.raises(ModelError):
-        open_causal_lm(write_request(config, tmp_path))
+        causal_lm.open_causal_lm(write_request(config, tmp_path))

@@ -8,31 +8,16 @@ from typing import Any
 
 import pytest
 import workers
+from lazy import lazy
 
-torch = pytest.importorskip("torch", reason="the stack is not installed")
+from probes import protocol
+from probes.adapter import ModelError
+from probes.checking import dispatch
 
-from probes import protocol  # noqa: E402 - the next lines need torch
-from probes.adapter import ModelError  # noqa: E402
-from probes.checking import dispatch  # noqa: E402
-from probes.subjects.torch_subject import open_torch_subject  # noqa: E402
+torch = lazy("torch")
+torch_subject = lazy("probes.subjects.torch_subject")
 
 pytestmark = pytest.mark.stack
-
-
-class Nested(torch.nn.Module):  # type: ignore[name-defined]
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = torch.nn.Linear(8, 4)
-
-    def forward(self, x: dict[str, Any], options: dict[str, Any]) -> Any:
-        """Return a sum of tensors in containers."""
-        return self.layer(x["a"]) + options["b"][0]
-
-
-class Edges(torch.nn.Module):  # type: ignore[name-defined]
-    def forward(self, x: Any, edges: Any) -> Any:
-        """Return the values at the ends of the edges."""
-        return x[edges[0]] - x[edges[1]]
 
 
 def request_for(file: pathlib.Path, batch_size: int) -> protocol.Request:
@@ -48,6 +33,14 @@ def request_for(file: pathlib.Path, batch_size: int) -> protocol.Request:
 
 @pytest.mark.filterwarnings("ignore:.*treespec:FutureWarning")
 def test_nested_inputs_are_taken(tmp_path: pathlib.Path) -> None:
+    class Nested(torch.nn.Module):  # type: ignore[name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(8, 4)
+
+        def forward(self, x: dict[str, Any], options: dict[str, Any]) -> Any:
+            return self.layer(x["a"]) + options["b"][0]
+
     batch = torch.export.Dim("batch", min=1, max=64)
     program = torch.export.export(
         Nested(),
@@ -56,7 +49,7 @@ def test_nested_inputs_are_taken(tmp_path: pathlib.Path) -> None:
         dynamic_shapes={"x": {"a": {0: batch}}, "options": {"b": [{0: batch}]}},
     )
     torch.export.save(program, tmp_path / "nested.pt2")
-    subject = open_torch_subject(request_for(tmp_path / "nested.pt2", 3))
+    subject = torch_subject.open_torch_subject(request_for(tmp_path / "nested.pt2", 3))
     with torch.inference_mode():
         inputs = subject.inputs(3, 0)
         name, exact = subject.reference([inputs])
@@ -70,13 +63,17 @@ def test_nested_inputs_are_taken(tmp_path: pathlib.Path) -> None:
 def test_inputs_without_a_batch_have_batch_size_one(
     batch_size: int, tmp_path: pathlib.Path
 ) -> None:
+    class Edges(torch.nn.Module):  # type: ignore[name-defined]
+        def forward(self, x: Any, edges: Any) -> Any:
+            return x[edges[0]] - x[edges[1]]
+
     examples = torch.randn(5, 3), torch.randint(0, 5, (2, 7))
     torch.export.save(torch.export.export(Edges(), examples), tmp_path / "edges.pt2")
     with pytest.raises(ModelError) as refused:
-        open_torch_subject(request_for(tmp_path / "edges.pt2", batch_size))
+        torch_subject.open_torch_subject(request_for(tmp_path / "edges.pt2", batch_size))
     assert "--batch-sizes 1" in refused.value.fix
     request = request_for(tmp_path / "edges.pt2", 1)
-    subject = open_torch_subject(request)
+    subject = torch_subject.open_torch_subject(request)
     inputs = subject.inputs(1, 0)
     assert [array.shape for array in inputs] == [(5, 3), (2, 7)]
     with torch.inference_mode():
@@ -112,11 +109,11 @@ def test_batch_sizes_outside_the_exported_range_are_refused_with_it(
     batch = torch.export.Dim("batch", **bounds)
     file = export_pairs(tmp_path / "pairs.pt2", {0: batch})
     for size in taken:
-        subject = open_torch_subject(request_for(file, size))
+        subject = torch_subject.open_torch_subject(request_for(file, size))
         assert [each.shape for each in subject.run(subject.inputs(size, 0))] == [(size, 4)]
     for size in refused:
         with pytest.raises(ModelError) as problem:
-            open_torch_subject(request_for(file, size))
+            torch_subject.open_torch_subject(request_for(file, size))
         assert f"batch sizes {exported}, " in str(problem.value)
 
 
@@ -127,7 +124,7 @@ def test_a_batch_dimension_without_bounds_takes_every_size(
     dimension: str, size: int, tmp_path: pathlib.Path
 ) -> None:
     file = export_pairs(tmp_path / "pairs.pt2", {0: getattr(torch.export.Dim, dimension)})
-    subject = open_torch_subject(request_for(file, size))
+    subject = torch_subject.open_torch_subject(request_for(file, size))
     assert [each.shape for each in subject.run(subject.inputs(size, 0))] == [(size, 4)]
 
 
@@ -138,18 +135,18 @@ def test_a_dynamic_length_is_no_dynamic_batch(tmp_path: pathlib.Path) -> None:
         dynamic_shapes={"input": {1: torch.export.Dim("length", max=64)}},
     )
     torch.export.save(program, tmp_path / "lengths.pt2")
-    open_torch_subject(request_for(tmp_path / "lengths.pt2", 4))
+    torch_subject.open_torch_subject(request_for(tmp_path / "lengths.pt2", 4))
     with pytest.raises(ModelError) as refused:
-        open_torch_subject(request_for(tmp_path / "lengths.pt2", 8))
+        torch_subject.open_torch_subject(request_for(tmp_path / "lengths.pt2", 8))
     assert "--batch-sizes 4," in refused.value.fix
 
 
 def test_a_batch_of_multiples_has_the_range_of_the_multiples(tmp_path: pathlib.Path) -> None:
     half = torch.export.Dim("half", min=2, max=32)
     file = export_pairs(tmp_path / "pairs.pt2", {0: 2 * half})
-    open_torch_subject(request_for(file, 64))
+    torch_subject.open_torch_subject(request_for(file, 64))
     with pytest.raises(ModelError) as refused:
-        open_torch_subject(request_for(file, 66))
+        torch_subject.open_torch_subject(request_for(file, 66))
     assert " to 64, " in str(refused.value)
 
 
@@ -167,5 +164,5 @@ def test_a_file_that_is_no_exported_program_is_refused_with_how_to_export(
 ) -> None:
     write(tmp_path / "model.pt2")
     with pytest.raises(ModelError) as refused:
-        open_torch_subject(request_for(tmp_path / "model.pt2", 1))
+        torch_subject.open_torch_subject(request_for(tmp_path / "model.pt2", 1))
     assert "torch.export.save(" in refused.value.fix

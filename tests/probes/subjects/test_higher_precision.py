@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import pathlib
-from typing import Any
 
 import pytest
 import workers
+from lazy import lazy
 
-torch = pytest.importorskip(
-    "torch", reason="the stack is not installed: pip install 'p3-advisor[stack]'"
-)
+from probes.checking import array_reference, correctness, dispatch
 
-from probes.checking import array_reference, correctness, dispatch  # noqa: E402 - needs torch
-from probes.subjects.higher_precision import Precision  # noqa: E402
-from probes.subjects.torch_subject import open_torch_subject  # noqa: E402
-from probes.workflows import pytorch_eager  # noqa: E402
+torch = lazy("torch")
+higher_precision = lazy("probes.subjects.higher_precision")
+torch_subject = lazy("probes.subjects.torch_subject")
+pytorch_eager = lazy("probes.workflows.pytorch_eager")
 
 pytestmark = pytest.mark.stack
 
@@ -78,7 +76,7 @@ def test_a_mask_of_the_lowest_number_has_a_float64_reference(
         batch_sizes=[4],
         shared_directory=str(tmp_path),
     )
-    subject = open_torch_subject(request)
+    subject = torch_subject.open_torch_subject(request)
     file = dispatch.reference_file(request, 4)
     with torch.no_grad():
         inputs = [subject.inputs(4, number) for number in range(2)]
@@ -99,7 +97,7 @@ def test_a_mask_of_the_lowest_number_has_a_float64_reference(
 
 def test_the_limits_of_a_precision_are_its_own_while_the_reference_computes() -> None:
     limits = torch.finfo(torch.float16).eps
-    with Precision(torch.float64, torch.float16).context():
+    with higher_precision.Precision(torch.float64, torch.float16).context():
         assert torch.finfo(torch.float64).eps == limits
         assert torch.finfo(torch.complex128).eps == limits
         assert torch.finfo(torch.float32).eps == 2**-23
@@ -107,12 +105,13 @@ def test_the_limits_of_a_precision_are_its_own_while_the_reference_computes() ->
     assert torch.finfo(torch.float64).eps == 2**-52
 
 
-@pytest.mark.parametrize("own", [torch.float32, torch.bfloat16, torch.float64])
-def test_an_rms_norm_without_an_epsilon_has_that_of_its_own_precision(own: Any) -> None:
+@pytest.mark.parametrize("name", ["float32", "bfloat16", "float64"])
+def test_an_rms_norm_without_an_epsilon_has_that_of_its_own_precision(name: str) -> None:
+    own = getattr(torch, name)
     small = torch.full((2, 8), 2.0**-12)
     norm = torch.nn.RMSNorm(8, eps=torch.finfo(own).eps if own == torch.float64 else 2**-23)
     expected = norm.double()(small.double())
-    called = Precision(torch.float64, own).call(torch.nn.RMSNorm(8))
+    called = higher_precision.Precision(torch.float64, own).call(torch.nn.RMSNorm(8))
     assert torch.equal(called(small), expected)
-    given = Precision(torch.float64, own).call(torch.nn.RMSNorm(8, eps=0.5))
+    given = higher_precision.Precision(torch.float64, own).call(torch.nn.RMSNorm(8, eps=0.5))
     assert given(small)[0, 0].item() == pytest.approx(2.0**-11.5, rel=1e-6)

@@ -8,14 +8,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import workers
+from lazy import lazy
 
-onnx = pytest.importorskip("onnx", reason="the stack is not installed")
-pytest.importorskip("onnxruntime", reason="the stack is not installed")
-pytest.importorskip("torch", reason="the stack is not installed")
+from probes.adapter import ModelError
 
-from probes.adapter import ModelError  # noqa: E402 - the next lines need the stack
-from probes.stacks import onnxruntime_feeding  # noqa: E402
-from probes.subjects.onnx_file import ARRAY_TYPES, OnnxSubject  # noqa: E402
+onnx = lazy("onnx")
+onnxruntime_feeding = lazy("probes.stacks.onnxruntime_feeding")
+onnx_file = lazy("probes.subjects.onnx_file")
 
 pytestmark = pytest.mark.stack
 
@@ -47,7 +46,7 @@ def test_bytes_are_fed_and_the_precision_is_that_of_the_weights(tmp_path: pathli
         dtype="native",
         batch_sizes=[3],
     )
-    subject = OnnxSubject(request)
+    subject = onnx_file.OnnxSubject(request)
     (values,) = subject.inputs(3, 0)
     _, outputs = subject.reference([[values]])
     assert (values.dtype, values.shape) == (np.uint8, (3, 16))
@@ -80,11 +79,11 @@ def test_a_file_has_a_batch_unless_all_first_dimensions_are_fixed_and_differ(
     request = workers.make_request(
         pathlib.Path("x.py"), tmp_path, subject={"kind": "onnx", "name": str(file)}
     )
-    assert OnnxSubject(request).has_batch == has_batch
+    assert onnx_file.OnnxSubject(request).has_batch == has_batch
 
 
 def test_pytorch_has_the_types_that_numpy_feeds() -> None:
-    assert set(ARRAY_TYPES) <= set(onnxruntime_feeding.ELEMENT_TYPES)
+    assert set(onnx_file.ARRAY_TYPES) <= set(onnxruntime_feeding.ELEMENT_TYPES)
 
 
 def write_unknown_operator(file: pathlib.Path) -> None:
@@ -124,7 +123,7 @@ def test_a_file_that_cannot_be_loaded_is_refused_with_a_fix(
         pathlib.Path("x.py"), tmp_path, subject={"kind": "onnx", "name": str(file)}
     )
     with pytest.raises(ModelError) as refused:
-        OnnxSubject(request)
+        onnx_file.OnnxSubject(request)
     assert mentions in str(refused.value)
     assert "[ONNXRuntimeError]" not in str(refused.value)
     assert "onnx.checker" in refused.value.fix

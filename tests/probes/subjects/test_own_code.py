@@ -7,18 +7,16 @@ import pathlib
 
 import pytest
 import workers
+from lazy import lazy
 
-torch = pytest.importorskip(
-    "torch", reason="the stack is not installed: pip install 'p3-advisor[stack]'"
-)
-from transformers import dynamic_module_utils  # noqa: E402 - needs torch
+from probes import protocol
+from probes.adapter import ModelError
 
-from probes import protocol  # noqa: E402
-from probes.adapter import ModelError  # noqa: E402
-from probes.subjects.by_request import open_by_task  # noqa: E402
-from probes.subjects.causal_lm import open_causal_lm  # noqa: E402
-from probes.subjects.torch_subject import open_torch_subject  # noqa: E402
-from probes.subjects.transformers_generate import TextGeneration  # noqa: E402
+torch = lazy("torch")
+by_request = lazy("probes.subjects.by_request")
+causal_lm = lazy("probes.subjects.causal_lm")
+torch_subject = lazy("probes.subjects.torch_subject")
+transformers_generate = lazy("probes.subjects.transformers_generate")
 
 pytestmark = [pytest.mark.stack, pytest.mark.filterwarnings("ignore")]
 
@@ -77,7 +75,9 @@ CONFIG = {
 @pytest.fixture
 def own_model(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
     """Return a directory with a model, whose code transformers copies below `tmp_path`."""
-    monkeypatch.setattr(dynamic_module_utils, "HF_MODULES_CACHE", str(tmp_path / "modules"))
+    monkeypatch.setattr(
+        "transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules")
+    )
     directory = tmp_path / "own"
     directory.mkdir()
     (directory / "configuration_own.py").write_text(CONFIGURATION)
@@ -102,12 +102,14 @@ def request_for(directory: pathlib.Path, task: str, *, trusted: bool) -> protoco
 
 def test_trusted_code_computes_and_generates(own_model: pathlib.Path) -> None:
     with torch.no_grad():
-        opened = open_torch_subject(request_for(own_model, protocol.FORWARD, trusted=True))
+        opened = torch_subject.open_torch_subject(
+            request_for(own_model, protocol.FORWARD, trusted=True)
+        )
         (logits,) = opened.run(opened.inputs(2, 0))
         request = request_for(own_model, protocol.GENERATE, trusted=True)
         # The worker that opens it next reads the checkpoint that the first one wrote.
-        subject = [open_causal_lm(request) for _ in range(2)][-1]
-        program = TextGeneration(subject.model, request)
+        subject = [causal_lm.open_causal_lm(request) for _ in range(2)][-1]
+        program = transformers_generate.TextGeneration(subject.model, request)
         (tokens,) = program.collect(program(program.feed(subject.inputs(2, 0))))
     assert logits.shape == (2, 5, 40)
     assert tokens.shape == (2, 3)
@@ -117,5 +119,5 @@ def test_trusted_code_computes_and_generates(own_model: pathlib.Path) -> None:
 def test_code_that_is_not_trusted_is_not_executed(task: str, own_model: pathlib.Path) -> None:
     (own_model / "configuration_own.py").write_text("raise AssertionError")
     with pytest.raises(ModelError) as raised:
-        open_by_task(request_for(own_model, task, trusted=False))
+        by_request.open_by_task(request_for(own_model, task, trusted=False))
     assert "--trust-remote-code" in raised.value.fix

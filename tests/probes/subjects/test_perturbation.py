@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
+from lazy import lazy
 
-torch = pytest.importorskip(
-    "torch", reason="the stack is not installed: pip install 'p3-advisor[stack]'"
-)
-
-from probes.subjects import perturbation  # noqa: E402 - needs torch
+torch = lazy("torch")
+perturbation = lazy("probes.subjects.perturbation")
 
 pytestmark = pytest.mark.stack
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-def test_each_value_moves_to_a_neighbour(dtype: Any) -> None:
+@pytest.mark.parametrize("name", ["float32", "float16", "bfloat16"])
+def test_each_value_moves_to_a_neighbour(name: str) -> None:
+    dtype = getattr(torch, name)
     values = torch.tensor([1.0, 1.5, -3.0, 100.0, -0.37, 1e-3]).repeat(64).to(dtype).double()
     moved = perturbation.step(values, torch.finfo(dtype).eps, torch.Generator().manual_seed(0))
     distance = (moved - values).abs()

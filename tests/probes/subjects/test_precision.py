@@ -6,14 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from lazy import lazy
 
-torch = pytest.importorskip(
-    "torch", reason="the stack is not installed: pip install 'p3-advisor[stack]'"
-)
-
-from probes.subjects import precision  # noqa: E402
-from probes.subjects.example_like import ExampleLike  # noqa: E402
-from probes.subjects.outputs import collect  # noqa: E402
+torch = lazy("torch")
+example_like = lazy("probes.subjects.example_like")
+outputs = lazy("probes.subjects.outputs")
+precision = lazy("probes.subjects.precision")
 
 pytestmark = pytest.mark.stack
 
@@ -28,14 +26,14 @@ def with_complex_weight() -> Any:
 @pytest.mark.parametrize(
     ("dtype", "expected"),
     [
-        (torch.float64, torch.complex128),
-        (torch.float32, torch.complex64),
-        (torch.bfloat16, torch.complex64),
+        ("float64", "complex128"),
+        ("float32", "complex64"),
+        ("bfloat16", "complex64"),
     ],
 )
-def test_a_module_keeps_complex_weights(dtype: Any, expected: Any) -> None:
-    module = precision.cast_module(with_complex_weight(), dtype)
-    assert module.weight.dtype is expected
+def test_a_module_keeps_complex_weights(dtype: str, expected: str) -> None:
+    module = precision.cast_module(with_complex_weight(), getattr(torch, dtype))
+    assert module.weight.dtype is getattr(torch, expected)
     assert torch.allclose(module.weight.to(torch.cfloat), with_complex_weight().weight)
 
 
@@ -46,7 +44,7 @@ def test_tensors_of_integers_stay_as_they_are() -> None:
 
 def test_complex_inputs_are_drawn_with_the_spread_of_the_example() -> None:
     example = torch.randn(64, 9, dtype=torch.cfloat) * 3 + (1 - 2j)
-    drawn = ExampleLike(example, batched=True, dtype=torch.cfloat).draw(
+    drawn = example_like.ExampleLike(example, batched=True, dtype=torch.cfloat).draw(
         np.random.default_rng(0), 500
     )
     assert drawn.shape == (500, 9)
@@ -56,5 +54,5 @@ def test_complex_inputs_are_drawn_with_the_spread_of_the_example() -> None:
 
 
 def test_both_parts_of_complex_outputs_are_compared() -> None:
-    (parts,) = collect(torch.tensor([[1 + 2j, 3 - 4j]]).conj())
+    (parts,) = outputs.collect(torch.tensor([[1 + 2j, 3 - 4j]]).conj())
     assert parts.tolist() == [[[1.0, -2.0], [3.0, 4.0]]]

@@ -8,15 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 import workers
+from lazy import lazy
 
-torch = pytest.importorskip(
-    "torch", reason="the stack is not installed: pip install 'p3-advisor[stack]'"
-)
+from probes.checking import array_reference, dispatch
 
-from probes.checking import array_reference, dispatch  # noqa: E402 - the next lines need torch
-from probes.subjects import row_parts  # noqa: E402
-from probes.subjects.torch_subject import open_torch_subject  # noqa: E402
-from probes.workflows import pytorch_eager  # noqa: E402
+torch = lazy("torch")
+row_parts = lazy("probes.subjects.row_parts")
+torch_subject = lazy("probes.subjects.torch_subject")
+pytorch_eager = lazy("probes.workflows.pytorch_eager")
 
 pytestmark = pytest.mark.stack
 
@@ -113,7 +112,7 @@ def test_a_reference_that_does_not_fit_is_divided_or_less_precise(
         subject={"kind": "factory", "name": f"{file}:{factory}"},
         batch_sizes=[ROWS],
     )
-    subject = open_torch_subject(request)
+    subject = torch_subject.open_torch_subject(request)
     inputs = subject.inputs(ROWS, 0)
     program = pytorch_eager.build(subject, inputs, request)
     reference_file = dispatch.reference_file(request, ROWS)

@@ -7,13 +7,11 @@ from typing import Any
 
 import pytest
 import workers
+from lazy import lazy
 from stack_scripts import RunScript
 
-torch = pytest.importorskip(
-    "torch", reason="the stack is not installed: pip install 'p3-advisor[stack]'"
-)
-
-from probes.subjects import torch_subject  # noqa: E402 - needs torch
+torch = lazy("torch")
+torch_subject = lazy("probes.subjects.torch_subject")
 
 pytestmark = pytest.mark.stack
 
@@ -29,11 +27,12 @@ results["has imported sympy"] = "sympy" in sys.modules
 """
 
 
-@pytest.mark.parametrize("most_drawn", [0, torch_subject.MAX_DRAWN_BYTES])
+@pytest.mark.parametrize("are_drawn", [False, True])
 def test_a_worker_gets_the_saved_weights(
-    most_drawn: int, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    are_drawn: bool, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(torch_subject, "MAX_DRAWN_BYTES", most_drawn)
+    if not are_drawn:
+        monkeypatch.setattr("probes.subjects.torch_subject.MAX_DRAWN_BYTES", 0)
 
     def opened(seed: int) -> list[Any]:
         request = workers.make_request(

@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 import workers
+from lazy import lazy
 
-torch = pytest.importorskip(
-    "torch", reason="the stack is not installed: pip install 'p3-advisor[stack]'"
-)
+from probes.adapter import ModelError
 
-from probes.adapter import ModelError  # noqa: E402 - the next lines need torch
-from probes.subjects.torch_subject import TorchSubject, open_torch_subject  # noqa: E402
+torch = lazy("torch")
+torch_subject = lazy("probes.subjects.torch_subject")
 
 pytestmark = [pytest.mark.stack, pytest.mark.filterwarnings("ignore")]
 
@@ -105,7 +104,7 @@ MODELS: dict[str, tuple[dict[str, Any], list[tuple[int, ...]], list[tuple[int, .
 }
 
 
-def open_config(config: dict[str, Any], directory: pathlib.Path, **fields: Any) -> TorchSubject:
+def open_config(config: dict[str, Any], directory: pathlib.Path, **fields: Any) -> Any:
     """Open a model with random weights from a directory with its configuration."""
     (directory / "config.json").write_text(json.dumps(config))
     request = workers.make_request(
@@ -116,7 +115,7 @@ def open_config(config: dict[str, Any], directory: pathlib.Path, **fields: Any) 
         dtype="float32",
         **fields,
     )
-    return open_torch_subject(request)
+    return torch_subject.open_torch_subject(request)
 
 
 @pytest.mark.parametrize("architecture", MODELS)

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 import workers
-
-pytest.importorskip("torch", reason="the stack is not installed: pip install 'p3-advisor[stack]'")
-import transformers
+from lazy import lazy
 
 from probes.adapter import ModelError
-from probes.subjects.torch_subject import open_torch_subject
+
+transformers = lazy("transformers")
+torch_subject = lazy("probes.subjects.torch_subject")
 
 pytestmark = [pytest.mark.stack, pytest.mark.filterwarnings("ignore")]
 
@@ -27,7 +27,7 @@ SIZES = {
 
 def open_directory(directory: pathlib.Path) -> Any:
     subject = {"kind": "transformers", "name": str(directory), "weights": str(directory)}
-    return open_torch_subject(
+    return torch_subject.open_torch_subject(
         workers.make_request(
             pathlib.Path("x.py"), directory, subject=subject, shared_directory=str(directory)
         )

@@ -8,17 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 import workers
+from lazy import lazy
 
-torch = pytest.importorskip(
-    "torch", reason="the stack is not installed: pip install 'p3-advisor[stack]'"
-)
+from probes import protocol
+from probes.adapter import ModelError
+from probes.checking import array_reference, dispatch
 
-from probes import protocol  # noqa: E402 - the next lines need torch
-from probes.adapter import ModelError  # noqa: E402
-from probes.checking import array_reference, dispatch  # noqa: E402
-from probes.subjects.factory import call_factory, check_returned  # noqa: E402
-from probes.subjects.torch_subject import TorchSubject, open_torch_subject  # noqa: E402
-from probes.workflows import pytorch_eager  # noqa: E402
+torch = lazy("torch")
+factory = lazy("probes.subjects.factory")
+torch_subject = lazy("probes.subjects.torch_subject")
+pytorch_eager = lazy("probes.workflows.pytorch_eager")
 
 pytestmark = pytest.mark.stack
 
@@ -159,8 +158,8 @@ def of_sparse_inputs():
 """
 
 
-def open_subject(function: str, directory: pathlib.Path, seed: int = 0) -> TorchSubject:
-    return open_torch_subject(request_for(function, directory, seed))
+def open_subject(function: str, directory: pathlib.Path, seed: int = 0) -> Any:
+    return torch_subject.open_torch_subject(request_for(function, directory, seed))
 
 
 def request_for(function: str, directory: pathlib.Path, seed: int = 0) -> protocol.Request:
@@ -178,7 +177,7 @@ def request_for(function: str, directory: pathlib.Path, seed: int = 0) -> protoc
 
 def make_reference(function: str, directory: pathlib.Path) -> array_reference.Reference:
     request = request_for(function, directory)
-    subject = open_torch_subject(request)
+    subject = torch_subject.open_torch_subject(request)
     inputs = [subject.inputs(2, number) for number in range(2)]
     file = dispatch.reference_file(request, 2)
     with torch.no_grad():
@@ -279,11 +278,12 @@ def test_a_model_of_one_number_of_rows_is_refused_with_that_number(tmp_path: pat
     subject.settle_inputs(5, 1)
 
 
-@pytest.mark.parametrize("third", [torch.zeros(2), {1: torch.zeros(2)}], ids=["tensor", "numbers"])
-def test_the_third_value_of_a_factory_is_named_where_it_is_wrong(third: Any) -> None:
-    returned = (torch.nn.Linear(2, 2), torch.zeros(1, 2), third)
-    with pytest.raises(ModelError, match="third value"):
-        check_returned(returned, "models.py:build")
+def test_the_third_value_of_a_factory_is_named_where_it_is_wrong() -> None:
+    tensor = torch.zeros(2)
+    for third in (tensor, {1: tensor}):
+        returned = (torch.nn.Linear(2, 2), torch.zeros(1, 2), third)
+        with pytest.raises(ModelError, match="third value"):
+            factory.check_returned(returned, "models.py:build")
 
 
 @pytest.mark.parametrize(
@@ -301,9 +301,9 @@ def test_parameters_that_a_factory_needs_are_named(
     file = tmp_path / "parametrised.py"
     file.write_text(f"def build({parameters}):\n    return 'built'\n")
     if not needed:
-        assert call_factory(f"{file}:build") == "built"
+        assert factory.call_factory(f"{file}:build") == "built"
         return
     with pytest.raises(ModelError) as problem:
-        call_factory(f"{file}:build")
+        factory.call_factory(f"{file}:build")
     assert str(problem.value).endswith(f": {needed}")
     assert "default values" in problem.value.fix
