@@ -39,8 +39,9 @@ from advisor.domain.worker_events import (
 )
 from advisor.domain.workflow import CitedFact, DeclaredFacts, Workflow
 from advisor.errors import UserError
-from advisor.measure.process_differences import widen_by_noise_floor
+from advisor.measure.process_differences import widen_by_errors
 from advisor.score import scoring
+from advisor.statistics.replication import MIN_PROCESSES
 
 BASELINE = "pytorch-eager"
 DUPLICATE = "pytorch-eager#duplicate"
@@ -379,12 +380,24 @@ def results(*measurements: Measurement, **changes: Any) -> Results:
     )
     made = msgspec.structs.replace(made, **changes)
     # In a run the intervals are widened by the variances of its processes.
+    floors = {
+        race.batch_size: math.log1p(race.noise_floor)
+        for race in made.races
+        if race.noise_floor is not None
+    }
     return msgspec.structs.replace(
         made,
         measurements=tuple(
-            widen_by_noise_floor(entry, made.races, made.baseline) for entry in made.measurements
+            widen_by_errors(entry, floors)
+            if floors and entry.arm != made.baseline and _is_one_process(entry)
+            else entry
+            for entry in made.measurements
         ),
     )
+
+
+def _is_one_process(entry: Measurement) -> bool:
+    return not entry.cells or any(cell.processes < MIN_PROCESSES for cell in entry.cells)
 
 
 def rating(tier: int = 2, **changes: Any) -> Rating:

@@ -82,8 +82,8 @@ def table_line(text: str, criterion: int, inner: tuple[str, int] | None) -> int 
 def _check_criterion(place: str, criterion: Criterion, rubric: Rubric) -> None:
     if [rule.tier for rule in criterion.tiers] != [3, 2, 1]:
         raise _invalid(place, f"{criterion.id}: the tiers must be 3, 2, 1 in this order")
-    if any(rule.all for rule in criterion.tiers) or not criterion.grades:
-        raise _invalid(place, f"{criterion.id}: it needs grades, and its tiers have no conditions")
+    if not criterion.grades:
+        raise _invalid(place, f"{criterion.id}: it needs grades")
     for rule in criterion.grades:
         if rule.fact not in rubric.facts:
             known = ", ".join(rubric.facts)

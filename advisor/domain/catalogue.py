@@ -46,18 +46,18 @@ class Models(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     demo: SyntheticModel
     #: Small language models among the configurations; the first is the default for text
-    #: generation. Empty in old runs.
+    #: generation.
     demo_language_models: tuple[str, ...] = ()
     demo_batch_sizes: tuple[int, ...]
     #: What `demo` is on a GPU, and its batch sizes: large enough that the GPU is measured and not
-    #: the host. Null and empty in old runs.
+    #: the host.
     demo_gpu: SyntheticModel | None = None
     demo_gpu_batch_sizes: tuple[int, ...] = ()
     batch_sizes: tuple[int, ...]
     families: dict[str, FeedForwardSizes]
     configurations: dict[str, ShippedConfiguration]
     #: Model types of transformers that are layers of attention and a gated feed-forward block, each
-    #: with its source. Empty in old runs.
+    #: with its source.
     gated_decoders: dict[str, str] = {}
 
     @property
@@ -203,14 +203,12 @@ class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
     published: PublishedData = PublishedData()
     panel: Panel = Panel()
     tree: DecisionTree = DecisionTree()
-    #: Typical seconds of a cold build, by device and arm. Empty in old runs.
+    #: Typical seconds of a cold build, by device and arm.
     build_seconds: dict[str, dict[str, float]] = {}
-    #: Null in runs of early versions.
-    accuracy: AccuracyRules | None = None
-    #: Null in runs of versions that measure no servers.
-    serving: ServingRules | None = None
-    #: By workflow. Empty in runs of early versions.
-    engine_memory: dict[str, EngineMemory] = {}
+    accuracy: AccuracyRules
+    serving: ServingRules
+    #: By workflow.
+    engine_memory: dict[str, EngineMemory]
 
     def for_question(self, question: Question) -> Catalogue:
         """Return the catalogue with the workflows' environments and facts for a question."""

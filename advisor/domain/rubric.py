@@ -22,22 +22,10 @@ def name_fact(fact: str) -> str:
     return FACT_NAMES.get(fact, fact.replace("_", " "))
 
 
-class Condition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A threshold of a rubric without grades, as stored by early versions; no longer evaluated."""
-
-    fact: str
-    at_least: float | None = None
-    at_most: float | None = None
-    when_known: bool = False
-    is_one_of: tuple[str | int | bool, ...] | None = None
-
-
 class TierRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a letter stands for."""
 
     tier: Tier
-    #: Thresholds of a rubric without grades; empty since grades exist.
-    all: tuple[Condition, ...] = ()
     basis: Basis
     source: Annotated[str, msgspec.Meta(min_length=1)]
     why: Annotated[str, msgspec.Meta(min_length=1)]
@@ -111,8 +99,3 @@ class Rubric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     indifference: Annotated[float, msgspec.Meta(ge=0)] = 0.05
     facts: dict[str, Fact]
     criteria: tuple[Criterion, ...]
-
-    @property
-    def has_grades(self) -> bool:
-        """False for a rubric that an early version stored with its run."""
-        return all(criterion.grades for criterion in self.criteria)

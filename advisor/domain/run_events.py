@@ -226,21 +226,7 @@ class RaceClosed(msgspec.Struct, frozen=True, kw_only=True, tag="race-closed"):
     batch_size: Size
     #: Why it ended, as a sentence.
     reason: str
-    #: Null in runs of older versions; `end_cause` reads it from their `reason`.
-    cause: EndCause | None = None
-
-
-def end_cause(closed: RaceClosed) -> EndCause:
-    """Return why a race ended, also for runs of older versions, which stored only a sentence."""
-    if closed.cause is not None:
-        return closed.cause
-    match closed.reason:
-        case "the measuring time is spent":
-            return "out-of-time"
-        case "the baseline ended":
-            return "baseline-ended"
-        case _:
-            return "decided"
+    cause: EndCause
 
 
 class ProvisionalAnswer(msgspec.Struct, frozen=True, kw_only=True, tag="provisional-answer"):

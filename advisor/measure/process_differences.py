@@ -17,7 +17,6 @@ import msgspec
 from advisor.domain.catalogue import NoisePrior
 from advisor.domain.interval import Interval
 from advisor.domain.measurement import Measurement
-from advisor.domain.results import RaceResult
 from advisor.statistics.intervals import HALF_INTERVAL, t_quantile
 from advisor.statistics.replication import (
     MIN_PROCESSES,
@@ -111,7 +110,7 @@ def widen_by_variances(
         cell.batch_size: _error_between(variances[cell.batch_size], cell.processes)
         for cell in measurement.cells
     }
-    return _widen_by_errors(measurement, errors)
+    return widen_by_errors(measurement, errors)
 
 
 def _error_between(variance: ProcessVariance, processes: int) -> float:
@@ -120,30 +119,7 @@ def _error_between(variance: ProcessVariance, processes: int) -> float:
     return quantile * math.sqrt(variance.variance / processes)
 
 
-def widen_by_noise_floor(
-    measurement: Measurement, races: Sequence[RaceResult], baseline: str
-) -> Measurement:
-    """Return the measurement with intervals that no two equal workers contradict.
-
-    Intervals of earlier versions over `MIN_PROCESSES` processes, which include the differences
-    already, stay as they are, and so do those of the baseline and those at batch sizes without a
-    noise floor.
-    """
-    is_replicated = bool(measurement.cells) and all(
-        cell.processes >= MIN_PROCESSES for cell in measurement.cells
-    )
-    if measurement.arm == baseline or is_replicated:
-        return measurement
-    replicated = {cell.batch_size for cell in measurement.cells if cell.processes >= MIN_PROCESSES}
-    floors = {
-        race.batch_size: math.log1p(race.noise_floor)
-        for race in races
-        if race.noise_floor is not None and race.batch_size not in replicated
-    }
-    return _widen_by_errors(measurement, floors) if floors else measurement
-
-
-def _widen_by_errors(measurement: Measurement, errors: Mapping[int, float]) -> Measurement:
+def widen_by_errors(measurement: Measurement, errors: Mapping[int, float]) -> Measurement:
     """Return the measurement with intervals widened by the log error of each batch size.
 
     One process serves all batch sizes, so the errors do not average out over them.

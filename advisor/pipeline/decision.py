@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from advisor.catalogue.criteria import read_rubric
-from advisor.catalogue.rubric_files import read_shipped_accuracy, read_shipped_rubric
 from advisor.domain.answer import Answer, Problem, UnmeasuredArm
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import Constraint
@@ -23,7 +22,7 @@ from advisor.domain.question import Question
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.results import Results
 from advisor.domain.run import SCHEMA, Header
-from advisor.domain.run_events import LoggedEvent, end_cause
+from advisor.domain.run_events import LoggedEvent
 from advisor.domain.run_state import RunState
 from advisor.domain.scores import Evidence, ScoredArm
 from advisor.errors import (
@@ -138,7 +137,6 @@ def evaluate(
     `evidence` is where the figures come from, by default from the run. With `while_running` equal
     workers may differ so far; see `recommend`.
     """
-    header = with_shipped_rules(header)
     results = summarise_run(header, state)
     evidence = evidence or ("imported" if header.imported else "measured")
     excluded = list_excluded(header, plan_of(state))
@@ -188,7 +186,7 @@ def summarise_run(header: Header, state: RunState) -> Results:
     results = msgspec.structs.replace(results, surveys=surveys, portability=portability)
     results = add_servers(results, state, question, catalogue.presets.noise)
     rules = catalogue.accuracy
-    if rules is None or rules.losses is None or not (question.quantised or question.metric):
+    if rules.losses is None or not (question.quantised or question.metric):
         return results
     return trained_loss.add_losses(
         results,
@@ -197,19 +195,6 @@ def summarise_run(header: Header, state: RunState) -> Results:
         has_random_weights=has_random_weights(question.model),
         seed=question.seed,
     )
-
-
-def with_shipped_rules(header: Header) -> Header:
-    """Return the header; the shipped rules replace those that an early version did not have.
-
-    These are the grades of the rubric and the rules of accuracy.
-    """
-    catalogue = header.catalogue
-    if not catalogue.rubric.has_grades:
-        catalogue = msgspec.structs.replace(catalogue, rubric=read_shipped_rubric())
-    if catalogue.accuracy is None:
-        catalogue = msgspec.structs.replace(catalogue, accuracy=read_shipped_accuracy())
-    return msgspec.structs.replace(header, catalogue=catalogue)
 
 
 def decide_again(
@@ -304,7 +289,7 @@ def evaluate_imported(header: Header, events: Iterable[LoggedEvent], name: str) 
 
 def _early_end(state: RunState) -> UserError | None:
     """Return the reason why a run measured no arm; None if it is not known."""
-    if "out-of-time" in {end_cause(closed) for closed in state.closed.values()}:
+    if "out-of-time" in {closed.cause for closed in state.closed.values()}:
         return BudgetSpentError(
             "the measuring time ended before any arm was measured",
             "allow more with --budget",

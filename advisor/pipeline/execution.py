@@ -9,7 +9,6 @@ import contextlib
 import functools
 from collections.abc import Iterator
 
-from advisor.catalogue.rubric_files import read_shipped_accuracy, read_shipped_engine_memory
 from advisor.context import Context
 from advisor.domain.question import Question
 from advisor.domain.run import Header, fleet_id_of
@@ -198,8 +197,8 @@ def run_config_of(run: Run, header: Header, context: Context) -> RunConfig:
         scratch_directory=run.scratch,
         probes_directory=context.probes,
         minimum_engaged_share=header.catalogue.rubric.minimum_engaged_share,
-        accuracy=header.catalogue.accuracy or read_shipped_accuracy(),
+        accuracy=header.catalogue.accuracy,
         environment=context.environment,
         serving=header.catalogue.serving,
-        engine_memory=header.catalogue.engine_memory or read_shipped_engine_memory(),
+        engine_memory=header.catalogue.engine_memory,
     )

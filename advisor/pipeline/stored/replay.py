@@ -75,7 +75,7 @@ def race_result(state: RunState, batch_size: int, question: Question) -> RaceRes
         lambda earlier, later: merge_verdicts(earlier, later, speedups),
         (
             offset_rounds(replay_race(state, batch_size, question, index).verdict, group)
-            for index, group in groups_with_baseline(state, batch_size)
+            for index, group in enumerate(state.groups[batch_size])
         ),
     )
     closed = state.closed.get(batch_size)
@@ -92,25 +92,12 @@ def race_result(state: RunState, batch_size: int, question: Question) -> RaceRes
     )
 
 
-def groups_with_baseline(state: RunState, batch_size: int) -> list[tuple[int, RaceGroup]]:
-    """Return the groups of a batch size that contain the baseline, each with its index.
-
-    Earlier versions opened groups without the baseline; those groups show no speedup.
-    """
-    baseline = plan_of(state).baseline.id
-    return [
-        (index, group)
-        for index, group in enumerate(state.groups.get(batch_size, ()))
-        if baseline in group.arms
-    ]
-
-
 def results_by_batch_size(state: RunState, question: Question) -> dict[int, RaceResult]:
     """Return the results of the batch sizes that have at least `FEWEST_ROUNDS` rounds."""
     results = {
         size: race_result(state, size, question)
         for size in question.batch_sizes
-        if groups_with_baseline(state, size)
+        if state.groups.get(size)
     }
     return {size: result for size, result in results.items() if result.rounds >= FEWEST_ROUNDS}
 

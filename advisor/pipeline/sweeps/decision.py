@@ -13,7 +13,7 @@ from advisor.domain.constraints import Constraint
 from advisor.domain.priorities import Priorities
 from advisor.domain.sweep import Lengths, SweepRecord
 from advisor.errors import RunFileError, SweepUnfinishedError
-from advisor.pipeline.decision import decide, decide_again, with_rubric, with_shipped_rules
+from advisor.pipeline.decision import decide, decide_again, with_rubric
 from advisor.pipeline.sweeps.mixing import LengthResults, mix_results
 from advisor.store.store import Store
 
@@ -83,6 +83,5 @@ def catalogue_of(
 ) -> Catalogue | None:
     """Return the catalogue of the runs of a sweep; None without a finished one."""
     for answer in answers.values():
-        header = with_shipped_rules(store.find(answer.run_id).header())
-        return with_rubric(header.catalogue, rubric)
+        return with_rubric(store.find(answer.run_id).header().catalogue, rubric)
     return None

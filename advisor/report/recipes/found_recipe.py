@@ -10,8 +10,6 @@ import pathlib
 
 from advisor.catalogue.rubric_files import (
     probe_file,
-    read_shipped_accuracy,
-    read_shipped_engine_memory,
 )
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.plan import Arm
@@ -116,8 +114,8 @@ def find_recipe(run: Run, arm: str, probes: pathlib.Path) -> FoundRecipe | None:
         header.question,
         planned,
         thread_count(header.machine),
-        header.catalogue.accuracy or read_shipped_accuracy(),
-        header.catalogue.engine_memory or read_shipped_engine_memory(),
+        header.catalogue.accuracy,
+        header.catalogue.engine_memory,
     )
     if planned.quantiser:
         request["quantiser"] = QUANTISER

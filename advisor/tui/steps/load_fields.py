@@ -38,7 +38,7 @@ class LoadFields(Vertical):
 
     def compose(self) -> ComposeResult:
         answers, rules = self._answers, self._catalogue.serving
-        mixes = ", ".join(rules.lengths) if rules else ""
+        mixes = ", ".join(rules.lengths)
         count = answers.gpus_per_model
         fields = [
             ("ttft", "First token within", answers.ttft or FIRST_TTFT, FIRST_TTFT),

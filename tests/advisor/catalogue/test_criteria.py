@@ -33,7 +33,7 @@ def load_error(rubric: pathlib.Path) -> CatalogueError:
         (
             "tier = 3",
             'tier = 3\nall = [{ fact = "speedup", at_least = 1.2 }]',
-            "performance: it needs grades, and its tiers have no conditions",
+            "unknown field `all`",
         ),
         (
             'fact = "speedup"',

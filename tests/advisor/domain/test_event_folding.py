@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builders
 import msgspec
-import pytest
 from builders import BASELINE
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +22,6 @@ from advisor.domain.run_events import (
     WorkerEnded,
     WorkerReported,
     WorkerSpawned,
-    end_cause,
 )
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.worker_events import (
@@ -162,25 +160,6 @@ def test_races_are_opened_and_closed_by_batch_size() -> None:
     assert state.closed == {1: closed}
 
 
-@pytest.mark.parametrize(
-    ("reason", "cause"),
-    [
-        ("the measuring time is spent", "out-of-time"),
-        ("the baseline ended", "baseline-ended"),
-        ("the verdict stands: TIE", "decided"),
-    ],
-)
-def test_the_cause_of_a_closed_race_is_read_from_runs_of_older_versions(
-    reason: str, cause: str
-) -> None:
-    assert end_cause(RaceClosed(batch_size=1, reason=reason)) == cause
-
-
-def test_a_stored_cause_has_precedence_over_the_reason() -> None:
-    closed = RaceClosed(batch_size=1, reason="the baseline ended", cause="decided")
-    assert end_cause(closed) == "decided"
-
-
 def test_a_second_group_opens_a_closed_race_again() -> None:
     state = state_after(
         RaceOpened(batch_size=1, arms=(BASELINE, "compiled")),
@@ -219,7 +198,7 @@ ALL_EVENTS = builders.events(
     RaceOpened(batch_size=1, arms=(BASELINE, "compiled")),
     *(WorkerReported(arm=BASELINE, process=0, worker_event=visit) for visit in VISITS),
     WorkerEnded(arm="compiled", process=0, outcome=TimedOut(phase="measure", reason="it hung")),
-    RaceClosed(batch_size=1, reason="the verdict stands"),
+    RaceClosed(batch_size=1, reason="the verdict stands", cause="decided"),
     Resumed(),
     WorkerSpawned(arm="compiled", process=1),
     Finished(),

@@ -19,7 +19,7 @@ from advisor.domain.run_events import LoggedEvent, Planned, WorkerReported, Work
 from advisor.domain.worker_events import BlockTimed, Environment, Imported, Recipe
 from advisor.errors import ExportFileError, RunIsImportedError
 from advisor.pipeline import decision as deciding
-from advisor.pipeline.decision import decide, evaluate_imported
+from advisor.pipeline.decision import evaluate_imported
 from advisor.pipeline.execution import execute
 from advisor.store import export_file
 from advisor.store.runs import Run
@@ -165,7 +165,9 @@ def test_an_import_does_not_replace_an_existing_run(
         )
 
 
-HEADER = builders.header()
+HEADER = builders.header(
+    catalogue=builders.catalogue(builders.workflow("compiled"), builders.workflow("own"))
+)
 DEEP = b"[" * 100_000 + b"]" * 100_000
 UNKNOWN_PROCESS = WorkerReported(arm="compiled", process=7, worker_event=RECIPE)
 VISIT = BlockTimed(batch_size=1, round=1, seconds=(0.1,), warmup_calls=1, cpu_seconds=0.1)
@@ -253,19 +255,3 @@ def test_figures_outside_the_range_of_floats_are_refused(monkeypatch: pytest.Mon
     monkeypatch.setattr(deciding, "evaluate", evaluate)
     with pytest.raises(ExportFileError, match="contradict each other"):
         evaluate_imported(HEADER, EVENTS, "a file")
-
-
-@pytest.mark.parametrize(
-    "file",
-    sorted((pathlib.Path(__file__).parent / "recorded").iterdir()),
-    ids=lambda file: file.stem,
-)
-def test_runs_of_older_versions_can_be_imported_and_decided(
-    file: pathlib.Path, other_store: Store
-) -> None:
-    header, events = export_file.read_export(file)
-    answer = evaluate_imported(header, events, file.name)
-    assert answer.scores
-    assert answer.problem is not None
-    assert answer.problem.name == "machine-unfit"  # 38 of its 63 visits were disturbed
-    assert decide(export_file.import_run(other_store, header, events)).scores == answer.scores

@@ -68,7 +68,7 @@ def phase_started(
             "batch size 4: measuring 2 processes in turn",
         ),
         (
-            RaceClosed(batch_size=4, reason="the verdict stands: TIE"),
+            RaceClosed(batch_size=4, reason="the verdict stands: TIE", cause="decided"),
             "batch size 4: the verdict stands: TIE",
         ),
         (Resumed(), "resuming the run"),
