@@ -24,7 +24,6 @@ from advisor.question.answers import Answers
 
 TESTS = pathlib.Path(__file__).parents[1]
 #: Exports of earlier versions: a line with the manifest, one with the header, one for each event.
-EXPORTS = sorted((TESTS / "advisor" / "store" / "recorded").glob("*.p3run"))
 #: Answers that were written on real machines.
 EVIDENCE = sorted((TESTS / "stacks" / "evidence").glob("*.json"))
 RUBRIC_FILES = (
@@ -70,15 +69,6 @@ def test_every_shipped_schema_file_is_generated() -> None:
 @pytest.mark.parametrize("name", schemas.SHIPPED)
 def test_a_shipped_schema_is_a_json_schema(name: str) -> None:
     validator(name).check_schema(validator(name).schema)
-
-
-@pytest.mark.parametrize("file", EXPORTS, ids=lambda file: file.stem)
-def test_a_run_of_an_earlier_version_is_valid(file: pathlib.Path) -> None:
-    _manifest, header, *events = map(json.loads, file.read_text().splitlines())
-    validator("run-header").validate(header)
-    assert len(events) > 10
-    for event in events:
-        validator("event").validate(event)
 
 
 @pytest.mark.parametrize("file", EVIDENCE, ids=lambda file: file.stem)

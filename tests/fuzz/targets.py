@@ -26,7 +26,6 @@ from advisor.errors import UserError
 from advisor.store import export_file
 from advisor.store.store import Store
 
-RECORDED = pathlib.Path(__file__).parents[1] / "advisor/store/recorded/0.1.0-2026-11-21.p3run"
 READING = (
     ["show"],
     ["show", "--json"],
@@ -113,7 +112,8 @@ class ExportedRuns(Target):
 
     def __init__(self, folder: pathlib.Path) -> None:
         super().__init__(folder)
-        first, *rest = RECORDED.read_bytes().splitlines()
+        run = recorded_runs.make_run(Store(folder / "exported"), finished=True)
+        first, *rest = export_file.encode_run(run).splitlines()
         self.manifest = json.loads(first)
         self.lines = [json.loads(line) for line in rest]
 

@@ -1,7 +1,7 @@
 """Draw the screens of the README as SVG: `python tests/tui/screenshots.py [RUN]`.
 
-RUN is the directory of a stored run; without it, plan and progress show the recorded
-run of the tests.
+RUN is the directory of a stored run; without it, plan and progress show a recorded run
+of the tests.
 Home, the results and the details show the recorded run that is part of the program.
 """
 
@@ -18,6 +18,7 @@ HERE = pathlib.Path(__file__).parent
 sys.path[:0] = [str(HERE.parent)]
 
 from onscreen import go_to_step, running_app, settle, wait_for, wait_for_screen  # noqa: E402 - tests are not installed
+from recorded_runs import make_run  # noqa: E402 - as above
 
 from advisor.applicability import planning  # noqa: E402 - as above
 from advisor.context import Context  # noqa: E402 - as above
@@ -25,7 +26,6 @@ from advisor.domain.machine import Machine  # noqa: E402 - as above
 from advisor.domain.run_events import LoggedEvent  # noqa: E402 - as above
 from advisor.pipeline.draft import DraftRun  # noqa: E402 - as above
 from advisor.question.answers import Answers  # noqa: E402 - as above
-from advisor.store import export_file  # noqa: E402 - as above
 from advisor.store.runs import Run  # noqa: E402 - as above
 from advisor.store.store import Store  # noqa: E402 - as above
 from advisor.tui.app import AdvisorApp  # noqa: E402 - as above
@@ -37,7 +37,6 @@ from advisor.tui.screens.live import LiveScreen  # noqa: E402 - as above
 from advisor.tui.screens.results import ResultsScreen  # noqa: E402 - as above
 
 DIRECTORY = HERE / "screenshots"
-RECORDED = HERE.parent / "advisor" / "store" / "recorded"
 SIZE = (100, 30)
 
 
@@ -126,15 +125,12 @@ async def draw(run: Run, context: Context) -> None:
     await draw_progress(run, context)
 
 
-def recorded_run(store: Store) -> Run:
-    """Import the recorded run of the tests into a store."""
-    (file,) = RECORDED.glob("*.p3run")
-    header, events = export_file.read_export(file)
-    return export_file.import_run(store, header, events)
-
-
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as home:
         own_context = Context(environment=dict(os.environ), store=Store(pathlib.Path(home)))
-        chosen = Run(pathlib.Path(sys.argv[1])) if sys.argv[1:] else recorded_run(own_context.store)
+        chosen = (
+            Run(pathlib.Path(sys.argv[1]))
+            if sys.argv[1:]
+            else make_run(own_context.store, finished=True)
+        )
         asyncio.run(draw(chosen, own_context))
