@@ -162,7 +162,7 @@ async def test_results_of_equal_and_of_many_arms(
 ) -> None:
     equal = {**SECONDS, "compiled": 0.0039}
     app = AdvisorApp(LaunchOptions(), dataclasses.replace(tui_context, store=Store(tmp_path)))
-    workflows = [builders.workflow(name) for name in ("compiled", "exported", "broken")]
+    workflows = [builders.workflow(name) for name in ("compiled", "exported", "broken", "absent")]
     either = make_run(
         app.context.store,
         finished=True,
