@@ -8,11 +8,13 @@ import functools
 import os
 import pathlib
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, ClassVar
 
+from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.notifications import SeverityLevel
+from textual.screen import Screen
 
 from advisor.catalogue import rubric_files
 from advisor.domain.catalogue import Catalogue
@@ -22,30 +24,28 @@ from advisor.question.answers import Answers
 from advisor.question.sweep import LengthAnswers
 from advisor.tui.appearance import Appearance
 from advisor.tui.background import BackgroundTasks
-from advisor.tui.navigation import NavigatedApp
 from advisor.tui.options import LaunchOptions
 from advisor.tui.rendering import text
 from advisor.tui.screens.home import HomeScreen
-from advisor.tui.unfinished_offer import UnfinishedOffer
 
 if TYPE_CHECKING:
     from advisor.context import Context
+    from advisor.domain.answer import Answer
     from advisor.store.runs import Run
-    from advisor.tui.answer_actions import AnswerActions
     from advisor.tui.run.host_process import HostProcess
     from advisor.tui.run.unfinished import UnfinishedRun
     from advisor.tui.run_controller import RunController
-    from advisor.tui.run_opener import RunOpener
-    from advisor.tui.run_starter import RunStarter
+    from advisor.tui.screens.setup import SetupScreen
 
 #: Characters of a notification.
 MAX_MESSAGE = 600
 
 
-class AdvisorApp(NavigatedApp):
-    """The terminal program.
+class AdvisorApp(App[int]):
+    """The terminal program; its first screen is Home.
 
-    Stages are imported when they are needed, so that the first screen appears quickly.
+    Other screens, and the stages of a run, are imported when they are needed, so that the first
+    screen appears quickly.
     """
 
     CSS_PATH = "styles.tcss"
@@ -57,6 +57,8 @@ class AdvisorApp(NavigatedApp):
         Binding("ctrl+c", "interrupt", show=False, priority=True),
         Binding("ctrl+z", "suspend_process", "Suspend", show=False, priority=True),
     ]
+    _setup_screen: SetupScreen | None = None
+    _run_controller: RunController | None = None
 
     def __init__(
         self,
@@ -73,12 +75,11 @@ class AdvisorApp(NavigatedApp):
         super().__init__(ansi_color=True if no_color else None)
         self.launch_options, self.context = launch_options, context
         self.answers: Answers = launch_options.answers
+        #: The lengths of the question; several make a sweep.
         self.lengths: LengthAnswers = launch_options.lengths or LengthAnswers.of(self.answers)
         self.machine: Machine | None = None
         self.defect: DefectError | None = None
         self.background = BackgroundTasks(self._call_in_app, self.show_error)
-        self._run_controller: RunController | None = None
-        self.unfinished_offer = UnfinishedOffer(self, self._show_unfinished_run)
         self._start_host = start_host
         self._appearance = Appearance(self, launch_options, settings_file, no_color=no_color)
 
@@ -103,29 +104,12 @@ class AdvisorApp(NavigatedApp):
             self._run_controller = run_controller.RunController(self, self._start_host)
         return self._run_controller
 
-    @functools.cached_property
-    def run_opener(self) -> RunOpener:
-        """Opens stored runs, sweeps and documents."""
-        from advisor.tui.run_opener import RunOpener  # noqa: PLC0415 - see the class
-
-        return RunOpener(self, self.run_controller)
-
-    @functools.cached_property
-    def run_starter(self) -> RunStarter:
-        """Makes plans and starts runs."""
-        from advisor.tui.run_starter import RunStarter  # noqa: PLC0415 - see the class
-
-        return RunStarter(self)
-
-    @functools.cached_property
-    def answer_actions(self) -> AnswerActions:
-        """The actions on a finished answer."""
-        from advisor.tui.answer_actions import AnswerActions  # noqa: PLC0415 - see the class
-
-        return AnswerActions(self)
-
     def run_status(self) -> str:
+        """Return the status of the run for the title bar, empty if no run is in progress."""
         return self._run_controller.status() if self._run_controller is not None else ""
+
+    def get_default_screen(self) -> HomeScreen:
+        return HomeScreen()
 
     def on_mount(self) -> None:
         loop = asyncio.get_running_loop()
@@ -142,7 +126,7 @@ class AdvisorApp(NavigatedApp):
             self.run_controller.replay(self.launch_options.replay, self.launch_options.speed)
             return
         if self.launch_options.open:
-            self.run_opener.open(self.launch_options.open)
+            self.open_stored(self.launch_options.open)
         elif self.launch_options.lengths is not None or self.answers != Answers():
             self.action_setup()
         self.background.start("machine", self._detect_machine, self._show_machine)
@@ -170,25 +154,12 @@ class AdvisorApp(NavigatedApp):
         if self._setup_screen is not None:
             self._setup_screen.show_machine(machine)
 
-    def _show_unfinished_run(self, run: UnfinishedRun | None) -> None:
-        if self._setup_screen is not None and self._setup_screen.is_mounted:
-            self._setup_screen.show_unfinished_run(run)
-
     def show_error(self, error: UserError) -> None:
         """Show an error and its next step."""
-        if self.is_asking:
-            self.setup_screen.show_error(error)
+        if self._setup_screen is not None and self.screen is self._setup_screen:
+            self._setup_screen.show_error(error)
         else:
             self.notify(f"{error.what}; next: {error.next_step}", severity="error", markup=False)
-
-    def action_start_now(self) -> None:
-        """Start a run with the current answers."""
-        self.run_starter.start_from_answers()
-
-    def action_go_on(self) -> None:
-        """Show the run that is going on, or resume the newest unfinished one."""
-        if self._run_controller is None or not self._run_controller.show_current():
-            self.unfinished_offer.accept()
 
     def notify(
         self,
@@ -203,6 +174,113 @@ class AdvisorApp(NavigatedApp):
         message = text.printable(message, MAX_MESSAGE)
         super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
 
+    # Screens
+
+    @property
+    def setup_screen(self) -> SetupScreen:
+        """The questions; they keep their answers while other screens are shown."""
+        if self._setup_screen is None:
+            from advisor.tui.screens.setup import SetupScreen  # noqa: PLC0415 - see the class
+
+            self._setup_screen = SetupScreen()
+            self.install_screen(self._setup_screen, "setup")
+        return self._setup_screen
+
+    def action_home(self) -> None:
+        while len(self.screen_stack) > 1:
+            self.pop_screen()
+
+    def action_setup(self) -> None:
+        """Show the questions."""
+        if self.screen is not self.setup_screen:
+            self.action_home()
+            self.push_screen(self.setup_screen)
+
+    def action_new_question(self) -> None:
+        """Show the first question."""
+        self.action_setup()
+        self.setup_screen.restart()
+
+    def action_history(self) -> None:
+        from advisor.tui.screens.history import HistoryScreen  # noqa: PLC0415 - see the class
+
+        if not isinstance(self.screen, HistoryScreen):
+            self.push_screen(HistoryScreen())
+
+    def action_doctor(self) -> None:
+        from advisor.tui.screens.doctor import DoctorScreen  # noqa: PLC0415 - see the class
+
+        if not isinstance(self.screen, DoctorScreen):
+            self.push_screen(DoctorScreen())
+
+    def action_fleet(self) -> None:
+        """Show the answers of the newest fleet."""
+        from advisor.report.fleets import fleet_matrix  # noqa: PLC0415 - see the class
+        from advisor.tui.screens.fleet import FleetScreen  # noqa: PLC0415 - see the class
+
+        self.background.start(
+            "fleet",
+            lambda: fleet_matrix.read_fleet("latest", self.context.store),
+            lambda document: self.push_screen(FleetScreen(document)),
+        )
+
+    def show_absent_gpu(self, document: Answer) -> None:
+        """Show the answer for a GPU that is not attached."""
+        from advisor.tui.screens.absent_gpu import AbsentGpuScreen  # noqa: PLC0415 - see the class
+
+        self.clear_notifications()  # they would cover the answer
+        self.push_screen(AbsentGpuScreen(document))
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        from advisor.tui import command_palette  # noqa: PLC0415 - rarely used
+
+        own = command_palette.available_commands(self)
+        yield from command_palette.run_once([*super().get_system_commands(screen), *own])
+
+    def action_command_palette(self) -> None:
+        from advisor.tui.command_palette import Palette  # noqa: PLC0415 - rarely used
+
+        if not isinstance(self.screen, Palette):
+            self.push_screen(Palette(id="--command-palette"))
+
+    # Runs
+
+    def open_stored(self, name: str) -> None:
+        """Show the results of a stored run, sweep or document, or the progress of a run."""
+        from advisor.tui import run_opener  # noqa: PLC0415 - see the class
+
+        run_opener.open_stored(self, name)
+
+    def resume(self, name: str) -> None:
+        """Resume a stopped run or sweep; show it if another process is working on it."""
+        from advisor.tui import run_opener  # noqa: PLC0415 - see the class
+
+        run_opener.resume(self, name)
+
+    def action_start_now(self) -> None:
+        """Start a run with the current answers."""
+        from advisor.tui import run_starter  # noqa: PLC0415 - see the class
+
+        run_starter.start_from_answers(self)
+
+    def action_go_on(self) -> None:
+        """Show the run that is going on, or resume the newest unfinished one."""
+        if self._run_controller is None or not self._run_controller.show_current():
+            self.find_unfinished_run(self._resume_unfinished)
+
+    def find_unfinished_run(self, on_result: Callable[[UnfinishedRun | None], object]) -> None:
+        """Find the newest unfinished run; look each time, because runs may be stopped meanwhile."""
+        from advisor.tui.run.unfinished import find_unfinished_run  # noqa: PLC0415 - see the class
+
+        store = self.context.store
+        self.background.start("unfinished", lambda: find_unfinished_run(store), on_result)
+
+    def _resume_unfinished(self, run: UnfinishedRun | None) -> None:
+        if run is None:
+            self.notify("no run is in progress, and none was stopped", markup=False)
+        else:
+            self.resume(run.run_id)
+
     # Exit
 
     def action_leave(self) -> None:
@@ -210,7 +288,7 @@ class AdvisorApp(NavigatedApp):
         if self._run_controller is None:
             self.shut_down(0)
         else:
-            self._run_controller.ask_to_leave(self.shut_down)
+            self._run_controller.ask_to_leave()
 
     def action_interrupt(self) -> None:
         """Handle ctrl+c: offer to cancel the run, or name the key that quits."""

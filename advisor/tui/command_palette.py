@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from textual.app import SystemCommand
 from textual.await_complete import AwaitComplete
 from textual.command import CommandPalette
 
-from advisor.tui.interfaces import AppInterface
+if TYPE_CHECKING:
+    from advisor.tui.app import AdvisorApp
 
 
 class Palette(CommandPalette):
@@ -39,7 +41,7 @@ def run_once(commands: Iterable[SystemCommand]) -> Iterable[SystemCommand]:
     return [command._replace(callback=guarded(command)) for command in commands]
 
 
-def available_commands(app: AppInterface) -> Iterable[SystemCommand]:
+def available_commands(app: AdvisorApp) -> Iterable[SystemCommand]:
     """Yield the commands that are possible now, titled `group: action`."""
     yield SystemCommand("go: Home", "this machine and the last runs", app.action_home)
     yield SystemCommand(
@@ -52,9 +54,7 @@ def available_commands(app: AppInterface) -> Iterable[SystemCommand]:
         app.action_fleet,
     )
     yield SystemCommand("go: Doctor", "check this machine for problems", app.action_doctor)
-    yield SystemCommand(
-        "run: Start", "measure with the current answers", app.run_starter.start_from_answers
-    )
+    yield SystemCommand("run: Start", "measure with the current answers", app.action_start_now)
     controller = app.run_controller
     if controller.session is not None and controller.session.is_controlled:
         yield SystemCommand("run: Show", "the run that is going on", app.action_go_on)

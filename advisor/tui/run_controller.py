@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import cast
-
-from textual.app import App
+from typing import TYPE_CHECKING
 
 from advisor.domain.answer import Answer
 from advisor.errors import UserError
 from advisor.store.runs import Run
 from advisor.tui.answer import RunAnswer
-from advisor.tui.dialogs.confirmations import CancelDialog, QuitDialog
-from advisor.tui.interfaces import AppInterface
+from advisor.tui.dialogs.questions import CancelDialog, QuitDialog
 from advisor.tui.run.exit_message import (
     describe_answer,
     describe_left_run,
@@ -21,11 +18,13 @@ from advisor.tui.run.exit_message import (
 )
 from advisor.tui.run.host_process import HostProcess
 from advisor.tui.run.session import NOT_CONTROLLED_MESSAGE, RunSession
-from advisor.tui.run.sweep_view import SweepView
+from advisor.tui.run.sweep_view import SweepView, read_sweep
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.screens.sweep import SweepScreen
-from advisor.tui.sweep_controller import SweepController
+
+if TYPE_CHECKING:
+    from advisor.tui.app import AdvisorApp
 
 BUSY_MESSAGE = "a run is in progress; cancel it or wait until it ends"
 
@@ -34,12 +33,10 @@ class RunController:
     """Controls the run that is shown; this program owns at most one host process at a time."""
 
     def __init__(
-        self, app: App[int], start_host: Callable[[Run], HostProcess] | None = None
+        self, app: AdvisorApp, start_host: Callable[[Run], HostProcess] | None = None
     ) -> None:
         self._app = app
-        self._app_interface = cast("AppInterface", app)
         self._start_host = start_host or HostProcess
-        self.sweeps = SweepController(app, self.show_sweep)
         self.session: RunSession | None = None
         #: The last answer that was shown, and the run or sweep that was left to itself.
         self._answer: RunAnswer | SweepView | None = None
@@ -73,7 +70,8 @@ class RunController:
 
     def run(self, run: Run) -> None:
         """Start the host process of a run, and of the runs after it in a sweep; show it."""
-        self.show(RunSession.for_run(run, self._start_host(run), self.sweeps.find_of_run(run)))
+        sweep = self._app.context.store.sweeps.find_of_run(run.directory.name)
+        self.show(RunSession.for_run(run, self._start_host(run), sweep))
 
     def replay(self, directory: str, speed: float) -> None:
         """Play a recorded run back."""
@@ -82,7 +80,7 @@ class RunController:
     def show(self, session: RunSession) -> None:
         """Show the progress of a run."""
         self.session = session
-        self._app_interface.action_home()
+        self._app.action_home()
         self._app.push_screen(LiveScreen())
         self._refresh(session)
 
@@ -91,7 +89,7 @@ class RunController:
         if self.session is None or not self.session.is_going_on:
             return False
         if not isinstance(self._app.screen, LiveScreen):
-            self._app_interface.action_home()
+            self._app.action_home()
             self._app.push_screen(LiveScreen())
         return True
 
@@ -105,9 +103,9 @@ class RunController:
             return
         try:
             session.refresh()
-            following = self.sweeps.next_session(session)
+            following = session.next_in_sweep(self._app.context.store)
         except UserError as error:
-            self._app_interface.show_error(error)
+            self._app.show_error(error)
             return
         if following is not None:
             self.session = following
@@ -120,15 +118,24 @@ class RunController:
             return
         rank = session.ranking_job(asyncio.get_running_loop().time())
         if rank is not None:
-            self._app_interface.background.start("rank", rank, session.set_provisional)
+            self._app.background.start("rank", rank, session.set_provisional)
         self._app.set_timer(session.refresh_interval_seconds, lambda: self._refresh(session))
 
     def _show_end(self) -> None:
         """Show the results of the run that has ended, or those of its sweep."""
-        if self.session is not None and self.session.sweep is not None:
-            self.sweeps.show_end(self.session)
-        else:
+        session = self.session
+        if session is None or session.sweep is None:
             self.show_results()
+            return
+        sweep_id, store = session.sweep.sweep_id, self._app.context.store
+
+        def show(view: SweepView) -> None:
+            self.show_sweep(view)
+            reason = session.failure_reason()
+            if session.is_finished and not view.document.finished and reason:
+                self._app.notify(reason, severity="error", markup=False)
+
+        self._app.background.start("results", lambda: read_sweep(sweep_id, store), show)
 
     def show_results(self) -> None:
         """Decide from the current state of the run and show the decision."""
@@ -141,20 +148,20 @@ class RunController:
         def decide() -> RunAnswer:
             return RunAnswer(decide_run(), run.header().catalogue, run)
 
-        self._app_interface.background.start("results", decide, self.show_answer)
+        self._app.background.start("results", decide, self.show_answer)
 
     def show_answer(self, answer: RunAnswer) -> None:
         """Show the answer of a run in place of the current screens, or above its sweep."""
         self._answer = answer
         screen = self._app.screen
         if not (isinstance(screen, SweepScreen) and screen.has_run(answer.document.run_id)):
-            self._app_interface.action_home()
+            self._app.action_home()
         self._app.push_screen(ResultsScreen(answer))
 
     def show_sweep(self, view: SweepView) -> None:
         """Show a sweep in place of the current screens."""
         self._answer = view
-        self._app_interface.action_home()
+        self._app.action_home()
         self._app.push_screen(SweepScreen(view))
 
     def toggle_pause(self) -> None:
@@ -163,7 +170,7 @@ class RunController:
             if self.session is None or not self.session.toggle_pause():
                 self._app.notify(NOT_CONTROLLED_MESSAGE, markup=False)
         except UserError as error:
-            self._app_interface.show_error(error)
+            self._app.show_error(error)
 
     def ask_to_cancel(self) -> None:
         """End the run after a confirmation; then show the results so far."""
@@ -174,7 +181,7 @@ class RunController:
             try:
                 self.session.cancel()
             except UserError as error:
-                self._app_interface.show_error(error)
+                self._app.show_error(error)
             else:
                 self._show_end()
 
@@ -185,17 +192,17 @@ class RunController:
         elif not isinstance(self._app.screen, CancelDialog):
             self._app.push_screen(CancelDialog(), on_answer)
 
-    def ask_to_leave(self, leave: Callable[[int], None]) -> None:
-        """Call `leave` with the exit code; while a run goes on, only after a confirmation."""
+    def ask_to_leave(self) -> None:
+        """End the program; while a run goes on, only after a confirmation."""
         if self.owned_host is None:
-            leave(0)
+            self._app.shut_down(0)
             return
 
         def on_answer(choice: str | None) -> None:
             if choice == "keep":
                 self.detach()
             if choice:
-                leave(0 if choice == "keep" else 130)
+                self._app.shut_down(0 if choice == "keep" else 130)
 
         if not isinstance(self._app.screen, QuitDialog):
             self._app.push_screen(QuitDialog(self.description()), on_answer)

@@ -3,97 +3,121 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from textual.app import App
-
+from advisor.context import Context
 from advisor.domain.run import Header
 from advisor.domain.sweep import is_sweep_id
 from advisor.errors import UserError
 from advisor.pipeline.decision import decide
 from advisor.pipeline.execution import check_resumable
+from advisor.pipeline.sweeps.decision import decide_lengths
+from advisor.pipeline.sweeps.runs import next_run
 from advisor.report.opening import is_file, read_answer
 from advisor.store.runs import Run
 from advisor.tui.answer import RunAnswer
-from advisor.tui.interfaces import AppInterface
 from advisor.tui.run.session import RunSession
+from advisor.tui.run.sweep_view import read_sweep
 
 if TYPE_CHECKING:
-    from advisor.tui.run_controller import RunController
+    from advisor.tui.app import AdvisorApp
 
 
-class RunOpener:
-    """Finds what is stored under a name and hands it to the controller."""
-
-    def __init__(self, app: App[int], controller: RunController) -> None:
-        self._app_interface = cast("AppInterface", app)
-        self._controller = controller
-
-    def open(self, name: str) -> None:
-        """Show the results of a stored run, sweep or document, or the progress of a run."""
-        if is_sweep_id(name):
-            self._controller.sweeps.open(name)
-        elif is_file(name):
-            self._open_file(name)
-        else:
-            run = self._find(name)
-            if run is not None:
-                self._open_run(run)
-
-    def _open_file(self, file: str) -> None:
-        catalogue = self._app_interface.catalogue
-        self._app_interface.background.start(
+def open_stored(app: AdvisorApp, name: str) -> None:
+    """Show the results of a stored run, sweep or document, or the progress of a run."""
+    show = app.run_controller
+    if is_sweep_id(name):
+        store = app.context.store
+        app.background.start("results", lambda: read_sweep(name, store), show.show_sweep)
+    elif is_file(name):
+        catalogue = app.catalogue
+        app.background.start(
             "results",
-            lambda: RunAnswer.of_file(read_answer(file), catalogue),
-            self._controller.show_answer,
+            lambda: RunAnswer.of_file(read_answer(name), catalogue),
+            show.show_answer,
         )
+    else:
+        run = _find(app, name)
+        if run is not None:
+            _open_run(app, run)
 
-    def _open_run(self, run: Run) -> None:
-        session = self._controller.session
-        if self._controller.owned_host is None or session is None:
-            self._start_session(run)
-        elif session.follower.run.directory == run.directory and not session.is_finished:
-            self._controller.show(session)
-        elif not run.is_active():
-            # The run that this program executes stays the current one.
-            self._controller.show_decided(lambda: decide(run), run)
-        else:
-            self._controller.refuse_if_busy()
 
-    def _start_session(self, run: Run) -> None:
-        try:
-            session = RunSession.for_run(run)
-            session.refresh()
-        except UserError as error:
-            self._app_interface.show_error(error)
-            return
-        if session.is_running:
-            session.sweep = self._controller.sweeps.find_of_run(run)
-            self._controller.show(session)
-        else:
-            self._controller.session = session
-            self._controller.show_results()
+def _open_run(app: AdvisorApp, run: Run) -> None:
+    controller = app.run_controller
+    session = controller.session
+    if controller.owned_host is None or session is None:
+        _start_session(app, run)
+    elif session.follower.run.directory == run.directory and not session.is_finished:
+        controller.show(session)
+    elif not run.is_active():
+        # The run that this program executes stays the current one.
+        controller.show_decided(lambda: decide(run), run)
+    else:
+        controller.refuse_if_busy()
 
-    def resume(self, name: str) -> None:
-        """Resume a stopped run or sweep; show it if another process is working on it."""
-        if is_sweep_id(name):
-            self._controller.sweeps.resume(name)
-            return
-        run = self._find(name, check_resumable)
+
+def _start_session(app: AdvisorApp, run: Run) -> None:
+    controller = app.run_controller
+    try:
+        session = RunSession.for_run(run)
+        session.refresh()
+    except UserError as error:
+        app.show_error(error)
+        return
+    if session.is_running:
+        session.sweep = app.context.store.sweeps.find_of_run(run.directory.name)
+        controller.show(session)
+    else:
+        controller.session = session
+        controller.show_results()
+
+
+def resume(app: AdvisorApp, name: str) -> None:
+    """Resume a stopped run or sweep; show it if another process is working on it."""
+    if is_sweep_id(name):
+        _resume_sweep(app, name)
+        return
+    run = _find(app, name, check_resumable)
+    if run is None:
+        return
+    if run.is_active():
+        open_stored(app, name)
+    elif not app.run_controller.refuse_if_busy():
+        app.run_controller.run(run)
+
+
+def _resume_sweep(app: AdvisorApp, name: str) -> None:
+    """Measure the lengths that have no finished run; show the sweep if there is none."""
+    if app.run_controller.refuse_if_busy():
+        return
+
+    def start(run: Run | None) -> None:
         if run is None:
-            return
-        if run.is_active():
-            self.open(name)
-        elif not self._controller.refuse_if_busy():
-            self._controller.run(run)
+            open_stored(app, name)
+        elif run.is_active():
+            open_stored(app, run.directory.name)
+        else:
+            app.run_controller.run(run)
 
-    def _find(self, name: str, check: Callable[[Header], None] = lambda _: None) -> Run | None:
-        """Return the run, or None after showing why it cannot be read or does not pass `check`."""
-        try:
-            run = self._app_interface.context.store.find(name)
-            check(run.header())
-            run.state()
-        except UserError as error:
-            self._app_interface.show_error(error)
-            return None
-        return run
+    app.background.start("resume", lambda: _next_run(name, app.context), start)
+
+
+def _next_run(name: str, context: Context) -> Run | None:
+    """Return the run that continues a sweep, stored now if it is new; None for a finished sweep."""
+    record = context.store.sweeps.find(name)
+    found = next_run(record, decide_lengths(record, context.store), context)
+    return found.run if found is not None else None
+
+
+def _find(
+    app: AdvisorApp, name: str, check: Callable[[Header], None] = lambda _: None
+) -> Run | None:
+    """Return the run, or None after showing why it cannot be read or does not pass `check`."""
+    try:
+        run = app.context.store.find(name)
+        check(run.header())
+        run.state()
+    except UserError as error:
+        app.show_error(error)
+        return None
+    return run

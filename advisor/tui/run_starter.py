@@ -5,14 +5,15 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from typing import cast
+from typing import TYPE_CHECKING
 
 import msgspec
-from textual.app import App
 
+from advisor.context import Context
 from advisor.domain.answer import Answer
 from advisor.domain.machine import QuietProblem
 from advisor.domain.sweep import MixedLengths
+from advisor.pipeline import quiet_check
 from advisor.pipeline.answers import absent_gpu
 from advisor.pipeline.draft import DraftRun, create, propose
 from advisor.pipeline.further_run import (
@@ -25,131 +26,113 @@ from advisor.pipeline.sweeps.runs import propose_sweep, start_sweep
 from advisor.question.answers import Answers
 from advisor.store.runs import Run
 from advisor.tui.answer import RunAnswer
-from advisor.tui.dialogs.load_dialog import LoadDialog
-from advisor.tui.interfaces import AppInterface
-from advisor.tui.run.machine_check import find_load_problems
-from advisor.tui.screens.absent_gpu import AbsentGpuScreen
+from advisor.tui.dialogs.questions import LoadDialog
+
+if TYPE_CHECKING:
+    from advisor.tui.app import AdvisorApp
 
 
-class RunStarter:
-    """Drafts runs, checks whether the machine is quiet, and starts them."""
+def draft(app: AdvisorApp) -> DraftRun:
+    """Return the plan of the current answers; for several lengths that of the shortest."""
+    mix = app.lengths.parse()
+    if len(mix) > 1:
+        return propose_sweep(app.answers, mix, app.context, app.known_machine)
+    return propose(app.answers, app.context, app.known_machine)
 
-    def __init__(self, app: App[int]) -> None:
-        self._app = app
-        self._app_interface = cast("AppInterface", app)
 
-    def draft(self) -> DraftRun:
-        """Return the plan of the current answers; for several lengths that of the shortest."""
-        app, mix = self._app_interface, self._app_interface.lengths.parse()
-        if len(mix) > 1:
-            return propose_sweep(app.answers, mix, app.context, app.known_machine)
-        return propose(app.answers, app.context, app.known_machine)
+def draft_or_answer(app: AdvisorApp) -> DraftRun | Answer:
+    """Return the plan of the current answers, or the answer for a GPU that is absent."""
+    return absent_gpu.draft_or_answer(app.answers, app.context, lambda: draft(app))
 
-    def draft_or_answer(self) -> DraftRun | Answer:
-        """Return the plan of the current answers, or the answer for a GPU that is absent."""
-        return absent_gpu.draft_or_answer(
-            self._app_interface.answers, self._app_interface.context, self.draft
-        )
 
-    def propose(self, show: Callable[[DraftRun | Answer], object]) -> None:
-        """Make the plan of the current answers in the background and show it."""
-        self._app_interface.background.start("plan", self.draft_or_answer, show)
+def start_from_answers(app: AdvisorApp) -> None:
+    """Start a run, or the sweep of several lengths, with the current answers.
 
-    def start_from_answers(self) -> None:
-        """Start a run, or the sweep of several lengths, with the current answers.
+    Show the answer for a GPU that is absent.
+    """
+    answers, mix = app.answers, app.lengths.parse()
+    create_run = None
+    if len(mix) > 1:
+        create_run = functools.partial(_create_sweep, answers, mix, app.context)
+    _start(app, lambda: draft_or_answer(app), create_run)
 
-        Show the answer for a GPU that is absent.
-        """
-        answers, mix = self._app_interface.answers, self._app_interface.lengths.parse()
-        if len(mix) > 1:
-            self.start(self.draft_or_answer, functools.partial(self._create_sweep, answers, mix))
+
+def _create_sweep(
+    answers: Answers, mix: Sequence[MixedLengths], context: Context, drafted: DraftRun
+) -> Run:
+    """Store a sweep whose runs wait for a quiet machine as long as `drafted`.
+
+    Return its first run.
+    """
+    seconds = drafted.question.wait_seconds
+    if seconds:
+        answers = msgspec.structs.replace(answers, wait_for_quiet=f"{seconds:g}s")
+    return start_sweep(answers, mix, context)
+
+
+def _start(
+    app: AdvisorApp,
+    make_draft: Callable[[], DraftRun | Answer],
+    create_run: Callable[[DraftRun], Run] | None = None,
+) -> None:
+    """Create a run from a draft and start it; show the answer for a GPU that is absent."""
+    if app.run_controller.refuse_if_busy():
+        return
+    app.notify("making the plan ...", timeout=2, markup=False)
+    create_run = create_run or functools.partial(create, context=app.context)
+
+    def check() -> tuple[DraftRun | Answer, tuple[QuietProblem, ...]]:
+        drafted = make_draft()
+        if isinstance(drafted, Answer):
+            return drafted, ()
+        return drafted, find_load_problems(drafted, app.context)
+
+    def show(checked: tuple[DraftRun | Answer, tuple[QuietProblem, ...]]) -> None:
+        drafted, problems = checked
+        if isinstance(drafted, Answer):
+            app.show_absent_gpu(drafted)
+        elif problems and not drafted.question.wait_seconds:
+            app.push_screen(LoadDialog(problems), functools.partial(start_waiting, drafted))
         else:
-            self.start(self.draft_or_answer)
+            create_and_start(drafted)
 
-    def _create_sweep(
-        self, answers: Answers, mix: Sequence[MixedLengths], drafted: DraftRun
-    ) -> Run:
-        """Store a sweep whose runs wait for a quiet machine as long as `drafted`.
+    def start_waiting(drafted: DraftRun, wait_seconds: float | None) -> None:
+        if wait_seconds is not None:
+            question = msgspec.structs.replace(drafted.question, wait_seconds=wait_seconds)
+            create_and_start(dataclasses.replace(drafted, question=question))
 
-        Return its first run.
-        """
-        seconds = drafted.question.wait_seconds
-        if seconds:
-            answers = msgspec.structs.replace(answers, wait_for_quiet=f"{seconds:g}s")
-        return start_sweep(answers, mix, self._app_interface.context)
+    def create_and_start(drafted: DraftRun) -> None:
+        app.background.start("create", lambda: create_run(drafted), app.run_controller.run)
 
-    def start(
-        self,
-        draft: Callable[[], DraftRun | Answer],
-        create_run: Callable[[DraftRun], Run] | None = None,
-    ) -> None:
-        """Create a run from a draft and start it; show the answer for a GPU that is absent."""
-        if self._app_interface.run_controller.refuse_if_busy():
-            return
-        self._app.notify("making the plan ...", timeout=2, markup=False)
+    app.background.start("start", check, show)
 
-        context = self._app_interface.context
-        create_run = create_run or functools.partial(create, context=context)
 
-        def check() -> tuple[DraftRun | Answer, tuple[QuietProblem, ...]]:
-            drafted = draft()
-            if isinstance(drafted, Answer):
-                return drafted, ()
-            return drafted, find_load_problems(drafted, context)
+def find_load_problems(drafted: DraftRun, context: Context) -> tuple[QuietProblem, ...]:
+    """Observe the machine for about a second and return what keeps it from being quiet."""
+    limits = drafted.catalogue.presets.quiet
+    if limits is None:
+        return ()
+    read = quiet_check.load_reader(drafted.machine, drafted.question.gpus, context)
+    return quiet_check.check_now(read, limits).problems
 
-        def show(checked: tuple[DraftRun | Answer, tuple[QuietProblem, ...]]) -> None:
-            drafted, problems = checked
-            if isinstance(drafted, Answer):
-                self.show_absent_gpu_answer(drafted)
-            elif problems and not drafted.question.wait_seconds:
-                self._ask_to_wait(drafted, problems, create_run)
-            else:
-                self._create_and_start(drafted, create_run)
 
-        self._app_interface.background.start("start", check, show)
+def retry_failed(app: AdvisorApp, answer: RunAnswer) -> None:
+    """Measure the failed arms of a run again.
 
-    def _ask_to_wait(
-        self,
-        drafted: DraftRun,
-        problems: tuple[QuietProblem, ...],
-        create_run: Callable[[DraftRun], Run],
-    ) -> None:
-        """Start the run on a busy machine only if the user chooses so."""
+    They are measured in a new run, because times of two runs must not be ranked together.
+    """
+    run, failed = answer.run, arms_to_retry(answer.document)
+    if run is not None and failed:
+        _start(app, lambda: propose_again(run.header(), failed, app.context))
 
-        def on_answer(wait_seconds: float | None) -> None:
-            if wait_seconds is not None:
-                question = msgspec.structs.replace(drafted.question, wait_seconds=wait_seconds)
-                self._create_and_start(dataclasses.replace(drafted, question=question), create_run)
 
-        self._app.push_screen(LoadDialog(problems), on_answer)
-
-    def _create_and_start(self, drafted: DraftRun, create_run: Callable[[DraftRun], Run]) -> None:
-        self._app_interface.background.start(
-            "create", lambda: create_run(drafted), self._app_interface.run_controller.run
-        )
-
-    def show_absent_gpu_answer(self, document: Answer) -> None:
-        """Show the answer for a GPU that is not attached."""
-        self._app.clear_notifications()  # they would cover the answer
-        self._app.push_screen(AbsentGpuScreen(document))
-
-    def retry_failed(self, answer: RunAnswer) -> None:
-        """Measure the failed arms of a run again.
-
-        They are measured in a new run, because times of two runs must not be ranked together.
-        """
-        run, failed = answer.run, arms_to_retry(answer.document)
-        if run is not None and failed:
-            context = self._app_interface.context
-            self.start(lambda: propose_again(run.header(), failed, context))
-
-    def measure_again(self, answer: RunAnswer) -> None:
-        """Measure what an answer leaves undecided for longer, in a new run."""
-        if answer.run is None:
-            return
-        header, context = answer.run.header(), self._app_interface.context
-        workflows = undecided_workflows(answer.recommendation, header.question)
-        budget = further_budget(answer.document, answer.catalogue)
-        names = ", ".join(workflows) or "all workflows"
-        self._app.notify(f"measuring {names} for {budget.measuring_seconds:g} s", markup=False)
-        self.start(lambda: propose_again(header, workflows, context, budget))
+def measure_again(app: AdvisorApp, answer: RunAnswer) -> None:
+    """Measure what an answer leaves undecided for longer, in a new run."""
+    if answer.run is None:
+        return
+    header, context = answer.run.header(), app.context
+    workflows = undecided_workflows(answer.recommendation, header.question)
+    budget = further_budget(answer.document, answer.catalogue)
+    names = ", ".join(workflows) or "all workflows"
+    app.notify(f"measuring {names} for {budget.measuring_seconds:g} s", markup=False)
+    _start(app, lambda: propose_again(header, workflows, context, budget))

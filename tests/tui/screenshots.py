@@ -28,6 +28,7 @@ from advisor.pipeline.draft import DraftRun  # noqa: E402 - as above
 from advisor.question.answers import Answers  # noqa: E402 - as above
 from advisor.store.runs import Run  # noqa: E402 - as above
 from advisor.store.store import Store  # noqa: E402 - as above
+from advisor.tui import run_starter  # noqa: E402 - as above
 from advisor.tui.app import AdvisorApp  # noqa: E402 - as above
 from advisor.tui.options import LaunchOptions  # noqa: E402 - as above
 from advisor.tui.run.examples import list_examples  # noqa: E402 - as above
@@ -51,12 +52,12 @@ class AppOnRecordedMachine(AdvisorApp):
             LaunchOptions(answers=Answers(model=self.header.question.model.name)), context
         )
 
-        self.run_starter.draft = self._draft  # type: ignore[method-assign]
+        run_starter.draft = self._draft  # type: ignore[assignment]
 
     def _detect_machine(self) -> Machine:
         return self.header.machine
 
-    def _draft(self) -> DraftRun:
+    def _draft(self, _: AdvisorApp) -> DraftRun:
         machine, question = self.header.machine, self.header.question
         plan = planning.plan(question, machine, self.catalogue)
         return DraftRun(self.catalogue, machine, question, plan)
@@ -77,7 +78,7 @@ async def draw_results(context: Context) -> None:
         await wait_for(pilot, lambda: app.machine is not None)
         await settle(pilot)
         app.save_screenshot("home.svg", str(DIRECTORY))
-        app.run_opener.open(str(next(iter(list_examples()))))
+        app.open_stored(str(next(iter(list_examples()))))
         await wait_for_screen(pilot, ResultsScreen)
         app.save_screenshot("results.svg", str(DIRECTORY))
         await pilot.press("6")

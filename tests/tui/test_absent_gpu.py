@@ -30,7 +30,7 @@ from advisor.question.answers import Answers
 from advisor.recommendation.headline import FROM_FIGURES
 from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
-from advisor.tui.dialogs.export_dialog import ExportDialog
+from advisor.tui.dialogs.questions import FileDialog
 from advisor.tui.options import LaunchOptions
 from advisor.tui.rendering.absent_gpu import render_absent_gpu
 from advisor.tui.screens.absent_gpu import AbsentGpuScreen
@@ -77,7 +77,7 @@ async def test_published_figures_answer_without_a_stored_run(tmp_path: pathlib.P
         assert "open" not in key_hints(pilot)
         assert "from published figures" in screen_text(pilot)
         await pilot.press("e")
-        dialog = await wait_for_screen(pilot, ExportDialog)
+        dialog = await wait_for_screen(pilot, FileDialog)
         file = tmp_path / "published.html"
         dialog.query_one(Input).value = str(file)
         await pilot.press("enter")

@@ -24,7 +24,7 @@ from advisor.report.recipes import found_recipe, script_recipe
 from advisor.store.runs import Run
 from advisor.tui import answer_actions
 from advisor.tui.dialogs.code_dialog import CodeDialog
-from advisor.tui.dialogs.export_dialog import ExportDialog
+from advisor.tui.dialogs.questions import FileDialog
 from advisor.tui.dialogs.verify_dialog import VerifyDialog
 from advisor.tui.screens.results import ResultsScreen
 
@@ -59,7 +59,7 @@ async def test_r_shows_the_code_of_the_arm_which_is_copied_or_written(
         del driver.write
         file = tmp_path / "serve.py"
         await pilot.press("w")
-        dialog = await wait_for_screen(pilot, ExportDialog)
+        dialog = await wait_for_screen(pilot, FileDialog)
         dialog.query_one(Input).value = str(file)
         await pilot.press("enter")
         await wait_for(pilot, file.exists)
@@ -119,7 +119,7 @@ async def test_e_writes_a_report_of_the_answer_that_is_shown(
         await pilot.press("w", "right")
         await wait_for(pilot, lambda: results.is_explored)
         await pilot.press("e")
-        dialog = await wait_for_screen(pilot, ExportDialog)
+        dialog = await wait_for_screen(pilot, FileDialog)
         field = dialog.query_one(Input)
         assert field.value.endswith("-explored.html")
         file = tmp_path / "report.md"

@@ -201,4 +201,4 @@ async def test_a_decisive_difference_is_shown_before_the_figures_and_prevents_a_
         await pilot.app.pop_screen()
         await pilot.app.push_screen(CompareScreen(compare_runs(document, slow)))
         await settle(pilot)
-        assert f"0.50x (0.48 to 0.52)  {VERDICT_LABELS['slower']}" in screen_text(pilot)
+        assert f"0.50x (0.48 to 0.52) {VERDICT_LABELS['slower']}" in screen_text(pilot)

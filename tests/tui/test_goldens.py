@@ -41,7 +41,7 @@ from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs.help_dialog import HelpDialog
-from advisor.tui.dialogs.load_dialog import LoadDialog
+from advisor.tui.dialogs.questions import LoadDialog
 from advisor.tui.options import LaunchOptions
 from advisor.tui.run.session import RunSession
 from advisor.tui.screens.absent_gpu import AbsentGpuScreen
@@ -151,7 +151,7 @@ async def test_results_of_kept_documents(name: str, tui_context: Context, *, upd
     shipped = Context(environment=tui_context.environment, store=tui_context.store)
     app = AdvisorApp(LaunchOptions(), shipped)
     async with running_app(app) as pilot:
-        app.run_opener.open(str(EVIDENCE / f"{DOCUMENTS[name]}.json"))
+        app.open_stored(str(EVIDENCE / f"{DOCUMENTS[name]}.json"))
         await wait_for_screen(pilot, ResultsScreen)
         await compare(f"results-{name}", pilot, update=update)
 
@@ -339,7 +339,7 @@ async def test_text_generation(
         await wait_for_text(pilot, "So far: ")
         await compare("generating", pilot, update=update)
         run = make_run(store, finished=True, generates=True)
-        app.run_opener.open(run.directory.name)
+        app.open_stored(run.directory.name)
         await wait_for_screen(pilot, ResultsScreen)
         await compare("generated", pilot, update=update)
         await pilot.press("enter")

@@ -27,7 +27,7 @@ from advisor.question.answers import Answers
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
-from advisor.tui.dialogs.confirmations import DeleteDialog
+from advisor.tui.dialogs.questions import DeleteDialog
 from advisor.tui.options import LaunchOptions
 from advisor.tui.run.host_process import HostProcess
 from advisor.tui.run.stored_items import list_items

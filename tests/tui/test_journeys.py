@@ -42,7 +42,7 @@ from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.screens.setup import SetupScreen
 from advisor.tui.steps.plan import PlanStep
-from advisor.tui.widgets.choice import Choice
+from advisor.tui.widgets.form import Choice
 from advisor.tui.widgets.table import Table
 
 StartHost = Callable[[Run], HostProcess]
@@ -100,7 +100,7 @@ async def test_no_plan_of_earlier_answers_is_shown(context: Context) -> None:
     app = asking_app(context, workflows="quick")
     async with running_app(app) as pilot:
         setup = await go_to_step(pilot, 3)
-        await wait_for_text(pilot, "[x]  quick")
+        await wait_for_text(pilot, "[x] quick")
         await pilot.press("escape", "escape")
         await wait_for(pilot, lambda: setup.step_index == 1)
         app.answers = Answers(gpu="cpu", workflows="unknown-workflow")
@@ -130,12 +130,12 @@ async def test_a_device_that_is_chosen_last_replaces_an_absent_gpu(
         await pilot.press("right")
         await settle(pilot)
         assert absent.value == ""
-        chosen = device.value
+        chosen = device.chosen
         await pilot.press("enter")
         await wait_for(pilot, lambda: setup.step_index == 2)
         await pilot.press("escape")
         await wait_for(pilot, lambda: setup.step_index == 1)
-        assert (device.value, absent.value) == (chosen, "")
+        assert (device.chosen, absent.value) == (chosen, "")
 
 
 @async_test

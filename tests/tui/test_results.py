@@ -18,7 +18,7 @@ from onscreen import (
     wait_for_screen,
 )
 from textual.pilot import Pilot
-from textual.widgets import Static
+from textual.widgets import Static, Tab
 
 from advisor.catalogue import rubric_files
 from advisor.context import Context
@@ -30,14 +30,13 @@ from advisor.store.runs import Run
 from advisor.tui.answer import RunAnswer
 from advisor.tui.app import AdvisorApp
 from advisor.tui.options import LaunchOptions
-from advisor.tui.rendering.answer_lines import LINE_TERMS, answer_lines
+from advisor.tui.rendering.answer_lines import answer_lines
 from advisor.tui.rendering.results_title import PROGRAM_CELLS, TASK_NAMES, results_title
 from advisor.tui.rendering.speed_axis import SpeedAxis
 from advisor.tui.screens.detail import DetailScreen
 from advisor.tui.screens.results import ANSWER, PARTS, RANKING, ResultsScreen
 from advisor.tui.screens.results_panes import PANES, TEXT_PANES
 from advisor.tui.widgets.answer_panel import AnswerPanel
-from advisor.tui.widgets.pane_bar import PaneBar
 
 EVIDENCE = pathlib.Path(__file__).parents[1] / "stacks" / "evidence"
 DOCUMENT = EVIDENCE / "h200-demo.json"
@@ -52,7 +51,7 @@ def context(tui_context: Context) -> Context:
 async def open_document(pilot: Pilot[int], file: pathlib.Path) -> ResultsScreen:
     app = pilot.app
     assert isinstance(app, AdvisorApp)
-    app.run_opener.open(str(file))
+    app.open_stored(str(file))
     return await wait_for_screen(pilot, ResultsScreen)
 
 
@@ -84,7 +83,7 @@ def test_every_kept_document_has_an_answer(file: pathlib.Path) -> None:
     assert [entry.arm for entry in again.ranked] == [entry.arm for entry in answer.ranked]
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60), (60, 16)])
+@pytest.mark.parametrize("size", [(120, 40), (60, 16)])
 @async_test
 async def test_every_pane_is_reached_by_tab_by_number_and_by_mouse(
     size: tuple[int, int], tui_context: Context, sample_run: Run
@@ -104,14 +103,9 @@ async def test_every_pane_is_reached_by_tab_by_number_and_by_mouse(
             focused = screen.focused
             assert focused is not None
             assert focused.region.height > 0
-        bar = screen.query_one(PaneBar)
-        line = bar.render()
-        for number, (pane, title) in enumerate(PANES.items(), 1):
-            column = str(bar.render()).index(f"{number} {title}")
-            assert await pilot.click(bar, offset=(column, 0))
-            await settle(pilot)
-            assert screen.focused_part == pane
-        assert line
+        for tab, pane in zip(screen.query(Tab), PANES, strict=True):
+            assert await pilot.click(tab)
+            await wait_for(pilot, lambda pane=pane: screen.focused_part == pane)  # type: ignore[misc]
 
 
 @async_test
@@ -158,16 +152,16 @@ async def test_only_a_focused_answer_has_a_marked_line_and_all_lines_are_reachab
     async with running_app(AdvisorApp(LaunchOptions(), context), (60, 16)) as pilot:
         screen = await open_document(pilot, EVIDENCE / "cpu-demo.json")
         lines = answer_lines(screen.answer)
-        assert marked_labels(pilot) == []
+        assert marked_labels(screen) == []
         await pilot.press("up")
         for label, line in lines:
             await settle(pilot)
-            assert marked_labels(pilot) == [label]
+            assert marked_labels(screen) == [label]
             assert line.split()[0] in screen_text(pilot)
             await pilot.press("down")
         await settle(pilot)
         assert screen.focused_part == RANKING
-        assert marked_labels(pilot) == []
+        assert marked_labels(screen) == []
         assert lines[0][1].split()[0] in screen_text(pilot)
 
 
@@ -188,17 +182,10 @@ def test_the_title_of_a_server_has_its_task_and_no_batch_sizes() -> None:
     assert "batch" not in title.plain
 
 
-def marked_labels(pilot: Pilot[int]) -> list[str]:
-    """Return the labels of the answer that are drawn in reverse."""
-    strips = pilot.app.screen._compositor.render_strips()
-    return [
-        segment.text.strip()
-        for strip in strips
-        for segment in strip
-        if segment.style is not None
-        and segment.style.reverse
-        and segment.text.strip() in LINE_TERMS
-    ]
+def marked_labels(screen: ResultsScreen) -> list[str]:
+    """Return the label of the line of the answer that is marked, if one is."""
+    marked = screen.query_one(AnswerPanel).highlighted
+    return [] if marked is None else [answer_lines(screen.answer)[marked][0]]
 
 
 @pytest.mark.parametrize("width", [200, 120, 100, 80, 72, 60])

@@ -22,7 +22,7 @@ from advisor.question.answers import Answers
 from advisor.store.runs import Run
 from advisor.tui import run_starter
 from advisor.tui.app import AdvisorApp
-from advisor.tui.dialogs.load_dialog import PROBLEMS, WAIT_SECONDS, LoadDialog
+from advisor.tui.dialogs.questions import PROBLEMS, WAIT_SECONDS, LoadDialog
 from advisor.tui.options import LaunchOptions
 from advisor.tui.run.host_process import HostProcess
 from advisor.tui.screens.live import LiveScreen

@@ -33,10 +33,10 @@ from advisor.question.answers import Answers
 from advisor.question.devices import CPU, VISIBLE_DEVICES
 from advisor.question.load import FIRST_ITL, FIRST_TTFT
 from advisor.store.runs import Run
+from advisor.tui import run_starter
 from advisor.tui.app import AdvisorApp
-from advisor.tui.dialogs.confirmations import CancelDialog, QuitDialog
-from advisor.tui.dialogs.export_dialog import ExportDialog
 from advisor.tui.dialogs.help_dialog import HelpDialog
+from advisor.tui.dialogs.questions import CancelDialog, FileDialog, QuitDialog
 from advisor.tui.options import LaunchOptions
 from advisor.tui.run.host_process import HostProcess
 from advisor.tui.screens.detail import DetailScreen
@@ -46,7 +46,7 @@ from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.screens.setup import SetupScreen
 from advisor.tui.steps.target import CPU_NOTES
-from advisor.tui.widgets.choice import Choice
+from advisor.tui.widgets.form import Choice
 from advisor.tui.widgets.table import Table
 from advisor.tui.widgets.weights import WeightBar
 
@@ -69,7 +69,7 @@ async def test_the_questions_end_with_a_plan_that_gives_a_reason_for_every_exclu
     async with running_app(app_with(tui_context, workflows="quick,alike")) as pilot:
         assert "demo" in screen_text(pilot)
         setup = await go_to_step(pilot, 3)
-        await wait_for_text(pilot, "[x]  quick")
+        await wait_for_text(pilot, "[x] quick")
         await wait_for_text(pilot, "excluded: ")
         await pilot.press("down", "space")
         assert "[ ]" in screen_text(pilot)
@@ -92,7 +92,7 @@ async def test_the_default_device_respects_cuda_visible_devices(
     async with running_app(app_with(context, gpu="")) as pilot:
         setup = await go_to_step(pilot, 1)
         await wait_for_text(pilot, machine.cpu.model)
-        assert setup.query_one("#device", Choice).value == device
+        assert setup.query_one("#device", Choice).chosen == device
 
 
 @async_test
@@ -106,7 +106,7 @@ async def test_a_cpu_build_of_torch_offers_no_gpu(
     async with running_app(app_with(tui_context, gpu="")) as pilot:
         setup = await go_to_step(pilot, 1)
         await wait_for_text(pilot, machine.cpu.model)
-        assert [value for value, _ in setup.query_one("#device", Choice).values] == [CPU]
+        assert setup.query_one("#device", Choice).values == [CPU]
         note = str(setup.query_one("#device-note", Static).render())
         assert note == CPU_NOTES["cpu-build"].format(
             names=", ".join(gpu.name for gpu in machine.gpus)
@@ -132,13 +132,13 @@ async def test_the_task_follows_the_model_until_the_user_chooses_one(
     app = app_with(tui_context)
     async with running_app(app) as pilot:
         task = app.screen.query_one("#task", Choice)
-        assert task.value == "forward"
+        assert task.chosen == "forward"
         await pilot.press(*"demo/q")
-        await wait_for(pilot, lambda: task.value == "generate")
+        await wait_for(pilot, lambda: task.chosen == "generate")
         await pilot.press(*["backspace"] * 6)
-        await wait_for(pilot, lambda: task.value == "forward")
+        await wait_for(pilot, lambda: task.chosen == "forward")
         await pilot.press("tab", *["down"] * 4)
-        await wait_for(pilot, lambda: task.value == "generate")
+        await wait_for(pilot, lambda: task.chosen == "generate")
         await pilot.press("ctrl+t", "ctrl+t", "down")
         setup = await go_to_step(pilot, 1)
         assert (app.answers.model, app.answers.task) == ("demo/qwen2", "forward")
@@ -182,14 +182,14 @@ async def test_a_load_of_requests_is_asked_for_with_its_limits(tui_context: Cont
             assert setup.step_index == 1
             field.value = right
         limit.value, count.value = "250ms", "2"
-        setup.query_one("#request_lengths", Input).value = "rag"
+        setup.query_one("#lengths", Input).value = "rag"
         setup.query_one("#rate", Input).value = "7.5"
         await go_to_step(pilot, 2)
         asked = app.answers
         assert (asked.ttft, asked.itl, asked.lengths) == ("250ms", FIRST_ITL, "rag")
         assert (asked.rate, asked.gpus_per_model) == (7.5, 2)
         await pilot.press("escape", "escape")
-        setup.query_one("#task", Choice).set_value("forward")
+        setup.query_one("#task", Choice).choose("forward")
         await go_to_step(pilot, 2)
         asked = app.answers
         assert (asked.task, asked.ttft, asked.rate, asked.gpus_per_model) == ("forward", "", 0.0, 1)
@@ -221,7 +221,7 @@ async def test_weights_always_sum_to_100_and_a_preset_sets_them(tui_context: Con
             await pilot.press(*keys)
             await pilot.pause()
             assert sum(bar.weight for bar in setup.query(WeightBar)) == 100
-        assert setup.query_one("#preset", Choice).value == "balanced"
+        assert setup.query_one("#preset", Choice).chosen == "balanced"
 
 
 @async_test
@@ -251,7 +251,7 @@ async def test_a_run_is_started_with_one_key_and_its_results_can_be_exported(
         await wait_for_screen(pilot, LiveScreen)
         await wait_for_screen(pilot, ResultsScreen)
         await pilot.press("e")
-        dialog = await wait_for_screen(pilot, ExportDialog)
+        dialog = await wait_for_screen(pilot, FileDialog)
         file = tmp_path / "out.json"
         dialog.query_one(Input).value = str(file)
         await pilot.press("enter")
@@ -368,7 +368,7 @@ def test_the_plain_prompts_and_the_screens_ask_the_same_question(
     app = AdvisorApp(
         LaunchOptions(answers=msgspec.structs.replace(answers, preset="serving")), tui_context
     )
-    on_screen = app.run_starter.draft()
+    on_screen = run_starter.draft(app)
     assert (plain.question, plain.plan) == (on_screen.question, on_screen.plan)
     assert "pytorch-eager, quick" in capsys.readouterr().out
 
@@ -417,7 +417,7 @@ async def test_screens_without_a_golden_fit_every_size(tui_context: Context) -> 
         for dialog in (
             QuitDialog("run 0000 in progress"),
             CancelDialog(),
-            ExportDialog(pathlib.Path("run.html"), [".html", ".json"]),
+            FileDialog("run.html", [".html", ".json"]),
         ):
             await app.push_screen(dialog)
             await wait_for_screen(pilot, type(dialog))

@@ -20,7 +20,7 @@ from advisor import settings, tui
 from advisor.context import Context
 from advisor.store.runs import Run
 from advisor.tui.app import AdvisorApp
-from advisor.tui.dialogs.export_dialog import ExportDialog
+from advisor.tui.dialogs.questions import FileDialog
 from advisor.tui.options import LaunchOptions
 from advisor.tui.screens.results import ResultsScreen
 
@@ -53,7 +53,7 @@ async def test_the_settings_change_keys(
     async with running_app(app) as pilot:
         await wait_for_screen(pilot, ResultsScreen)
         await pilot.press("ctrl+e")
-        await wait_for_screen(pilot, ExportDialog)
+        await wait_for_screen(pilot, FileDialog)
 
 
 @async_test

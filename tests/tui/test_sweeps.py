@@ -34,7 +34,7 @@ from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.tui import run_starter
 from advisor.tui.app import AdvisorApp
-from advisor.tui.dialogs.load_dialog import WAIT_SECONDS, LoadDialog
+from advisor.tui.dialogs.questions import WAIT_SECONDS, LoadDialog
 from advisor.tui.options import LaunchOptions
 from advisor.tui.rendering.sweep_lines import MAX_MISSING_ARMS, length_notes
 from advisor.tui.run.host_process import HostProcess
@@ -337,7 +337,7 @@ async def test_a_measured_length_is_opened_while_a_run_is_in_progress(
     async with running_app(app) as pilot:
         await pilot.press("ctrl+r")
         await wait_for_screen(pilot, LiveScreen)
-        app.run_opener.open(SWEEP_ID)
+        app.open_stored(SWEEP_ID)
         await wait_for_screen(pilot, SweepScreen)
         await pilot.press("enter")
         results = await wait_for_screen(pilot, ResultsScreen)

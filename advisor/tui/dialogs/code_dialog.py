@@ -12,8 +12,7 @@ from textual.containers import VerticalScroll
 from textual.widgets import Static
 
 from advisor.system.atomic_write import write_atomically
-from advisor.tui.dialogs.dialog import Dialog
-from advisor.tui.dialogs.export_dialog import ExportDialog
+from advisor.tui.dialogs.questions import Dialog, FileDialog
 from advisor.tui.rendering import text
 from advisor.tui.widgets.key_footer import KeyFooter
 
@@ -61,4 +60,4 @@ class CodeDialog(Dialog[None]):
             else:
                 self.notify(f"written: {file.absolute()}", markup=False)
 
-        self.app.push_screen(ExportDialog(pathlib.Path.cwd() / "serve.py", [".py"]), write)
+        self.app.push_screen(FileDialog("serve.py", [".py"]), write)

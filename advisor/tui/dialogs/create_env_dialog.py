@@ -15,7 +15,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.widgets import Static
 
-from advisor.tui.dialogs.dialog import Dialog
+from advisor.tui.dialogs.questions import Dialog
 from advisor.tui.rendering import text
 from advisor.tui.run import logs
 from advisor.tui.widgets.key_footer import KeyFooter

@@ -17,7 +17,7 @@ from textual.widgets import Static
 
 from advisor.catalogue.rubric_files import read_glossary, rubric_directory
 from advisor.question.answers import Answers
-from advisor.tui.dialogs.dialog import Dialog
+from advisor.tui.dialogs.questions import Dialog
 from advisor.tui.widgets.key_footer import KeyFooter
 
 GENERAL = """\
@@ -40,14 +40,6 @@ class ExplainsTerms(Protocol):
         """Return the terms at the cursor of the widget."""
 
 
-@runtime_checkable
-class Describing(Protocol):
-    """A screen that can say what is under its cursor."""
-
-    def describe_focus(self) -> str:
-        """Return a description of what is under the cursor, or an empty text."""
-
-
 class HelpDialog(Dialog[None]):
     """Explains the screen, its keys and the terms under the cursor."""
 
@@ -64,12 +56,12 @@ class HelpDialog(Dialog[None]):
         at_focus = self._describe_focus()
         widget_help = describe_widget(focused) if focused is not None else ""
         with VerticalScroll(classes="dialog"):
+            if widget_help:
+                yield Static(Text(f"{widget_help}\n"), markup=False)
             if at_focus:
                 yield Static(at_focus, id="at-focus", markup=False)
-            if widget_help:
-                yield Static(Text(widget_help), markup=False)
             if at_focus or widget_help:
-                yield Static(Text("\nThis screen", style="bold"), markup=False)
+                yield Static(Text("This screen", style="bold"), markup=False)
             yield Static(
                 Text(" ".join(getattr(self._below, "HELP_TEXT", "").split()) + "\n"), markup=False
             )
@@ -82,12 +74,10 @@ class HelpDialog(Dialog[None]):
         yield KeyFooter()
 
     def _describe_focus(self) -> Text:
-        """Return the terms at the focus; without terms, the row under the cursor."""
-        terms = terms_at(self._below.focused)
-        if terms:
-            return render_entries(terms, read_glossary(rubric_directory() / "glossary.toml"))
-        description = self._below.describe_focus() if isinstance(self._below, Describing) else ""
-        return Text(f"{description}\n" if description else "")
+        """Return what the row under the cursor is, and the terms at the focus."""
+        description = getattr(self._below, "describe_focus", str)()
+        terms = render_entries(terms_at(self._below.focused), glossary())
+        return Text(f"{description}\n" if description else "") + terms
 
     def _keys(self) -> Text:
         lines = []
@@ -104,14 +94,17 @@ class HelpDialog(Dialog[None]):
 
 def render_terms(first: Sequence[str]) -> Text:
     """Return the glossary, with the terms in `first` before the others."""
-    glossary = read_glossary(rubric_directory() / "glossary.toml")
-    others = sorted(glossary.keys() - set(first), key=str.lower)
-    return render_entries((*first, *others), glossary)
+    known = glossary()
+    others = sorted(known.keys() - set(first), key=str.lower)
+    return render_entries((*first, *others), known)
 
 
-def render_entries(terms: Sequence[str], glossary: Mapping[str, str]) -> Text:
-    """Return terms with their meanings."""
-    parts = [((term, "bold"), f"  {glossary[term]}\n") for term in terms]
+def glossary() -> dict[str, str]:
+    return read_glossary(rubric_directory() / "glossary.toml")
+
+
+def render_entries(terms: Sequence[str], meanings: Mapping[str, str]) -> Text:
+    parts = [((term, "bold"), f"  {meanings[term]}\n") for term in terms]
     return Text.assemble(*(part for pair in parts for part in pair))
 
 

@@ -12,7 +12,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
-from advisor.tui.dialogs.dialog import Dialog
+from advisor.tui.dialogs.questions import Dialog
 
 
 class JumpOverlay(Dialog[None]):

@@ -41,8 +41,6 @@ LINE_TERMS = {
     "Stopped": ("run",),
     "Mix": ("sweep",),
 }
-#: Largest number of lines of an answer.
-MOST_LINES = 8
 #: Labels of the lines of which short terminals show one row.
 CUT_LABELS = {"Cost", "Trust"}
 #: Colours of the decision's word.
@@ -94,7 +92,7 @@ def describe_arm(answer: RunAnswer, arm: str) -> str:
     return f"{text.printable(arm, 60)}{title}{options}. {cost}."
 
 
-def render_line(label: str, line: str, *, is_short: bool, is_marked: bool = False) -> Table:
+def render_line(label: str, line: str, *, is_short: bool) -> Table:
     """Return a label and its line, which wraps next to the label.
 
     In a short terminal the lines about cost and trust do not wrap.
@@ -109,6 +107,5 @@ def render_line(label: str, line: str, *, is_short: bool, is_marked: bool = Fals
     for word, colour in DECISION_COLOURS.items():
         if line.startswith(f"{word}:"):
             shown.stylize(f"bold {colour}", 0, len(word))
-    style = "reverse" if is_marked else "bold" if is_answer else "dim"
-    grid.add_row(Text(label, style), shown)
+    grid.add_row(Text(label, "bold" if is_answer else "dim"), shown)
     return grid

@@ -44,7 +44,7 @@ def plan_rows(draft: DraftRun, left_out: Collection[str]) -> dict[str, dict[str,
         entry.workflow: {
             "mark": " + " if entry.status == INSTALLABLE else " - ",
             "arm": entry.workflow,
-            "note": text.printable(f"{entry.status}: {entry.reason}", 400),
+            "note": f"{entry.status}: {entry.reason}",
         }
         for entry in sorted(draft.plan.excluded, key=lambda entry: entry.status != INSTALLABLE)
     }

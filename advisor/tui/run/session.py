@@ -11,6 +11,7 @@ from advisor.domain.plan import REFERENCE
 from advisor.domain.sweep import SweepRecord
 from advisor.pipeline.decision import evaluate
 from advisor.store.runs import Run
+from advisor.store.store import Store
 from advisor.tui.run.event_source import EventFileTail, RecordingPlayback, RunFollower
 from advisor.tui.run.host_process import HostProcess
 
@@ -82,6 +83,16 @@ class RunSession:
         """Whether the run is finished and its process may continue with the next of the sweep."""
         has_others = self.sweep is not None and self.host is not None
         return has_others and self.is_finished and self.is_running
+
+    def next_in_sweep(self, store: Store) -> RunSession | None:
+        """Return the session of the run after a finished one; None until it is stored."""
+        if self.sweep is None or not self.awaits_next_run:
+            return None
+        record = store.sweeps.find(self.sweep.sweep_id)
+        run_id = record.runs[-1].run_id
+        if run_id == self.follower.header.run_id:
+            return None
+        return RunSession.for_run(store.find(run_id), self.host, record)
 
     @property
     def is_going_on(self) -> bool:

@@ -12,6 +12,7 @@ from textual.containers import VerticalScroll
 from textual.widgets import Static
 
 from advisor.domain.answer import Answer
+from advisor.tui import answer_actions, run_opener
 from advisor.tui.answer import RunAnswer
 from advisor.tui.rendering import text
 from advisor.tui.rendering.absent_gpu import render_absent_gpu
@@ -78,10 +79,8 @@ format."""
     def action_open(self) -> None:
         """Open the run that is the source of the answer."""
         if self._document.provenance is not None:
-            self.app_interface.run_opener.open(self._document.provenance.run)
+            run_opener.open_stored(self.app, self._document.provenance.run)
 
     def action_export(self) -> None:
         """Write the answer to a file that the user names."""
-        self.app_interface.answer_actions.export(
-            RunAnswer(self._document, self.app_interface.catalogue)
-        )
+        answer_actions.export(self.app, RunAnswer(self._document, self.app.catalogue))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
 from textual import events
@@ -10,8 +10,10 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widgets import Static
 
-from advisor.tui.interfaces import AppInterface
 from advisor.tui.rendering import text
+
+if TYPE_CHECKING:
+    from advisor.tui.app import AdvisorApp
 
 MIN_WIDTH, MIN_HEIGHT = 60, 16
 #: Seconds between two looks at the state of the run that is going on.
@@ -20,6 +22,8 @@ STATUS_SECONDS = 1.0
 
 class TitleBar(Static):
     """The first line: the title of the screen, and on the right the run that is going on."""
+
+    app: AdvisorApp
 
     def __init__(self, *, shows_run: bool = True) -> None:
         super().__init__("", id="top", markup=False)
@@ -40,7 +44,7 @@ class TitleBar(Static):
         self._draw()
 
     def _look_at_run(self) -> None:
-        status = cast("AppInterface", self.app).run_status()
+        status = self.app.run_status()
         if status != self._status:
             self._status = status
             self._draw()
@@ -60,6 +64,8 @@ class TitleBar(Static):
 class AdvisorScreen(Screen[None]):
     """A screen with breakpoints, help, and a notice in terminals that are too small."""
 
+    app: AdvisorApp
+
     HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (60, "-narrow"), (100, "-normal"), (140, "-wide")]  # noqa: RUF012 - Textual declares it
     VERTICAL_BREAKPOINTS = [(0, "-flat"), (16, "-short"), (30, "-tall")]  # noqa: RUF012 - as above
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -71,11 +77,6 @@ class AdvisorScreen(Screen[None]):
     HELP_TEXT: ClassVar[str] = ""
     #: Terms of the glossary that the help of this screen explains first.
     TERMS: ClassVar[tuple[str, ...]] = ()
-
-    @property
-    def app_interface(self) -> AppInterface:
-        """The app, with the type that screens may use."""
-        return cast("AppInterface", self.app)
 
     def compose_too_small_notice(self) -> Static:
         """Return the notice that replaces the screen in a small terminal."""

@@ -120,29 +120,26 @@ as the same. p3-advisor compare prints the same comparison."""
         figure_width, speed_width = (24, 22) if is_wide else (6, 7)
         arm_width = max(min(width - 2 * figure_width - speed_width - 31, 44), 10)
         unit = self._run_comparison.unit
-        table = self.query_one(Table)
-        table.set_columns(
+        self.query_one(Table).fill(
             [
-                Column("arm", "Workflow", arm_width),
+                Column("arm", "Workflow", arm_width, is_name=True),
                 Column("size", "@", 4, is_numeric=True),
                 Column("first", f"A {unit}", figure_width, is_numeric=True),
                 Column("second", f"B {unit}", figure_width, is_numeric=True),
                 Column("speed", "B / A", speed_width, is_numeric=True),
                 Column("verdict", "", 14),
-            ]
-        )
-        table.set_rows(
+            ],
             {
-                f"{row.arm}@{row.batch_size}": self._cells(row, arm_width, is_wide=is_wide)
+                f"{row.arm}@{row.batch_size}": self._cells(row, is_wide=is_wide)
                 for row in self._run_comparison.rows
                 if row.verdict != "same" or not self._hides_same
-            }
+            },
         )
 
-    def _cells(self, row: ComparisonRow, arm_width: int, *, is_wide: bool) -> dict[str, str]:
+    def _cells(self, row: ComparisonRow, *, is_wide: bool) -> dict[str, str]:
         speed = row.speed
         return {
-            "arm": text.truncate_middle(text.printable(row.arm), arm_width),
+            "arm": row.arm,
             "size": MISSING if row.batch_size is None else str(row.batch_size),
             "first": self._figure(row.first, is_wide=is_wide),
             "second": self._figure(row.second, is_wide=is_wide),

@@ -65,13 +65,13 @@ slows timed calls down: the same check as p3-advisor doctor --observer, drawn at
         self.drawing_timer: Timer | None = None
         self._drawing_count = 0
         self.query_one(TitleBar).set_text(Text("Doctor", "bold"))
-        self.app_interface.background.start("doctor", self._examine, self.show)
+        self.app.background.start("doctor", self._examine, self.show)
 
     def _examine(self) -> list[Finding]:
         try:
             return checks.examine(
-                worker_interpreter(self.app_interface.answers),
-                default_home(self.app_interface.context.environment),
+                worker_interpreter(self.app.answers),
+                default_home(self.app.context.environment),
             )
         except UserError as problem:
             return [
@@ -89,7 +89,7 @@ slows timed calls down: the same check as p3-advisor doctor --observer, drawn at
 
     def action_observe(self) -> None:
         """Measure whether drawing slows timed calls down."""
-        if self.app_interface.run_controller.owned_host is not None:
+        if self.app.run_controller.owned_host is not None:
             self.notify(
                 "a run is in progress; the check would disturb it",
                 severity="warning",
@@ -97,13 +97,13 @@ slows timed calls down: the same check as p3-advisor doctor --observer, drawn at
             )
             return
         self._show_progress("Timing eager calls while this line is drawn ...")
-        self.app_interface.background.start("observe", self._measure_overhead, self._show_overhead)
+        self.app.background.start("observe", self._measure_overhead, self._show_overhead)
 
     def _measure_overhead(self) -> Finding:
         """Time calls in this thread while the application draws this screen."""
         from advisor.doctor import display_overhead  # noqa: PLC0415 - rarely used
 
-        answers, context = self.app_interface.answers, self.app_interface.context
+        answers, context = self.app.answers, self.app.context
         displays: dict[str, Condition] = {
             f"the display drawn at {hertz:g} Hz": functools.partial(self._drawn_at, hertz)
             for hertz in DRAWING_RATES_HZ

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 from rich.text import Text
@@ -18,6 +17,7 @@ from advisor.report.fleets.fleet_matrix import (
     render_cell,
     render_contention,
 )
+from advisor.tui import run_opener
 from advisor.tui.rendering import text
 from advisor.tui.screens.advisor_screen import TitleBar
 from advisor.tui.screens.filtered_screen import FilteredScreen
@@ -79,43 +79,30 @@ show the previous and the next fleet. p3-advisor fleet prints the same table."""
 
     def list_rows(self) -> None:
         """Fill the table with the rows that pass the filter."""
-        columns = self._columns()
-        widths = {column.key: column.width for column in columns}
-        table = self.query_one(Table)
-        table.set_columns(columns)
-        table.set_rows(
+        self.query_one(Table).fill(
+            self._columns(),
             {
-                row: self._row(cell, widths)
+                row: {**render_cell(cell), "model": cell.model, "device": cell.kind}
                 for row, cell in self._cells().items()
                 if self.passes_filter(cell.model, cell.kind, cell.answer.arm)
-            }
+            },
         )
         self._draw_note()
 
     def _columns(self) -> list[Column]:
         width = self.size.width
         figures = [column for min_width, column in FIGURE_COLUMNS if width >= min_width]
-        remaining = width - DEVICE_WIDTH - sum(column.width + 2 for column in figures) - 7
+        remaining = width - DEVICE_WIDTH - sum(column.width + 1 for column in figures) - 5
         return [
-            Column("model", "Model", max(remaining * 2 // 5, 8)),
+            Column("model", "Model", max(remaining * 2 // 5, 8), is_name=True),
             Column("device", "Device", DEVICE_WIDTH),
-            Column("strategy", "Strategy", max(remaining * 3 // 5, 12)),
+            Column("strategy", "Strategy", max(remaining * 3 // 5, 12), is_name=True),
             *figures,
         ]
 
     def _cells(self) -> dict[str, MatrixCell]:
         """Return the answers by row key."""
         return {str(index): cell for index, cell in enumerate(self._document.cells)}
-
-    def _row(self, cell: MatrixCell, widths: Mapping[str, int]) -> dict[str, str]:
-        rendered = render_cell(cell)
-        strategy = text.printable(rendered["strategy"])
-        return {
-            **rendered,
-            "model": text.truncate_middle(text.printable(cell.model), widths["model"]),
-            "device": text.printable(cell.kind, DEVICE_WIDTH),
-            "strategy": text.truncate_middle(strategy, widths["strategy"]),
-        }
 
     def _draw_note(self) -> None:
         """Show more about the row under the cursor, then the notes on the whole fleet."""
@@ -153,17 +140,17 @@ show the previous and the next fleet. p3-advisor fleet prints the same table."""
         if cell is None or cell.run_id is None:
             self.notify("this row has no run", markup=False)
         else:
-            self.app_interface.run_opener.open(cell.run_id)
+            run_opener.open_stored(self.app, cell.run_id)
 
     def action_step(self, steps: int) -> None:
         """Show the next fleet, or with -1 the previous one."""
-        store = self.app_interface.context.store
+        store = self.app.context.store
         ids = store.fleets.ids()
         if self._document.fleet_id not in ids:
             return
         index = ids.index(self._document.fleet_id) + steps
         if 0 <= index < len(ids):
-            self.app_interface.background.start(
+            self.app.background.start(
                 "fleet",
                 lambda: fleet_matrix.read_fleet(ids[index], store),
                 self._show,

@@ -14,13 +14,16 @@ from textual.widgets import DataTable, Static
 from advisor.domain.answer import AnswerSummary
 from advisor.errors import UserError
 from advisor.pipeline.answer_summaries import read_summaries
+from advisor.report.opening import open_answer
 from advisor.store.store import Store
-from advisor.tui.dialogs.confirmations import DeleteDialog
-from advisor.tui.dialogs.note_dialog import NoteDialog
+from advisor.tui import run_opener
+from advisor.tui.dialogs.questions import DeleteDialog, NoteDialog
 from advisor.tui.rendering import text
 from advisor.tui.rendering.list_cells import format_age
+from advisor.tui.run.comparison import compare_runs
 from advisor.tui.run.stored_items import StoredItem, list_items
 from advisor.tui.screens.advisor_screen import TitleBar
+from advisor.tui.screens.compare import CompareScreen
 from advisor.tui.screens.filtered_screen import FilteredScreen
 from advisor.tui.screens.history_table import (
     SecondRunTable,
@@ -91,7 +94,7 @@ kind of device."""
         yield TitleBar()
         yield self.compose_filter()
         yield Static("", id="empty", markup=False)
-        yield (SecondRunTable if self._chooses_second else SelectableTable)(id="runs", gap=1)
+        yield (SecondRunTable if self._chooses_second else SelectableTable)(id="runs")
         yield Static("", id="note", markup=False)
         yield self.compose_too_small_notice()
         yield KeyFooter()
@@ -101,25 +104,25 @@ kind of device."""
             Text(COMPARE_TITLE if self._chooses_second else "History", "bold")
         )
         self.query_one(Table).focus()
-        self._has_fleet = bool(self.app_interface.context.store.fleets.ids())
+        self._has_fleet = bool(self.app.context.store.fleets.ids())
         self._read_items()
 
     def _read_items(self) -> None:
-        store = self.app_interface.context.store
+        store = self.app.context.store
 
         def read() -> list[StoredItem]:
             items = list_items(store)
             # A sweep has no figures of its own that could be compared.
             return [item for item in items if not (item.is_sweep and self._chooses_second)]
 
-        self.app_interface.background.start("history", read, self._show_items)
+        self.app.background.start("history", read, self._show_items)
 
     def _show_items(self, items: list[StoredItem]) -> None:
         self._items = items
         self.list_rows()
-        store = self.app_interface.context.store
+        store = self.app.context.store
         entries = [item.entry for item in items if item.item_id not in self._summaries]
-        self.app_interface.background.start(
+        self.app.background.start(
             "answers", lambda: read_summaries(store, entries[:MAX_ROWS]), self._show_summaries
         )
 
@@ -156,23 +159,18 @@ kind of device."""
         """Fill the table with the runs that pass the filter."""
         if self._items is None or not self.is_attached:
             return
-        columns = history_columns(self.size.width)
-        widths = {column.key: column.width for column in columns}
         shown = [
             item
             for item in self._items
             if self.passes_filter(item.item_id, item.model, item.entry.device, item.entry.note)
         ]
-        table = self.query_one(Table)
-        table.set_columns(columns)
-        now = self.app_interface.context.now()
-        table.set_rows(
+        now = self.app.context.now()
+        self.query_one(Table).fill(
+            history_columns(self.size.width),
             {
-                item.item_id: history_cells(
-                    item, self._summary_of(item), self._mark_of(item), widths, now
-                )
+                item.item_id: history_cells(item, self._summary_of(item), self._mark_of(item), now)
                 for item in shown[:MAX_ROWS]
-            }
+            },
         )
         message = "" if shown else "no run passes the filter" if self._items else EMPTY_MESSAGE
         self.query_one("#empty", Static).update(message)
@@ -191,7 +189,7 @@ kind of device."""
         parts = []
         if item is not None:
             entry = item.entry
-            age = format_age(entry.created, self.app_interface.context.now())
+            age = format_age(entry.created, self.app.context.now())
             note = text.printable(entry.note, 200)
             name = f"Sweep {item.item_id}" if item.is_sweep else f"Run {item.item_id}"
             sweep = f"of {item.sweep_id}" if item.sweep_id else ""
@@ -216,7 +214,7 @@ kind of device."""
         if self._chooses_second:
             self.action_compare()
         else:
-            self.app_interface.run_opener.open(str(event.row_key.value))
+            run_opener.open_stored(self.app, str(event.row_key.value))
 
     def action_mark(self) -> None:
         """Mark the run under the cursor, or unmark it; a third mark removes the oldest."""
@@ -229,11 +227,15 @@ kind of device."""
 
     def action_compare(self) -> None:
         """Compare the two marked runs, or the marked run with the one under the cursor."""
-        pair = self._find_pair()
-        if pair is not None:
-            self.app_interface.answer_actions.compare(*pair)
-        else:
+        pair, store = self._find_pair(), self.app.context.store
+        if pair is None:
             self.notify("this is the marked run: choose another one", markup=False)
+            return
+        self.app.background.start(
+            "compare",
+            lambda: compare_runs(*(open_answer(run_id, store) for run_id in pair)),
+            lambda found: self.app.push_screen(CompareScreen(found)),
+        )
 
     def _find_pair(self) -> tuple[str, str] | None:
         """Return the marked runs, or the marked one and the one at the cursor; None for no pair."""
@@ -274,24 +276,24 @@ kind of device."""
     def _change_store(self, change: Callable[[Store], object]) -> None:
         """Change the store and list the runs again; show why it failed."""
         try:
-            change(self.app_interface.context.store)
+            change(self.app.context.store)
         except UserError as error:
-            self.app_interface.show_error(error)
+            self.app.show_error(error)
         self._read_items()
 
     def action_new(self) -> None:
         """Ask a new question."""
-        self.app_interface.action_new_question()
+        self.app.action_new_question()
 
     def action_fleet(self) -> None:
         """Show the answers of the newest fleet."""
-        self.app_interface.action_fleet()
+        self.app.action_fleet()
 
     def action_resume(self) -> None:
         """Resume the run or sweep under the cursor."""
         item_id = self.query_one(Table).key_at_cursor()
         if item_id is not None:
-            self.app_interface.run_opener.resume(item_id)
+            run_opener.resume(self.app, item_id)
 
 
 def _delete(item: StoredItem, store: Store) -> None:

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
 from advisor.domain.answer import AnswerSummary
 from advisor.system.number_format import format_speedup
-from advisor.tui.rendering import text
 from advisor.tui.rendering.list_cells import describe_winner, format_age
 from advisor.tui.run.stored_items import StoredItem
 from advisor.tui.widgets.table import Column, SelectableTable
 
 #: Width of the terminal from which a row has the age, the id and the note.
 WIDE_WIDTH = 110
-#: Cells of the id of a run; those of a sweep are longer.
-ID_WIDTH = 20
 
 
 class SecondRunTable(SelectableTable):
@@ -38,7 +34,7 @@ def history_columns(width: int) -> list[Column]:
         Column("state", "State", 8),
         Column("speed", "Speed", 6, is_numeric=True, terms=("speed-up", "baseline")),
         Column("trust", "Trust", 5, terms=("trust",)),
-        *([Column("age", "Age", 10), Column("id", "Run", ID_WIDTH)] if is_wide else []),
+        *([Column("age", "Age", 10), Column("id", "Run", 20, is_name=True)] if is_wide else []),
     ]
     rest = width - 4 - sum(column.width + 1 for column in fixed)
     note = max(rest - 90, 0) if is_wide else 0
@@ -47,8 +43,8 @@ def history_columns(width: int) -> list[Column]:
     model = rest // 3
     return [
         Column("mark", "", 1),
-        Column("model", "Model", model),
-        Column("answer", "Answer", rest - device - model - 3),
+        Column("model", "Model", model, is_name=True),
+        Column("answer", "Answer", rest - device - model - 3, is_name=True),
         Column("device", "Device", device),
         *fixed,
         *([Column("note", "Note", note)] if note else []),
@@ -56,30 +52,22 @@ def history_columns(width: int) -> list[Column]:
 
 
 def history_cells(
-    item: StoredItem,
-    summary: AnswerSummary | None,
-    mark: str,
-    widths: Mapping[str, int],
-    now: dt.datetime,
+    item: StoredItem, summary: AnswerSummary | None, mark: str, now: dt.datetime
 ) -> dict[str, str]:
     """Return the cells of a run or sweep; only a finished one has a summary.
 
-    `mark` is the letter of a marked run, and `widths` are those of the columns.
+    `mark` is the letter of a marked run.
     """
     entry = item.entry
-    width = widths["answer"]
-    answer = text.truncate(item.progress, width)
-    if summary is not None:
-        answer = text.truncate_middle(text.printable(describe_winner(summary)), width)
     return {
         "mark": mark,
-        "id": text.truncate_middle(entry.run_id, ID_WIDTH),
-        "model": text.truncate_middle(text.printable(item.model), widths["model"]),
-        "answer": answer,
+        "id": entry.run_id,
+        "model": item.model,
+        "answer": describe_winner(summary) if summary else item.progress,
         "speed": format_speedup(summary.speedup) if summary and summary.arm else "",
         "trust": (summary.trust or "") if summary else "",
-        "device": text.printable(entry.device, widths["device"]),
+        "device": entry.device,
         "age": format_age(entry.created, now),
         "state": item.state,
-        "note": text.printable(entry.note, 200),
+        "note": entry.note,
     }

@@ -37,8 +37,6 @@ MOST_RUNS = 8
 REFRESH_SECONDS = 2.0
 GIBIBYTE = 2**30
 MARKS = {
-    "new": "+",
-    "example": "\N{BLACK STAR}",
     "running": "\N{BLACK RIGHT-POINTING TRIANGLE}",
     "paused": "\N{DOUBLE VERTICAL LINE}",
     "stopped": "\N{BLACK SQUARE}",
@@ -100,7 +98,7 @@ H lists all stored runs. A row of several lengths is a sweep, which stands for i
         yield Static(Text(PURPOSE, "bold"), id="purpose", markup=False)
         yield Static(TRADE_OFF, id="trade-off", markup=False)
         yield Static("This machine: detecting ...", id="machine", markup=False)
-        yield SelectableTable(id="runs", gap=1)
+        yield SelectableTable(id="runs")
         yield self.compose_too_small_notice()
         yield KeyFooter()
 
@@ -125,7 +123,7 @@ H lists all stored runs. A row of several lengths is a sweep, which stands for i
 
     def read_runs(self) -> None:
         """List the newest runs, then their answers, in the background."""
-        app = self.app_interface
+        app = self.app
 
         def list_newest() -> list[StoredItem]:
             from advisor.tui.run.stored_items import list_items  # noqa: PLC0415 - speeds up the start
@@ -145,7 +143,7 @@ H lists all stored runs. A row of several lengths is a sweep, which stands for i
         unknown = [item.entry for item in items if item.item_id not in self._summaries]
         if not any(entry.finished for entry in unknown):
             return
-        app = self.app_interface
+        app = self.app
 
         def summarise() -> dict[str, AnswerSummary]:
             from advisor.pipeline.answer_summaries import read_summaries  # noqa: PLC0415 - as above
@@ -171,45 +169,31 @@ H lists all stored runs. A row of several lengths is a sweep, which stands for i
         tables = self.query(Table)
         if not tables:
             return
-        table, width = tables.first(), self.size.width
-        columns = _columns(width)
-        table.set_columns(columns)
-        widths = {column.key: column.width for column in columns}
-        rows = {NEW_ROW: self._new_cells()}
-        rows |= {item.item_id: self._item_cells(item, widths) for item in self._items}
+        rows = {NEW_ROW: {"mark": "+", "what": "New question", "answer": "measure a model"}}
+        rows |= {item.item_id: self._item_cells(item) for item in self._items}
         for file, answer in list_examples().items():
-            name = answer.question.model.name.rpartition("/")[2]
             rows[f"{EXAMPLE_PREFIX}{file}"] = {
-                "mark": MARKS["example"],
-                "what": text.truncate(f"Example: {name}", widths["what"]),
+                "mark": "\N{BLACK STAR}",
+                "what": f"Example: {answer.question.model.name.rpartition('/')[2]}",
                 "answer": "opens a recorded run",
                 "device": answer.device_name,
             }
-        table.set_rows(rows)
+        tables.first().fill(_columns(self.size.width), rows)
 
-    def _new_cells(self) -> dict[str, str]:
-        return {
-            "mark": MARKS["new"],
-            "what": "New question",
-            "answer": "measure a model",
-        }
-
-    def _item_cells(self, item: StoredItem, widths: dict[str, int]) -> dict[str, str]:
+    def _item_cells(self, item: StoredItem) -> dict[str, str]:
         from advisor.tui.rendering.list_cells import describe_winner, format_age  # noqa: PLC0415 - speeds up the start
 
         entry = item.entry
-        answer = ", ".join(filter(None, (item.state, item.progress)))
         cells = {
             "mark": MARKS[item.state],
-            "what": text.truncate_middle(text.printable(item.model), widths["what"]),
-            "device": text.printable(entry.device, widths.get("device", 0) or 1),
-            "answer": text.truncate(answer, widths["answer"]),
-            "age": format_age(entry.created, self.app_interface.context.now()),
+            "what": item.model,
+            "device": entry.device,
+            "answer": ", ".join(filter(None, (item.state, item.progress))),
+            "age": format_age(entry.created, self.app.context.now()),
         }
         summary = self._summaries.get(entry.run_id)
         if entry.finished and summary is not None:
-            winner = text.printable(describe_winner(summary))
-            cells["answer"] = text.truncate_middle(winner, widths["answer"])
+            cells["answer"] = describe_winner(summary)
             cells["speed"] = format_speedup(summary.speedup) if summary.arm else ""
             cells["trust"] = summary.trust or ""
         return cells
@@ -224,15 +208,15 @@ H lists all stored runs. A row of several lengths is a sweep, which stands for i
 
     def action_go_on(self) -> None:
         """Show the run that is going on, or resume the newest stopped one."""
-        self.app_interface.action_go_on()
+        self.app.action_go_on()
 
     def action_open(self) -> None:
         """Open the row under the cursor."""
         row = self.query_one(Table).key_at_cursor()
         if row in {NEW_ROW, None}:
-            self.app_interface.action_new_question()
+            self.app.action_new_question()
         else:
-            self.app_interface.run_opener.open(str(row).removeprefix(EXAMPLE_PREFIX))
+            self.app.open_stored(str(row).removeprefix(EXAMPLE_PREFIX))
 
 
 def _columns(width: int) -> list[Column]:
@@ -247,8 +231,8 @@ def _columns(width: int) -> list[Column]:
     what, device = rest * 3 // 8, rest // 5
     return [
         Column("mark", "", 1),
-        Column("what", "Model", what),
-        Column("answer", "Answer", rest - what - device, terms=("workflow", "arm")),
+        Column("what", "Model", what, is_name=True),
+        Column("answer", "Answer", rest - what - device, is_name=True, terms=("workflow", "arm")),
         Column("device", "Device", device),
         *figures,
     ]

@@ -94,7 +94,7 @@ measurements."""
     def compose(self) -> ComposeResult:
         yield TitleBar(shows_run=False)
         yield Static("", id="stage", markup=False)
-        yield Table(id="arms", gap=1)
+        yield Table(id="arms")
         with Vertical(id="lower"):
             yield Static("", id="leader", markup=False)
             yield Static("", id="device", markup=False)
@@ -119,11 +119,11 @@ measurements."""
         self.draw()
 
     def _update_device_load(self) -> None:
-        session = self.app_interface.run_controller.session
+        session = self.app.run_controller.session
         if session is None or session.is_replay or not session.is_running:
             return
         uuid = session.follower.header.question.gpu
-        self.app_interface.background.start(
+        self.app.background.start(
             "device",
             lambda: device_load.format_gpu_load(uuid) if uuid else device_load.format_cpu_load(),
             self.show_device_load,
@@ -135,7 +135,7 @@ measurements."""
 
     def draw(self) -> None:
         """Show the current state of the run."""
-        session = self.app_interface.run_controller.session
+        session = self.app.run_controller.session
         # A closed screen has no widgets, but a drawing may still be scheduled.
         if session is None or not self.query(TitleBar):
             return
@@ -214,26 +214,23 @@ measurements."""
         generates_text = follower.header.question.task == "generate"
         measurements = session.provisional.results.measurements if session.provisional else ()
         speedups = {entry.arm: entry.speedup for entry in measurements}
-        table = self.query_one(Table)
         longest = max((len(row.name) for row in rows), default=0)
         columns = process_columns(self.size.width, generates_text=generates_text, longest=longest)
-        by_key = {column.key: column for column in columns}
-        bar = by_key["progress"]
+        bar = next(column for column in columns if column.key == "progress")
         axis = SpeedAxis.for_speedups(speedups.values(), bar.width) if speedups else None
         if axis is not None:
             bar.heading = axis.labels()
-        table.set_columns(columns)
         cells = {
             row.arm: process_cells(
                 row,
-                by_key,
                 speedup=speedups.get(row.arm),
                 axis=axis,
                 phase_seconds=follower.now() - follower.phase_entered_at.get(row.arm, 0.0),
             )
             for row in rows
         }
-        table.set_rows(cells, {row.arm: STYLES[row.status] for row in rows})
+        styles = {row.arm: STYLES[row.status] for row in rows}
+        self.query_one(Table).fill(columns, cells, styles)
 
     def _draw_leader(self, answer: Answer | None) -> None:
         notice = self.query_one("#leader", Static)
@@ -272,23 +269,23 @@ measurements."""
 
     def action_pause(self) -> None:
         """Pause or continue the run."""
-        self.app_interface.run_controller.toggle_pause()
+        self.app.run_controller.toggle_pause()
         self.draw()
 
     def action_cancel(self) -> None:
         """End the run after a confirmation."""
-        self.app_interface.run_controller.ask_to_cancel()
+        self.app.run_controller.ask_to_cancel()
 
     def action_skip(self) -> None:
         """End the process under the cursor."""
         arm = self.query_one(Table).key_at_cursor()
-        session = self.app_interface.run_controller.session
+        session = self.app.run_controller.session
         if arm is None or session is None:
             return
         try:
             message = SKIP_MESSAGES[session.skip(arm)]
         except UserError as error:
-            self.app_interface.show_error(error)
+            self.app.show_error(error)
         else:
             self.notify(message.format(arm=arm), markup=False)
 

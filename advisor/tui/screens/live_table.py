@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from advisor.domain.interval import Interval
 from advisor.system.number_format import MISSING
 from advisor.tui.rendering import text
@@ -45,7 +43,7 @@ def process_columns(width: int, *, generates_text: bool, longest: int) -> list[C
     bar = min(max(rest - arm - 2, MIN_BAR_WIDTH), MAX_BAR_WIDTH)
     return [
         Column("status", "", 1),
-        Column("arm", "Process", arm, terms=("worker", "arm", "duplicate")),
+        Column("arm", "Process", arm, is_name=True, terms=("worker", "arm", "duplicate")),
         Column("phase", "Phase", 11, terms=("cold build", "round")),
         Column("progress", "Progress", bar, terms=("interval", "speed-up", "round")),
         *columns,
@@ -54,7 +52,6 @@ def process_columns(width: int, *, generates_text: bool, longest: int) -> list[C
 
 def process_cells(
     row: ProcessRow,
-    columns: Mapping[str, Column],
     *,
     speedup: Interval | None,
     axis: SpeedAxis | None,
@@ -65,12 +62,12 @@ def process_cells(
     `speedup` is provisional and drawn on `axis`; `phase_seconds` is the time since the current
     phase began.
     """
-    progress = text.printable(row.reason, 200) if row.reason else row.progress
+    progress = row.reason or row.progress
     if speedup is not None and axis is not None:
         progress = axis.bar(speedup)
     return {
         "status": row.glyph,
-        "arm": text.truncate_middle(text.printable(row.name), columns["arm"].width),
+        "arm": row.name,
         "phase": row.label,
         "progress": progress,
         "ms": text.format_milliseconds(row.seconds),

@@ -7,10 +7,11 @@ from typing import ClassVar
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.widgets import DataTable
+from textual.widgets import DataTable, TabbedContent
 
 from advisor.pipeline.further_run import arms_to_retry
 from advisor.report.sections.answer import has_unfit_problem
+from advisor.tui import answer_actions, run_opener, run_starter
 from advisor.tui.answer import RunAnswer
 from advisor.tui.rendering.answer_lines import answer_lines, describe_arm
 from advisor.tui.rendering.results_title import results_title
@@ -27,7 +28,6 @@ from advisor.tui.screens.results_table import (
 from advisor.tui.screens.sweep import SweepScreen
 from advisor.tui.widgets.answer_panel import AnswerPanel
 from advisor.tui.widgets.key_footer import KeyFooter
-from advisor.tui.widgets.pane_bar import PaneBar
 from advisor.tui.widgets.table import SelectableTable, Table
 from advisor.tui.widgets.weights import Weights
 
@@ -39,18 +39,11 @@ TALL_HEIGHT = 24
 
 
 class RankingTable(SelectableTable):
-    """The ranking; up in its first row goes to the answer."""
+    """The ranking of the arms."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "select_cursor", "Evidence", id="detail")
     ]
-
-    def action_cursor_up(self) -> None:
-        """Move up."""
-        if self.cursor_row == 0:
-            self.screen.focus_previous()
-        else:
-            super().action_cursor_up()
 
 
 class ResultsScreen(AdvisorScreen):
@@ -81,7 +74,7 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
     def compose(self) -> ComposeResult:
         yield TitleBar()
         yield AnswerPanel(id=ANSWER)
-        yield RankingTable(id=RANKING, gap=1)
+        yield RankingTable(id=RANKING)
         yield ResultsPanes(self.original)
         yield self.compose_too_small_notice()
         yield KeyFooter()
@@ -141,14 +134,14 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
             return
         table = self.query_one(Table)
         columns = ranking_columns(self.answer, self.size.width, self._sort)
-        table.set_columns(columns)
-        by_key = {column.key: column for column in columns}
+        bar = next(column.width for column in columns if column.key == "interval")
         entries = sort_entries(self.answer, self._sort)
         advice = self.answer.recommendation
         best = advice.arm if advice else None
         unfit = has_unfit_problem(self.answer.document)
-        table.set_rows(
-            {entry.arm: ranking_cells(self.answer, entry, by_key) for entry in entries},
+        table.fill(
+            columns,
+            {entry.arm: ranking_cells(self.answer, entry, bar) for entry in entries},
             {
                 entry.arm: "bold"
                 if entry.arm == best
@@ -179,7 +172,7 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
         if self.focused is self.query_one(AnswerPanel):
             return ANSWER
         panes = self.query_one(ResultsPanes)
-        return panes.active if panes.has_focus_within else RANKING
+        return panes.shown if panes.has_focus_within else RANKING
 
     def action_part(self, steps: int) -> None:
         """Go to the next part of the screen, or with -1 to the previous one."""
@@ -194,9 +187,11 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
             self.remove_class("-charts")
             self.query_one(f"#{part}").focus()
 
-    def on_pane_bar_selected(self, event: PaneBar.Selected) -> None:
+    def on_tabbed_content_tab_activated(self, event: TabbedContent.TabActivated) -> None:
+        """Go to the pane whose name was clicked."""
         event.stop()
-        self.action_show_part(event.pane)
+        if event.pane.id and event.pane.id != self.query_one(ResultsPanes).shown:
+            self.action_show_part(event.pane.id)
 
     def action_weights(self) -> None:
         """Move the focus to the bars, or back to the ranking."""
@@ -235,17 +230,17 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
         if self._is_above_sweep:
             self.app.pop_screen()
         else:
-            self.app_interface.action_home()
+            self.app.action_home()
 
     # Actions on the run
 
     def action_resume(self) -> None:
         """Resume a stopped run."""
-        self.app_interface.run_opener.resume(self.original.document.run_id)
+        run_opener.resume(self.app, self.original.document.run_id)
 
     def action_retry(self) -> None:
         """Measure the failed arms again, in a new run."""
-        self.app_interface.run_starter.retry_failed(self.original)
+        run_starter.retry_failed(self.app, self.original)
 
     def _chosen_arm(self) -> str:
         """Return the arm under the cursor if the ranking has the focus, else the advised one."""
@@ -255,15 +250,15 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
 
     def action_code(self) -> None:
         """Show the script of an arm."""
-        self.app_interface.answer_actions.show_code(self.original, self._chosen_arm())
+        answer_actions.show_code(self.app, self.original, self._chosen_arm())
 
     def action_verify(self) -> None:
         """Run the script of an arm and compare its speed."""
-        self.app_interface.answer_actions.verify(self.original, self._chosen_arm())
+        answer_actions.verify(self.app, self.original, self._chosen_arm())
 
     def action_measure_again(self) -> None:
         """Measure what is undecided for longer, in a new run."""
-        self.app_interface.run_starter.measure_again(self.original)
+        run_starter.measure_again(self.app, self.original)
 
     def action_copy(self) -> None:
         """Copy the command that shows this run."""
@@ -279,4 +274,4 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
 
     def action_export(self) -> None:
         """Write the document to a file that the user names."""
-        self.app_interface.answer_actions.export(self.answer, explored=self.is_explored)
+        answer_actions.export(self.app, self.answer, explored=self.is_explored)

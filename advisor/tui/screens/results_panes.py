@@ -1,17 +1,17 @@
-"""The panes below the ranking: their names, and the one that is shown."""
+"""The panes below the ranking, and in wide terminals a chart beside them."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.containers import Horizontal, Vertical, VerticalScroll
-from textual.widgets import ContentSwitcher, Static
+from textual.containers import Horizontal, VerticalScroll
+from textual.widgets import Static, TabbedContent, TabPane
+from textual.widgets._tabbed_content import ContentTabs
 
 from advisor.tui.answer import RunAnswer
 from advisor.tui.rendering import panes
 from advisor.tui.widgets.chart_view import ChartView
-from advisor.tui.widgets.pane_bar import PaneBar
 from advisor.tui.widgets.weights import Weights
 
 CHARTS = "charts"
@@ -44,52 +44,59 @@ class TextPane(VerticalScroll):
         "unmeasured": ("outcome", "constraint", "not covered"),
     }
 
+    def __init__(self, pane: str) -> None:
+        super().__init__()
+        self._pane = pane
+
+    def compose(self) -> ComposeResult:
+        yield Static("", id=f"text-{self._pane}", markup=False)
+
     def help_terms(self) -> tuple[str, ...]:
-        """Return the terms that explain this pane."""
-        return self.TERMS[str(self.id)]
+        return self.TERMS[self._pane]
 
 
-class ResultsPanes(Vertical):
-    """The names of the panes, the pane that is shown, and in wide terminals a chart."""
+class ResultsPanes(Horizontal):
+    """The panes of an answer in tabs."""
 
     def __init__(self, answer: RunAnswer) -> None:
         super().__init__()
         self._first = self._answer = answer
+        #: The id of the pane that is shown.
+        self.shown = "why"
         #: Panes of text that show an earlier answer; they are drawn when they are shown.
         self._stale = set(TEXT_PANES)
 
     def compose(self) -> ComposeResult:
-        yield PaneBar(PANES, "why")
-        with Horizontal(id="lower"):
-            with ContentSwitcher(initial="why", id="panes"):
-                for pane in TEXT_PANES:
-                    with TextPane(id=pane):
-                        yield Static("", id=f"text-{pane}", markup=False)
-                with Vertical(id="weights"):
-                    yield Weights(self._first.priorities, id="bars", takes_digits=False)
-                    yield Static("", id="weights-note", markup=False)
-                yield ChartView(self._first, id=CHARTS)
-            yield ChartView(self._first, id="side-chart")
+        with TabbedContent(id="panes"):
+            for number, (pane, title) in enumerate(PANES.items(), 1):
+                with TabPane(f"{number} {title}", id=pane):
+                    if pane in TEXT_PANES:
+                        yield TextPane(pane)
+                    elif pane == CHARTS:
+                        yield ChartView(self._first)
+                    else:
+                        yield Weights(self._first.priorities, takes_digits=False)
+                        yield Static("", id="weights-note", markup=False)
+        yield ChartView(self._first, id="side-chart")
 
-    @property
-    def active(self) -> str:
-        """The id of the pane that is shown."""
-        return self.query_one(PaneBar).active
+    def on_mount(self) -> None:
+        self.query_one(ContentTabs).can_focus = False  # tab and numbers go to the panes
 
     def show(self, pane: str) -> None:
         """Show a pane and move the focus there."""
+        self.shown = pane
         self._draw_text(pane)
-        self.query_one(PaneBar).active = pane
-        self.query_one(ContentSwitcher).current = pane
-        self.query_one("#weight-performance" if pane == "weights" else f"#{pane}").focus()
+        self.query_one(TabbedContent).active = pane
+        kinds = {"weights": "WeightBar", CHARTS: "ChartView"}
+        self.query(f"#{pane} {kinds.get(pane, 'TextPane')}").first().focus()
 
     def draw(self, answer: RunAnswer) -> None:
         """Show the reasons, the weights and the pictures of an answer."""
         self._answer, self._stale = answer, set(TEXT_PANES)
-        self._draw_text(self.active)
+        self._draw_text(self.shown)
         self.query_one("#weights-note", Static).update(panes.describe_weights(answer))
-        unmeasured = panes.count_unmeasured(answer)
-        self.query_one(PaneBar).set_title("unmeasured", f"{PANES['unmeasured']} ({unmeasured})")
+        tab = self.query_one(TabbedContent).get_tab("unmeasured")
+        tab.label = f"5 {PANES['unmeasured']} ({panes.count_unmeasured(answer)})"
         advice = answer.recommendation
         self.query_one(Weights).set_flips(advice.flips if advice else ())
         for chart in self.query(ChartView):

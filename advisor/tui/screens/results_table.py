@@ -80,7 +80,7 @@ def ranking_columns(answer: RunAnswer, width: int, sort: str) -> list[Column]:
     axis = axis_of(answer, bar)
     return [
         Column("rank", "#", 3, is_numeric=True, terms=("score", "indifference")),
-        Column("arm", "Workflow", arm, terms=("workflow", "arm")),
+        Column("arm", "Workflow", arm, is_name=True, terms=("workflow", "arm")),
         Column("interval", axis.labels(), bar, terms=("interval", "speed-up", "baseline")),
         *columns,
     ]
@@ -115,16 +115,14 @@ def _figure_columns(answer: RunAnswer, width: int) -> list[Column]:
     return columns
 
 
-def ranking_cells(
-    answer: RunAnswer, entry: RankedArm, columns: dict[str, Column]
-) -> dict[str, str]:
+def ranking_cells(answer: RunAnswer, entry: RankedArm, bar_width: int) -> dict[str, str]:
     """Return the cells of an arm; `!` marks an arm that does not meet a constraint."""
     scored, measured = entry
     unfit = has_unfit_problem(answer.document)
     return {
         "rank": MISSING if unfit else f"{scored.rank}{rank_mark(answer, entry)}",
-        "arm": text.truncate_middle(text.printable(entry.arm), columns["arm"].width),
-        "interval": axis_of(answer, columns["interval"].width).bar(entry.speedup),
+        "arm": entry.arm,
+        "interval": axis_of(answer, bar_width).bar(entry.speedup),
         "speed": text.format_ratio(scored.speedup),
         **{f"call-{cell.batch_size}": _call_figure(cell) for cell in entry.cells},
         "ttft": text.format_milliseconds(_generation_figure(entry, "ttft_seconds")),

@@ -15,10 +15,13 @@ from textual.widgets import ContentSwitcher, Static
 
 from advisor.domain.machine import Machine
 from advisor.errors import UserError
+from advisor.tui import run_starter
 from advisor.tui.rendering import text
 from advisor.tui.screens.advisor_screen import AdvisorScreen, TitleBar
 from advisor.tui.steps.model import ModelStep
+from advisor.tui.steps.priorities import PrioritiesStep
 from advisor.tui.steps.step import Step
+from advisor.tui.steps.target import TargetStep
 from advisor.tui.widgets.key_footer import KeyFooter
 
 if TYPE_CHECKING:
@@ -64,12 +67,12 @@ Bars: arrows change a weight by 5, with shift by 1, digits set it, = makes the t
         self._unfinished_run: UnfinishedRun | None = None
         self._draw_breadcrumbs()
         self.step.begin()
-        self.app_interface.unfinished_offer.refresh()
+        self._offer_unfinished_run()
 
     def on_screen_resume(self) -> None:
         """Offer the unfinished run that there is now."""
         if self.is_mounted:
-            self.app_interface.unfinished_offer.refresh()
+            self._offer_unfinished_run()
             self._draw_breadcrumbs()
 
     def restart(self) -> None:
@@ -103,19 +106,25 @@ Bars: arrows change a weight by 5, with shift by 1, digits set it, = makes the t
 
     def _answer_of(self, index: int) -> str:
         """Return the answer to a question in a few characters."""
-        answers = self.app_interface.answers
+        answers = self.app.answers
         device = "CPU" if answers.gpu == "cpu" else f"GPU {answers.gpu}".strip()
         precision = "" if answers.dtype == "auto" else f" {answers.dtype}"
         priorities = "own weights" if answers.priority else answers.preset
         values = (answers.model, device + precision, priorities)
         return text.printable(values[index]) or STEP_NAMES[index]
 
-    def show_unfinished_run(self, run: UnfinishedRun | None) -> None:
-        """Offer to resume or show an unfinished run; with None, offer none."""
-        self._unfinished_run = run
-        self._draw_unfinished_run()
+    def _offer_unfinished_run(self) -> None:
+        """Offer the newest unfinished run, unless the title bar shows one in progress."""
+
+        def show(run: UnfinishedRun | None) -> None:
+            self._unfinished_run = None if self.app.run_status() else run
+            self._draw_unfinished_run()
+
+        self.app.find_unfinished_run(show)
 
     def _draw_unfinished_run(self) -> None:
+        if not self.is_mounted:
+            return
         run = self._unfinished_run
         notice = self.query_one("#unfinished", Static)
         notice.update(run.notice if run is not None else "")
@@ -158,28 +167,23 @@ Bars: arrows change a weight by 5, with shift by 1, digits set it, = makes the t
     def action_back(self) -> None:
         """Go to the previous question; from the first, to the first screen."""
         if self.step_index == 0:
-            self.app_interface.action_home()
+            self.app.action_home()
         else:
             self.show_error(None)
             self.run_worker(self._go_to(self.step_index - 1), group="steps", exclusive=True)
 
     def action_history(self) -> None:
-        """Show the stored runs."""
-        from advisor.tui.screens.history import HistoryScreen  # noqa: PLC0415 - speeds up the start
-
-        self.app.push_screen(HistoryScreen())
+        self.app.action_history()
 
     def action_start(self) -> None:
         """Start a run with the current answers."""
         if self.step_index == LAST_STEP and not self._plan_step().is_ready:
             self.notify("the plan is not ready", timeout=2, markup=False)
         elif self._check_step():
-            self.app_interface.run_starter.start_from_answers()
+            run_starter.start_from_answers(self.app)
 
     def action_preset(self) -> None:
         """Choose the next preset."""
-        from advisor.tui.steps.priorities import PrioritiesStep  # noqa: PLC0415 - as above
-
         if isinstance(self.step, PrioritiesStep):
             self.step.cycle_preset()
 
@@ -205,8 +209,6 @@ Bars: arrows change a weight by 5, with shift by 1, digits set it, = makes the t
 
     def show_machine(self, machine: Machine) -> None:
         """Offer the devices of the machine."""
-        from advisor.tui.steps.target import TargetStep  # noqa: PLC0415 - as above
-
         for step in self.query(TargetStep):
             if step.has_begun:  # otherwise it reads the machine when it begins
                 step.show_machine(machine)
@@ -214,7 +216,5 @@ Bars: arrows change a weight by 5, with shift by 1, digits set it, = makes the t
 
 def _make_step(index: int) -> Step:
     from advisor.tui.steps.plan import PlanStep  # noqa: PLC0415 - as above
-    from advisor.tui.steps.priorities import PrioritiesStep  # noqa: PLC0415 - as above
-    from advisor.tui.steps.target import TargetStep  # noqa: PLC0415 - as above
 
     return (ModelStep, TargetStep, PrioritiesStep, PlanStep)[index](id=f"step-{index}")

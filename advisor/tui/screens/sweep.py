@@ -12,6 +12,7 @@ from textual.widgets import DataTable, Static
 
 from advisor.report.sweeps.sweep_document import LengthEntry, SweepDocument
 from advisor.store.run_status import RunStatus
+from advisor.tui import answer_actions, run_opener
 from advisor.tui.rendering import text
 from advisor.tui.rendering.sweep_lines import length_notes, sweep_lines, sweep_title
 from advisor.tui.run.sweep_view import SweepView, read_sweep
@@ -34,22 +35,13 @@ TALL_HEIGHT, LOW_HEIGHT = 24, 20
 
 
 class LengthTable(SelectableTable):
-    """The lengths of a sweep; up in its first row goes to the answer."""
-
-    def action_cursor_up(self) -> None:
-        """Move up."""
-        if self.cursor_row == 0:
-            self.screen.focus_previous()
-        else:
-            super().action_cursor_up()
+    """The lengths of a sweep."""
 
 
 class ArmTable(Table):
     """The arms of the mix."""
 
-    HELP = """\
-The arms of the mix by rank: the speed-up over the mix, and at each length. Left and right mark a
-column, and ? then explains it."""
+    HELP = "The arms of the mix by rank: the speed-up over the mix, and at each length."
 
 
 class SweepScreen(AdvisorScreen):
@@ -85,9 +77,9 @@ at each length. ctrl+g measures the lengths that are left, or shows the run that
     def compose(self) -> ComposeResult:
         yield TitleBar()
         yield AnswerPanel(id="answer")
-        yield LengthTable(id="lengths", gap=1)
+        yield LengthTable(id="lengths")
         yield Static("", id="note", markup=False)
-        yield ArmTable(id="mixed-arms", gap=1)
+        yield ArmTable(id="mixed-arms")
         yield self.compose_too_small_notice()
         yield KeyFooter()
 
@@ -118,8 +110,8 @@ at each length. ctrl+g measures the lengths that are left, or shows the run that
         known = self._view
         if not self.is_current or known.document.finished:
             return
-        store = self.app_interface.context.store
-        self.app_interface.background.start(
+        store = self.app.context.store
+        self.app.background.start(
             "sweep", lambda: read_sweep(known.document.sweep_id, store, known), self._show
         )
 
@@ -149,26 +141,22 @@ at each length. ctrl+g measures the lengths that are left, or shows the run that
         self.refresh_bindings()
 
     def _draw_lengths(self) -> None:
-        table, document = self.query_one(LengthTable), self._view.document
-        columns = length_columns(document, self.size.width)
-        by_key = {column.key: column for column in columns}
-        table.set_columns(columns)
-        table.set_rows(
+        document = self._view.document
+        self.query_one(LengthTable).fill(
+            length_columns(document, self.size.width),
             {
-                str(index): length_cells(each, document, self._state_of(each), by_key)
+                str(index): length_cells(each, document, self._state_of(each), self.size.width)
                 for index, each in enumerate(document.lengths)
-            }
+            },
         )
 
     def _draw_arms(self) -> None:
         table, document = self.query_one(ArmTable), self._view.document
-        columns = arm_columns(document, self.size.width)
-        by_key = {column.key: column for column in columns}
         table.display = bool(document.ranked)
-        table.set_columns(columns)
         advised = document.recommendation.arm if document.recommendation else None
-        table.set_rows(
-            {entry.arm: arm_cells(entry, document, by_key) for entry in document.ranked},
+        table.fill(
+            arm_columns(document, self.size.width),
+            {entry.arm: arm_cells(entry, document) for entry in document.ranked},
             {entry.arm: "bold" for entry in document.ranked if entry.arm == advised},
         )
 
@@ -199,15 +187,15 @@ at each length. ctrl+g measures the lengths that are left, or shows the run that
         if entry is None or entry.run_id is None or self._state_of(entry) is None:
             self.notify("this length has no run", markup=False)
         else:
-            self.app_interface.run_opener.open(entry.run_id)
+            run_opener.open_stored(self.app, entry.run_id)
 
     def action_resume(self) -> None:
         """Measure the lengths that are left, or show the progress of the one that is measured."""
-        self.app_interface.run_opener.resume(self._view.document.sweep_id)
+        run_opener.resume(self.app, self._view.document.sweep_id)
 
     def action_export(self) -> None:
         """Write the document to a file that the user names."""
-        self.app_interface.answer_actions.export_sweep(self._view.document)
+        answer_actions.export_sweep(self.app, self._view.document)
 
     def action_copy(self) -> None:
         """Copy the command that shows this sweep."""

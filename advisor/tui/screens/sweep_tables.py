@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from advisor.domain.answer import RankedArm
 from advisor.domain.sweep import Lengths
@@ -54,17 +54,16 @@ def length_cells(
     entry: LengthEntry,
     document: SweepDocument,
     state: RunStatus | None,
-    columns: Mapping[str, Column],
+    width: int,
 ) -> dict[str, str]:
     """Return the cells of a length; `state` is that of its run, None without one."""
-    is_wide = columns["speed"].width > len("100.00x")
+    is_wide = width >= WIDE_WIDTH
     speed = entry.answer.speedup
     ratio = text.format_ratio(speed.value) if speed else MISSING
-    arm = entry.answer.arm or _absence(entry, state)
     return {
         "lengths": format_lengths(entry.lengths, document.task),
         "share": format_share(entry.share, decimals=None),
-        "arm": text.truncate_middle(text.printable(arm), columns["arm"].width),
+        "arm": entry.answer.arm or _absence(entry, state),
         "speed": format_interval(speed) if is_wide and speed else ratio,
         "decision": entry.answer.decision_word or MISSING,
         "trust": entry.answer.trust or MISSING,
@@ -101,14 +100,12 @@ def arm_columns(document: SweepDocument, width: int) -> list[Column]:
     return [*first, _arm_column("Workflow", arms, width, shown), *figures, *last]
 
 
-def arm_cells(
-    entry: RankedArm, document: SweepDocument, columns: Mapping[str, Column]
-) -> dict[str, str]:
+def arm_cells(entry: RankedArm, document: SweepDocument) -> dict[str, str]:
     """Return the cells of an arm of the mix, with its speed-up at each length."""
     by_length = _speedups(document, entry.arm)
     return {
         "rank": rank_cell(entry.scored),
-        "arm": text.truncate_middle(text.printable(entry.arm), columns["arm"].width),
+        "arm": entry.arm,
         "mix": text.format_ratio(entry.scored.speedup),
         **{
             _length_key(index): text.format_ratio(by_length.get(each.lengths))
@@ -132,7 +129,7 @@ def _arm_column(heading: str, arms: Sequence[str], width: int, others: Sequence[
     """Return the column of the arms next to `others`, as wide as the longest one if it fits."""
     longest = max(map(len, arms), default=0)
     cells = max(min(longest, _room(width, others)), MIN_ARM_WIDTH)
-    return Column("arm", heading, cells, terms=("workflow", "arm"))
+    return Column("arm", heading, cells, is_name=True, terms=("workflow", "arm"))
 
 
 def _room(width: int, columns: Sequence[Column]) -> int:

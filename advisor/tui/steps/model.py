@@ -8,14 +8,16 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
-from textual.widgets import Input, OptionList, Static
+from textual.widgets import Input, OptionList, Select, Static
 from textual.widgets.option_list import Option
 
 from advisor.domain.question import Task
+from advisor.question.model import parse_model
+from advisor.question.resolve import select_demo_model
+from advisor.question.task import check_task, choose_task, suggest_task
 from advisor.tui.rendering import text
 from advisor.tui.steps.step import Step
-from advisor.tui.widgets.answer_input import AnswerInput
-from advisor.tui.widgets.choice import Choice
+from advisor.tui.widgets.form import AnswerInput, Choice, Field
 
 #: Terminal widths from which the list has room for descriptions; from which the help about own
 #: models is shown next to the list; and from which both fit.
@@ -77,17 +79,14 @@ class ModelStep(Step):
             self.answers.model if self.answers.model != DEMO else "",
             placeholder="demo   (enter selects it, ctrl+r runs with all defaults)",
             id="model",
+            compact=True,
         )
         with Horizontal():
             yield ShippedModels(id="models", markup=False, compact=True)
             yield Static(OWN_MODEL_HELP, id="own-model-help", markup=False)
-        yield Choice("Task", list(TASK_LABELS.items()), self._initial_task(), id="task")
+        task = choose_task(self.answers, self.app.catalogue.models)
+        yield Field("Task", Choice(TASK_LABELS.items(), task, id="task"))
         yield Static("", id="task-note", markup=False, classes="hint")
-
-    def _initial_task(self) -> Task:
-        from advisor.question.task import choose_task  # noqa: PLC0415 - speeds up the start
-
-        return choose_task(self.answers, self.app_interface.catalogue.models)
 
     def on_mount(self) -> None:
         # The default task is replaced by the one that fits the model, a chosen task is not.
@@ -104,7 +103,7 @@ class ModelStep(Step):
 
     def shipped_models(self) -> list[tuple[str, str]]:
         """Return the names and descriptions of the shipped models."""
-        catalogue = self.app_interface.catalogue.models
+        catalogue = self.app.catalogue.models
         demo = catalogue.demo
         models = [(demo.name, f"{demo.layers} encoder blocks, hidden {demo.hidden}")]
         models += [
@@ -164,14 +163,14 @@ class ModelStep(Step):
             self.query_one("#model", Input).value = event.option.id
         self.post_message(self.Answered())
 
-    def on_choice_chosen(self, event: Choice.Chosen) -> None:
+    def on_select_changed(self, event: Select.Changed) -> None:
         """Keep the chosen task for every model."""
         event.stop()
         self._is_task_chosen = True
         self._draw_task_note()
 
     def action_task(self) -> None:
-        self.query_one("#task", Choice).action_move(1)
+        self.query_one("#task", Choice).action_step(1)
 
     def _selected_model(self) -> str:
         """Return the highlighted model, the typed text, or the demo model.
@@ -192,17 +191,13 @@ class ModelStep(Step):
         """Choose the task that fits the model, unless the user has chosen one."""
         model = self._selected_model()
         if model != self._current_model and not self._is_task_chosen:
-            from advisor.question.task import suggest_task  # noqa: PLC0415 - speeds up the start
-
-            self.query_one("#task", Choice).set_value(
-                suggest_task(model, self.app_interface.catalogue.models)
-            )
+            self.query_one("#task", Choice).choose(suggest_task(model, self.app.catalogue.models))
         self._current_model = model
         self._draw_task_note()
 
     def _draw_task_note(self) -> None:
-        models = self.app_interface.catalogue.models
-        task = self.query_one("#task", Choice).value
+        models = self.app.catalogue.models
+        task = self.query_one("#task", Choice).chosen
         note = TASK_NOTES[task]
         if task != "forward" and self._current_model == DEMO:
             note = f"with {models.demo_language_model}: {note}"
@@ -210,13 +205,9 @@ class ModelStep(Step):
 
     def store_answers(self) -> None:
         """Store model and task; raise `UserError` if they do not exist or do not fit."""
-        from advisor.question.model import parse_model  # noqa: PLC0415 - as above
-        from advisor.question.resolve import select_demo_model  # noqa: PLC0415 - not needed for the first sight
-        from advisor.question.task import check_task  # noqa: PLC0415 - as above
-
-        task = cast("Task", self.query_one("#task", Choice).value)
+        task = cast("Task", self.query_one("#task", Choice).chosen)
         self.change_answers(model=self._selected_model(), task=task)
-        models = self.app_interface.catalogue.models
+        models = self.app.catalogue.models
         check_task(task, parse_model(select_demo_model(self.answers, models), models), models)
 
 

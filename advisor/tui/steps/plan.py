@@ -12,6 +12,7 @@ from advisor.domain.answer import Answer
 from advisor.domain.workflow import Workflow
 from advisor.pipeline.draft import DraftRun
 from advisor.system.import_path import ADVISOR_COMMAND
+from advisor.tui import run_starter
 from advisor.tui.rendering import text
 from advisor.tui.rendering.plan import (
     INSTALLABLE,
@@ -71,14 +72,14 @@ class PlanStep(Step):
     def begin(self) -> None:
         """Remove the plan of earlier answers and make a new one."""
         self._draft = None
-        self.query_one(Table).set_rows({})
+        self.query_one(Table).fill([], {})
         self.query_one("#summary", Static).update("Making the plan ...")
         self.query_one("#explanation", Static).update("")
         self.query_one(Table).focus()
         self._make_plan()
 
     def _make_plan(self) -> None:
-        self.app_interface.run_starter.propose(self.show)
+        self.app.background.start("plan", lambda: run_starter.draft_or_answer(self.app), self.show)
 
     def show_no_plan(self) -> None:
         """Show that the answers give no plan."""
@@ -96,8 +97,8 @@ class PlanStep(Step):
             self.query_one("#summary", Static).update(
                 "That GPU is not attached, so nothing is measured.  Enter shows the known figures."
             )
-            self.query_one(Table).set_rows({})
-            self.app_interface.run_starter.show_absent_gpu_answer(drafted)
+            self.query_one(Table).fill([], {})
+            self.app.show_absent_gpu(drafted)
         else:
             self._draft = drafted
             self._draw()
@@ -109,17 +110,16 @@ class PlanStep(Step):
         if self._draft is None:
             return
         width = max(self.screen.size.width, 60)
-        table = self.query_one(Table)
-        table.set_columns(
+        self.query_one(Table).fill(
             [
                 Column("mark", "", 3),
-                Column("arm", "Workflow", 36),
-                Column("note", "On this machine", max(width - 48, 10)),
-            ]
+                Column("arm", "Workflow", 36, is_name=True),
+                Column("note", "On this machine", max(width - 46, 10)),
+            ],
+            plan_rows(self._draft, self._left_out),
+            {entry.workflow: "dim" for entry in self._draft.plan.excluded},
         )
-        excluded = {entry.workflow: "dim" for entry in self._draft.plan.excluded}
-        table.set_rows(plan_rows(self._draft, self._left_out), excluded)
-        mix = self.app_interface.lengths.parse()
+        mix = self.app.lengths.parse()
         summary = plan_summary(self._draft, self._left_out, mix)
         self.query_one("#summary", Static).update(summary)
 
@@ -176,7 +176,7 @@ class PlanStep(Step):
         workflow = self._installable_workflow()
         if workflow is None:
             return
-        if self.app_interface.run_controller.owned_host is not None:
+        if self.app.run_controller.owned_host is not None:
             self.notify(
                 "a run is in progress; creating an environment would disturb it",
                 severity="warning",
@@ -193,7 +193,7 @@ class PlanStep(Step):
             workflow.title,
             text.printable(describe_environment(workflow.environment), 400),
             (*ADVISOR_COMMAND, "env", "create", workflow.environment_name),
-            self.app_interface.context.environment,
+            self.app.context.environment,
         )
         self.app.push_screen(dialog, on_closed)
 

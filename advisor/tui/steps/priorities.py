@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from textual.app import ComposeResult
-from textual.widgets import Static
+from textual.widgets import Select, Static
 
 from advisor.domain.constraints import CLASSIFIED
 from advisor.domain.priorities import CRITERIA, Priorities
 from advisor.question.constraints import parse_constraints
 from advisor.question.priorities import choose_priorities
 from advisor.tui.steps.step import Step
-from advisor.tui.widgets.choice import Choice
+from advisor.tui.widgets.form import Choice, Field
 from advisor.tui.widgets.weights import Weights
 
 CUSTOM_PRESET = ("", "custom")
@@ -23,12 +23,12 @@ class PrioritiesStep(Step):
     """The weights with presets, and the lowest letters."""
 
     def compose(self) -> ComposeResult:
-        presets = self.app_interface.catalogue.presets
+        presets = self.app.catalogue.presets
         yield Static("What matters to you?  The three sum to 100 %.", classes="lead", markup=False)
-        yield Weights(choose_priorities(self.answers, self.app_interface.catalogue), id="weights")
-        names = [(name, name) for name in presets.priorities]
+        yield Weights(choose_priorities(self.answers, self.app.catalogue), id="weights")
+        names = [*((name, name) for name in presets.priorities), CUSTOM_PRESET]
         preset = self.answers.preset or ("" if self.answers.priority else presets.default_preset)
-        yield Choice("Preset", [*names, CUSTOM_PRESET], preset, id="preset")
+        yield Field("Preset", Choice(names, preset, id="preset"))
         yield Static("", id="preset-note", markup=False, classes="hint")
         yield Static(
             "Minimum grades (a workflow below one is not recommended)", classes="lead", markup=False
@@ -39,12 +39,9 @@ class PrioritiesStep(Step):
             if each.asks_for_letter
         }
         for name in REQUIRED:
-            yield Choice(
-                name.replace("_", " ").capitalize(),
-                CLASS_CHOICES if name == CLASSIFIED else TIER_CHOICES,
-                required.get(name, ""),
-                id=f"required-{name}",
-            )
+            values = CLASS_CHOICES if name == CLASSIFIED else TIER_CHOICES
+            choice = Choice(values, required.get(name, ""), id=f"required-{name}")
+            yield Field(name.replace("_", " ").capitalize(), choice)
         yield Static(
             "accuracy: what a trained model loses; arms with quantised weights are measured too",
             markup=False,
@@ -57,33 +54,34 @@ class PrioritiesStep(Step):
 
     def cycle_preset(self) -> None:
         """Choose the next preset."""
-        self.query_one("#preset", Choice).action_move(1)
+        self.query_one("#preset", Choice).action_step(1)
 
     def on_weights_changed(self, event: Weights.Changed) -> None:
         """Store the weights, and choose the preset with the same weights."""
         event.stop()
         self._store_weights(event.priorities)
-        presets = self.app_interface.catalogue.presets.priorities
+        presets = self.app.catalogue.presets.priorities
         same = next(
             (name for name, preset in presets.items() if preset.priorities == event.priorities), ""
         )
-        self.query_one("#preset", Choice).set_value(same)
+        self.query_one("#preset", Choice).choose(same)
         self._draw_preset_note()
 
-    def on_choice_chosen(self, event: Choice.Chosen) -> None:
+    def on_select_changed(self, event: Select.Changed) -> None:
         """Use the weights of a preset, or store the required tiers."""
         event.stop()
-        if event.choice.id == "preset":
-            if event.value:
-                self.change_answers(preset=event.value, priority="")
+        if event.select.id == "preset":
+            preset = self.query_one("#preset", Choice).chosen
+            if preset:
+                self.change_answers(preset=preset, priority="")
                 self.query_one(Weights).set_priorities(
-                    choose_priorities(self.answers, self.app_interface.catalogue)
+                    choose_priorities(self.answers, self.app.catalogue)
                 )
             else:
                 self._store_weights(self.query_one(Weights).priorities)
             self._draw_preset_note()
             return
-        chosen = {name: self.query_one(f"#required-{name}", Choice).value for name in REQUIRED}
+        chosen = {name: self.query_one(f"#required-{name}", Choice).chosen for name in REQUIRED}
         figures = [
             part
             for part in self.answers.require.split(",")
@@ -99,8 +97,8 @@ class PrioritiesStep(Step):
         )
 
     def _draw_preset_note(self) -> None:
-        name = self.query_one("#preset", Choice).value
-        presets = self.app_interface.catalogue.presets.priorities
+        name = self.query_one("#preset", Choice).chosen
+        presets = self.app.catalogue.presets.priorities
         self.query_one("#preset-note", Static).update(
             presets[name].title if name else "custom weights"
         )

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
+from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.message import Message
 
 from advisor.errors import UserError
 from advisor.question.answers import Answers
-from advisor.tui.interfaces import AppInterface
+
+if TYPE_CHECKING:
+    from advisor.tui.app import AdvisorApp
 
 
 class Step(VerticalScroll, can_focus=False):
     """One question of the setup screen."""
+
+    app: AdvisorApp
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "app.focus_previous", show=False),
+        Binding("down,j", "app.focus_next", show=False),
+    ]
 
     class Answered(Message):
         """The user confirmed the answer."""
@@ -27,18 +36,13 @@ class Step(VerticalScroll, can_focus=False):
             self.error = error
 
     @property
-    def app_interface(self) -> AppInterface:
-        """The app, with the type that steps may use."""
-        return cast("AppInterface", self.app)
-
-    @property
     def answers(self) -> Answers:
         """The current answers."""
-        return self.app_interface.answers
+        return self.app.answers
 
     def change_answers(self, **changes: Any) -> None:  # noqa: ANN401 - fields of Answers
         """Replace fields of the answers."""
-        self.app_interface.answers = msgspec.structs.replace(self.app_interface.answers, **changes)
+        self.app.answers = msgspec.structs.replace(self.app.answers, **changes)
 
     def begin(self) -> None:
         """Show the current answers and take the focus."""

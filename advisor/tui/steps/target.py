@@ -6,12 +6,10 @@ from typing import cast, get_args
 
 import msgspec
 from textual.app import ComposeResult
-from textual.containers import Horizontal
-from textual.widgets import Input, Label, Static
+from textual.widgets import Input, Select, Static
 
 from advisor.domain.machine import Machine
 from advisor.domain.question import Dtype
-from advisor.domain.sweep import MixedLengths
 from advisor.errors import MigEnabledError, UserError
 from advisor.question.devices import (
     CPU,
@@ -20,20 +18,21 @@ from advisor.question.devices import (
     choose_gpu,
     find_no_gpu_reason,
 )
-from advisor.question.sweep import DEFAULT_LENGTHS, LengthAnswers
+from advisor.question.load import SERVE
 from advisor.question.weight_formats import ANY, FORMATS
 from advisor.tui.rendering import text
-from advisor.tui.steps import checks
-from advisor.tui.steps.load_fields import NO_LOAD, LoadFields
+from advisor.tui.steps.fields import (
+    DEFAULT_MAX_BUILD_SECONDS,
+    FIELDS,
+    find_error,
+    first_texts,
+    typed_lengths,
+)
 from advisor.tui.steps.step import Step
-from advisor.tui.widgets.answer_input import AnswerInput
-from advisor.tui.widgets.choice import Choice
+from advisor.tui.widgets.form import AnswerInput, Choice, Field
 
 DTYPES = ("auto", *(name for name in get_args(Dtype) if name != "native"))
-QUANTISED = [("", "none"), *((name, name) for name in (*FORMATS, ANY))]
 GIBIBYTE = 2**30
-#: Default of an empty input, the same as on the command line.
-DEFAULT_MAX_BUILD_SECONDS = "600"
 #: What the CPU as the device means for the GPUs of the machine, by why they cannot be used.
 CPU_NOTES: dict[NoGpuReason | None, str] = {
     "no-gpu": "no NVIDIA GPU found: CPU workflows only",
@@ -42,12 +41,6 @@ CPU_NOTES: dict[NoGpuReason | None, str] = {
 }
 #: Characters of the names of GPUs in a note.
 MAX_NOTE = 60
-#: Labels of the fields of lengths.
-LENGTH_LABELS = {
-    "input_tokens": "Input tokens",
-    "output_tokens": "Output tokens",
-    "length_mix": "Length mix",
-}
 
 
 class TargetStep(Step):
@@ -56,101 +49,65 @@ class TargetStep(Step):
     has_begun = False
 
     def compose(self) -> ComposeResult:
-        answers = self.answers
+        answers, presets = self.answers, self.app.catalogue.presets
+        texts = first_texts(answers, self.app.lengths)
+        fields = {
+            name: Field(
+                field.label,
+                AnswerInput(texts[name], placeholder=field.placeholder, id=name, compact=True),
+            )
+            for name, field in FIELDS.items()
+        }
         yield Static("Where and how will it run?", classes="lead", markup=False)
         devices = [(answers.gpu, answers.gpu or "detecting ...")]
-        yield Choice("Device", devices, answers.gpu, id="device")
+        yield Field("Device", Choice(devices, answers.gpu, id="device"))
         yield Static("", id="device-note", markup=False, classes="hint")
-        yield from self._field(
-            "absent_gpu",
-            "Or another GPU",
-            "",
-            "such as H100: answered from stored or published figures",
-        )
-        yield Choice("Precision", [(name, name) for name in DTYPES], answers.dtype, id="dtype")
-        yield self._quantised_choice()
-        yield self._budget_choice()
+        yield fields.pop("absent_gpu")
+        dtypes = [(name, name) for name in DTYPES]
+        yield Field("Precision", Choice(dtypes, answers.dtype, id="dtype"))
+        formats = {"": "none", **{name: name for name in (*FORMATS, ANY)}}
+        formats.setdefault(answers.quantised, answers.quantised)
+        quantised = Choice(formats.items(), answers.quantised, id="quantised")
+        yield Field("Quantised weights", quantised)
+        budgets = {
+            name: f"{name} {preset.measuring_seconds:g} s"
+            for name, preset in presets.budgets.items()
+        }
+        budget = answers.budget or presets.default_budget
+        budgets.setdefault(budget, f"{budget} s")
+        yield Field("Measuring time", Choice(budgets.items(), budget, id="budget"))
         yield Static(
             "builds take additional time; more time separates closer arms",
             markup=False,
             classes="hint",
         )
-        yield from self._field(
-            "batch_sizes", "Batch sizes", answers.batch_sizes, "default of the model"
-        )
-        yield from self._length_fields()
-        yield LoadFields(answers, self.app_interface.catalogue)
-        yield from self._field(
-            "max_build_seconds",
-            "Build limit, s",
-            f"{answers.max_build_seconds:g}",
-            DEFAULT_MAX_BUILD_SECONDS,
-        )
-        yield from self._field(
-            "python", "Python with torch", answers.python, "the interpreter of p3-advisor"
-        )
+        for name, field in fields.items():
+            yield field
+            if name == "length_mix":
+                yield Static("", id="lengths-note", markup=False, classes="hint")
         yield Static("", id="machine", markup=False, classes="hint")
-
-    def _length_fields(self) -> ComposeResult:
-        lengths, defaults = self.app_interface.lengths, DEFAULT_LENGTHS
-        for name in ("input_tokens", "output_tokens"):
-            value = getattr(lengths, name)
-            yield from self._field(name, LENGTH_LABELS[name], value, getattr(defaults, name))
-        yield from self._field(
-            "length_mix",
-            LENGTH_LABELS["length_mix"],
-            lengths.length_mix,
-            "equal shares, or such as 32:70,512:30",
-        )
-        yield Static("", id="lengths-note", markup=False, classes="hint")
-
-    def _budget_choice(self) -> Choice:
-        budget, presets = self.answers.budget, self.app_interface.catalogue.presets
-        values = [
-            (name, f"{name} {preset.measuring_seconds:g} s")
-            for name, preset in presets.budgets.items()
-        ]
-        if budget and budget not in presets.budgets:
-            values.append((budget, f"{budget} s"))
-        return Choice("Measuring time", values, budget or presets.default_budget, id="budget")
-
-    def _quantised_choice(self) -> Choice:
-        quantised = self.answers.quantised
-        values = [*QUANTISED]
-        if quantised not in {name for name, _ in values}:
-            values.append((quantised, quantised))
-        return Choice("Quantised weights", values, quantised, id="quantised")
-
-    def _field(self, name: str, label: str, value: str, placeholder: str) -> ComposeResult:
-        with Horizontal(classes="field", id=f"field-{name}"):
-            yield Label(f"  {label:<21}", markup=False)
-            check = checks.of_field(name, label, self.app_interface.catalogue)
-            yield AnswerInput(value, placeholder=placeholder, id=name, check=check)
 
     def begin(self) -> None:
         self.has_begun = True
-        serves = self.answers.task == "serve"
-        self.query_one("#field-output_tokens").display = self.answers.task == "generate"
-        for name in ("field-input_tokens", "field-batch_sizes", "lengths-note"):
-            self.query_one(f"#{name}").display = not serves
-        self.query_one(LoadFields).display = serves
+        for name, field in FIELDS.items():
+            self.query_one(f"#field-{name}").display = self.answers.task in field.tasks
         self._draw_lengths()
-        if self.app_interface.machine is not None:
-            self.show_machine(self.app_interface.machine)
+        if self.app.machine is not None:
+            self.show_machine(self.app.machine)
         self.query_one("#device", Choice).focus()
 
     def show_machine(self, machine: Machine) -> None:
         """Offer the devices of the machine."""
         usable = machine.gpus if find_no_gpu_reason(machine) is None else ()
-        values = [(str(gpu.index), f"{gpu.index} {text.printable(gpu.name, 28)}") for gpu in usable]
-        values.append(("cpu", "CPU"))
+        values = {str(gpu.index): f"{gpu.index} {text.printable(gpu.name, 28)}" for gpu in usable}
+        values[CPU] = "CPU"
         asked = self.answers.gpu
         if self.query_one("#absent_gpu", Input).value.strip() == asked:
             asked = ""
-        if asked and asked not in {name for name, _ in values}:
-            values.append((asked, text.printable(asked, 28)))
-        choice = self.query_one("#device", Choice)
-        choice.set_values(values, asked or self._default_device(machine) or values[0][0])
+        if asked:
+            values.setdefault(asked, text.printable(asked, 28))
+        first = asked or self._default_device(machine) or next(iter(values))
+        self.query_one("#device", Choice).set_values(values.items(), first)
         self._draw_device_note(machine)
         packages = machine.software.packages
         torch = (
@@ -168,15 +125,15 @@ class TargetStep(Step):
 
         Return an empty text for a GPU that cannot be chosen; the plan then shows the error.
         """
-        visible = self.app_interface.context.environment.get(VISIBLE_DEVICES)
+        visible = self.app.context.environment.get(VISIBLE_DEVICES)
         try:
-            gpu = choose_gpu("", machine, self.app_interface.catalogue, visible)
+            gpu = choose_gpu("", machine, self.app.catalogue, visible)
         except MigEnabledError:
             return ""
         return str(gpu.index) if gpu else CPU
 
     def _draw_device_note(self, machine: Machine) -> None:
-        chosen = self.query_one("#device", Choice).value
+        chosen = self.query_one("#device", Choice).chosen
         gpu = next((gpu for gpu in machine.gpus if str(gpu.index) == chosen), None)
         if gpu is not None:
             free, total = gpu.free_memory_bytes / GIBIBYTE, gpu.memory_bytes / GIBIBYTE
@@ -195,55 +152,43 @@ class TargetStep(Step):
 
     def _draw_lengths(self) -> None:
         """Ask for the mix of several lengths, and state what they are measured as."""
-        lengths = msgspec.structs.replace(self._typed_lengths(), length_mix="")
+        lengths = msgspec.structs.replace(typed_lengths(self._texts()), length_mix="")
         try:
             count = len(lengths.parse())
         except UserError:
             count = 1
-        self.query_one("#field-length_mix").display = count > 1
-        self.query_one("#lengths-note", Static).update(
+        is_asked = self.answers.task in FIELDS["length_mix"].tasks
+        self.query_one("#field-length_mix").display = is_asked and count > 1
+        note = self.query_one("#lengths-note", Static)
+        note.display = is_asked
+        note.update(
             f"a sweep: {count} runs, which share the measuring time"
             if count > 1
             else "several, such as 32,512,2048, are a sweep"
         )
 
-    def _typed_lengths(self) -> LengthAnswers:
-        """Return the lengths of the fields that are shown."""
-        shown = [name for name in LENGTH_LABELS if self.query_one(f"#field-{name}").display]
-        typed = {name: self._typed(name) for name in shown}
-        return LengthAnswers(**{name: value for name, value in typed.items() if value})
+    def _texts(self) -> dict[str, str]:
+        """Return the texts of the fields that are shown."""
+        fields = {name: self.query_one(f"#{name}", Input) for name in FIELDS}
+        return {
+            name: field.value.strip()
+            for name, field in fields.items()
+            if self.query_one(f"#field-{name}").display
+        }
 
-    def _parse_lengths(self) -> tuple[MixedLengths, ...]:
-        """Return the lengths with their shares; raise an error that names the fields."""
-        try:
-            return self._typed_lengths().parse()
-        except UserError as error:
-            raise checks.with_labels(error, LENGTH_LABELS) from error
-
-    def on_choice_chosen(self, event: Choice.Chosen) -> None:
+    def on_select_changed(self, event: Select.Changed) -> None:
         event.stop()
-        if event.choice.id == "device":
+        if event.select.id == "device":
             # A device that is chosen last replaces the name of an absent GPU.
             self.query_one("#absent_gpu", Input).value = ""
-            self.change_answers(gpu=event.value)
-            if self.app_interface.machine is not None:
-                self._draw_device_note(self.app_interface.machine)
+            self.change_answers(gpu=self.query_one("#device", Choice).chosen)
+            if self.app.machine is not None:
+                self._draw_device_note(self.app.machine)
 
-    def on_answer_input_checked(self, event: AnswerInput.Checked) -> None:
-        """Show what is wrong with the field that was left."""
+    def on_input_blurred(self, event: Input.Blurred) -> None:
+        """Show what is wrong with the fields when one is left."""
         event.stop()
-        self.post_message(self.Checked(event.error or self._first_error()))
-
-    def _first_error(self) -> UserError | None:
-        shown = (field for field in self.query(AnswerInput) if field.is_shown)
-        errors = (field.find_error() for field in shown)
-        first = next((error for error in errors if error is not None), None)
-        if first is None:
-            try:
-                self._parse_lengths()
-            except UserError as error:
-                return error
-        return first
+        self.post_message(self.Checked(find_error(self._texts(), self.app.catalogue)))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
@@ -251,25 +196,25 @@ class TargetStep(Step):
 
     def store_answers(self) -> None:
         """Store the fields; raise the error of the first invalid one."""
-        error = self._first_error()
+        texts = self._texts()
+        error = find_error(texts, self.app.catalogue)
         if error is not None:
             raise error
-        shortest = self._parse_lengths()[0].lengths
-        serves = self.answers.task == "serve"
-        load = self.query_one(LoadFields).typed() if serves else NO_LOAD
-        self.app_interface.lengths = self._typed_lengths()
+        self.app.lengths = typed_lengths(texts)
+        shortest = self.app.lengths.parse()[0].lengths
+        is_load = self.answers.task == SERVE
+        load = {name: texts[name] if is_load else "" for name in ("ttft", "itl", "lengths")}
         self.change_answers(
-            gpu=self._typed("absent_gpu") or self.query_one("#device", Choice).value,
-            dtype=cast("Dtype", self.query_one("#dtype", Choice).value),
-            quantised=self.query_one("#quantised", Choice).value,
-            budget=self.query_one("#budget", Choice).value,
-            batch_sizes="" if serves else self._typed("batch_sizes"),
+            gpu=texts["absent_gpu"] or self.query_one("#device", Choice).chosen,
+            dtype=cast("Dtype", self.query_one("#dtype", Choice).chosen),
+            quantised=self.query_one("#quantised", Choice).chosen,
+            budget=self.query_one("#budget", Choice).chosen,
+            batch_sizes=texts.get("batch_sizes", ""),
             input_tokens=shortest.input_tokens,
             output_tokens=shortest.output_tokens,
-            max_build_seconds=float(self._typed("max_build_seconds") or DEFAULT_MAX_BUILD_SECONDS),
-            python=self._typed("python"),
+            max_build_seconds=float(texts["max_build_seconds"] or DEFAULT_MAX_BUILD_SECONDS),
+            python=texts["python"],
+            rate=float(texts.get("rate") or 0),
+            gpus_per_model=int(texts.get("gpus_per_model") or 1),
             **load,
         )
-
-    def _typed(self, name: str) -> str:
-        return self.query_one(f"#{name}", Input).value.strip()

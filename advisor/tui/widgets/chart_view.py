@@ -31,7 +31,7 @@ the marks, which are the ranks."""
         """Return the terms that explain the pictures."""
         return ("speed-up", "interval", "break-even", "throughput", "weights")
 
-    def __init__(self, answer: RunAnswer, *, id: str) -> None:  # noqa: A002 - Textual's word
+    def __init__(self, answer: RunAnswer, *, id: str | None = None) -> None:  # noqa: A002 - Textual's word
         super().__init__(id=id)
         self._answer = answer
         #: None until the answer is drawn.

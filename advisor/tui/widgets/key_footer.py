@@ -1,15 +1,10 @@
-"""Show the keys of a screen in its last line: help first, the exits last, others as they fit.
-
-If some do not fit, the label of the help says that it has more of them.
-"""
+"""Show the keys of a screen in its last line: help first, the exits last, others as they fit."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 from rich.cells import cell_len
-from textual import events
 from textual.app import ComposeResult
 from textual.screen import Screen
 from textual.widgets import Footer
@@ -30,12 +25,11 @@ class KeyFooter(Footer):
         self._composed_bindings: list[object] = []
 
     def compose(self) -> ComposeResult:
-        """Yield all hints in the order in which they are shown."""
         self._composed_bindings = self._bindings_to_show() if self._bindings_ready else []
         hints = [hint for hint in super().compose() if isinstance(hint, FooterKey)]
-        ordered = [hints[index] for index in visible_hints(hint_texts(hints), sys.maxsize)]
-        hide_excess_hints(ordered, self.app.size.width)
-        yield from ordered
+        hints.sort(key=_place)
+        hide_excess_hints(hints, self.app.size.width)
+        yield from hints
 
     def bindings_changed(self, screen: Screen[object]) -> None:
         """Recompose the hints if they differ, because that lays out the whole screen."""
@@ -43,45 +37,32 @@ class KeyFooter(Footer):
             super().bindings_changed(screen)
 
     def _bindings_to_show(self) -> list[object]:
-        return [
-            (active.binding, active.enabled)
-            for active in self.screen.active_bindings.values()
-            if active.binding.show
-        ]
+        active = self.screen.active_bindings.values()
+        return [(each.binding, each.enabled) for each in active if each.binding.show]
 
-    def on_resize(self, event: events.Resize) -> None:
-        hide_excess_hints(list(self.query(FooterKey)), event.size.width)
+    def on_resize(self) -> None:
+        hide_excess_hints(list(self.query(FooterKey)), self.app.size.width)
 
 
-def hint_texts(hints: Sequence[FooterKey]) -> list[tuple[str, str]]:
-    """Return the action and the text of each hint."""
-    return [(hint.action, f"{hint.key_display} {hint.description}") for hint in hints]
+def _place(hint: FooterKey) -> int:
+    if hint.action in EXIT_ACTIONS:
+        return 1 + EXIT_ACTIONS.index(hint.action)
+    return -1 if hint.action == HELP_ACTION else 0
 
 
 def hide_excess_hints(hints: Sequence[FooterKey], width: int) -> None:
-    """Hide the hints that do not fit into `width` cells, and label the help accordingly."""
-    shown = visible_hints(hint_texts(hints), width)
-    for index, hint in enumerate(hints):
-        hint.display = index in shown
-        if hint.action == HELP_ACTION:
-            hint.description = HELP if len(shown) == len(hints) else MORE
-            hint.refresh()
+    """Hide the last of the hints between help and exits that do not fit into `width` cells.
 
-
-def visible_hints(hints: Sequence[tuple[str, str]], width: int) -> list[int]:
-    """Return the indices of the hints that fit into `width` cells, in the order to show them.
-
-    `hints` are pairs of action and text.
+    The label of the help says whether it has more of them.
     """
-    first = [index for index, (action, _) in enumerate(hints) if action == HELP_ACTION]
-    # One key for each way out: a dialog has several keys that close it.
-    exits = {action.partition("(")[0]: index for index, (action, _) in enumerate(hints)}
-    last = [exits[action] for action in EXIT_ACTIONS if action in exits]
-    between = [index for index in range(len(hints)) if index not in {*first, *last}]
-
-    def needed(indices: list[int]) -> int:
-        return sum(cell_len(hints[index][1]) + 1 for index in indices) - 1
-
-    while between and needed([*first, *between, *last]) > width:
-        between.pop()
-    return [*first, *between, *last]
+    cells = [cell_len(f"{hint.key_display} {hint.description} ") for hint in hints]
+    room = width + 1 - sum(cells)
+    for index, hint in reversed(list(enumerate(hints))):
+        hint.display = room >= 0 or _place(hint) != 0
+        if not hint.display:
+            room += cells[index]
+    label = HELP if all(hint.display for hint in hints) else MORE
+    for hint in hints:
+        if hint.action == HELP_ACTION:
+            hint.description = label
+            hint.refresh()

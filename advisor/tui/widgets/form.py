@@ -1,0 +1,79 @@
+"""The lines of a form: a label with a choice or with an input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from rich.text import Text
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.widget import Widget
+from textual.widgets import Input, Label, Select
+from textual.widgets._select import NULL, NoSelection
+
+
+class Field(Horizontal):
+    """One line of a form; its id is that of the answer after `field-`."""
+
+    def __init__(self, label: str, answer: Widget) -> None:
+        super().__init__(Label(label, markup=False), answer, id=f"field-{answer.id}")
+
+
+class Choice(Select[str], inherit_bindings=False):
+    """One of a few values; enter is left to the screen."""
+
+    HELP = "Left and right choose a value, space lists all; up and down go to the next line."
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left,h", "step(-1)", show=False),
+        Binding("right,l", "step(1)", show=False),
+        Binding("space", "show_overlay", "List", show=False),
+    ]
+
+    def __init__(
+        self,
+        values: Iterable[tuple[str, str]],
+        value: str,
+        *,
+        id: str,  # noqa: A002 - Textual's word
+    ) -> None:
+        """`values` are pairs of value and label."""
+        self.values: list[str] = []
+        super().__init__(
+            self._options_of(values), allow_blank=False, value=value, id=id, compact=True
+        )
+
+    def _options_of(self, values: Iterable[tuple[str, str]]) -> list[tuple[Text, str]]:
+        options = [(Text(label), value) for value, label in values]
+        self.values = [value for _, value in options]
+        return options
+
+    @property
+    def chosen(self) -> str:
+        return self.selection or ""
+
+    def _init_selected_option(self, hint: str | NoSelection = NULL) -> None:
+        """Send no message about a value that the user has not chosen."""
+        with self.prevent(Select.Changed):
+            super()._init_selected_option(hint)
+
+    def set_values(self, values: Iterable[tuple[str, str]], value: str) -> None:
+        """Show other pairs of value and label; sends no message."""
+        self.set_options(self._options_of(values))
+        self.choose(value)
+
+    def choose(self, value: str) -> None:
+        """Show a value as chosen; sends no message."""
+        with self.prevent(Select.Changed):
+            self.value = value
+
+    def action_step(self, steps: int) -> None:
+        """Choose the next value, or with -1 the previous one."""
+        self.value = self.values[(self.values.index(self.chosen) + steps) % len(self.values)]
+
+
+class AnswerInput(Input):
+    """The input for one answer."""
+
+    HELP = "Type the answer; an empty input stands for the grey text. Enter goes to the next step."
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "submit", "Next")]
