@@ -174,7 +174,7 @@ async def test_a_cancelled_sweep_shows_what_is_measured_and_is_resumed(
         await wait_for(pilot, lambda: app.run_controller.owned_host is None)
         app.action_home()
         home = await wait_for_screen(pilot, HomeScreen)
-        await wait_for_text(pilot, "stopped, 1 of 2")
+        await wait_for_text(pilot, "stopped, 1/2")
         home.query_one(Table).move_cursor_to(stored_sweep(context).sweep_id)
         await pilot.press("enter")
         await wait_for_screen(pilot, SweepScreen)
@@ -216,7 +216,7 @@ async def test_the_lists_mark_a_sweep_and_open_resume_and_delete_it(context: Con
     app = AdvisorApp(LaunchOptions(), context)
     async with running_app(app) as pilot:
         home = await wait_for_screen(pilot, HomeScreen)
-        await wait_for_text(pilot, "stopped, 2 of 3")
+        await wait_for_text(pilot, "stopped, 2/3")
         assert home.query_one(Table).row_count == 3
         await pilot.press("H")
         history = await wait_for_screen(pilot, HistoryScreen)

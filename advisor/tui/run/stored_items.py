@@ -61,7 +61,7 @@ class StoredItem(msgspec.Struct, frozen=True, kw_only=True):
             return "" if self.entry.measured or self.is_going_on else "no measurement"
         if self.entry.finished:
             return ""
-        return f"{self.measured} of {self.lengths} lengths"
+        return f"{self.measured}/{self.lengths} lengths"
 
 
 def list_items(store: Store, most_runs: int | None = None) -> list[StoredItem]:

@@ -174,8 +174,8 @@ H lists all stored runs. A row of several lengths is a sweep, which stands for i
         for file, answer in list_examples().items():
             rows[f"{EXAMPLE_PREFIX}{file}"] = {
                 "mark": "\N{BLACK STAR}",
-                "what": f"Example: {answer.question.model.name.rpartition('/')[2]}",
-                "answer": "opens a recorded run",
+                "what": answer.question.model.name.rpartition("/")[2],
+                "answer": "a recorded example",
                 "device": answer.device_name,
             }
         tables.first().fill(_columns(self.size.width), rows)
