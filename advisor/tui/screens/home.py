@@ -228,7 +228,7 @@ def _columns(width: int) -> list[Column]:
             Column("age", "Age", 10),
         ]
     rest = width - 6 - sum(column.width + 1 for column in figures)
-    what, device = rest * 3 // 8, rest // 5
+    what, device = rest * 3 // 8, max(rest // 5, 11)
     return [
         Column("mark", "", 1),
         Column("what", "Model", what, is_name=True),

@@ -60,7 +60,9 @@ class Choice(Select[str], inherit_bindings=False):
     def set_values(self, values: Iterable[tuple[str, str]], value: str) -> None:
         """Show other pairs of value and label; sends no message."""
         self.set_options(self._options_of(values))
-        self.choose(value)
+        with self.prevent(Select.Changed):
+            self.value = value
+            self._watch_value(value)  # draws the label of a value that stays
 
     def choose(self, value: str) -> None:
         """Show a value as chosen; sends no message."""
