@@ -174,7 +174,7 @@ class Workflow(Protocol):
 
         They use `model` and `inputs`, or `CHECKPOINT` and `prompts`. A comment that starts with
         `# Each call` divides the lines that run once from those that read the present values of
-        `inputs` or `prompts`; a server is composed from both parts. The advisor counts them for
+        `inputs` or `prompts`. The advisor counts them for
         Productivity and for code convergence (the share of lines that the platforms have in
         common); the lines are not run. For text they assign `tokens` and are also printed in the
         script, whose own prompts are random.

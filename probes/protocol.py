@@ -46,8 +46,6 @@ REQUEST = "request.json"
 EVENTS = "events.jsonl"
 RESPONSE = "response.json"
 LOG = "log"
-#: File in the scratch directory: the server of a workflow that has none of its own.
-SERVER_SCRIPT = "server.py"
 #: Folder in the scratch directory: temporary files of the stack and of what it starts.
 TEMPORARY_FOLDER = "tmp"
 
@@ -134,9 +132,9 @@ class Request:
     #: reference for another length, if the model has one.
     new_shapes: bool = False
     #: For the role `serve`: `lengths` of the requests, pairs of input and output tokens;
-    #: `most_tokens` of one request; `input_tokens`, `output_tokens` and `batch_sizes` that a
-    #: composed server is built for; and the seconds after which a server that starts
-    #: (`start_seconds`), or a request (`request_seconds`), has failed. Else empty.
+    #: `most_tokens` of one request, and the `input_tokens` of the longest prompt; and the seconds
+    #: after which a server that starts (`start_seconds`), or a request (`request_seconds`), has
+    #: failed. Else empty.
     load: dict[str, Any] = dataclasses.field(default_factory=dict)
     #: Of the long text: `tokens`, time limit `seconds`, and a file `data` or ""; empty for none.
     long_text: dict[str, Any] = dataclasses.field(default_factory=dict)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import pathlib
 import tempfile
@@ -30,8 +29,8 @@ def recipe(
             metavar="STYLE",
             help="snippet: load, compile and call in a few lines, or the server that was under"
             " load; check: a script that also checks the outputs and the measured throughput;"
-            " server: a server for the model, or the command of an engine's own; dockerfile: an"
-            " image of the server in server.py",
+            " server: the command of the engine's server, or a server for a module; dockerfile: an"
+            " image of it",
         ),
     ] = "snippet",
     output: Output = STANDARD_OUTPUT,
@@ -42,10 +41,10 @@ def recipe(
 
     probes = make_context().probes
     styles: dict[str, Callable[..., str]] = {
-        "snippet": functools.partial(short_recipe.render_short, probes=probes),
+        "snippet": short_recipe.render_short,
         "check": script_recipe.render,
-        "server": functools.partial(server_recipe.render_server, probes=probes),
-        "dockerfile": functools.partial(server_recipe.render_dockerfile, probes=probes),
+        "server": server_recipe.render_server,
+        "dockerfile": server_recipe.render_dockerfile,
     }
     if style not in styles:
         raise FormatError(f"unknown style {style!r}", f"use one of {', '.join(styles)}")

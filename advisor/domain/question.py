@@ -175,17 +175,3 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def price_of_all_devices(self) -> float | None:
         """Price per hour of all devices of one model."""
         return self.price_per_hour and self.price_per_hour * self.devices_per_model
-
-    def with_longest_requests(self) -> Question:
-        """Return the question about text that a server's longest requests ask.
-
-        The prompts that are checked before the load count too.
-        """
-        lengths = self.load.lengths if self.load else ()
-        return msgspec.structs.replace(
-            self,
-            task="generate",
-            load=None,
-            input_tokens=max([self.input_tokens, *(each.input_tokens for each in lengths)]),
-            output_tokens=max([self.output_tokens, *(each.output_tokens for each in lengths)]),
-        )

@@ -52,18 +52,11 @@ class ServingRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     late_share: Share
     most_late: Share
     generator_share: Share
-    composed_batch_sizes: Annotated[tuple[int, ...], msgspec.Meta(min_length=1)]
-    #: By device, instead of these.
-    composed_batch_sizes_on: dict[str, Annotated[tuple[int, ...], msgspec.Meta(min_length=1)]] = {}
     request_seconds: Annotated[float, msgspec.Meta(gt=0)]
     start_seconds: Annotated[float, msgspec.Meta(gt=0)]
     default_lengths: str
     lengths: dict[str, LengthMix]
     source: Annotated[str, msgspec.Meta(min_length=1)]
-
-    def composed_sizes(self, device: str) -> tuple[int, ...]:
-        """Return the batch sizes for which a composed server is compiled there."""
-        return self.composed_batch_sizes_on.get(device, self.composed_batch_sizes)
 
     def seconds_of_block(self, budget: str, ttft_seconds: float) -> float:
         """Return the seconds in which the requests of one block arrive."""

@@ -98,16 +98,14 @@ class RunConfig:
         """Return what a worker needs to start a server and to ask it; empty for other tasks."""
         if self.question.load is None or self.serving is None:
             return {}
-        question, longest = self.question, self.question.with_longest_requests()
+        question, load = self.question, self.question.load
         checked_tokens = question.input_tokens + question.output_tokens
         return {
-            "lengths": [
-                [each.input_tokens, each.output_tokens] for each in self.question.load.lengths
-            ],
-            "most_tokens": max(self.question.load.most_tokens, checked_tokens),
-            "input_tokens": longest.input_tokens,
-            "output_tokens": longest.output_tokens,
-            "batch_sizes": list(self.serving.composed_sizes(question.device)),
+            "lengths": [[each.input_tokens, each.output_tokens] for each in load.lengths],
+            "most_tokens": max(load.most_tokens, checked_tokens),
+            "input_tokens": max(
+                question.input_tokens, *(each.input_tokens for each in load.lengths)
+            ),
             "start_seconds": self.serving.start_seconds,
             "request_seconds": self.serving.request_seconds,
         }

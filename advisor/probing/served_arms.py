@@ -10,10 +10,7 @@ from advisor.probing.processors import confine
 from advisor.probing.worker_exchange import WorkerExchange
 from advisor.probing.worker_pool import WorkerPool
 from advisor.system.host_lock import HostLock
-from probes import protocol
 
-#: File in an arm's scratch directory that its worker starts as a server.
-SERVER_SCRIPT = protocol.SERVER_SCRIPT
 Result = TypeVar("Result")
 
 

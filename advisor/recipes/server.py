@@ -1,169 +1,189 @@
-"""Compose a server for a compiled model: the lines of its workflow around the source of a server.
+"""A server for a PyTorch module or ONNX file: its snippet in a file for Mosec.
 
-`probes.recipes.array_server` and `probes.recipes.text_server` are the servers. Engines have servers
-of their own.
+Stacks for text have servers of their own, of which only the command is printed.
 """
 
 from __future__ import annotations
 
 import ast
-import pathlib
+import math
 import re
-import textwrap
+import shlex
+import urllib.parse
 from collections.abc import Sequence
 
-from advisor.domain.model import FactoryModel
-from advisor.domain.question import Question
 from advisor.domain.recipe_facts import InputFacts
+from advisor.domain.worker_events import Serving
 from advisor.errors import NoRecipeError
-from advisor.recipes.bundler import LINTER_COMMENTS
-from advisor.recipes.language_models import checkpoint_lines
-from advisor.recipes.loading import loading_lines
-from advisor.recipes.snippet import USED_PACKAGES, import_order, split_imports
+from advisor.recipes.snippet import indent
 
-#: What the servers need in addition to what was measured.
-REQUIREMENTS = ("starlette>=0.40,<2", "uvicorn>=0.30,<1")
-#: The comment of an integration above the lines of each call.
+#: What the server needs in addition to what was measured.
+REQUIREMENTS = ("mosec>=0.9.8,<0.10",)
+#: The comment in a snippet above the lines of each call.
 EACH_CALL = re.compile(r"^# Each call\b.*\n", re.MULTILINE)
-#: What `generate` of transformers gets in a snippet, and in a server, where prompts are padded.
-WITHOUT_PADDING = "attention_mask=torch.ones_like(prompts)"
-WITH_PADDING = "attention_mask=mask, stopping_criteria=stopping_criteria"
-SIZES_COMMENT = "#: What is compiled; requests share the smallest one that holds them."
-COUPLED_SIZES_COMMENT = "#: What is compiled; a request has as many rows as one of them."
-#: The call of a model whose requests cannot share a batch.
-COUPLED_CALL = """\
-# The outputs of this model for a row depend on the other rows of the batch, or do not have the
-    # batch as their first dimension. Each request is therefore computed in a batch of its own.
-    serve_arrays(load, build, BATCH_SIZES, joins=False)"""
-SOURCES = {
-    "forward": ("batching.py", "array_server.py"),
-    "generate": ("batching.py", "text_server.py"),
-}
+#: At least the bytes of a number and its separator in JSON, and of what is around the numbers.
+BYTES_OF_NUMBER, BYTES_AROUND = 32, 4096
+#: For a model whose inputs are not known.
+DEFAULT_MAX_BYTES = 64 << 20
+#: How requests of one row each are computed together.
+JOINED_FORWARD = """\
+    def forward(self, data):
+        \"\"\"Compute the requests together; rows that are left over keep their last values.\"\"\"
+        accepted = [rows for rows in data if not isinstance(rows, str)]
+        for tensor, *rows in zip(self.inputs, *accepted, strict=True):
+            for number, row in enumerate(rows):
+                tensor[number].copy_(row)
+        outputs = self.compute() if accepted else []
+        each = iter(zip(*outputs, strict=True))
+        return [rows if isinstance(rows, str) else next(each) for rows in data]
+"""
+#: How a request with all rows of a call is computed.
+WHOLE_FORWARD = """\
+    def forward(self, data):
+        if isinstance(data, str):
+            return data
+        for tensor, values in zip(self.inputs, data, strict=True):
+            tensor.copy_(values)
+        return self.compute()
+"""
 
 
 def compose_server(
-    question: Question,
-    batch_sizes: Sequence[int],
-    integration: str,
-    probes: pathlib.Path,
-    inputs: Sequence[InputFacts] | None = None,
-    *,
-    has_coupled_rows: bool = False,
+    snippet: str, batch_size: int, inputs: Sequence[InputFacts] | None, *, joins_requests: bool
 ) -> str:
-    """Return the imports and the code of a server; raise `NoRecipeError` where there is none.
+    """Return the code of a server; raise `NoRecipeError` for a snippet without lines of each call.
 
-    It compiles for each batch size. Requests share a batch unless the model has coupled rows: the
-    output of a row depends on the other rows of its batch. `probes` is the directory of the
-    package, `inputs` are those that the worker reported.
+    `snippet` has its inputs in `inputs` with `batch_size` rows, and below the comment `# Each call`
+    the lines that compute `output` from their present values. With `joins_requests` a request has
+    one row.
     """
-    once, each = divide(integration)
-    if question.task == "generate":
-        loading = checkpoint_lines(question)
-        functions = _text_functions(loading, once, each)
-        tokens = (question.input_tokens, question.output_tokens)
-        call = f"serve_texts(load, build, BATCH_SIZES, CHECKPOINT, tokens={tokens})"
-    else:
-        loading = loading_lines(question, 1, inputs)
-        functions = _array_functions(loading, once, each, question)
-        call = COUPLED_CALL if has_coupled_rows else "serve_arrays(load, build, BATCH_SIZES)"
-    sources = [_read_source(probes / "recipes" / name) for name in SOURCES[question.task]]
-    used = [f"import {name}" for name in USED_PACKAGES if f"{name}." in functions]
-    imports = {
-        *used,
-        *(line for text in (*sources, integration) for line in split_imports(text)[0]),
-    }
-    imports.update(_imports_at_the_top(loading, question))
-    imports = {line for line in imports if not line.startswith(("from probes", "from __future__"))}
-    sizes_comment = COUPLED_SIZES_COMMENT if has_coupled_rows else SIZES_COMMENT
-    sections = [
-        "from __future__ import annotations\n\n" + "\n".join(sorted(imports, key=import_order)),
-        f"{sizes_comment}\nBATCH_SIZES = {tuple(sorted(batch_sizes))}\n\n\n{functions}",
-        *("\n".join(split_imports(source)[1]) for source in sources),
-        f'if __name__ == "__main__":\n    {call}\n',
-    ]
-    body = "\n\n\n".join(sections)
+    mark = EACH_CALL.search(snippet)
+    if mark is None:
+        raise NoRecipeError(
+            "no server can be written: the run does not have the lines of each call",
+            "measure again, or name another workflow with --workflow",
+        )
+    once, each = snippet[: mark.start()].strip("\n"), snippet[mark.end() :].strip("\n")
+    rows, most_requests = (1, batch_size) if joins_requests else (batch_size, 1)
+    body = f'''\
+import collections.abc
+import json
+import os
+
+import mosec
+
+# Limits: a larger body is refused with status 413, a request above the number that may wait with
+# 429, and one that waits for so many milliseconds with 408. `--help` has the options for them.
+os.environ.setdefault("MOSEC_MAX_REQUEST_SIZE", "{max_bytes(inputs, rows)}")
+os.environ.setdefault("MOSEC_CAPACITY", "256")
+os.environ.setdefault("MOSEC_TIMEOUT", "30000")
+os.environ.setdefault("MOSEC_ADDRESS", "127.0.0.1")
+
+
+class Model(mosec.Worker):
+    """The model, whose process alone imports its stack and knows the shapes of its inputs."""
+
+    def __init__(self):
+        """Load and compile the model with the lines of the snippet, and call it once."""
+{indent(once, 8)}
+
+        def call():
+{indent(each, 12)}
+            return output
+
+        self.inputs, self.call = inputs, call
+        self.compute()
+
+    def deserialize(self, data):
+        """Return a tensor for each input, or the reason why the model does not take the request."""
+        shapes = [tensor.shape{"[1:]" if joins_requests else ""} for tensor in self.inputs]
+        try:
+            pairs = zip(self.inputs, json.loads(data)["inputs"], strict=True)
+            tensors = [tensor.new_tensor(values) for tensor, values in pairs]
+        except (LookupError, RuntimeError, TypeError, ValueError):
+            tensors = []
+        if [tensor.shape for tensor in tensors] != shapes{unknown_tokens(inputs)}:
+            expected = ", ".join(str(list(shape)) for shape in shapes)
+            return f"inputs has to have numbers, or known token ids, in the shapes {{expected}}"
+        return tensors
+
+{JOINED_FORWARD if joins_requests else WHOLE_FORWARD}
+    def compute(self):
+        """Return the outputs for the present inputs as lists."""
+        import torch
+
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()  # the call may read its inputs on a stream of its own
+        return list(to_lists(self.call()))
+
+
+class Answer(mosec.Worker):
+    """Answers each request on its own: an error in `Model` would end all requests of the call."""
+
+    def forward(self, data):
+        if isinstance(data, str):
+            raise mosec.ValidationError(data)
+        return {{"outputs": data}}
+
+    def serialize(self, data):
+        return json.dumps(data).encode()
+
+
+def to_lists(output):
+    """Return each array of an output, of whichever package, as nested lists."""
+    if isinstance(output, collections.abc.Mapping):
+        output = list(output.values())
+    if isinstance(output, (list, tuple)):
+        for each in output:
+            yield from to_lists(each)
+    elif output is not None:
+        yield (output if hasattr(output, "tolist") else output.numpy()).tolist()
+
+
+if __name__ == "__main__":
+    server = mosec.Server()
+    server.append_worker(Model, max_batch_size={most_requests}, route="/predict")
+    server.append_worker(Answer, route="/predict")
+    server.run()
+'''
     ast.parse(body)  # what a stack or a name of a file broke is an error here
     return body
 
 
-def divide(integration: str) -> tuple[str, str]:
-    """Return the lines of an integration that run once, without imports, and those of each call.
+def unknown_tokens(inputs: Sequence[InputFacts] | None) -> str:
+    """Return the condition for token ids that the model does not have; empty without token ids.
 
-    Raise `NoRecipeError` for one that has no comment between them.
+    On a GPU such an id would end the process.
     """
-    lines = "\n".join(split_imports(integration)[1])
-    mark = EACH_CALL.search(lines)
-    if mark is None:
+    ranges = [
+        f"0 <= tensors[{number}].min() <= tensors[{number}].max() < {each.high}"
+        for number, each in enumerate(inputs or ())
+        if each.high is not None
+    ]
+    return f" or not ({' and '.join(ranges)})" if ranges else ""
+
+
+def max_bytes(inputs: Sequence[InputFacts] | None, rows: int) -> int:
+    """Return the bytes that no request with so many rows exceeds."""
+    if not inputs:
+        return DEFAULT_MAX_BYTES
+    numbers = sum(math.prod(each.shape) * (rows if each.batched else 1) for each in inputs)
+    return numbers * BYTES_OF_NUMBER + BYTES_AROUND
+
+
+def portable_command(command: str, serving: Serving, interpreter: str, model: str) -> str:
+    """Return the command without paths of the machine that measured and without its port."""
+    try:
+        words, port_number = shlex.split(command), urllib.parse.urlsplit(serving.url).port
+    except ValueError as problem:
         raise NoRecipeError(
-            "no server can be composed: the run does not have the lines of each call",
-            "use --style check, or measure again; --workflow names another workflow",
-        )
-    return lines[: mark.start()], lines[mark.end() :]
-
-
-def _imports_at_the_top(loading: Sequence[str], question: Question) -> list[str]:
-    """Return the imports of the lines without that of the user's factory.
-
-    Its name may be that of a function of the server, such as `build`.
-    """
-    imports = split_imports(_join(loading))[0]
-    if not isinstance(question.model, FactoryModel):
-        return imports
-    return [line for line in imports if line.startswith("import ")]
-
-
-def _array_functions(loading: Sequence[str], once: str, each: str, question: Question) -> str:
-    imports, lines = split_imports(_join(loading))
-    at_the_top = _imports_at_the_top(loading, question)
-    local = [line for line in imports if line not in at_the_top]
-    return f'''\
-def load():
-    """Return the model and one row of inputs."""
-{_body([*local, *lines])}
-    return model, inputs
-
-
-def build(model, inputs):
-    """Compile for the shapes of `inputs`; return a function of their present values."""
-{_body([once])}
-
-    def call():
-{_body([each], 8)}
-        return output
-
-    return call'''
-
-
-def _text_functions(loading: Sequence[str], once: str, each: str) -> str:
-    if WITHOUT_PADDING not in each:
-        raise NoRecipeError(
-            "no server can be composed: the workflow's own loop takes no padded prompts",
-            "--workflow names another workflow",
-        )
-    return f'''\
-{_join(split_imports(_join(loading))[1])}
-
-
-def build(model, prompts, mask):
-    """Compile for the shape of `prompts`; return a function of their present values."""
-{_body([once])}
-
-    def call(stopping_criteria):
-{_body([each.replace(WITHOUT_PADDING, WITH_PADDING)], 8)}
-
-    return call'''
-
-
-def _read_source(file: pathlib.Path) -> str:
-    """Return the source of a module without its docstring and comments for linters."""
-    text = LINTER_COMMENTS.sub(b"", file.read_bytes()).decode()
-    docstring = ast.parse(text).body[0]
-    return "\n".join(text.splitlines()[docstring.end_lineno :])
-
-
-def _join(lines: Sequence[str]) -> str:
-    return "\n".join(lines)
-
-
-def _body(lines: Sequence[str], indent: int = 4) -> str:
-    return textwrap.indent(_join(lines).strip("\n"), " " * indent) or " " * indent + "pass"
+            "the stored server has no valid command line or address", "measure again"
+        ) from problem
+    replaced = {interpreter: "python", serving.tokenizer: model}
+    port = ["--port", str(port_number)]
+    kept = [
+        replaced.get(word, word)
+        for index, word in enumerate(words)
+        if port not in (words[index : index + 2], words[max(index - 1, 0) : index + 1])
+    ]
+    return shlex.join(kept)

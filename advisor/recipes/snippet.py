@@ -49,7 +49,7 @@ def compose_snippet(
     needed = sorted({*imports, *loaded_imports, *used}, key=import_order)
     program = strip_blank([*loading, "", *steps])
     if is_engine:
-        program = [MAIN_GUARD, *_indent(program)]
+        program = [MAIN_GUARD, indent("\n".join(program), 4)]
     body = "\n".join([*needed, "", *program]).strip() + "\n"
     ast.parse(body)  # what a stack or a name of a file broke is an error here
     return body
@@ -59,18 +59,18 @@ def _names(source: str) -> set[str]:
     return {node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
 
 
-def _indent(lines: Sequence[str]) -> list[str]:
-    """Return the lines as the body of a block; the text of literals stays as it is."""
+def indent(source: str, spaces: int) -> str:
+    """Return the source as the body of a block; the text of literals stays as it is."""
     inside_literals = {
         number
-        for node in ast.walk(ast.parse("\n".join(lines)))
+        for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
         for number in range(node.lineno, node.end_lineno or node.lineno)
     }
-    return [
-        line if number in inside_literals or not line else f"    {line}"
-        for number, line in enumerate(lines)
-    ]
+    return "\n".join(
+        line if number in inside_literals or not line else " " * spaces + line
+        for number, line in enumerate(source.splitlines())
+    )
 
 
 def split_imports(source: str) -> tuple[list[str], list[str]]:

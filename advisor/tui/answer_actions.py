@@ -41,7 +41,7 @@ def show_code(app: AdvisorApp, answer: RunAnswer, arm: str) -> None:
         document = answer.document
         entry, found = found_recipe.choose(document, run, arm, probes)
         if document.question.load is not None:
-            return server_recipe.render_server(document, entry, found, probes)
+            return server_recipe.render_server(document, entry, found)
         return script_recipe.render(document, entry, found)
 
     app.background.start(

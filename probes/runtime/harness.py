@@ -129,9 +129,6 @@ def import_workflow(request: protocol.Request, channel: Channel) -> Any:
     found = (
         try_optional(environment.read_environment) if request.role in {"measure", "serve"} else None
     )
-    # Before the event of the import: the advisor composes the server when it receives that.
-    if request.role == "serve" and (lines := workflow.lines_to_serve(request)):
-        channel.send(events.RecipeFacts(allowances={}, serving_command=None, integration=lines))
     channel.send(events.Imported(versions, settings, seconds(), found))
     return workflow
 

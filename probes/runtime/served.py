@@ -7,9 +7,7 @@ completions; see `probes.adapter.Server`.
 from __future__ import annotations
 
 import concurrent.futures
-import dataclasses
 import http.client
-import importlib.util
 import json
 import os
 import pathlib
@@ -33,8 +31,6 @@ from probes.runtime import memory
 from probes.subjects.checkpoint import EngineSubject
 
 HOST = "127.0.0.1"
-#: Packages that a composed server imports in addition to those of the workflow.
-COMPOSED_WITH = ("starlette", "uvicorn")
 #: Seconds between two questions to a server that starts, and for the answer to one of them.
 POLL_SECONDS, ANSWER_SECONDS = 0.2, 5.0
 #: How much of the log is read for a reason, and how much of its last line is quoted.
@@ -72,32 +68,8 @@ class ServedWorkflow:
         settings: dict[str, str] = self._module.settings(request)
         return settings
 
-    def lines_to_serve(self, request: Request) -> str:
-        """Return the lines of which the advisor composes a server; empty where the stack has one.
-
-        They are those of the longest requests of the load.
-        """
-        if hasattr(self._module, "server"):
-            return ""
-        longest = dataclasses.replace(
-            request,
-            batch_sizes=request.load["batch_sizes"],
-            input_tokens=request.load["input_tokens"],
-            output_tokens=request.load["output_tokens"],
-        )
-        lines: str = self._module.integration(longest)
-        return lines
-
     def open_subject(self, request: Request) -> EngineSubject:
-        """Return the checkpoint as the server opens it.
-
-        Raise `UnsupportedError` for a server whose packages are missing.
-        """
-        missing = [name for name in COMPOSED_WITH if importlib.util.find_spec(name) is None]
-        if not hasattr(self._module, "server") and missing:
-            message = f"its server needs {' and '.join(missing)}"
-            install = f"{shlex.quote(sys.executable)} -m pip install {' '.join(missing)}"
-            raise UnsupportedError(message, install)
+        """Return the checkpoint as the server opens it."""
         self._subject = EngineSubject(request)
         return self._subject
 
@@ -105,8 +77,7 @@ class ServedWorkflow:
         """Start the server, unless it runs, and return when it answers."""
         if self._server is None or self._process is None:
             self._port = free_port()
-            make = getattr(self._module, "server", composed_server)
-            server: Server = make(subject, request, self._port)
+            server: Server = self._module.server(subject, request, self._port)
             self._server = server
             # The server prints into the worker's log. It is in the worker's session and group, so
             # whatever ends the worker ends the server.
@@ -154,33 +125,13 @@ class ServedWorkflow:
         return events.MemoryRead(memory.peak_rss_bytes_of_tree(self._process.pid))
 
     def integration(self, request: Request) -> str:
-        """Return the command that starts the server, or the lines that it is composed of."""
-        return self.lines_to_serve(request) or f"{self.serving_command(request)}\n"
+        """Return the command that starts the server."""
+        return f"{self.serving_command(request)}\n"
 
-    def serving_command(self, request: Request) -> str | None:  # noqa: ARG002 - the server has its values
-        """Return the command that starts the server; None for a composed server."""
-        if not hasattr(self._module, "server"):
-            return None
+    def serving_command(self, request: Request) -> str:  # noqa: ARG002 - the server has its values
+        """Return the command that starts the server."""
         assert self._server is not None  # noqa: S101 - for the type checker: `build` came before
         return self._server.user_command or shlex.join(self._server.command)
-
-
-def composed_server(subject: EngineSubject, request: Request, port: int) -> Server:
-    """Return the server that the advisor composed from the workflow's lines."""
-    script = pathlib.Path(request.scratch_directory) / protocol.SERVER_SCRIPT
-    load, folder = request.load, str(subject.folder)
-    address = ["--host", HOST, "--port", str(port)]
-    return Server(
-        command=[sys.executable, str(script), *address, "--checkpoint", folder],
-        model=folder,
-        settings={
-            "batching": "one batch after the other, of all requests that wait",
-            "batch sizes": ", ".join(map(str, load["batch_sizes"])),
-            "prompt tokens": str(load["input_tokens"]),
-            "new tokens": str(load["output_tokens"]),
-        },
-        fields={"temperature": 0, "ignore_eos": True},
-    )
 
 
 class ServedProgram:

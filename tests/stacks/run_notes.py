@@ -137,6 +137,7 @@ Servers of TinyLlama with the mix `chat`, in 544 s. No request failed, no block 
 the 281 checked texts were right. vLLM met the limits in every block up to 89 requests/s and
 missed them at 104; above its capacity it generated 9,600 to 11,300 tokens/s, which is 74 to 87
 requests/s, so the upper half of its interval is probably too high. The server of the static cache
+was composed by p3-advisor, here and in the other runs with one; the program no longer does that. It
 serves one batch of up to 16 requests after the other: a batch takes a second, a request that
 arrives meanwhile waits for its end, and about a third of the requests had their first token
 within 500 ms at every rate from 5.4 to 13.5 requests/s. This run tried no lower rates; the present

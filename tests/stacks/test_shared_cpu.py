@@ -320,7 +320,7 @@ def test_a_model_s_own_precision_and_its_coupled_rows_limit_what_is_offered(
         env={**os.environ, "P3_ADVISOR_HOME": str(home)},
         check=True,
     ).stdout
-    assert "joins=False)" in server, "the rows of the model are coupled"
+    assert "max_batch_size=1," in server, "the rows of the model are coupled"
 
 
 def test_a_faulty_factory_is_a_user_error_without_a_traceback(

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 
-from advisor.domain.outcome import BuildFailed, Unsupported
-from advisor.domain.plan import Arm, arm_directory_name
+from advisor.domain.outcome import BuildFailed
+from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.domain.run_events import LoadMeasured, LoggedEvent, RunEvent
 from advisor.domain.run_state import ProcessState
-from advisor.errors import NoRecipeError
 from advisor.measure.asked_rate import servers_for
 from advisor.measure.contenders import is_saturated, may_lead
 from advisor.measure.load_blocks import load_block
 from advisor.measure.serving import goodput_of_arm, has_failed_process
 from advisor.pipeline.serving.load_blocks import BlockSender, LoadedRun
 from advisor.pipeline.stored.arms import next_process_number
-from advisor.probing.served_arms import SERVER_SCRIPT
-from advisor.recipes.server import compose_server
 from advisor.statistics.goodput_search import GoodputSearch
 
 #: Passes over the arms, each in fresh processes.
@@ -56,32 +53,11 @@ class ServerLoad:
         yield from record_each(session.start([(arm, number)], repeat=repeat, built=built))
         if session.is_running(arm.id):
             session.servers.confine(arm.id, self._sender.server_processors)
-            yield from record_each(self._compose_server(arm))
         yield from record_each(session.build(arm.id))
         if session.is_running(arm.id):
             yield from record_each(self._search(arm) if repeat == SEARCH else self._repeat(arm))
         if session.is_running(arm.id):
             yield from record_each(session.stop({arm.id}))
-
-    def _compose_server(self, arm: Arm) -> Iterator[RunEvent]:
-        """Write the server of a workflow that has none of its own, from the lines it reported.
-
-        End the worker where that is not possible.
-        """
-        facts = self._process(arm).recipe_facts
-        if facts is None:
-            return
-        question = self._question.with_longest_requests()
-        sizes = self._run.rules.composed_sizes(question.device)
-        probes = self._run.config.probes_directory
-        try:
-            script = compose_server(question, sizes, facts.integration, probes)
-        except NoRecipeError as problem:
-            outcome = Unsupported(phase="import", reason=problem.what, fix=problem.next_step)
-            yield from self._run.session.drop(arm.id, outcome)
-            return
-        folder = self._run.config.scratch_directory / arm_directory_name(arm.id)
-        (folder / SERVER_SCRIPT).write_text(script, encoding="utf-8")
 
     def _search(self, arm: Arm) -> Iterator[RunEvent]:
         """Search the goodput, coarsely for an arm that cannot lead."""

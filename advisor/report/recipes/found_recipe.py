@@ -21,7 +21,8 @@ from advisor.domain.worker_settings import measured_fields, thread_count
 from advisor.errors import NoRecipeError
 from advisor.recipes.bundler import CannotBundleError
 from advisor.recipes.compose import compose
-from advisor.report.recipes import measured_server
+from advisor.recipes.pins import pin
+from advisor.recipes.server import portable_command
 from advisor.report.sections.explanation import find_arms
 from advisor.store.runs import Run
 from probes.runtime.source_digest import source_digest
@@ -50,8 +51,6 @@ class FoundRecipe:
     inputs: tuple[InputFacts, ...] | None = None
     #: Whether rows of a batch depend on each other; null if that is not known.
     coupled_rows: bool | None = None
-    #: Batch sizes of a server that p3-advisor composed; empty if those of the question apply.
-    composed_sizes: tuple[int, ...] = ()
 
 
 def choose(
@@ -138,13 +137,21 @@ def find_recipe(run: Run, arm: str, probes: pathlib.Path) -> FoundRecipe | None:
 def _find_server(question: Question, planned: Arm, process: ProcessState) -> FoundRecipe | None:
     """Return the server of an arm as it was measured, or None if it has not answered."""
     serving, facts, imported = process.serving, process.recipe_facts, process.imported
-    if serving is None or facts is None or imported is None:
+    if serving is None or facts is None or imported is None or imported.environment is None:
         return None
-    recipe = measured_server.server_recipe(question, planned, imported, serving, facts)
-    if recipe is None:
-        return None
-    sizes = measured_server.composed_sizes(serving)
-    return FoundRecipe(recipe, integration=facts.integration, composed_sizes=sizes)
+    environment, command = imported.environment, facts.serving_command or ""
+    recipe = Recipe(
+        imports=(),
+        source="",
+        requirements=tuple(pin((), imported.versions, environment, planned.extras)),
+        python=f"=={environment.python}.*",
+        interpreter=environment.interpreter,
+        serving_command=portable_command(
+            command, serving, environment.interpreter, question.model.name
+        ),
+        variables=serving.variables,
+    )
+    return FoundRecipe(recipe, integration=facts.integration)
 
 
 def _last_process(state: RunState, arm: str) -> ProcessState | None:

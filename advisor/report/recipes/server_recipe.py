@@ -1,6 +1,6 @@
 """Render the server of an arm, and the Dockerfile for it.
 
-A compiled model gets a Python server; an engine gets the command of its own server.
+A module gets a Python server; an engine gets the command of its own server.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from advisor.domain.question import Question
 from advisor.errors import NoRecipeError
 from advisor.recipes import server
 from advisor.recipes.expressions import file_name, model_name
+from advisor.recipes.snippet import compose_snippet
 from advisor.report.recipes.found_recipe import FoundRecipe
 from advisor.report.recipes.script_recipe import (
     DOCSTRING_WIDTH,
@@ -33,45 +34,51 @@ TORCH_BUILD = re.compile(r"cpu|cu[0-9]+")
 SERVER_FILE = "server.py"
 
 
-def render_server(
-    answer: Answer, entry: RankedArm, found: FoundRecipe, probes: pathlib.Path
-) -> str:
+def render_server(answer: Answer, entry: RankedArm, found: FoundRecipe) -> str:
     """Return the server; raise `NoRecipeError` for a workflow that has none."""
     if found.recipe.serving_command:
         return _render_command(answer, entry, found)
     question = answer.question
-    if question.load is not None:
-        question = question.with_longest_requests()
-    sizes = found.composed_sizes or [cell.batch_size for cell in entry.cells]
-    body = server.compose_server(
-        question,
-        sizes or question.batch_sizes,
-        found.integration,
-        probes,
-        found.inputs,
-        has_coupled_rows=bool(found.coupled_rows),
-    )
-    path = "/v1/completions" if question.task == "generate" else "/predict"
-    title = f"Serve {question.model.name} with {entry.arm} at POST {path}, {question.dtype}."
-    title = _add_figures(title, answer, entry)
+    if question.task != "forward":
+        raise NoRecipeError(
+            f"{entry.arm} has no server of its own",
+            "name an engine with --workflow, or compare servers: p3-advisor recommend --task serve",
+        )
+    size = _batch_size(answer, entry)
+    snippet = compose_snippet(question, size, found.integration, found.inputs)
+    is_batched = all(each.batched for each in found.inputs or ())
+    joins_requests = size > 1 and is_batched and found.coupled_rows is False
+    body = server.compose_server(snippet, size, found.inputs, joins_requests=joins_requests)
+    rows = "1 row" if joins_requests or size == 1 else f"{size} rows"
+    title = f"Serve {question.model.name} with {entry.arm}, {question.dtype}."
+    title = " ".join([title, *caveats(answer)])
+    use = f"Up to {size} requests share a call" if joins_requests else "Each is a call of its own"
     return f'''\
 {script_header(found.recipe, server.REQUIREMENTS)}
 """{textwrap.fill(clean(title), DOCSTRING_WIDTH)}
 
 {install_command(question.device)} --port 8000
+
+POST /predict takes {{"inputs": [...]}}: nested lists, {rows} of each input of the model. It
+returns {{"outputs": [...]}}. {use}.
 """
 
 {body}'''
 
 
-def render_dockerfile(
-    answer: Answer, entry: RankedArm, found: FoundRecipe, probes: pathlib.Path
-) -> str:
+def _batch_size(answer: Answer, entry: RankedArm) -> int:
+    """Return the measured batch size with the greatest throughput."""
+    if not entry.cells:
+        return answer.question.batch_sizes[0]
+    return max(entry.cells, key=lambda cell: cell.throughput.value).batch_size
+
+
+def render_dockerfile(answer: Answer, entry: RankedArm, found: FoundRecipe) -> str:
     """Return a Dockerfile that runs the server; raise `NoRecipeError` where there is none.
 
-    The server of a compiled model is the file `server.py` next to the Dockerfile.
+    The server of a module is the file `server.py` next to the Dockerfile.
     """
-    render_server(answer, entry, found, probes)  # refuses what has no server
+    render_server(answer, entry, found)  # refuses what has no server
     question = answer.question
     python = found.recipe.python.removeprefix("==").removesuffix(".*")
     build = entry.versions.get("torch", "").partition("+")[2]
@@ -100,7 +107,8 @@ def _render_command(answer: Answer, entry: RankedArm, found: FoundRecipe) -> str
     question = answer.question
     command = shlex.join(_command(question, found))
     title = f"{question.model.name} with {entry.arm} on {answer.device_name}, {question.dtype}."
-    lines = textwrap.wrap(clean(_add_figures(title, answer, entry)), DOCSTRING_WIDTH)
+    title = " ".join([title + _goodput(answer, entry), *caveats(answer)])
+    lines = textwrap.wrap(clean(title), DOCSTRING_WIDTH)
     comment = "".join(f"# {line}\n" for line in lines)
     random = isinstance(question.model, TransformersModel) and question.model.weights == "random"
     note = "# The weights were random: write the directory of a checkpoint instead of the name.\n"
@@ -110,11 +118,6 @@ def _render_command(answer: Answer, entry: RankedArm, found: FoundRecipe) -> str
 # sh server.sh --port 8000
 exec {command} "$@"
 """
-
-
-def _add_figures(title: str, answer: Answer, entry: RankedArm) -> str:
-    """Return the title with the measured rate, and with what keeps it from being an answer."""
-    return " ".join([title + _goodput(answer, entry), *caveats(answer)])
 
 
 def _goodput(answer: Answer, entry: RankedArm) -> str:

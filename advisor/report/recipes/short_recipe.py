@@ -12,10 +12,10 @@ from advisor.report.recipes.found_recipe import FoundRecipe, choose
 from advisor.store.runs import Run
 
 
-def render_short(answer: Answer, arm: RankedArm, found: FoundRecipe, probes: pathlib.Path) -> str:
+def render_short(answer: Answer, arm: RankedArm, found: FoundRecipe) -> str:
     """Return the server that was under load, or the snippet; raise `NoRecipeError` without one."""
     if answer.question.load is not None:
-        return server_recipe.render_server(answer, arm, found, probes)
+        return server_recipe.render_server(answer, arm, found)
     return script_recipe.render_snippet(answer, arm, found)
 
 
@@ -29,6 +29,6 @@ def render_recommended(answer: Answer, run: Run, probes: pathlib.Path) -> str | 
     with contextlib.suppress(NoRecipeError):
         arm, found = choose(answer, run, "", probes)
         with contextlib.suppress(NoRecipeError):
-            return render_short(answer, arm, found, probes)
+            return render_short(answer, arm, found)
         return script_recipe.render(answer, arm, found)
     return None

@@ -1,13 +1,10 @@
-"""Servers of compiled models: composed, started as a process of their own, and asked."""
+"""Printed servers of modules, started as processes of their own and asked by several clients."""
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import importlib
-import io
 import json
-import os
 import pathlib
 import socket
 import subprocess
@@ -24,92 +21,104 @@ import numpy as np
 import pytest
 import workers
 
-from advisor.catalogue import rubric_files
-from advisor.domain.model import FactoryModel, SyntheticModel, TransformersModel
+from advisor.domain.model import FactoryModel, SyntheticModel
 from advisor.domain.question import Question
+from advisor.domain.recipe_facts import InputFacts
 from advisor.errors import NoRecipeError
-from advisor.recipes.server import compose_server, divide
+from advisor.recipes.server import compose_server, max_bytes
+from advisor.recipes.snippet import compose_snippet
 
-PROBES = rubric_files.probes_directory()
-SIZES = (1, 4)
 MODEL = SyntheticModel(name="demo", block="encoder", hidden=16, intermediate=32, layers=1, heads=2)
-CONFIG = {
-    "model_type": "llama",
-    "vocab_size": 64,
-    "hidden_size": 16,
-    "intermediate_size": 32,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-    "num_key_value_heads": 2,
-}
-LLAMA = TransformersModel(name="demo/llama", weights="random", config=CONFIG)
-#: A model of which each row depends on the others, with an output that has no rows.
+INPUTS = (InputFacts(name="", shape=(6, 16), dtype="float32"),)
+#: A model with token ids, of which each row depends on the others, and an output without rows.
 COUPLED = """
 import torch
 
 class Centred(torch.nn.Module):
-    def forward(self, x):
+    def __init__(self):
+        super().__init__()
+        self.added = torch.nn.Embedding(10, 3, _weight=torch.zeros(10, 3))
+
+    def forward(self, x, tokens):
         mean = x.mean(0)
-        return x - mean, mean
+        return x - mean + self.added(tokens), mean
 
 def build():
-    return Centred(), torch.randn(4, 3)
+    return Centred(), (torch.randn(4, 3), torch.zeros(4, dtype=torch.int64))
+"""
+#: A model whose calls take longer than the server of the test lets a request wait.
+SLOW = """
+import time
+import torch
+
+class Slow(torch.nn.Module):
+    def forward(self, x):
+        time.sleep(1)
+        return x
+
+def build():
+    return Slow(), torch.randn(1, 3)
 """
 START_SECONDS = 240
 ANSWER_SECONDS = 60
+TOO_LARGE, REFUSED, TOO_LATE = 413, 422, 408
 
 
-def question(model: Any = MODEL, **changes: Any) -> Question:
-    return builders.question(
-        model=model, batch_sizes=SIZES, input_tokens=6, output_tokens=5, **changes
-    )
+def printed(
+    asked: Question,
+    inputs: tuple[InputFacts, ...],
+    size: int,
+    *,
+    joins_requests: bool,
+    workflow: str = "pytorch_eager",
+    **options: Any,
+) -> str:
+    """Return the server of a workflow for one batch size."""
+    module = importlib.import_module(f"probes.workflows.{workflow}")
+    request = workers.make_request(pathlib.Path("unused.py"), pathlib.Path(), options=options)
+    snippet = compose_snippet(asked, size, module.integration(request), inputs)
+    return compose_server(snippet, size, inputs, joins_requests=joins_requests)
 
 
 @contextlib.contextmanager
-def serving(script: str, directory: pathlib.Path, *arguments: str) -> Iterator[str]:
-    """Run a server on a free port; yield its address when it is ready."""
+def serving(script: str, directory: pathlib.Path, *options: str) -> Iterator[str]:
+    """Run a server on a free port; yield the address of its model when it accepts requests."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     (directory / "server.py").write_text(script)
-    log = (directory / "log").open("w+")
-    process = subprocess.Popen(
-        [sys.executable, "server.py", "--port", str(port), *arguments],
-        cwd=directory,
-        stdout=log,
-        stderr=log,
-        env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(directory / "inductor")},
-    )
-    address = f"http://127.0.0.1:{port}"
-    try:
-        end = time.monotonic() + START_SECONDS
-        while process.poll() is None and time.monotonic() < end:
-            with contextlib.suppress(OSError), urllib.request.urlopen(f"{address}/health"):
-                break
-            time.sleep(0.2)
-        log.seek(0)
-        assert process.poll() is None, log.read()
-        yield address
-    finally:
-        process.kill()
-        process.wait()
-        log.close()
+    with (directory / "log").open("w+") as log:
+        process = subprocess.Popen(
+            [sys.executable, "server.py", "--port", str(port), *options],
+            cwd=directory,
+            stdout=log,
+            stderr=log,
+        )
+        try:
+            end = time.monotonic() + START_SECONDS
+            while process.poll() is None and time.monotonic() < end:
+                with (
+                    contextlib.suppress(OSError),
+                    urllib.request.urlopen(f"http://127.0.0.1:{port}"),
+                ):
+                    break
+                time.sleep(0.2)
+            log.seek(0)
+            assert process.poll() is None, log.read()
+            yield f"http://127.0.0.1:{port}/predict"
+        finally:
+            process.terminate()  # ends the processes of the model, too
+            process.wait(ANSWER_SECONDS)
 
 
-def post(address: str, body: Any, kind: str = "application/json") -> bytes:
+def ask(address: str, body: Any) -> tuple[int, Any]:
+    """Return the status and the outputs, which are null for a request that is refused."""
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    request = urllib.request.Request(address, data, {"Content-Type": kind})
-    with urllib.request.urlopen(request, timeout=ANSWER_SECONDS) as response:
-        answer: bytes = response.read()
-    return answer
-
-
-def status_of(address: str, body: Any) -> int:
     try:
-        post(address, body)
+        with urllib.request.urlopen(address, data, timeout=START_SECONDS) as response:
+            return response.status, json.load(response)["outputs"]
     except urllib.error.HTTPError as problem:
-        return problem.code
-    return 200
+        return problem.code, None
 
 
 def expected_rows(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -132,185 +141,75 @@ def expected_rows(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     ("workflow", "options"),
     [
         ("pytorch_eager", {}),
-        pytest.param("torch_compile_inductor", {"dynamic": False}, marks=pytest.mark.long),
-        ("onnxruntime_cpu", {"feeding": "io-binding"}),
-        ("onnxruntime_cpu", {"feeding": "host"}),
+        # Its session is bound to the memory of the inputs.
+        pytest.param("onnxruntime_cpu", {"feeding": "io-binding"}, marks=pytest.mark.long),
     ],
 )
-def test_an_array_server_answers_requests_of_several_clients(
+def test_requests_of_several_clients_share_a_call(
     workflow: str, options: dict[str, Any], tmp_path: pathlib.Path
 ) -> None:
-    integration = integration_of(workflow, options)
-    script = compose_server(question(), SIZES, integration, PROBES)
+    asked = builders.question(model=MODEL, input_tokens=6)
+    script = printed(asked, INPUTS, 4, joins_requests=True, workflow=workflow, **options)
     rows = np.random.default_rng(3).standard_normal((6, 6, 16)).astype(np.float32)
-    expected = expected_rows(rows)
-    with serving(script, tmp_path) as address:
-        with ThreadPoolExecutor(6) as clients:
-            answers = clients.map(
-                lambda row: post(f"{address}/predict", {"inputs": [row[None].tolist()]}), rows
-            )
-        outputs = [json.loads(answer)["outputs"] for answer in answers]
-        np.testing.assert_allclose(np.array([each[0][0] for each in outputs]), expected, atol=1e-5)
-        packed = io.BytesIO()
-        np.savez(packed, rows[:3])
-        answer = post(f"{address}/predict", packed.getvalue(), "application/octet-stream")
-        with np.load(io.BytesIO(answer)) as file:
-            np.testing.assert_allclose(file["arr_0"], expected[:3], atol=1e-5)
-        wrong: Any
-        for wrong in ({}, [], {"inputs": [[1]]}, {"inputs": [rows[:5].tolist()]}, b"{"):
-            assert status_of(f"{address}/predict", wrong) == 400
-        names = np.full((1, 6, 16), "x").tolist()
-        assert status_of(f"{address}/predict", {"inputs": [names]}) == 400
-        assert status_of(f"{address}/predict", {"inputs": [rows[:1].tolist()]}) == 200
+    wrong = [
+        {"inputs": value}
+        for value in ([[1]], [], 1, [rows[:1].tolist()], [np.full((6, 16), "x").tolist()])
+    ]
+    with serving(script, tmp_path, "--timeout", str(1000 * START_SECONDS)) as address:
+        bodies: list[Any] = [{"inputs": [row.tolist()]} for row in rows]
+        assert ask(address, bodies[0])[0] == 200
+        # Requests that are refused do not end those that they are computed with.
+        with ThreadPoolExecutor(12) as clients:
+            answers = list(clients.map(lambda body: ask(address, body), [*bodies, *wrong, b"{"]))
+        outputs = np.array([outputs[0] for _, outputs in answers[: len(rows)]])
+        np.testing.assert_allclose(outputs, expected_rows(rows), atol=1e-5)
+        assert {status for status, _ in answers[len(rows) :]} == {REFUSED}
+        too_large = b" " * (max_bytes(INPUTS, 1) + 1)
+        assert ask(address, too_large)[0] == TOO_LARGE
+        assert ask(address, bodies[0])[0] == 200
 
 
 @pytest.mark.stack
 def test_requests_of_a_model_with_coupled_rows_are_computed_alone(tmp_path: pathlib.Path) -> None:
     (tmp_path / "coupled.py").write_text(COUPLED)
-    model = FactoryModel(name=str(tmp_path / "coupled.py") + ":build")
-    integration = integration_of("pytorch_eager", {})
-    script = compose_server(question(model), SIZES, integration, PROBES, has_coupled_rows=True)
-    rows = np.random.default_rng(3).standard_normal((9, 4, 3)).astype(np.float32)
-    with serving(script, tmp_path) as address:
-        url = f"{address}/predict"
-        with ThreadPoolExecutor(len(rows)) as clients:
-            answers = [
-                json.loads(answer)["outputs"]
-                for answer in clients.map(lambda each: post(url, {"inputs": [each.tolist()]}), rows)
-            ]
-        for (centred, mean), each in zip(answers, rows, strict=True):
-            np.testing.assert_allclose(centred, each - each.mean(axis=0), atol=1e-6)
-            np.testing.assert_allclose(mean, each.mean(axis=0), atol=1e-6)
-        (alone, _) = json.loads(post(url, {"inputs": [rows[0, :1].tolist()]}))["outputs"]
-        assert not np.any(alone)
+    asked = builders.question(model=FactoryModel(name=str(tmp_path / "coupled.py") + ":build"))
+    inputs = (
+        InputFacts(name="", shape=(3,), dtype="float32"),
+        InputFacts(name="", shape=(), dtype="int64", low=3, high=10),
+    )
+    script = printed(asked, inputs, 4, joins_requests=False)
+    tokens = [0, 9, 9, 0]
+    batches = np.random.default_rng(3).standard_normal((9, 4, 3)).astype(np.float32)
+    with serving(script, tmp_path, "--timeout", str(1000 * START_SECONDS)) as address:
+        with ThreadPoolExecutor(len(batches)) as clients:
+            answers = list(
+                clients.map(
+                    lambda batch: ask(address, {"inputs": [batch.tolist(), tokens]}), batches
+                )
+            )
+        for (_, (centred, mean)), batch in zip(answers, batches, strict=True):
+            np.testing.assert_allclose(centred, batch - batch.mean(axis=0), atol=1e-6)
+            np.testing.assert_allclose(mean, batch.mean(axis=0), atol=1e-6)
         # Rows that fill up a batch would change the outputs of the others.
-        assert status_of(url, {"inputs": [rows[0, :2].tolist()]}) == 400
+        assert ask(address, {"inputs": [batches[0, :2].tolist(), tokens[:2]]})[0] == REFUSED
+        for unknown in (-1, 10):
+            body = {"inputs": [batches[0].tolist(), [unknown, *tokens[1:]]]}
+            assert ask(address, body)[0] == REFUSED
 
 
 @pytest.mark.stack
-@pytest.mark.parametrize(
-    ("workflow", "options"),
-    [
-        ("pytorch_eager", {}),
-        pytest.param(
-            "torch_compile_inductor_static_cache", {"cache": "kept"}, marks=pytest.mark.long
-        ),
-    ],
-)
-def test_a_text_server_speaks_openais_protocol(
-    workflow: str, options: dict[str, Any], tmp_path: pathlib.Path
-) -> None:
-    import torch  # noqa: PLC0415 - as above
-    import transformers  # noqa: PLC0415 - as above
-
-    torch.manual_seed(1)
-    model = transformers.AutoModelForCausalLM.from_config(
-        transformers.AutoConfig.for_model(**CONFIG)
-    )
-    integration = integration_of(workflow, options, "generate")
-    script = compose_server(question(LLAMA, task="generate"), SIZES, integration, PROBES)
-    prompts = [[1, 2, 3, 4, 5, 6], [7, 8], [9], [10, 11, 12], [13, 14, 15, 16, 17]]
-    expected = [greedy(model, prompt) for prompt in prompts]
-    model.generation_config.eos_token_id = int(expected[2].split()[0])
-    model.save_pretrained(tmp_path / "checkpoint")
-    kept = {"max_tokens": 5, "ignore_eos": True}
-    with serving(script, tmp_path, "--checkpoint", "checkpoint") as address:
-        url = f"{address}/v1/completions"
-        with ThreadPoolExecutor(len(prompts)) as clients:
-            answers = [
-                json.loads(answer)
-                for answer in clients.map(
-                    lambda prompt: post(url, {"prompt": prompt, **kept}), prompts
-                )
-            ]
-        assert [answer["choices"][0]["text"] for answer in answers] == expected
-        assert {answer["choices"][0]["finish_reason"] for answer in answers} == {"length"}
-        assert answers[1]["usage"] == {
-            "prompt_tokens": 2,
-            "completion_tokens": 5,
-            "total_tokens": 7,
-        }
-        ended = json.loads(post(url, {"prompt": prompts[2], "max_tokens": 5}))
-        assert ended["choices"][0]["finish_reason"] == "stop"
-        assert ended["choices"][0]["text"] == ""
-        streamed = {
-            "prompt": prompts[0],
-            **kept,
-            "stream": True,
-            "stream_options": {"include_usage": True},
-        }
-        events = [
-            line.removeprefix("data: ")
-            for line in post(url, streamed).decode().splitlines()
-            if line
-        ]
-        assert events[-1] == "[DONE]"
-        chunks = [json.loads(event) for event in events[:-1]]
-        pieces = [choice["text"] for chunk in chunks for choice in chunk["choices"]]
-        assert len(pieces) == 5
-        assert "".join(pieces) == expected[0]
-        assert chunks[-1]["usage"]["completion_tokens"] == 5
-        wrong: Any
-        for wrong in (
-            {"prompt": "a text without a tokenizer"},
-            {"prompt": [1] * 7},
-            {"prompt": [64]},
-            {"prompt": []},
-            {"prompt": [1], "max_tokens": 6},
-            {"prompt": [1], "temperature": 0.7},
-            {"prompt": [1], "max_tokens": "5"},
-            [],
-        ):
-            assert status_of(url, wrong) == 400
-        with urllib.request.urlopen(f"{address}/v1/models") as response:
-            assert json.loads(response.read())["data"][0]["id"] == "checkpoint"
-
-
-def greedy(model: Any, prompt: list[int]) -> str:
-    import torch  # noqa: PLC0415 - as above
-
-    tokens = model.generate(
-        torch.tensor([prompt]), do_sample=False, max_new_tokens=5, pad_token_id=0, eos_token_id=None
-    )
-    return "".join(f" {token}" for token in tokens[0, len(prompt) :].tolist())
-
-
-def integration_of(workflow: str, options: dict[str, Any], task: str = "forward") -> str:
-    module = importlib.import_module(f"probes.workflows.{workflow}")
-    changes = {"options": options, "task": task, "input_tokens": 6, "output_tokens": 5}
-    request = workers.make_request(pathlib.Path("unused.py"), pathlib.Path(), **changes)
-    return str(module.integration(request))
+def test_a_request_that_takes_too_long_is_ended(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "slow.py").write_text(SLOW)
+    asked = builders.question(model=FactoryModel(name=str(tmp_path / "slow.py") + ":build"))
+    inputs = (InputFacts(name="", shape=(3,), dtype="float32"),)
+    script = printed(asked, inputs, 1, joins_requests=False)
+    with serving(script, tmp_path, "--timeout", "500") as address:
+        assert ask(address, {"inputs": [[[1, 2, 3]]]})[0] == TOO_LATE
 
 
 @pytest.mark.parametrize(
-    "integration",
-    [
-        "",
-        "output = model(*inputs)\n",
-        "compiled = model\n# Each caller\noutput = compiled(*inputs)\n",
-    ],
+    "snippet", ["", "output = model(*inputs)\n", "compiled = model\n# Each caller\noutput = 1\n"]
 )
-def test_lines_without_a_mark_have_no_server(integration: str) -> None:
+def test_a_snippet_without_a_mark_has_no_server(snippet: str) -> None:
     with pytest.raises(NoRecipeError):
-        divide(integration)
-
-
-def test_a_loop_that_takes_no_padding_has_no_text_server() -> None:
-    integration = "# Each call:\ntokens = loop(prompts)\n"
-    with pytest.raises(NoRecipeError):
-        compose_server(question(LLAMA, task="generate"), SIZES, integration, PROBES)
-
-
-def test_a_server_is_complete_without_the_package() -> None:
-    integration = (
-        "import torch\n\ncompiled = torch.compile(model)\n# Each call:\noutput = model(*inputs)\n"
-    )
-    script = compose_server(question(), SIZES, integration, PROBES)
-    imported = {
-        alias.name if isinstance(node, ast.Import) else str(node.module)
-        for node in ast.walk(ast.parse(script))
-        if isinstance(node, (ast.Import, ast.ImportFrom))
-        for alias in node.names
-    }
-    assert not {name.partition(".")[0] for name in imported} & {"probes", "advisor"}
-    assert "noqa" not in script
+        compose_server(snippet, 1, None, joins_requests=False)

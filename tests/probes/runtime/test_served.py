@@ -9,7 +9,6 @@ import pathlib
 import subprocess
 import sys
 import threading
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,10 +16,14 @@ import pytest
 import workers
 
 from probes import protocol
-from probes.adapter import Server, UnsupportedError
+from probes.adapter import Server
 from probes.protocol import Request
-from probes.runtime import served
-from probes.runtime.served import ServedProgram, ServedWorkflow, ServerEndedError, composed_server
+from probes.runtime.served import (
+    REQUEST_ERRORS,
+    ServedProgram,
+    ServerEndedError,
+    wait_until_ready,
+)
 from probes.subjects import checkpoint
 from probes.subjects.checkpoint import CheckpointInfo, EngineSubject
 from probes.workflows import sglang, vllm
@@ -28,8 +31,6 @@ from probes.workflows import sglang, vllm
 LOAD: dict[str, Any] = {
     "most_tokens": 64,
     "input_tokens": 40,
-    "output_tokens": 24,
-    "batch_sizes": [1, 4],
     "start_seconds": 20.0,
     "request_seconds": 5.0,
 }
@@ -47,39 +48,6 @@ def make_subject(request: Request, **config: int) -> EngineSubject:
     (folder / "config.json").write_text(json.dumps(config))
     checkpoint.write_info(folder, CheckpointInfo("Fake", "float32", 1, 4, "random", 16, None))
     return EngineSubject(request)
-
-
-def lines_of(request: Request) -> str:
-    return f"{request.batch_sizes} {request.input_tokens} {request.output_tokens}"
-
-
-def test_a_composed_server_says_how_to_install_its_missing_packages(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(served, "COMPOSED_WITH", ("json", "a_package_that_is_missing"))
-    module = SimpleNamespace(integration=lines_of)
-    with pytest.raises(UnsupportedError) as raised:
-        ServedWorkflow(module).open_subject(make_request(tmp_path))
-    assert raised.value.fix is not None
-    assert raised.value.fix.startswith(f"{sys.executable} -m pip install ")
-    assert raised.value.fix.split()[-1] == "a_package_that_is_missing"
-
-
-def test_a_stack_without_a_server_gives_the_lines_of_the_longest_requests(
-    tmp_path: pathlib.Path,
-) -> None:
-    module = SimpleNamespace(integration=lines_of)
-    assert ServedWorkflow(module).lines_to_serve(make_request(tmp_path)) == "[1, 4] 40 24"
-    with_server = SimpleNamespace(integration=lines_of, server=composed_server)
-    assert ServedWorkflow(with_server).lines_to_serve(make_request(tmp_path)) == ""
-
-
-def test_a_composed_server_is_the_script_in_the_scratch_directory(tmp_path: pathlib.Path) -> None:
-    request = make_request(tmp_path)
-    server = composed_server(make_subject(request), request, 1234)
-    assert server.command[:2] == [sys.executable, str(tmp_path / protocol.SERVER_SCRIPT)]
-    assert server.command[-1] == server.model == str(checkpoint.folder_of(request))
-    assert server.settings["batch sizes"] == "1, 4"
 
 
 def program(tmp_path: pathlib.Path, process: subprocess.Popen[bytes]) -> ServedProgram:
@@ -108,7 +76,7 @@ def test_an_answer_without_a_text_is_an_error_of_the_request(
         server = Server(command=[], model="m", settings={})
         url = f"http://127.0.0.1:{answering.server_port}"
         made = ServedProgram(url, server, process, make_request(tmp_path))
-        with pytest.raises(served.REQUEST_ERRORS):
+        with pytest.raises(REQUEST_ERRORS):
             made.complete("t0000001")
 
 
@@ -133,7 +101,7 @@ def test_a_server_that_has_ended_is_an_error_with_the_end_of_its_log(
         program(tmp_path, process)(["t0000001"])
     server = Server(command=[], model="m", settings={})
     with pytest.raises(ServerEndedError, match="status 7 before it answered"):
-        served.wait_until_ready("http://127.0.0.1:1", server, process, 5.0)
+        wait_until_ready("http://127.0.0.1:1", server, process, 5.0)
 
 
 def test_a_server_that_does_not_answer_in_time_is_an_error() -> None:
@@ -142,7 +110,7 @@ def test_a_server_that_does_not_answer_in_time_is_an_error() -> None:
     with subprocess.Popen([sys.executable, "-c", idle]) as process:
         try:
             with pytest.raises(ServerEndedError, match=r"within 0\.5 s"):
-                served.wait_until_ready("http://127.0.0.1:1", server, process, 0.5)
+                wait_until_ready("http://127.0.0.1:1", server, process, 0.5)
         finally:
             process.kill()
 
@@ -171,7 +139,7 @@ def test_vllms_server_takes_prompts_of_the_longest_requests_as_words(
     longest_token = len(checkpoint.token_word(0))
     prompt = " ".join([checkpoint.token_word(3)] * LOAD["input_tokens"])
     length = served_length(vllm.server(make_subject(request), request, 1234))
-    assert len(prompt) <= longest_token * (length - LOAD["output_tokens"])
+    assert len(prompt) <= longest_token * (length - (LOAD["most_tokens"] - LOAD["input_tokens"]))
 
 
 def test_vllms_server_keeps_to_the_positions_of_the_model(tmp_path: pathlib.Path) -> None:

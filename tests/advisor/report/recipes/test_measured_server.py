@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import pathlib
 import shlex
 import subprocess
@@ -25,8 +24,8 @@ from advisor.domain.recipe_facts import RecipeFacts
 from advisor.domain.serving import ServedArm, ServingResults
 from advisor.domain.worker_events import Environment, Imported, Serving
 from advisor.errors import NoRecipeError
+from advisor.recipes.server import portable_command
 from advisor.report.recipes import found_recipe, script_recipe, short_recipe
-from advisor.report.recipes.measured_server import portable_command
 
 PROBES = rubric_files.probes_directory()
 MODEL = TransformersModel(name="org/model", config={"model_type": "llama"}, weights="hub")
@@ -49,16 +48,6 @@ SERVING = Serving(
     separator=" ",
     variables={"CACHE_GIB": "4; echo hacked"},
 )
-COMPOSED = msgspec.structs.replace(
-    SERVING, settings={"batch sizes": "1, 16"}, variables={}, command="python server.py"
-)
-LINES = """\
-import torch
-
-# Each call:
-with torch.inference_mode():
-    tokens = model.generate(prompts, attention_mask=torch.ones_like(prompts), max_new_tokens=9)
-"""
 
 
 def measured(serving: Serving, **facts: Any) -> Any:
@@ -101,7 +90,7 @@ def answered() -> Answer:
 
 def short(run: Any) -> str:
     entry, found = found_recipe.choose(answered(), run, "compiled", PROBES)
-    return short_recipe.render_short(answered(), entry, found, PROBES)
+    return short_recipe.render_short(answered(), entry, found)
 
 
 @pytest.mark.parametrize(
@@ -128,10 +117,9 @@ def test_a_stored_command_that_is_no_command_line_is_refused() -> None:
 
 
 def test_what_a_stored_run_states_about_a_server_may_be_wrong() -> None:
-    for changes in ({"url": "http://127.0.0.1:none"}, {"settings": {"batch sizes": "1, many"}}):
-        serving = msgspec.structs.replace(SERVING, **changes)
-        with pytest.raises(NoRecipeError):
-            short(measured(serving, serving_command="engine serve", integration=""))
+    serving = msgspec.structs.replace(SERVING, url="http://127.0.0.1:none")
+    with pytest.raises(NoRecipeError):
+        short(measured(serving, serving_command="engine serve", integration=""))
 
 
 def test_an_engine_is_started_with_its_variables_and_the_users_port(tmp_path: pathlib.Path) -> None:
@@ -146,33 +134,6 @@ def test_an_engine_is_started_with_its_variables_and_the_users_port(tmp_path: pa
     comments = [line for line in script.read_text().splitlines() if line.startswith("# ")]
     assert any("engine==1.2" in line for line in comments)
     assert any("26.5" in line for line in comments)
-
-
-def test_a_composed_server_has_the_sizes_that_were_under_load() -> None:
-    script = short(measured(COMPOSED, serving_command=None, integration=LINES))
-    tree = ast.parse(script)
-    assigned = {
-        node.targets[0].id: ast.literal_eval(node.value)
-        for node in tree.body
-        if isinstance(node, ast.Assign)
-        and isinstance(node.targets[0], ast.Name)
-        and node.targets[0].id == "BATCH_SIZES"
-    }
-    assert assigned == {"BATCH_SIZES": (1, 16)}
-    (call,) = [
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "serve_texts"
-    ]
-    assert {each.arg: ast.literal_eval(each.value) for each in call.keywords} == {"tokens": (48, 9)}
-    wanted = {line.strip('#, "') for line in script.split("# ///")[1].splitlines()}
-    assert {"torch==2.13.0", "transformers==5.17.0"} <= wanted
-
-
-def test_the_lines_of_an_early_composed_server_are_missing() -> None:
-    run = measured(COMPOSED, serving_command="python server.py", integration="python server.py")
-    with pytest.raises(NoRecipeError):
-        short(run)
 
 
 def test_a_server_has_no_script_that_checks_it() -> None:

@@ -293,7 +293,7 @@ def test_a_recipe_states_that_its_run_has_no_answer(style: str) -> None:
     def render_style(answer: Answer) -> str:
         entry = answer.ranked[0]
         if style in {"server", "command"}:
-            text = server_recipe.render_server(answer, entry, found, PROBES)
+            text = server_recipe.render_server(answer, entry, found)
         elif style == "snippet":
             text = script_recipe.render_snippet(answer, entry, found)
         else:

@@ -19,6 +19,7 @@ from report_runs import with_measurement
 from advisor.catalogue import rubric_files
 from advisor.domain.answer import Answer
 from advisor.domain.model import ExportedModel, FactoryModel, Model, TransformersModel
+from advisor.domain.recipe_facts import InputFacts
 from advisor.domain.worker_events import Recipe
 from advisor.errors import NoRecipeError
 from advisor.recipes.server import EACH_CALL
@@ -35,8 +36,6 @@ RECIPE = Recipe(
     serving_command=None,
 )
 INTEGRATION = "import torch\n\n# Each call:\noutput = model(*inputs)\n"
-#: Workflows that have neither lines for each call with padded prompts nor a server of their own.
-WITHOUT_SERVER = {"onnxruntime-genai"}
 
 
 def answer_to(model: Model | None = None, **changes: Any) -> Answer:
@@ -49,32 +48,42 @@ def found(**changes: Any) -> FoundRecipe:
 
 
 def server(answer: Answer, recipe: FoundRecipe) -> str:
-    return render_server(answer, answer.ranked[0], recipe, PROBES)
+    return render_server(answer, answer.ranked[0], recipe)
 
 
 def dockerfile(answer: Answer, recipe: FoundRecipe) -> str:
-    return render_dockerfile(answer, answer.ranked[0], recipe, PROBES)
+    return render_dockerfile(answer, answer.ranked[0], recipe)
 
 
 def test_a_server_needs_what_was_measured_and_its_own_libraries() -> None:
     script = server(answer_to(), found())
     wanted = re.findall(r'^#     "([^"]+)",$', script, re.MULTILINE)
     assert wanted[:2] == ["numpy==2.4.6", "torch==2.13.0"]
-    assert [re.split("[<>=]", each)[0] for each in wanted[2:]] == ["starlette", "uvicorn"]
-    sizes = [cell.batch_size for cell in built_answers.answer().ranked[0].cells]
-    assert f"BATCH_SIZES = {tuple(sizes)}" in script
+    assert [re.split("[<>=]", each)[0] for each in wanted[2:]] == ["mosec"]
 
 
 @pytest.mark.parametrize("coupled", [True, False, None])
-def test_the_server_of_a_model_with_coupled_rows_joins_no_requests(coupled: bool | None) -> None:
-    script = server(answer_to(), dataclasses.replace(found(), coupled_rows=coupled))
-    (call,) = (
-        node
-        for node in ast.walk(ast.parse(script))
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "serve_arrays"
-    )
-    joins = {each.arg: ast.literal_eval(each.value) for each in call.keywords}
-    assert joins == ({"joins": False} if coupled else {})
+def test_only_requests_for_independent_rows_share_a_call(coupled: bool | None) -> None:
+    answer = answer_to()
+    slow, *_ = answer.ranked[0].cells
+    throughput = msgspec.structs.replace(slow.throughput, value=2 * slow.throughput.value)
+    fast = msgspec.structs.replace(slow, batch_size=8, throughput=throughput)
+    answer = with_measurement(answer, cells=(slow, fast))
+    inputs = (InputFacts(name="", shape=(4,), dtype="float32"),)
+    recipe = dataclasses.replace(found(), coupled_rows=coupled, inputs=inputs)
+    script = server(answer, recipe)
+    limits = [
+        ast.literal_eval(each.value)
+        for each in ast.walk(ast.parse(script))
+        if isinstance(each, ast.keyword) and each.arg == "max_batch_size"
+    ]
+    assert limits == [8 if coupled is False else 1]
+
+
+def test_a_loop_of_generated_text_has_no_server() -> None:
+    answer = answer_to(TransformersModel(name="org/m", weights="hub"), task="generate")
+    with pytest.raises(NoRecipeError):
+        server(answer, found())
 
 
 @pytest.mark.parametrize("name", ["org/model", "/secret/place/model", "a; touch x", "$(touch x)"])
@@ -151,7 +160,7 @@ def test_there_is_no_image_of_what_has_no_server() -> None:
     answer = answer_to(FactoryModel(name="nets.py:build"))
     nested = dataclasses.replace(found(), inputs=())
     with pytest.raises(NoRecipeError):
-        render_dockerfile(answer, answer.ranked[0], nested, PROBES)
+        dockerfile(answer, nested)
 
 
 @pytest.mark.parametrize(
@@ -161,21 +170,12 @@ def test_there_is_no_image_of_what_has_no_server() -> None:
 def test_an_image_installs_the_measured_build_of_torch(version: str, backend: str) -> None:
     answer = answer_to()
     answer = with_measurement(answer, versions={"torch": version})
-    text = render_dockerfile(answer, answer.ranked[0], found(), PROBES)
+    text = dockerfile(answer, found())
     assert re.findall(r"--torch-backend (\S+)", text) == ([backend] if backend else [])
     assert "touch" not in text
 
 
-def test_every_workflow_has_a_server() -> None:
-    workflows = rubric_files.load().workflows
-    without = set()
-    for workflow in workflows:
-        file = PROBES / "workflows" / rubric_files.probe_file(workflow.id)
-        if not workflow.has_probe:
-            continue
-        lines = workflow.integration.source if workflow.integration else ""
-        text = file.read_text()
-        has_own = "def server(" in text or re.search("^(def )?serving_command", text, re.MULTILINE)
-        if not EACH_CALL.search(lines) and not has_own:
-            without.add(workflow.id)
-    assert without == WITHOUT_SERVER
+def test_every_workflow_for_modules_has_the_lines_of_each_call() -> None:
+    for workflow in rubric_files.load().workflows:
+        if workflow.has_probe and "forward" in workflow.tasks and workflow.integration:
+            assert EACH_CALL.search(workflow.integration.source), workflow.id
