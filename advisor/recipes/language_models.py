@@ -50,7 +50,11 @@ def checkpoint_prompt_lines(
 
     A checkpoint with random weights is written first. Raise `NoRecipeError` for other models.
     """
-    model, trusted = _require_language_model(question), trust_argument(question)
+    model, trusted = question.model, trust_argument(question)
+    if not isinstance(model, TransformersModel):
+        raise NoRecipeError(
+            "only models of transformers generate text", "measure a name or a directory of one"
+        )
     prompts = prompt_lines(question, batch_size, "config", on_device=prompts_on_device)
     if model.weights != "random":
         return [
@@ -68,35 +72,6 @@ def checkpoint_prompt_lines(
         *STUB_TOKENIZER,
         *prompts,
     ]
-
-
-def _require_language_model(question: Question) -> TransformersModel:
-    if not isinstance(question.model, TransformersModel):
-        raise NoRecipeError(
-            "only models of transformers generate text", "measure a name or a directory of one"
-        )
-    return question.model
-
-
-def checkpoint_lines(question: Question) -> list[str]:
-    """Return the lines of a function `load`, which opens the model of a checkpoint.
-
-    Raise `NoRecipeError` for other models. `CHECKPOINT` is empty for random weights.
-    """
-    model = _require_language_model(question)
-    opened = [
-        "def load(checkpoint):",
-        '    """Return the model in a directory or on the hub; without one, random weights."""',
-    ]
-    dtype = f"dtype=torch.{question.dtype}{trust_argument(question)}"
-    source = f"transformers.AutoModelForCausalLM.from_pretrained(checkpoint, {dtype})"
-    found = f"return {source}{to_device(question)}.eval().requires_grad_(False)"
-    if model.weights != "random":
-        return [checkpoint_line(model), "", "", *opened, f"    {found}"]
-    *made, last = language_model_lines(model, question)
-    made.append("return " + last.removeprefix("model = "))
-    indented = [f"    {line}" for each in made for line in each.splitlines()]
-    return ['CHECKPOINT = ""', "", "", *opened, "    if checkpoint:", f"        {found}", *indented]
 
 
 def prompt_lines(question: Question, batch_size: int, config: str, *, on_device: bool) -> list[str]:
