@@ -19,7 +19,7 @@ from advisor.domain.answer import Answer
 from advisor.domain.run_events import LoggedEvent
 from advisor.domain.sweep import Lengths
 from advisor.errors import GpuNotAttachedError, UnknownGpuError
-from advisor.pipeline.answers.absent_gpu import answer_without_measurement
+from advisor.pipeline.answers.imported_answer import answer_without_measurement
 from advisor.pipeline.draft import prepare as prepare_run
 from advisor.pipeline.execution import execute
 from advisor.pipeline.sweeps import runs as sweep_runs

@@ -20,7 +20,7 @@ from advisor.errors import DateError, ExportFileError
 from advisor.store.index import HistoryEntry
 
 if TYPE_CHECKING:
-    from advisor.store.run_status import RunStatus
+    from advisor.store.runs import RunStatus
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -53,8 +53,7 @@ def history(
     """List the stored runs with their answers, and the sweeps, newest first."""
     from advisor.pipeline.answer_summaries import with_answers
     from advisor.report.formatting.tabular import plain_table
-    from advisor.store.run_status import state_of
-    from advisor.store.runs import Run
+    from advisor.store.runs import Run, state_of
     from advisor.store.store import HistoryFilter
 
     run_filter = HistoryFilter(

@@ -152,7 +152,7 @@ def resume(
     if run:
         execute(store.find(run), output_format)
         return
-    from advisor.pipeline.stored.resumable import newest_resumable
+    from advisor.pipeline.stored.remaining import newest_resumable
 
     newest = newest_resumable(store)
     sweep = store.sweeps.find_of_run(newest.directory.name)
@@ -168,6 +168,6 @@ def _answer_for_absent_gpu(
     answers: Answers, context: Context, absent: UserError, output_format: OutputFormat
 ) -> None:
     """Print an answer from a stored run or from published figures; raise `absent` without any."""
-    from advisor.pipeline.answers.absent_gpu import answer_without_measurement
+    from advisor.pipeline.answers.imported_answer import answer_without_measurement
 
     print_answer(answer_without_measurement(answers, context, absent), output_format)

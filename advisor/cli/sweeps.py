@@ -118,7 +118,7 @@ def _resumable(record: SweepRecord) -> Iterator[None]:
 
 
 def _print_start(found: NextRun, number: int) -> None:
-    from advisor.report.formatting.lengths_text import describe_lengths
+    from advisor.report.formatting.phrases import describe_lengths
 
     run, lengths, record, step = found
     task = run.header().question.task

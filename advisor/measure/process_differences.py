@@ -17,14 +17,13 @@ import msgspec
 from advisor.domain.catalogue import NoisePrior
 from advisor.domain.interval import Interval
 from advisor.domain.measurement import Measurement
-from advisor.statistics.intervals import HALF_INTERVAL, t_quantile
+from advisor.statistics.intervals import HALF_INTERVAL, t_quantile, trimmed_mean
 from advisor.statistics.replication import (
     MIN_PROCESSES,
     pooled_variance,
     process_variance,
     variance_of_mean,
 )
-from advisor.statistics.trimmed import trimmed_mean
 
 #: Upper end of a two-sided 95 % interval.
 PROBABILITY = 0.975

@@ -23,7 +23,6 @@ from advisor.domain.results import (
 )
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.measure.arms import TAIL, Series, count_visits, summarise_arm
-from advisor.measure.device_peaks import device_peaks
 from advisor.measure.drift import bound_by_speedups
 from advisor.measure.process_differences import (
     estimate_process_variances,
@@ -37,7 +36,7 @@ from advisor.measure.rounds import (
     visits_by_round,
 )
 from advisor.measure.sustained import check_sustained
-from advisor.measure.workload import read_inputs
+from advisor.measure.workload import device_peaks, read_inputs
 from advisor.statistics.intervals import paired_interval
 
 #: Least number of visits for the range of their middle 90 %.

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from advisor.domain.results import SustainedCheck
 from advisor.domain.run_state import ProcessState, RunState
-from advisor.statistics.trimmed import trimmed_mean
+from advisor.statistics.intervals import trimmed_mean
 
 
 def check_sustained(

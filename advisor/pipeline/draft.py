@@ -17,17 +17,18 @@ from advisor.domain.plan import Plan
 from advisor.domain.question import Question
 from advisor.domain.run import SCHEMA, Header
 from advisor.domain.run_events import LoggedEvent, Planned, RunEvent
+from advisor.errors import SandboxError
 from advisor.machine import detection
 from advisor.pipeline.builds import expected_builds
-from advisor.pipeline.serving import generator_environment
+from advisor.pipeline.serving import servers
 from advisor.pipeline.stored import other_platforms, survey_findings
-from advisor.probing import sandboxing
 from advisor.probing.environments import containers, registry
 from advisor.question.answers import Answers
 from advisor.question.devices import VISIBLE_DEVICES
 from advisor.question.resolve import max_load_seconds, resolve, worker_interpreter
 from advisor.store.runs import Run
 from advisor.version import __version__
+from probes.runtime import sandbox
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,12 +53,12 @@ def propose(answers: Answers, context: Context, detected: Machine | None = None)
     )
     here = detect_machine(worker_interpreter(answers), catalogue, context, detected)
     if answers.sandbox:
-        sandboxing.require()
+        require()
     question = resolve(answers, here, catalogue, context.environment.get(VISIBLE_DEVICES))
     catalogue = catalogue.for_question(question)
     catalogue = _with_open_deadline(catalogue, max_load_seconds(answers))
     if question.load is not None:
-        generator_environment.find_interpreter(catalogue, here)
+        servers.find_interpreter(catalogue, here)
     return DraftRun(catalogue, here, question, planning.plan(question, here, catalogue))
 
 
@@ -123,3 +124,13 @@ def create(draft: DraftRun, context: Context) -> Run:
         for number, run_event in enumerate(first, start=1):
             writer.append(LoggedEvent(seq=number, at=0.0, run_event=run_event))
     return run
+
+
+def require() -> None:
+    """Raise `SandboxError` with the reason where workers cannot be confined."""
+    obstacle = sandbox.find_obstacle()
+    if obstacle is not None:
+        raise SandboxError(
+            f"the sandbox cannot be used here: {obstacle}",
+            "omit --sandbox for a model that you trust, or run in a container or virtual machine",
+        )

@@ -21,8 +21,7 @@ from advisor.domain.model import (
 from advisor.errors import ModelRefusedError, SizeError, UnknownModelError
 from advisor.question import sizes
 from advisor.question.answers import Answers
-from advisor.question.git_lfs import refuse_pointer
-from advisor.question.model_directory import parse_directory, parse_weights
+from advisor.question.model_directory import parse_directory, parse_weights, refuse_pointer
 
 SYNTHETIC = re.compile(r"synthetic/(?P<block>[a-z-]+)(?:@(?P<sizes>.+))?")
 SIZES = re.compile(r"(\d{1,99})x(\d{1,99})(?:x(\d{1,99}))?")

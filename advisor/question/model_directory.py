@@ -13,7 +13,6 @@ from advisor.domain.model import TransformersModel
 from advisor.errors import ModelRefusedError, PickledWeightsError, UnknownModelError
 from advisor.question import sizes
 from advisor.question.answers import Answers
-from advisor.question.git_lfs import refuse_pointer
 
 RANDOM_WEIGHTS, HUB_WEIGHTS = "random", "hub"
 
@@ -87,3 +86,21 @@ def _stored_weights(text: str, directory: pathlib.Path, *, allow_pickle: bool) -
             "convert them to safetensors, or use --weights-from random or --allow-pickle",
         )
     return str(directory) if pickles else RANDOM_WEIGHTS
+
+
+#: How every pointer begins; source: https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md.
+POINTER_START = b"version https://git-lfs.github.com/spec/"
+
+
+def refuse_pointer(file: pathlib.Path) -> None:
+    """Raise `ModelRefusedError` if the file is a pointer of Git LFS."""
+    try:
+        with file.open("rb") as opened:
+            start = opened.read(len(POINTER_START))
+    except OSError:
+        return  # the worker that opens the model reports it
+    if start == POINTER_START:
+        raise ModelRefusedError(
+            f"{str(file)!r} is a pointer of Git LFS, not the file itself",
+            "download the file: run git lfs pull in its repository",
+        )

@@ -17,17 +17,20 @@ from advisor.domain.question import Budget, Dtype, Question, Task
 from advisor.domain.workflow import DEFAULT_OPTION, Workflow
 from advisor.errors import SizeError, UnknownWorkflowError
 from advisor.question.answers import Answers
-from advisor.question.build_times import parse_build_times
 from advisor.question.constraints import check_constraints, parse_constraints, parse_duration
 from advisor.question.devices import choose_further_gpus, choose_gpu
 from advisor.question.fixed_batch_size import fixed_batch_size
 from advisor.question.load import SERVE, parse_load
-from advisor.question.loss_files import parse_data, parse_metric
 from advisor.question.model import family_name, parse_model
+from advisor.question.option_values import (
+    choose_weight_formats,
+    parse_build_times,
+    parse_data,
+    parse_metric,
+    parse_tolerance,
+)
 from advisor.question.priorities import choose_priorities
 from advisor.question.task import check_gpus_per_model, check_task, choose_task
-from advisor.question.tolerance import parse_tolerance
-from advisor.question.weight_formats import choose_weight_formats
 
 #: Prompts whose texts are compared before a server is put under load; they are sent at once.
 CHECKED_PROMPTS = (4,)

@@ -5,13 +5,13 @@ A request is one sample or prompt of a batch.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 
 from advisor.domain.measurement import Cell, Measurement
 from advisor.domain.recommendation import BreakEven, EnergyUse, HorizonBest, MemoryFit, RunningCost
 from advisor.domain.results import SustainedCheck
-from advisor.recommendation.break_even import Cost, break_even
 
 #: Numbers of requests for which the fastest arm, including its cold build, is reported.
 HORIZONS = tuple(10**power for power in range(2, 8))
@@ -149,3 +149,40 @@ def _running_cost(arm: str, cell: Cell, price_per_hour: float) -> RunningCost:
 
 def _request_seconds(cell: Cell) -> float:
     return cell.seconds.median / cell.batch_size
+
+
+@dataclasses.dataclass(frozen=True)
+class Cost:
+    """Seconds until the first request can be served, and seconds of each request."""
+
+    build_seconds: float
+    request_seconds: float
+
+    def total(self, requests: float) -> float:
+        """Return the seconds until `requests` have been served."""
+        return self.build_seconds + requests * self.request_seconds
+
+
+def break_even(candidate: Cost, incumbent: Cost) -> float:
+    """Return the requests after which the candidate has paid for its build.
+
+    Infinite if it never does, 0 if it does at once.
+    """
+    if (
+        candidate.build_seconds <= incumbent.build_seconds
+        and candidate.request_seconds <= incumbent.request_seconds
+    ):
+        return 0.0
+    if candidate.request_seconds >= incumbent.request_seconds:
+        return math.inf
+    return (candidate.build_seconds - incumbent.build_seconds) / (
+        incumbent.request_seconds - candidate.request_seconds
+    )
+
+
+def most_build_seconds(incumbent: Cost, fastest_request_seconds: float, requests: float) -> float:
+    """Return the seconds beyond which a build cannot pay for itself within `requests`.
+
+    Each request takes at least `fastest_request_seconds`.
+    """
+    return incumbent.total(requests) - requests * fastest_request_seconds

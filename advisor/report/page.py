@@ -20,7 +20,7 @@ from advisor.domain.rubric import LETTERS
 from advisor.report import answer_card
 from advisor.report.charts import pictures
 from advisor.report.charts.pictures import Pictures
-from advisor.report.formatting.accuracy_text import LEGEND, accuracy_cell, accuracy_line
+from advisor.report.formatting.phrases import LEGEND, accuracy_cell, accuracy_line
 from advisor.report.page_files import package_file, security_policy
 from advisor.report.sections import new_shapes, serving_tables, text_generation, trade_off
 from advisor.report.sections.answer import flip_lines, headline, stop_notice, unfit_notice

@@ -9,7 +9,7 @@ from advisor.domain.model import has_random_weights
 from advisor.domain.portability import ApplicationPortability, Platform
 from advisor.domain.rubric import LETTERS
 from advisor.domain.survey import Survey
-from advisor.report.formatting.accuracy_text import LEGEND
+from advisor.report.formatting.phrases import LEGEND
 from advisor.report.formatting.tabular import plain_table
 from advisor.report.sections import new_shapes, serving_tables
 from advisor.report.sections.answer import (

@@ -15,11 +15,9 @@ from advisor.domain.rubric import Rubric
 from advisor.domain.scores import Adoption, Evidence, Rating, ScoredArm
 from advisor.domain.workflow import Workflow
 from advisor.score import architecture_survey, performance_portability
-from advisor.score.adoption_cost import adoption_cost
 from advisor.score.constraints import find_failures
-from advisor.score.facts import facts_of, infer_new_shapes
-from advisor.score.grades import DIGITS
-from advisor.score.rating import rate
+from advisor.score.facts import NEW_SHAPES_ORDER, facts_of, infer_new_shapes
+from advisor.score.grades import DIGITS, FactValue, rate
 
 
 @dataclasses.dataclass(frozen=True)
@@ -192,3 +190,40 @@ def _explain(rating: Rating, results: Results, workflow: Workflow) -> Rating:
     elif rating.fact in {"performance_portability", "vendors", "artefact_scope"}:
         more = performance_portability.describe_portability(results.portability, workflow)
     return msgspec.structs.replace(rating, why=f"{rating.why}; {more}") if more else rating
+
+
+@dataclasses.dataclass(frozen=True)
+class Cost:
+    """A fact by which two arms with equal scores and speeds are ranked."""
+
+    fact: str
+    #: The values of a fact that is not a number, the best first.
+    order: tuple[str, ...] = ()
+    #: Whether a larger number is better.
+    is_gain: bool = False
+
+
+#: The first fact that differs decides.
+COSTS = (
+    Cost("build_seconds"),
+    Cost("lines_changed"),
+    Cost("export_step"),
+    Cost("own_environment"),
+    Cost("vendors", is_gain=True),
+    Cost("artefact_scope", order=("any", "vendor", "gpu-model", "process")),
+    Cost("new_shapes", order=NEW_SHAPES_ORDER),
+    Cost("architectures", order=("any", "most", "listed")),
+)
+
+
+def adoption_cost(facts: Mapping[str, FactValue]) -> tuple[float, ...]:
+    """Return the costs of an arm with these facts; the smaller tuple comes first."""
+    return tuple(_number_of(cost, facts.get(cost.fact)) for cost in COSTS)
+
+
+def _number_of(cost: Cost, value: FactValue) -> float:
+    """Return a number that is smaller for a better value; an unforeseen word is the worst."""
+    if cost.order:
+        return float(cost.order.index(value) if value in cost.order else len(cost.order))
+    number = float(value) if isinstance(value, (int, float)) else 0.0
+    return -number if cost.is_gain else number

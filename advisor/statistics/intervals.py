@@ -1,4 +1,4 @@
-"""Confidence intervals of means of log differences, and of medians."""
+"""Confidence intervals of means of log differences and of medians, and trimmed means of rounds."""
 
 from __future__ import annotations
 
@@ -8,13 +8,6 @@ import math
 import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
-
-from advisor.statistics.trimmed import (
-    count_kept,
-    trimmed_mean,
-    variance_of_trimmed_mean,
-    winsorize,
-)
 
 #: Standard errors in half of a 95 % interval.
 HALF_INTERVAL = 1.96
@@ -201,3 +194,35 @@ def typical_interval(values: Sequence[float], confidence: float) -> tuple[float,
 def nearest_rank(values: Sequence[float], share: float) -> float:
     """Return the smallest value that at least `share` of the values do not exceed."""
     return sorted(values)[max(math.ceil(share * len(values)), 1) - 1]
+
+
+#: Share of the values that is cut off at each end.
+TRIMMED_SHARE = 0.2
+
+
+def trimmed_mean(values: Sequence[float]) -> float:
+    """Return the mean without the highest and the lowest fifth, rounded down; of at least one."""
+    cut = _cut(len(values))
+    return statistics.fmean(sorted(values)[cut : len(values) - cut])
+
+
+def count_kept(count: int) -> int:
+    """Return how many of `count` values the trimmed mean keeps."""
+    return count - 2 * _cut(count)
+
+
+def winsorize(values: Sequence[float]) -> list[float]:
+    """Return the values in their order, those that are cut off replaced by the nearest kept one."""
+    cut, ordered = _cut(len(values)), sorted(values)
+    lowest, highest = ordered[cut], ordered[len(values) - 1 - cut]
+    return [min(max(value, lowest), highest) for value in values]
+
+
+def variance_of_trimmed_mean(values: Sequence[float]) -> float:
+    """Return the variance of the trimmed mean of at least two independent values."""
+    count, kept = len(values), count_kept(len(values))
+    return statistics.variance(winsorize(values)) * (count - 1) / (kept * (kept - 1))
+
+
+def _cut(count: int) -> int:
+    return int(TRIMMED_SHARE * count)

@@ -14,8 +14,9 @@ from advisor.statistics.intervals import (
     correlated_interval,
     effective_share,
     geometric_mean_interval,
+    trimmed_mean,
+    variance_of_trimmed_mean,
 )
-from advisor.statistics.trimmed import trimmed_mean, variance_of_trimmed_mean
 
 #: Fewer processes do not give a usable variance between processes.
 MIN_PROCESSES = 3

@@ -13,6 +13,7 @@ import pathlib
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal
 
 import msgspec
 
@@ -24,6 +25,7 @@ from advisor.domain.run_state import RunState
 from advisor.errors import NotWritableError, RunFileError, RunIsActiveError
 from advisor.store import decoders
 from advisor.store.control import RunControl
+from advisor.store.index import HistoryEntry
 from advisor.store.write_errors import report_unwritable
 from advisor.system.atomic_write import write_atomically
 from advisor.system.home import HOME_VARIABLE
@@ -231,3 +233,15 @@ class Writer:
                 f"the run cannot be stored: {problem.strerror}",
                 f"free disk space, or set {HOME_VARIABLE}",
             ) from problem
+
+
+RunStatus = Literal["running", "paused", "stopped", "finished", "imported"]
+
+
+def state_of(entry: HistoryEntry, run: Run) -> RunStatus:
+    """Return the state of a stored run."""
+    if entry.imported:
+        return "imported"
+    if run.is_active():
+        return "paused" if run.control.is_paused() else "running"
+    return "finished" if entry.finished else "stopped"

@@ -15,11 +15,10 @@ from advisor.domain.run_events import Finished, is_measurement
 from advisor.domain.run_state import RunState
 from advisor.domain.sweep import is_sweep_id
 from advisor.errors import NotWritableError, RunFileError, RunIsActiveError, UnknownRunError
-from advisor.store.fleets import Fleets
 from advisor.store.index import HistoryEntry, Index
 from advisor.store.records import LATEST
+from advisor.store.run_groups import Fleets, Sweeps
 from advisor.store.runs import Run
-from advisor.store.sweeps import Sweeps
 from advisor.store.write_errors import report_unwritable
 from advisor.system.atomic_write import write_atomically
 from advisor.system.home import HOME_VARIABLE, named_home

@@ -14,7 +14,7 @@ from advisor.domain.answer import Answer
 from advisor.domain.machine import QuietProblem
 from advisor.domain.sweep import MixedLengths
 from advisor.pipeline import quiet_check
-from advisor.pipeline.answers import absent_gpu
+from advisor.pipeline.answers import imported_answer
 from advisor.pipeline.draft import DraftRun, create, propose
 from advisor.pipeline.further_run import (
     arms_to_retry,
@@ -42,7 +42,7 @@ def draft(app: AdvisorApp) -> DraftRun:
 
 def draft_or_answer(app: AdvisorApp) -> DraftRun | Answer:
     """Return the plan of the current answers, or the answer for a GPU that is absent."""
-    return absent_gpu.draft_or_answer(app.answers, app.context, lambda: draft(app))
+    return imported_answer.draft_or_answer(app.answers, app.context, lambda: draft(app))
 
 
 def start_from_answers(app: AdvisorApp) -> None:

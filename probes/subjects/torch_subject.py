@@ -29,11 +29,10 @@ from probes.subjects import (
     synthetic,
     transformers_model,
 )
-from probes.subjects.classes import count_classes
 from probes.subjects.flops import count_flops
 from probes.subjects.higher_precision import Precision
 from probes.subjects.loaded_model import InputFacts, LoadedModel
-from probes.subjects.outputs import collect
+from probes.subjects.outputs import collect, count_classes
 
 #: The reference of a larger model is computed in float32, because a float64 copy seldom fits in
 #: memory next to it.

@@ -14,7 +14,7 @@ from advisor.context import Context
 from advisor.errors import UserError
 from advisor.pipeline.draft import prepare
 from advisor.pipeline.execution import execute
-from advisor.pipeline.stored.resumable import newest_resumable
+from advisor.pipeline.stored.remaining import newest_resumable
 from advisor.question.answers import Answers
 from advisor.store.store import Store
 

@@ -18,7 +18,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 
 from advisor.domain.run_events import LoggedEvent
 from advisor.errors import UserError
-from advisor.pipeline.stored.resumable import newest_resumable
+from advisor.pipeline.stored.remaining import newest_resumable
 from advisor.store import export_file
 from advisor.store.runs import Run
 from advisor.store.store import Store

@@ -16,7 +16,7 @@ from stacks.kept_runs import (
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.measurement import Cell
 from advisor.measure.generation import explain_mismatch
-from advisor.report.formatting.accuracy_text import accuracy_cell
+from advisor.report.formatting.phrases import accuracy_cell
 from advisor.report.formatting.tabular import markdown_table
 from advisor.report.sections import trade_off
 from advisor.report.sections.setup_facts import describe_lengths

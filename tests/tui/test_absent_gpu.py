@@ -25,7 +25,7 @@ from textual.widgets import Input
 from advisor.context import Context
 from advisor.domain.plan import BASELINE
 from advisor.errors import GpuNotAttachedError
-from advisor.pipeline.answers.absent_gpu import answer_without_measurement
+from advisor.pipeline.answers.imported_answer import answer_without_measurement
 from advisor.question.answers import Answers
 from advisor.recommendation.headline import FROM_FIGURES
 from advisor.store.store import Store

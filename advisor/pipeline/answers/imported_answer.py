@@ -9,6 +9,7 @@ import contextlib
 import datetime as dt
 import pathlib
 import re
+from collections.abc import Callable
 
 import msgspec
 
@@ -21,11 +22,13 @@ from advisor.domain.question import Question
 from advisor.domain.recommendation import Recommendation, Trust, lower_trust
 from advisor.domain.run import Header
 from advisor.domain.run_state import RunState
-from advisor.errors import RunFileError
+from advisor.errors import GpuNotAttachedError, RunFileError, UnknownGpuError, UserError
 from advisor.machine import detection
+from advisor.pipeline.answers import published_answer
 from advisor.pipeline.decision import evaluate
+from advisor.pipeline.draft import DraftRun
 from advisor.pipeline.stored import other_platforms
-from advisor.question.answers import Answers
+from advisor.question.answers import Answers, command_of
 from advisor.question.devices import CPU
 from advisor.question.resolve import resolve, worker_interpreter
 
@@ -141,3 +144,24 @@ def _with_lower_trust(recommendation: Recommendation, provenance: Provenance) ->
             *recommendation.next_steps,
         ),
     )
+
+
+def draft_or_answer(
+    answers: Answers, context: Context, draft: Callable[[], DraftRun]
+) -> DraftRun | Answer:
+    """Return what `draft` returns, or the answer without a measurement for an absent GPU."""
+    try:
+        return draft()
+    except (GpuNotAttachedError, UnknownGpuError) as absent:
+        return answer_without_measurement(answers, context, absent)
+
+
+def answer_without_measurement(answers: Answers, context: Context, absent: UserError) -> Answer:
+    """Return an answer without a measurement on this machine.
+
+    Raise `absent` if there is neither an imported run nor a published figure.
+    """
+    found = find_answer(answers, context) or published_answer.answer_from_figures(
+        answers, context, absent
+    )
+    return msgspec.structs.replace(found, rerun_command=command_of(answers))

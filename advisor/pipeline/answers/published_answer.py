@@ -32,8 +32,7 @@ from advisor.recommendation.reasons import describe_rating
 from advisor.score import scoring
 from advisor.score.constraints import find_failures
 from advisor.score.facts import declared_facts
-from advisor.score.grades import FactValue
-from advisor.score.rating import rate
+from advisor.score.grades import FactValue, rate
 from advisor.version import __version__
 
 NEXT_STEP = "run p3-advisor on a machine with that GPU"

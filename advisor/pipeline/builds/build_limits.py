@@ -9,7 +9,7 @@ from advisor.domain.run_state import ProcessState, RunState
 from advisor.measure.rounds import is_valid
 from advisor.pipeline.stored.arms import controls, plan_of
 from advisor.probing.worker_process import BuildLimit
-from advisor.recommendation.break_even import Cost, most_build_seconds
+from advisor.recommendation.costs import Cost, most_build_seconds
 from advisor.system.number_format import format_number
 
 #: Factor on the seconds of a call of a built arm: calls timed during the warm-up scatter, and the

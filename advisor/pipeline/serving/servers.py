@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from advisor.domain.catalogue import Catalogue
+from advisor.domain.machine import Machine
 from advisor.domain.outcome import Completed
 from advisor.domain.plan import BASELINE, REFERENCE, SERVING_BASELINE, Arm
 from advisor.domain.run import Header
 from advisor.domain.run_events import LoggedEvent, RepetitionStarted
 from advisor.domain.run_state import RunState
+from advisor.errors import EnvironmentNotUsableError, NoStackError
 from advisor.pipeline.recorder import Recorder
-from advisor.pipeline.serving.generator_environment import find_interpreter
 from advisor.pipeline.serving.load_blocks import LoadedRun
 from advisor.pipeline.serving.server_load import REPEAT, SEARCH, ServerLoad
 from advisor.pipeline.stored.arms import plan_of
@@ -76,3 +78,23 @@ def is_complete(state: RunState, arm: str, repeat: int) -> bool:
     if not processes or processes[-1].outcome is None:
         return False
     return not isinstance(processes[-1].outcome, Completed) or bool(processes[-1].load_blocks)
+
+
+def find_interpreter(catalogue: Catalogue, machine: Machine) -> str:
+    """Return the interpreter of the load generator.
+
+    Raise `EnvironmentNotUsableError` where its environment is missing or does not work.
+    """
+    names = [each.load_generator.name for each in catalogue.workflows if each.load_generator]
+    if not names:
+        raise NoStackError(
+            "the catalogue has no workflow with a load generator", "restore rubric/workflows.toml"
+        )
+    created = machine.environments.get(names[0])
+    if created is None or created.fault:
+        problem = created.fault if created else "it has not been created"
+        raise EnvironmentNotUsableError(
+            f"the environment {names[0]}, which sends the requests, cannot be used: {problem}",
+            f"p3-advisor env create {names[0]}",
+        )
+    return created.python

@@ -1,4 +1,4 @@
-"""Which arms a run still has to measure."""
+"""Which run `resume` continues, and which arms a run still has to measure."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ from advisor.domain.outcome import DiskFull
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.domain.run_state import RunState
+from advisor.errors import UnknownRunError
 from advisor.pipeline.stored.arms import controls, failed_arms, plan_of, raced_arms
+from advisor.pipeline.stored.baseline_failure import can_go_on
 from advisor.pipeline.stored.replay import replay_race, results_by_batch_size
+from advisor.store.runs import Run
+from advisor.store.store import Store
 
 
 def needed_arms(state: RunState, question: Question) -> list[Arm]:
@@ -94,3 +98,18 @@ def oom_beside_others(state: RunState) -> set[str]:
         for arm, processes in state.processes.items()
         if processes and len(set(processes[-1].residents_at_oom) - always_resident) > 1
     }
+
+
+def newest_resumable(store: Store) -> Run:
+    """Return the newest run that can go on, or the newest unfinished one if none can.
+
+    Raise `UnknownRunError` if there is no unfinished run of this machine.
+    """
+    newest: Run | None = None
+    for run, state in store.resumable_runs():
+        if can_go_on(state):
+            return run
+        newest = newest or run
+    if newest is None:
+        raise UnknownRunError("there is no run that could be resumed", "see p3-advisor history")
+    return newest

@@ -10,7 +10,7 @@ from advisor.report.charts.marks import Mark
 from advisor.report.charts.plots import Guide, Point, Series, scatter_plot
 from advisor.report.charts.scales import Axis
 from advisor.report.charts.svg import Picture
-from advisor.report.formatting.accuracy_text import format_error
+from advisor.report.formatting.phrases import format_error
 from advisor.system.number_format import format_interval
 
 #: Errors below the smallest one, such as 0, are drawn this factor below it.

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from advisor.domain.answer import RankedArm
 from advisor.domain.plan import BASELINE
-from advisor.recommendation.break_even import Cost, break_even
+from advisor.recommendation.costs import Cost, break_even
 from advisor.report.charts.marks import Mark
 from advisor.report.charts.plots import Guide, Point, Series, line_plot, scatter_plot
 from advisor.report.charts.scales import Axis

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from advisor.domain.portability import ApplicationPortability
-from advisor.report.charts.marks import Mark, place
-from advisor.report.charts.names import short_names
+from advisor.report.charts.marks import Mark, place, short_names
 from advisor.report.charts.plots import Point, Series, line_plot, scatter_plot
 from advisor.report.charts.scales import Axis
 from advisor.report.charts.svg import Picture

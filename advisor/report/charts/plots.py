@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from advisor.report.charts.marks import Mark
-from advisor.report.charts.names import spread
+from advisor.report.charts.marks import Mark, spread
 from advisor.report.charts.scales import Axis, Scale, horizontal_axis, vertical_axis
 from advisor.report.charts.svg import (
     Picture,

@@ -20,7 +20,7 @@ from advisor.domain.model import FactoryModel
 from advisor.domain.worker_events import Recipe
 from advisor.errors import NoRecipeError
 from advisor.recipes.snippet import compose_snippet
-from advisor.report.formatting.accuracy_text import format_error
+from advisor.report.formatting.phrases import format_error
 from advisor.report.recipes.found_recipe import SOURCE_CHANGED, FoundRecipe
 from advisor.report.sections.answer import caveats
 from advisor.report.sections.setup_facts import describe_sizes

@@ -23,7 +23,7 @@ from advisor.domain.run_events import (
     WorkerReported,
 )
 from advisor.domain.worker_events import PhaseStarted
-from advisor.report.formatting.machine_load import describe_check
+from advisor.report.formatting.phrases import describe_check
 from advisor.system.number_format import format_speedup
 
 #: Phases that take long enough for a line of their own: of arms, and of the reference worker.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from advisor.domain.measurement import Measurement
 from advisor.domain.scores import ScoredArm
-from advisor.report.formatting.accuracy_text import accuracy_cell
+from advisor.report.formatting.phrases import accuracy_cell
 from advisor.system.number_format import (
     MISSING,
     format_mebibytes,

@@ -15,7 +15,7 @@ from advisor.domain.model import (
 from advisor.domain.priorities import FURTHER_CRITERIA, PILLARS, Priorities
 from advisor.domain.question import LoadQuestion
 from advisor.recommendation.advised_answer import join_names
-from advisor.report.formatting.machine_load import describe_problem
+from advisor.report.formatting.phrases import describe_problem
 from advisor.system.number_format import format_mebibytes
 
 #: Most shapes of inputs in a line.

@@ -12,7 +12,7 @@ from advisor.domain.check_events import worst_error
 from advisor.domain.measurement import Measurement
 from advisor.domain.question import WeightFormat
 from advisor.domain.scores import ScoredArm
-from advisor.report.formatting.accuracy_text import format_error
+from advisor.report.formatting.phrases import format_error
 from advisor.report.formatting.tabular import plain_table
 from advisor.system.number_format import (
     MISSING,

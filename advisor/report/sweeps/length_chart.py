@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from advisor.domain.plan import BASELINE
 from advisor.domain.sweep import Lengths
 from advisor.report.charts.batch_sizes import INTERVAL_CUTOFF, LOWEST_SPEEDUP
-from advisor.report.charts.marks import Mark, place
-from advisor.report.charts.names import short_names
+from advisor.report.charts.marks import Mark, place, short_names
 from advisor.report.charts.plots import Point, Series, line_plot
 from advisor.report.charts.scales import Axis
 from advisor.report.charts.svg import Picture

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from advisor.domain.answer import Problem
-from advisor.report.formatting.lengths_text import format_lengths, length_unit
+from advisor.report.formatting.phrases import format_lengths, length_unit
 from advisor.report.formatting.tabular import markdown_table, plain_table
 from advisor.report.markdown import escape
 from advisor.report.sections.answer import UNSTEADY_NOTICE

@@ -14,7 +14,7 @@ from advisor.domain.measurement import Cell, Measurement
 from advisor.domain.rubric import LETTERS
 from advisor.domain.scores import Rating
 from advisor.errors import NoRecipeError
-from advisor.report.formatting.accuracy_text import accuracy_line
+from advisor.report.formatting.phrases import accuracy_line
 from advisor.report.recipes import found_recipe
 from advisor.report.sections import new_shapes
 from advisor.report.sections.text_generation import render_generation

@@ -12,7 +12,7 @@ from advisor.domain.question import Question
 from advisor.domain.sweep import MixedLengths
 from advisor.domain.workflow import Workflow
 from advisor.pipeline.draft import DraftRun
-from advisor.report.formatting.lengths_text import format_lengths, length_unit
+from advisor.report.formatting.phrases import format_lengths, length_unit
 from advisor.tui.rendering import text
 
 #: Status of a workflow that can be measured on this machine after an installation.

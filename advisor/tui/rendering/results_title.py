@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.cells import cell_len
 from rich.text import Text
 
-from advisor.report.formatting.lengths_text import describe_lengths, lengths_of
+from advisor.report.formatting.phrases import describe_lengths, lengths_of
 from advisor.tui.answer import RunAnswer
 from advisor.tui.rendering import text
 

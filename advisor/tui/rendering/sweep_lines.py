@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from advisor.report.formatting.lengths_text import length_unit
+from advisor.report.formatting.phrases import length_unit
 from advisor.report.sweeps import sweep_text
 from advisor.report.sweeps.sweep_document import LengthEntry, SweepDocument
 from advisor.system.number_format import format_interval

@@ -10,8 +10,7 @@ import msgspec
 from advisor.domain.sweep import SweepRecord
 from advisor.errors import RunFileError
 from advisor.store.index import HistoryEntry
-from advisor.store.run_status import RunStatus, state_of
-from advisor.store.runs import Run
+from advisor.store.runs import Run, RunStatus, state_of
 from advisor.store.store import Store
 
 #: Precedes the model of a sweep.

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from advisor.domain.question import Question
 from advisor.domain.sweep import SweepRecord
 from advisor.pipeline.sweeps.decision import decide_lengths
-from advisor.report.formatting.lengths_text import describe_lengths, lengths_of
+from advisor.report.formatting.phrases import describe_lengths, lengths_of
 from advisor.report.sweeps.sweep_document import SweepDocument, decide_and_compose
-from advisor.store.run_status import RunStatus
+from advisor.store.runs import RunStatus
 from advisor.store.store import Store
 from advisor.tui.run.stored_items import GOING_ON, run_states
 

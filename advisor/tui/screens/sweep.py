@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, Static
 
 from advisor.report.sweeps.sweep_document import LengthEntry, SweepDocument
-from advisor.store.run_status import RunStatus
+from advisor.store.runs import RunStatus
 from advisor.tui import answer_actions, run_opener
 from advisor.tui.rendering import text
 from advisor.tui.rendering.sweep_lines import length_notes, sweep_lines, sweep_title

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from advisor.domain.answer import RankedArm
 from advisor.domain.sweep import Lengths
-from advisor.report.formatting.lengths_text import format_lengths
+from advisor.report.formatting.phrases import format_lengths
 from advisor.report.sections.ranking_cells import rank_cell, score_cell
 from advisor.report.sweeps.sweep_document import LengthEntry, SweepDocument
-from advisor.store.run_status import RunStatus
+from advisor.store.runs import RunStatus
 from advisor.system.number_format import MISSING, format_interval, format_seconds, format_share
 from advisor.tui.rendering import text
 from advisor.tui.widgets.table import Column

@@ -19,7 +19,7 @@ from advisor.question.devices import (
     find_no_gpu_reason,
 )
 from advisor.question.load import SERVE
-from advisor.question.weight_formats import ANY, FORMATS
+from advisor.question.option_values import ANY, FORMATS
 from advisor.tui.rendering import text
 from advisor.tui.steps.fields import (
     DEFAULT_MAX_BUILD_SECONDS,

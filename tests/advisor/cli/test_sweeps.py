@@ -21,7 +21,7 @@ from advisor.cli.interruption import InterruptedRunError
 from advisor.context import Context
 from advisor.domain.answer import Answer
 from advisor.domain.sweep import RECORD_SCHEMA, Lengths, MixedLengths, SweepRecord, SweepRun
-from advisor.pipeline.stored import resumable
+from advisor.pipeline.stored import remaining
 from advisor.question.answers import Answers
 from advisor.report.sweeps.sweep_document import SweepDocument
 from advisor.store.store import Store
@@ -215,7 +215,7 @@ def test_resume_without_a_name_continues_the_sweep_of_the_newest_run(
 ) -> None:
     save_sweep(store, recorded.name, SHORT, LONG)
     resumed: list[str] = []
-    monkeypatch.setattr(resumable, "newest_resumable", lambda own: own.find(recorded.name))
+    monkeypatch.setattr(remaining, "newest_resumable", lambda own: own.find(recorded.name))
     monkeypatch.setattr(sweeps, "resume", lambda name, _: resumed.append(name))
     newest = run_cli("resume", home=home)
     assert newest.returncode == 0

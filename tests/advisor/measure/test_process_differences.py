@@ -11,9 +11,8 @@ import pytest
 
 from advisor.domain.catalogue import NoisePrior
 from advisor.measure.process_differences import estimate_process_variances
-from advisor.statistics.intervals import t_quantile
+from advisor.statistics.intervals import t_quantile, trimmed_mean
 from advisor.statistics.replication import interval_within_processes
-from advisor.statistics.trimmed import trimmed_mean
 
 PRIOR = NoisePrior(process_deviation=0.01, weight=2)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from advisor.domain.worker_events import BlockTimed
 from advisor.measure.rounds import paired_log_speedups, race_log_speedups
-from advisor.statistics.trimmed import trimmed_mean
+from advisor.statistics.intervals import trimmed_mean
 
 Rounds = dict[int, dict[str, BlockTimed]]
 

@@ -11,7 +11,7 @@ from builders import BASELINE
 
 from advisor.domain.run_state import RunState
 from advisor.domain.worker_events import BlockTimed
-from advisor.measure.undisturbed_speedup import summarise_undisturbed
+from advisor.measure.arms import summarise_undisturbed
 
 #: Seconds of the visits in each process; in the last one other work slows the baseline.
 SECONDS = {

@@ -34,7 +34,7 @@ from advisor.errors import NotWritableError
 from advisor.pipeline.decision import decide
 from advisor.pipeline.execution import execute
 from advisor.pipeline.stored.baseline_failure import has_reference
-from advisor.pipeline.stored.resumable import newest_resumable
+from advisor.pipeline.stored.remaining import newest_resumable
 from advisor.probing.session import Session
 from advisor.probing.worker_process import Worker
 from advisor.question.answers import Answers

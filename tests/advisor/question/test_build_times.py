@@ -6,7 +6,7 @@ import builders
 import pytest
 
 from advisor.errors import SizeError, UnknownWorkflowError, UserError
-from advisor.question.build_times import parse_build_times
+from advisor.question.option_values import parse_build_times
 
 KNOWN = builders.shipped_catalogue()
 

@@ -7,7 +7,7 @@ import pathlib
 import pytest
 
 from advisor.errors import LossFileError
-from advisor.question.loss_files import parse_data, parse_metric
+from advisor.question.option_values import parse_data, parse_metric
 
 
 def test_paths_become_absolute(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:

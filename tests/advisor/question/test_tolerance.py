@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from advisor.errors import SizeError
-from advisor.question.tolerance import parse_tolerance
+from advisor.question.option_values import parse_tolerance
 
 
 @pytest.mark.parametrize(

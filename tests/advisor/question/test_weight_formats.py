@@ -7,7 +7,7 @@ import pytest
 from advisor.domain.question import WeightFormat
 from advisor.errors import WeightFormatError
 from advisor.question.constraints import parse_constraints
-from advisor.question.weight_formats import FORMATS, choose_weight_formats, parse_weight_formats
+from advisor.question.option_values import FORMATS, choose_weight_formats, parse_weight_formats
 
 
 @pytest.mark.parametrize(

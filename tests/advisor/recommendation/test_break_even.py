@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.recommendation import break_even
-from advisor.recommendation.break_even import Cost
+from advisor.recommendation import costs
+from advisor.recommendation.costs import Cost
 
 INCUMBENT = Cost(build_seconds=1.0, request_seconds=0.010)
-costs = st.builds(Cost, st.floats(0, 1e4), st.floats(1e-6, 10))
+COSTS = st.builds(Cost, st.floats(0, 1e4), st.floats(1e-6, 10))
 
 
 @pytest.mark.parametrize(
@@ -26,14 +26,14 @@ costs = st.builds(Cost, st.floats(0, 1e4), st.floats(1e-6, 10))
     ],
 )
 def test_a_build_has_paid_when_both_have_taken_as_long(candidate: Cost, requests: float) -> None:
-    assert break_even.break_even(candidate, INCUMBENT) == pytest.approx(requests)
+    assert costs.break_even(candidate, INCUMBENT) == pytest.approx(requests)
 
 
-@given(costs, costs)
+@given(COSTS, COSTS)
 def test_at_the_break_even_the_totals_are_equal_and_beyond_it_the_candidate_is_ahead(
     candidate: Cost, incumbent: Cost
 ) -> None:
-    requests = break_even.break_even(candidate, incumbent)
+    requests = costs.break_even(candidate, incumbent)
     if 0 < requests < 1e12:
         assert candidate.total(requests) == pytest.approx(incumbent.total(requests))
         assert candidate.total(2 * requests) <= incumbent.total(2 * requests) * (1 + 1e-9)
@@ -41,7 +41,7 @@ def test_at_the_break_even_the_totals_are_equal_and_beyond_it_the_candidate_is_a
 
 
 @given(
-    costs,
+    COSTS,
     st.floats(0, 1e4),
     st.floats(0, 10),
     st.floats(0, 1e4),
@@ -56,12 +56,12 @@ def test_what_is_ended_because_its_build_cannot_pay_loses_however_it_turns_out(
     more_seconds: float,
     requests: int,
 ) -> None:
-    if least > break_even.most_build_seconds(incumbent, fastest, requests):
+    if least > costs.most_build_seconds(incumbent, fastest, requests):
         real = Cost(least + more_build, fastest + more_seconds)
         assert real.total(requests) >= incumbent.total(requests) * (1 - 1e-9)
 
 
 def test_a_build_that_takes_as_long_as_an_incumbent_serves_is_the_longest_that_can_pay() -> None:
-    limit = break_even.most_build_seconds(INCUMBENT, 0.0, 1000)
+    limit = costs.most_build_seconds(INCUMBENT, 0.0, 1000)
     assert limit == pytest.approx(11.0)
     assert Cost(limit, 0.0).total(1000) == pytest.approx(INCUMBENT.total(1000))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import builders
 import pytest
 
-from advisor.score.adoption_cost import COSTS, adoption_cost
 from advisor.score.facts import facts_of
 from advisor.score.grades import FactValue
+from advisor.score.scoring import COSTS, adoption_cost
 
 FACTS = facts_of(builders.measurement(), builders.workflow()).values
 

@@ -21,8 +21,7 @@ from advisor.domain.rubric import LETTERS, Rubric
 from advisor.domain.scores import ScoredArm
 from advisor.domain.workflow import Workflow
 from advisor.score.facts import facts_of
-from advisor.score.grades import BAND_STARTS
-from advisor.score.rating import rate
+from advisor.score.grades import BAND_STARTS, rate
 
 #: From the worst value of a fact to its best one.
 ORDERS: dict[str, tuple[str | bool, ...]] = {

@@ -9,8 +9,7 @@ import msgspec
 import pytest
 
 from advisor.domain.rubric import Criterion, GradeRule, TierRule
-from advisor.score.grades import FactValue
-from advisor.score.rating import rate
+from advisor.score.grades import FactValue, rate
 
 RUBRIC = builders.shipped_catalogue().rubric
 

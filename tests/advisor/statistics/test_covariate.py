@@ -7,7 +7,7 @@ import statistics
 
 import pytest
 
-from advisor.statistics.covariate import MIN_PAIRS, adjust, explains
+from advisor.measure.rounds import MIN_PAIRS, adjust, explains
 
 
 def test_what_the_covariate_explains_is_removed() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.statistics.trimmed import (
+from advisor.statistics.intervals import (
     TRIMMED_SHARE,
     count_kept,
     trimmed_mean,

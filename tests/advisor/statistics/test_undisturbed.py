@@ -10,8 +10,7 @@ from collections.abc import Sequence
 import pytest
 
 from advisor.statistics import undisturbed
-from advisor.statistics.intervals import t_quantile
-from advisor.statistics.trimmed import trimmed_mean
+from advisor.statistics.intervals import t_quantile, trimmed_mean
 
 ROUNDS = 7
 #: The arm is twice as fast as the baseline.

@@ -13,7 +13,7 @@ import pytest
 import workers
 
 from advisor.errors import SandboxError
-from advisor.probing import sandboxing
+from advisor.pipeline import draft
 from probes.runtime import sandbox
 
 #: A workflow that tries what the sandbox forbids, in the worker and in a process that it starts.
@@ -131,5 +131,5 @@ def test_a_system_without_landlock_is_refused_with_a_reason(
     monkeypatch.setattr(sandbox, "ARCHITECTURES", {platform.machine(): (0, 0)})
     monkeypatch.setattr(sandbox, "landlock_version", lambda: -1)
     with pytest.raises(SandboxError) as refused:
-        sandboxing.require()
+        draft.require()
     assert "Landlock" in refused.value.what

@@ -13,7 +13,7 @@ from advisor.domain.run import resume_command
 from advisor.domain.run_events import Planned, RunEvent, WorkerEnded, WorkerSpawned
 from advisor.errors import UnknownRunError
 from advisor.pipeline.decision import decide
-from advisor.pipeline.stored.resumable import newest_resumable
+from advisor.pipeline.stored.remaining import newest_resumable
 from advisor.store.store import Store
 
 REFUSED = ModelRefused(phase="load", reason="it has no weights")

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from advisor.catalogue import rubric_files
-from advisor.report.charts.names import LONGEST_NAME, short_names, spread
+from advisor.report.charts.marks import LONGEST_NAME, short_names, spread
 
 
 def test_names_of_all_arms_of_the_catalogue_stay_distinct_and_fit() -> None:

@@ -6,7 +6,7 @@ import builders
 import pytest
 
 from advisor.domain.accuracy import Accuracy
-from advisor.report.formatting.accuracy_text import accuracy_cell, accuracy_line
+from advisor.report.formatting.phrases import accuracy_cell, accuracy_line
 
 
 @pytest.mark.parametrize(

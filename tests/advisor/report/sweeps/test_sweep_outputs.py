@@ -18,7 +18,7 @@ from advisor import schemas
 from advisor.domain.answer import Answer, AnswerSummary, Problem, UnmeasuredArm, encode
 from advisor.domain.sweep import Lengths
 from advisor.errors import MachineUnfitError, SweepUnfinishedError
-from advisor.report.formatting.lengths_text import format_lengths
+from advisor.report.formatting.phrases import format_lengths
 from advisor.report.sections.answer import UNSTEADY_NOTICE
 from advisor.report.sweeps import missing_arms, sweep_document, sweep_page, sweep_text
 from advisor.report.sweeps.length_chart import length_charts

@@ -1,0 +1,117 @@
+"""Accuracies, lengths and the load of the machine in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from advisor.domain.accuracy import AccuracyClass, worst_check
+from advisor.domain.check_events import Checked, worst_error
+from advisor.domain.machine import MachineActivity, QuietCheck, QuietProblem
+from advisor.domain.question import Question, Task
+from advisor.domain.sweep import Lengths
+from advisor.system.number_format import MISSING, format_number, format_share
+
+#: What follows an error in tables, by class; nothing follows that of exact outputs.
+MARKS: dict[AccuracyClass, str] = {"exact": "", "close": "~", "unchecked": "?", "incorrect": "!"}
+LEGEND = (
+    "error: root mean square, relative to a reference in higher precision; text: divergence in "
+    "nats a token; ~ not exact; ? not checkable"
+)
+
+
+def accuracy_cell(checks: Sequence[Checked]) -> str:
+    """Return the largest error with the mark of the worst class, such as `2.1e-03~`."""
+    worst, error = worst_check(checks), worst_error(checks)
+    if worst is None:
+        return MISSING
+    mark = MARKS[worst.accuracy_class]
+    if error is None:
+        return mark or MISSING
+    return f"{format_error(error)}{mark}"
+
+
+def format_error(error: float) -> str:
+    """Return a relative error with two significant digits, such as `2.1e-03`."""
+    return f"{error:.1e}" if error else "0"
+
+
+def accuracy_line(checked: Checked) -> str:
+    """Return all figures of one batch size, such as `close, relative error 2.1e-03, ...`."""
+    found = checked.accuracy
+    if found is None:
+        return f"{checked.accuracy_class}, against {checked.reference}"
+    kind = f"{checked.accuracy_class} ({found.fault})" if found.fault else checked.accuracy_class
+    figures: list[tuple[str, Any, Callable[[Any], str]]] = [
+        ("relative error {}", found.relative_error, format_error),
+        ("divergence {} nats a token", found.kl_mean, format_error),
+        ("{}x eager's", found.ratio_to_eager, lambda ratio: format_number(ratio, digits=2)),
+        ("cosine {}", found.cosine, lambda cosine: f"{cosine:.8f}"),
+        ("worst element {}", found.worst_element, format_error),
+        ("top-1 {}", found.top1, format_percent),
+        ("equal tokens {}", found.equal_tokens, format_percent),
+        ("rounding alone {}", found.envelope, format_error),
+        ("one input called {} times", found.repeats or None, str),
+    ]
+    parts = [text.format(write(value)) for text, value, write in figures if value is not None]
+    return f"{', '.join([kind, *parts])}, against {checked.reference}"
+
+
+def format_percent(share: float) -> str:
+    """Return a share as a percentage with one decimal place."""
+    return format_share(share, decimals=1)
+
+
+def lengths_of(question: Question) -> Lengths:
+    """Return the lengths of a run."""
+    return Lengths(input_tokens=question.input_tokens, output_tokens=question.output_tokens)
+
+
+def format_lengths(lengths: Lengths, task: Task | None) -> str:
+    """Return the tokens of an input, and those of an output where text is generated."""
+    if task == "forward":
+        return f"{lengths.input_tokens}"
+    return f"{lengths.input_tokens}/{lengths.output_tokens}"
+
+
+def describe_lengths(lengths: Lengths, task: Task | None) -> str:
+    """Return the lengths with their unit."""
+    return f"{format_lengths(lengths, task)} {length_unit(task)}"
+
+
+def length_unit(task: Task | None) -> str:
+    """Return the unit of formatted lengths."""
+    return "input tokens" if task == "forward" else "tokens in/out"
+
+
+def describe_check(check: QuietCheck, *, waits: bool) -> str | None:
+    """Return a line on the check; None for a machine that was quiet at once."""
+    problems = "; ".join(describe_problem(problem, check.load) for problem in check.problems)
+    waited, allowed = f"{check.waited_seconds:.0f} s", f"{check.allowed_seconds:.0f} s"
+    if not problems:
+        return f"the machine is quiet after {waited}" if check.waited_seconds else None
+    if waits:
+        return f"the machine is not quiet: {problems}; waiting up to {allowed}"
+    if check.allowed_seconds:
+        return f"warning: after {waited} the machine is not quiet: {problems}; measuring anyway"
+    return f"warning: the machine is not quiet: {problems}; --wait-for-quiet 5min would wait"
+
+
+def describe_problem(problem: QuietProblem, load: MachineActivity) -> str:
+    """Return what keeps the machine from being quiet, with its figure."""
+    idle, usable = load.idle_processors or 0.0, load.usable_processors
+    count = len(load.gpu_processes)
+    match problem:
+        case "cpu-busy":
+            return f"only {idle:.1f} of {usable} usable processors are idle"
+        case "cpu-stolen":
+            stolen = format_share(load.stolen_share or 0.0)
+            return f"the hypervisor takes {stolen} of the processors' time"
+        case "gpu-processes":
+            return f"{count} other process{'es use' if count > 1 else ' uses'} the GPU"
+        case "gpu-busy":
+            busy = format_share(load.gpu_busy_share or 0.0)
+            return f"other work keeps the GPU busy for {busy} of the time"
+        case "gpu-clocks-held-down":
+            heat = f" at {load.temperature_c} \N{DEGREE SIGN}C" if load.temperature_c else ""
+            return f"heat or a fault holds the GPU's clocks down{heat}"
