@@ -10,7 +10,7 @@ import msgspec
 from advisor.catalogue.rubric_files import GpusFile, GuidelinesFile, rubric_directory
 from advisor.domain.accuracy import AccuracyRules
 from advisor.domain.answer import Answer
-from advisor.domain.catalogue import Models, Panel, Presets
+from advisor.domain.catalogue import Models, Presets
 from advisor.domain.published import DecisionTree, PublishedData
 from advisor.domain.rubric import Rubric
 from advisor.domain.run import Header
@@ -42,7 +42,6 @@ SHIPPED: dict[str, Any] = {
     "gpus": GpusFile,
     "guidelines": GuidelinesFile,
     "published": PublishedData,
-    "panel": Panel,
     "tree": DecisionTree,
     "accuracy": AccuracyRules,
     "serving": ServingRules,

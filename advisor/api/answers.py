@@ -42,7 +42,6 @@ class SweepOptions(TypedDict, total=False):
     build_minutes: float
     requests: int
     price_per_hour: float
-    survey: bool
     sandbox: bool
     workflows: Sequence[str] | str
     weights_from: str

@@ -13,7 +13,7 @@ import msgspec
 from advisor.catalogue.criteria import read_rubric
 from advisor.catalogue.toml_file import read
 from advisor.domain.accuracy import AccuracyRules
-from advisor.domain.catalogue import Catalogue, KnownGpu, Models, Panel, Presets
+from advisor.domain.catalogue import Catalogue, KnownGpu, Models, Presets
 from advisor.domain.published import DecisionTree, Guideline, PublishedData
 from advisor.domain.rubric import Rubric
 from advisor.domain.serving import ServingRules
@@ -71,7 +71,6 @@ def load(
         gpus=read(directory / "gpus.toml", GpusFile).gpu,
         guidelines=read(directory / "guidelines.toml", GuidelinesFile).guideline,
         published=read(directory / "published.toml", PublishedData),
-        panel=read_panel(directory / "panel.toml"),
         tree=read_tree(directory / "tree.toml"),
         build_seconds=read(directory / "build_seconds.toml", dict[str, dict[str, float]]),
         accuracy=read(directory / "accuracy.toml", AccuracyRules),
@@ -137,17 +136,6 @@ def _with_integration(workflow: Workflow, integration: Integration | None) -> Wo
     )
     declared = msgspec.structs.replace(workflow.declared, lines_changed=counted)
     return msgspec.structs.replace(workflow, integration=integration, declared=declared)
-
-
-def read_panel(file: pathlib.Path) -> Panel:
-    """Read the models of the survey; ids must be unique, with one source for each model."""
-    panel = read(file, Panel)
-    names = [model.id for model in panel.model]
-    for model in panel.model:
-        if names.count(model.id) > 1 or (model.config is None) == (model.factory is None):
-            what = f"{file}: {model.id} must occur once, with either a config or a factory"
-            raise CatalogueError(what, "compare it with the other entries")
-    return panel
 
 
 def find_environment(

@@ -41,7 +41,6 @@ OPTION_GROUPS: Mapping[str, tuple[str, ...]] = {
         "workflows",
         "python",
         "seed",
-        "survey",
     ),
     "Devices": ("gpu", "price_per_hour", "fleet", "models", "on"),
     "Priorities and constraints": ("priority", "preset", "require", "requests", "rubric"),

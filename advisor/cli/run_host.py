@@ -19,7 +19,6 @@ from advisor.context import Context
 from advisor.domain.plan import arm_directory_name
 from advisor.domain.run_events import (
     LoggedEvent,
-    ModelSurveyed,
     WorkerEnded,
     WorkerReported,
     WorkerSpawned,
@@ -154,7 +153,7 @@ def _watch(lifeline: TextIO) -> None:
 
 def _is_between_sections(run_event: object) -> bool:
     """Return whether neither a timed section nor a build is in progress."""
-    return isinstance(run_event, (WorkerEnded, ModelSurveyed)) or (
+    return isinstance(run_event, WorkerEnded) or (
         isinstance(run_event, WorkerReported)
         and isinstance(run_event.worker_event, (BlockTimed, Ready))
     )

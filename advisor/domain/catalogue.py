@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 
 from advisor.domain.accuracy import AccuracyRules
-from advisor.domain.model import FactoryModel, Model, SyntheticModel, TransformersModel
+from advisor.domain.model import SyntheticModel
 from advisor.domain.priorities import Priorities
 from advisor.domain.published import DecisionTree, Guideline, PublishedData
 from advisor.domain.question import Budget, Dtype, Question
@@ -156,41 +156,6 @@ class Presets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     quiet: QuietLimits | None = None
 
 
-class PanelModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A small model of the survey: either a transformers configuration or a factory."""
-
-    id: Annotated[str, msgspec.Meta(pattern="^[a-z0-9-]+$")]
-    family: Annotated[str, msgspec.Meta(min_length=1)]
-    config: dict[str, Any] | None = None
-    factory: str | None = None
-    #: Whether the survey tries it; other models only test the check of outputs.
-    survey: bool = True
-
-    def to_model(self) -> Model:
-        """Return the model as a question holds it."""
-        if self.config is not None:
-            return TransformersModel(name=self.id, weights="random", config=self.config)
-        return FactoryModel(name=self.factory or "")
-
-
-class Panel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`panel.toml`: the models that a survey compiles, and its thresholds."""
-
-    source: Annotated[str, msgspec.Meta(min_length=1)] = "none"
-    batch_size: Annotated[int, msgspec.Meta(ge=1)] = 1
-    input_tokens: Annotated[int, msgspec.Meta(ge=1)] = 1
-    build_seconds: Annotated[float, msgspec.Meta(gt=0)] = 300.0
-    #: Shares of compiled models from which a workflow supports `any` or `most` architectures.
-    any_from: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1.0
-    most_from: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.6
-    model: tuple[PanelModel, ...] = ()
-
-    @property
-    def surveyed(self) -> tuple[PanelModel, ...]:
-        """The models that a survey tries."""
-        return tuple(model for model in self.model if model.survey)
-
-
 class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
     """All data of `rubric/`."""
 
@@ -201,7 +166,6 @@ class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
     gpus: dict[str, KnownGpu]
     guidelines: tuple[Guideline, ...] = ()
     published: PublishedData = PublishedData()
-    panel: Panel = Panel()
     tree: DecisionTree = DecisionTree()
     #: Typical seconds of a cold build, by device and arm.
     build_seconds: dict[str, dict[str, float]] = {}

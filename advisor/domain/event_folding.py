@@ -20,7 +20,6 @@ from advisor.domain.run_events import (
     LoadMeasured,
     LoggedEvent,
     MemoryChecked,
-    ModelSurveyed,
     OtherPlatformFound,
     Planned,
     ProvisionalAnswer,
@@ -93,8 +92,6 @@ def _run_changes(state: RunState, run_event: RunEvent) -> dict[str, Any]:
             return {"memory_checked": run_event}
         case ProvisionalAnswer():
             return {"provisional": run_event}
-        case ModelSurveyed():
-            return {"surveyed": (*state.surveyed, run_event)}
         case OtherPlatformFound():
             return {"platforms": (*state.platforms, run_event.platform)}
         case Finished():

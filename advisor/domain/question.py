@@ -139,8 +139,6 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     requests: Annotated[int, msgspec.Meta(ge=1)] | None = None
     #: Price of one device per hour, in any currency.
     price_per_hour: Annotated[float, msgspec.Meta(gt=0)] | None = None
-    #: Whether to try every workflow on the panel of small models.
-    survey: bool = False
     #: Limit of all builds together in minutes; null for none.
     build_minutes: Annotated[float, msgspec.Meta(gt=0)] | None = None
     #: Seconds to wait for a quiet machine before measuring.

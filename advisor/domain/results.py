@@ -9,7 +9,6 @@ import msgspec
 from advisor.domain.measurement import Measurement, VisitCounts
 from advisor.domain.portability import Portability
 from advisor.domain.serving import ServingResults
-from advisor.domain.survey import Survey
 from advisor.domain.worker_events import Peaks
 
 #: Kind of a race's result; `advisor.statistics.race.Verdict` explains each.
@@ -105,7 +104,6 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     #: Number of completed repetitions in fresh processes.
     repeats: int = 0
     stopped_builds: tuple[StoppedBuild, ...] = ()
-    surveys: tuple[Survey, ...] = ()
     #: Null with measurements on one platform only.
     portability: Portability | None = None
     #: What the servers sustained; null for tasks other than `serve`.

@@ -237,21 +237,6 @@ class ProvisionalAnswer(msgspec.Struct, frozen=True, kw_only=True, tag="provisio
     waiting: tuple[str, ...]
 
 
-class ModelSurveyed(msgspec.Struct, frozen=True, kw_only=True, tag="surveyed"):
-    """Result of a workflow for one model of the survey.
-
-    The verdict is `untried` where eager PyTorch cannot run the model either.
-    """
-
-    workflow: str
-    model: str
-    family: str
-    verdict: Literal["pass", "wrong", "failed", "fell-back", "untried"]
-    reason: str | None
-    #: Earlier run that made the survey; null for this run.
-    run: str | None = None
-
-
 class OtherPlatformFound(msgspec.Struct, frozen=True, kw_only=True, tag="platform-known"):
     """An earlier run measured the model on this platform."""
 
@@ -284,7 +269,6 @@ RunEvent = (
     | RaceOpened
     | RaceClosed
     | ProvisionalAnswer
-    | ModelSurveyed
     | OtherPlatformFound
     | Resumed
     | Finished

@@ -17,7 +17,6 @@ from advisor.domain.run_events import (
     EnergyMeasured,
     LoadMeasured,
     MemoryChecked,
-    ModelSurveyed,
     ProvisionalAnswer,
     RaceClosed,
 )
@@ -123,7 +122,6 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     memory_checked: MemoryChecked | None = None
     #: The last check of the machine's load before a measurement.
     load_check: QuietCheck | None = None
-    surveyed: tuple[ModelSurveyed, ...] = ()
     platforms: tuple[Platform, ...] = ()
     #: The last answer before all arms had raced; null before the first one.
     provisional: ProvisionalAnswer | None = None

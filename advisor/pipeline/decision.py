@@ -38,12 +38,11 @@ from advisor.measure.summary import summarise
 from advisor.pipeline.stored import other_platforms, replay
 from advisor.pipeline.stored.arms import plan_of
 from advisor.pipeline.stored.baseline_failure import can_go_on, find_failure
-from advisor.pipeline.stored.survey_findings import collect_findings
 from advisor.pipeline.unmeasured import list_excluded, list_planned
 from advisor.question.constraints import check_constraints
 from advisor.recommendation.headline import write_headline
 from advisor.recommendation.recommend import recommend
-from advisor.score import architecture_survey, performance_portability, scoring
+from advisor.score import performance_portability, scoring
 from advisor.store.runs import Run
 
 
@@ -174,16 +173,13 @@ def summarise_run(header: Header, state: RunState) -> Results:
     question, catalogue = header.question, header.catalogue
     races = replay.results_by_batch_size(state, question)
     results = summarise(state, races, dtype=question.dtype, noise=catalogue.presets.noise)
-    surveys = architecture_survey.summarise_surveys(
-        collect_findings(state, question), catalogue.panel
-    )
     platforms = (other_platforms.platform_of(header, state, results), *state.platforms)
     portability = (
         performance_portability.compare_platforms(platforms, catalogue.workflows)
         if results.measurements
         else None
     )
-    results = msgspec.structs.replace(results, surveys=surveys, portability=portability)
+    results = msgspec.structs.replace(results, portability=portability)
     results = add_servers(results, state, question, catalogue.presets.noise)
     rules = catalogue.accuracy
     if rules.losses is None or not (question.quantised or question.metric):

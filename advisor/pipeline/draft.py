@@ -21,7 +21,7 @@ from advisor.errors import SandboxError
 from advisor.machine import detection
 from advisor.pipeline.builds import expected_builds
 from advisor.pipeline.serving import servers
-from advisor.pipeline.stored import other_platforms, survey_findings
+from advisor.pipeline.stored import other_platforms
 from advisor.probing.environments import containers, registry
 from advisor.question.answers import Answers
 from advisor.question.devices import VISIBLE_DEVICES
@@ -97,7 +97,7 @@ def prepare(answers: Answers, context: Context) -> Run:
 
 
 def create(draft: DraftRun, context: Context) -> Run:
-    """Store a draft as a new run, with the findings of comparable stored runs."""
+    """Store a draft as a new run, with what stored runs measured on other platforms."""
     created = context.now()
     header = Header(
         schema=SCHEMA,
@@ -108,15 +108,9 @@ def create(draft: DraftRun, context: Context) -> Run:
         machine=draft.machine,
         catalogue=draft.catalogue,
     )
-    recalled = (
-        ()
-        if draft.question.survey
-        else survey_findings.find_comparable_survey(context.store, header)
-    )
     plan = expected_builds.with_expected_builds(draft.plan, header, context.store)
     first: tuple[RunEvent, ...] = (
         Planned(plan=plan),
-        *recalled,
         *other_platforms.find_platforms(context.store, header),
     )
     run = context.store.create(header)

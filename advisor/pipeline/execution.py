@@ -15,7 +15,7 @@ from advisor.domain.run import Header, fleet_id_of
 from advisor.domain.run_events import Finished, LoggedEvent, Resumed
 from advisor.domain.run_state import RunState
 from advisor.errors import RunIsImportedError, RunOfFleetError
-from advisor.pipeline import quiet_check, survey
+from advisor.pipeline import quiet_check
 from advisor.pipeline.answers import provisional
 from advisor.pipeline.builds import building
 from advisor.pipeline.decision import evaluate
@@ -66,7 +66,7 @@ def execute(run: Run, context: Context) -> Iterator[LoggedEvent]:
 def _execute_steps(
     run: Run, header: Header, recorder: Recorder, context: Context
 ) -> Iterator[LoggedEvent]:
-    """Build and race the arms, measure the raced workers further, repeat the leaders, survey."""
+    """Build and race the arms, measure the raced workers further, repeat the leaders."""
     if recorder.state.processes:
         yield recorder.record(Resumed())
     question = header.question
@@ -89,8 +89,6 @@ def _execute_steps(
         yield from _race_and_measure_further(races, header)
         yield from recorder.record_each(session.stop())
         yield from repetitions.repeat_leaders(races)
-    if question.survey:
-        yield from _survey(run, header, recorder, context, monitor)
     yield recorder.record(Finished())
 
 
@@ -150,26 +148,6 @@ def _race_groups(races: RaceContext, header: Header) -> Iterator[LoggedEvent]:
 def _race_progress(state: RunState, question: Question) -> tuple[object, ...]:
     """Return a value that differs as soon as a race was opened or closed or an arm has raced."""
     return state.groups, state.closed, remaining.waiting_arms(state, question)
-
-
-def _survey(
-    run: Run, header: Header, recorder: Recorder, context: Context, monitor: ConditionsMonitor
-) -> Iterator[LoggedEvent]:
-    deadlines = header.catalogue.presets.deadlines
-    with Supervisor(deadlines, clock=context.clock) as supervisor:
-
-        def open_model_session(run_config: RunConfig) -> Session:
-            return Session(supervisor, run_config, monitor, host_lock=context.host_lock)
-
-        yield from recorder.record_each(
-            survey.survey_models(
-                recorder.state,
-                header.question,
-                header.catalogue.panel,
-                run_config_of(run, header, context),
-                open_model_session,
-            )
-        )
 
 
 @contextlib.contextmanager

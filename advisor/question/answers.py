@@ -211,13 +211,6 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             description="price of one device per hour, for the cost of serving; 0 means none", ge=0
         ),
     ] = 0.0
-    survey: Annotated[
-        bool,
-        msgspec.Meta(
-            description="also try every workflow on a panel of small models, which takes many "
-            "minutes"
-        ),
-    ] = False
     workflows: Annotated[
         str,
         msgspec.Meta(

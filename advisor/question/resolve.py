@@ -137,14 +137,13 @@ def _add_accuracy(question: Question, answers: Answers) -> Question:
 
 
 def _add_permissions(question: Question, answers: Answers) -> Question:
-    """Return the question with what workers may do, and whether the survey runs."""
+    """Return the question with what workers may do."""
     return msgspec.structs.replace(
         question,
         trust_remote_code=answers.trust_remote_code,
         allow_pickle=answers.allow_pickle,
         offline=answers.offline or answers.sandbox,
         sandbox=answers.sandbox,
-        survey=answers.survey,
     )
 
 

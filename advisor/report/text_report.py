@@ -8,7 +8,6 @@ from advisor.domain.answer import PUBLISHED, Answer, RankedArm
 from advisor.domain.model import has_random_weights
 from advisor.domain.portability import ApplicationPortability, Platform
 from advisor.domain.rubric import LETTERS
-from advisor.domain.survey import Survey
 from advisor.report.formatting.phrases import LEGEND
 from advisor.report.formatting.tabular import plain_table
 from advisor.report.sections import new_shapes, serving_tables
@@ -83,7 +82,6 @@ def render(answer: Answer) -> str:
         partly_used(answer),
         unranked(answer),
         portability(answer),
-        survey_lines(answer),
         closing(answer),
     ]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
@@ -197,24 +195,6 @@ def _portability_row(entry: ApplicationPortability, platforms: Sequence[Platform
         entry.code_convergence,
     ]
     return [entry.application, *(format_number(value, decimals=2) for value in values)]
-
-
-def survey_lines(answer: Answer) -> list[str]:
-    """Return how many models of the survey each workflow passes, and why others do not pass."""
-    lines = [line for survey in answer.results.surveys for line in _survey(survey)]
-    return ["Survey of small models:", *lines] if lines else []
-
-
-def _survey(survey: Survey) -> list[str]:
-    origin = f" (run {survey.run})" if survey.run else ""
-    return [
-        f"  {survey.workflow}: {survey.passed} of {survey.tried} pass{origin}",
-        *(
-            f"    {found.model}: {found.verdict}, {found.reason}"
-            for found in survey.models
-            if found.verdict != "pass"
-        ),
-    ]
 
 
 def closing(answer: Answer) -> list[str]:

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 
 from advisor.domain.measurement import Measurement
 from advisor.domain.scores import Evidence
-from advisor.domain.survey import Survey
 from advisor.domain.workflow import Workflow
 from advisor.score.grades import FactValue
 
@@ -28,7 +27,6 @@ def facts_of(
     measurement: Measurement,
     workflow: Workflow,
     *,
-    surveyed: Survey | None = None,
     portability: float | None = None,
     inferred_new_shapes: str | None = None,
 ) -> ArmFacts:
@@ -36,7 +34,7 @@ def facts_of(
 
     `portability` is the performance portability over the platforms with evidence.
     """
-    measured = _measured_facts(measurement, workflow, surveyed)
+    measured = _measured_facts(measurement, workflow)
     facts = ArmFacts(
         {**declared_facts(workflow), "performance_portability": portability, **measured},
         dict.fromkeys(measured, "measured"),
@@ -46,12 +44,10 @@ def facts_of(
     return facts
 
 
-def _measured_facts(
-    measurement: Measurement, workflow: Workflow, surveyed: Survey | None = None
-) -> dict[str, FactValue]:
+def _measured_facts(measurement: Measurement, workflow: Workflow) -> dict[str, FactValue]:
     """Return the facts that this run has measured.
 
-    New shapes and other models are included only where some were tried.
+    New shapes are included only where some were tried.
     """
     new_shapes = _measured_new_shapes(measurement, str(workflow.declared.new_shapes.value))
     build = measurement.build_seconds
@@ -62,8 +58,6 @@ def _measured_facts(
     }
     if new_shapes is not None:
         measured["new_shapes"] = new_shapes
-    if surveyed is not None:
-        measured["architectures"] = surveyed.architectures
     return measured
 
 

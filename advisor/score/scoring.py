@@ -14,7 +14,7 @@ from advisor.domain.results import Results
 from advisor.domain.rubric import Rubric
 from advisor.domain.scores import Adoption, Evidence, Rating, ScoredArm
 from advisor.domain.workflow import Workflow
-from advisor.score import architecture_survey, performance_portability
+from advisor.score import performance_portability
 from advisor.score.constraints import find_failures
 from advisor.score.facts import NEW_SHAPES_ORDER, facts_of, infer_new_shapes
 from advisor.score.grades import DIGITS, FactValue, rate
@@ -93,7 +93,6 @@ def _rate_arm(
     facts = facts_of(
         measurement,
         workflow,
-        surveyed=architecture_survey.find_survey(results.surveys, measurement.workflow),
         portability=performance_portability.portability_of(results.portability, workflow),
         inferred_new_shapes=inferred_new_shapes,
     )
@@ -182,12 +181,9 @@ def rank(
 
 
 def _explain(rating: Rating, results: Results, workflow: Workflow) -> Rating:
-    """Return the rating with what a survey or other platforms add to its explanation."""
-    surveyed = architecture_survey.find_survey(results.surveys, workflow.id)
+    """Return the rating with what other platforms add to its explanation."""
     more = ""
-    if rating.fact == "architectures" and surveyed is not None:
-        more = architecture_survey.describe_survey(surveyed)
-    elif rating.fact in {"performance_portability", "vendors", "artefact_scope"}:
+    if rating.fact in {"performance_portability", "vendors", "artefact_scope"}:
         more = performance_portability.describe_portability(results.portability, workflow)
     return msgspec.structs.replace(rating, why=f"{rating.why}; {more}") if more else rating
 

@@ -31,7 +31,6 @@ RUBRIC_FILES = (
     "gpus",
     "guidelines",
     "models",
-    "panel",
     "presets",
     "published",
     "tree",

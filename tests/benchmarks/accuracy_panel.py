@@ -4,7 +4,7 @@
     python tests/benchmarks/accuracy_panel.py --stacks inductor --minutes 25
     python tests/benchmarks/accuracy_panel.py --summary
 
-Every model of `rubric/panel.toml` runs in float32, bfloat16 and float16 at batch sizes 1 and 8,
+Every model of `panel.toml` runs in float32, bfloat16 and float16 at batch sizes 1 and 8,
 with several seeds of weights and inputs. One-dimensional parameters get random values, so that each
 bias counts. The reference and its envelope are made as in a measurement.
 
@@ -52,9 +52,9 @@ import torch
 import workers
 from benchmark_report import describe_machine
 from injected_faults import MODULE_FAULTS, change_last_row, half_accumulation
+from panel import PanelModel, read_panel
 from panel_stacks import Build
 
-from advisor.catalogue import rubric_files
 from probes import protocol
 from probes.checking import correctness, envelope, output_check
 from probes.checking.array_reference import Reference, create_reference
@@ -91,7 +91,7 @@ class Case:
     batch_size: int
 
 
-def make_request(model: Any, dtype: str, batch_size: int, seed: int) -> protocol.Request:
+def make_request(model: PanelModel, dtype: str, batch_size: int, seed: int) -> protocol.Request:
     """Return a request about a model of the panel."""
     return dataclasses.replace(
         workers.make_request(pathlib.Path("panel"), pathlib.Path()),
@@ -307,7 +307,7 @@ def eager_copies(case: Case) -> Iterator[tuple[str, list[list[Any]]]]:
 
 
 def measure(
-    model: Any, dtype: str, size: int, seed: int, stacks: list[str], builds: dict[str, Build]
+    model: PanelModel, dtype: str, size: int, seed: int, stacks: list[str], builds: dict[str, Build]
 ) -> dict[str, Any]:
     """Return the line of one model, precision, batch size and seed."""
     request = make_request(model, dtype, size, seed)
@@ -427,7 +427,7 @@ def summarise(lines: list[dict[str, Any]]) -> str:
 def measure_cells(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Yield the lines of the cells in random order until the time is over."""
     chosen = set(filter(None, options.models.split(",")))
-    models = [each for each in rubric_files.load().panel.model if not chosen or each.id in chosen]
+    models = [each for each in read_panel() if not chosen or each.id in chosen]
     sizes = map(int, options.batch_sizes.split(","))
     cells = list(itertools.product(models, options.dtypes.split(","), sizes))
     random.Random(options.first_seed).shuffle(cells)

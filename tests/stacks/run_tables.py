@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import pathlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,6 +34,7 @@ from advisor.system.number_format import (
 
 #: Place of the kept runs in links from the root of the repository.
 EVIDENCE_LINK = "tests/stacks/evidence"
+SURVEY = pathlib.Path(__file__).parents[1] / "benchmarks/results/architecture-survey.json"
 BASELINE = "pytorch-eager"
 GIBIBYTE = 1 << 30
 FAILED = {
@@ -256,33 +259,36 @@ def failures(document: Answer) -> list[str]:
     return [f"- {', '.join(names)}: {reason}" for reason, names in arms.items()]
 
 
-def survey_section(file: str) -> list[str]:
-    """Return which models of the survey each workflow passes, and why others do not pass."""
-    surveys = read_run(file).results.surveys
-    families = {found.model: found.family for survey in surveys for found in survey.models}
-    results = {
-        (survey.workflow, found.model): found for survey in surveys for found in survey.models
-    }
-    head = [
-        "model",
-        *(f"{survey.workflow} ({survey.passed} of {survey.tried})" for survey in surveys),
+def survey_section() -> list[str]:
+    """Return which models of the panel each workflow passes, and why others do not pass."""
+    kept = json.loads(SURVEY.read_text(encoding="utf-8"))
+    verdicts: dict[str, dict[str, str]] = {}
+    names: dict[str, str] = {}
+    missed: dict[str, list[str]] = {}
+    for found in kept["findings"]:
+        workflow, model, verdict = found["workflow"], found["model"], found["verdict"]
+        verdicts.setdefault(workflow, {})[model] = verdict
+        names[model] = f"{model}, {found['family']}"
+        if verdict != "pass":
+            missed.setdefault(f"{model}: {found['reason']}", []).append(f"`{workflow}`")
+    passed = {name: list(found.values()).count("pass") for name, found in verdicts.items()}
+    head = ["model", *(f"{name} ({passed[name]} of {len(verdicts[name])})" for name in verdicts)]
+    rows = [
+        [name, *("yes" if found[model] == "pass" else found[model] for found in verdicts.values())]
+        for model, name in names.items()
     ]
-    rows = []
-    for model, family in families.items():
-        verdicts = [results[survey.workflow, model].verdict for survey in surveys]
-        texts = ("yes" if verdict == "pass" else verdict for verdict in verdicts)
-        rows.append([f"{model}, {family}", *texts])
-    workflows: dict[str, list[str]] = {}
-    for (workflow, model), found in results.items():
-        if found.verdict != "pass":
-            reason = (found.reason or "").splitlines()[0]
-            workflows.setdefault(f"{model}: {reason}", []).append(f"`{workflow}`")
+    machine = kept["machine"]
+    link = "[study](../tests/benchmarks/architecture_survey.py)"
+    result = f"[result](../tests/benchmarks/results/{SURVEY.name})"
     return [
-        f"Architecture support, measured by `--survey` ([kept run]({EVIDENCE_LINK}/{file})):",
+        (
+            f"Small models of many families, built and checked on an {machine['cpu']} in float32"
+            f" with torch {machine['torch']} on {machine['date'][:10]} ({link}, {result}):"
+        ),
         "",
         *markdown_table(head, rows),
         "",
-        *(f"- {', '.join(names)} on {reason}" for reason, names in workflows.items()),
+        *(f"- {', '.join(workflows)} on {reason}" for reason, workflows in missed.items()),
     ]
 
 

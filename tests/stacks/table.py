@@ -121,7 +121,6 @@ CPU_QUANTISED_AGAIN = "cpu-quantised-demo-llama-again.json"
 #: Runs of servers under load on a machine without other work.
 CPU_SERVED = ("cpu-served-demo-llama.json", "cpu-served-demo-llama-again.json")
 #: Sweeps over lengths on a machine without other work.
-SURVEY = "cpu-survey.json"
 
 END = "<!-- end of the generated tables -->\n"
 
@@ -244,7 +243,7 @@ def cpu_section() -> list[str]:
         *(line for file in CPU_SERVED for line in serving_section(file)),
         "### Architectures that each workflow takes",
         "",
-        *survey_section(SURVEY),
+        *survey_section(),
         "",
         run_notes.PORTABILITY,
         "",

@@ -16,7 +16,8 @@ from advisor.cli import run_host as hosting
 from advisor.cli.run_host import Gate
 from advisor.context import Context
 from advisor.domain.event_folding import fold
-from advisor.domain.run_events import Finished, LoggedEvent, ModelSurveyed, WorkerReported
+from advisor.domain.outcome import Completed
+from advisor.domain.run_events import Finished, LoggedEvent, WorkerEnded, WorkerReported
 from advisor.domain.worker_events import PhaseStarted
 from advisor.pipeline.draft import prepare
 from advisor.question.answers import Answers
@@ -76,14 +77,12 @@ def test_a_pause_stops_the_clock() -> None:
     assert gate.clock() == 10
 
 
-def test_a_run_pauses_only_between_sections_and_between_the_models_of_a_survey() -> None:
-    surveyed = ModelSurveyed(
-        workflow="quick", model="demo", family="demo", verdict="pass", reason=None
-    )
+def test_a_run_pauses_only_between_sections() -> None:
+    ended = WorkerEnded(arm="quick", process=0, outcome=Completed())
     building = WorkerReported(
         arm="quick", process=0, worker_event=PhaseStarted(phase="build", batch_size=1)
     )
-    assert [hosting._is_between_sections(each) for each in (surveyed, building)] == [True, False]
+    assert [hosting._is_between_sections(each) for each in (ended, building)] == [True, False]
 
 
 @pytest.mark.parametrize("paused", [False, True], ids=["running", "paused"])

@@ -76,7 +76,6 @@ def mix_results(parts: Sequence[LengthResults]) -> Results:
         stopped_builds=tuple(
             {stop.arm: stop for one in each for stop in one.stopped_builds}.values()
         ),
-        surveys=next((one.surveys for one in each if one.surveys), ()),
         inputs=each[0].inputs,
     )
 

@@ -183,6 +183,4 @@ def _options_of(record: SweepRecord, step: SweepStep, answers: Mapping[Lengths, 
         workflows=",".join(planning.limit_workflows(asked, step.limited_to)),
         # A limit must not change the task, which depends on the named workflows.
         task=measured.question.task if measured else options.task,
-        # The survey does not depend on the lengths; later runs recall the first one's.
-        survey=options.survey and measured is None,
     )

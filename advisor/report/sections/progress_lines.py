@@ -11,7 +11,6 @@ from advisor.domain.run_events import (
     Finished,
     LoadMeasured,
     LoggedEvent,
-    ModelSurveyed,
     Planned,
     ProvisionalAnswer,
     QuietChecked,
@@ -46,10 +45,6 @@ def render_event(event: LoggedEvent) -> str | None:
             return describe_check(check, waits=waits)
         case RaceOpened() | RaceClosed() | ProvisionalAnswer():
             return _render_race(run_event)
-        case ModelSurveyed(workflow=workflow, model=model, verdict=verdict, reason=reason) if (
-            run_event.run is None
-        ):
-            return f"survey: {workflow} on {model}: {verdict}" + (f", {reason}" if reason else "")
         case Resumed():
             return "resuming the run"
         case Finished():
