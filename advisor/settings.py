@@ -53,7 +53,6 @@ ACTIONS = {
     "next",
     "next-arm",
     "note",
-    "observe",
     "open",
     "pause",
     "preset",

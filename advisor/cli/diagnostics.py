@@ -70,13 +70,6 @@ def doctor(
     python: Annotated[
         str, typer.Option(metavar="PATH", help="interpreter that has the stacks")
     ] = "",
-    observer: Annotated[
-        bool,
-        typer.Option(
-            "--observer",
-            help="measure whether the screens and the GPU poller slow timed calls down",
-        ),
-    ] = False,
     repair: Annotated[
         bool, typer.Option("--repair", help="create broken environments again")
     ] = False,
@@ -93,10 +86,6 @@ def doctor(
         for directory in environments.create_environments(broken, python=python):
             print_status(f"created again: {directory}")
         findings = checks.examine(python, default_home(os.environ), os.environ)
-    if observer:
-        from advisor.doctor import display_overhead
-
-        findings.append(display_overhead.measure_replay_overhead(python, make_context()))
     if json:
         print_text(msgspec.json.encode(findings))
     else:

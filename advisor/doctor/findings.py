@@ -6,9 +6,6 @@ from typing import Literal
 
 import msgspec
 
-#: Name of the finding of the display-overhead check.
-OVERHEAD_NAME = "observer"
-
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one check, with the step that fixes a problem."""
