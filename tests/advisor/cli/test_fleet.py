@@ -251,7 +251,7 @@ def test_gpu_all_measures_every_gpu_and_stores_the_figures(
         ("other", "H200", 1),
     ]
     assert all(cell["answer"]["arm"] for cell in document["cells"])
-    assert document["contentions"][0]["free"]
+    assert document["contentions"][0]["allows_parallel_runs"]
     assert "on 2 x H200\n" in printed.err
     assert [file.read_bytes() for file in (home / "fleets").glob("*.parquet")] == [b"PAR1"]
     assert {task.answers.gpu for task in cluster.tasks.values()} == {""}
@@ -369,7 +369,7 @@ def test_an_assignment_whose_run_is_deleted_is_repeated(
     capsys.readouterr()
     assert fleets.resume_fleet(whole, context, "json") == 0
     assert list(cluster.tasks) == [2]
-    assert [cell["arm"] for cell in json.loads(capsys.readouterr().out)["cells"]] == [
+    assert [cell["answer"]["arm"] for cell in json.loads(capsys.readouterr().out)["cells"]] == [
         "compiled",
         "compiled",
     ]

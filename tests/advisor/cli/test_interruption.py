@@ -12,7 +12,7 @@ import pytest
 
 from advisor.cli import run_host
 from advisor.cli.interruption import InterruptedRunError
-from advisor.pipeline import decision
+from advisor.report import opening
 from advisor.store.store import Store
 
 RunCli = Callable[..., subprocess.CompletedProcess[str]]
@@ -70,12 +70,12 @@ def test_the_message_has_the_command_that_resumes_a_run(
     recorded: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def interrupt(*_: object) -> None:
+    def interrupt(*_: object, **__: object) -> None:
         raise InterruptedRunError(signal.SIGTERM)
 
     for owner, name in (
         (run_host, "execute_controlled"),
-        (decision, "decide"),
+        (opening, "decide"),
         (Store, "history"),
     ):
         monkeypatch.setattr(owner, name, interrupt)

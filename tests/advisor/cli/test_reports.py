@@ -186,9 +186,8 @@ def test_a_report_of_several_devices_has_the_figures_of_decide(
         pathlib.Path(tmp_path, line).read_text() for line in answer.stdout.splitlines()
     )
     assert text == run_cli("decide", here, "--platforms", there, "--json", home=home).stdout
-    found = {
-        entry["application"]: entry for entry in json.loads(text)["portability"]["applications"]
-    }
+    portability = json.loads(text)["results"]["portability"]
+    found = {entry["application"]: entry for entry in portability["applications"]}
     speeds = [39 / 41, 39 / 78]
     assert list(found["compiled"]["efficiencies"].values()) == pytest.approx(speeds, rel=0.01)
     assert found["compiled"]["performance_portability"] == pytest.approx(
