@@ -247,6 +247,11 @@ def test_a_file_above_the_size_limit_is_refused(
         export_file.read_export(tmp_path / "absent")
 
 
+def test_an_arm_of_an_unknown_workflow_is_refused() -> None:
+    with pytest.raises(ExportFileError, match="own"):
+        evaluate_imported(builders.header(), EVENTS, "a file")
+
+
 def test_figures_outside_the_range_of_floats_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     def evaluate(*_: object) -> None:
         raise OverflowError("math range error")
