@@ -62,11 +62,17 @@ def make(advise: Advise, workflow: str) -> pathlib.Path:
 
 
 def probe(advise: Advise, workflows: str, *more: str) -> dict[str, dict[str, Any]]:
-    """Probe workflows and the baseline; return the document's entries by workflow."""
+    """Probe workflows and the baseline; return what is known of each by workflow."""
     answer = advise("--json", "--gpu", "cpu", "--budget", "8", "--workflows", workflows, *more)
-    # A busy machine ends without advice, but with every measurement in the document.
+    # A busy machine ends without advice, but with every measurement.
     assert answer.returncode in {0, MachineUnfitError.exit_code}, answer.stderr
-    return {entry["id"]: entry for entry in json.loads(answer.stdout)["workflows"]}
+    return {entry["workflow"]: entry for entry in arms_of(answer).values()}
+
+
+def arms_of(answer: subprocess.CompletedProcess[str]) -> dict[str, dict[str, Any]]:
+    """Return the measurements, and the reasons of the other arms, by arm."""
+    found = json.loads(answer.stdout)
+    return {each["arm"]: each for each in (*found["results"]["measurements"], *found["unmeasured"])}
 
 
 def snapshot(python: pathlib.Path) -> dict[str, tuple[int, int]]:
@@ -78,9 +84,8 @@ def snapshot(python: pathlib.Path) -> dict[str, tuple[int, int]]:
 
 
 def assert_completed(entry: dict[str, Any], batch_sizes: list[int]) -> None:
-    assert entry["status"] == "completed", entry["reason"]
-    assert entry["engaged_share"] == 1.0
-    assert entry["correctness"]["verdict"] == "equivalent"
+    assert entry.get("engaged_share") == 1.0, entry
+    assert {checked["verdict"] for checked in entry["correctness"]} == {"equivalent"}
     assert [cell["batch_size"] for cell in entry["cells"]] == batch_sizes
     assert entry["build_seconds"]["cold"] > 0
 
@@ -93,7 +98,7 @@ def test_an_environment_is_created_and_its_workflow_is_probed_in_it(advise: Advi
     assert_completed(entries[COMPARED], [2])
     assert snapshot(python) == before, "probing has changed the environment"
     assert advise("env", "check", COMPARED).returncode == 0
-    assert entries["pytorch-eager"]["status"] == "completed"
+    assert_completed(entries["pytorch-eager"], [2])
 
 
 @pytest.mark.parametrize("workflow", FORWARD_WORKFLOWS)
@@ -122,14 +127,13 @@ def test_vllm_stores_the_weights_of_a_quantised_checkpoint_as_the_scheme_says(
     arms = ("--workflows", "vllm/w8a8,vllm/w4a16", "--quantised", "int8,int4")
     options = ("--task", "generate", "--dtype", "bfloat16", "--batch-sizes", "1", *arms)
     reasons = []
-    for model, w4a16 in ((str(tmp_path), "completed"), ("demo/llama", "unsupported")):
+    for model, w4a16 in ((str(tmp_path), None), ("demo/llama", "unsupported")):
         answer = advise("--json", "--gpu", "cpu", "--budget", "8", "--model", model, *options)
-        entries = {each["arm"]: each for each in json.loads(answer.stdout)["workflows"]}
-        assert entries["vllm/w8a8"]["status"] == "completed", entries["vllm/w8a8"]["reason"]
-        assert entries["vllm/w8a8"]["engaged_share"] == 1.0
-        assert "int8" in entries["vllm/w8a8"]["engagement"]
-        assert entries["vllm/w4a16"]["status"] == w4a16, entries["vllm/w4a16"]["reason"]
-        reasons.append(entries["vllm/w4a16"]["reason"])
+        found = arms_of(answer)
+        assert found["vllm/w8a8"].get("engaged_share") == 1.0, found["vllm/w8a8"]
+        assert "int8" in found["vllm/w8a8"]["engagement"]
+        assert found["vllm/w4a16"].get("status") == w4a16, found["vllm/w4a16"]
+        reasons.append(found["vllm/w4a16"].get("reason", ""))
     assert "704" in reasons[-1]
 
 

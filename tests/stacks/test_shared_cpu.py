@@ -166,10 +166,8 @@ def advise(home: pathlib.Path) -> Advise:
     return run
 
 
-def completed(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    return {
-        entry["arm"]: entry for entry in document["workflows"] if entry["status"] == "completed"
-    }
+def measurements(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {each["arm"]: each for each in document["results"]["measurements"]}
 
 
 #: One arm of each stack whose builds are short, and the same with every arm of the demo.
@@ -203,28 +201,28 @@ def test_a_run_of_real_stacks_recommends_one_of_its_arms(
     assert answer.returncode in {0, MachineUnfitError.exit_code}, answer.stderr
     document = json.loads(answer.stdout)
     jsonschema.validate(document, json.loads(schemas.schema_file("run").read_text()))
-    arms = completed(document)
+    arms = measurements(document)
     assert set(arms) == expected
     for entry in arms.values():
         assert entry["engaged_share"] == 1.0
-        assert entry["correctness"]["verdict"] == "equivalent"
-        assert entry["correctness"]["reference"] == "float64"
+        for checked in entry["correctness"]:
+            assert (checked["verdict"], checked["reference"]) == ("equivalent", "float64")
         assert [cell["batch_size"] for cell in entry["cells"]] == document["question"][
             "batch_sizes"
         ]
         assert all(cell["tflops"] > 0 for cell in entry["cells"])
-        assert len(entry["scores"]) == 5
     assert (
         arms["torch-compile-inductor"]["build_seconds"]["cold"]
         > arms["pytorch-eager"]["build_seconds"]["cold"]
     )
+    assert {arm["arm"]: len(arm["ratings"]) for arm in document["scores"]} == dict.fromkeys(arms, 5)
     # The recommended arm and its flips depend on the machine.
     advice = document["recommendation"]
     if answer.returncode:
         assert document["problem"]["name"] == MachineUnfitError.name
     else:
         assert {advice["arm"], *(flip["to"] for flip in advice["flips"])} <= set(arms)
-    assert document["race"]["noise_floor"] is not None
+    assert document["results"]["noise_floor"] is not None
 
 
 @pytest.mark.parametrize(
@@ -258,9 +256,10 @@ def test_every_kind_of_model_is_probed(model: str, models: pathlib.Path, advise:
         "forward",
     )
     assert answer.returncode in {0, MachineUnfitError.exit_code}, answer.stderr
-    arms = completed(json.loads(answer.stdout))
+    arms = measurements(json.loads(answer.stdout))
     assert "onnxruntime-cpu/host" in arms
-    assert all(entry["correctness"]["verdict"] == "equivalent" for entry in arms.values())
+    verdicts = {checked["verdict"] for arm in arms.values() for checked in arm["correctness"]}
+    assert verdicts == {"equivalent"}
 
 
 def test_every_kind_of_model_opens_and_a_language_model_is_exported(
@@ -289,10 +288,11 @@ def test_a_stack_that_lacks_the_precision_or_skips_the_model_has_its_own_status(
         *("--workflows", "torch-compile-inductor/default,onnxruntime-cpu/host"),
     )
     assert answer.returncode in {0, MachineUnfitError.exit_code}, answer.stderr
-    entries = json.loads(answer.stdout)["workflows"]
-    skipped = next(entry for entry in entries if entry["arm"] == "torch-compile-inductor")
-    assert (skipped["status"], skipped["scores"]) == ("not-engaged", None), skipped
-    unsupported = next(entry for entry in entries if entry["id"] == "onnxruntime-cpu")
+    document = json.loads(answer.stdout)
+    unmeasured = {each["workflow"]: each for each in document["unmeasured"]}
+    assert unmeasured["torch-compile-inductor"]["status"] == "not-engaged"
+    assert "torch-compile-inductor" not in {arm["workflow"] for arm in document["scores"]}
+    unsupported = unmeasured["onnxruntime-cpu"]
     assert unsupported["status"] == "unsupported", "not a failure"
     assert "bfloat16" in unsupported["reason"]
 
@@ -306,11 +306,11 @@ def test_a_model_s_own_precision_and_its_coupled_rows_limit_what_is_offered(
     )
     assert answer.returncode in {0, MachineUnfitError.exit_code}, answer.stderr
     document = json.loads(answer.stdout)
-    entries = {entry["id"]: entry for entry in document["workflows"]}
-    assert entries["pytorch-eager"]["status"] == "completed"
-    assert entries["onnxruntime-cpu"]["status"] == "unsupported"
-    assert "bfloat16" in entries["onnxruntime-cpu"]["reason"]
-    assert "--dtype float32" in entries["onnxruntime-cpu"]["fix"]
+    assert set(measurements(document)) == {"pytorch-eager"}
+    (refused,) = (each for each in document["unmeasured"] if each["workflow"] == "onnxruntime-cpu")
+    assert refused["status"] == "unsupported"
+    assert "bfloat16" in refused["reason"]
+    assert "--dtype float32" in refused["fix"]
 
     recipe = [COMMAND, "recipe", document["run_id"], "--workflow", "pytorch-eager"]
     server = subprocess.run(
@@ -356,16 +356,15 @@ def test_a_compiled_model_and_a_compiled_decode_step_are_engaged(
     assert answer.returncode in {0, MachineUnfitError.exit_code}, answer.stderr
     document = json.loads(answer.stdout)
     jsonschema.validate(document, json.loads(schemas.schema_file("run").read_text()))
-    entries = {entry["arm"]: entry for entry in document["workflows"]}
+    entries = measurements(document)
     whole = entries["torch-compile-inductor"]
-    assert whole["status"] == "completed", whole
     assert 0.5 < whole["engaged_share"] < 1.0, "sampling the next token stays eager"
     static = entries["torch-compile-inductor-static-cache"]
     assert static["engaged_share"] == pytest.approx(5 / 6)
     assert "5 of 6 passes" in static["engagement"]
     for entry in (entries["pytorch-eager"], static):
-        assert entry["correctness"]["verdict"] == "equivalent"
-        (checked,) = entry["correctness"]["by_batch_size"]
+        (checked,) = entry["correctness"]
+        assert checked["verdict"] == "equivalent"
         assert checked["agreement"]["top1"] > 0.9
         (cell,) = entry["cells"]
         assert cell["throughput"]["value"] == pytest.approx(2 * 6 / cell["seconds"]["median"])
