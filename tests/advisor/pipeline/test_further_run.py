@@ -6,6 +6,7 @@ import pathlib
 import sys
 from collections.abc import Callable
 
+import builders
 import built_answers
 import msgspec
 import pytest
@@ -26,7 +27,12 @@ from advisor.store.store import Store
 
 
 def test_the_failed_arms_are_retried_by_their_names_in_the_option(tmp_path: pathlib.Path) -> None:
-    answer = decide(make_run(Store(tmp_path), finished=True))
+    made = decide(make_run(Store(tmp_path), finished=True))
+    others = (
+        builders.unmeasured("unreached", option="default", status="excluded"),
+        builders.unmeasured("absent"),
+    )
+    answer = msgspec.structs.replace(made, unmeasured=(*made.unmeasured, *others))
     assert arms_to_retry(answer) == ("broken/default",)
 
 
