@@ -31,8 +31,8 @@ from advisor.store.store import Store  # noqa: E402 - as above
 from advisor.tui import run_starter  # noqa: E402 - as above
 from advisor.tui.app import AdvisorApp  # noqa: E402 - as above
 from advisor.tui.options import LaunchOptions  # noqa: E402 - as above
-from advisor.tui.run.examples import list_examples  # noqa: E402 - as above
 from advisor.tui.run.session import RunSession  # noqa: E402 - as above
+from advisor.tui.run.stored_items import list_examples  # noqa: E402 - as above
 from advisor.tui.screens.detail import DetailScreen  # noqa: E402 - as above
 from advisor.tui.screens.live import LiveScreen  # noqa: E402 - as above
 from advisor.tui.screens.results import ResultsScreen  # noqa: E402 - as above

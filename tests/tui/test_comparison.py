@@ -22,8 +22,7 @@ from advisor.store.store import Store
 from advisor.system.number_format import format_interval
 from advisor.tui.app import AdvisorApp
 from advisor.tui.options import LaunchOptions
-from advisor.tui.run.comparison import compare_runs
-from advisor.tui.screens.compare import VERDICT_LABELS, CompareScreen
+from advisor.tui.screens.compare import VERDICT_LABELS, CompareScreen, compare_runs
 from advisor.tui.screens.history import HistoryScreen
 
 

@@ -33,8 +33,7 @@ from advisor.tui.run.host_process import HostProcess
 from advisor.tui.run.stored_items import list_items
 from advisor.tui.run.unfinished import find_unfinished_run
 from advisor.tui.screens.compare import CompareScreen
-from advisor.tui.screens.history import EMPTY_MESSAGE, HistoryScreen
-from advisor.tui.screens.history_table import SecondRunTable
+from advisor.tui.screens.history import EMPTY_MESSAGE, HistoryScreen, SecondRunTable
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.setup import SetupScreen
 from advisor.tui.widgets.table import Table

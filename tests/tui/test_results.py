@@ -30,8 +30,12 @@ from advisor.store.runs import Run
 from advisor.tui.answer import RunAnswer
 from advisor.tui.app import AdvisorApp
 from advisor.tui.options import LaunchOptions
-from advisor.tui.rendering.answer_lines import answer_lines
-from advisor.tui.rendering.results_title import PROGRAM_CELLS, TASK_NAMES, results_title
+from advisor.tui.rendering.answer_lines import (
+    PROGRAM_CELLS,
+    TASK_NAMES,
+    answer_lines,
+    results_title,
+)
 from advisor.tui.rendering.speed_axis import SpeedAxis
 from advisor.tui.screens.detail import DetailScreen
 from advisor.tui.screens.results import ANSWER, PARTS, RANKING, ResultsScreen

@@ -5,10 +5,31 @@ from __future__ import annotations
 import datetime as dt
 
 from advisor.domain.answer import AnswerSummary
+from advisor.system.number_format import format_speedup
+from advisor.tui.run.stored_items import StoredItem
 
 #: Follows an arm that leads while the decision is open.
 OPEN_MARK = " (open)"
 DAY_SECONDS, HOUR_SECONDS, MINUTE_SECONDS = 86400, 3600, 60
+
+
+def list_cells(item: StoredItem, summary: AnswerSummary | None, now: dt.datetime) -> dict[str, str]:
+    """Return the cells of a run or sweep; the summary counts only for a finished one."""
+    entry = item.entry
+    cells = {
+        "model": item.model,
+        "answer": item.progress,
+        "device": entry.device,
+        "state": item.state,
+        "age": format_age(entry.created, now),
+        "id": entry.run_id,
+        "note": entry.note,
+    }
+    if entry.finished and summary is not None:
+        cells["answer"] = describe_winner(summary)
+        cells["speed"] = format_speedup(summary.speedup) if summary.arm else ""
+        cells["trust"] = summary.trust or ""
+    return cells
 
 
 def describe_winner(summary: AnswerSummary) -> str:

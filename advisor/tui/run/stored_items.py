@@ -1,12 +1,16 @@
-"""The stored runs and sweeps as the lists on Home and in the history show them."""
+"""What the lists on Home and in the history show: stored runs and sweeps, and examples."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
+from advisor.catalogue.rubric_files import rubric_directory
+from advisor.domain.answer import Answer
 from advisor.domain.sweep import SweepRecord
 from advisor.errors import RunFileError
 from advisor.store.index import HistoryEntry
@@ -132,3 +136,10 @@ def run_states(
         for run in record.runs
         if run.run_id in entries
     }
+
+
+@functools.cache
+def list_examples() -> dict[pathlib.Path, Answer]:
+    """Return the answers that are part of the program by their files, in the order of names."""
+    files = sorted((rubric_directory() / "examples").glob("*.json"))
+    return {file: msgspec.json.decode(file.read_bytes(), type=Answer) for file in files}

@@ -5,19 +5,17 @@ from __future__ import annotations
 from typing import ClassVar
 
 from rich.text import Text
-from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
 from advisor.domain.answer import Answer
-from advisor.tui import answer_actions, run_opener
+from advisor.tui import answer_actions
 from advisor.tui.answer import RunAnswer
 from advisor.tui.rendering import text
 from advisor.tui.rendering.absent_gpu import render_absent_gpu
-from advisor.tui.screens.advisor_screen import AdvisorScreen, TitleBar
-from advisor.tui.widgets.key_footer import KeyFooter
+from advisor.tui.screens.advisor_screen import AdvisorScreen
 
 #: Cells of padding and scrollbar.
 MARGIN = 4
@@ -41,46 +39,31 @@ format."""
         ),
         Binding("e", "export", "Export", id="export"),
         Binding("n", "app.new_question", "New", id="new"),
-        Binding("escape", "app.pop_screen", "Back", id="back"),
-        Binding("q", "app.leave", "Quit", id="quit"),
     ]
 
     def __init__(self, document: Answer) -> None:
         super().__init__()
         self._document = document
 
-    def compose(self) -> ComposeResult:
-        yield TitleBar()
+    def compose_body(self) -> ComposeResult:
         with VerticalScroll(id="body"):
             yield Static("", id="absent-answer", markup=False)
-        yield self.compose_too_small_notice()
-        yield KeyFooter()
 
-    def on_mount(self) -> None:
-        question = self._document.question
-        origin = (
-            "from a stored run"
-            if self._document.provenance is not None
-            else "from published figures"
-        )
-        self.query_one(TitleBar).set_text(
-            Text(f"Not measured here  {text.printable(question.model.name, 30)}"), f"{origin} "
-        )
-
-    def on_resize(self, event: events.Resize) -> None:
-        super().on_resize(event)
-        shown = render_absent_gpu(self._document, event.size.width - MARGIN)
+    def draw(self) -> None:
+        model = text.printable(self._document.question.model.name, 30)
+        is_run = self._document.provenance is not None
+        origin = "from a stored run " if is_run else "from published figures "
+        self.set_title(Text(f"Not measured here  {model}"), origin)
+        shown = render_absent_gpu(self._document, self.size.width - MARGIN)
         self.query_one("#absent-answer", Static).update(shown)
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's interface
+    def offers(self, action: str) -> bool:
         """Offer to open the run if the answer has one."""
         return action != "open" or self._document.provenance is not None
 
     def action_open(self) -> None:
-        """Open the run that is the source of the answer."""
         if self._document.provenance is not None:
-            run_opener.open_stored(self.app, self._document.provenance.run)
+            self.app.open_stored(self._document.provenance.run)
 
     def action_export(self) -> None:
-        """Write the answer to a file that the user names."""
         answer_actions.export(self.app, RunAnswer(self._document, self.app.catalogue))

@@ -1,4 +1,4 @@
-"""The title bar, help, and minimum size that all screens share."""
+"""What all screens share: the title bar, the keys, help, and the minimum size."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
 from textual import events
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
-from textual.widgets import Static
+from textual.widgets import Input, Static
 
 from advisor.tui.rendering import text
+from advisor.tui.widgets.key_footer import KeyFooter
+from advisor.tui.widgets.table import Table
 
 if TYPE_CHECKING:
     from advisor.tui.app import AdvisorApp
@@ -25,7 +28,7 @@ class TitleBar(Static):
 
     app: AdvisorApp
 
-    def __init__(self, *, shows_run: bool = True) -> None:
+    def __init__(self, *, shows_run: bool) -> None:
         super().__init__("", id="top", markup=False)
         self._left, self._right = Text(), ""
         self._shows_run, self._status = shows_run, ""
@@ -36,20 +39,16 @@ class TitleBar(Static):
             self.set_interval(STATUS_SECONDS, self._look_at_run)
 
     def set_text(self, left: Text, right: str = "") -> None:
-        """Show a title and a text on the right."""
         self._left, self._right = left, text.printable(right, 60)
-        self._draw()
-
-    def on_resize(self) -> None:
-        self._draw()
+        self.on_resize()
 
     def _look_at_run(self) -> None:
         status = self.app.run_status()
         if status != self._status:
             self._status = status
-            self._draw()
+            self.on_resize()
 
-    def _draw(self) -> None:
+    def on_resize(self) -> None:
         line = Text.assemble((" p3 ", "bold reverse"), " ", self._left, no_wrap=True)
         right = Text(self._status, "bold reverse") if self._status else Text(self._right)
         gap = self.size.width - line.cell_len - right.cell_len
@@ -62,38 +61,66 @@ class TitleBar(Static):
 
 
 class AdvisorScreen(Screen[None]):
-    """A screen with breakpoints, help, and a notice in terminals that are too small."""
+    """A screen between the title bar and the keys; a notice replaces it in small terminals."""
 
     app: AdvisorApp
-
     HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (60, "-narrow"), (100, "-normal"), (140, "-wide")]  # noqa: RUF012 - Textual declares it
     VERTICAL_BREAKPOINTS = [(0, "-flat"), (16, "-short"), (30, "-tall")]  # noqa: RUF012 - as above
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("question_mark", "help", "Help", key_display="?", id="help"),
         Binding("f1", "help", "Help", key_display="F1"),  # in inputs, ? is text
         Binding("ctrl+o", "jump", "Jump", show=False, priority=True, id="jump"),
+        Binding("escape", "back", "Back", id="back"),
+        Binding("q", "app.leave", "Quit", id="quit"),
     ]
+    #: Whether the title bar names the run that is going on.
+    SHOWS_RUN: ClassVar[bool] = True
     #: The description of the screen in the help.
     HELP_TEXT: ClassVar[str] = ""
     #: Terms of the glossary that the help of this screen explains first.
     TERMS: ClassVar[tuple[str, ...]] = ()
 
-    def compose_too_small_notice(self) -> Static:
-        """Return the notice that replaces the screen in a small terminal."""
-        return Static("", id="too-small", markup=False)
+    def compose(self) -> ComposeResult:
+        yield TitleBar(shows_run=self.SHOWS_RUN)
+        yield from self.compose_body()
+        yield Static("", id="too-small", markup=False)
+        yield KeyFooter()
+
+    def compose_body(self) -> ComposeResult:
+        """Yield the widgets between the title bar and the keys."""
+        yield from ()
+
+    def draw(self) -> None:
+        """Show the present values at the present size; called when the size changes."""
+
+    def set_title(self, left: Text, right: str = "") -> None:
+        self.query_one(TitleBar).set_text(left, right)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Show a notice if the terminal is too small."""
         width, height = event.size.width, event.size.height
-        is_too_small = width < MIN_WIDTH or height < MIN_HEIGHT
-        self.set_class(is_too_small, "-too-small")
-        if is_too_small:
-            for notice in self.query("#too-small").results(Static):
-                notice.update(
-                    f"The terminal is {width}x{height}.\n"
-                    f"At least {MIN_WIDTH}x{MIN_HEIGHT} is needed (80x24 is recommended).\n"
-                    "A run continues meanwhile."
-                )
+        self.set_class(width < MIN_WIDTH or height < MIN_HEIGHT, "-too-small")
+        for notice in self.query("#too-small").results(Static):
+            notice.update(
+                f"The terminal is {width}x{height}.\n"
+                f"At least {MIN_WIDTH}x{MIN_HEIGHT} is needed (80x24 is recommended).\n"
+                "A run continues meanwhile."
+            )
+        self.call_after_refresh(lambda: self.draw() if self.is_attached else None)
+
+    def offers(self, action: str) -> bool:
+        """Return whether an action is possible now; the keys of others are hidden."""
+        return bool(action)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's interface
+        return not self.is_mounted or self.offers(action)
+
+    def copy(self, command: str) -> None:
+        """Copy a command to the clipboard of the terminal (OSC 52)."""
+        self.app.copy_to_clipboard(command)
+        self.notify(f"copied: {command}", markup=False)
+
+    def action_back(self) -> None:
+        self.app.pop_screen()
 
     def action_help(self) -> None:
         from advisor.tui.dialogs.help_dialog import HelpDialog  # noqa: PLC0415 - only when asked for
@@ -101,7 +128,48 @@ class AdvisorScreen(Screen[None]):
         self.app.push_screen(HelpDialog(self))
 
     def action_jump(self) -> None:
-        """Label every focusable widget with a letter."""
         from advisor.tui.dialogs.jump_overlay import JumpOverlay  # noqa: PLC0415 - only when asked for
 
         self.app.push_screen(JumpOverlay(self))
+
+
+class FilteredScreen(AdvisorScreen):
+    """A screen with a table and an input that filters it, hidden at first; it draws the rows."""
+
+    #: To be listed in the bindings of the screen, which determine the order in the footer.
+    FILTER: ClassVar[BindingType] = Binding(
+        "slash", "filter", "Filter", key_display="/", id="filter"
+    )
+
+    def compose(self) -> ComposeResult:
+        filter_input = Input(placeholder="filter", id="filter", compact=True)
+        filter_input.display = False
+        for widget in super().compose():
+            yield widget
+            if isinstance(widget, TitleBar):
+                yield filter_input
+
+    def passes_filter(self, *fields: object) -> bool:
+        """Return whether a row with these fields contains the text of the filter."""
+        typed = self.query_one("#filter", Input).value.strip().lower()
+        return typed in " ".join(map(str, fields)).lower()
+
+    def action_filter(self) -> None:
+        filter_input = self.query_one("#filter", Input)
+        filter_input.display = True
+        filter_input.focus()
+
+    def on_input_changed(self) -> None:
+        self.draw()
+
+    def on_input_submitted(self) -> None:
+        self.query_one(Table).focus()
+
+    def action_back(self) -> None:
+        """Close the filter if it is shown, else the screen."""
+        filter_input = self.query_one("#filter", Input)
+        if filter_input.display:
+            filter_input.value, filter_input.display = "", False
+            self.query_one(Table).focus()
+        else:
+            super().action_back()

@@ -23,8 +23,7 @@ from advisor.tui.rendering.arm_detail import (
     repeat_command,
 )
 from advisor.tui.run.logs import clean_line
-from advisor.tui.screens.advisor_screen import AdvisorScreen, TitleBar
-from advisor.tui.widgets.key_footer import KeyFooter
+from advisor.tui.screens.advisor_screen import AdvisorScreen
 
 TABS = ("Score", "Timing", "Code", "Environment", "Log")
 MAX_LOG_BYTES = 200_000
@@ -51,25 +50,19 @@ did with shapes that were not built. Log: the output of the stack."""
             id="copy",
             tooltip="copy the command that repeats this measurement",
         ),
-        Binding("escape", "app.pop_screen", "Back", id="back"),
-        Binding("q", "app.leave", "Quit", id="quit"),
     ]
 
     def __init__(self, answer: RunAnswer, arm: str, run: Run | None) -> None:
         super().__init__()
         self._answer, self._arm, self._run = answer, arm, run
 
-    def compose(self) -> ComposeResult:
-        yield TitleBar()
+    def compose_body(self) -> ComposeResult:
         with TabbedContent(id="tabs"):
             for number, name in enumerate(TABS, start=1):
                 with TabPane(f"{number} {name}", id=name.lower()), VerticalScroll():
                     yield Static("", id=f"text-{name.lower()}", markup=False)
-        yield self.compose_too_small_notice()
-        yield KeyFooter()
 
     def on_mount(self) -> None:
-        self.draw()
         self.query_one("#score VerticalScroll").focus()
 
     def action_step(self, steps: int) -> None:
@@ -79,20 +72,16 @@ did with shapes that were not built. Log: the output of the stack."""
         self.draw()
 
     def action_tab(self, name: str) -> None:
-        """Show a tab."""
         self.query_one(TabbedContent).active = name
         self.query_one(f"#{name} VerticalScroll").focus()
 
     def action_copy(self) -> None:
         """Copy the command that measures this arm again."""
-        command = repeat_command(self._answer, self._arm)
-        self.app.copy_to_clipboard(command)
-        self.notify(f"copied: {command}", markup=False)
+        self.copy(repeat_command(self._answer, self._arm))
 
     def draw(self) -> None:
-        """Fill the tabs."""
         answer, entry = self._answer, self._answer.ranked_arm(self._arm)
-        self.query_one(TitleBar).set_text(
+        self.set_title(
             text.styled(text.printable(entry.arm, 60), "bold")
             + Text(
                 f"   rank {entry.scored.rank} of {len(answer.ranked)}"

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from rich.table import Table as RichTable
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
@@ -18,8 +16,7 @@ from advisor.errors import UserError
 from advisor.question.resolve import worker_interpreter
 from advisor.store.store import default_home
 from advisor.tui.rendering import text
-from advisor.tui.screens.advisor_screen import AdvisorScreen, TitleBar
-from advisor.tui.widgets.key_footer import KeyFooter
+from advisor.tui.screens.advisor_screen import AdvisorScreen
 
 MARKS = {"ok": "\N{CHECK MARK} ok  ", "warn": "! warn", "fail": "\N{BALLOT X} fail"}
 
@@ -28,20 +25,13 @@ class DoctorScreen(AdvisorScreen):
     """The checks of the machine."""
 
     HELP_TEXT = "The checks of this machine, as p3-advisor doctor prints them."
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "app.pop_screen", "Back", id="back"),
-        Binding("q", "app.leave", "Quit", id="quit"),
-    ]
 
-    def compose(self) -> ComposeResult:
-        yield TitleBar()
+    def compose_body(self) -> ComposeResult:
         with VerticalScroll(id="body"):
             yield Static("Checking ...", id="findings", markup=False)
-        yield self.compose_too_small_notice()
-        yield KeyFooter()
 
     def on_mount(self) -> None:
-        self.query_one(TitleBar).set_text(Text("Doctor", "bold"))
+        self.set_title(Text("Doctor", "bold"))
         self.app.background.start("doctor", self._examine, self.show)
 
     def _examine(self) -> list[Finding]:

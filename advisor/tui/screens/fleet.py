@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 from rich.text import Text
-from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.widgets import DataTable, Static
+from textual.widgets import Static
 
 from advisor.report.fleets import fleet_matrix
 from advisor.report.fleets.fleet_matrix import (
@@ -17,11 +16,8 @@ from advisor.report.fleets.fleet_matrix import (
     render_cell,
     render_contention,
 )
-from advisor.tui import run_opener
 from advisor.tui.rendering import text
-from advisor.tui.screens.advisor_screen import TitleBar
-from advisor.tui.screens.filtered_screen import FilteredScreen
-from advisor.tui.widgets.key_footer import KeyFooter
+from advisor.tui.screens.advisor_screen import FilteredScreen
 from advisor.tui.widgets.table import Column, SelectableTable, Table
 
 #: Columns of figures, each with the width of the terminal from which it is shown.
@@ -46,39 +42,26 @@ show the previous and the next fleet. p3-advisor fleet prints the same table."""
         FilteredScreen.FILTER,
         Binding("left_square_bracket,left", "step(-1)", "Older", key_display="[", id="previous"),
         Binding("right_square_bracket,right", "step(1)", "Newer", key_display="]", id="next-arm"),
-        Binding("escape", "back", "Back", id="back"),
-        Binding("q", "app.leave", "Quit", id="quit"),
     ]
 
     def __init__(self, document: FleetDocument) -> None:
         super().__init__()
         self._document = document
 
-    def compose(self) -> ComposeResult:
-        yield TitleBar()
-        yield self.compose_filter()
+    def compose_body(self) -> ComposeResult:
         yield SelectableTable(id="matrix")
         yield Static("", id="note", markup=False)
-        yield self.compose_too_small_notice()
-        yield KeyFooter()
 
     def on_mount(self) -> None:
         self.query_one(Table).focus()
-        self._show(self._document)
-
-    def on_resize(self, event: events.Resize) -> None:
-        super().on_resize(event)
-        self.call_after_refresh(self.list_rows)
 
     def _show(self, document: FleetDocument) -> None:
         self._document = document
-        self.query_one(TitleBar).set_text(
-            Text(f"Fleet {document.fleet_id}"), f"{text.printable(document.created[:10])} "
-        )
-        self.list_rows()
+        self.draw()
 
-    def list_rows(self) -> None:
-        """Fill the table with the rows that pass the filter."""
+    def draw(self) -> None:
+        created = f"{text.printable(self._document.created[:10])} "
+        self.set_title(Text(f"Fleet {self._document.fleet_id}"), created)
         self.query_one(Table).fill(
             self._columns(),
             {
@@ -129,18 +112,16 @@ show the previous and the next fleet. p3-advisor fleet prints the same table."""
     def _cell_at_cursor(self) -> MatrixCell | None:
         return self._cells().get(self.query_one(Table).key_at_cursor() or "")
 
-    def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
-        event.stop()
+    def on_data_table_row_highlighted(self) -> None:
         self._draw_note()
 
-    def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
+    def on_data_table_row_selected(self) -> None:
         """Open the run of the row."""
-        event.stop()
         cell = self._cell_at_cursor()
         if cell is None or cell.run_id is None:
             self.notify("this row has no run", markup=False)
         else:
-            run_opener.open_stored(self.app, cell.run_id)
+            self.app.open_stored(cell.run_id)
 
     def action_step(self, steps: int) -> None:
         """Show the next fleet, or with -1 the previous one."""

@@ -6,32 +6,22 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from rich.text import Text
-from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.widgets import DataTable, Static
+from textual.widgets import Static
 
 from advisor.domain.answer import AnswerSummary
 from advisor.errors import UserError
 from advisor.pipeline.answer_summaries import read_summaries
 from advisor.report.opening import open_answer
 from advisor.store.store import Store
-from advisor.tui import run_opener
 from advisor.tui.dialogs.questions import DeleteDialog, NoteDialog
 from advisor.tui.rendering import text
-from advisor.tui.rendering.list_cells import format_age
-from advisor.tui.run.comparison import compare_runs
+from advisor.tui.rendering.list_cells import format_age, list_cells
 from advisor.tui.run.stored_items import StoredItem, list_items
-from advisor.tui.screens.advisor_screen import TitleBar
-from advisor.tui.screens.compare import CompareScreen
-from advisor.tui.screens.filtered_screen import FilteredScreen
-from advisor.tui.screens.history_table import (
-    SecondRunTable,
-    history_cells,
-    history_columns,
-)
-from advisor.tui.widgets.key_footer import KeyFooter
-from advisor.tui.widgets.table import SelectableTable, Table
+from advisor.tui.screens.advisor_screen import FilteredScreen
+from advisor.tui.screens.compare import CompareScreen, compare_runs
+from advisor.tui.widgets.table import Column, SelectableTable, Table
 
 COMPARE_TITLE = "Compare with which run?  enter chooses it, esc goes back"
 MAX_ROWS = 500
@@ -42,6 +32,16 @@ ROW_ACTIONS, RUN_ACTIONS = {"mark", "note", "delete", "resume"}, {"mark", "note"
 #: Actions that concern no row.
 OTHER_ACTIONS = {"new", "fleet"}
 EMPTY_MESSAGE = "No runs yet.  Press n for the questions, or run  p3-advisor --json"
+#: Width of the terminal from which a row has the age, the id and the note.
+WIDE_WIDTH = 110
+
+
+class SecondRunTable(SelectableTable):
+    """The runs that the marked run can be compared with."""
+
+    HELP = f"{Table.HELP} Enter compares the marked run with this row."
+    COMPARE = "Compare"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", COMPARE, id="open")]
 
 
 class HistoryScreen(FilteredScreen):
@@ -77,8 +77,6 @@ kind of device."""
         FilteredScreen.FILTER,
         Binding("n", "new", "New", id="new"),
         Binding("f", "fleet", "Fleet", id="fleet", tooltip="the answers of the newest fleet"),
-        Binding("escape", "back", "Back", id="back"),
-        Binding("q", "app.leave", "Quit", id="quit"),
     ]
 
     def __init__(self, marked: str | None = None) -> None:
@@ -90,19 +88,13 @@ kind of device."""
         self._has_fleet = False
         self._summaries: dict[str, AnswerSummary] = {}
 
-    def compose(self) -> ComposeResult:
-        yield TitleBar()
-        yield self.compose_filter()
+    def compose_body(self) -> ComposeResult:
         yield Static("", id="empty", markup=False)
         yield (SecondRunTable if self._chooses_second else SelectableTable)(id="runs")
         yield Static("", id="note", markup=False)
-        yield self.compose_too_small_notice()
-        yield KeyFooter()
 
     def on_mount(self) -> None:
-        self.query_one(TitleBar).set_text(
-            Text(COMPARE_TITLE if self._chooses_second else "History", "bold")
-        )
+        self.set_title(Text(COMPARE_TITLE if self._chooses_second else "History", "bold"))
         self.query_one(Table).focus()
         self._has_fleet = bool(self.app.context.store.fleets.ids())
         self._read_items()
@@ -119,7 +111,7 @@ kind of device."""
 
     def _show_items(self, items: list[StoredItem]) -> None:
         self._items = items
-        self.list_rows()
+        self.draw()
         store = self.app.context.store
         entries = [item.entry for item in items if item.item_id not in self._summaries]
         self.app.background.start(
@@ -128,9 +120,9 @@ kind of device."""
 
     def _show_summaries(self, summaries: dict[str, AnswerSummary]) -> None:
         self._summaries |= summaries
-        self.list_rows()
+        self.draw()
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's interface
+    def offers(self, action: str) -> bool:
         """Offer what has an effect on the marked runs or on the row under the cursor."""
         if self._chooses_second:
             return action not in {*ROW_ACTIONS, *OTHER_ACTIONS, "compare"}
@@ -143,20 +135,14 @@ kind of device."""
         return action not in ROW_ACTIONS or self._suits_row(action)
 
     def _suits_row(self, action: str) -> bool:
-        """Return whether the action is possible for the row under the cursor."""
-        item = self._item_at_cursor() if self.is_mounted else None
+        item = self._item_at_cursor()
         if item is None:
             return False
         if action == "resume":
             return item.state == "stopped"
         return not (action in RUN_ACTIONS and item.is_sweep)
 
-    def on_resize(self, event: events.Resize) -> None:
-        super().on_resize(event)
-        self.call_after_refresh(self.list_rows)
-
-    def list_rows(self) -> None:
-        """Fill the table with the runs that pass the filter."""
+    def draw(self) -> None:
         if self._items is None or not self.is_attached:
             return
         shown = [
@@ -166,55 +152,51 @@ kind of device."""
         ]
         now = self.app.context.now()
         self.query_one(Table).fill(
-            history_columns(self.size.width),
+            _columns(self.size.width),
             {
-                item.item_id: history_cells(item, self._summary_of(item), self._mark_of(item), now)
+                item.item_id: {
+                    "mark": self._mark_of(item),
+                    **list_cells(item, self._summaries.get(item.item_id), now),
+                }
                 for item in shown[:MAX_ROWS]
             },
         )
         message = "" if shown else "no run passes the filter" if self._items else EMPTY_MESSAGE
         self.query_one("#empty", Static).update(message)
-        self._draw_note()
-        self.refresh_bindings()
-
-    def _summary_of(self, item: StoredItem) -> AnswerSummary | None:
-        return self._summaries.get(item.item_id) if item.entry.finished else None
+        self.on_data_table_row_highlighted()
 
     def _mark_of(self, item: StoredItem) -> str:
         return "AB"[self._marked.index(item.item_id)] if item.item_id in self._marked else ""
-
-    def _draw_note(self) -> None:
-        """Show the id, the age and the note of the row under the cursor."""
-        item = self._item_at_cursor()
-        parts = []
-        if item is not None:
-            entry = item.entry
-            age = format_age(entry.created, self.app.context.now())
-            note = text.printable(entry.note, 200)
-            name = f"Sweep {item.item_id}" if item.is_sweep else f"Run {item.item_id}"
-            sweep = f"of {item.sweep_id}" if item.sweep_id else ""
-            lengths = f"{item.lengths} lengths" if item.is_sweep else sweep
-            parts = [name, lengths, age, f"Note: {note}" if note else ""]
-        self.query_one("#note", Static).update(
-            Text("   ".join(filter(None, parts)), no_wrap=True), layout=False
-        )
 
     def _item_at_cursor(self) -> StoredItem | None:
         item_id = self.query_one(Table).key_at_cursor()
         return next((item for item in self._items or () if item.item_id == item_id), None)
 
-    def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
-        event.stop()
-        self._draw_note()
+    def on_data_table_row_highlighted(self) -> None:
+        """Show the id, the age and the note of the row under the cursor."""
+        item = self._item_at_cursor()
+        parts = []
+        if item is not None:
+            age = format_age(item.entry.created, self.app.context.now())
+            note = text.printable(item.entry.note, 200)
+            sweep = f"of {item.sweep_id}" if item.sweep_id else ""
+            parts = [
+                f"{'Sweep' if item.is_sweep else 'Run'} {item.item_id}",
+                f"{item.lengths} lengths" if item.is_sweep else sweep,
+                age,
+                f"Note: {note}" if note else "",
+            ]
+        self.query_one("#note", Static).update(
+            Text("   ".join(filter(None, parts)), no_wrap=True), layout=False
+        )
         self.refresh_bindings()
 
-    def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
+    def on_data_table_row_selected(self) -> None:
         """Open the run, or compare it where the second run of a comparison is asked for."""
-        event.stop()
         if self._chooses_second:
             self.action_compare()
         else:
-            run_opener.open_stored(self.app, str(event.row_key.value))
+            self.app.open_stored(self.query_one(Table).key_at_cursor() or "")
 
     def action_mark(self) -> None:
         """Mark the run under the cursor, or unmark it; a third mark removes the oldest."""
@@ -223,7 +205,7 @@ kind of device."""
             self._marked.remove(run_id)
         elif run_id is not None:
             self._marked = [*self._marked, run_id][-PAIR:]
-        self.list_rows()
+        self.draw()
 
     def action_compare(self) -> None:
         """Compare the two marked runs, or the marked run with the one under the cursor."""
@@ -239,7 +221,7 @@ kind of device."""
 
     def _find_pair(self) -> tuple[str, str] | None:
         """Return the marked runs, or the marked one and the one at the cursor; None for no pair."""
-        item = self._item_at_cursor() if self.is_mounted else None
+        item = self._item_at_cursor()
         chosen = list(self._marked)
         if len(chosen) < PAIR and item is not None and not item.is_sweep:
             chosen.append(item.item_id)
@@ -249,7 +231,6 @@ kind of device."""
         return first, second
 
     def action_note(self) -> None:
-        """Edit the note on the run under the cursor."""
         item = self._item_at_cursor()
         if item is None:
             return
@@ -261,15 +242,17 @@ kind of device."""
         self.app.push_screen(NoteDialog(item.item_id, item.entry.note), write)
 
     def action_delete(self) -> None:
-        """Delete the run or sweep under the cursor after a confirmation."""
         item = self._item_at_cursor()
         if item is None:
             return
 
+        def delete(store: Store) -> None:
+            (store.sweeps if item.is_sweep else store).delete(item.item_id)
+
         def on_answer(confirmed: bool | None) -> None:  # noqa: FBT001 - Textual's callback
             if confirmed:
                 self._marked = [run_id for run_id in self._marked if run_id != item.item_id]
-                self._change_store(lambda store: _delete(item, store))
+                self._change_store(delete)
 
         self.app.push_screen(DeleteDialog(item.entry, is_sweep=item.is_sweep), on_answer)
 
@@ -282,22 +265,32 @@ kind of device."""
         self._read_items()
 
     def action_new(self) -> None:
-        """Ask a new question."""
         self.app.action_new_question()
 
     def action_fleet(self) -> None:
-        """Show the answers of the newest fleet."""
         self.app.action_fleet()
 
     def action_resume(self) -> None:
-        """Resume the run or sweep under the cursor."""
-        item_id = self.query_one(Table).key_at_cursor()
-        if item_id is not None:
-            run_opener.resume(self.app, item_id)
+        self.app.resume(self.query_one(Table).key_at_cursor() or "")
 
 
-def _delete(item: StoredItem, store: Store) -> None:
-    if item.is_sweep:
-        store.sweeps.delete(item.item_id)
-    else:
-        store.delete(item.item_id)
+def _columns(width: int) -> list[Column]:
+    is_wide = width >= WIDE_WIDTH
+    fixed = [
+        Column("state", "State", 8),
+        Column("speed", "Speed", 6, is_numeric=True, terms=("speed-up", "baseline")),
+        Column("trust", "Trust", 5, terms=("trust",)),
+        *([Column("age", "Age", 10), Column("id", "Run", 20, is_name=True)] if is_wide else []),
+    ]
+    rest = width - 4 - sum(column.width + 1 for column in fixed)
+    note = max(rest - 90, 0) if is_wide else 0
+    rest -= note + 1 if note else 0
+    device, model = rest // 4, rest // 3
+    return [
+        Column("mark", "", 1),
+        Column("model", "Model", model, is_name=True),
+        Column("answer", "Answer", rest - device - model - 3, is_name=True),
+        Column("device", "Device", device),
+        *fixed,
+        *([Column("note", "Note", note)] if note else []),
+    ]

@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from rich.console import Group
 from rich.text import Text
-from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -30,9 +29,8 @@ from advisor.tui.run.progress import (
 from advisor.tui.run.remaining_time import remaining_seconds
 from advisor.tui.run.session import NOT_CONTROLLED_MESSAGE, RunSession, SkipResult
 from advisor.tui.run.sweep_view import describe_place
-from advisor.tui.screens.advisor_screen import AdvisorScreen, TitleBar
+from advisor.tui.screens.advisor_screen import AdvisorScreen
 from advisor.tui.screens.live_table import STYLES, process_cells, process_columns
-from advisor.tui.widgets.key_footer import KeyFooter
 from advisor.tui.widgets.table import Table
 
 #: Seconds without an event after which the screen shows how long ago the last one was.
@@ -61,6 +59,7 @@ The output of the active process. f follows its end or stops, l enlarges it; arr
 class LiveScreen(AdvisorScreen):
     """The dashboard of one run."""
 
+    SHOWS_RUN = False
     HELP_TEXT = """\
 Each row is one process. Arms are compiled, checked and warmed up, then timed in rounds of random
 order, a few calls at a time. From the second round on, a row shows the 95 % interval of its
@@ -83,31 +82,20 @@ measurements."""
         ),
         Binding(
             "escape",
-            "app.home",
+            "back",
             "Home",
             id="back",
             tooltip="to the first screen; the run continues, and ctrl+g shows it again",
         ),
-        Binding("q", "app.leave", "Quit", id="quit"),
     ]
 
-    def compose(self) -> ComposeResult:
-        yield TitleBar(shows_run=False)
+    def compose_body(self) -> ComposeResult:
         yield Static("", id="stage", markup=False)
         yield Table(id="arms")
         with Vertical(id="lower"):
             yield Static("", id="leader", markup=False)
             yield Static("", id="device", markup=False)
-            yield StackLog(
-                id="log",
-                max_lines=2000,
-                wrap=False,
-                markup=False,
-                highlight=False,
-                auto_scroll=True,
-            )
-        yield self.compose_too_small_notice()
-        yield KeyFooter()
+            yield StackLog(id="log", max_lines=2000)
 
     def on_mount(self) -> None:
         self._log = LogTail()
@@ -129,15 +117,10 @@ measurements."""
             self.show_device_load,
         )
 
-    def on_resize(self, event: events.Resize) -> None:
-        super().on_resize(event)
-        self.call_after_refresh(self.draw)
-
     def draw(self) -> None:
-        """Show the current state of the run."""
         session = self.app.run_controller.session
         # A closed screen has no widgets, but a drawing may still be scheduled.
-        if session is None or not self.query(TitleBar):
+        if session is None or not self.query(Table):
             return
         follower = session.follower
         active_arm = follower.active_arm if session.is_running else None
@@ -166,7 +149,7 @@ measurements."""
             f"  {question.dtype}{batch}"
         )
         state = "replay" if session.is_replay else "paused" if session.is_paused else ""
-        self.query_one(TitleBar).set_text(title, f"{state} {run_id[-11:]} ")
+        self.set_title(title, f"{state} {run_id[-11:]} ")
 
     def _draw_stage(self, session: RunSession, rows: list[ProcessRow]) -> None:
         follower = session.follower
@@ -267,13 +250,14 @@ measurements."""
         if lines:
             self.query_one(RichLog).write(Text("\n".join(lines)))
 
+    def action_back(self) -> None:
+        self.app.action_home()
+
     def action_pause(self) -> None:
-        """Pause or continue the run."""
         self.app.run_controller.toggle_pause()
         self.draw()
 
     def action_cancel(self) -> None:
-        """End the run after a confirmation."""
         self.app.run_controller.ask_to_cancel()
 
     def action_skip(self) -> None:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, TabbedContent
 
 from advisor.pipeline.further_run import arms_to_retry
 from advisor.report.sections.answer import has_unfit_problem
-from advisor.tui import answer_actions, run_opener, run_starter
+from advisor.tui import answer_actions, run_starter
 from advisor.tui.answer import RunAnswer
-from advisor.tui.rendering.answer_lines import answer_lines, describe_arm
-from advisor.tui.rendering.results_title import results_title
-from advisor.tui.screens.advisor_screen import AdvisorScreen, TitleBar
-from advisor.tui.screens.results_keys import RESULTS_KEYS
+from advisor.tui.rendering.answer_lines import answer_lines, describe_arm, results_title
+from advisor.tui.screens.advisor_screen import AdvisorScreen
+from advisor.tui.screens.detail import DetailScreen
+from advisor.tui.screens.history import HistoryScreen
 from advisor.tui.screens.results_panes import CHARTS, PANES, ResultsPanes
 from advisor.tui.screens.results_table import (
     SORT_KEYS,
@@ -27,7 +26,6 @@ from advisor.tui.screens.results_table import (
 )
 from advisor.tui.screens.sweep import SweepScreen
 from advisor.tui.widgets.answer_panel import AnswerPanel
-from advisor.tui.widgets.key_footer import KeyFooter
 from advisor.tui.widgets.table import SelectableTable, Table
 from advisor.tui.widgets.weights import Weights
 
@@ -57,7 +55,76 @@ below the ranking. Changing a weight ranks again at once; marks on the bars show
 changes, and u restores the weights of the run. For generated text, TTFT is the time to the first
 token and ITL the time between tokens, in milliseconds, at the first batch size."""
     TERMS = ("interval", "CLEAR, EITHER, OPEN", "trust", "flip", "grade", "weights", "arm")
-    BINDINGS: ClassVar[list[BindingType]] = RESULTS_KEYS
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "detail", "Evidence", id="detail"),
+        Binding("tab", "part(1)", "Next pane", show=False, priority=True),
+        Binding("shift+tab", "part(-1)", "Previous pane", show=False, priority=True),
+        *[
+            Binding(str(number), f"show_part('{pane}')", title, show=False)
+            for number, (pane, title) in enumerate(PANES.items(), 1)
+        ],
+        Binding("r", "code", "Code", id="code", tooltip="the script that does what was measured"),
+        Binding(
+            "m",
+            "measure_again",
+            "Repeat",
+            id="measure-again",
+            tooltip="measure what is undecided for longer, in a new run",
+        ),
+        Binding("w", "weights", "Weights", id="weights", tooltip="to the weights, and back"),
+        Binding("e", "export", "Export", id="export", tooltip="write a report to a file"),
+        Binding(
+            "c",
+            "compare",
+            "Compare",
+            id="compare",
+            tooltip="compare with another run",
+        ),
+        Binding(
+            "v",
+            "verify",
+            "Verify",
+            id="verify",
+            tooltip="run the code again and check that it reaches the measured speed",
+        ),
+        Binding("o", "sort", "Sort", id="sort", tooltip="sort by score, speed, build time, memory"),
+        Binding(
+            "x",
+            "show_part('unmeasured')",
+            "Not measured",
+            id="excluded",
+            show=False,
+            tooltip="what is not in the ranking, and why",
+        ),
+        Binding(
+            "u", "undo", "Undo", id="undo", tooltip="restore the weights of the run", show=False
+        ),
+        Binding(
+            "ctrl+g",
+            "resume",
+            "Resume",
+            id="resume",
+            key_display="^g",
+            tooltip="resume a stopped run",
+        ),
+        Binding(
+            "f",
+            "retry",
+            "Retry failed",
+            id="retry",
+            tooltip="measure the failed arms again, in a new run",
+        ),
+        Binding("n", "app.new_question", "New", id="new", tooltip="a new question", show=False),
+        Binding("H", "app.history", "History", id="history", show=False),
+        Binding(
+            "y",
+            "copy",
+            "Copy",
+            id="copy",
+            tooltip="copy the command that shows this run",
+            show=False,
+        ),
+    ]
 
     def __init__(self, answer: RunAnswer) -> None:
         super().__init__()
@@ -71,31 +138,22 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
         stack = self.app.screen_stack
         return self in stack and isinstance(stack[stack.index(self) - 1], SweepScreen)
 
-    def compose(self) -> ComposeResult:
-        yield TitleBar()
+    def compose_body(self) -> ComposeResult:
         yield AnswerPanel(id=ANSWER)
         yield RankingTable(id=RANKING)
         yield ResultsPanes(self.original)
-        yield self.compose_too_small_notice()
-        yield KeyFooter()
 
     def on_mount(self) -> None:
         self.query_one(Table).focus()
         self.draw()
-
-    def on_resize(self, event: events.Resize) -> None:
-        super().on_resize(event)
-        self.call_after_refresh(self._draw_title)
-        self.call_after_refresh(self._draw_answer)
-        self.call_after_refresh(self._draw_table)
 
     @property
     def is_explored(self) -> bool:
         """Whether the weights differ from those of the run."""
         return self.answer.priorities != self.original.priorities
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's interface
-        """Show only the keys that have an effect on this run."""
+    def offers(self, action: str) -> bool:
+        """Offer what has an effect on this run."""
         document, is_stored = self.original.document, self.original.run is not None
         if action in {"code", "measure_again", "verify"}:
             return is_stored and not document.imported
@@ -111,50 +169,26 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
         return describe_arm(self.answer, arm) if arm and self.focused_part == RANKING else ""
 
     def draw(self) -> None:
-        """Show the answer."""
-        self._draw_title()
-        self._draw_answer()
-        self._draw_table()
-        self.query_one(ResultsPanes).draw(self.answer)
-        self.refresh_bindings()
-
-    def _draw_answer(self) -> None:
-        lines = answer_lines(self.answer, is_explored=self.is_explored)
-        is_short = self.size.height < TALL_HEIGHT
-        self.query_one(AnswerPanel).show(lines, is_short=is_short)
-
-    def _draw_title(self) -> None:
+        answer, advice = self.answer, self.answer.recommendation
+        title = results_title(answer, self.size.width, with_lengths=self._is_above_sweep)
         mark = " *" if self.is_explored else ""
-        run_id = f"{self.answer.document.run_id[-11:]}{mark} "
-        title = results_title(self.answer, self.size.width, with_lengths=self._is_above_sweep)
-        self.query_one(TitleBar).set_text(title, run_id)
-
-    def _draw_table(self) -> None:
-        if not self.is_mounted:
-            return
-        table = self.query_one(Table)
-        columns = ranking_columns(self.answer, self.size.width, self._sort)
+        self.set_title(title, f"{answer.document.run_id[-11:]}{mark} ")
+        lines = answer_lines(answer, is_explored=self.is_explored)
+        self.query_one(AnswerPanel).show(lines, is_short=self.size.height < TALL_HEIGHT)
+        columns = ranking_columns(answer, self.size.width, self._sort)
         bar = next(column.width for column in columns if column.key == "interval")
-        entries = sort_entries(self.answer, self._sort)
-        advice = self.answer.recommendation
-        best = advice.arm if advice else None
-        unfit = has_unfit_problem(self.answer.document)
-        table.fill(
-            columns,
-            {entry.arm: ranking_cells(self.answer, entry, bar) for entry in entries},
-            {
-                entry.arm: "bold"
-                if entry.arm == best
-                else "dim"
-                if entry.scored.failures or unfit
-                else ""
-                for entry in entries
-            },
-        )
+        entries = sort_entries(answer, self._sort)
+        unfit = has_unfit_problem(answer.document)
+        styles = {entry.arm: "dim" for entry in entries if entry.scored.failures or unfit}
+        if advice is not None:
+            styles[advice.arm] = "bold"
+        rows = {entry.arm: ranking_cells(answer, entry, bar) for entry in entries}
+        self.query_one(Table).fill(columns, rows, styles)
+        self.query_one(ResultsPanes).draw(answer)
+        self.refresh_bindings()
 
     def on_weights_changed(self, event: Weights.Changed) -> None:
         """Decide again with the changed weights."""
-        event.stop()
         self.answer = self.original.with_priorities(event.priorities)
         self.draw()
 
@@ -189,7 +223,6 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
 
     def on_tabbed_content_tab_activated(self, event: TabbedContent.TabActivated) -> None:
         """Go to the pane whose name was clicked."""
-        event.stop()
         if event.pane.id and event.pane.id != self.query_one(ResultsPanes).shown:
             self.action_show_part(event.pane.id)
 
@@ -208,19 +241,15 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
 
     def on_data_table_header_selected(self, event: DataTable.HeaderSelected) -> None:
         """Sort by the column under the mouse."""
-        event.stop()
         if event.column_key.value in SORT_KEYS:
             self._sort = str(event.column_key.value)
             self.draw()
 
-    def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
-        event.stop()
+    def on_data_table_row_selected(self) -> None:
         self.action_detail()
 
     def action_detail(self) -> None:
         """Show the details of the arm under the cursor."""
-        from advisor.tui.screens.detail import DetailScreen  # noqa: PLC0415 - rarely used
-
         arm = self.query_one(Table).key_at_cursor()
         if arm is not None:
             self.app.push_screen(DetailScreen(self.answer, arm, self.original.run))
@@ -235,12 +264,13 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
     # Actions on the run
 
     def action_resume(self) -> None:
-        """Resume a stopped run."""
-        run_opener.resume(self.app, self.original.document.run_id)
+        self.app.resume(self.original.document.run_id)
 
     def action_retry(self) -> None:
-        """Measure the failed arms again, in a new run."""
         run_starter.retry_failed(self.app, self.original)
+
+    def action_measure_again(self) -> None:
+        run_starter.measure_again(self.app, self.original)
 
     def _chosen_arm(self) -> str:
         """Return the arm under the cursor if the ranking has the focus, else the advised one."""
@@ -249,29 +279,17 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
         return at_cursor if self.focused_part == RANKING or advice is None else advice.arm
 
     def action_code(self) -> None:
-        """Show the script of an arm."""
         answer_actions.show_code(self.app, self.original, self._chosen_arm())
 
     def action_verify(self) -> None:
-        """Run the script of an arm and compare its speed."""
         answer_actions.verify(self.app, self.original, self._chosen_arm())
 
-    def action_measure_again(self) -> None:
-        """Measure what is undecided for longer, in a new run."""
-        run_starter.measure_again(self.app, self.original)
+    def action_export(self) -> None:
+        answer_actions.export(self.app, self.answer, explored=self.is_explored)
 
     def action_copy(self) -> None:
-        """Copy the command that shows this run."""
-        command = f"p3-advisor show {self.answer.document.run_id}"
-        self.app.copy_to_clipboard(command)
-        self.notify(f"copied: {command}", markup=False)
+        self.copy(f"p3-advisor show {self.answer.document.run_id}")
 
     def action_compare(self) -> None:
         """Choose a run to compare with."""
-        from advisor.tui.screens.history import HistoryScreen  # noqa: PLC0415 - rarely used
-
         self.app.push_screen(HistoryScreen(marked=self.answer.document.run_id))
-
-    def action_export(self) -> None:
-        """Write the document to a file that the user names."""
-        answer_actions.export(self.app, self.answer, explored=self.is_explored)

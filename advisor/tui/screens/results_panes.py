@@ -63,8 +63,6 @@ class ResultsPanes(Horizontal):
         self._first = self._answer = answer
         #: The id of the pane that is shown.
         self.shown = "why"
-        #: Panes of text that show an earlier answer; they are drawn when they are shown.
-        self._stale = set(TEXT_PANES)
 
     def compose(self) -> ComposeResult:
         with TabbedContent(id="panes"):
@@ -92,7 +90,7 @@ class ResultsPanes(Horizontal):
 
     def draw(self, answer: RunAnswer) -> None:
         """Show the reasons, the weights and the pictures of an answer."""
-        self._answer, self._stale = answer, set(TEXT_PANES)
+        self._answer = answer
         self._draw_text(self.shown)
         self.query_one("#weights-note", Static).update(panes.describe_weights(answer))
         tab = self.query_one(TabbedContent).get_tab("unmeasured")
@@ -103,6 +101,5 @@ class ResultsPanes(Horizontal):
             chart.show(answer)
 
     def _draw_text(self, pane: str) -> None:
-        if pane in self._stale:
-            self._stale.discard(pane)
+        if pane in TEXT_PANES:
             self.query_one(f"#text-{pane}", Static).update(TEXT_PANES[pane](self._answer))

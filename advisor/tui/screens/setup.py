@@ -15,14 +15,12 @@ from textual.widgets import ContentSwitcher, Static
 
 from advisor.domain.machine import Machine
 from advisor.errors import UserError
-from advisor.tui import run_starter
 from advisor.tui.rendering import text
-from advisor.tui.screens.advisor_screen import AdvisorScreen, TitleBar
+from advisor.tui.screens.advisor_screen import AdvisorScreen
 from advisor.tui.steps.model import ModelStep
 from advisor.tui.steps.priorities import PrioritiesStep
 from advisor.tui.steps.step import Step
 from advisor.tui.steps.target import TargetStep
-from advisor.tui.widgets.key_footer import KeyFooter
 
 if TYPE_CHECKING:
     from advisor.tui.run.unfinished import UnfinishedRun
@@ -45,63 +43,59 @@ their mix, in which each length has a share.
 Bars: arrows change a weight by 5, with shift by 1, digits set it, = makes the three equal."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "next", "Next", id="next"),
-        Binding("escape", "back", "Back", id="back"),
         Binding("ctrl+r", "start", "Run now", key_display="^r", priority=True, id="run"),
         Binding("p", "preset", "Preset", id="preset"),
         Binding("H", "history", "History", id="history"),
-        Binding("q", "app.leave", "Quit", id="quit"),
     ]
+    step_index = 0
+    _unfinished_run: UnfinishedRun | None = None
 
-    def compose(self) -> ComposeResult:
+    def compose_body(self) -> ComposeResult:
         """Yield the first question; the others are mounted when they are asked."""
-        yield TitleBar()
         yield Static("", id="unfinished", markup=False)
         with Vertical(id="body"):
             yield ContentSwitcher(ModelStep(id="step-0"), initial="step-0", id="steps")
         yield Static("", id="error", markup=False)
-        yield self.compose_too_small_notice()
-        yield KeyFooter()
 
     def on_mount(self) -> None:
-        self.step_index = 0
-        self._unfinished_run: UnfinishedRun | None = None
-        self._draw_breadcrumbs()
         self.step.begin()
-        self._offer_unfinished_run()
 
     def on_screen_resume(self) -> None:
-        """Offer the unfinished run that there is now."""
-        if self.is_mounted:
-            self._offer_unfinished_run()
-            self._draw_breadcrumbs()
+        """Offer the unfinished run that there is now, unless the title bar shows one."""
+
+        def show(run: UnfinishedRun | None) -> None:
+            self._unfinished_run = None if self.app.run_status() else run
+            self._draw_unfinished_run()
+
+        self.app.find_unfinished_run(show)
 
     def restart(self) -> None:
         """Show the first question; the answers stay."""
         if self.is_mounted and self.step_index > 0:
-            self.show_error(None)
-            self.run_worker(self._go_to(0), group="steps", exclusive=True)
+            self._ask(0)
 
     @property
     def step(self) -> Step:
         """The current question."""
         return cast("Step", self.query_one(f"#step-{self.step_index}"))
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's interface
-        """Show only the keys that have an effect on the current question."""
+    def offers(self, action: str) -> bool:
+        """Offer what has an effect on the current question."""
         if action == "preset":
-            return self.step_index == STEP_NAMES.index("Priorities")
-        return not (action == "history" and self.step_index > 0)
+            return isinstance(self.step, PrioritiesStep)
+        return action != "history" or self.step_index == 0
 
-    def _draw_breadcrumbs(self) -> None:
+    def draw(self) -> None:
+        """Show the answers so far in the title."""
         line = Text()
         for index, name in enumerate(STEP_NAMES):
             mark = "\N{CHECK MARK}" if index < self.step_index else f"{index + 1}"
             style = "bold" if index == self.step_index else "dim" if index > self.step_index else ""
             shown = self._answer_of(index) if index < self.step_index else name
             line.append(f"{mark} {text.truncate_middle(shown, ANSWER_WIDTH)}", style)
-            if index < len(STEP_NAMES) - 1:
+            if index < LAST_STEP:
                 line.append("  \N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}  ", "dim")
-        self.query_one(TitleBar).set_text(line)
+        self.set_title(line)
         self.refresh_bindings()
 
     def _answer_of(self, index: int) -> str:
@@ -113,64 +107,52 @@ Bars: arrows change a weight by 5, with shift by 1, digits set it, = makes the t
         values = (answers.model, device + precision, priorities)
         return text.printable(values[index]) or STEP_NAMES[index]
 
-    def _offer_unfinished_run(self) -> None:
-        """Offer the newest unfinished run, unless the title bar shows one in progress."""
-
-        def show(run: UnfinishedRun | None) -> None:
-            self._unfinished_run = None if self.app.run_status() else run
-            self._draw_unfinished_run()
-
-        self.app.find_unfinished_run(show)
-
     def _draw_unfinished_run(self) -> None:
-        if not self.is_mounted:
-            return
         run = self._unfinished_run
-        notice = self.query_one("#unfinished", Static)
-        notice.update(run.notice if run is not None else "")
-        notice.display = run is not None and self.step_index == 0
+        for notice in self.query("#unfinished").results(Static):
+            notice.update(run.notice if run is not None else "")
+            notice.display = run is not None and self.step_index == 0
 
     def show_error(self, error: UserError | None) -> None:
         """Show an error and its next step, or remove it."""
-        if error is not None:
-            self.app.clear_notifications()  # they would cover the error
         notice = self.query_one("#error", Static)
-        notice.update(
-            f"{text.printable(error.what, 600)}\nnext: {text.printable(error.next_step, 300)}"
-            if error
-            else ""
-        )
         notice.set_class(error is not None, "-shown")
-        if error is not None and self.step_index == LAST_STEP:
+        if error is None:
+            return
+        self.app.clear_notifications()  # they would cover the error
+        what, next_step = text.printable(error.what, 600), text.printable(error.next_step, 300)
+        notice.update(f"{what}\nnext: {next_step}")
+        if self.step_index == LAST_STEP:
             self._plan_step().show_no_plan()
 
     def _plan_step(self) -> PlanStep:
         return cast("PlanStep", self.step)
 
-    def on_step_answered(self, event: Step.Answered) -> None:
-        event.stop()
+    def show_machine(self, machine: Machine) -> None:
+        """Offer the devices of the machine."""
+        for step in self.query(TargetStep):
+            if step.has_begun:  # otherwise it reads the machine when it begins
+                step.show_machine(machine)
+
+    def on_step_answered(self) -> None:
         self.action_next()
 
     def on_step_checked(self, event: Step.Checked) -> None:
-        event.stop()
         self.show_error(event.error)
 
     def action_next(self) -> None:
         """Go to the next question; after the last, start the run."""
-        if not self._check_step():
-            return
         if self.step_index == LAST_STEP:
             self.action_start()
-            return
-        self.run_worker(self._go_to(self.step_index + 1), group="steps", exclusive=True)
+        elif self._store_answers():
+            self._ask(self.step_index + 1)
 
     def action_back(self) -> None:
         """Go to the previous question; from the first, to the first screen."""
         if self.step_index == 0:
             self.app.action_home()
         else:
-            self.show_error(None)
-            self.run_worker(self._go_to(self.step_index - 1), group="steps", exclusive=True)
+            self._ask(self.step_index - 1)
 
     def action_history(self) -> None:
         self.app.action_history()
@@ -179,15 +161,15 @@ Bars: arrows change a weight by 5, with shift by 1, digits set it, = makes the t
         """Start a run with the current answers."""
         if self.step_index == LAST_STEP and not self._plan_step().is_ready:
             self.notify("the plan is not ready", timeout=2, markup=False)
-        elif self._check_step():
-            run_starter.start_from_answers(self.app)
+        elif self._store_answers():
+            self.app.action_start_now()
 
     def action_preset(self) -> None:
         """Choose the next preset."""
         if isinstance(self.step, PrioritiesStep):
             self.step.cycle_preset()
 
-    def _check_step(self) -> bool:
+    def _store_answers(self) -> bool:
         """Store the answer; return False after showing why it is invalid."""
         try:
             self.step.store_answers()
@@ -197,24 +179,19 @@ Bars: arrows change a weight by 5, with shift by 1, digits set it, = makes the t
         self.show_error(None)
         return True
 
+    def _ask(self, index: int) -> None:
+        self.show_error(None)
+        self.run_worker(self._go_to(index), group="steps", exclusive=True)
+
     async def _go_to(self, index: int) -> None:
+        from advisor.tui.steps.plan import PlanStep  # noqa: PLC0415 - speeds up the start
+
         switcher = self.query_one(ContentSwitcher)
         if not self.query(f"#step-{index}"):
-            await switcher.mount(_make_step(index))
+            kinds = (ModelStep, TargetStep, PrioritiesStep, PlanStep)
+            await switcher.mount(kinds[index](id=f"step-{index}"))
         switcher.current = f"step-{index}"
         self.step_index = index
         self._draw_unfinished_run()
-        self._draw_breadcrumbs()
+        self.draw()
         self.step.begin()
-
-    def show_machine(self, machine: Machine) -> None:
-        """Offer the devices of the machine."""
-        for step in self.query(TargetStep):
-            if step.has_begun:  # otherwise it reads the machine when it begins
-                step.show_machine(machine)
-
-
-def _make_step(index: int) -> Step:
-    from advisor.tui.steps.plan import PlanStep  # noqa: PLC0415 - as above
-
-    return (ModelStep, TargetStep, PrioritiesStep, PlanStep)[index](id=f"step-{index}")

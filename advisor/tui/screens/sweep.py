@@ -5,18 +5,17 @@ from __future__ import annotations
 from typing import ClassVar
 
 from rich.text import Text
-from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, Static
 
 from advisor.report.sweeps.sweep_document import LengthEntry, SweepDocument
 from advisor.store.runs import RunStatus
-from advisor.tui import answer_actions, run_opener
+from advisor.tui import answer_actions
 from advisor.tui.rendering import text
 from advisor.tui.rendering.sweep_lines import length_notes, sweep_lines, sweep_title
 from advisor.tui.run.sweep_view import SweepView, read_sweep
-from advisor.tui.screens.advisor_screen import AdvisorScreen, TitleBar
+from advisor.tui.screens.advisor_screen import AdvisorScreen
 from advisor.tui.screens.sweep_tables import (
     arm_cells,
     arm_columns,
@@ -24,7 +23,6 @@ from advisor.tui.screens.sweep_tables import (
     length_columns,
 )
 from advisor.tui.widgets.answer_panel import AnswerPanel
-from advisor.tui.widgets.key_footer import KeyFooter
 from advisor.tui.widgets.table import SelectableTable, Table
 
 #: Seconds between two looks at a sweep with lengths that are not measured.
@@ -66,31 +64,22 @@ at each length. ctrl+g measures the lengths that are left, or shows the run that
         Binding("y", "copy", "Copy", id="copy", tooltip="copy the command that shows this sweep"),
         Binding("n", "app.new_question", "New", id="new", tooltip="a new question"),
         Binding("H", "app.history", "History", id="history"),
-        Binding("escape", "app.home", "Home", id="back"),
-        Binding("q", "app.leave", "Quit", id="quit"),
     ]
 
     def __init__(self, view: SweepView) -> None:
         super().__init__()
         self._view = view
 
-    def compose(self) -> ComposeResult:
-        yield TitleBar()
+    def compose_body(self) -> ComposeResult:
         yield AnswerPanel(id="answer")
         yield LengthTable(id="lengths")
         yield Static("", id="note", markup=False)
         yield ArmTable(id="mixed-arms")
-        yield self.compose_too_small_notice()
-        yield KeyFooter()
 
     def on_mount(self) -> None:
         self.query_one(LengthTable).focus()
         self.draw()
         self.set_interval(REFRESH_SECONDS, self.look_again)
-
-    def on_resize(self, event: events.Resize) -> None:
-        super().on_resize(event)
-        self.call_after_refresh(self.draw)
 
     def on_screen_resume(self) -> None:
         """Read the sweep again: a run may have been resumed or deleted meanwhile."""
@@ -120,47 +109,36 @@ at each length. ctrl+g measures the lengths that are left, or shows the run that
             self._view = view
             self.draw()
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's interface
+    def offers(self, action: str) -> bool:
         """Offer to measure only lengths that are left."""
         return action != "resume" or not self._view.document.finished
 
     def draw(self) -> None:
-        """Show the sweep as it was read last."""
         if not self.query(LengthTable):
             return
-        document = self._view.document
-        title = sweep_title(document)
-        self.query_one(TitleBar).set_text(title, f"{document.sweep_id[-11:]} ")
-        self.set_class(self.size.height < LOW_HEIGHT, "-low")
-        is_short = self.size.height < TALL_HEIGHT
+        document, width, height = self._view.document, self.size.width, self.size.height
+        self.set_title(sweep_title(document), f"{document.sweep_id[-11:]} ")
+        self.set_class(height < LOW_HEIGHT, "-low")
         lines = sweep_lines(document, is_going_on=self._view.is_going_on)
-        self.query_one(AnswerPanel).show(lines, is_short=is_short)
-        self._draw_lengths()
-        self._draw_arms()
-        self._draw_note()
-        self.refresh_bindings()
-
-    def _draw_lengths(self) -> None:
-        document = self._view.document
+        self.query_one(AnswerPanel).show(lines, is_short=height < TALL_HEIGHT)
         self.query_one(LengthTable).fill(
-            length_columns(document, self.size.width),
+            length_columns(document, width),
             {
-                str(index): length_cells(each, document, self._state_of(each), self.size.width)
+                str(index): length_cells(each, document, self._state_of(each), width)
                 for index, each in enumerate(document.lengths)
             },
         )
-
-    def _draw_arms(self) -> None:
-        table, document = self.query_one(ArmTable), self._view.document
-        table.display = bool(document.ranked)
-        advised = document.recommendation.arm if document.recommendation else None
-        table.fill(
-            arm_columns(document, self.size.width),
+        arms = self.query_one(ArmTable)
+        arms.display = bool(document.ranked)
+        arms.fill(
+            arm_columns(document, width),
             {entry.arm: arm_cells(entry, document) for entry in document.ranked},
-            {entry.arm: "bold" for entry in document.ranked if entry.arm == advised},
+            {document.recommendation.arm: "bold"} if document.recommendation else {},
         )
+        self.on_data_table_row_highlighted()
+        self.refresh_bindings()
 
-    def _draw_note(self) -> None:
+    def on_data_table_row_highlighted(self) -> None:
         """Show more about the length under the cursor."""
         entry = self._entry_at_cursor()
         lines = length_notes(entry, self._view.document, self._state_of(entry)) if entry else []
@@ -174,31 +152,25 @@ at each length. ctrl+g measures the lengths that are left, or shows the run that
         key = self.query_one(LengthTable).key_at_cursor()
         return self._view.document.lengths[int(key)] if key is not None else None
 
-    def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
-        event.stop()
-        self._draw_note()
-
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
         """Open the run of a length."""
-        event.stop()
         if not isinstance(event.data_table, LengthTable):
             return
         entry = self._entry_at_cursor()
         if entry is None or entry.run_id is None or self._state_of(entry) is None:
             self.notify("this length has no run", markup=False)
         else:
-            run_opener.open_stored(self.app, entry.run_id)
+            self.app.open_stored(entry.run_id)
+
+    def action_back(self) -> None:
+        self.app.action_home()
 
     def action_resume(self) -> None:
         """Measure the lengths that are left, or show the progress of the one that is measured."""
-        run_opener.resume(self.app, self._view.document.sweep_id)
+        self.app.resume(self._view.document.sweep_id)
 
     def action_export(self) -> None:
-        """Write the document to a file that the user names."""
         answer_actions.export_sweep(self.app, self._view.document)
 
     def action_copy(self) -> None:
-        """Copy the command that shows this sweep."""
-        command = f"p3-advisor show {self._view.document.sweep_id}"
-        self.app.copy_to_clipboard(command)
-        self.notify(f"copied: {command}", markup=False)
+        self.copy(f"p3-advisor show {self._view.document.sweep_id}")

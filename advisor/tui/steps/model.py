@@ -8,7 +8,7 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
-from textual.widgets import Input, OptionList, Select, Static
+from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from advisor.domain.question import Task
@@ -91,47 +91,45 @@ class ModelStep(Step):
     def on_mount(self) -> None:
         # The default task is replaced by the one that fits the model, a chosen task is not.
         self._is_task_chosen = self.answers.task != "auto"
-        self._has_descriptions = self._has_room_for_descriptions()
+        self._has_descriptions = False
         self._current_model = self._selected_model()
 
     def begin(self) -> None:
-        typed = self.query_one("#model", Input).value.strip()
-        self._list_models("" if typed in self._model_names() else typed)
+        self._list_models()
         self._current_model = self._selected_model()
         self._draw_task_note()
         self.query_one("#model", Input).focus()
 
-    def shipped_models(self) -> list[tuple[str, str]]:
-        """Return the names and descriptions of the shipped models."""
+    def _shipped_models(self) -> dict[str, str]:
+        """Return the descriptions of the shipped models by name."""
         catalogue = self.app.catalogue.models
         demo = catalogue.demo
-        models = [(demo.name, f"{demo.layers} encoder blocks, hidden {demo.hidden}")]
-        models += [
-            (name, f"{entry.config.get('model_type', '')}, {entry.dtype}")
-            for name, entry in catalogue.configurations.items()
-        ]
-        models += [
-            (f"synthetic/{block}@{name}", f"synthetic block, hidden {family.hidden}")
-            for name, family in catalogue.families.items()
-            for block in SYNTHETIC_BLOCKS
-        ]
+        models = {demo.name: f"{demo.layers} encoder blocks, hidden {demo.hidden}"}
+        for name, entry in catalogue.configurations.items():
+            models[name] = f"{entry.config.get('model_type', '')}, {entry.dtype}"
+        for name, family in catalogue.families.items():
+            for block in SYNTHETIC_BLOCKS:
+                models[f"synthetic/{block}@{name}"] = f"synthetic block, hidden {family.hidden}"
         return models
 
-    def _model_names(self) -> list[str]:
-        return [name for name, _ in self.shipped_models()]
+    def _filter_text(self) -> str:
+        """Return the typed text, which filters the list unless it is the name of a model."""
+        typed = self.query_one("#model", Input).value.strip()
+        return "" if typed in self._shipped_models() else typed
 
-    def _list_models(self, filter_text: str) -> None:
-        """List the models whose names contain a text."""
-        option_list = self.query_one("#models", OptionList)
+    def _list_models(self) -> None:
+        """List the models whose names contain the typed text."""
         self._has_descriptions = self._has_room_for_descriptions()
-        options = [
-            Option(_option_text(name, description if self._has_descriptions else ""), id=name)
-            for name, description in self.shipped_models()
-            if filter_text.lower() in name.lower()
-        ]
-        own_model = Option(Text(f"use {text.printable(filter_text, 200)}", "bold"), id=None)
-        option_list.clear_options()
-        option_list.add_options(options or [own_model])
+        typed = self._filter_text()
+        options = []
+        for name, description in self._shipped_models().items():
+            shown = description if self._has_descriptions else ""
+            prompt = text.styled(f"{text.truncate_middle(name, 38):<38}  ", "bold")
+            if typed.lower() in name.lower():
+                options.append(Option(prompt + Text(shown, "dim"), id=name))
+        own_model = Option(Text(f"use {text.printable(typed, 200)}", "bold"))
+        option_list = self.query_one("#models", OptionList)
+        option_list.set_options(options or [own_model])
         option_list.highlighted = 0
 
     def _has_room_for_descriptions(self) -> bool:
@@ -139,33 +137,27 @@ class ModelStep(Step):
         return DESCRIPTION_WIDTH <= width < HELP_WIDTH or width >= HELP_AND_DESCRIPTION_WIDTH
 
     def on_resize(self) -> None:
-        """Show or hide the descriptions of the models."""
         if self._has_room_for_descriptions() != self._has_descriptions:
-            self._list_models(self.query_one("#model", Input).value.strip())
+            self._list_models()
 
-    def on_input_changed(self, event: Input.Changed) -> None:
-        event.stop()
-        self._list_models(event.value.strip())
+    def on_input_changed(self) -> None:
+        self._list_models()
         self._suggest_task()
 
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        event.stop()
+    def on_input_submitted(self) -> None:
         self.post_message(self.Answered())
 
-    def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
-        event.stop()
+    def on_option_list_option_highlighted(self) -> None:
         self._suggest_task()
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Select the model and go to the next question."""
-        event.stop()
         if event.option.id is not None:
             self.query_one("#model", Input).value = event.option.id
         self.post_message(self.Answered())
 
-    def on_select_changed(self, event: Select.Changed) -> None:
+    def on_select_changed(self) -> None:
         """Keep the chosen task for every model."""
-        event.stop()
         self._is_task_chosen = True
         self._draw_task_note()
 
@@ -177,15 +169,11 @@ class ModelStep(Step):
 
         The highlighted model counts if the list has the focus or the typed text only filters it.
         """
-        typed = self.query_one("#model", Input).value.strip()
         options = self.query_one("#models", OptionList)
-        highlighted = (
-            options.highlighted_option.id if options.highlighted_option is not None else None
-        )
-        is_filter = bool(typed) and typed not in self._model_names()
-        if highlighted is not None and (options.has_focus or is_filter):
-            return highlighted
-        return typed or DEMO
+        option = options.highlighted_option
+        if option is not None and option.id and (options.has_focus or self._filter_text()):
+            return option.id
+        return self.query_one("#model", Input).value.strip() or DEMO
 
     def _suggest_task(self) -> None:
         """Choose the task that fits the model, unless the user has chosen one."""
@@ -196,11 +184,10 @@ class ModelStep(Step):
         self._draw_task_note()
 
     def _draw_task_note(self) -> None:
-        models = self.app.catalogue.models
         task = self.query_one("#task", Choice).chosen
         note = TASK_NOTES[task]
         if task != "forward" and self._current_model == DEMO:
-            note = f"with {models.demo_language_model}: {note}"
+            note = f"with {self.app.catalogue.models.demo_language_model}: {note}"
         self.query_one("#task-note", Static).update(note, layout=False)
 
     def store_answers(self) -> None:
@@ -209,7 +196,3 @@ class ModelStep(Step):
         self.change_answers(model=self._selected_model(), task=task)
         models = self.app.catalogue.models
         check_task(task, parse_model(select_demo_model(self.answers, models), models), models)
-
-
-def _option_text(name: str, words: str) -> Text:
-    return text.styled(f"{text.truncate_middle(name, 38):<38}  ", "bold") + Text(words, "dim")

@@ -72,14 +72,17 @@ class PlanStep(Step):
     def begin(self) -> None:
         """Remove the plan of earlier answers and make a new one."""
         self._draft = None
-        self.query_one(Table).fill([], {})
-        self.query_one("#summary", Static).update("Making the plan ...")
-        self.query_one("#explanation", Static).update("")
+        self._show_no_rows("Making the plan ...")
         self.query_one(Table).focus()
         self._make_plan()
 
     def _make_plan(self) -> None:
         self.app.background.start("plan", lambda: run_starter.draft_or_answer(self.app), self.show)
+
+    def _show_no_rows(self, summary: str) -> None:
+        self.query_one("#summary", Static).update(summary)
+        self.query_one("#explanation", Static).update("")
+        self.query_one(Table).fill([], {})
 
     def show_no_plan(self) -> None:
         """Show that the answers give no plan."""
@@ -94,10 +97,9 @@ class PlanStep(Step):
         """Show a plan, or the answer for a GPU that is not attached."""
         if isinstance(drafted, Answer):
             self._draft = None
-            self.query_one("#summary", Static).update(
+            self._show_no_rows(
                 "That GPU is not attached, so nothing is measured.  Enter shows the known figures."
             )
-            self.query_one(Table).fill([], {})
             self.app.show_absent_gpu(drafted)
         else:
             self._draft = drafted
@@ -125,7 +127,6 @@ class PlanStep(Step):
 
     def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
         """Explain the row under the cursor."""
-        event.stop()
         if self._draft is None or event.row_key.value is None:
             return
         self.refresh_bindings()
@@ -148,7 +149,6 @@ class PlanStep(Step):
             self._draw()
 
     def action_copy(self) -> None:
-        """Copy the command that installs the workflow under the cursor."""
         row = self.query_one(Table).key_at_cursor()
         excluded = self._draft.plan.excluded if self._draft is not None else ()
         fix = next((entry.fix for entry in excluded if entry.workflow == row), None)
@@ -197,9 +197,7 @@ class PlanStep(Step):
         )
         self.app.push_screen(dialog, on_closed)
 
-    def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
-        """Start the run."""
-        event.stop()
+    def on_data_table_row_selected(self) -> None:
         self.post_message(self.Answered())
 
     def store_answers(self) -> None:

@@ -58,7 +58,6 @@ class PrioritiesStep(Step):
 
     def on_weights_changed(self, event: Weights.Changed) -> None:
         """Store the weights, and choose the preset with the same weights."""
-        event.stop()
         self._store_weights(event.priorities)
         presets = self.app.catalogue.presets.priorities
         same = next(
@@ -69,7 +68,6 @@ class PrioritiesStep(Step):
 
     def on_select_changed(self, event: Select.Changed) -> None:
         """Use the weights of a preset, or store the required tiers."""
-        event.stop()
         if event.select.id == "preset":
             preset = self.query_one("#preset", Choice).chosen
             if preset:

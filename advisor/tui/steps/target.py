@@ -146,7 +146,6 @@ class TargetStep(Step):
         self.query_one("#device-note", Static).update(note)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        event.stop()
         if event.input.id in {"input_tokens", "output_tokens"}:
             self._draw_lengths()
 
@@ -177,7 +176,6 @@ class TargetStep(Step):
         }
 
     def on_select_changed(self, event: Select.Changed) -> None:
-        event.stop()
         if event.select.id == "device":
             # A device that is chosen last replaces the name of an absent GPU.
             self.query_one("#absent_gpu", Input).value = ""
@@ -185,13 +183,11 @@ class TargetStep(Step):
             if self.app.machine is not None:
                 self._draw_device_note(self.app.machine)
 
-    def on_input_blurred(self, event: Input.Blurred) -> None:
+    def on_input_blurred(self) -> None:
         """Show what is wrong with the fields when one is left."""
-        event.stop()
         self.post_message(self.Checked(find_error(self._texts(), self.app.catalogue)))
 
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        event.stop()
+    def on_input_submitted(self) -> None:
         self.post_message(self.Answered())
 
     def store_answers(self) -> None:
