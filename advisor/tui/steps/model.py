@@ -95,7 +95,7 @@ class ModelStep(Step):
         self._current_model = self._selected_model()
 
     def begin(self) -> None:
-        self._list_models()
+        self._list_models(self._filter_text())
         self._current_model = self._selected_model()
         self._draw_task_note()
         self.query_one("#model", Input).focus()
@@ -113,14 +113,13 @@ class ModelStep(Step):
         return models
 
     def _filter_text(self) -> str:
-        """Return the typed text, which filters the list unless it is the name of a model."""
+        """Return the typed text unless it is the name of a shipped model."""
         typed = self.query_one("#model", Input).value.strip()
         return "" if typed in self._shipped_models() else typed
 
-    def _list_models(self) -> None:
-        """List the models whose names contain the typed text."""
+    def _list_models(self, typed: str) -> None:
+        """List the models whose names contain a text."""
         self._has_descriptions = self._has_room_for_descriptions()
-        typed = self._filter_text()
         options = []
         for name, description in self._shipped_models().items():
             shown = description if self._has_descriptions else ""
@@ -138,10 +137,10 @@ class ModelStep(Step):
 
     def on_resize(self) -> None:
         if self._has_room_for_descriptions() != self._has_descriptions:
-            self._list_models()
+            self._list_models(self._filter_text())
 
-    def on_input_changed(self) -> None:
-        self._list_models()
+    def on_input_changed(self, event: Input.Changed) -> None:
+        self._list_models(event.value.strip())
         self._suggest_task()
 
     def on_input_submitted(self) -> None:
