@@ -64,6 +64,7 @@ at each length. ctrl+g measures the lengths that are left, or shows the run that
         Binding("y", "copy", "Copy", id="copy", tooltip="copy the command that shows this sweep"),
         Binding("n", "app.new_question", "New", id="new", tooltip="a new question"),
         Binding("H", "app.history", "History", id="history"),
+        Binding("escape", "back", "Home", id="back"),
     ]
 
     def __init__(self, view: SweepView) -> None:
