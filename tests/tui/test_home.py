@@ -25,8 +25,7 @@ from advisor.domain.answer import AnswerSummary
 from advisor.question.answers import Answers
 from advisor.tui.app import AdvisorApp
 from advisor.tui.options import LaunchOptions
-from advisor.tui.rendering.list_cells import OPEN_MARK, describe_winner, format_age
-from advisor.tui.run.stored_items import list_examples
+from advisor.tui.run.stored_items import OPEN_MARK, describe_winner, format_age, list_examples
 from advisor.tui.screens.home import TRADE_OFF, HomeScreen
 from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.screens.setup import SetupScreen

@@ -17,8 +17,7 @@ from advisor.report.opening import open_answer
 from advisor.store.store import Store
 from advisor.tui.dialogs.questions import DeleteDialog, NoteDialog
 from advisor.tui.rendering import text
-from advisor.tui.rendering.list_cells import format_age, list_cells
-from advisor.tui.run.stored_items import StoredItem, list_items
+from advisor.tui.run.stored_items import StoredItem, format_age, list_cells, list_items
 from advisor.tui.screens.advisor_screen import FilteredScreen
 from advisor.tui.screens.compare import CompareScreen, compare_runs
 from advisor.tui.widgets.table import Column, SelectableTable, Table

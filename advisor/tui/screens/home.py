@@ -13,8 +13,7 @@ from textual.widgets import Static
 from advisor.domain.answer import AnswerSummary
 from advisor.domain.machine import Machine
 from advisor.tui.rendering import text
-from advisor.tui.rendering.list_cells import list_cells
-from advisor.tui.run.stored_items import StoredItem, list_examples, list_items
+from advisor.tui.run.stored_items import StoredItem, list_cells, list_examples, list_items
 from advisor.tui.screens.advisor_screen import AdvisorScreen
 from advisor.tui.widgets.table import Column, SelectableTable, Table
 
