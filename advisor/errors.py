@@ -190,7 +190,7 @@ class UndecidedError(UserError):
 
 
 class VerificationError(UserError):
-    """A recipe did not run, so its throughput could not be checked."""
+    """A recipe cannot be run, so its outputs and its speed could not be checked."""
 
     name = "verification"
     exit_code = 3

@@ -3,8 +3,7 @@
 A module with the functions of `Workflow` is a workflow; there is no base class and no registration.
 The harness loads the module by the file named in the request. It calls `versions`, `settings` and
 `open_subject`; then, for each batch size, `build`, `Program.feed` and the program; then
-`engagement`. The scripts for users are bundled from the source of these functions; see
-`advisor.recipes.compose`.
+`engagement`. The code for users has the lines of `integration`; see `advisor.recipes.snippet`.
 """
 
 from __future__ import annotations
@@ -172,10 +171,9 @@ class Workflow(Protocol):
     def integration(self, request: Request) -> str:
         """Return the lines that a user writes to adopt the workflow.
 
-        They use `model` and `inputs`, or `CHECKPOINT` and `prompts`. A comment that starts with
-        `# Each call` divides the lines that run once from those that read the present values of
-        `inputs` or `prompts`. The advisor counts them for
-        Productivity and for code convergence (the share of lines that the platforms have in
-        common); the lines are not run. For text they assign `tokens` and are also printed in the
-        script, whose own prompts are random.
+        They use `model` and `inputs`, or `CHECKPOINT` and `prompts`, and assign `output` or
+        `tokens`. A comment that starts with `# Each call` divides the lines that run once from
+        those that read the present values of `inputs` or `prompts`, which `verify` and servers
+        repeat. The advisor counts the lines for Productivity and for code convergence, the share
+        of lines that the platforms have in common.
         """

@@ -97,7 +97,7 @@ class Engagement:
 
 @dataclasses.dataclass(frozen=True)
 class RecipeFacts:
-    """What the script of this arm needs from its worker; the advisor composes the script."""
+    """What the recipe of this arm needs from its worker."""
 
     #: By batch size, how far outputs may be from those of eager PyTorch: for the task `forward`
     #: eager's error for each output, for `generate` a gap in nats.

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
-import tempfile
-from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -13,7 +10,7 @@ import typer
 from advisor.cli.context import make_context, open_store, print_status
 from advisor.cli.options import AsJson, Output, StoredRunName, WorkflowName, parse_share
 from advisor.cli.output import STANDARD_OUTPUT, print_text, write_output
-from advisor.errors import FormatError, OutputFileError, RunIsImportedError
+from advisor.errors import FormatError, OutputFileError
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -28,9 +25,8 @@ def recipe(
         typer.Option(
             metavar="STYLE",
             help="snippet: load, compile and call in a few lines, or the server that was under"
-            " load; check: a script that also checks the outputs and the measured throughput;"
-            " server: the command of the engine's server, or a server for a module; dockerfile: an"
-            " image of it",
+            " load; server: the command of the engine's server, or a server for a module;"
+            " dockerfile: an image of it",
         ),
     ] = "snippet",
     output: Output = STANDARD_OUTPUT,
@@ -39,10 +35,8 @@ def recipe(
     from advisor.pipeline.decision import decide
     from advisor.report.recipes import found_recipe, script_recipe, server_recipe, short_recipe
 
-    probes = make_context().probes
-    styles: dict[str, Callable[..., str]] = {
+    styles = {
         "snippet": short_recipe.render_short,
-        "check": script_recipe.render,
         "server": server_recipe.render_server,
         "dockerfile": server_recipe.render_dockerfile,
     }
@@ -50,18 +44,17 @@ def recipe(
         raise FormatError(f"unknown style {style!r}", f"use one of {', '.join(styles)}")
     stored = open_store().find(run)
     answer = decide(stored)
-    entry, found = found_recipe.choose(answer, stored, workflow, probes)
+    entry, found = found_recipe.choose(answer, stored, workflow)
+    text = styles[style](answer, entry, found)
     name = pathlib.Path(output).name
-    if script_recipe.shadows_import(name, found.recipe):
+    if script_recipe.shadows_import(name, text, found):
         raise OutputFileError(
             f"a file named {name} would shadow the Python module of that name",
             "choose another name, such as recipe.py",
         )
     if answer.imported:
-        print_status("the run comes from another machine: read the script before you run it")
-    if found.is_source_changed and style == "check":
-        print_status(found_recipe.SOURCE_CHANGED)
-    write_output(output, styles[style](answer, entry, found))
+        print_status("the run comes from another machine: read the code before you run it")
+    write_output(output, text)
 
 
 @app.command()
@@ -70,7 +63,7 @@ def verify(
     *,
     workflow: WorkflowName = "",
     seconds: Annotated[
-        float, typer.Option(help="seconds of timing for each batch size", min=0.1)
+        float, typer.Option(help="seconds of timing of each snippet", min=0.1)
     ] = 3.0,
     tolerance: Annotated[
         str,
@@ -78,38 +71,24 @@ def verify(
     ] = "5%",
     json: AsJson = False,
 ) -> None:
-    """Run a recipe and check the measured throughput. Exit code 1 if it is not reached."""
-    from advisor.domain.answer import encode
-    from advisor.domain.worker_settings import thread_count
-    from advisor.pipeline.decision import decide
-    from advisor.probing import rerun
-    from advisor.probing.environments.variables import worker_environment
-    from advisor.report.recipes import found_recipe, script_recipe, verification
+    """Run a recipe and check its outputs and its speed-up. Exit code 1 if one is not as measured.
 
-    share = parse_share(tolerance)
+    The snippet runs as it is pasted, next to that of the baseline, in the interpreter that measured
+    it. Folders that it names, such as a clone of llama.cpp, are looked for in the current one.
+    """
+    from advisor.domain.answer import encode
+    from advisor.pipeline.decision import decide
+    from advisor.report.recipes import verification
+
     stored = open_store().find(run)
-    answer = decide(stored)
-    if answer.imported:
-        raise RunIsImportedError(
-            f"run {answer.run_id} comes from another machine, so its recipe is not executed",
-            f"read the recipe first: p3-advisor recipe {answer.run_id}",
-        )
-    probes = make_context().probes
-    entry, found = found_recipe.choose(answer, stored, workflow, probes)
-    if found.is_source_changed:
-        print_status(found_recipe.SOURCE_CHANGED)
-    question, machine = answer.question, answer.machine
-    with tempfile.TemporaryDirectory() as scratch:
-        variables = worker_environment(
-            dict(os.environ), question, thread_count(machine), pathlib.Path(scratch)
-        )
-        timeout_seconds = (question.max_build_seconds + 10 * seconds) * len(question.batch_sizes)
-        script, interpreter = (
-            script_recipe.render(answer, entry, found),
-            found.recipe.interpreter,
-        )
-        results = rerun.run_recipe(script, interpreter, variables, seconds, timeout_seconds, probes)
-    verified = verification.verify(answer.run_id, entry, results, share)
-    print_text(encode(verified) if json else verification.render(verified), nl=False)
-    if not verified.holds:
+    found = verification.verify(
+        decide(stored),
+        stored,
+        workflow,
+        tolerance=parse_share(tolerance),
+        seconds=seconds,
+        context=make_context(),
+    )
+    print_text(encode(found) if json else verification.render(found), nl=False)
+    if not found.holds:
         raise typer.Exit(1)

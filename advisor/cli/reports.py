@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from advisor.cli import sweeps
-from advisor.cli.context import make_context, open_store
+from advisor.cli.context import open_store
 from advisor.cli.output import print_text, write_output
 from advisor.domain.sweep import is_sweep_id
 from advisor.errors import (
@@ -77,10 +77,9 @@ def report(
         _write_reports(answer, selected, directory, _renderers(answer))
         return
     run, *elsewhere = [store.find(name) for name in names]
-    probes = make_context().probes
     answer = decide(run, platforms=elsewhere)
     renderers = _renderers(answer) | {
-        "html": lambda: page.render(answer, short_recipe.render_recommended(answer, run, probes)),
+        "html": lambda: page.render(answer, short_recipe.render_recommended(answer, run)),
         "csv": lambda: csv_rows.render([answer, *map(decide, elsewhere)]),
     }
     _write_reports(answer, selected, directory, renderers)

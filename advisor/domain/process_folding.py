@@ -35,7 +35,6 @@ from advisor.domain.worker_events import (
     PhaseStarted,
     Prepared,
     Ready,
-    Recipe,
     Serving,
     Sustained,
     TextsSampled,
@@ -104,7 +103,6 @@ LAST_EVENT_FIELDS: dict[type, str] = {
     TextScores: "text_scores",
     UserMetric: "user_metric",
     RecipeFacts: "recipe_facts",
-    Recipe: "recipe",
     Serving: "serving",
     Peaks: "peaks",
 }

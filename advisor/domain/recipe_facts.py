@@ -26,7 +26,7 @@ class InputFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecipeFacts(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="recipe-facts"):
-    """What the script of an arm needs to know from its worker; `advisor.recipes` composes it."""
+    """What the recipe of an arm needs to know from its worker."""
 
     #: By batch size, how far outputs may be from eager PyTorch's: its error for each output, or a
     #: gap in nats for generated text.

@@ -35,7 +35,6 @@ from advisor.domain.worker_events import (
     Peaks,
     Phase,
     PhaseStarted,
-    Recipe,
     Serving,
     Sustained,
     TextsSampled,
@@ -65,8 +64,6 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
     text_scores: TextScores | None = None
     user_metric: UserMetric | None = None
     recipe_facts: RecipeFacts | None = None
-    #: Only in runs of older versions.
-    recipe: Recipe | None = None
     warmed_up: dict[int, WarmedUp] = {}
     #: The first reading, of the built batch sizes, and the last, after other sizes were tried.
     warm_memory: MemoryRead | None = None

@@ -106,25 +106,6 @@ class Engagement(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", t
     weight_bytes: Count | None = None
 
 
-class Recipe(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="recipe"):
-    """The script that does what an arm was measured with, without its head.
-
-    Earlier versions composed it in the worker, and their runs store it.
-    """
-
-    imports: tuple[str, ...]
-    source: str
-    #: Pinned to the versions of the environment.
-    requirements: tuple[str, ...]
-    #: The version specifier of the interpreter, and its path.
-    python: str
-    interpreter: str
-    #: For an engine, the command that serves the model.
-    serving_command: str | None
-    #: Environment variables that the script sets before it imports the stack.
-    variables: dict[str, str] = {}
-
-
 class WarmedUp(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="warm"):
     """A batch size is warmed up; each of its visits has `calls_per_visit` timed calls."""
 
@@ -307,7 +288,6 @@ WorkerEvent = (
     | TextScores
     | UserMetric
     | RecipeFacts
-    | Recipe
     | Serving
     | ClosedLoop
     | TextsSampled

@@ -1,4 +1,4 @@
-"""Extract the reason of a failure from the log of a worker or a recipe."""
+"""Extract the reason of a failure from the log of a worker or a snippet."""
 
 from __future__ import annotations
 

@@ -77,7 +77,8 @@ def call_class(
     # A run from another machine could have anything else here.
     if not all(each.isidentifier() and not keyword.iskeyword(each) for each in names):
         raise NoRecipeError(
-            "an input of the model has a name that is not a Python identifier", "use --style check"
+            "an input of the model has a name that is not a Python identifier",
+            "give the model as file.py:factory, with a module around it",
         )
     keywords = ", ".join(f"{each}={each}" for each in names)
     return [

@@ -10,6 +10,8 @@ from advisor.domain.model import TransformersModel
 from advisor.domain.question import Question
 
 WIDTH = 100
+#: The line that gives weights at random the same values in every process.
+SEED = "torch.manual_seed(0)"
 
 
 def trust_argument(question: Question) -> str:

@@ -6,6 +6,7 @@ from advisor.domain.model import TransformersModel
 from advisor.domain.question import Question
 from advisor.errors import NoRecipeError
 from advisor.recipes.expressions import (
+    SEED,
     checkpoint_line,
     config_line,
     to_device,
@@ -23,6 +24,10 @@ STUB_TOKENIZER = (
     "tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=stub)",
     "tokenizer.save_pretrained(CHECKPOINT)  # a word for each token; some engines need one",
 )
+#: The line that keeps settings of the checkpoint, such as the end of a text, out of `generate`.
+AS_MEASURED = (
+    "model.generation_config = transformers.GenerationConfig()  # greedy, to the last token"
+)
 #: Directory of a checkpoint that the lines write.
 WRITTEN_CHECKPOINT = "checkpoint"
 
@@ -39,6 +44,7 @@ def language_model_lines(model: TransformersModel, question: Question) -> list[s
     source = f"transformers.AutoModelForCausalLM.from_config(config, {dtype})"
     return [
         config_line(model, trust_argument(question)),
+        SEED,
         f"model = {source}{to_device(question)}.eval().requires_grad_(False)",
     ]
 
@@ -66,6 +72,7 @@ def checkpoint_prompt_lines(
     return [
         f'CHECKPOINT = "{WRITTEN_CHECKPOINT}"',
         config_line(model, trusted),
+        SEED,
         f"model = transformers.AutoModelForCausalLM.from_config(config, {dtype})",
         "model.save_pretrained(CHECKPOINT)  # random weights",
         "del model",

@@ -22,6 +22,7 @@ from advisor.domain.recipe_facts import InputFacts
 from advisor.errors import NoRecipeError
 from advisor.recipes.calls import TENSORS_OF_OUTPUT, call_class, nested_call, random_values
 from advisor.recipes.expressions import (
+    SEED,
     cast_lines,
     config_line,
     file_name,
@@ -30,8 +31,22 @@ from advisor.recipes.expressions import (
     model_name,
     quoted,
     to_device,
+    trust_argument,
 )
-from advisor.recipes.language_models import language_model_lines, prompt_lines
+from advisor.recipes.language_models import AS_MEASURED, language_model_lines, prompt_lines
+
+#: Lines that find the class of a model: one of transformers, or one of the model's own code.
+SHIPPED_CLASS = (
+    "if config.architectures:",
+    "    model_class = getattr(transformers, config.architectures[0])",
+    "else:",
+    "    model_class = transformers.MODEL_MAPPING[type(config)]",
+)
+OWN_CLASS = (
+    'own = {place.split(".")[-1]: name for name, place in getattr(config, "auto_map", {}).items()}',
+    "architecture = config.architectures[0]",
+    "model_class = getattr(transformers, own.get(architecture, architecture))",
+)
 
 
 def loading_lines(
@@ -52,24 +67,22 @@ def loading_lines(
             return _factory_lines(name, question, batch_size, inputs)
         case TransformersModel() as model if question.task == "generate":
             prompts = prompt_lines(question, batch_size, "model.config", on_device=True)
-            return [*language_model_lines(model, question), *prompts]
+            return [*language_model_lines(model, question), AS_MEASURED, *prompts]
         case OnnxModel(name=name):
             return _onnx_lines(name, question, batch_size)
         case TransformersModel() as model:
             if not inputs:
                 raise NoRecipeError(
                     "the run does not have the inputs of the model",
-                    "use --style check, or measure again",
+                    "measure again",
                 )
-            if question.trust_remote_code:
-                raise NoRecipeError("the model may have code of its own", "use --style check")
             return _forward_model_lines(model, question, batch_size, inputs)
 
 
 def _synthetic_lines(model: SyntheticModel) -> list[str]:
     up = f"torch.nn.Linear({model.hidden}, {model.intermediate})"
     down = f"torch.nn.Linear({model.intermediate}, {model.hidden})"
-    lines = ["torch.manual_seed(0)"]
+    lines = [SEED]
     match model.block:
         case "matmul":
             return [*lines, f"model = {up}"]
@@ -129,7 +142,7 @@ def _factory_lines(
     Exporters take positional tensors only.
     """
     if inputs is not None and not inputs:
-        raise NoRecipeError("the inputs are nested", "use --style check, or measure again")
+        raise NoRecipeError("the inputs are nested", "measure again")
     place, _, function = name.rpartition(":")
     if not function.isidentifier():
         raise NoRecipeError("the name of the factory is not a name of Python", "measure again")
@@ -147,6 +160,7 @@ def _factory_lines(
         return [
             *nested_call(len(inputs or ())),
             *imported,
+            SEED,
             f"model, arguments, *more = {function}()",
             "keywords = dict(*more)",
             'if hasattr(arguments, "items"):',
@@ -163,6 +177,7 @@ def _factory_lines(
         return [
             *call_class("Call", inputs, ("return output",)),
             *imported,
+            SEED,
             f"model, *examples = {function}()",
             "model = Call(model)",
             *cast_lines(question),
@@ -171,6 +186,7 @@ def _factory_lines(
         ]
     return [
         *imported,
+        SEED,
         f"model, examples, *_ = {function}()",
         *cast_lines(question),
         "examples = (examples,) if isinstance(examples, torch.Tensor) else examples",
@@ -222,21 +238,25 @@ def _forward_model_lines(
     model: TransformersModel, question: Question, batch_size: int, inputs: Sequence[InputFacts]
 ) -> list[str]:
     """Return the lines that wrap the model of a configuration or checkpoint for a forward pass."""
-    name = model_name(model.name)
+    trusted = trust_argument(question)
     dtype = f"torch.{question.dtype}" if question.dtype != "native" else '"auto"'
-    opened = f"from_pretrained({quoted(name)}, config=config, dtype={dtype})"
+    checkpoint = quoted(model_name(model.name))
+    opened = f"from_pretrained({checkpoint}, config=config, dtype={dtype}{trusted})"
     if model.weights == "random":
+        if trusted:
+            raise NoRecipeError(
+                "a model with code of its own and random weights has no recipe",
+                "measure it with its trained weights, or as file.py:factory",
+            )
         opened = (
             f"_from_config(config, dtype={dtype})" if dtype != '"auto"' else "_from_config(config)"
         )
     return [
         *call_class("Forward", inputs, TENSORS_OF_OUTPUT, ", return_dict=True"),
-        config_line(model),
+        config_line(model, trusted),
         "config.get_text_config().use_cache = False",
-        "if config.architectures:",
-        "    model_class = getattr(transformers, config.architectures[0])",
-        "else:",
-        "    model_class = transformers.MODEL_MAPPING[type(config)]",
+        *(OWN_CLASS if trusted else SHIPPED_CLASS),
+        *([SEED] if model.weights == "random" else []),
         f"model = Forward(model_class.{opened}{to_device(question)})",
         "model = model.eval().requires_grad_(False)",
         "inputs = (",

@@ -9,24 +9,23 @@ from advisor.domain.worker_events import Environment
 
 
 def pin(
-    imports: Collection[str],
+    packages: Collection[str],
     versions: Collection[str],
     environment: Environment,
     extras: Mapping[str, Sequence[str]],
 ) -> list[str]:
-    """Return a requirement for each distribution that provides an import or is in `versions`.
+    """Return a requirement for each distribution that provides a package or is in `versions`.
 
-    `imports` are import lines; `extras` are the optional dependencies of distributions. A local
-    version such as `+cpu` is left out, because the default index does not have it.
+    `packages` are names that are imported; `extras` are the optional dependencies of distributions.
+    A local version such as `+cpu` is left out, because the default index does not have it.
     """
-    installed = {_normalise(name): version for name, version in environment.distributions.items()}
-    packages = {line.split()[1].partition(".")[0] for line in imports}
+    installed = {normalise(name): version for name, version in environment.distributions.items()}
     needed = {min(found) for name in packages if (found := environment.providers.get(name))}
     needed |= set(versions)
     return sorted(
-        f"{_with_extras(name, extras)}=={installed[_normalise(name)].partition('+')[0]}"
+        f"{_with_extras(name, extras)}=={installed[normalise(name)].partition('+')[0]}"
         for name in needed
-        if _normalise(name) in installed
+        if normalise(name) in installed
     )
 
 
@@ -34,6 +33,6 @@ def _with_extras(name: str, extras: Mapping[str, Sequence[str]]) -> str:
     return f"{name}[{','.join(extras[name])}]" if name in extras else name
 
 
-def _normalise(name: str) -> str:
+def normalise(name: str) -> str:
     """Return the name of a distribution as PEP 503 compares it."""
     return re.sub(r"[-_.]+", "-", name).lower()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import math
-import re
 import shlex
 import urllib.parse
 from collections.abc import Sequence
@@ -15,12 +14,10 @@ from collections.abc import Sequence
 from advisor.domain.recipe_facts import InputFacts
 from advisor.domain.worker_events import Serving
 from advisor.errors import NoRecipeError
-from advisor.recipes.snippet import indent
+from advisor.recipes.snippet import EACH_CALL, indent
 
 #: What the server needs in addition to what was measured.
 REQUIREMENTS = ("mosec>=0.9.8,<0.10",)
-#: The comment in a snippet above the lines of each call.
-EACH_CALL = re.compile(r"^# Each call\b.*\n", re.MULTILINE)
 #: At least the bytes of a number and its separator in JSON, and of what is around the numbers.
 BYTES_OF_NUMBER, BYTES_AROUND = 32, 4096
 #: For a model whose inputs are not known.

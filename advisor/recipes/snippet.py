@@ -6,6 +6,8 @@ It has the lines of the workflow's own `integration`, which the worker that was 
 from __future__ import annotations
 
 import ast
+import itertools
+import re
 from collections.abc import Sequence
 
 from advisor.domain.question import Question
@@ -18,6 +20,8 @@ from advisor.recipes.loading import loading_lines
 USED_PACKAGES = ("onnxruntime", "os", "tokenizers", "torch", "transformers")
 #: Name of the checkpoint in the lines of a workflow that opens it itself.
 CHECKPOINT = "CHECKPOINT"
+#: The comment above the lines of each call; those above it run once.
+EACH_CALL = re.compile(r"^ *# Each call\b.*\n", re.MULTILINE)
 MAIN_GUARD = 'if __name__ == "__main__":  # engines start processes that import this file'
 
 
@@ -32,10 +36,7 @@ def compose_snippet(
     `inputs` are those that the worker reported.
     """
     if not integration:
-        raise NoRecipeError(
-            "the run does not have the lines of this workflow",
-            "use --style check, or measure again",
-        )
+        raise NoRecipeError("the run does not have the lines of this workflow", "measure again")
     imports, steps = split_imports(integration)
     is_engine = False
     if CHECKPOINT in _names(integration):
@@ -74,16 +75,29 @@ def indent(source: str, spaces: int) -> str:
 
 
 def split_imports(source: str) -> tuple[list[str], list[str]]:
-    """Return the import lines at the top level, and the other lines."""
+    """Return the import lines above all other statements, and the other lines.
+
+    Other imports stay where they are: a variable may have to be set before them.
+    """
     lines = source.splitlines()
-    positions = {
-        node.lineno - 1
-        for node in ast.parse(source).body
-        if isinstance(node, (ast.Import, ast.ImportFrom))
-    }
+    leading = itertools.takewhile(
+        lambda node: isinstance(node, (ast.Import, ast.ImportFrom)), ast.parse(source).body
+    )
+    positions = {node.lineno - 1 for node in leading}
     imports = [line for number, line in enumerate(lines) if number in positions]
     steps = [line for number, line in enumerate(lines) if number not in positions]
     return imports, strip_blank(steps)
+
+
+def imported_packages(source: str) -> set[str]:
+    """Return the top-level names of the packages that the source imports anywhere."""
+    packages: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            packages |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            packages.add(node.module or "")
+    return {name.partition(".")[0] for name in packages}
 
 
 def strip_blank(lines: Sequence[str]) -> list[str]:

@@ -24,7 +24,7 @@ from advisor.domain.machine import Machine
 from advisor.domain.run import RUN_ID, Header
 from advisor.domain.run import SCHEMA as HEADER_SCHEMA
 from advisor.domain.run_events import ArmsAdded, LoggedEvent, Planned, RunEvent, WorkerReported
-from advisor.domain.worker_events import Environment, Imported, Recipe
+from advisor.domain.worker_events import Environment, Imported
 from advisor.errors import ExportFileError, NotWritableError
 from advisor.store import decoders
 from advisor.store.runs import DECODE_ERRORS, Run
@@ -101,10 +101,6 @@ def _remove_interpreters(event: LoggedEvent) -> LoggedEvent:
         case ArmsAdded(added=added) as further:
             arms = tuple(_keep_file_name(arm, "python") for arm in added)
             run_event = msgspec.structs.replace(further, added=arms)
-        case WorkerReported(worker_event=Recipe() as recipe) as reported:
-            run_event = msgspec.structs.replace(
-                reported, worker_event=_keep_file_name(recipe, "interpreter")
-            )
         case (
             WorkerReported(
                 worker_event=Imported(environment=Environment() as environment) as imported

@@ -25,32 +25,23 @@ if TYPE_CHECKING:
 
 
 def show_code(app: AdvisorApp, answer: RunAnswer, arm: str) -> None:
-    """Show the script that does what was measured, or the server that was under load."""
-    run, probes = answer.run, app.context.probes
+    """Show the snippet of an arm, or the server that was under load."""
+    run = answer.run
     if run is None:
         return
 
-    def compose_script() -> str:
-        # Most sessions need no script.
-        from advisor.report.recipes import (  # noqa: PLC0415
-            found_recipe,
-            script_recipe,
-            server_recipe,
-        )
+    def compose_code() -> str:
+        # Most sessions need no code.
+        from advisor.report.recipes import found_recipe, short_recipe  # noqa: PLC0415
 
         document = answer.document
-        entry, found = found_recipe.choose(document, run, arm, probes)
-        if document.question.load is not None:
-            return server_recipe.render_server(document, entry, found)
-        return script_recipe.render(document, entry, found)
+        return short_recipe.render_short(document, *found_recipe.choose(document, run, arm))
 
-    app.background.start(
-        "code", compose_script, lambda script: app.push_screen(CodeDialog(arm, script))
-    )
+    app.background.start("code", compose_code, lambda code: app.push_screen(CodeDialog(arm, code)))
 
 
 def verify(app: AdvisorApp, answer: RunAnswer, arm: str) -> None:
-    """Run the script of an arm and check that it reaches the measured speed."""
+    """Run the snippet of an arm and check its outputs and its speed-up."""
     if answer.run is None or app.run_controller.refuse_if_busy():
         return
     arguments = ("verify", answer.document.run_id, "--workflow", arm)
@@ -67,8 +58,7 @@ def export(app: AdvisorApp, answer: RunAnswer, *, explored: bool = False) -> Non
         # Most sessions export nothing.
         from advisor.report.recipes import short_recipe  # noqa: PLC0415
 
-        probes = app.context.probes
-        return short_recipe.render_recommended(document, run, probes) if run else None
+        return short_recipe.render_recommended(document, run) if run else None
 
     name = f"p3-advisor-{document.run_id}{'-explored' if explored else ''}.html"
     _ask_for_file(

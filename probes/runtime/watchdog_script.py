@@ -1,6 +1,6 @@
-"""Run a recipe under a watchdog: `python watchdog_script.py SCRIPT ARGUMENTS`.
+"""Run a program under a watchdog: `python watchdog_script.py SCRIPT ARGUMENTS`.
 
-The advisor starts this with the recipe's interpreter, isolated and without site packages; the
+The advisor starts this with the program's interpreter, isolated and without site packages; the
 script has them again. The process forks the watchdog and then becomes the script.
 """
 
@@ -17,6 +17,6 @@ from probes.runtime import watchdog
 
 if __name__ == "__main__":
     watchdog.start(1)
-    # Only the watchdog reads standard input: a recipe that asks for input must not wait for it.
+    # Only the watchdog reads standard input: a program that asks for input must not wait for it.
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.execv(sys.executable, [sys.executable, *sys.argv[1:]])  # noqa: S606 - an argument list, no shell

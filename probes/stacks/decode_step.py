@@ -193,6 +193,9 @@ def generate(prompts, new_tokens={request.output_tokens}):
         if position + 1 < new_tokens:
             step()
     return torch.cat(chosen, dim=1)
+
+# Each call:
+tokens = generate(prompts)
 """  # noqa: E501 - the lines are counted, so they are not wrapped
 
 

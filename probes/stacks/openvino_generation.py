@@ -186,6 +186,7 @@ with torch.no_grad():
 # Without the hint OpenVINO computes in bfloat16 on CPUs that have instructions for it.
 settings = {{"INFERENCE_PRECISION_HINT": "{hint}", "PERFORMANCE_HINT": "LATENCY"}}
 first, step = (openvino.compile_model({converted}, "CPU", settings) for each in (first, step))
+# Each call:
 logits, *past = first([prompts.numpy(), *(tensor.numpy() for tensor in empty)]).values()
 tokens = [logits.argmax(-1)]
 for _ in range({request.output_tokens - 1}):

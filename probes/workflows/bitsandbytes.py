@@ -109,6 +109,7 @@ import transformers
 
 quantised = transformers.BitsAndBytesConfig({arguments})
 model = transformers.AutoModelForCausalLM.from_pretrained(CHECKPOINT, quantization_config=quantised, dtype={dtype}, device_map="{request.device}")
+model.generation_config = transformers.GenerationConfig()  # greedy, to the last token
 # Each call:
 with torch.inference_mode():
     tokens = model.generate(prompts, attention_mask=torch.ones_like(prompts), do_sample=False, max_new_tokens={request.output_tokens})

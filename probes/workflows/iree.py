@@ -6,7 +6,6 @@ import dataclasses
 import pathlib
 import subprocess
 import sys
-import types
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
@@ -79,10 +78,9 @@ def compile_flags(device: str) -> list[str]:
     return [OPTIMISE, *FLAGS[device]]
 
 
-def cpu_request(request: Request) -> Any:
+def cpu_request(request: Request) -> Request:
     """Return the request for PyTorch, which only exports here and leaves the GPU to IREE."""
-    # `dataclasses.replace` would fail in a recipe, where the request is a namespace.
-    return types.SimpleNamespace(**{**vars(request), "device": "cpu"})
+    return dataclasses.replace(request, device="cpu")
 
 
 def open_subject(request: Request) -> TorchSubject | OnnxSubject:
@@ -270,8 +268,8 @@ with torch.no_grad():
     torch.onnx.export(model, inputs, "model.onnx", dynamo=True, opset_version={OPSET})
 """
     return f"""\
-# Weights of more than 2 GiB need an archive next to the module; the script that `p3-advisor recipe`
-# writes makes one.
+# Weights of more than 2 GiB need an archive next to the module: `--save-params-to` of import_onnx
+# writes it, and runtime.create_io_parameters_module opens it.
 import subprocess, sys
 
 {imported}import torch

@@ -261,6 +261,7 @@ parameters.n_parallel, parameters.n_ctx = {slots}, {context}
 parameters.cache_type_k = parameters.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_{native}
 parameters.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_{flash_attention}
 engine = xllamacpp.Server(parameters)
+# Each call:
 asked = {{"prompt": prompts.tolist(), "max_tokens": {request.output_tokens}, "temperature": 0, "ignore_eos": True, "logprobs": 1}}
 answer = engine.handle_completions(asked)
 tokens = [[step["id"] for step in choice["logprobs"]["content"]] for choice in answer["choices"]]

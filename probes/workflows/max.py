@@ -149,6 +149,7 @@ def integration(request: Request) -> str:
 from max.pipelines import AutoModel
 
 engine = AutoModel(CHECKPOINT, devices="{device}", quantization_encoding="{request.dtype}", max_batch_size={batch_size}{graphs})
+# Each call:
 output = engine.generate(prompts.tolist(), max_new_tokens={request.output_tokens}, temperature=0.0, ignore_eos=True)
 tokens = [sequence[len(prompt) :] for sequence, prompt in zip(output.sequences, prompts.tolist())]
 """  # noqa: E501 - the lines are counted, so they are not wrapped

@@ -267,6 +267,7 @@ import onnxruntime_genai as og
 builder = [sys.executable, "-m", "onnxruntime_genai.models.builder", "-i", CHECKPOINT, "-o", "model"]
 subprocess.run([*builder, "-p", "{precision_of(request, request.dtype)}", "-e", "{request.device}", "-c", "builder"], check=True)  # once
 model = og.Model("model")
+# Each call:
 tokens = []
 for start in range(0, len(prompts), {at_once}):  # the library takes no more at once
     some = prompts[start : start + {at_once}]

@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import functools
 import logging
-import os
 from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
@@ -78,8 +77,6 @@ def settings(request: Request) -> dict[str, str]:
     if request.device == "cuda" and request.dtype not in {"float16", "bfloat16"}:
         # By default JAX rounds float32 products to TF32 on a GPU, and eager PyTorch does not.
         jax.config.update("jax_default_matmul_precision", "highest")
-    # JAX reads the variable when it is imported, and a recipe sets it after that.
-    jax.config.update("jax_compilation_cache_dir", os.environ.get("JAX_COMPILATION_CACHE_DIR"))
     found = settings_of_torch(request)
     return {
         **found,

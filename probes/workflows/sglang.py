@@ -199,6 +199,7 @@ import sglang
 
 batch_size = {max(request.batch_sizes)}
 engine = sglang.Engine(model_path=CHECKPOINT, skip_tokenizer_init=True, dtype="{request.dtype}", max_running_requests=batch_size)
+# Each call:
 outputs = engine.generate(
     input_ids=prompts.tolist(), sampling_params={{"temperature": 0, "max_new_tokens": {request.output_tokens}, "ignore_eos": True}}
 )

@@ -143,5 +143,6 @@ from tensorrt_llm import LLM, SamplingParams
 
 engine = LLM(model=CHECKPOINT, skip_tokenizer_init=True, dtype="{request.dtype}", max_batch_size={max(request.batch_sizes)})
 sampling = SamplingParams(max_tokens={request.output_tokens}, temperature=0.0, ignore_eos=True, end_id=-1, pad_id=0, detokenize=False)
+# Each call:
 tokens = [list(output.outputs[0].token_ids) for output in engine.generate(prompts.tolist(), sampling)]
 """  # noqa: E501 - the lines are counted, so they are not wrapped

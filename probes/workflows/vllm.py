@@ -241,6 +241,7 @@ def integration(request: Request) -> str:
 
 engine = vllm.LLM(model={checkpoint}, skip_tokenizer_init=True, dtype="{request.dtype}", {quantised}max_num_seqs={max(request.batch_sizes)})
 sampling = vllm.SamplingParams(temperature=0.0, max_tokens={request.output_tokens}, ignore_eos=True, detokenize=False)
+# Each call:
 outputs = engine.generate([{{"prompt_token_ids": prompt}} for prompt in prompts.tolist()], sampling)
 tokens = [list(output.outputs[0].token_ids) for output in outputs]
 """  # noqa: E501 - the lines are counted, so they are not wrapped

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 import workers
-from composed_recipes import compose_recipe, script_of
 from engine_requests import ENGINES, MODEL, NEW, SETS, SIZES, events, worker_request
 from worker_scripts import DEADLINES, Clock, messages_until_end
 
@@ -22,6 +21,7 @@ from advisor.domain.outcome import Crashed, TimedOut
 from advisor.domain.recipe_facts import RecipeFacts
 from advisor.probing.supervisor import Supervisor
 from advisor.probing.worker_process import Worker
+from advisor.recipes.snippet import EACH_CALL, imported_packages
 
 
 def ask(
@@ -59,13 +59,10 @@ def test_an_engine_is_checked_timed_and_called_with_new_shapes(
     (reported,) = events(answer, "recipe-facts")
     facts = msgspec.convert(reported, RecipeFacts, str_keys=True)
     assert sorted(facts.allowances) == SIZES
-    assert facts.integration
-    recipe = compose_recipe(worker_request(workflow, tmp_path / "recipe"), facts)
-    script = script_of(recipe)
-    compile(script, "serve.py", "exec")
-    assert f"import {workflow}" in script or f"from {workflow} import" in script
-    assert recipe.serving_command
-    assert MODEL in shlex.split(recipe.serving_command)
+    assert workflow in imported_packages(facts.integration)
+    assert EACH_CALL in facts.integration
+    assert facts.serving_command
+    assert MODEL in shlex.split(facts.serving_command)
     (loaded,) = events(answer, "loaded")
     assert (loaded["unit"], loaded["units_per_sample"], loaded["parameter_bytes"]) == (
         "tokens",

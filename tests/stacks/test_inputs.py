@@ -87,14 +87,12 @@ sys.modules["jax"].config = types.SimpleNamespace(
 )
 from probes.workflows import openxla_jax as workflow
 
-os.environ["JAX_COMPILATION_CACHE_DIR"] = "set after the import"
 workflow.settings(request)
 subject = workflow.open_subject(request)
 subject.module.to = moved.append
 programs = [workflow.build(subject, subject.inputs(size, 0), request) for size in (1, 4)]
 results["weights"] = [program.weights["weights"] for program in programs]
 results["moved"] = moved
-results["cache"] = updates["jax_compilation_cache_dir"]
 results["precision"] = []
 for dtype in ("bfloat16", "float32"):
     workflow.settings(dataclasses.replace(request, device="cuda", dtype=dtype))
@@ -251,8 +249,7 @@ for kind in ("FLOAT", "FLOAT16", "BFLOAT16"):
 """
 #: A module can be compiled for a GPU without one: PyTorch only exports, on the CPU.
 TARGETS = """
-import dataclasses, subprocess
-from composed_recipes import compose_recipe, facts, script_of
+import dataclasses
 from probes.workflows import iree as workflow
 
 for device in ("cpu", "cuda"):
@@ -278,17 +275,6 @@ def engage_with_archive():
 request = dataclasses.replace(request, device="cpu", scratch_directory=str(directory / "archive"))
 record("weights in an archive", engage_with_archive)
 
-
-def serve():
-    asked = dataclasses.replace(
-        request, device="cpu", workflow_file=workflow.__file__, batch_sizes=[2]
-    )
-    script = directory / "serve.py"
-    script.write_text(script_of(compose_recipe(asked, facts({2: (1e-7,)}))))
-    return subprocess.run([sys.executable, script], capture_output=True, text=True).stderr
-
-
-record("recipe", serve)
 """
 #: Settings for a GPU can be applied without one.
 PRECISION = """
@@ -357,8 +343,7 @@ def test_jax_gets_the_weights_once_from_the_host_at_full_precision(run_script: R
     results = run_script(EXTRACTED, "")
     assert results["extracted"] == [["cpu"]], "once, from the host"
     assert results["weights"] == [1, 1], "shared by all batch sizes"
-    assert results["moved"] == ["cpu", "cpu"], "for each build: a recipe moves them back"
-    assert results["cache"] == "set after the import"
+    assert results["moved"] == ["cpu", "cpu"], "for each build"
     assert results["precision"] == [None, "highest"], "float32 products would be rounded to TF32"
 
 
@@ -376,6 +361,3 @@ def test_iree_compiles_for_the_requested_device(run_script: RunScript) -> None:
     assert (results["cuda"]["target"], results["cuda"]["driver"]) == ("cuda", "cuda"), results
     assert not results["cuda"]["cuda"], "PyTorch uses no GPU memory"
     assert results["weights in an archive"] == [1.0, 1], results
-    assert "do not use this recipe" in results["recipe"], (
-        "the fake returns its inputs, so the recipe stops at the comparison of outputs"
-    )

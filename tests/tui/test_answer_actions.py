@@ -20,7 +20,7 @@ from textual.widgets import Input
 
 from advisor.context import Context
 from advisor.pipeline.decision import decide
-from advisor.report.recipes import found_recipe, script_recipe
+from advisor.report.recipes import found_recipe, short_recipe
 from advisor.store.runs import Run
 from advisor.tui import answer_actions
 from advisor.tui.dialogs.code_dialog import CodeDialog
@@ -31,10 +31,9 @@ from advisor.tui.screens.results import ResultsScreen
 SUCCEEDS, FAILS = "", "sys.exit(1)"
 
 
-def script_of(run: Run, arm: str, context: Context) -> str:
+def code_of(run: Run, arm: str) -> str:
     answer = decide(run)
-    chosen, found = found_recipe.choose(answer, run, arm, context.probes)
-    return script_recipe.render(answer, chosen, found)
+    return short_recipe.render_short(answer, *found_recipe.choose(answer, run, arm))
 
 
 @async_test
@@ -45,7 +44,7 @@ async def test_r_shows_the_code_of_the_arm_which_is_copied_or_written(
     async with running_app(app) as pilot:
         results = await wait_for_screen(pilot, ResultsScreen)
         assert results.answer.recommendation is not None
-        script = script_of(recorded, results.answer.recommendation.arm, tui_context)
+        script = code_of(recorded, results.answer.recommendation.arm)
         await pilot.press("r")
         await wait_for_screen(pilot, CodeDialog)
         assert script.splitlines()[0] in screen_text(pilot)

@@ -36,7 +36,7 @@ SERVER_FILE = "server.py"
 
 def render_server(answer: Answer, entry: RankedArm, found: FoundRecipe) -> str:
     """Return the server; raise `NoRecipeError` for a workflow that has none."""
-    if found.recipe.serving_command:
+    if found.serving_command:
         return _render_command(answer, entry, found)
     question = answer.question
     if question.task != "forward":
@@ -54,7 +54,7 @@ def render_server(answer: Answer, entry: RankedArm, found: FoundRecipe) -> str:
     title = " ".join([title, *caveats(answer)])
     use = f"Up to {size} requests share a call" if joins_requests else "Each is a call of its own"
     return f'''\
-{script_header(found.recipe, server.REQUIREMENTS)}
+{script_header(found, server.REQUIREMENTS)}
 """{textwrap.fill(clean(title), DOCSTRING_WIDTH)}
 
 {install_command(question.device)} --port 8000
@@ -80,11 +80,11 @@ def render_dockerfile(answer: Answer, entry: RankedArm, found: FoundRecipe) -> s
     """
     render_server(answer, entry, found)  # refuses what has no server
     question = answer.question
-    python = found.recipe.python.removeprefix("==").removesuffix(".*")
+    python = found.python.removeprefix("==").removesuffix(".*")
     build = entry.versions.get("torch", "").partition("+")[2]
     backend = f" --torch-backend {build}" if TORCH_BUILD.fullmatch(build) else ""
-    if found.recipe.serving_command:
-        wanted = shlex.join(found.recipe.requirements)
+    if found.serving_command:
+        wanted = shlex.join(found.requirements)
         copied, command = _files(question), _command(question, found)
     else:
         wanted = f"-r {SERVER_FILE}"
@@ -103,7 +103,7 @@ ENTRYPOINT {json.dumps(command)}
 
 
 def _render_command(answer: Answer, entry: RankedArm, found: FoundRecipe) -> str:
-    script_header(found.recipe)  # refuses what is not pinned
+    script_header(found)  # refuses what is not pinned
     question = answer.question
     command = shlex.join(_command(question, found))
     title = f"{question.model.name} with {entry.arm} on {answer.device_name}, {question.dtype}."
@@ -114,7 +114,7 @@ def _render_command(answer: Answer, entry: RankedArm, found: FoundRecipe) -> str
     note = "# The weights were random: write the directory of a checkpoint instead of the name.\n"
     return f"""\
 #!/bin/sh
-{comment}{note if random else ""}# uv pip install {shlex.join(found.recipe.requirements)}
+{comment}{note if random else ""}# uv pip install {shlex.join(found.requirements)}
 # sh server.sh --port 8000
 exec {command} "$@"
 """
@@ -134,12 +134,12 @@ def _goodput(answer: Answer, entry: RankedArm) -> str:
 def _command(question: Question, found: FoundRecipe) -> list[str]:
     """Return the words of an engine's command, without directories of the measured machine."""
     try:
-        words = shlex.split(found.recipe.serving_command or "")
+        words = shlex.split(found.serving_command or "")
     except ValueError as problem:
         raise NoRecipeError(
             "the stored command is not a command line", "measure again"
         ) from problem
-    name, variables = question.model.name, found.recipe.variables if question.load else {}
+    name, variables = question.model.name, found.variables if question.load else {}
     settings = [f"{each}={value}" for each, value in variables.items()]
     return [
         *(["env", *settings] if settings else []),

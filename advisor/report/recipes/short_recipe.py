@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import pathlib
 
 from advisor.domain.answer import Answer, RankedArm
 from advisor.errors import NoRecipeError
@@ -19,16 +18,10 @@ def render_short(answer: Answer, arm: RankedArm, found: FoundRecipe) -> str:
     return script_recipe.render_snippet(answer, arm, found)
 
 
-def render_recommended(answer: Answer, run: Run, probes: pathlib.Path) -> str | None:
-    """Return the recipe of the recommended arm, the short one where there is one.
-
-    None without a recommendation or a recipe.
-    """
+def render_recommended(answer: Answer, run: Run) -> str | None:
+    """Return the recipe of the recommended arm; None without a recommendation or a recipe."""
     if answer.recommendation is None:
         return None
     with contextlib.suppress(NoRecipeError):
-        arm, found = choose(answer, run, "", probes)
-        with contextlib.suppress(NoRecipeError):
-            return render_short(answer, arm, found)
-        return script_recipe.render(answer, arm, found)
+        return render_short(answer, *choose(answer, run, ""))
     return None

@@ -1,144 +1,212 @@
-"""Verify whether the throughput of a recipe matches what was measured (`verify`)."""
+"""Verify that the snippet of an arm returns right outputs and reaches the measured speed-up."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import pathlib
+import statistics
+from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
 import msgspec
 
-from advisor.domain.answer import RankedArm
+from advisor.context import Context
+from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.interval import Interval
-from advisor.domain.measurement import Cell
-from advisor.probing.rerun import RecipeResult
-from advisor.report.recipes.script_recipe import throughput_interval
-from advisor.system.number_format import format_interval, format_number
+from advisor.domain.model import TransformersModel
+from advisor.domain.plan import Arm
+from advisor.domain.worker_settings import measured_fields, thread_count
+from advisor.errors import RunIsImportedError, VerificationError
+from advisor.machine.gpus import detect_gpus
+from advisor.probing.snippets import FirstCall, Settings, Snippet, run_pair
+from advisor.recipes.pins import normalise
+from advisor.recipes.snippet import EACH_CALL, MAIN_GUARD
+from advisor.report.recipes.found_recipe import FoundRecipe, choose
+from advisor.report.recipes.script_recipe import render_snippet, snippet_cell
+from advisor.store.runs import Run
+from advisor.system.number_format import format_interval, format_milliseconds, format_share
 
 SCHEMA: Final = "p3-advisor/verification/1"
 
-CheckResult = Literal["holds", "faster", "slower machine", "slower"]
+Result = Literal["holds", "faster", "slower", "wrong"]
 
-RESULT_TEXTS: dict[CheckResult, str] = {
-    "holds": "as fast as measured",
-    "faster": "faster than measured",
-    "slower machine": "slower than measured because the whole machine is slower",
-    "slower": "slower than measured",
+RESULT_TEXTS: dict[Result, str] = {
+    "holds": "the snippet reaches the measured speed-up",
+    "faster": "the snippet is faster than measured",
+    "slower": "the snippet does not reach the measured speed-up",
+    "wrong": "the snippet returns wrong outputs",
 }
-
-
-class ThroughputCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """The measured and the reached throughput at one batch size."""
-
-    batch_size: int
-    unit: str
-    measured: float
-    low: float | None
-    high: float | None
-    reached: float
-    speedup_measured: float
-    speedup_low: float | None
-    speedup_high: float | None
-    speedup_reached: float | None
-    result: CheckResult
+#: Folder of the environment that writes quantised checkpoints, as the lines of its arms name it.
+QUANTISER = "llm-compressor"
 
 
 class Verification(msgspec.Struct, frozen=True, kw_only=True):
-    """The checks of a recipe against the measurement of its arm."""
+    """The snippet of an arm against the measurement of the arm, at one batch size."""
 
     schema: str
     run_id: str
     arm: str
-    tolerance: float
+    baseline: str
+    batch_size: int
+    result: Result
     holds: bool
-    checks: tuple[ThroughputCheck, ...]
+    tolerance: float
+    #: What is wrong with the outputs; null for nothing.
+    problem: str | None
+    #: Error of the outputs as a share of the allowed one; null if they were not compared.
+    error: float | None
+    speedup: Interval
+    speedup_reached: float
+    #: Seconds of a call, by the measurement, of the snippet and of the baseline's snippet.
+    seconds: float
+    seconds_reached: float
+    baseline_seconds: float
     #: The present versions that differ from the measured ones, by package.
     changed_versions: dict[str, str]
 
 
 def verify(
-    run_id: str, entry: RankedArm, results: Sequence[RecipeResult], tolerance: float
+    answer: Answer, run: Run, name: str, *, tolerance: float, seconds: float, context: Context
 ) -> Verification:
-    """Check the results of a recipe against the measurement of its arm.
+    """Run the snippet of an arm and the baseline's, and compare their outputs and their speed.
 
-    A throughput holds if it is within its interval widened by the share `tolerance`.
+    Raise `VerificationError` where a snippet cannot be run, and `NoRecipeError` without one.
+    `seconds` is the time for the calls of each.
     """
-    cells = {cell.batch_size: cell for cell in entry.cells}
-    checks = tuple(
-        check_throughput(cells[result.batch_size], result, tolerance)
-        for result in results
-        if result.batch_size in cells
+    entry, found = choose(answer, run, name)
+    cell, header, plan = snippet_cell(entry), run.header(), run.state().plan
+    if cell is None or plan is None:
+        raise VerificationError(f"{entry.arm} was not measured to its end", "measure it again")
+    arm, baseline = next(each for each in plan.arms if each.id == entry.arm), plan.baseline
+    refuse_elsewhere(answer, arm)
+    snippet = compose(answer, arm, cell.batch_size, entry, found)
+    other = choose(answer, run, baseline.id)
+    compared = compose(answer, baseline, cell.batch_size, *other)
+    model = answer.question.model
+    if isinstance(model, TransformersModel) and model.weights == "random":
+        # Another version of the library may make other weights from the same seed.
+        compared = msgspec.structs.replace(
+            compared, interpreter=snippet.interpreter, own_environment=snippet.own_environment
+        )
+    threads, rules = thread_count(header.machine), header.catalogue.accuracy
+    checks = entry.measured.correctness if entry.measured else ()
+    unchecked = {each.batch_size for each in checks if each.accuracy_class == "unchecked"}
+    allowed = None if cell.batch_size in unchecked else found.allowances.get(cell.batch_size)
+    settings = Settings(
+        question=answer.question,
+        threads=threads,
+        environment=context.environment,
+        accuracy=measured_fields(answer.question, arm, threads, rules, {})["accuracy"],
+        allowed=allowed,
+        seconds=seconds,
+        timeout_seconds=2 * (answer.question.max_build_seconds + 10 * seconds),
+        one_by_one=answer.question.device == "cuda" and MAIN_GUARD in snippet.text,
+        probes=context.probes,
     )
-    versions = {name: version for result in results for name, version in result.versions.items()}
+    pair = run_pair(snippet, compared, settings)
+    reached = statistics.median(other / own for own, other in pair.rounds)
+    result = classify(pair.call, cell.speedup, reached, tolerance)
     return Verification(
         schema=SCHEMA,
-        run_id=run_id,
-        arm=entry.arm,
-        tolerance=tolerance,
-        holds=bool(checks) and all(check.result in {"holds", "faster"} for check in checks),
-        checks=checks,
-        changed_versions={
-            name: version
-            for name, version in versions.items()
-            if entry.versions.get(name, version) != version
-        },
-    )
-
-
-def check_throughput(cell: Cell, result: RecipeResult, tolerance: float) -> ThroughputCheck:
-    """Check the throughput at one batch size."""
-    measured = throughput_interval(cell)
-    return ThroughputCheck(
+        run_id=answer.run_id,
+        arm=arm.id,
+        baseline=baseline.id,
         batch_size=cell.batch_size,
-        unit=cell.throughput.unit,
-        measured=measured.value,
-        low=measured.low,
-        high=measured.high,
-        reached=result.throughput,
-        speedup_measured=cell.speedup.value,
-        speedup_low=cell.speedup.low,
-        speedup_high=cell.speedup.high,
-        speedup_reached=result.speedup,
-        result=_classify(measured, cell.speedup, result, tolerance),
+        result=result,
+        holds=result in {"holds", "faster"},
+        tolerance=tolerance,
+        problem=pair.call.problem,
+        error=pair.call.error,
+        speedup=cell.speedup,
+        speedup_reached=reached,
+        seconds=cell.seconds.median,
+        seconds_reached=statistics.median(own for own, _ in pair.rounds),
+        baseline_seconds=statistics.median(other for _, other in pair.rounds),
+        changed_versions=changed_versions(found.requirements, pair.versions),
     )
 
 
-def _classify(
-    measured: Interval, speedup: Interval, result: RecipeResult, tolerance: float
-) -> CheckResult:
-    if result.throughput > (measured.high or measured.value) * (1 + tolerance):
-        return "faster"
-    if result.throughput >= (measured.low or measured.value) * (1 - tolerance):
-        return "holds"
-    least_speedup = (speedup.low or speedup.value) * (1 - tolerance)
-    has_speedup = result.speedup is not None and result.speedup >= least_speedup
-    return "slower machine" if has_speedup else "slower"
-
-
-def render(verification: Verification) -> str:
-    """Return the verification as text."""
-    verdict = "reaches" if verification.holds else "does not reach"
-    run = f"{verification.arm}, run {verification.run_id}"
-    lines = [
-        f"{run}: the recipe {verdict} the measured throughput.",
-        *map(_check_line, verification.checks),
-    ]
-    changed = ", ".join(
-        f"{name} is now {version}" for name, version in verification.changed_versions.items()
-    )
-    if changed:
-        lines.append(f"  the environment has changed: {changed}")
-    return "\n".join(lines) + "\n"
-
-
-def _check_line(check: ThroughputCheck) -> str:
-    measured = Interval(value=check.measured, low=check.low, high=check.high)
-    figures = (
-        f"{format_number(check.reached)} {check.unit}; "
-        f"measured {format_interval(measured, unit='', decimals=None)}"
-    )
-    if check.speedup_reached:
-        speedup = Interval(
-            value=check.speedup_measured, low=check.speedup_low, high=check.speedup_high
+def refuse_elsewhere(answer: Answer, arm: Arm) -> None:
+    """Raise an error for an arm that cannot be run here, or that no snippet repeats."""
+    question, run_id = answer.question, answer.run_id
+    if answer.imported:
+        raise RunIsImportedError(
+            f"run {run_id} comes from another machine, so its recipe is not executed",
+            f"read the recipe first: p3-advisor recipe {run_id}",
         )
-        figures += f"; {check.speedup_reached:.2f}x eager, measured {format_interval(speedup)}"
-    return f"  batch size {check.batch_size}: {figures}: {RESULT_TEXTS[check.result]}"
+    if question.load is not None:
+        raise VerificationError(
+            f"{arm.id} was measured as a server under load, which no snippet repeats",
+            "measure it again with p3-advisor recommend --task serve",
+        )
+    if arm.image:
+        raise VerificationError(
+            f"{arm.id} was measured in the container image {arm.image}",
+            f"run in it what p3-advisor recipe {run_id} --workflow {arm.id} prints",
+        )
+    present = {gpu.uuid for gpu in detect_gpus()[0]} if question.gpus else set()
+    if not present.issuperset(question.gpus):
+        raise VerificationError(
+            f"{answer.device_name}, which the run was measured on, is not in this machine",
+            "verify it there, or measure here: p3-advisor recommend",
+        )
+
+
+def compose(
+    answer: Answer, arm: Arm, batch_size: int, entry: RankedArm, found: FoundRecipe
+) -> Snippet:
+    """Return the snippet that `recipe` prints; raise `VerificationError` where it has no call."""
+    text = render_snippet(answer, entry, found, batch_size)
+    if not EACH_CALL.search(text):
+        raise VerificationError(
+            f"{arm.id} only serves: its snippet has no call to repeat",
+            "measure it with p3-advisor recommend --task serve",
+        )
+    return Snippet(
+        text=text,
+        interpreter=found.interpreter,
+        own_environment=bool(arm.python),
+        folders={QUANTISER: pathlib.Path(arm.quantiser).parents[1]} if arm.quantiser else {},
+    )
+
+
+def classify(call: FirstCall, measured: Interval, reached: float, tolerance: float) -> Result:
+    """Return the result: outputs count first; a speed-up may be lower by the share `tolerance`."""
+    if call.problem is not None:
+        return "wrong"
+    if reached < (measured.low or measured.value) * (1 - tolerance):
+        return "slower"
+    is_faster = reached > (measured.high or measured.value) * (1 + tolerance)
+    return "faster" if is_faster else "holds"
+
+
+def changed_versions(requirements: Sequence[str], installed: Mapping[str, str]) -> dict[str, str]:
+    """Return the installed versions of the packages that have another than the pinned one."""
+    present = {normalise(name): version.partition("+")[0] for name, version in installed.items()}
+    pins = (requirement.split("==") for requirement in requirements)
+    measured = {name.partition("[")[0]: version for name, version in pins}
+    return {
+        name: present.get(normalise(name), "missing")
+        for name, version in measured.items()
+        if present.get(normalise(name)) != version
+    }
+
+
+def render(found: Verification) -> str:
+    """Return the verification as text."""
+    outputs = "not compared: they differ from call to call"
+    if found.error is not None:
+        share = format_share(found.error)
+        outputs = f"agree with those of {found.baseline}: {share} of the allowed error"
+    baseline, result = found.baseline, RESULT_TEXTS[found.result]
+    own, other, measured = map(
+        format_milliseconds, (found.seconds_reached, found.baseline_seconds, found.seconds)
+    )
+    speedup = f"{found.speedup_reached:.2f}x as fast as {baseline}"
+    lines = (
+        f"{found.arm}, run {found.run_id}, batch size {found.batch_size}: {result}.",
+        f"  {speedup}; measured {format_interval(found.speedup)}",
+        f"  a call takes {own} ms, of {baseline} {other} ms; measured {measured} ms",
+        f"  outputs: {found.problem or outputs}",
+    )
+    changed = ", ".join(f"{name} is now {now}" for name, now in found.changed_versions.items())
+    return "\n".join([*lines, *([f"  changed since: {changed}"] if changed else [])]) + "\n"

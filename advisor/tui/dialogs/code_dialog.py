@@ -1,4 +1,4 @@
-"""Show the script that does what was measured, to copy it or to write it to a file."""
+"""Show the code that does what was measured, to copy it or to write it to a file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from advisor.tui.widgets.key_footer import KeyFooter
 
 
 class CodeDialog(Dialog[None]):
-    """The script of one arm."""
+    """The recipe of one arm."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "copy", "Copy"),
@@ -26,12 +26,12 @@ class CodeDialog(Dialog[None]):
         Binding("escape,q", "dismiss", "Close"),
     ]
 
-    def __init__(self, arm: str, script: str) -> None:
+    def __init__(self, arm: str, code: str) -> None:
         super().__init__()
-        self._arm, self._script = arm, script
+        self._arm, self._code = arm, code
 
     def compose(self) -> ComposeResult:
-        shown = "\n".join(text.printable(line, 400) for line in self._script.splitlines())
+        shown = "\n".join(text.printable(line, 400) for line in self._code.splitlines())
         with VerticalScroll(classes="dialog"):
             yield Static(
                 f"The code of {text.printable(self._arm, 60)}", markup=False, classes="lead"
@@ -43,18 +43,18 @@ class CodeDialog(Dialog[None]):
         self.query_one(VerticalScroll).focus()
 
     def action_copy(self) -> None:
-        """Copy the script to the clipboard of the terminal (OSC 52)."""
-        self.app.copy_to_clipboard(self._script)
+        """Copy the code to the clipboard of the terminal (OSC 52)."""
+        self.app.copy_to_clipboard(self._code)
         self.notify("copied, if the terminal allows it; w writes it to a file", markup=False)
 
     def action_write(self) -> None:
-        """Write the script to a file that the user names."""
+        """Write the code to a file that the user names."""
 
         def write(file: pathlib.Path | None) -> None:
             if file is None:
                 return
             try:
-                write_atomically(file, self._script.encode())
+                write_atomically(file, self._code.encode())
             except OSError as problem:
                 self.notify(f"not written: {problem.strerror}", severity="error", markup=False)
             else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pathlib
 import shlex
 import statistics
 from collections.abc import Mapping
@@ -15,7 +14,7 @@ from advisor.domain.rubric import LETTERS
 from advisor.domain.scores import Rating
 from advisor.errors import NoRecipeError
 from advisor.report.formatting.phrases import accuracy_line
-from advisor.report.recipes import found_recipe
+from advisor.report.recipes import found_recipe, short_recipe
 from advisor.report.sections import new_shapes
 from advisor.report.sections.text_generation import render_generation
 from advisor.system.number_format import (
@@ -133,11 +132,8 @@ def _render_visits(answer: RunAnswer, arm: str, batch_size: int) -> Text:
     )
 
 
-def render_code(answer: RunAnswer, entry: RankedArm, probes: pathlib.Path) -> Text:
-    """Return the options, the requirements and the measured code of an arm.
-
-    The code is composed from the source in `probes`; it is left out if that is not possible.
-    """
+def render_code(answer: RunAnswer, entry: RankedArm) -> Text:
+    """Return the options, the requirements and the measured code of an arm."""
     workflow = answer.workflow(entry)
     if workflow is None:
         return Text("This version does not know the workflow.")
@@ -152,7 +148,7 @@ def render_code(answer: RunAnswer, entry: RankedArm, probes: pathlib.Path) -> Te
     lines += Text(f"source    {text.printable(declared.lines_changed.source, 300)}\n\n", "dim")
     lines += Text("Measure it again\n", "bold")
     lines += Text(f"{text.printable(repeat_command(answer, entry.arm), 1000)}\n")
-    return lines + _render_script(answer, entry.arm, probes)
+    return lines + _render_recipe(answer, entry.arm)
 
 
 def repeat_command(answer: RunAnswer, arm: str) -> str:
@@ -171,25 +167,18 @@ def repeat_command(answer: RunAnswer, arm: str) -> str:
     )
 
 
-def _render_script(answer: RunAnswer, arm: str, probes: pathlib.Path) -> Text:
+def _render_recipe(answer: RunAnswer, arm: str) -> Text:
+    """Return what `p3-advisor recipe` prints; nothing where there is no recipe."""
+    document = answer.document
     if answer.run is None:
         return Text()
     try:
-        found = found_recipe.find_recipe(answer.run, arm, probes)
+        code = short_recipe.render_short(document, *found_recipe.choose(document, answer.run, arm))
     except NoRecipeError:
         return Text()
-    if found is None:
-        return Text()
-    lines = [
-        *(f"# {requirement}" for requirement in found.recipe.requirements),
-        *found.recipe.imports,
-        *(found.recipe.source or found.recipe.serving_command or found.integration).splitlines(),
-    ]
-    run_id = answer.document.run_id
-    command = text.printable(f"p3-advisor recipe {run_id} --workflow {arm}", 200)
-    title = text.styled("\nThe measured code", "bold")
-    title += Text(f"   {command} writes it with its figures\n", "dim")
-    return title + Text("".join(f"{text.printable(line, 400)}\n" for line in lines))
+    command = text.printable(f"p3-advisor recipe {document.run_id} --workflow {arm}", 200)
+    title = text.styled("\nThe measured code", "bold") + Text(f"   {command} writes it\n", "dim")
+    return title + Text("".join(f"{text.printable(line, 400)}\n" for line in code.splitlines()))
 
 
 def render_environment(answer: RunAnswer, entry: RankedArm) -> Text:

@@ -92,7 +92,7 @@ did with shapes that were not built. Log: the output of the stack."""
         for name, content in (
             ("score", render_score(answer, entry)),
             ("timing", render_timing(answer, entry) + render_new_shapes(entry)),
-            ("code", render_code(answer, entry, self.app.context.probes)),
+            ("code", render_code(answer, entry)),
             ("environment", render_environment(answer, entry)),
             ("log", self._log()),
         ):

@@ -36,7 +36,7 @@ def test_an_exported_run_is_imported_as_evidence(
     for command in (("verify", recorded.name), ("resume", recorded.name)):
         assert run_cli(*command, home=tmp_path / "home").returncode == 2
     recipe = run_cli("recipe", recorded.name, "--workflow", "pytorch-eager", home=tmp_path / "home")
-    assert "read the script before you run it" in recipe.stderr
+    assert "read the code before you run it" in recipe.stderr
     again = run_cli("import-run", exported.stdout.strip(), home=tmp_path / "home")
     assert again.returncode == 2
     assert "already" in again.stderr

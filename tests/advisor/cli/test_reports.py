@@ -58,39 +58,29 @@ def test_a_report_is_exported_to_other_tools(
     assert "quick" in summary.read_text()
 
 
-def test_the_recipe_of_the_baseline_runs_and_is_verified(
+@pytest.mark.stack
+def test_a_recipe_runs_and_is_verified(
     run_cli: RunCli, recorded: pathlib.Path, fake_probes: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    written = run_cli(
-        *("recipe", recorded.name, "--workflow", "pytorch-eager", "-o", "serve.py"),
-        *("--style", "check"),
-        probes=fake_probes,
-    )
+    written = run_cli("recipe", recorded.name, "--workflow", "quick", "-o", "lines.py")
     assert written.returncode == 0, written.stderr
-    answer = subprocess.run(
-        [sys.executable, "serve.py", "--seconds", "0.1"],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=tmp_path,
-    )
-    assert "agrees with eager" in answer.stdout
-    assert "p3-advisor measured" in answer.stdout
+    subprocess.run([sys.executable, "lines.py"], check=True, cwd=tmp_path)
+    limits = ("--seconds", "0.1", "--tolerance", "99%")
     verified = run_cli(
-        "verify",
-        recorded.name,
-        "--workflow",
-        "pytorch-eager",
-        "--seconds",
-        "0.1",
-        "--tolerance",
-        "99%",
-        "--json",
-        probes=fake_probes,
+        "verify", recorded.name, "--workflow", "quick", *limits, "--json", probes=fake_probes
     )
     assert verified.returncode == 0, verified.stdout + verified.stderr
-    assert [check["batch_size"] for check in json.loads(verified.stdout)["checks"]] == [1]
+    found = json.loads(verified.stdout)
+    jsonschema.validate(found, json.loads(schemas.schema_file("verification").read_text()))
+    assert (found["arm"], found["baseline"], found["batch_size"]) == ("quick", "pytorch-eager", 1)
+    assert found["error"] < 1
+
+
+def test_a_recipe_that_cannot_be_written_is_refused(
+    run_cli: RunCli, recorded: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
     assert run_cli("recipe", recorded.name, "--workflow", "absent").returncode == 2
+    assert run_cli("recipe", recorded.name, "--style", "check").returncode == 2
     shadowing = run_cli("recipe", recorded.name, "--workflow", "pytorch-eager", "-o", "json.py")
     assert (shadowing.returncode, (tmp_path / "json.py").exists()) == (2, False), shadowing.stderr
 

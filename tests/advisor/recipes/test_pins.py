@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import composed_recipes
+import dataclasses
+import functools
+
+import msgspec
 import pytest
 from packaging.requirements import Requirement
 
 from advisor.domain.worker_events import Environment
 from advisor.recipes.pins import pin
+from probes.runtime.environment import read_environment
 
 
 def environment(
@@ -22,13 +26,19 @@ def environment(
     )
 
 
+@functools.cache
+def this_environment() -> Environment:
+    """Return the environment of the tests, as a worker in it reports it."""
+    return msgspec.convert(dataclasses.asdict(read_environment()), Environment)
+
+
 def test_the_providers_of_imports_and_the_installed_versions_are_pinned() -> None:
     pins = [
         Requirement(each)
         for each in pin(
-            ["import msgspec", "from packaging import version", "import json"],
+            {"msgspec", "packaging", "json"},
             {"psutil": "1", "cuda": "13.0"},
-            composed_recipes.this_environment(),
+            this_environment(),
             {},
         )
     ]
@@ -42,9 +52,9 @@ def test_the_extras_of_a_distribution_are_required() -> None:
     (found,) = map(
         Requirement,
         pin(
-            ["import msgspec"],
+            {"msgspec"},
             {},
-            composed_recipes.this_environment(),
+            this_environment(),
             {"msgspec": ("toml", "yaml"), "elsewhere": ("more",)},
         ),
     )
@@ -54,7 +64,7 @@ def test_the_extras_of_a_distribution_are_required() -> None:
 @pytest.mark.parametrize("name", ["torch_xla", "Torch.XLA", "torch-xla"])
 def test_names_are_compared_normalised_and_local_versions_left_out(name: str) -> None:
     found = environment({"torch-xla": "2.9.0+cpu"}, {})
-    assert pin([], {name: "2.9.0"}, found, {}) == [f"{name}==2.9.0"]
+    assert pin((), {name: "2.9.0"}, found, {}) == [f"{name}==2.9.0"]
 
 
 def test_of_several_providers_the_first_is_pinned_and_a_broken_one_is_not() -> None:
@@ -62,6 +72,4 @@ def test_of_several_providers_the_first_is_pinned_and_a_broken_one_is_not() -> N
         {"onnxruntime": "1.0", "onnxruntime-gpu": "1.1"},
         {"onnxruntime": ("onnxruntime-gpu", "onnxruntime"), "broken": ("gone",)},
     )
-    assert pin(["import onnxruntime as ort", "import broken"], {}, found, {}) == [
-        "onnxruntime==1.0"
-    ]
+    assert pin({"onnxruntime", "broken"}, {}, found, {}) == ["onnxruntime==1.0"]

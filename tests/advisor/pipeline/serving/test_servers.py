@@ -322,14 +322,14 @@ def test_the_reports_show_goodput_and_latency(answer: Answer) -> None:
     assert "Servers under load:" in text
 
 
-def test_the_recipe_of_a_server_is_its_command(measured: Run, probes: pathlib.Path) -> None:
-    found = found_recipe.find_recipe(measured, "faster", probes)
+def test_the_recipe_of_a_server_is_its_command(measured: Run) -> None:
+    found = found_recipe.find_recipe(measured, "faster")
     assert found is not None
-    assert found.recipe.serving_command is not None
+    assert found.serving_command is not None
     last = measured.state().processes["faster"][-1].serving
     assert last is not None
     _, *measured_words = shlex.split(last.command)
-    assert shlex.split(found.recipe.serving_command) == ["python", *measured_words]
+    assert shlex.split(found.serving_command) == ["python", *measured_words]
 
 
 def test_the_load_generator_leaves_no_temporary_files(measured: Run) -> None:

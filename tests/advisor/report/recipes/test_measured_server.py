@@ -14,7 +14,6 @@ import msgspec
 import pytest
 from report_runs import with_results
 
-from advisor.catalogue import rubric_files
 from advisor.domain.answer import Answer
 from advisor.domain.interval import Interval
 from advisor.domain.model import TransformersModel
@@ -25,9 +24,8 @@ from advisor.domain.serving import ServedArm, ServingResults
 from advisor.domain.worker_events import Environment, Imported, Serving
 from advisor.errors import NoRecipeError
 from advisor.recipes.server import portable_command
-from advisor.report.recipes import found_recipe, script_recipe, short_recipe
+from advisor.report.recipes import found_recipe, short_recipe
 
-PROBES = rubric_files.probes_directory()
 MODEL = TransformersModel(name="org/model", config={"model_type": "llama"}, weights="hub")
 LOAD = LoadQuestion(
     name="chat",
@@ -89,7 +87,7 @@ def answered() -> Answer:
 
 
 def short(run: Any) -> str:
-    entry, found = found_recipe.choose(answered(), run, "compiled", PROBES)
+    entry, found = found_recipe.choose(answered(), run, "compiled")
     return short_recipe.render_short(answered(), entry, found)
 
 
@@ -136,9 +134,6 @@ def test_an_engine_is_started_with_its_variables_and_the_users_port(tmp_path: pa
     assert any("26.5" in line for line in comments)
 
 
-def test_a_server_has_no_script_that_checks_it() -> None:
+def test_the_recipe_of_a_run_under_load_is_its_server() -> None:
     run = measured(SERVING, serving_command="engine", integration="")
-    entry, found = found_recipe.choose(answered(), run, "compiled", PROBES)
-    with pytest.raises(NoRecipeError):
-        script_recipe.render(answered(), entry, found)
-    assert short_recipe.render_recommended(answered(), run, PROBES) is not None
+    assert short_recipe.render_recommended(answered(), run) == short(run)

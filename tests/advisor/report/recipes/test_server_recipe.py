@@ -20,21 +20,12 @@ from advisor.catalogue import rubric_files
 from advisor.domain.answer import Answer
 from advisor.domain.model import ExportedModel, FactoryModel, Model, TransformersModel
 from advisor.domain.recipe_facts import InputFacts
-from advisor.domain.worker_events import Recipe
 from advisor.errors import NoRecipeError
-from advisor.recipes.server import EACH_CALL
+from advisor.recipes.snippet import EACH_CALL
 from advisor.report.recipes.found_recipe import FoundRecipe
 from advisor.report.recipes.server_recipe import render_dockerfile, render_server
 
 PROBES = rubric_files.probes_directory()
-RECIPE = Recipe(
-    imports=("import json",),
-    source="",
-    requirements=("numpy==2.4.6", "torch==2.13.0"),
-    python="==3.11.*",
-    interpreter="python3",
-    serving_command=None,
-)
 INTEGRATION = "import torch\n\n# Each call:\noutput = model(*inputs)\n"
 
 
@@ -44,7 +35,13 @@ def answer_to(model: Model | None = None, **changes: Any) -> Answer:
 
 
 def found(**changes: Any) -> FoundRecipe:
-    return FoundRecipe(msgspec.structs.replace(RECIPE, **changes), integration=INTEGRATION)
+    fields = {
+        "requirements": ("numpy==2.4.6", "torch==2.13.0"),
+        "python": "==3.11.*",
+        "interpreter": "python3",
+        "integration": INTEGRATION,
+    }
+    return FoundRecipe(**{**fields, **changes})
 
 
 def server(answer: Answer, recipe: FoundRecipe) -> str:

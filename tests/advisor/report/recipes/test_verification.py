@@ -1,88 +1,208 @@
-"""Checks of a recipe against its measurement."""
+"""What is verified, what is refused, and the verdict on a snippet."""
 
 from __future__ import annotations
 
+import dataclasses
+import pathlib
+import types
+from typing import Any
+
+import builders
+import built_answers
 import msgspec
 import pytest
-from report_runs import run_answer, with_measurement
+from report_runs import cell, with_measurement
 
+from advisor.context import Context
 from advisor.domain.answer import encode
-from advisor.probing.rerun import RecipeResult
+from advisor.domain.interval import Interval
+from advisor.domain.model import TransformersModel
+from advisor.domain.plan import Plan
+from advisor.domain.question import LoadQuestion, RequestLengths
+from advisor.domain.recipe_facts import RecipeFacts
+from advisor.domain.worker_events import Environment, Imported
+from advisor.errors import RunIsImportedError, UserError, VerificationError
+from advisor.probing.snippets import FirstCall, Pair, Settings, Snippet
 from advisor.report.recipes import verification
 from advisor.report.recipes.verification import Verification
+from advisor.store.store import Store
+
+LINES = "import torch\n\n# Each call:\noutput = model(*inputs)\n"
+SPEEDUP = Interval(value=2.0, low=1.8, high=2.2)
+LOAD = LoadQuestion(
+    name="chat",
+    lengths=(RequestLengths(input_tokens=4, output_tokens=4),),
+    ttft_seconds=1.0,
+    itl_seconds=1.0,
+)
 
 
-def verify(throughput: float, speedup: float | None = 2.0) -> Verification:
-    """Return the verification of a measured throughput of 10 samples/s within 1%."""
-    arm, *_ = with_measurement(run_answer(), versions={"torch": "2.13.0"}).ranked
-    result = RecipeResult(
-        batch_size=1,
-        unit="samples/s",
-        throughput=throughput,
-        seconds=1 / throughput,
-        build_seconds=1.0,
-        error_against_eager=0.0,
-        speedup=speedup,
-        versions={"torch": "2.14.0"},
+@dataclasses.dataclass
+class Machine:
+    """Stands for the processes: keeps what it is asked, and returns these times and outputs."""
+
+    rounds: tuple[tuple[float, float], ...] = ((0.1, 0.2),) * 5
+    problem: str | None = None
+    asked: list[Any] = dataclasses.field(default_factory=list)
+
+    def run_pair(self, first: Snippet, second: Snippet, settings: Settings) -> Pair:
+        self.asked = [first, second, settings]
+        call = FirstCall(problem=self.problem, error=None if self.problem else 0.1, versions={})
+        return Pair(call=call, rounds=self.rounds, versions={"torch": "2.14.0"})
+
+
+def measured(lines: str = LINES, *, arm_changes: Any = None, **question: Any) -> Any:
+    """Return a decision on a run of two arms, each with an interpreter of its own."""
+
+    def process(interpreter: str) -> Any:
+        environment = Environment(
+            python="3.11",
+            interpreter=interpreter,
+            distributions={"torch": "2.13.0+cpu"},
+            providers={"torch": ("torch",)},
+            source_digest="",
+        )
+        imported = Imported(versions={}, settings={}, seconds=1.0, environment=environment)
+        facts = RecipeFacts(allowances={1: (1e-7,)}, serving_command=None, integration=lines)
+        return builders.process(imported=imported, recipe_facts=facts)
+
+    arms = (builders.arm(builders.BASELINE), builders.arm("compiled", **(arm_changes or {})))
+    state = builders.run_state(
+        {builders.BASELINE: process("/eager/python"), "compiled": process("/own/python")},
+        plan=Plan(arms=arms, excluded=()),
     )
-    return verification.verify("a run", arm, [result], 0.05)
+    header = msgspec.structs.replace(
+        built_answers.finished_header(), question=builders.question(**question)
+    )
+    return types.SimpleNamespace(header=lambda: header, state=lambda: state)
+
+
+def verify(
+    monkeypatch: pytest.MonkeyPatch,
+    context: Context,
+    run: Any = None,
+    machine: Machine | None = None,
+    **changes: Any,
+) -> Verification:
+    monkeypatch.setattr(verification, "run_pair", (machine or Machine()).run_pair)
+    run = run or measured()
+    cells = (cell(batch_size=1, speedup=SPEEDUP),)
+    answer = msgspec.structs.replace(
+        with_measurement(built_answers.answer(), "compiled", cells=cells),
+        question=run.header().question,
+        **changes,
+    )
+    return verification.verify(
+        answer, run, "compiled", tolerance=0.05, seconds=1.0, context=context
+    )
+
+
+@pytest.fixture
+def context(home: pathlib.Path) -> Context:
+    return Context(environment={}, store=Store(home))
 
 
 @pytest.mark.parametrize(
-    ("throughput", "speedup", "result", "holds"),
+    ("seconds", "problem", "result", "holds"),
     [
-        (10.0, 2.0, "holds", True),
-        (9.5, 2.0, "holds", True),
-        (12.0, 2.0, "faster", True),
-        (8.0, 2.0, "slower machine", False),
-        (8.0, 1.2, "slower", False),
-        (8.0, None, "slower", False),
+        (0.1, None, "holds", True),
+        (0.115, None, "holds", True),
+        (0.08, None, "faster", True),
+        (0.125, None, "slower", False),
+        (0.1, "its outputs differ", "wrong", False),
     ],
 )
-def test_a_throughput_holds_within_its_interval_and_the_tolerance(
-    throughput: float, speedup: float | None, result: verification.CheckResult, *, holds: bool
+def test_outputs_and_the_speed_up_are_judged(
+    seconds: float,
+    problem: str | None,
+    result: verification.Result,
+    holds: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    context: Context,
 ) -> None:
-    found = verify(throughput, speedup)
-    assert (found.checks[0].result, found.holds) == (result, holds)
+    machine = Machine(((seconds, 0.2),) * 5, problem)
+    found = verify(monkeypatch, context, machine=machine)
+    assert (found.result, found.holds, found.problem) == (result, holds, problem)
+    assert found.speedup_reached == pytest.approx(0.2 / seconds)
     assert found.changed_versions == {"torch": "2.14.0"}
     text = verification.render(found)
-    assert verification.RESULT_TEXTS[result] in text
+    assert verification.RESULT_TEXTS[result] in text.splitlines()[0]
     assert "2.14.0" in text
-
-
-@pytest.mark.parametrize(
-    ("throughput", "speedup", "others"),
-    [
-        (10.0, 2.0, {"faster", "slower"}),
-        (12.0, 2.0, {"holds", "slower"}),
-        (8.0, 2.0, {"holds", "faster"}),
-        (8.0, 1.2, {"holds", "faster", "slower machine"}),
-    ],
-)
-def test_the_line_of_a_batch_size_has_one_verdict(
-    throughput: float, speedup: float, others: set[verification.CheckResult]
-) -> None:
-    found = verify(throughput, speedup)
-    line = verification.render(found).splitlines()[1]
-    verdict = verification.RESULT_TEXTS[found.checks[0].result]
-    assert line.endswith(f": {verdict}")
-    assert ";" not in verdict
-    assert not any(verification.RESULT_TEXTS[each] in line for each in others)
-
-
-def test_the_verification_is_decoded_from_its_json() -> None:
-    found = verify(8.0)
+    assert problem is None or problem in text
     assert msgspec.json.decode(encode(found), type=Verification) == found
 
 
-def test_the_text_has_the_interval_of_the_measured_speedup() -> None:
-    found = verify(8.0)
-    wide = msgspec.structs.replace(
-        found.checks[0],
-        speedup_measured=2.23,
-        speedup_low=0.68,
-        speedup_high=3.1,
-        speedup_reached=0.74,
+def test_a_change_of_speed_of_the_machine_cancels(
+    monkeypatch: pytest.MonkeyPatch, context: Context
+) -> None:
+    rounds = tuple((0.1 * slow, 0.2 * slow) for slow in (1.0, 3.0, 1.0, 2.0, 5.0))
+    assert verify(monkeypatch, context, machine=Machine(rounds)).result == "holds"
+
+
+def test_each_snippet_runs_as_recipe_prints_it_where_its_arm_was_measured(
+    monkeypatch: pytest.MonkeyPatch, context: Context
+) -> None:
+    machine = Machine()
+    own = {"python": "/own/python", "quantiser": "/quantise/bin/python"}
+    verify(monkeypatch, context, measured(arm_changes=own), machine)
+    first, second, settings = machine.asked
+    assert (first.interpreter, second.interpreter) == ("/own/python", "/eager/python")
+    assert (first.own_environment, second.own_environment) == (True, False)
+    assert str(first.folders["llm-compressor"]) == "/quantise"
+    assert first.text.endswith("# Each call:\noutput = model(*inputs)\n")
+    assert settings.allowed == (1e-7,)
+
+
+def test_random_weights_are_made_by_one_version_of_the_library(
+    monkeypatch: pytest.MonkeyPatch, context: Context
+) -> None:
+    model = TransformersModel(name="org/llama", weights="random")
+    lines = LINES.replace("output = model(*inputs)", "tokens = model.generate(prompts)")
+    machine = Machine()
+    verify(monkeypatch, context, measured(lines, model=model, task="generate"), machine)
+    assert {each.interpreter for each in machine.asked[:2]} == {"/own/python"}
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_an_engine_that_takes_the_memory_of_a_gpu_runs_alone(
+    device: str, monkeypatch: pytest.MonkeyPatch, context: Context
+) -> None:
+    model = TransformersModel(name="org/llama", weights="hub")
+    lines = "import engine\n\n# Each call:\ntokens = engine.run(CHECKPOINT, prompts)\n"
+    machine = Machine()
+    verify(
+        monkeypatch, context, measured(lines, model=model, task="generate", device=device), machine
     )
-    text = verification.render(msgspec.structs.replace(found, checks=(wide,)))
-    assert "0.74x eager, measured 2.23x (0.68 to 3.10)" in text
+    assert machine.asked[2].one_by_one == (device == "cuda")
+
+
+@pytest.mark.parametrize(
+    ("run", "error"),
+    [
+        (measured(load=LOAD, task="serve"), UserError),
+        (measured(gpu="GPU-elsewhere", device="cuda"), VerificationError),
+        (measured(arm_changes={"image": "vendor/stack:1"}), VerificationError),
+        (measured("import subprocess\n\nsubprocess.run(['serve'])\n"), VerificationError),
+    ],
+    ids=["server under load", "no such GPU", "container", "only serves"],
+)
+def test_what_no_snippet_repeats_here_is_a_user_error(
+    run: Any,
+    error: type[UserError],
+    monkeypatch: pytest.MonkeyPatch,
+    context: Context,
+) -> None:
+    machine = Machine()
+    with pytest.raises(error) as problem:
+        verify(monkeypatch, context, run, machine)
+    assert problem.value.next_step
+    assert not machine.asked
+
+
+def test_the_code_of_an_imported_run_is_not_executed(
+    monkeypatch: pytest.MonkeyPatch, context: Context
+) -> None:
+    machine = Machine()
+    with pytest.raises(RunIsImportedError):
+        verify(monkeypatch, context, machine=machine, imported=True)
+    assert not machine.asked

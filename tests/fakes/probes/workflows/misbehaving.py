@@ -220,4 +220,4 @@ def engagement(program, device_inputs):
 
 
 def integration(request):
-    return "output = model(*inputs)\n"
+    return "# Each call:\noutput = model(*inputs)\n"

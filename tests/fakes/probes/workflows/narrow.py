@@ -72,4 +72,4 @@ synchronise = eager.synchronise
 
 
 def integration(request):
-    return "output = model(*inputs)\n"
+    return "# Each call:\noutput = model(*inputs)\n"

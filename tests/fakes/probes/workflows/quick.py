@@ -26,4 +26,4 @@ def build_for(target, subject, inputs, request):
 
 
 def integration(request):
-    return "output = model(*inputs)\n"
+    return "# Each call:\noutput = model(*inputs)\n"

@@ -58,4 +58,4 @@ engagement = eager.engagement
 
 
 def integration(request):
-    return "output = model(*inputs)\n"
+    return "# Each call:\noutput = model(*inputs)\n"

@@ -1,1 +1,0 @@
-"""Main programs of the recipes. `advisor.recipes` bundles them; no worker uses them."""

@@ -1,0 +1,270 @@
+"""Run the code that `p3-advisor recipe` prints, check what it returns, and time its calls.
+
+The lines below the comment `# Each call:` are one call; those above it run once. The advisor sends
+one line for each block of calls on standard input.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import json
+import os
+import pathlib
+import re
+import statistics
+import sys
+import textwrap
+import time
+import types
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+from probes import protocol
+from probes.checking.deviation import root_mean_square, sample
+from probes.checking.mask_values import subtract, unmasked
+from probes.checking.rules import Rules, allowed_error, rules_for
+from probes.measuring import timing
+from probes.measuring.allocator import keep_freed_blocks
+from probes.runtime import sandbox
+from probes.runtime.environment import read_versions
+
+EACH_CALL = re.compile(r"^ *# Each call\b.*\n", re.MULTILINE)
+#: The process is idle if it uses less than this share of a processor for this long. Some threads
+#: spin after a call while they wait for the next.
+IDLE_SECONDS, IDLE_SHARE, MAX_IDLE_CHECKS = 0.005, 0.2, 100
+
+
+def run(file: pathlib.Path, notify_fd: int) -> None:
+    """Run the snippet that the request in `file` names, and answer lines of standard input.
+
+    The process ends without the interpreter's shutdown, in which stacks crash and hang.
+    """
+    request = json.loads(file.read_text(encoding="utf-8"))
+    replies, lines = os.fdopen(notify_fd, "w"), os.fdopen(os.dup(0))
+    # Code that asks for input must not wait for it.
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    if request["sandbox"]:
+        sandbox.enter([file.parent], file.parent / protocol.TEMPORARY_FOLDER)
+    os.chdir(request["files"])
+    keep_freed_blocks()
+    snippet = Snippet(pathlib.Path(request["snippet"]))
+    call, problem, error = pathlib.Path(request["call"]), None, None
+    if request["compare"]:
+        arrays = snippet.take_inputs(call)
+        snippet.call()
+        if request["allowed"] is not None:
+            problem, error = compare(snippet, arrays, request)
+    else:
+        snippet.call()
+        snippet.save_call(call)
+    block = size_block(snippet, request)
+    send(replies, {"problem": problem, "error": error, "versions": read_versions()})
+    for _ in lines:
+        send(replies, {"seconds": time_block(snippet, block)})
+    os._exit(0)
+
+
+def send(replies: TextIO, fields: Mapping[str, Any]) -> None:
+    replies.write(json.dumps(fields) + "\n")
+    replies.flush()
+
+
+class Snippet:
+    """A snippet whose first part has run as the main module."""
+
+    def __init__(self, file: pathlib.Path) -> None:
+        source = file.read_text(encoding="utf-8")
+        mark = EACH_CALL.search(source)
+        if mark is None:
+            message = "the snippet does not mark the lines of each call"
+            raise ValueError(message)
+        # The numbers of lines stay those of the file. An engine's lines are in a block.
+        lines_above = "\n" * source[: mark.end()].count("\n")
+        each = lines_above + textwrap.dedent(source[mark.end() :])
+        main = types.ModuleType("__main__")
+        main.__file__ = str(file)
+        # Processes that an engine starts import this file again.
+        sys.modules["__main__"] = main
+        sys.path.insert(0, str(pathlib.Path.cwd()))
+        self.names = vars(main)
+        self._each = compile(each, file, "exec")
+        exec(compile(source[: mark.start()], file, "exec"), self.names)  # noqa: S102 - code that this machine has composed and the user asked to run
+
+    def call(self) -> None:
+        exec(self._each, self.names)  # noqa: S102 - as above
+
+    @property
+    def makes_text(self) -> bool:
+        return "prompts" in self.names
+
+    @property
+    def result(self) -> Any:
+        return self.names["tokens" if self.makes_text else "output"]
+
+    def arrays(self) -> list[Any]:
+        """Return the result as numpy arrays; of text one, `(rows, tokens)`, padded with -1."""
+        import numpy as np  # noqa: PLC0415 - the core is importable without any stack
+
+        if not self.makes_text:
+            return collect(self.result)
+        rows = [collect(row)[0] for row in self.result]
+        tokens = np.full((len(rows), max(map(len, rows))), -1)
+        for row, values in enumerate(rows):
+            tokens[row, : len(values)] = values
+        return [tokens]
+
+    def save_call(self, file: pathlib.Path) -> None:
+        """Write inputs and result for `take_inputs` of another snippet."""
+        import torch  # noqa: PLC0415 - the snippet has imported it
+
+        inputs = [self.names["prompts"]] if self.makes_text else self.names["inputs"]
+        arrays = [torch.tensor(each) for each in self.arrays()]
+        torch.save(([each.cpu() for each in inputs], arrays), file)
+
+    def take_inputs(self, file: pathlib.Path) -> list[Any]:
+        """Replace the inputs by those of a saved call; return its result as numpy arrays."""
+        import torch  # noqa: PLC0415 - the snippet has imported it
+
+        inputs, result = torch.load(file, weights_only=True)
+        if self.makes_text:
+            self.names["prompts"] = inputs[0].to(self.names["prompts"].device)
+        else:
+            pairs = zip(inputs, self.names["inputs"], strict=True)
+            self.names["inputs"] = tuple(value.to(own.device) for value, own in pairs)
+        return [each.numpy() for each in result]
+
+    def synchronise(self) -> None:
+        """Wait for work on the GPU; engines that run in other processes have waited."""
+        torch = sys.modules.get("torch")
+        if torch is not None and torch.cuda.is_initialized():
+            torch.cuda.synchronize()
+
+
+def collect(value: Any) -> list[Any]:
+    """Return the arrays in what a stack returns, on the host; numbers and texts are dropped."""
+    import numpy as np  # noqa: PLC0415 - the core is importable without any stack
+
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        from probes.subjects import outputs  # noqa: PLC0415 - imports torch
+
+        return outputs.collect(value)
+    if dataclasses.is_dataclass(value):
+        value = vars(value)
+    if hasattr(value, "items"):
+        value = list(value.values())
+    if hasattr(value, "shape"):
+        array = np.asarray(value.numpy() if hasattr(value, "numpy") else value)
+        # bfloat16 of a package.
+        return [array.astype("float32") if array.dtype.kind == "V" else array]
+    if isinstance(value, str) or not hasattr(value, "__iter__"):
+        return []
+    value = list(value)
+    if value and isinstance(value[0], int):
+        return [np.asarray(value)]
+    return [array for each in value for array in collect(each)]
+
+
+def compare(
+    snippet: Snippet, other: list[Any], request: Mapping[str, Any]
+) -> tuple[str | None, float | None]:
+    """Compare the arrays of another snippet with this one's, eager PyTorch's.
+
+    Return what is wrong with them, and their largest error as a share of the allowed one.
+    """
+    allowed = request["allowed"]
+    if snippet.makes_text:
+        return compare_texts(snippet, other[0], allowed)
+    expected = snippet.arrays()
+    shapes, wanted = ([each.shape for each in arrays] for arrays in (other, expected))
+    if shapes != wanted:
+        return f"it returns shapes {shapes} instead of {wanted}", None
+    rules = rules_for(request["accuracy"], precision_of(snippet.result, request["dtype"]))
+    pairs = zip(other, expected, allowed, strict=True)
+    worst = max((share_of_allowed(*pair, rules) for pair in pairs), default=0.0)
+    if not worst <= 1:
+        return f"its outputs differ by {worst:.3g} times the allowed error", None
+    return None, worst
+
+
+def precision_of(result: Any, dtype: str) -> str:
+    """Return the precision whose thresholds apply: of a model's own, that of its first output."""
+    if dtype != "native":
+        return dtype
+    if isinstance(result, (tuple, list)):
+        result = result[0]
+    found = str(getattr(result, "dtype", "float32")).removeprefix("torch.")
+    return found if found in {"float64", "float32", "float16", "bfloat16"} else "float32"
+
+
+def share_of_allowed(values: Any, target: Any, eager: float, rules: Rules) -> float:
+    """Return the error of one output as a share of the allowed one; of integers how many differ.
+
+    `eager` is what a comparison with eager PyTorch, instead of a reference, has to allow.
+    """
+    is_float, values, target = target.dtype.kind == "f", sample(values), sample(target)
+    if is_float:
+        allowed = allowed_error(root_mean_square(unmasked(target)), eager, rules) + eager
+        error = root_mean_square(subtract(values, target))
+    else:
+        allowed = max(eager, rules.integer_share)
+        error = float((values != target).mean()) if target.size else 0.0
+    return error / allowed if allowed else float(error > 0)
+
+
+def compare_texts(snippet: Snippet, tokens: Any, allowed: float) -> tuple[str | None, float | None]:
+    """Find by how much eager PyTorch, which reads the text, prefers other tokens, in nats.
+
+    `tokens` is `(rows, tokens) int64`; the prompts may stand before the new tokens.
+    """
+    import torch  # noqa: PLC0415 - the snippet has imported it
+
+    prompts, model = snippet.names["prompts"], snippet.names["model"]
+    rows, given = prompts.shape
+    new = snippet.arrays()[0].shape[1] - given
+    if tokens.shape not in {(rows, new), (rows, given + new)}:
+        return f"it returns tokens of shape {tokens.shape} instead of {(rows, new)}", None
+    gap = 0.0
+    for prompt, text in zip(
+        prompts, torch.tensor(tokens[:, -new:]).to(prompts.device), strict=True
+    ):
+        with torch.inference_mode():
+            logits = model(torch.cat([prompt, text.clamp(0)])[None]).logits[0, given - 1 : -1]
+        logprobs = logits.float().log_softmax(-1)
+        if text.min() < 0 or text.max() >= logprobs.shape[-1]:
+            return "it returns tokens that are not in the vocabulary", None
+        gaps = logprobs.amax(-1) - logprobs.gather(-1, text[:, None])[:, 0]
+        gap = max(gap, float(gaps.max()))
+    if not gap <= allowed:
+        problem = f"eager PyTorch prefers other tokens by {gap:.3g} nats; {allowed:.3g} are allowed"
+        return problem, None
+    return None, gap / allowed
+
+
+def size_block(snippet: Snippet, request: Mapping[str, Any]) -> timing.Block:
+    """Warm up, and return the size of a block."""
+    warm = timing.warm_up(
+        lambda _: snippet.call(), [None], snippet.synchronise, request["warmup_seconds"]
+    )
+    # Without this, garbage collection would walk all objects of the stack before each block.
+    gc.collect()
+    gc.freeze()
+    return timing.size_block(warm.typical_seconds, request["block_seconds"])
+
+
+def time_block(snippet: Snippet, block: timing.Block) -> float:
+    """Return the median duration of the calls of a block; wait for threads before and after it."""
+    wait_until_idle()
+    timed = timing.time_block(lambda _: snippet.call(), [None], snippet.synchronise, block)
+    wait_until_idle()
+    return statistics.median(timed.seconds)
+
+
+def wait_until_idle() -> None:
+    """Wait until no thread of this process computes, for at most half a second."""
+    for _ in range(MAX_IDLE_CHECKS):
+        used = time.process_time()
+        time.sleep(IDLE_SECONDS)
+        if time.process_time() - used < IDLE_SHARE * IDLE_SECONDS:
+            return

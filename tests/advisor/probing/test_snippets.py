@@ -1,0 +1,252 @@
+"""Snippets in real processes: their outputs and times are compared, and no process is left."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import builders
+import msgspec
+import pytest
+import workers
+
+from advisor.catalogue import rubric_files
+from advisor.domain.model import FactoryModel, OnnxModel, TransformersModel
+from advisor.domain.question import Question
+from advisor.domain.worker_settings import accuracy_thresholds
+from advisor.errors import VerificationError
+from advisor.probing.snippets import Pair, Settings, Snippet, link_files, run_pair
+
+pytestmark = pytest.mark.stack
+
+PROBES = rubric_files.probes_directory()
+#: A model whose weights are the same in every process, and different inputs in each.
+LOADING = """\
+import time
+import torch
+
+torch.manual_seed(0)
+model = torch.nn.Linear(8, 4).eval()
+torch.seed()
+inputs = (torch.randn(2, 8),)
+"""
+CALL = "# Each call:\nwith torch.inference_mode():\n    output = {}\n"
+EAGER = LOADING + CALL.format("model(*inputs)")
+#: A language model that prefers the next number, by 5 nats.
+COUNTING = """\
+import types
+import torch
+
+
+def model(tokens):
+    logits = 5.0 * torch.nn.functional.one_hot((tokens + 1) % 10, 10)
+    return types.SimpleNamespace(logits=logits)
+
+
+prompts = torch.randint(0, 10, (2, 3))
+"""
+WHOLE_TEXT = """\
+# Each call:
+tokens = (prompts[:, -1:] + 1 + torch.arange(4)) % 10
+tokens = torch.cat([prompts, tokens], 1)
+"""
+NEW_TEXT = """\
+if __name__ == "__main__":
+    ahead = range(1, 5)
+    # Each call:
+    tokens = [[(prompt[-1] + step) % 10 for step in ahead] for prompt in prompts.tolist()]
+"""
+START_CHILD = "import subprocess\nsubprocess.Popen(['sleep', '3600'], start_new_session={})\n"
+#: An advisor that runs snippets, so that a test can kill it.
+ADVISOR = """
+import test_snippets
+test_snippets.run({!r})
+"""
+
+
+def snippet(text: str, **changes: Any) -> Snippet:
+    fields = {"text": text, "interpreter": sys.executable, "own_environment": False, **changes}
+    return Snippet(**fields)
+
+
+def run(
+    text: str | Snippet,
+    other: str = EAGER,
+    question: Question | None = None,
+    environment: Mapping[str, str] = os.environ,
+    **changes: Any,
+) -> Pair:
+    settings = Settings(
+        question=question or builders.question(),
+        threads=1,
+        environment=environment,
+        accuracy=accuracy_thresholds(rubric_files.read_shipped_accuracy()),
+        allowed=[1e-7],
+        seconds=0.01,
+        timeout_seconds=120.0,
+        one_by_one=False,
+        probes=PROBES,
+    )
+    first = snippet(text) if isinstance(text, str) else text
+    return run_pair(first, snippet(other), msgspec.structs.replace(settings, **changes))
+
+
+@pytest.mark.parametrize("one_by_one", [False, True])
+def test_snippets_with_the_same_weights_agree_on_the_inputs_of_the_first(one_by_one: bool) -> None:
+    slower = LOADING + CALL.format("time.sleep(0.005) or model.bias + inputs[0] @ model.weight.T")
+    pair = run(slower, one_by_one=one_by_one)
+    assert pair.call.problem is None
+    assert pair.call.error is not None
+    assert pair.call.error < 1
+    assert len(pair.rounds) >= 5
+    assert all(own > 0.005 for own, _ in pair.rounds)
+    assert min(other for _, other in pair.rounds) < 0.005
+    assert "torch" in pair.versions
+
+
+def test_wrong_outputs_are_a_problem() -> None:
+    pair = run(LOADING + CALL.format("1.01 * model(*inputs)"))
+    assert "times the allowed error" in str(pair.call.problem)
+    assert pair.rounds, "wrong snippets are timed all the same"
+
+
+def test_outputs_that_cannot_be_compared_are_not() -> None:
+    pair = run(LOADING + CALL.format("3 * model(*inputs)"), allowed=None)
+    assert (pair.call.problem, pair.call.error) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "words"),
+    [
+        (NEW_TEXT, None),
+        (NEW_TEXT.replace("range(1, 5)", "(1, 2, 3, 5)"), "prefers other tokens by 5"),
+        (NEW_TEXT.replace("tolist()]", "tolist()]\n    tokens[0].pop()"), "vocabulary"),
+    ],
+)
+def test_texts_are_read_by_the_baseline(tokens: str, words: str | None) -> None:
+    pair = run(COUNTING + tokens, COUNTING + WHOLE_TEXT, allowed=0.1)
+    if words is None:
+        assert (pair.call.problem, pair.call.error) == (None, 0.0)
+    else:
+        assert words in str(pair.call.problem)
+
+
+def test_a_snippet_is_a_main_program_without_input() -> None:
+    run(
+        "import sys\n"
+        "assert __name__ == '__main__'\n"
+        "assert sys.modules['__main__'].__file__ == __file__\n"
+        "assert not sys.stdin.read()\n" + EAGER
+    )
+
+
+def test_the_error_of_a_failed_snippet_has_its_exception() -> None:
+    for text in ("raise ValueError('no such operator')\n" + EAGER, LOADING + CALL.format("no()")):
+        with pytest.raises(VerificationError, match=r"no such operator|name 'no' is not defined"):
+            run(text)
+
+
+def test_a_missing_interpreter_is_an_error(tmp_path: pathlib.Path) -> None:
+    missing = snippet(EAGER, interpreter=str(tmp_path / "missing"))
+    with pytest.raises(VerificationError, match="missing cannot be started: No such file"):
+        run(missing)
+
+
+@pytest.mark.parametrize("new_session", [False, True])
+def test_a_remaining_child_is_killed_and_not_waited_for(new_session: bool) -> None:
+    started = time.monotonic()
+    with workers.mark_processes("snippet") as environment:
+        run(START_CHILD.format(new_session) + EAGER, environment=environment)
+        workers.wait_until(lambda: not workers.find_marked("snippet"))
+    assert time.monotonic() - started < 120
+
+
+def test_a_snippet_beyond_its_timeout_is_killed_with_its_children() -> None:
+    text = START_CHILD.format("True") + "import time\ntime.sleep(3600)\n" + EAGER
+    with workers.mark_processes("snippet") as environment:
+        with pytest.raises(VerificationError, match="longer than its limit"):
+            run(text, environment=environment, timeout_seconds=1.0)
+        workers.wait_until(lambda: not workers.find_marked("snippet"))
+
+
+def test_an_advisor_that_is_killed_leaves_no_snippet(tmp_path: pathlib.Path) -> None:
+    reached = tmp_path / "reached"
+    text = START_CHILD.format("True")
+    text += (
+        f"import pathlib, time\npathlib.Path({str(reached)!r}).touch()\ntime.sleep(3600)\n" + EAGER
+    )
+    with workers.mark_processes("snippet") as marked:
+        paths = os.pathsep.join([str(pathlib.Path(__file__).parent), *sys.path])
+        environment = {**marked, "PYTHONPATH": paths}
+        code = ADVISOR.format(text)
+        with subprocess.Popen([sys.executable, "-c", code], env=environment) as advisor:
+            workers.wait_until(reached.exists)
+            advisor.kill()
+            advisor.wait()
+            workers.wait_until(lambda: not workers.find_marked("snippet"))
+
+
+def test_a_sandboxed_snippet_writes_next_to_itself_only(tmp_path: pathlib.Path) -> None:
+    question = builders.question(sandbox=True)
+    write = "import pathlib\npathlib.Path({!r}).write_text('')\n"
+    run(write.format("model.onnx") + EAGER, question=question)
+    with pytest.raises(VerificationError, match="PermissionError"):
+        run(write.format(str(tmp_path / "elsewhere")) + EAGER, question=question)
+
+
+def test_a_snippet_finds_the_files_of_a_user_and_changes_none(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "llama.cpp").mkdir()
+    (tmp_path / "unrelated").mkdir()
+    place = tmp_path / "models"
+    place.mkdir()
+    for name in ("model.onnx", "model.onnx.data", "quantised.onnx", "net.py", "weights.pt"):
+        (place / name).write_text("mine")
+    folder = tmp_path / "files"
+    folder.mkdir()
+    reads = '"model.onnx", "llama.cpp/convert.py", "quantised.onnx"'
+    environment = {"llm-compressor": tmp_path / "unrelated"}
+
+    def linked(model: Any, text: str) -> set[str]:
+        for each in folder.iterdir():
+            each.unlink()
+        link_files(snippet(text, folders=environment), model, folder)
+        for each in folder.iterdir():
+            if each.is_file() and f'"{each.name}"' in text:
+                each.write_text("overwritten") if text.count(f'"{each.name}"') > 1 else None
+        assert {each.read_text() for each in place.iterdir()} == {"mine"}
+        return {each.name for each in folder.iterdir()}
+
+    model = OnnxModel(name=str(place / "model.onnx"))
+    others = {"model.onnx.data", "net.py", "weights.pt"}
+    assert linked(model, reads) == {"model.onnx", "llama.cpp", *others}
+    assert linked(model, f'{reads}, "model.onnx"') == {"model.onnx", "llama.cpp", *others}
+    factory = FactoryModel(name=f"{place / 'net.py'}:build")
+    assert linked(factory, '"llm-compressor/bin/python"') == {
+        "llm-compressor",
+        "model.onnx",
+        "quantised.onnx",
+        *others,
+    }
+    assert linked(FactoryModel(name="package.module:build"), "") == set()
+
+
+def test_a_checkpoint_is_copied_where_the_snippet_writes_to_its_name(
+    tmp_path: pathlib.Path,
+) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text("{}")
+    checkpoint = TransformersModel(name=str(tmp_path / "model"), weights=str(tmp_path / "model"))
+    for text, is_link in (('"./model"', True), ('"./model", "model"', False)):
+        folder = tmp_path / f"files-{is_link}"
+        folder.mkdir()
+        link_files(snippet(text), checkpoint, folder)
+        assert (folder / "model" / "config.json").is_file()
+        assert (folder / "model").is_symlink() == is_link

@@ -1,0 +1,92 @@
+"""What the process of a snippet finds in outputs, and what it says about wrong ones."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import workers
+from lazy import lazy
+
+from advisor.catalogue import rubric_files
+from advisor.domain.worker_settings import accuracy_thresholds
+from probes.runtime import snippet
+
+torch = lazy("torch")
+ACCURACY = accuracy_thresholds(rubric_files.read_shipped_accuracy())
+VALUES = np.arange(6.0, dtype="float32").reshape(2, 3)
+
+
+@dataclasses.dataclass
+class Output:
+    values: Any
+    loss: float
+
+
+class Packed:
+    """An array of a package, with a type that numpy lacks."""
+
+    shape = (2, 3)
+
+    def numpy(self) -> Any:
+        """Return the values as numpy has them."""
+        return VALUES
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        lambda values: values,
+        lambda values: values.bfloat16(),
+        lambda values: values.numpy(),
+        lambda _: Packed(),
+        lambda values: [values, "text", None, 3],
+        lambda values: {"values": values, "number": 3},
+        lambda values: collections.OrderedDict(values=(values,)),
+        lambda values: Output(values, 1.0),
+        lambda values: (each for each in [values]),
+    ],
+)
+def test_arrays_are_found_in_what_stacks_return(output: Callable[[Any], Any]) -> None:
+    (found,) = snippet.collect(output(torch.tensor(VALUES)))
+    assert np.array_equal(found.astype("float32"), VALUES)
+
+
+def judge(other: list[Any], eager: float = 1e-7, dtype: str = "float32") -> Any:
+    """Compare with `VALUES` of the baseline."""
+    baseline: Any = types.SimpleNamespace(makes_text=False, result=VALUES, arrays=lambda: [VALUES])
+    request = {"allowed": [eager], "accuracy": ACCURACY, "dtype": dtype}
+    return snippet.compare(baseline, other, request)
+
+
+@pytest.mark.parametrize(
+    "other", [[VALUES[:1]], [VALUES, VALUES], [], [VALUES * 1.01], [VALUES * np.nan]]
+)
+def test_wrong_outputs_are_a_problem(other: list[Any]) -> None:
+    problem, error = judge(other)
+    assert problem
+    assert error is None
+
+
+@pytest.mark.parametrize("dtype", ["float32", "native"])
+def test_the_error_is_a_share_of_what_rounding_and_eager_allow(dtype: str) -> None:
+    rules = workers.rules("float32")
+    scale, eager = float(np.sqrt((VALUES**2).mean())), 1e-3
+    allowed = (rules.eager_times + 1) * eager + rules.share_of_rms * scale
+    problem, error = judge([VALUES + allowed / 2], eager, dtype)
+    assert problem is None
+    assert error == pytest.approx(0.5, rel=1e-3)
+
+
+def test_integers_are_judged_by_the_share_that_differs() -> None:
+    rules = workers.rules("float32")
+    same, other = np.zeros(100, dtype="int64"), np.zeros(100, dtype="int64")
+    other[0] = 1
+    assert snippet.share_of_allowed(same, same, 0.0, rules) == 0
+    assert snippet.share_of_allowed(other, same, 0.02, rules) == pytest.approx(0.5)
+    assert snippet.share_of_allowed(other, same, 0.0, rules) > 1
