@@ -19,7 +19,7 @@ from probes.runtime import snippet
 
 torch = lazy("torch")
 ACCURACY = accuracy_thresholds(rubric_files.read_shipped_accuracy())
-VALUES = np.arange(6.0, dtype="float32").reshape(2, 3)
+VALUES: Any = np.arange(6.0, dtype="float32").reshape(2, 3)
 
 
 @dataclasses.dataclass
@@ -85,7 +85,8 @@ def test_the_error_is_a_share_of_what_rounding_and_eager_allow(dtype: str) -> No
 
 def test_integers_are_judged_by_the_share_that_differs() -> None:
     rules = workers.rules("float32")
-    same, other = np.zeros(100, dtype="int64"), np.zeros(100, dtype="int64")
+    same: Any = np.zeros(100, dtype="int64")
+    other: Any = np.zeros(100, dtype="int64")
     other[0] = 1
     assert snippet.share_of_allowed(same, same, 0.0, rules) == 0
     assert snippet.share_of_allowed(other, same, 0.02, rules) == pytest.approx(0.5)
