@@ -28,6 +28,11 @@ for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
 
 
+# The tests start a thousand processes, which would each compile the sources again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+
 def pytest_xdist_auto_num_workers() -> int:
     """Return three more than the processors, because tests wait for processes half of the time."""
     return (os.cpu_count() or 1) + 3

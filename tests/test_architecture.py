@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import collections
+import functools
 import json
 import os
 import pathlib
@@ -52,14 +53,15 @@ try:
 finally:
     pathlib.Path(sys.argv[1]).write_text(json.dumps(sorted(sys.modules)))
 """
-#: Registers the package with the worker's function and imports one of its modules.
-IMPORT_CORE_MODULE = """
+#: Registers the package with the worker's function and imports its modules.
+IMPORT_CORE_MODULES = """
 import importlib, importlib.util, sys
 spec = importlib.util.spec_from_file_location("worker", sys.argv[1])
 worker = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(worker)
 worker.register_package()
-importlib.import_module("probes." + sys.argv[2])
+for name in sys.argv[2:]:
+    importlib.import_module("probes." + name)
 """
 LINT_IMPORTS = (
     "import sys; from importlinter.cli import lint_imports_command; "
@@ -67,11 +69,16 @@ LINT_IMPORTS = (
 )
 
 
+@functools.cache
+def parse(file: pathlib.Path) -> ast.Module:
+    return ast.parse(file.read_text())
+
+
 def parse_modules(*folders: str) -> Iterator[tuple[str, ast.Module]]:
     """Yield the path relative to the root and the syntax tree of each module."""
     for folder in folders:
         for file in sorted((ROOT / folder).rglob("*.py")):
-            yield str(file.relative_to(ROOT)), ast.parse(file.read_text())
+            yield str(file.relative_to(ROOT)), parse(file)
 
 
 def names_in(node: ast.AST) -> set[str]:
@@ -183,17 +190,9 @@ def test_the_import_contracts_are_kept() -> None:
     assert " 0 broken" in answer.stdout
 
 
-@pytest.mark.parametrize("module", workers.CORE_MODULES)
-def test_core_modules_of_the_worker_import_only_the_standard_library(module: str) -> None:
-    command = [
-        sys.executable,
-        "-I",
-        "-S",
-        "-c",
-        IMPORT_CORE_MODULE,
-        str(PROBES / "worker.py"),
-        module,
-    ]
+def test_core_modules_of_the_worker_import_only_the_standard_library() -> None:
+    isolated = [sys.executable, "-I", "-S", "-c", IMPORT_CORE_MODULES]
+    command = [*isolated, str(PROBES / "worker.py"), *workers.CORE_MODULES]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stderr
 
@@ -275,7 +274,7 @@ def test_every_module_of_a_workflow_has_an_entry() -> None:
     ids=lambda workflow: workflow.id,
 )
 def test_a_workflow_module_supports_the_tasks_of_its_entry(workflow: Workflow) -> None:
-    tree = ast.parse((PROBES / "workflows" / rubric_files.probe_file(workflow.id)).read_text())
+    tree = parse(PROBES / "workflows" / rubric_files.probe_file(workflow.id))
     assigned = [
         each.value
         for each in tree.body
@@ -306,7 +305,7 @@ def imported_packages(file: pathlib.Path, seen: set[pathlib.Path]) -> set[str]:
     """Return the external packages that a module of `probes` imports, also indirectly."""
     seen.add(file)
     packages: set[str] = set()
-    for node in ast.walk(ast.parse(file.read_text())):
+    for node in ast.walk(parse(file)):
         names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]

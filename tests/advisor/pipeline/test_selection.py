@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import random
+from collections.abc import Iterable
 
 import builders
 import msgspec
@@ -86,10 +87,11 @@ def race(
     return Instance(gaps, session, run.state, replay.race_result(run.state, 1, question))
 
 
-def check_choices(noise: str, per_scenario: int) -> None:
-    """Assert the promises about the selection at one noise level."""
+def check_choices(levels: Iterable[str], per_scenario: int) -> None:
+    """Assert the promises about the selection at these levels of noise."""
     made = [
         race(noise, scenario, seed)
+        for noise in levels
         for scenario in (*SCENARIOS, "random")
         for seed in range(per_scenario)
     ]
@@ -100,9 +102,8 @@ def check_choices(noise: str, per_scenario: int) -> None:
     assert sorted(instance.regret for instance in made)[math.ceil(0.99 * len(made)) - 1] <= 0.03
 
 
-@pytest.mark.parametrize("noise", NOISE_LEVELS)
-def test_the_selected_arm_is_within_two_percent_of_the_best(noise: str) -> None:
-    check_choices(noise, per_scenario=20)
+def test_the_selected_arm_is_within_two_percent_of_the_best() -> None:
+    check_choices(NOISE_LEVELS, per_scenario=5)
 
 
 @pytest.mark.long
@@ -111,7 +112,7 @@ def test_the_selected_arm_is_within_two_percent_of_the_best(noise: str) -> None:
 def test_the_selected_arm_is_within_two_percent_of_the_best_in_thousands_of_instances(
     noise: str,
 ) -> None:
-    check_choices(noise, per_scenario=2000)
+    check_choices([noise], per_scenario=2000)
 
 
 def count_covered(noise: str, trials: int) -> int:
@@ -134,10 +135,10 @@ def count_covered(noise: str, trials: int) -> int:
 
 
 def test_intervals_from_three_processes_cover_the_truth() -> None:
-    covered = sum(count_covered(noise, 60) for noise in NOISE_LEVELS)
-    trials = 60 * len(NOISE_LEVELS)
-    # With a true coverage of 95 %, fewer than 91 % of 240 occur once in 300 times. Seeds are fixed.
-    assert covered / trials >= 0.91
+    covered = sum(count_covered(noise, 20) for noise in NOISE_LEVELS)
+    trials = 20 * len(NOISE_LEVELS)
+    # With a true coverage of 95 %, fewer than 70 of 80 occur twice in 1,000 times. Seeds are fixed.
+    assert covered / trials >= 70 / 80
 
 
 @pytest.mark.long

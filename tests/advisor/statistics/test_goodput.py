@@ -31,15 +31,15 @@ def check_servers(load: Load, servers: int, least_held: float) -> None:
     assert held >= least_held * servers
 
 
-@pytest.mark.parametrize("load", [Load(2, 150), Load(5, 50), Load(5, 500), Load(10, 500)])
+@pytest.mark.parametrize("load", [Load(5, 50), Load(5, 500)])
 def test_the_median_goodput_of_a_known_queue_is_within_five_percent(load: Load) -> None:
-    check_servers(load, servers=30, least_held=0.85)
+    check_servers(load, servers=20, least_held=0.85)
 
 
 def test_slowed_blocks_do_not_decide_the_goodput() -> None:
     load = Load(2, 500, slowed_share=0.15)
     truth = true_goodput(load.limit)
-    found = [measure_server(seed, load) for seed in range(40)]
+    found = [measure_server(seed, load) for seed in range(15)]
     ratios = [each.value / truth for each in found if each is not None]
     assert len(ratios) == len(found)
     assert statistics.median(ratios) == pytest.approx(1, rel=0.1)
