@@ -12,10 +12,13 @@ import sys
 from collections.abc import Callable, Iterator
 
 import pytest
-from stack_scripts import RunScript, ScriptServer
+from forks import ForkServer, RunScript
 
 from advisor.catalogue import rubric_files
 from advisor.context import Context
+from advisor.pipeline.draft import prepare
+from advisor.pipeline.execution import execute
+from advisor.question.answers import Answers
 from advisor.store.store import Store
 
 FAKES = pathlib.Path(__file__).parent / "fakes"
@@ -102,8 +105,8 @@ def copy_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., pathlib.P
 @pytest.fixture(scope="module")
 def run_script() -> Iterator[RunScript]:
     """Return a function that runs scripts with real and fake stacks in processes of their own."""
-    server = ScriptServer()
-    yield server.run
+    server = ForkServer("torch", "workers")
+    yield server.run_script
     server.close()
 
 
@@ -150,6 +153,32 @@ def fake_rubric(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
         presets = presets.replace(long, short)
     (rubric / "presets.toml").write_text(presets)
     return rubric
+
+
+@pytest.fixture(scope="session")
+def recorded_home(
+    fake_probes: pathlib.Path, fake_rubric: pathlib.Path, copy_of: Callable[..., pathlib.Path]
+) -> pathlib.Path:
+    """A directory with one finished run of fake workflows.
+
+    `quick` is four times as fast as the baseline, `alike` is as fast as the baseline, and
+    `misbehaving/segfault` crashes.
+    """
+
+    def record(home: pathlib.Path) -> None:
+        context = Context(
+            environment=dict(os.environ),
+            store=Store(home),
+            random=random.Random(1),
+            probes=fake_probes,
+            rubric=fake_rubric,
+        )
+        workflows = "quick,alike,misbehaving/segfault"
+        answers = Answers(batch_sizes="1,2", budget="2", workflows=workflows, gpu="cpu")
+        for _ in execute(prepare(answers, context), context):
+            pass
+
+    return copy_of("recorded", record)
 
 
 @pytest.fixture

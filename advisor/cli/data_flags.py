@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import typer
 from typer.core import TyperGroup
 
 #: Flags that ask for data on standard output.
 DATA_FLAGS = ("--json", "--jsonl")
 
 
-def move_behind_command(args: Sequence[str], app: typer.Typer) -> list[str]:
+def move_behind_command(args: Sequence[str], command: object) -> list[str]:
     """Return the arguments with the data flags behind the name of the command that they precede.
 
     Arguments that name no command are returned as they are.
     """
-    command: object = typer.main.get_command(app)
     flags: list[str] = []
     names: list[str] = []
     rest = list(args)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from stack_scripts import RunScript
+from forks import RunScript
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 

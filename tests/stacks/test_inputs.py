@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from stack_scripts import RunScript
+from forks import RunScript
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 

@@ -13,7 +13,7 @@ from typing import Any
 import jsonschema
 import msgspec
 import pytest
-from stack_scripts import RunScript
+from forks import RunScript
 
 from advisor import schemas
 from advisor.catalogue import rubric_files

@@ -16,9 +16,6 @@ from recorded_runs import make_run
 from textual._compositor import Compositor
 
 from advisor.context import Context
-from advisor.pipeline.draft import prepare
-from advisor.pipeline.execution import execute
-from advisor.question.answers import Answers
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.system.home import HOME_VARIABLE
@@ -85,23 +82,9 @@ def sample_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 @pytest.fixture(scope="session")
-def recorded(tui_context: Context, copy_of: Callable[..., pathlib.Path]) -> Run:
-    """A finished run of fake workflows.
-
-    `quick` is four times as fast as the baseline, `alike` is as fast as the baseline, and
-    `misbehaving/segfault` crashes.
-    """
-
-    def record(home: pathlib.Path) -> None:
-        context = dataclasses.replace(tui_context, store=Store(home), random=random.Random(1))
-        answers = Answers(
-            batch_sizes="1,2", budget="2", workflows="quick,alike,misbehaving/segfault", gpu="cpu"
-        )
-        run = prepare(answers, context)
-        for _ in execute(run, context):
-            pass
-
-    (run,) = (copy_of("recorded-for-screens", record) / "runs").glob("*-*")
+def recorded(tui_context: Context, recorded_home: pathlib.Path) -> Run:
+    """The run of `recorded_home` in the store of the screens."""
+    (run,) = (recorded_home / "runs").glob("*-*")
     return Run(pathlib.Path(shutil.copytree(run, tui_context.store.run_directory(run.name))))
 
 

@@ -1,4 +1,4 @@
-"""A recorded run of simulated workflows, and the command line in this process."""
+"""A recorded run of simulated workflows, and the command line in this or another process."""
 
 from __future__ import annotations
 
@@ -7,38 +7,59 @@ import os
 import pathlib
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import pytest
+from forks import ForkServer, RunProgram
 
 from advisor import cli
 from advisor.context import Context
-from advisor.pipeline.draft import prepare
-from advisor.pipeline.execution import execute
-from advisor.question.answers import Answers
-from advisor.store.store import Store
 
 RunCli = Callable[..., subprocess.CompletedProcess[str]]
 
 
+#: A start takes half a second, most of it for these modules, which commands import when they run.
+COMMAND_MODULES = ("advisor.api", "advisor.cli", "advisor.doctor", "numpy")
+
+
 @pytest.fixture(scope="session")
-def recorded(
-    fake_probes: pathlib.Path, fake_rubric: pathlib.Path, copy_of: Callable[..., pathlib.Path]
-) -> pathlib.Path:
-    """A finished run in which `quick` is four times as fast as the baseline."""
+def command_server() -> Iterator[ForkServer]:
+    server = ForkServer(*COMMAND_MODULES)
+    yield server
+    server.close()
 
-    def record(home: pathlib.Path) -> None:
-        context = Context(
-            environment=dict(os.environ),
-            store=Store(home),
-            probes=fake_probes,
-            rubric=fake_rubric,
+
+@pytest.fixture
+def run_program(command_server: ForkServer) -> RunProgram:
+    def run(
+        *arguments: str,
+        home: pathlib.Path,
+        directory: pathlib.Path | None = None,
+        stdout: str | None = None,
+        stderr: str | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> subprocess.CompletedProcess[str]:
+        return command_server.run(
+            "from advisor.cli import main; main()",
+            *arguments,
+            environment={
+                **os.environ,
+                "P3_ADVISOR_HOME": str(home),
+                "XDG_CONFIG_HOME": str(home / "settings"),
+                **(environment or {}),
+            },
+            directory=directory,
+            stdout=stdout,
+            stderr=stderr,
         )
-        run = prepare(Answers(gpu="cpu", batch_sizes="1", budget="4", workflows="quick"), context)
-        for _ in execute(run, context):
-            pass
 
-    (run,) = (copy_of("recorded-for-commands", record) / "runs").glob("*-*")
+    return run
+
+
+@pytest.fixture(scope="session")
+def recorded(recorded_home: pathlib.Path) -> pathlib.Path:
+    """The finished run of `recorded_home`."""
+    (run,) = (recorded_home / "runs").glob("*-*")
     return run
 
 

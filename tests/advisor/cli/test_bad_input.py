@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import pathlib
 import subprocess
 import sys
 
 import pytest
+from forks import RunProgram
 
 from advisor.errors import FormatError
 
@@ -74,20 +74,6 @@ CASES = {
 }
 
 
-def run_program(
-    *arguments: str, home: pathlib.Path, directory: pathlib.Path
-) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "P3_ADVISOR_HOME": str(home)}
-    return subprocess.run(
-        [COMMAND, *arguments],
-        capture_output=True,
-        text=True,
-        env=environment,
-        cwd=directory,
-        check=False,
-    )
-
-
 def assert_user_error(answer: subprocess.CompletedProcess[str], code: int, words: str) -> None:
     assert answer.returncode == code, answer.stderr
     assert answer.stdout == ""
@@ -98,7 +84,7 @@ def assert_user_error(answer: subprocess.CompletedProcess[str], code: int, words
 
 @pytest.mark.parametrize("case", CASES)
 def test_an_invalid_option_is_an_error_before_anything_is_stored(
-    case: str, home: pathlib.Path, tmp_path: pathlib.Path
+    case: str, home: pathlib.Path, tmp_path: pathlib.Path, run_program: RunProgram
 ) -> None:
     arguments, code, words = CASES[case]
     assert_user_error(run_program("--json", *arguments, home=home, directory=tmp_path), code, words)
@@ -106,7 +92,7 @@ def test_an_invalid_option_is_an_error_before_anything_is_stored(
 
 
 def test_an_unknown_key_in_a_rubric_is_an_error_that_names_it(
-    home: pathlib.Path, tmp_path: pathlib.Path
+    home: pathlib.Path, tmp_path: pathlib.Path, run_program: RunProgram
 ) -> None:
     (tmp_path / "mine.toml").write_text(
         'name = "mine"\nminimum_engaged_share = 0.1\ncolour = "red"\nfacts = {}\ncriteria = []\n'
@@ -117,7 +103,7 @@ def test_an_unknown_key_in_a_rubric_is_an_error_that_names_it(
 
 
 def test_a_directory_with_pickled_weights_is_an_error(
-    home: pathlib.Path, tmp_path: pathlib.Path
+    home: pathlib.Path, tmp_path: pathlib.Path, run_program: RunProgram
 ) -> None:
     model = tmp_path / "model"
     model.mkdir()
@@ -130,7 +116,7 @@ def test_a_directory_with_pickled_weights_is_an_error(
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"hidden_size": 8}'])
 def test_a_directory_without_a_valid_configuration_is_an_error(
-    content: str, home: pathlib.Path, tmp_path: pathlib.Path
+    content: str, home: pathlib.Path, tmp_path: pathlib.Path, run_program: RunProgram
 ) -> None:
     model = tmp_path / "model"
     model.mkdir()
@@ -145,7 +131,7 @@ def test_a_directory_without_a_valid_configuration_is_an_error(
 
 @pytest.mark.parametrize("command", ["show", "decide", "resume"])
 def test_an_unknown_run_is_an_error(
-    command: str, home: pathlib.Path, tmp_path: pathlib.Path
+    command: str, home: pathlib.Path, tmp_path: pathlib.Path, run_program: RunProgram
 ) -> None:
     assert_user_error(
         run_program(command, "gone", home=home, directory=tmp_path), 2, "there is no run 'gone'"
@@ -162,7 +148,7 @@ def test_an_unknown_run_is_an_error(
     ],
 )
 def test_an_unreadable_run_is_an_error(
-    content: bytes, words: str, home: pathlib.Path, tmp_path: pathlib.Path
+    content: bytes, words: str, home: pathlib.Path, tmp_path: pathlib.Path, run_program: RunProgram
 ) -> None:
     directory = home / "runs" / "20260101-000000-0000"
     directory.mkdir(parents=True)
@@ -170,7 +156,9 @@ def test_an_unreadable_run_is_an_error(
     assert_user_error(run_program("show", "2026", home=home, directory=tmp_path), 2, words)
 
 
-def test_a_home_that_is_not_writable_is_an_error(tmp_path: pathlib.Path) -> None:
+def test_a_home_that_is_not_writable_is_an_error(
+    tmp_path: pathlib.Path, run_program: RunProgram
+) -> None:
     file = tmp_path / "file"
     file.write_text("a file where a directory should be")
     assert_user_error(
@@ -183,7 +171,7 @@ def test_a_home_that_is_not_writable_is_an_error(tmp_path: pathlib.Path) -> None
 
 
 def test_without_arguments_and_terminal_the_short_help_is_printed(
-    home: pathlib.Path, tmp_path: pathlib.Path
+    home: pathlib.Path, tmp_path: pathlib.Path, run_program: RunProgram
 ) -> None:
     answer = run_program(home=home, directory=tmp_path)
     assert answer.returncode == 2
@@ -201,7 +189,7 @@ def test_without_arguments_and_terminal_the_short_help_is_printed(
     ],
 )
 def test_both_flags_of_json_together_are_an_error(
-    arguments: tuple[str, ...], home: pathlib.Path, tmp_path: pathlib.Path
+    arguments: tuple[str, ...], home: pathlib.Path, tmp_path: pathlib.Path, run_program: RunProgram
 ) -> None:
     answer = run_program(*arguments, home=home, directory=tmp_path)
     assert_user_error(answer, FormatError.exit_code, FormatError.name)

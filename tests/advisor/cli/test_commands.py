@@ -14,52 +14,26 @@ import jsonschema
 import msgspec
 import pytest
 import recorded_runs
-import sessions
+from forks import RunProgram
 
 from advisor import schemas
 from advisor.catalogue import rubric_files
-from advisor.context import Context
 from advisor.probing.environments import registry
 from advisor.question.answers import Answers
-from advisor.store.runs import Run
 from advisor.store.store import Store
 
 COMMAND = pathlib.Path(sys.executable).with_name("p3-advisor")
 
 
-@pytest.fixture(scope="module")
-def stored_run(
-    fake_probes: pathlib.Path, fake_rubric: pathlib.Path, tmp_path_factory: pytest.TempPathFactory
-) -> Run:
-    """A run in which `quick` is four times as fast as the baseline, and `alike` as fast."""
-    context = Context(
-        environment=dict(os.environ),
-        store=Store(tmp_path_factory.mktemp("stored") / "home"),
-        probes=fake_probes,
-        rubric=fake_rubric,
-    )
-    answers = Answers(batch_sizes="1,2", budget="6", workflows="quick,alike")
-    return sessions.execute_run(context, answers)
-
-
 @pytest.fixture
-def finished_run(stored_run: Run, home: pathlib.Path) -> str:
-    """The name of a copy of the stored run, in the directory of the test."""
-    shutil.copytree(stored_run.directory, home / "runs" / stored_run.directory.name)
-    return stored_run.directory.name
-
-
-def run_program(
-    *arguments: str, home: pathlib.Path, **more: str
-) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "P3_ADVISOR_HOME": str(home), **more}
-    return subprocess.run(
-        [COMMAND, *arguments], capture_output=True, text=True, env=environment, check=False
-    )
+def finished_run(recorded: pathlib.Path, home: pathlib.Path) -> str:
+    """The name of a copy of the recorded run, in the directory of the test."""
+    shutil.copytree(recorded, home / "runs" / recorded.name)
+    return recorded.name
 
 
 def test_show_prints_a_document_that_matches_the_schema(
-    finished_run: str, home: pathlib.Path
+    finished_run: str, home: pathlib.Path, run_program: RunProgram
 ) -> None:
     answer = run_program("show", finished_run, "--json", home=home)
     assert answer.returncode == 0, answer.stderr
@@ -72,7 +46,9 @@ def test_show_prints_a_document_that_matches_the_schema(
     assert document["recommendation"]["flips"]
 
 
-def test_decide_is_deterministic(finished_run: str, home: pathlib.Path) -> None:
+def test_decide_is_deterministic(
+    finished_run: str, home: pathlib.Path, run_program: RunProgram
+) -> None:
     first, second = (
         run_program("decide", finished_run, "--json", home=home).stdout for _ in range(2)
     )
@@ -81,7 +57,7 @@ def test_decide_is_deterministic(finished_run: str, home: pathlib.Path) -> None:
 
 
 def test_the_recommendation_changes_at_the_weights_of_the_flips(
-    finished_run: str, home: pathlib.Path
+    finished_run: str, home: pathlib.Path, run_program: RunProgram
 ) -> None:
     document = json.loads(run_program("decide", finished_run, "--json", home=home).stdout)
     weights = document["question"]["priorities"]
@@ -103,7 +79,7 @@ def test_the_recommendation_changes_at_the_weights_of_the_flips(
 
 
 def test_a_constraint_excludes_an_arm_without_changing_its_score(
-    finished_run: str, home: pathlib.Path
+    finished_run: str, home: pathlib.Path, run_program: RunProgram
 ) -> None:
     free = json.loads(
         run_program("decide", finished_run, "--json", "--preset", "serving", home=home).stdout
@@ -129,7 +105,7 @@ def test_a_constraint_excludes_an_arm_without_changing_its_score(
 
 
 def test_without_a_recommendation_the_document_has_the_problem(
-    finished_run: str, home: pathlib.Path
+    finished_run: str, home: pathlib.Path, run_program: RunProgram
 ) -> None:
     answer = run_program(
         "decide", finished_run, "--json", "--require", "performance>=3,portability>=3", home=home
@@ -140,14 +116,18 @@ def test_without_a_recommendation_the_document_has_the_problem(
     assert document["problem"]["name"] == "nothing-viable"
 
 
-def test_history_is_the_same_without_its_index(finished_run: str, home: pathlib.Path) -> None:
+def test_history_is_the_same_without_its_index(
+    finished_run: str, home: pathlib.Path, run_program: RunProgram
+) -> None:
     first = run_program("history", home=home).stdout
     (home / "index.sqlite").unlink()
     assert run_program("history", home=home).stdout == first
     assert finished_run in first
 
 
-def test_spec_describes_every_option_and_schema(home: pathlib.Path) -> None:
+def test_spec_describes_every_option_and_schema(
+    home: pathlib.Path, run_program: RunProgram
+) -> None:
     specification = json.loads(run_program("--spec", home=home).stdout)
     assert set(specification["schemas"]) == set(schemas.SHIPPED)
     assert {entry["id"] for entry in specification["workflows"]} >= {
@@ -155,12 +135,14 @@ def test_spec_describes_every_option_and_schema(home: pathlib.Path) -> None:
         "tensorrt-llm",
         "vllm",
     }
-    described = run_program("recommend", "--help", home=home, COLUMNS="200").stdout
+    described = run_program("recommend", "--help", home=home, environment={"COLUMNS": "200"}).stdout
     for field in Answers.__struct_fields__:
         assert f"--{field.replace('_', '-')}" in described
 
 
-def test_the_environment_that_is_named_is_that_of_the_device(home: pathlib.Path) -> None:
+def test_the_environment_that_is_named_is_that_of_the_device(
+    home: pathlib.Path, run_program: RunProgram
+) -> None:
     options = ("--gpu", "cpu", "--task", "generate", "--model", "demo/llama")
     rows = json.loads(run_program("workflows", "--json", *options, home=home).stdout)
     (vllm,) = [row for row in rows if row["id"] == "vllm"]
@@ -168,14 +150,16 @@ def test_the_environment_that_is_named_is_that_of_the_device(home: pathlib.Path)
     assert "env create vllm-cpu" in vllm["fix"]
 
 
-def test_workflows_has_a_reason_for_every_workflow_that_does_not_apply(home: pathlib.Path) -> None:
+def test_workflows_has_a_reason_for_every_workflow_that_does_not_apply(
+    home: pathlib.Path, run_program: RunProgram
+) -> None:
     rows = json.loads(run_program("workflows", "--json", "--gpu", "cpu", home=home).stdout)
     assert all(row["status"] == "applies" or row["reason"] for row in rows)
     assert next(row for row in rows if row["id"] == "tensorrt-llm")["status"] == "unsupported"
 
 
 def test_doctor_fails_without_torch_with_the_fix(
-    home: pathlib.Path, tmp_path: pathlib.Path
+    home: pathlib.Path, tmp_path: pathlib.Path, run_program: RunProgram
 ) -> None:
     bare = tmp_path / "bare"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
@@ -201,7 +185,9 @@ def test_a_closed_pipe_causes_no_traceback(finished_run: str, home: pathlib.Path
     assert answer.stderr == ""
 
 
-def test_explain_shows_the_facts_behind_a_tier(finished_run: str, home: pathlib.Path) -> None:
+def test_explain_shows_the_facts_behind_a_tier(
+    finished_run: str, home: pathlib.Path, run_program: RunProgram
+) -> None:
     answer = run_program("explain", finished_run, "quick", "performance", home=home)
     assert answer.returncode == 0, answer.stderr
     assert "speedup" in answer.stdout
@@ -209,7 +195,7 @@ def test_explain_shows_the_facts_behind_a_tier(finished_run: str, home: pathlib.
 
 
 def test_the_recommendation_has_break_even_points_and_its_robustness(
-    finished_run: str, home: pathlib.Path
+    finished_run: str, home: pathlib.Path, run_program: RunProgram
 ) -> None:
     advice = json.loads(
         run_program("decide", finished_run, "--preset", "serving", "--json", home=home).stdout
@@ -223,7 +209,9 @@ def test_the_recommendation_has_break_even_points_and_its_robustness(
     assert advice["guideline"]["says"]
 
 
-def test_the_answer_for_an_absent_gpu_comes_from_published_figures(home: pathlib.Path) -> None:
+def test_the_answer_for_an_absent_gpu_comes_from_published_figures(
+    home: pathlib.Path, run_program: RunProgram
+) -> None:
     model = "TinyLlama/TinyLlama-1.1B-Chat-v1.0"
     answer = run_program(
         "--json", "--gpu", "RTX 4090", "--model", model, "--preset", "serving", home=home
@@ -237,7 +225,9 @@ def test_the_answer_for_an_absent_gpu_comes_from_published_figures(home: pathlib
     assert evidence == {"published", "declared"}
 
 
-def test_an_imported_answer_without_a_recommendation_has_the_problem(home: pathlib.Path) -> None:
+def test_an_imported_answer_without_a_recommendation_has_the_problem(
+    home: pathlib.Path, run_program: RunProgram
+) -> None:
     recorded_runs.make_gpu_run(Store(home))
     asked = ("--gpu", "H100", "--model", "synthetic/ffn@8x16", "--require", "speedup>=1000")
     answer = run_program("--json", *asked, home=home)
@@ -247,7 +237,9 @@ def test_an_imported_answer_without_a_recommendation_has_the_problem(home: pathl
     assert document["problem"]["next_step"] in answer.stderr
 
 
-def test_the_printed_command_repeats_an_answer_that_is_not_stored(home: pathlib.Path) -> None:
+def test_the_printed_command_repeats_an_answer_that_is_not_stored(
+    home: pathlib.Path, run_program: RunProgram
+) -> None:
     model = "TinyLlama/TinyLlama-1.1B-Chat-v1.0"
     asked = [
         "--gpu",
@@ -275,7 +267,7 @@ def test_the_printed_command_repeats_an_answer_that_is_not_stored(home: pathlib.
 
 
 def test_an_answer_without_a_run_is_opened_from_its_file(
-    home: pathlib.Path, tmp_path: pathlib.Path
+    home: pathlib.Path, tmp_path: pathlib.Path, run_program: RunProgram
 ) -> None:
     model = "TinyLlama/TinyLlama-1.1B-Chat-v1.0"
     asked = run_program("--json", "--gpu", "RTX 4090", "--model", model, home=home)
@@ -290,13 +282,17 @@ def test_an_answer_without_a_run_is_opened_from_its_file(
     assert json.loads(asked.stdout)["rerun_command"] in decided.stderr
 
 
-def test_with_jsonl_an_answer_without_a_run_is_one_line(home: pathlib.Path) -> None:
+def test_with_jsonl_an_answer_without_a_run_is_one_line(
+    home: pathlib.Path, run_program: RunProgram
+) -> None:
     asked = ["--gpu", "RTX 4090", "--model", "TinyLlama/TinyLlama-1.1B-Chat-v1.0"]
     (line,) = run_program("recommend", *asked, "--jsonl", home=home).stdout.splitlines()
     assert json.loads(line)["document"]["run_id"] == "published"
 
 
-def test_environments_are_listed_with_their_workflows(home: pathlib.Path) -> None:
+def test_environments_are_listed_with_their_workflows(
+    home: pathlib.Path, run_program: RunProgram
+) -> None:
     rows = {
         row["name"]: row
         for row in json.loads(run_program("env", "list", "--json", home=home).stdout)
@@ -321,7 +317,7 @@ def test_environments_are_listed_with_their_workflows(home: pathlib.Path) -> Non
     ],
 )
 def test_commands_on_a_missing_environment_fail_with_the_fix(
-    arguments: tuple[str, ...], status: int, words: str, home: pathlib.Path
+    arguments: tuple[str, ...], status: int, words: str, home: pathlib.Path, run_program: RunProgram
 ) -> None:
     answer = run_program(*arguments, home=home)
     assert answer.returncode == status
@@ -330,7 +326,7 @@ def test_commands_on_a_missing_environment_fail_with_the_fix(
 
 
 def test_doctor_repair_creates_a_broken_environment_again(
-    home: pathlib.Path, tmp_path: pathlib.Path
+    home: pathlib.Path, tmp_path: pathlib.Path, run_program: RunProgram
 ) -> None:
     known = registry.own_environments(rubric_files.load().workflows)["openvino"]
     digest = registry.environment_digest(
@@ -363,6 +359,6 @@ def test_doctor_repair_creates_a_broken_environment_again(
         "UV_NO_INDEX": "1",
         "UV_FIND_LINKS": str(tmp_path),
     }
-    answer = run_program("doctor", "--repair", home=home, **no_packages)
+    answer = run_program("doctor", "--repair", home=home, environment=no_packages)
     assert answer.returncode == 3
     assert "openvino" in answer.stderr

@@ -8,10 +8,9 @@ import subprocess
 from collections.abc import Callable, Iterator
 
 import pytest
-import typer
 from typer.core import TyperGroup
 
-from advisor.cli.command_line import app
+from advisor.cli.command_line import program
 from advisor.cli.data_flags import DATA_FLAGS, move_behind_command
 
 RunCli = Callable[..., subprocess.CompletedProcess[str]]
@@ -19,7 +18,7 @@ RunCli = Callable[..., subprocess.CompletedProcess[str]]
 
 def commands_with_data() -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield the path of each command and each data flag that it takes."""
-    waiting: list[tuple[tuple[str, ...], object]] = [((), typer.main.get_command(app))]
+    waiting: list[tuple[tuple[str, ...], object]] = [((), program())]
     while waiting:
         path, command = waiting.pop()
         if isinstance(command, TyperGroup):
@@ -33,12 +32,12 @@ def commands_with_data() -> Iterator[tuple[tuple[str, ...], str]]:
 def test_a_data_flag_before_a_command_is_its_flag(path: tuple[str, ...], flag: str) -> None:
     for place in range(len(path)):
         given = [*path[:place], flag, *path[place:], "--", "latest"]
-        assert move_behind_command(given, app) == [*path, flag, "--", "latest"]
+        assert move_behind_command(given, program()) == [*path, flag, "--", "latest"]
 
 
 @pytest.mark.parametrize("args", [["--json"], ["--json", "--model", "show"], ["--jsonl", "--gpu"]])
 def test_a_data_flag_without_a_command_stays(args: list[str]) -> None:
-    assert move_behind_command(args, app) == args
+    assert move_behind_command(args, program()) == args
 
 
 @pytest.mark.parametrize("command", [("show",), ("decide",), ("env", "list"), ("history",)])

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 import recorded_runs
+from forks import RunProgram
 
 from advisor.cli import fleet as fleets
 from advisor.cli.interruption import InterruptedRunError
@@ -39,17 +40,6 @@ from advisor.store.runs import Run
 from advisor.store.store import Store
 
 COMMAND = pathlib.Path(sys.executable).with_name("p3-advisor")
-
-
-def run_program(*arguments: str, home: pathlib.Path) -> subprocess.CompletedProcess[str]:
-    environment = {
-        **os.environ,
-        "P3_ADVISOR_HOME": str(home),
-        "XDG_CONFIG_HOME": str(home / "settings"),
-    }
-    return subprocess.run(
-        [COMMAND, *arguments], capture_output=True, text=True, env=environment, check=False
-    )
 
 
 @pytest.fixture
@@ -91,7 +81,9 @@ def fleet(home: pathlib.Path) -> FleetRecord:
     return record
 
 
-def test_the_matrix_of_a_stored_fleet_is_shown(fleet: FleetRecord, home: pathlib.Path) -> None:
+def test_the_matrix_of_a_stored_fleet_is_shown(
+    fleet: FleetRecord, home: pathlib.Path, run_program: RunProgram
+) -> None:
     shown = run_program("fleet", home=home)
     assert shown.returncode == 0, shown.stderr
     assert "the fleet has lost its last H200" in shown.stdout
@@ -106,7 +98,7 @@ def test_the_matrix_of_a_stored_fleet_is_shown(fleet: FleetRecord, home: pathlib
     )
 
 
-def test_an_unknown_fleet_is_an_error(home: pathlib.Path) -> None:
+def test_an_unknown_fleet_is_an_error(home: pathlib.Path, run_program: RunProgram) -> None:
     failed = run_program("fleet", "2025", home=home)
     assert failed.returncode == 2
     assert "2025" in failed.stderr
@@ -121,7 +113,7 @@ def test_an_unknown_fleet_is_an_error(home: pathlib.Path) -> None:
     ],
 )
 def test_an_invalid_request_is_an_error_before_a_cluster_is_joined(
-    arguments: list[str], words: str, home: pathlib.Path
+    arguments: list[str], words: str, home: pathlib.Path, run_program: RunProgram
 ) -> None:
     failed = run_program("recommend", *arguments, home=home)
     assert failed.returncode == 2
@@ -150,7 +142,9 @@ def test_without_the_extra_the_error_says_what_to_install(
     ]
 
 
-def test_a_negative_price_in_the_settings_is_an_error(home: pathlib.Path) -> None:
+def test_a_negative_price_in_the_settings_is_an_error(
+    home: pathlib.Path, run_program: RunProgram
+) -> None:
     file = home / "settings" / "p3-advisor" / "config.toml"
     file.parent.mkdir(parents=True)
     file.write_text("[prices]\nH200 = -1\n")

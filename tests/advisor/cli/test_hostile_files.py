@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import pathlib
 import subprocess
 import sys
 
 import pytest
 import recorded_runs
+from forks import RunProgram
 
 from advisor import settings
 from advisor.errors import SettingsError
@@ -19,32 +19,11 @@ COMMAND = str(pathlib.Path(sys.executable).with_name("p3-advisor"))
 DEEP = 200_000
 
 
-def run_program(
-    *arguments: str, home: pathlib.Path, stdout: int | None = subprocess.PIPE, stderr: int = -1
-) -> subprocess.CompletedProcess[str]:
-    """Run the program with its stored runs and its settings below `home`."""
-    environment = {**os.environ, "P3_ADVISOR_HOME": str(home), "XDG_CONFIG_HOME": str(home)}
-    return subprocess.run(
-        [COMMAND, *arguments],
-        stdout=stdout,
-        stderr=stderr,
-        text=True,
-        env=environment,
-        check=False,
-    )
-
-
 def assert_user_error(answer: subprocess.CompletedProcess[str], code: int) -> None:
     assert answer.returncode == code, answer.stderr
     assert "Traceback" not in answer.stderr
     assert "Exception ignored" not in answer.stderr
     assert answer.stderr.splitlines()[-1].startswith("  next: ")
-
-
-@pytest.fixture
-def full_disk() -> int:
-    """A descriptor to which nothing can be written."""
-    return os.open("/dev/full", os.O_WRONLY)
 
 
 @pytest.mark.parametrize(
@@ -53,28 +32,30 @@ def full_disk() -> int:
     ids=" ".join,
 )
 def test_a_full_disk_behind_standard_output_is_a_user_error(
-    arguments: list[str], full_disk: int, home: pathlib.Path
+    arguments: list[str], home: pathlib.Path, run_program: RunProgram
 ) -> None:
     recorded_runs.make_run(Store(home), finished=True)
-    assert_user_error(run_program(*arguments, home=home, stdout=full_disk), 2)
+    assert_user_error(run_program(*arguments, home=home, stdout="/dev/full"), 2)
 
 
 def test_a_full_disk_behind_standard_error_does_not_hide_the_exit_code(
-    full_disk: int, home: pathlib.Path
+    home: pathlib.Path, run_program: RunProgram
 ) -> None:
-    answer = run_program("--model", "no-such-model", home=home, stderr=full_disk)
+    answer = run_program("--model", "no-such-model", home=home, stderr="/dev/full")
     assert answer.returncode == 2
 
 
 @pytest.mark.parametrize("content", ['{"a":' * DEEP, "[" * DEEP], ids=["objects", "lists"])
 def test_a_nested_model_configuration_is_a_user_error(
-    content: str, home: pathlib.Path, tmp_path: pathlib.Path
+    content: str, home: pathlib.Path, tmp_path: pathlib.Path, run_program: RunProgram
 ) -> None:
     (tmp_path / "config.json").write_text(content)
     assert_user_error(run_program("--json", "--model", str(tmp_path), home=home), 2)
 
 
-def test_a_nested_rubric_is_a_user_error(home: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_a_nested_rubric_is_a_user_error(
+    home: pathlib.Path, tmp_path: pathlib.Path, run_program: RunProgram
+) -> None:
     (tmp_path / "mine.toml").write_text(f"name = {'[' * 3000}")
     answer = run_program("--json", "--rubric", str(tmp_path / "mine.toml"), home=home)
     assert_user_error(answer, 2)
@@ -87,7 +68,9 @@ def test_nested_settings_are_a_user_error(tmp_path: pathlib.Path) -> None:
         settings.read(file)
 
 
-def test_a_run_in_which_an_arm_stands_twice_is_damaged(home: pathlib.Path) -> None:
+def test_a_run_in_which_an_arm_stands_twice_is_damaged(
+    home: pathlib.Path, run_program: RunProgram
+) -> None:
     run = recorded_runs.make_run(Store(home), finished=True)
     events = (run.directory / "events.jsonl").read_text().splitlines(keepends=True)
     planned = json.loads(events[0])
@@ -98,13 +81,15 @@ def test_a_run_in_which_an_arm_stands_twice_is_damaged(home: pathlib.Path) -> No
 
 
 @pytest.mark.parametrize("since", ["yesterday", "2026-13-99", "2026-11-21T10", "26-11-21"])
-def test_an_invalid_date_is_a_user_error(since: str, home: pathlib.Path) -> None:
+def test_an_invalid_date_is_a_user_error(
+    since: str, home: pathlib.Path, run_program: RunProgram
+) -> None:
     assert_user_error(run_program("history", "--since", since, home=home), 2)
 
 
 @pytest.mark.parametrize("name", ["md", "csv", "html", "json"])
 def test_reports_hold_no_control_characters(
-    name: str, home: pathlib.Path, tmp_path: pathlib.Path
+    name: str, home: pathlib.Path, tmp_path: pathlib.Path, run_program: RunProgram
 ) -> None:
     hostile = "evil\x1b]0;title\x07\u202egnp"
     run = recorded_runs.make_run(Store(home), finished=True)

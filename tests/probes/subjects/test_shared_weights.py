@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import workers
+from forks import RunScript
 from lazy import lazy
-from stack_scripts import RunScript
 
 torch = lazy("torch")
 torch_subject = lazy("probes.subjects.torch_subject")
