@@ -278,7 +278,7 @@ def test_json_lines_begin_with_the_run_and_its_plan(
     answer = run_cli("resume", recorded.name, "--jsonl")
     first, planned, *_, last = map(json.loads, answer.stdout.splitlines())
     assert first["run_id"] == recorded.name
-    assert first["question"]["batch_sizes"] == [1]
+    assert first["question"]["batch_sizes"] == [1, 2]
     assert (planned["seq"], planned["happening"]["type"]) == (1, "planned")
     assert last["document"]["run_id"] == recorded.name
     answer_lines = [f"p3-advisor: {line['text']}" for line in last["document"]["headline"]]
