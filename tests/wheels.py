@@ -5,10 +5,12 @@ from __future__ import annotations
 import pathlib
 import zipfile
 
-#: A module whose import can be delayed or broken by environment variables.
+#: A module whose import waits for a file, a minute at most, or is broken by environment variables.
 MODULE = """
 import os, time
-time.sleep(float(os.environ.get("TINY_SECONDS", "0")))
+end = time.monotonic() + 60
+while not os.path.exists(os.environ.get("TINY_UNTIL", "/")) and time.monotonic() < end:
+    time.sleep(0.01)
 if os.environ.get("TINY_BREAKS"):
     raise ImportError(os.environ["TINY_BREAKS"])
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-from collections.abc import Callable
+import sys
 
 import builders
 import pytest
@@ -24,7 +24,6 @@ from advisor.domain.outcome import ModelRefused
 from advisor.domain.plan import REFERENCE
 from advisor.domain.run_events import Planned, WorkerEnded, WorkerSpawned
 from advisor.question.answers import Answers
-from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs.questions import DeleteDialog
@@ -81,15 +80,17 @@ def test_the_newest_unfinished_run_of_this_machine_is_found(
 
 @async_test
 async def test_a_stopped_run_is_offered_at_the_start_and_resumed_with_one_key(
-    store: Store, tui_context: Context, fake_host: Callable[[Run], HostProcess]
+    store: Store, tui_context: Context
 ) -> None:
     run = make_run(store, finished=False)
     unfinished = find_unfinished_run(store)
     assert unfinished is not None
+    # The run goes on until the test ends, so the screen shows its progress all the time.
+    waiting = (sys.executable, "-c", "import sys; sys.stdin.read()")
     app = AdvisorApp(
         LaunchOptions(answers=Answers(gpu="cpu")),
         dataclasses.replace(tui_context, store=store),
-        start_host=fake_host,
+        start_host=lambda run: HostProcess(run, waiting),
     )
     async with running_app(app) as pilot:
         await wait_for_text(pilot, unfinished.notice[:50])

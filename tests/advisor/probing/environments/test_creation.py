@@ -194,13 +194,14 @@ def wait_for(message: str, process: subprocess.Popen[str]) -> None:
 def test_of_two_processes_one_creates_it_and_the_other_waits(
     variables: dict[str, str], tmp_path: pathlib.Path
 ) -> None:
-    first = start(tmp_path / "root", variables, TINY_SECONDS="1")
+    first = start(tmp_path / "root", variables, TINY_UNTIL=str(tmp_path / "second waits"))
     wait_for("checking that it imports", first)
     second = start(tmp_path / "root", variables)
+    wait_for("waiting", second)
+    (tmp_path / "second waits").touch()
     output, _ = second.communicate()
     first.communicate()
     assert (first.returncode, second.returncode) == (0, 0)
-    assert "waiting" in output
     assert "already created" in output
     assert len(versions(tmp_path / "root")) == 1
 
@@ -209,7 +210,7 @@ def test_after_a_kill_the_next_process_creates_it(
     variables: dict[str, str], tmp_path: pathlib.Path
 ) -> None:
     root = tmp_path / "root"
-    killed = start(root, variables, TINY_SECONDS="60")
+    killed = start(root, variables, TINY_UNTIL="/never")
     wait_for("checking that it imports", killed)
     killed.kill()
     killed.communicate()
@@ -225,7 +226,7 @@ def test_a_termination_leaves_nothing_behind(
     variables: dict[str, str], tmp_path: pathlib.Path
 ) -> None:
     root = tmp_path / "root"
-    stopped = start(root, variables, TINY_SECONDS="60")
+    stopped = start(root, variables, TINY_UNTIL="/never")
     wait_for("checking that it imports", stopped)
     stopped.terminate()
     stopped.communicate()
