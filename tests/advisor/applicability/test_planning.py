@@ -11,10 +11,12 @@ from builders import BASELINE
 
 from advisor.applicability import planning
 from advisor.applicability.installation import required_packages
+from advisor.catalogue import rubric_files
 from advisor.domain.environment import Environment
 from advisor.domain.machine import CreatedEnvironment, Machine
 from advisor.domain.model import OnnxModel
 from advisor.domain.plan import Plan
+from advisor.domain.question import Budget
 from advisor.domain.workflow import Workflow
 from advisor.errors import NoStackError
 
@@ -202,6 +204,17 @@ def test_an_arm_on_request_is_measured_only_where_it_is_named() -> None:
         builders.question(**ON_GPU), builders.gpu_machine(H100), builders.catalogue(slow)
     )
     assert "slow/dynamic" in [arm.id for arm in on_gpu.arms]
+
+
+@pytest.mark.parametrize(
+    "budget", rubric_files.load().presets.budgets.values(), ids=lambda each: each.name
+)
+def test_no_budget_drops_an_arm_that_is_named(budget: Budget) -> None:
+    many = builders.workflow("many", arms={f"option-{number}": {} for number in range(30)})
+    named = tuple(f"many/{option}" for option in many.arms)
+    found = plan(many, workflows=named, budget=budget)
+    assert [arm.id for arm in found.arms][2:] == list(named)
+    assert found.excluded == ()
 
 
 def test_a_requested_arm_for_another_device_is_excluded_with_a_reason() -> None:

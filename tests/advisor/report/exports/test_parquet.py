@@ -26,6 +26,9 @@ REQUEST = FleetRequest(
     pools=(Pool(kind="H200"),),
 )
 
+#: Figures of the ranking that a data frame of a fleet needs.
+FIGURES = ("score", "build_seconds", "peak_memory_bytes", "seconds_median", "speedup", "throughput")
+
 
 @pytest.fixture
 def record() -> FleetRecord:
@@ -53,6 +56,9 @@ def test_every_workflow_and_every_result_without_a_run_has_a_row(
         finished_run.recommendation.arm,
         finished_run.recommendation.trust,
     )
+    measured = [row for row in rows if "batch_size" in row]
+    assert len(measured) == sum(len(arm.cells) for arm in finished_run.ranked)
+    assert all(row.get(name) is not None for row in measured for name in FIGURES)
     (crashed,) = [row for row in rows if row.get("arm") == "broken"]
     assert (crashed["status"], crashed.get("seconds_median")) == ("crashed", None)
     assert [(row["model"], row["problem"]) for row in rows if "arm" not in row] == [
