@@ -152,6 +152,13 @@ class RunFileError(UserError):
     name = "run-file"
 
 
+class NewerVersionError(RunFileError):
+    """A run, an export or an answer was written by a newer version of p3-advisor."""
+
+    name = "newer-version"
+    exit_code = 3
+
+
 class NoRecipeError(UserError):
     """A run has no recipe for this workflow."""
 
@@ -348,5 +355,5 @@ class BudgetSpentError(UserError):
 
 def exit_code_of(name: str) -> int:
     """Return the exit code of the error with this name; 1 for an unknown one."""
-    kinds = UserError.__subclasses__()
+    kinds = [*UserError.__subclasses__(), *RunFileError.__subclasses__()]
     return next((kind.exit_code for kind in kinds if kind.name == name), 1)

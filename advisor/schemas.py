@@ -16,6 +16,7 @@ from advisor.domain.rubric import Rubric
 from advisor.domain.run import Header
 from advisor.domain.run_events import LoggedEvent
 from advisor.domain.serving import ServingRules
+from advisor.domain.wire import EVENTS_BY_TAG
 from advisor.domain.workflow import Workflow
 from advisor.question.answers import Answers
 from advisor.report.comparisons.comparison import Comparison
@@ -23,6 +24,7 @@ from advisor.report.fleets.fleet_matrix import FleetDocument
 from advisor.report.recipes.verification import Verification
 from advisor.report.sweeps.sweep_document import SweepDocument
 from advisor.store.index import HistoryEntry
+from probes.wire.events import Event
 
 #: Schema name -> the type it describes.
 SHIPPED: dict[str, Any] = {
@@ -50,11 +52,23 @@ SHIPPED: dict[str, Any] = {
 
 def generate(name: str) -> dict[str, Any]:
     """Return a schema by its name."""
+    reported = EVENTS_BY_TAG.values() if name == "event" else ()
+    (schema, *_), definitions = msgspec.json.schema_components(
+        [SHIPPED[name], *reported], schema_hook=_describe_worker_event
+    )
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:p3-advisor:schema:{name}",
-        **msgspec.json.schema(SHIPPED[name]),
+        **schema,
+        "$defs": definitions,
     }
+
+
+def _describe_worker_event(kind: type) -> dict[str, Any]:
+    """Return the schema of an event of a worker, which msgspec does not know."""
+    if kind is not Event:
+        raise NotImplementedError
+    return {"anyOf": [{"$ref": f"#/$defs/{each.__name__}"} for each in EVENTS_BY_TAG.values()]}
 
 
 def render(name: str) -> bytes:

@@ -12,8 +12,8 @@ import dataclasses
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-from probes.events import Engagement
 from probes.protocol import Request
+from probes.wire.events import Engagement, Unit
 
 
 class UnsupportedError(Exception):
@@ -56,8 +56,8 @@ class Subject(Protocol):
     parameter_bytes: int | None
     #: A description of where the weights come from.
     weights: str
-    #: The unit of throughput, `samples` or `tokens`, and how many of them one sample holds.
-    unit: str
+    unit: Unit
+    #: How many units one sample holds.
     units_per_sample: int
 
     def inputs(self, batch_size: int, number: int) -> list[Any]:

@@ -2,7 +2,7 @@
 
 The advisor starts a worker as `python worker.py DIRECTORY` in a session of its own. The worker
 reads `request.json` (one `Request`) in DIRECTORY. It appends events to `events.jsonl`, one JSON
-object a line, each flushed. At the end it writes `response.json` (one outcome), atomically. All
+object a line, each flushed. At the end it writes `response.json` (one `Outcome`), atomically. All
 output of the stack goes to `log`.
 
 Standard input carries one-line tokens:
@@ -16,9 +16,9 @@ Standard input carries one-line tokens:
     probe CONCURRENCY SECONDS   keep this many requests at the server (role `serve`) for that long
     sample SECONDS              check a text of the server every so many seconds
     enough                      end `sample`
-    flex                        check the outputs, then try batch sizes and a length that were not
+    new-shapes                  check the outputs, then try batch sizes and a length that were not
                                 built; this is the last token, because it may break the programs
-    flex short                  the same with one batch size
+    new-shapes short            the same with one batch size
     allocate BYTES              hold this much device memory outside every allocator, or none (the
                                 reference worker only)
     peaks                       measure how fast the device can be (the reference worker only)
@@ -28,9 +28,7 @@ After `build`, `warm`, `sustain`, `diagnose`, `probe`, `enough` and `allocate` t
 everything it started.
 Standard output carries one byte after each event, so that the advisor can sleep until there is one.
 
-`probes.events` and `probes.check_events` have the events, which `advisor.domain` declares again for
-the other side. Of the probes the advisor imports only modules that need the standard library alone:
-this one, and those that digest the source, time the host, set up the sandbox and save live models.
+`probes.wire` has the events and the outcome.
 """
 
 from __future__ import annotations
@@ -57,26 +55,12 @@ GENERATE = "generate"
 PRECISIONS = ("float32", "float16", "bfloat16")
 NATIVE = "native"
 
-#: Argument of the token `flex`.
+#: Argument of the token `new-shapes`.
 SHORT = "short"
 
 #: Environment variable with the control directory. All descendants of a worker inherit it, and the
 #: watchdog and the supervisor find them by it.
 MARK_VARIABLE = "P3_ADVISOR_WORKER"
-
-PHASES = (
-    "start",
-    "import",
-    "load",
-    "build",
-    "correctness",
-    "warmup",
-    "measure",
-    "sustain",
-    "diagnose",
-    "flex",
-    "done",
-)
 
 
 class VersionMismatchError(Exception):
@@ -149,34 +133,6 @@ class Request:
     #: GPU memory that an engine gets, the fields of `probes.subjects.checkpoint.EngineMemory`;
     #: empty for other workflows.
     engine_memory: dict[str, Any] = dataclasses.field(default_factory=dict)
-
-
-@dataclasses.dataclass(frozen=True)
-class Completed:
-    """The worker has answered all tokens, and its last outputs were correct."""
-
-    status: str = "completed"
-
-
-@dataclasses.dataclass(frozen=True)
-class Failed:
-    """Why there is no valid measurement."""
-
-    #: `unsupported`, `build-failed`, `incorrect`, `nondeterministic`, `out-of-memory`, `disk-full`,
-    #: `not-engaged`, or `model-failed` for a model that raises an error in eager PyTorch.
-    status: str
-    phase: str
-    reason: str
-    fix: str | None = None
-
-
-@dataclasses.dataclass(frozen=True)
-class ModelRefused(Failed):
-    """The worker cannot open the model."""
-
-    status: str = dataclasses.field(default="model-refused", init=False)
-    #: The module that the model imports and the interpreter does not have.
-    missing_module: str | None = None
 
 
 def read_request(directory: pathlib.Path) -> Request:

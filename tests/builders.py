@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -10,10 +11,8 @@ from typing import Any
 import msgspec
 
 from advisor.catalogue import rubric_files
-from advisor.domain.accuracy import Accuracy
 from advisor.domain.answer import UnmeasuredArm
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.check_events import Checked
 from advisor.domain.environment import Environment
 from advisor.domain.interval import Interval
 from advisor.domain.machine import Cpu, Gpu, Interpreter, Machine
@@ -28,20 +27,13 @@ from advisor.domain.run_events import EndCause, LoggedEvent, RaceClosed, RunEven
 from advisor.domain.run_state import ProcessState, RaceGroup, RunState
 from advisor.domain.scores import Adoption, Rating, ScoredArm
 from advisor.domain.serving import RateLevel
-from advisor.domain.worker_events import (
-    BlockTimed,
-    Built,
-    Engagement,
-    Imported,
-    Loaded,
-    MemoryRead,
-    WarmedUp,
-)
 from advisor.domain.workflow import CitedFact, DeclaredFacts, Workflow
 from advisor.errors import UserError
 from advisor.measure.process_differences import widen_by_errors
 from advisor.score import scoring
 from advisor.statistics.replication import MIN_PROCESSES
+from probes.wire.checks import Accuracy, Checked
+from probes.wire.events import BlockTimed, Built, Engagement, Imported, Loaded, MemoryRead, WarmedUp
 
 BASELINE = "pytorch-eager"
 DUPLICATE = "pytorch-eager#duplicate"
@@ -183,7 +175,14 @@ def header(**changes: Any) -> Header:
 
 def arm(id_: str, **changes: Any) -> Arm:
     return msgspec.structs.replace(
-        Arm(id=id_, workflow=id_.partition("/")[0], option="default", options={}), **changes
+        Arm(
+            id=id_,
+            workflow=id_.partition("/")[0],
+            option="default",
+            options={},
+            eager_fallback=True,
+        ),
+        **changes,
     )
 
 
@@ -227,8 +226,12 @@ def visits(
             batch_size=batch_size,
             round=number,
             seconds=(each, each, each),
-            warmup_calls=1,
+            enqueue_seconds=each,
             cpu_seconds=0.1,
+            warmup_seconds=(each,),
+            streamed_seconds=None,
+            began=0.0,
+            ended=4 * each,
         )
         for number, each in enumerate(seconds, start=first_round)
     )
@@ -256,7 +259,12 @@ def process(*made: BlockTimed, **changes: Any) -> ProcessState:
         engaged=Engagement(share=1.0, proof="a test says so", facts={"graphs": 1}),
         warmed_up={
             size: WarmedUp(
-                batch_size=size, typical_seconds=0.01, warmup_calls=10, calls_per_visit=3
+                batch_size=size,
+                typical_seconds=0.01,
+                warmup_calls=10,
+                calls_until_steady=0,
+                steady=True,
+                calls_per_visit=3,
             )
             for size in sizes
         },
@@ -272,7 +280,7 @@ def process(*made: BlockTimed, **changes: Any) -> ProcessState:
 def checked(batch_size: int = 1, **changes: Any) -> Checked:
     found = Checked(
         batch_size=batch_size,
-        verdict="equivalent",
+        accuracy_class="exact",
         reference="float64 on the CPU",
         rmse=1e-7,
         rmse_eager=1e-7,
@@ -288,7 +296,7 @@ def checked(batch_size: int = 1, **changes: Any) -> Checked:
             repeats=30,
         ),
     )
-    return msgspec.structs.replace(found, **changes)
+    return dataclasses.replace(found, **changes)
 
 
 def run_state(

@@ -9,7 +9,6 @@ import builders
 import msgspec
 
 from advisor.domain.answer import Answer, HeadlinePart, UnmeasuredArm
-from advisor.domain.outcome import Completed, Crashed
 from advisor.domain.results import Results
 from advisor.domain.run import Header
 from advisor.domain.run_state import RunState
@@ -20,6 +19,7 @@ from advisor.pipeline.unmeasured import list_excluded, list_planned
 from advisor.recommendation.advised_answer import AdvisedAnswer
 from advisor.recommendation.headline import write_headline
 from advisor.recommendation.recommend import recommend
+from probes.wire.outcome import Failure, Outcome
 
 
 def answer_of(measured: Results, head: Header | None = None, **changes: Any) -> Answer:
@@ -67,13 +67,19 @@ def finished_state() -> RunState:
     """
     return builders.run_state(
         {
-            builders.BASELINE: builders.process(*builders.visits([0.4] * 4), outcome=Completed()),
-            builders.DUPLICATE: builders.process(*builders.visits([0.4] * 4), outcome=Completed()),
-            "compiled": builders.process(*builders.visits([0.1] * 4), outcome=Completed()),
+            builders.BASELINE: builders.process(*builders.visits([0.4] * 4), outcome=Outcome()),
+            builders.DUPLICATE: builders.process(*builders.visits([0.4] * 4), outcome=Outcome()),
+            "compiled": builders.process(*builders.visits([0.1] * 4), outcome=Outcome()),
             "broken": builders.process(
                 ready=False,
-                outcome=Crashed(
-                    phase="build", signal="SIGSEGV", reason="it crashed", fix="update it"
+                outcome=Outcome(
+                    Failure(
+                        "crashed",
+                        phase="build",
+                        signal="SIGSEGV",
+                        reason="it crashed",
+                        fix="update it",
+                    )
                 ),
             ),
         },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -9,7 +10,6 @@ import builders
 import msgspec
 
 from advisor.domain.model import TransformersModel
-from advisor.domain.outcome import Completed, Crashed
 from advisor.domain.plan import REFERENCE
 from advisor.domain.run import Header
 from advisor.domain.run_events import (
@@ -24,9 +24,10 @@ from advisor.domain.run_events import (
     WorkerSpawned,
 )
 from advisor.domain.run_state import ProcessState
-from advisor.domain.worker_events import Loaded, PhaseStarted, Ready, Workload
 from advisor.store.runs import Run
 from advisor.store.store import Store
+from probes.wire.events import Loaded, PhaseStarted, Ready, Workload
+from probes.wire.outcome import Failure, Outcome
 
 SECONDS = {
     builders.BASELINE: 0.0094,
@@ -49,7 +50,8 @@ WORKLOAD = Workload(
 WITH_BATCH = Workload(batch_size=1, flops=41_000, has_batch=True)
 #: Of a forward pass whose inputs have different first dimensions.
 WITHOUT_BATCH = Workload(batch_size=1, flops=41_000, has_batch=False)
-CRASH = Crashed(
+CRASH = Failure(
+    "crashed",
     phase="build",
     signal="SIGSEGV",
     reason="its process was ended by SIGSEGV; its log ends: [/ oh",
@@ -111,7 +113,7 @@ def make_run(
     if finished:
         run_events += [
             RaceClosed(batch_size=1, reason="the verdict stands: PROVEN", cause="decided"),
-            *(WorkerEnded(arm=arm, process=0, outcome=Completed()) for arm in seconds_of),
+            *(WorkerEnded(arm=arm, process=0, outcome=Outcome()) for arm in seconds_of),
             Finished(),
         ]
     with run.writer() as writer:
@@ -147,7 +149,7 @@ def start_workers(
         yield WorkerSpawned(arm=arm, process=0)
         yield from reports_of(arm, builders.process(*builders.visits([seconds]), **changes))
     yield WorkerSpawned(arm="broken", process=0)
-    yield WorkerEnded(arm="broken", process=0, outcome=CRASH)
+    yield WorkerEnded(arm="broken", process=0, outcome=Outcome(CRASH))
 
 
 def visit_all(
@@ -161,7 +163,7 @@ def visit_all(
         varied = seconds * (1 + 0.004 * ((number + place) % 3))
         (visit,) = builders.visits([varied], first_round=number)
         if generates:
-            visit = msgspec.structs.replace(visit, first_token_seconds=(varied / 10,) * 3)
+            visit = dataclasses.replace(visit, first_token_seconds=(varied / 10,) * 3)
         yield WorkerReported(arm=arm, process=0, worker_event=visit)
 
 

@@ -6,12 +6,12 @@ import builders
 from builders import BASELINE
 
 from advisor.domain.measurement import Measurement
-from advisor.domain.outcome import Incorrect
 from advisor.domain.results import RaceResult, Results
 from advisor.domain.run_state import RunState
 from advisor.measure import summary
+from probes.wire.outcome import Failure, Outcome
 
-WRONG = Incorrect(phase="done", reason="its last output was wrong")
+WRONG = Outcome(Failure("incorrect", phase="done", reason="its last output was wrong"))
 RACES = {1: builders.race_result(1)}
 
 

@@ -10,12 +10,13 @@ import builders
 from advisor.context import Context
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.run_events import LoggedEvent, RunEvent, WorkerEnded, WorkerReported
-from advisor.domain.worker_events import Prepared, Ready, WorkerEvent
 from advisor.pipeline.draft import prepare
 from advisor.pipeline.execution import execute
 from advisor.probing.session import Session
 from advisor.question.answers import Answers
 from advisor.store.runs import Run
+from probes.wire.events import Event, Prepared, Ready
+from probes.wire.outcome import Failure, FailureStatus, Outcome
 
 Reported = TypeVar("Reported")
 
@@ -54,6 +55,14 @@ def outcomes_by_arm(run_events: Iterable[RunEvent]) -> dict[str, object]:
     }
 
 
+def expect_failure(message: object, status: FailureStatus) -> Failure:
+    """Return the failure with which a worker ended; it has this status."""
+    assert isinstance(message, Outcome), message
+    assert message.failure is not None
+    assert message.failure.status == status, message.failure
+    return message.failure
+
+
 class LimitedMemory:
     """Stands for `MemoryHeadroom` on a machine with memory for a number of built workers."""
 
@@ -88,7 +97,7 @@ def execute_run(context: Context, answers: Answers) -> Run:
     return run
 
 
-def worker_event_of(event: LoggedEvent) -> WorkerEvent | None:
+def worker_event_of(event: LoggedEvent) -> Event | None:
     """Return the worker event inside an event of the run; None if no worker reported it."""
     return event.run_event.worker_event if isinstance(event.run_event, WorkerReported) else None
 

@@ -19,7 +19,6 @@ import sessions
 
 from advisor.catalogue import rubric_files
 from advisor.domain.answer import Answer
-from advisor.domain.outcome import Completed
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.domain.run import Header
@@ -32,13 +31,14 @@ from advisor.domain.run_events import (
     WorkerSpawned,
 )
 from advisor.domain.run_state import RunState
-from advisor.domain.worker_events import BlockTimed, Ready
 from advisor.pipeline.answers import provisional
 from advisor.pipeline.decision import evaluate
 from advisor.pipeline.races import racing, repetitions
 from advisor.pipeline.races.race_context import RaceContext
 from advisor.pipeline.recorder import Recorder
 from advisor.pipeline.stored.arms import plan_of
+from probes.wire.events import BlockTimed, Ready
+from probes.wire.outcome import Outcome
 
 QUIET_CONDITIONS = Conditions(
     seconds=0.05, stolen_share=0.0, queued_share=0.0, throttled_seconds=0.0
@@ -186,9 +186,12 @@ class SimulatedSession:
             batch_size=batch_size,
             round=number,
             seconds=tuple(self.machine.call(level) for _ in range(self.calls)),
-            warmup_calls=1,
+            enqueue_seconds=0.0,
             cpu_seconds=0.0,
             warmup_seconds=(first_call,),
+            streamed_seconds=None,
+            began=0.0,
+            ended=0.0,
         )
         self._last_visit[arm] = visit
         yield WorkerReported(arm=arm, process=process, worker_event=visit)
@@ -221,7 +224,7 @@ class SimulatedSession:
     def stop(self, arms: Collection[str] | None = None) -> Iterator[RunEvent]:
         """Stop the processes of `arms`, or all."""
         for arm in sorted(self._running if arms is None else self._running & set(arms)):
-            yield WorkerEnded(arm=arm, process=self._processes[arm][0], outcome=Completed())
+            yield WorkerEnded(arm=arm, process=self._processes[arm][0], outcome=Outcome())
             self._running.discard(arm)
 
 

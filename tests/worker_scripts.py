@@ -10,13 +10,13 @@ from typing import Any
 import workers
 
 from advisor.domain.catalogue import Deadlines
-from advisor.domain.outcome import Outcome
 from advisor.probing.supervisor import Message, Supervisor
 from advisor.probing.worker_process import Worker
+from probes.wire.outcome import Outcome
 
 DEADLINES = Deadlines(
     start=10,
-    import_=20,
+    imports=20,
     load=30,
     correctness=50,
     warmup=60,
@@ -37,7 +37,7 @@ SECONDS = {
     "measure": 70,
     "sustain": 75,
     "diagnose": 76,
-    "flex": 40,
+    "new-shapes": 40,
     "done": 80,
 }
 #: Functions with which a script sends the messages of a worker.
@@ -58,11 +58,12 @@ def send_event(event, **fields):
     write_events(json.dumps({"event": event, **fields}) + "\\n")
 
 def enter_phase(phase):
-    send_event("phase", phase=phase, batch_size=None)
+    send_event("phase_started", phase=phase, batch_size=None)
 
-def respond(status, **fields):
+def respond(status=None, **fields):
     unfinished = directory / "unfinished"
-    unfinished.write_text(json.dumps({"status": status, **fields}))
+    failure = {"status": status, **fields} if status else None
+    unfinished.write_text(json.dumps({"failure": failure}))
     unfinished.rename(directory / "response.json")
     notify()
 

@@ -51,6 +51,10 @@ CORE_MODULES = (
     "runtime.service",
     "runtime.source_digest",
     "runtime.watchdog",
+    "wire.bounds",
+    "wire.checks",
+    "wire.events",
+    "wire.outcome",
     "worker",
 )
 #: Environment variable that a worker and all its descendants inherit, in every session. A test
@@ -85,7 +89,8 @@ class WorkerResult:
     """All output of a worker."""
 
     events: list[dict[str, Any]]
-    response: dict[str, Any]
+    #: The fields of its failure; None without one.
+    failure: Any
     #: The bytes that it wrote to standard output.
     notifications: bytes
     log: str
@@ -168,7 +173,7 @@ def run_worker(
         events=[json.loads(line) for line in events.read_text().splitlines()]
         if events.exists()
         else [],
-        response=json.loads((directory / protocol.RESPONSE).read_text()),
+        failure=json.loads((directory / protocol.RESPONSE).read_text())["failure"],
         notifications=notifications,
         log=(directory / protocol.LOG).read_text(errors="replace"),
         status=status,

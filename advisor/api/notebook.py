@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from advisor.domain.answer import RankedArm
 from advisor.domain.plan import Plan
 from advisor.domain.run_events import LoggedEvent, WorkerEnded, WorkerReported
-from advisor.domain.worker_events import PhaseStarted
 from advisor.report.sections import progress_lines
 from advisor.system.number_format import format_interval, format_number, format_seconds
+from probes.wire.events import PhaseStarted
 
 #: The phase from which on an arm is built.
 BUILT_PHASE = "warmup"

@@ -226,7 +226,7 @@ def _status_line(event: ClusterEvent, names: dict[int, str]) -> str | None:
             return f"{names[assignment.number]}: {ending} ({len(attempts)} attempt{plural})"
         case Started(number=number, node=node, device=device):
             return f"{names[number]}: started on node {node}, device {device}"
-        case Progress(number=number, event=logged):
+        case Progress(number=number, logged_event=logged):
             line = progress_lines.render_event(logged)
             return f"{names[number]}: {line}" if line else None
         case _:

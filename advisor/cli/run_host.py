@@ -23,13 +23,13 @@ from advisor.domain.run_events import (
     WorkerReported,
     WorkerSpawned,
 )
-from advisor.domain.worker_events import BlockTimed, Ready
 from advisor.pipeline.execution import execute
 from advisor.pipeline.sweeps.decision import decide_lengths
 from advisor.pipeline.sweeps.runs import runs_left
 from advisor.probing.termination import skip
 from advisor.store.control import RunControl
 from advisor.store.runs import Run
+from probes.wire.events import BlockTimed, Ready
 
 PAUSED, GOING, STAY = "paused", "going", "stay"
 #: Seconds between two looks at the commands.

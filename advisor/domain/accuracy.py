@@ -3,57 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Literal, Protocol, TypeVar
+from typing import Annotated, Literal
 
 import msgspec
 
-#: Classes of an arm's outputs, from the best to the worst. `unchecked`: the outputs are constant or
-#: random, so a comparison shows nothing.
-AccuracyClass = Literal["exact", "close", "unchecked", "incorrect"]
-CLASSES: tuple[AccuracyClass, ...] = ("exact", "close", "unchecked", "incorrect")
-#: The same as the workers report it.
-CheckVerdict = Literal["equivalent", "near", "unchecked", "wrong"]
-CLASS_OF: dict[CheckVerdict, AccuracyClass] = {
-    "equivalent": "exact",
-    "near": "close",
-    "unchecked": "unchecked",
-    "wrong": "incorrect",
-}
-#: What keeps outputs from being exact or from being checked; empty for exact ones.
-Fault = Literal[
-    "",
-    "error",
-    "row-error",
-    "typical-error",
-    "integers",
-    "probabilities",
-    "divergence",
-    "shape",
-    "not-finite",
-    "same-output",
-    "identity",
-    "constant-output",
-    "random-model",
-]
+from probes.wire.checks import CLASSES, Checked
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Factor = Annotated[float, msgspec.Meta(ge=0)]
 
 
-class HasClass(Protocol):
-    """The check of one batch size."""
-
-    @property
-    def accuracy_class(self) -> AccuracyClass:
-        """The class of its outputs."""
-
-
-Check = TypeVar("Check", bound=HasClass)
-
-
-def worst_check(checks: Iterable[Check]) -> Check | None:
+def worst_check(checks: Iterable[Checked]) -> Checked | None:
     """Return the check with the worst class; None without one."""
     return max(checks, key=lambda check: CLASSES.index(check.accuracy_class), default=None)
+
+
+def worst_error(checks: Iterable[Checked]) -> float | None:
+    """Return the largest relative error, or divergence of text, over the batch sizes."""
+    errors = [checked.accuracy.error for checked in checks]
+    return max((error for error in errors if error is not None), default=None)
 
 
 class ByPrecision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -80,17 +48,14 @@ class ExactRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     eager_times: Factor
     row_eager_times: Factor
-    #: Eager's error counts as 1 + this / n times as large if it is known from n elements. 0 in runs
-    #: of early versions.
-    few_elements: Factor = 0.0
+    #: Eager's error counts as 1 + this / n times as large if it is known from n elements.
+    few_elements: Factor
     integer_eager_times: Factor
-    #: Null for no limit, as in runs of early versions.
-    typical_eager_times: Factor | None = None
+    typical_eager_times: Factor
     share_of_rms: ByPrecision
     row_share: ByPrecision
     integer_share: ByPrecision
-    #: Null where chance allows nothing, as in runs of early versions.
-    integer_chance: IntegerChance | None = None
+    integer_chance: IntegerChance
 
 
 class CloseRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -100,9 +65,8 @@ class CloseRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     tolerance: Factor
     row_times: Factor
     least_top1: Share
-    #: Classes count as the same if their values differ by at most so many tolerances; 0 in runs of
-    #: early versions.
-    tie_times: Factor = 0.0
+    #: Classes count as the same if their values differ by at most so many tolerances.
+    tie_times: Factor
 
 
 class RepeatRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -113,9 +77,9 @@ class RepeatRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     seconds: Factor
     least_calls: Annotated[int, msgspec.Meta(ge=2)]
     most_seconds: Factor
-    #: Of programs with operators that are known to race; null for the limits of the others.
-    racing_calls: Annotated[int, msgspec.Meta(ge=2)] | None = None
-    racing_seconds: Factor = 0.0
+    #: Of programs with operators that are known to race.
+    racing_calls: Annotated[int, msgspec.Meta(ge=2)]
+    racing_seconds: Factor
 
 
 class EnvelopeRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -128,8 +92,7 @@ class EnvelopeRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 class TextRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Limits of generated text: divergences in nats, shares of equal likeliest tokens."""
 
-    #: One limit for all precisions: 0 for quantised weights, and in runs of early versions.
-    exact_divergence: ByPrecision | Factor
+    exact_divergence: ByPrecision
     exact_top1: Share
     close_top1: Share
     eager_times: ByPrecision
@@ -225,9 +188,8 @@ class AccuracyRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     repeats: RepeatRule
     envelope: EnvelopeRule
     text: TextRule
-    #: Null in runs of early versions.
-    quantised: QuantisedRule | None = None
-    losses: LossRule | None = None
+    quantised: QuantisedRule
+    losses: LossRule
 
     def with_tolerance(self, tolerance: float | None) -> AccuracyRules:
         """Return the rules with the user's tolerance; unchanged for None."""
@@ -243,53 +205,19 @@ class AccuracyRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         arms.
         """
         rule = self.quantised
-        if rule is None:
-            return self
         close = msgspec.structs.replace(
             self.close,
             tolerance=rule.tolerance,
             row_times=rule.row_times,
             least_top1=rule.least_top1,
         )
-        gap = ByPrecision(**dict.fromkeys(ByPrecision.__struct_fields__, rule.gap))
+        gap, none = (
+            ByPrecision(float64=limit, float32=limit, float16=limit, bfloat16=limit)
+            for limit in (rule.gap, 0.0)
+        )
         # Text is exact only if its divergence is of eager's size: with random weights every
         # divergence is small.
         text = msgspec.structs.replace(
-            self.text, exact_divergence=0.0, close_top1=rule.least_top1, gap=gap
+            self.text, exact_divergence=none, close_top1=rule.least_top1, gap=gap
         )
         return msgspec.structs.replace(self, close=close, text=text)
-
-
-class Accuracy(msgspec.Struct, frozen=True, kw_only=True):
-    """Accuracy at one batch size: the worst over input sets and outputs.
-
-    Errors are root mean squares of the difference from the reference, over the reference's. Null
-    for what does not apply.
-    """
-
-    fault: Fault = ""
-    #: Of integers: the share that differs.
-    relative_error: float | None = None
-    relative_error_eager: float | None = None
-    ratio_to_eager: float | None = None
-    cosine: float | None = None
-    #: Largest error of an element and of a row.
-    worst_element: float | None = None
-    worst_row: float | None = None
-    #: Share of rows, or of positions of a text, with the same likeliest class.
-    top1: float | None = None
-    top1_eager: float | None = None
-    #: Relative error that rounding alone caused in `perturbations` of inputs and weights.
-    envelope: float | None = None
-    perturbations: int = 0
-    #: Text: divergence from the reference in nats a token, and share of equal tokens.
-    kl_mean: float | None = None
-    equal_tokens: float | None = None
-    #: How often one input was called.
-    repeats: int = 0
-
-    @property
-    def error(self) -> float | None:
-        """The figure that `--accuracy` and `accuracy<=` limit."""
-        # A mean divergence below zero is rounding.
-        return self.relative_error if self.kl_mean is None else max(self.kl_mean, 0.0)

@@ -9,7 +9,6 @@ from typing import Annotated, Final, Literal, NamedTuple
 
 import msgspec
 
-from advisor.domain.check_events import Checked
 from advisor.domain.interval import Interval
 from advisor.domain.machine import Machine, QuietCheck, describe_gpus
 from advisor.domain.measurement import Cell, Measurement
@@ -19,6 +18,7 @@ from advisor.domain.recommendation import DecisionWord, Recommendation, Trust
 from advisor.domain.results import Results
 from advisor.domain.scores import Evidence, ScoredArm
 from advisor.errors import UserError
+from probes.wire.checks import Checked
 
 SCHEMA: Final = "p3-advisor/run/2"
 #: The run id in an answer from published figures, which has no stored run.

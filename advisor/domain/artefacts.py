@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from advisor.domain.outcome import Nondeterministic
 from advisor.domain.run_state import RunState
 
 
@@ -19,7 +18,7 @@ def varying_sibling(state: RunState, arm: str) -> str | None:
             if other.id != arm
             and (other.workflow, other.artefact) == (own.workflow, own.artefact)
             and any(
-                isinstance(process.outcome, Nondeterministic)
+                process.failed_with("nondeterministic")
                 for process in state.processes.get(other.id, ())
             )
         ),

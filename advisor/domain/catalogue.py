@@ -47,18 +47,18 @@ class Models(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     demo: SyntheticModel
     #: Small language models among the configurations; the first is the default for text
     #: generation.
-    demo_language_models: tuple[str, ...] = ()
+    demo_language_models: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
     demo_batch_sizes: tuple[int, ...]
     #: What `demo` is on a GPU, and its batch sizes: large enough that the GPU is measured and not
     #: the host.
-    demo_gpu: SyntheticModel | None = None
-    demo_gpu_batch_sizes: tuple[int, ...] = ()
+    demo_gpu: SyntheticModel
+    demo_gpu_batch_sizes: tuple[int, ...]
     batch_sizes: tuple[int, ...]
     families: dict[str, FeedForwardSizes]
     configurations: dict[str, ShippedConfiguration]
     #: Model types of transformers that are layers of attention and a gated feed-forward block, each
     #: with its source.
-    gated_decoders: dict[str, str] = {}
+    gated_decoders: dict[str, str]
 
     @property
     def demo_language_model(self) -> str:
@@ -73,14 +73,14 @@ class KnownGpu(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     memory_gib: float
     source: str
     #: Date of the last check of the source, as 2026-11-21.
-    looked_up: str = ""
+    looked_up: str
 
 
 class Deadlines(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Seconds after which the supervisor kills a worker that is still in a phase."""
 
     start: float
-    import_: float = msgspec.field(name="import")
+    imports: float
     load: float
     correctness: float
     warmup: float
@@ -111,10 +111,10 @@ class BuildPresets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """How builds share the processors."""
 
     #: Most builds that run at the same time; each has at least one processor.
-    most_at_once: Annotated[int, msgspec.Meta(ge=1)] = 1
+    most_at_once: Annotated[int, msgspec.Meta(ge=1)]
     #: Builds that are expected to take at most this long come first and give an early answer.
-    early_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
-    source: str = "runs of earlier versions built one arm at a time"
+    early_seconds: Annotated[float, msgspec.Meta(ge=0)]
+    source: str
 
 
 class QuietLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -132,13 +132,16 @@ class QuietLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class NoisePrior(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is known of the differences between equal processes before a run measures them."""
+    """What is known of the differences between equal processes before a run measures them.
+
+    The defaults apply to answers, which do not have the presets.
+    """
 
     #: Standard deviation of the logarithm of one process's speed.
     process_deviation: Annotated[float, msgspec.Meta(gt=0)] = 0.006
     #: Number of measured differences that it counts as.
     weight: Annotated[float, msgspec.Meta(gt=0)] = 2.0
-    source: str = "the value of the first version that has one"
+    source: str = ""
 
 
 class Presets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -150,10 +153,9 @@ class Presets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     budgets: dict[str, Budget]
     deadlines: Deadlines
     guard: VisitQualityLimits
-    builds: BuildPresets = BuildPresets()
-    noise: NoisePrior = NoisePrior()
-    #: Absent in runs of early versions, whose machine is not checked.
-    quiet: QuietLimits | None = None
+    builds: BuildPresets
+    noise: NoisePrior
+    quiet: QuietLimits
 
 
 class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,11 +166,11 @@ class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
     models: Models
     presets: Presets
     gpus: dict[str, KnownGpu]
-    guidelines: tuple[Guideline, ...] = ()
-    published: PublishedData = PublishedData()
-    tree: DecisionTree = DecisionTree()
+    guidelines: tuple[Guideline, ...]
+    published: PublishedData
+    tree: DecisionTree
     #: Typical seconds of a cold build, by device and arm.
-    build_seconds: dict[str, dict[str, float]] = {}
+    build_seconds: dict[str, dict[str, float]]
     accuracy: AccuracyRules
     serving: ServingRules
     #: By workflow.

@@ -21,9 +21,7 @@ FIGURES: dict[str, Callable[[Measurement], float | None]] = {
     "itl": lambda one: _worst(
         cell.generation.itl_seconds if cell.generation else None for cell in one.cells
     ),
-    "accuracy": lambda one: _worst(
-        checked.accuracy.error if checked.accuracy else None for checked in one.correctness
-    ),
+    "accuracy": lambda one: _worst(checked.accuracy.error for checked in one.correctness),
 }
 #: Numbers of the classes of losses, as those of letters.
 CLASS_NUMBERS: dict[LossClass, int] = {"A": 3, "B": 2, "C": 1, "worse": 0}

@@ -47,7 +47,7 @@ class Constraint(
     #: For a criterion or a class the letter's number: 3 is A, 2 is B, 1 is C.
     at_least: int | float | None = None
     at_most: int | float | None = None
-    #: Unit of the bound as the user wrote it; null for none, and in runs of early versions.
+    #: Unit of the bound as the user wrote it; null for none.
     unit: Unit | None = None
 
     @property

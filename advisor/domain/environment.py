@@ -35,12 +35,12 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     #: Build of torch: none, the CPU build, or the build for the machine.
     torch: Literal["none", "cpu", "auto"] = "none"
     #: Required packages that are not installed, because no worker uses them.
-    excluded_packages: tuple[str, ...] = msgspec.field(name="leaves_out", default=())
+    excluded_packages: tuple[str, ...] = ()
     #: Modules whose import is the test of a created environment.
     imports: tuple[str, ...] = ()
     #: Environments that cannot be installed in the same interpreter.
     conflicts: tuple[str, ...] = ()
     licence: str = ""
-    footprint: InstallFootprint | None = msgspec.field(name="seen", default=None)
+    footprint: InstallFootprint | None = None
     #: Container image.
     image: str = ""

@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 
-from advisor.domain.outcome import OutOfMemory
 from advisor.domain.plan import REFERENCE, Plan
 from advisor.domain.process_folding import time_build, update_process
 from advisor.domain.run_events import (
@@ -62,7 +61,7 @@ def _apply(state: RunState, event: LoggedEvent) -> RunState:
         ):
             processes = list(state.processes[run_event.arm])
             process = time_build(update_process(processes[run_event.process], run_event), event)
-            if isinstance(process.outcome, OutOfMemory) and not process.ready:
+            if process.failed_with("out-of-memory") and not process.ready:
                 process = msgspec.structs.replace(
                     process, residents_at_oom=_loaded_arms(state, run_event.arm)
                 )

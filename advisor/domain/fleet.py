@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from advisor.domain.interval import Interval
+from advisor.domain.wire import snake_case
 
 FLEET_SCHEMA = "p3-advisor/fleet/1"
 #: Kind of the pool without accelerators.
@@ -49,7 +50,9 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     device: str
 
 
-class AssignmentResult(msgspec.Struct, frozen=True, kw_only=True, tag="answered"):
+class AssignmentResult(
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=snake_case
+):
     """The result of an assignment: a finished run, or the reason why there is none."""
 
     assignment: Assignment
@@ -73,7 +76,7 @@ class HostLoad(msgspec.Struct, frozen=True, kw_only=True):
     pcie_bytes_per_second: float | None
 
 
-class ContentionCheck(msgspec.Struct, frozen=True, kw_only=True, tag="contention"):
+class ContentionCheck(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=snake_case):
     """Check whether a run on another GPU of the host changes the times of a run.
 
     The check times the baseline and its duplicate with and without a busy neighbour.

@@ -7,9 +7,9 @@ from typing import Any, Literal
 import msgspec
 
 from advisor.domain.accuracy import TrainedLoss
-from advisor.domain.check_events import Checked
 from advisor.domain.interval import Interval
-from advisor.domain.worker_events import NewShapeResult
+from probes.wire.checks import Checked
+from probes.wire.events import NewShapeResult
 
 
 class CallSeconds(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,7 +17,7 @@ class CallSeconds(msgspec.Struct, frozen=True, kw_only=True):
 
     The median is that of the baseline, over visits the median of each visit's median, divided by
     the speed-up. Where the speed did not change this is close to the median of the arm's own
-    visits, which documents of earlier versions have. A mix of lengths has the mean of its lengths.
+    visits. A mix of lengths has the mean of its lengths.
 
     The bounds at 95 % of the baseline are order statistics, or those of the geometric mean by
     Student's t distribution with fewer than six visits; those of an arm also have the error of its
@@ -102,13 +102,13 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     processes: int = 1
     #: Standard deviation between processes, as a share; null with fewer than three processes.
     process_variation: float | None = None
-    #: Null for the baseline, with fewer than six processes and in runs of earlier versions.
+    #: Null for the baseline, and with fewer than six processes.
     undisturbed: UndisturbedSpeedup | None = None
     #: Change of its seconds relative to the baseline's during the race, as a share; 0 for none.
     shift: float = 0.0
     #: Null for tasks other than `generate`.
     generation: GenerationMetrics | None = None
-    #: Null in documents of early versions.
+    #: Null where the single calls are not known.
     percentiles: CallPercentiles | None = None
     #: All times behind the figures; null unless they were asked for.
     times: tuple[TimedVisit, ...] | None = None
@@ -159,8 +159,8 @@ class BuildSeconds(msgspec.Struct, frozen=True, kw_only=True):
 
     cold: float
     warm: float | None
-    #: Of the cold builds, the one for the batch size that takes longest; null in documents of early
-    #: versions.
+    #: Of the cold builds, the one for the batch size that takes longest; null where only their sum
+    #: is known.
     worst: float | None = None
     #: Processors of the cold build, and builds that may have run at the same time; null for a build
     #: that ran alone with all processors.

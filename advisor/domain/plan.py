@@ -47,10 +47,9 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
     weights: WeightFormat | None = None
     #: What it shares with other arms of its workflow that run the same build; empty for nothing.
     artefact: str = ""
-    #: Whether PyTorch's eager code may run instead of the compiled one; runs of earlier versions
-    #: do not have it.
-    eager_fallback: bool = True
-    #: Precisions that it supports; empty in runs of earlier versions.
+    #: Whether PyTorch's eager code may run instead of the compiled one.
+    eager_fallback: bool
+    #: Precisions that it supports; empty if none has to be refused.
     dtypes: tuple[Dtype, ...] = ()
     #: Extras that its environment and its recipe require, by distribution.
     extras: dict[str, tuple[str, ...]] = {}

@@ -11,9 +11,9 @@ class Efficiency(msgspec.Struct, frozen=True, kw_only=True):
     #: The application's fastest workflow on the platform.
     workflow: str
     #: Its speed over that of the platform's fastest workflow.
-    application_efficiency: float = msgspec.field(name="application")
+    application_efficiency: float
     #: Its speed over the speed at the platform's measured peak; null if not known.
-    architectural_efficiency: float | None = msgspec.field(name="architectural")
+    architectural_efficiency: float | None
 
 
 class Platform(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,8 +6,6 @@ from typing import Any
 
 import msgspec
 
-from advisor.domain.check_events import Checked, TextScores, UserMetric
-from advisor.domain.recipe_facts import RecipeFacts
 from advisor.domain.run_events import (
     BuildStarted,
     ConditionsRecorded,
@@ -19,15 +17,16 @@ from advisor.domain.run_events import (
     WorkerReported,
 )
 from advisor.domain.run_state import ProcessState
-from advisor.domain.worker_events import (
+from probes.wire.checks import Checked, TextScores, UserMetric
+from probes.wire.events import (
     BlockTimed,
     Built,
     Caches,
     ClosedLoop,
     Diagnosed,
     Engagement,
+    Event,
     Imported,
-    Latency,
     Loaded,
     MemoryRead,
     NewShapeResult,
@@ -35,11 +34,11 @@ from advisor.domain.worker_events import (
     PhaseStarted,
     Prepared,
     Ready,
+    RecipeFacts,
     Serving,
     Sustained,
     TextsSampled,
     WarmedUp,
-    WorkerEvent,
     Workload,
 )
 
@@ -120,16 +119,15 @@ BATCH_SIZE_FIELDS: dict[type, str] = {
     WarmedUp: "warmed_up",
     Diagnosed: "diagnosed",
     NewShapeResult: "new_shape_results",
-    Latency: "latency",
     Workload: "workloads",
 }
 
 
-def _process_changes(process: ProcessState, worker_event: WorkerEvent) -> dict[str, Any]:
+def _process_changes(process: ProcessState, worker_event: Event) -> dict[str, Any]:
     """Return the changed fields of the process."""
     match worker_event:
-        case PhaseStarted(phase="flex") as started:
-            return {"phase": "flex", "new_shape_started": started}
+        case PhaseStarted(phase="new-shapes") as started:
+            return {"phase": "new-shapes", "new_shape_started": started}
         case PhaseStarted(phase=phase):
             return {"phase": phase}
         case Ready():
@@ -141,15 +139,7 @@ def _process_changes(process: ProcessState, worker_event: WorkerEvent) -> dict[s
         case BlockTimed() | Sustained() | ClosedLoop() | TextsSampled():
             field = SEQUENCE_FIELDS[type(worker_event)]
             return {field: (*getattr(process, field), worker_event)}
-        case (
-            Built()
-            | Checked()
-            | WarmedUp()
-            | Diagnosed()
-            | NewShapeResult()
-            | Latency()
-            | Workload()
-        ):
+        case Built() | Checked() | WarmedUp() | Diagnosed() | NewShapeResult() | Workload():
             field = BATCH_SIZE_FIELDS[type(worker_event)]
             by_batch_size = getattr(process, field)
             return {field: {**by_batch_size, worker_event.batch_size: worker_event}}

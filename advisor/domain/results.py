@@ -9,7 +9,7 @@ import msgspec
 from advisor.domain.measurement import Measurement, VisitCounts
 from advisor.domain.portability import Portability
 from advisor.domain.serving import ServingResults
-from advisor.domain.worker_events import Peaks
+from probes.wire.events import Peaks
 
 #: Kind of a race's result; `advisor.statistics.race.Verdict` explains each.
 VerdictKind = Literal["PROVEN", "TIE", "SAFE", "INCONCLUSIVE"]
@@ -99,7 +99,7 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     visits: VisitCounts = VisitCounts(made=0, discarded=0, unfit=0)
     sustained: SustainedCheck | None = None
     peaks: Peaks | None = None
-    #: Null in runs of earlier versions.
+    #: Null for few visits.
     host: HostSpeed | None = None
     #: Number of completed repetitions in fresh processes.
     repeats: int = 0

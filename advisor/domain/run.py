@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Final, Literal
 
 import msgspec
 
@@ -10,7 +11,8 @@ from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine, describe_gpus
 from advisor.domain.question import Question
 
-SCHEMA = "p3-advisor/run-header/1"
+#: Of `run.json` and of the events beside it.
+SCHEMA: Final = "p3-advisor/stored-run/1"
 #: Ids of a fleet's runs have the fleet's id, the number of the assignment and of the attempt.
 RUN_ID = re.compile(r"(?P<own>[0-9]{8}-[0-9]{6}-[0-9a-f]{4})(?P<race>-[0-9]{4,}-[0-9]+)?")
 
@@ -30,7 +32,7 @@ def resume_command(run_id: str) -> str:
 class Header(msgspec.Struct, frozen=True, kw_only=True):
     """`run.json`: everything that the decision depends on besides the events."""
 
-    schema: str
+    schema: Literal["p3-advisor/stored-run/1"] = SCHEMA
     run_id: str
     #: RFC 3339 with time zone.
     created: str

@@ -10,29 +10,34 @@ from typing import Literal
 import msgspec
 
 from advisor.domain.answer import AnswerSummary
-from advisor.domain.bounds import Amount, Count, Size
 from advisor.domain.machine import QuietCheck
-from advisor.domain.outcome import Outcome
 from advisor.domain.plan import Arm, Plan
 from advisor.domain.portability import Platform
 from advisor.domain.serving import ServedRequest
-from advisor.domain.worker_events import BlockTimed, WorkerEvent
+from advisor.domain.wire import check_bounds, snake_case
+from probes.wire.bounds import Amount, Count, Size
+from probes.wire.events import BlockTimed, Event
+from probes.wire.outcome import Outcome
 
 
-class Planned(msgspec.Struct, frozen=True, kw_only=True, tag="planned"):
+class _RunEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=snake_case):
+    """The tag of an event is the name of its class in snake case, as that of a worker's event."""
+
+
+class Planned(_RunEvent, frozen=True, kw_only=True):
     """The run has a plan."""
 
     plan: Plan
 
 
-class ArmsAdded(msgspec.Struct, frozen=True, kw_only=True, tag="arms-added"):
+class ArmsAdded(_RunEvent, frozen=True, kw_only=True):
     """The plan has further arms, because the outputs of the arm `instead_of` vary."""
 
     added: tuple[Arm, ...]
     instead_of: str
 
 
-class QuietChecked(msgspec.Struct, frozen=True, kw_only=True, tag="load-checked"):
+class QuietChecked(_RunEvent, frozen=True, kw_only=True):
     """The load of the machine was checked before measuring.
 
     `waits` is true if the run waits and checks again.
@@ -42,7 +47,7 @@ class QuietChecked(msgspec.Struct, frozen=True, kw_only=True, tag="load-checked"
     waits: bool = False
 
 
-class WorkerSpawned(msgspec.Struct, frozen=True, kw_only=True, tag="spawned"):
+class WorkerSpawned(_RunEvent, frozen=True, kw_only=True):
     """A worker process of the arm was started.
 
     `process` counts the arm's processes from 0. `repeat` is 0 for the race and counts its
@@ -54,7 +59,7 @@ class WorkerSpawned(msgspec.Struct, frozen=True, kw_only=True, tag="spawned"):
     repeat: Count = 0
 
 
-class BuildStarted(msgspec.Struct, frozen=True, kw_only=True, tag="build-started"):
+class BuildStarted(_RunEvent, frozen=True, kw_only=True):
     """A worker process begins to build, with processors that no other build uses meanwhile."""
 
     arm: str
@@ -68,15 +73,15 @@ class BuildStarted(msgspec.Struct, frozen=True, kw_only=True, tag="build-started
     expected_seconds_left: float | None = None
 
 
-class WorkerReported(msgspec.Struct, frozen=True, kw_only=True, tag="heard"):
+class WorkerReported(_RunEvent, frozen=True, kw_only=True):
     """A worker sent an event."""
 
     arm: str
     process: Count
-    worker_event: WorkerEvent = msgspec.field(name="said")
+    worker_event: Event
 
 
-class DeviceMemory(msgspec.Struct, frozen=True, kw_only=True, tag="device-memory"):
+class DeviceMemory(_RunEvent, frozen=True, kw_only=True):
     """Increase in used device memory since before the worker started, as NVML reports it.
 
     Null where the device reports nothing or a figure that is impossible.
@@ -97,7 +102,7 @@ class DeviceMemory(msgspec.Struct, frozen=True, kw_only=True, tag="device-memory
     source: Literal["grown", "freed"] = "grown"
 
 
-class MemoryChecked(msgspec.Struct, frozen=True, kw_only=True, tag="memory-checked"):
+class MemoryChecked(_RunEvent, frozen=True, kw_only=True):
     """The device's count of an allocation of known size.
 
     The allocation does not use the allocator of any library.
@@ -107,7 +112,7 @@ class MemoryChecked(msgspec.Struct, frozen=True, kw_only=True, tag="memory-check
     seen_bytes: Count | None
 
 
-class BusyWhileIdle(msgspec.Struct, frozen=True, kw_only=True, tag="restless"):
+class BusyWhileIdle(_RunEvent, frozen=True, kw_only=True):
     """A worker used processors while it was idle.
 
     The supervisor pauses the busy processes between the worker's visits, because they would slow
@@ -139,12 +144,12 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     temperature_c: int | None = None
     power_w: float | None = None
     #: Share of samples with clocks throttled by heat or a hardware fault.
-    thermal_throttled_share: float | None = msgspec.field(name="held_down_share", default=None)
+    thermal_throttled_share: float | None = None
     #: Share of samples with clocks throttled by the power limit.
     power_capped_share: float | None = None
 
 
-class ConditionsRecorded(msgspec.Struct, frozen=True, kw_only=True, tag="watched"):
+class ConditionsRecorded(_RunEvent, frozen=True, kw_only=True):
     """The conditions of the arm's last visit.
 
     `unfit` names the limit that they exceed. `discarded` visits are made again.
@@ -159,14 +164,14 @@ class ConditionsRecorded(msgspec.Struct, frozen=True, kw_only=True, tag="watched
     discarded: bool
 
 
-class RepetitionStarted(msgspec.Struct, frozen=True, kw_only=True, tag="repeated"):
+class RepetitionStarted(_RunEvent, frozen=True, kw_only=True):
     """A repetition of the race in fresh processes begins with these arms."""
 
     repeat: Count
     arms: tuple[str, ...]
 
 
-class EnergyMeasured(msgspec.Struct, frozen=True, kw_only=True, tag="energy"):
+class EnergyMeasured(_RunEvent, frozen=True, kw_only=True):
     """Energy that the GPUs used while the arm was called without a pause.
 
     The source is the energy counter of each GPU; null without one.
@@ -179,7 +184,7 @@ class EnergyMeasured(msgspec.Struct, frozen=True, kw_only=True, tag="energy"):
     joules: Amount | None
 
 
-class LoadMeasured(msgspec.Struct, frozen=True, kw_only=True, tag="load-measured"):
+class LoadMeasured(_RunEvent, frozen=True, kw_only=True):
     """One block of requests to an arm's server."""
 
     arm: str
@@ -195,7 +200,7 @@ class LoadMeasured(msgspec.Struct, frozen=True, kw_only=True, tag="load-measured
     problem: str | None = None
 
 
-class WorkerEnded(msgspec.Struct, frozen=True, kw_only=True, tag="ended"):
+class WorkerEnded(_RunEvent, frozen=True, kw_only=True):
     """A worker process ended."""
 
     arm: str
@@ -203,7 +208,7 @@ class WorkerEnded(msgspec.Struct, frozen=True, kw_only=True, tag="ended"):
     outcome: Outcome
 
 
-class RaceOpened(msgspec.Struct, frozen=True, kw_only=True, tag="race-opened"):
+class RaceOpened(_RunEvent, frozen=True, kw_only=True):
     """The race at a batch size begins with these arms."""
 
     batch_size: Size
@@ -220,7 +225,7 @@ class RaceOpened(msgspec.Struct, frozen=True, kw_only=True, tag="race-opened"):
 EndCause = Literal["decided", "out-of-time", "baseline-ended"]
 
 
-class RaceClosed(msgspec.Struct, frozen=True, kw_only=True, tag="race-closed"):
+class RaceClosed(_RunEvent, frozen=True, kw_only=True):
     """The race at a batch size ended."""
 
     batch_size: Size
@@ -229,7 +234,7 @@ class RaceClosed(msgspec.Struct, frozen=True, kw_only=True, tag="race-closed"):
     cause: EndCause
 
 
-class ProvisionalAnswer(msgspec.Struct, frozen=True, kw_only=True, tag="provisional-answer"):
+class ProvisionalAnswer(_RunEvent, frozen=True, kw_only=True):
     """What the advice would be from the arms that have raced so far."""
 
     answer: AnswerSummary
@@ -237,17 +242,17 @@ class ProvisionalAnswer(msgspec.Struct, frozen=True, kw_only=True, tag="provisio
     waiting: tuple[str, ...]
 
 
-class OtherPlatformFound(msgspec.Struct, frozen=True, kw_only=True, tag="platform-known"):
+class OtherPlatformFound(_RunEvent, frozen=True, kw_only=True):
     """An earlier run measured the model on this platform."""
 
     platform: Platform
 
 
-class Resumed(msgspec.Struct, frozen=True, kw_only=True, tag="resumed"):
+class Resumed(_RunEvent, frozen=True, kw_only=True):
     """The run was resumed after it had stopped."""
 
 
-class Finished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):
+class Finished(_RunEvent, frozen=True, kw_only=True):
     """All steps of the plan are done."""
 
 
@@ -282,7 +287,10 @@ class LoggedEvent(msgspec.Struct, frozen=True, kw_only=True):
     #: Seconds since the run began, by a monotonic clock; a resumed run continues from its last
     #: event.
     at: Amount
-    run_event: RunEvent = msgspec.field(name="happening")
+    run_event: RunEvent
+
+    def __post_init__(self) -> None:
+        check_bounds(self)
 
 
 def is_measurement(run_event: RunEvent) -> bool:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from advisor.domain.check_events import Checked, TextScores, UserMetric
 from advisor.domain.machine import QuietCheck
-from advisor.domain.outcome import Outcome
 from advisor.domain.plan import Plan
 from advisor.domain.portability import Platform
-from advisor.domain.recipe_facts import RecipeFacts
 from advisor.domain.run_events import (
     BuildStarted,
     ConditionsRecorded,
@@ -20,7 +17,8 @@ from advisor.domain.run_events import (
     ProvisionalAnswer,
     RaceClosed,
 )
-from advisor.domain.worker_events import (
+from probes.wire.checks import Checked, TextScores, UserMetric
+from probes.wire.events import (
     BlockTimed,
     Built,
     Caches,
@@ -28,19 +26,19 @@ from advisor.domain.worker_events import (
     Diagnosed,
     Engagement,
     Imported,
-    Latency,
     Loaded,
     MemoryRead,
     NewShapeResult,
     Peaks,
-    Phase,
     PhaseStarted,
+    RecipeFacts,
     Serving,
     Sustained,
     TextsSampled,
     WarmedUp,
     Workload,
 )
+from probes.wire.outcome import Failure, FailureStatus, Outcome, Phase
 
 
 class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +71,6 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
     visits: tuple[BlockTimed, ...] = ()
     visit_conditions: tuple[ConditionsRecorded, ...] = ()
     workloads: dict[int, Workload] = {}
-    latency: dict[int, Latency] = {}
     peaks: Peaks | None = None
     sustained: tuple[Sustained, ...] = ()
     energy: tuple[EnergyMeasured, ...] = ()
@@ -91,6 +88,17 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
     #: Other arms whose workers held the model when this process ran out of memory before it was
     #: ready.
     residents_at_oom: tuple[str, ...] = ()
+
+    @property
+    def failure(self) -> Failure | None:
+        return self.outcome.failure if self.outcome else None
+
+    def failed_with(self, *statuses: FailureStatus) -> bool:
+        return self.failure is not None and self.failure.status in statuses
+
+    @property
+    def completed(self) -> bool:
+        return self.outcome is not None and self.outcome.failure is None
 
 
 class RaceGroup(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from advisor.domain.bounds import Amount, Count
 from advisor.domain.interval import Interval
 from advisor.domain.question import RequestLengths
+from probes.wire.bounds import Amount, Count
 
 Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
 Factor = Annotated[float, msgspec.Meta(gt=0)]
@@ -34,19 +34,18 @@ class ServingRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     lead_share: Annotated[float, msgspec.Meta(ge=0, lt=1)]
     gap_seconds: Annotated[float, msgspec.Meta(ge=0)]
     most_blocks: Annotated[int, msgspec.Meta(ge=1)]
-    #: The fields with a default are missing in runs of earlier versions, which did without them.
-    least_misses: Annotated[float, msgspec.Meta(ge=0)] = 0.0
-    most_block_seconds: Annotated[float, msgspec.Meta(gt=0)] = 3600.0
+    least_misses: Annotated[float, msgspec.Meta(ge=0)]
+    most_block_seconds: Annotated[float, msgspec.Meta(gt=0)]
     #: Requests at once and seconds of the closed loops before the load.
-    probe_concurrencies: tuple[Annotated[int, msgspec.Meta(ge=1)], ...] = ()
-    probe_seconds: Annotated[float, msgspec.Meta(gt=0)] = 2.0
-    probe_gain: Annotated[float, msgspec.Meta(ge=1)] = 1.3
+    probe_concurrencies: tuple[Annotated[int, msgspec.Meta(ge=1)], ...]
+    probe_seconds: Annotated[float, msgspec.Meta(gt=0)]
+    probe_gain: Annotated[float, msgspec.Meta(ge=1)]
     #: Shares of the probed rate that the search tries first.
-    ladder: Annotated[tuple[Factor, ...], msgspec.Meta(min_length=1)] = (1.0,)
+    ladder: Annotated[tuple[Factor, ...], msgspec.Meta(min_length=1)]
     #: 0: every arm is measured finely.
-    far_below: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    far_below: Annotated[float, msgspec.Meta(ge=0)]
     #: 0: no text is checked while the load runs.
-    sampled_share: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
+    sampled_share: Annotated[float, msgspec.Meta(ge=0, lt=1)]
     #: Shares of the goodput that the search found.
     repeat_rates: Annotated[tuple[Factor, ...], msgspec.Meta(min_length=1)]
     late_share: Share

@@ -99,7 +99,7 @@ class DeclaredWhere(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     task: Task | None = None
     device: Literal["cpu", "cuda"] | None = None
-    input_format: InputFormat | None = msgspec.field(name="takes", default=None)
+    input_format: InputFormat | None = None
     #: Null for all arms that `arm_declared` gives no other fact.
     arm: str | None = None
     facts: ArmDeclaredFacts
@@ -118,7 +118,7 @@ class KnownFault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     #: Version specifiers of the affected compute capabilities, of which one must match; empty for
     #: all devices.
     compute_capabilities: tuple[str, ...] = ()
-    description: Annotated[str, msgspec.Meta(min_length=1)] = msgspec.field(name="what")
+    description: Annotated[str, msgspec.Meta(min_length=1)]
     next_step: Annotated[str, msgspec.Meta(min_length=1)]
     source: Annotated[str, msgspec.Meta(min_length=1)]
 
@@ -135,7 +135,7 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     tasks: tuple[Task, ...]
     devices: tuple[Literal["cpu", "cuda"], ...]
     dtypes: tuple[Dtype, ...]
-    input_formats: tuple[InputFormat, ...] = msgspec.field(name="takes")
+    input_formats: tuple[InputFormat, ...]
     environment: Environment
     #: Environments for devices for which the stack has a distribution of its own.
     environment_on: dict[Literal["cpu", "cuda"], Environment] = {}
@@ -174,12 +174,12 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     #: Why it has no module; null if it has one.
     not_measured: CitedFact | None = None
     #: Steps that save the next process from building again.
-    deployment_steps: tuple[str, ...] = msgspec.field(name="keep", default=())
+    deployment_steps: tuple[str, ...] = ()
     #: Name of the user's program; workflows that share it differ only in a provider or backend.
     #: Empty for the workflow's id.
     application: str = ""
     #: Null where no probe gives one.
-    integration: Integration | None = msgspec.field(name="recipe", default=None)
+    integration: Integration | None = None
     #: Least compute capability, as `8.0`.
     min_compute_capability: str | None = None
     #: Version specifiers of the supported compute capabilities, of which one must match; empty for

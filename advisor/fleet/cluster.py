@@ -24,6 +24,7 @@ from ray.util.scheduling_strategies import (
 from advisor.domain.fleet import CPU, ContentionCheck, Pool
 from advisor.domain.run import Header
 from advisor.domain.run_events import LoggedEvent
+from advisor.domain.wire import decode_event
 from advisor.fleet.contention import check_contention, not_measured
 from advisor.fleet.events import Completed, Failed, Progress, Started, TaskEvent
 from advisor.fleet.head import HeadNode, check_address, connection_lost, unreachable
@@ -66,7 +67,7 @@ def run_task(task: bytes, queue: Queue, run_assignment: RunAssignment) -> bytes:
                 header=logged,
             )
         else:
-            event = Progress(number=decoded.number, token=token, event=logged)
+            event = Progress(number=decoded.number, token=token, logged_event=logged)
         # Not awaited, because waiting would lengthen the pauses between visits. Ray keeps the order
         # of one caller's messages.
         queue.actor.put_nowait.remote(msgspec.msgpack.encode(event))
@@ -270,12 +271,14 @@ def _reserve_devices(pool: Pool) -> PlacementGroup:
 def _read_events(queue: Queue) -> Iterator[TaskEvent]:
     while size := queue.qsize():
         for event in queue.get_nowait_batch(min(size, MAX_EVENTS_PER_READ)):
-            yield msgspec.msgpack.decode(event, type=TaskEvent)
+            yield msgspec.msgpack.decode(event, type=TaskEvent, dec_hook=decode_event)
 
 
 def _end_event(reference: Any, number: int) -> TaskEvent:  # noqa: ANN401 - Ray is untyped
     try:
-        completed: Completed = msgspec.msgpack.decode(ray.get(reference), type=Completed)
+        completed: Completed = msgspec.msgpack.decode(
+            ray.get(reference), type=Completed, dec_hook=decode_event
+        )
     except ray.exceptions.RayError as problem:
         return Failed(number=number, reason=_format(problem))
     return completed

@@ -10,10 +10,11 @@ import msgspec
 from advisor.domain.fleet import AssignmentResult, ContentionCheck, Pool
 from advisor.domain.run import Header
 from advisor.domain.run_events import LoggedEvent
+from advisor.domain.wire import snake_case
 from advisor.fleet.node import NodeRunResult, Task
 
 
-class Started(msgspec.Struct, frozen=True, kw_only=True, tag="begun"):
+class Started(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=snake_case):
     """A node has started an assignment, for the first time or after another node was lost."""
 
     number: int
@@ -24,23 +25,23 @@ class Started(msgspec.Struct, frozen=True, kw_only=True, tag="begun"):
     header: Header
 
 
-class Progress(msgspec.Struct, frozen=True, kw_only=True, tag="told"):
+class Progress(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=snake_case):
     """A run has logged an event."""
 
     number: int
     token: str
-    event: LoggedEvent
+    logged_event: LoggedEvent
 
 
-class Completed(msgspec.Struct, frozen=True, kw_only=True, tag="delivered"):
+class Completed(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=snake_case):
     """A node has finished an assignment."""
 
     number: int
     token: str
-    result: NodeRunResult = msgspec.field(name="packed")
+    result: NodeRunResult
 
 
-class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="undone"):
+class Failed(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=snake_case):
     """The cluster has given an assignment up."""
 
     number: int

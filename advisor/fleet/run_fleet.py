@@ -123,7 +123,7 @@ def _store_event(
             _start_attempt(state, event, request, store)
         case Progress():
             if event.token == state.token and state.writer:
-                state.writer.append(event.event)
+                state.writer.append(event.logged_event)
         case Completed():
             del states[event.number]
             yield _store_result(state, event, request, store)

@@ -20,7 +20,6 @@ from advisor.domain.measurement import (
 from advisor.domain.plan import Arm
 from advisor.domain.results import EQUIVALENCE_MARGIN
 from advisor.domain.run_state import ProcessState, RunState
-from advisor.domain.worker_events import BlockTimed, Loaded, Peaks
 from advisor.measure.builds import summarise_builds
 from advisor.measure.diagnosis import diagnose
 from advisor.measure.drift import correct_drift, typical_seconds
@@ -57,6 +56,7 @@ from advisor.statistics.replication import (
     variance_between,
 )
 from advisor.statistics.undisturbed import level_difference
+from probes.wire.events import BlockTimed, Loaded, Peaks
 
 CONFIDENCE = 0.95
 #: Probability with which each bound of a two-sided interval fails.
@@ -212,7 +212,7 @@ def _diagnose(
     timed = [visit for _, visit in counted_visits(state, arm.id, batch_size)]
     factor = cell.seconds.median / typical_seconds(timed)  # the same as of the cell's times
     visits = [visit for visit in process.visits if visit.batch_size == batch_size]
-    enqueued = [visit.enqueue_seconds for visit in visits if visit.enqueue_seconds is not None]
+    enqueued = [visit.enqueue_seconds for visit in visits]
     rounds = visits_by_round(state, batch_size).values()
     return diagnose(
         process.diagnosed.get(batch_size),

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from advisor.domain.question import LoadQuestion
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.serving import ServingRules
-from advisor.domain.worker_events import ClosedLoop
 from advisor.measure.load_blocks import load_block, valid_blocks
 from advisor.measure.serving import goodput_of_arm, has_failed_process
+from probes.wire.events import ClosedLoop
 
 #: A rate is certainly above the goodput if a smaller share of its requests met the limits.
 SURELY_MISSED_SHARE = 0.5

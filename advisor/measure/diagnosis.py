@@ -11,8 +11,8 @@ from typing import NamedTuple
 import msgspec
 
 from advisor.domain.measurement import Bound, CallDiagnosis
-from advisor.domain.worker_events import Diagnosed, Peaks
 from advisor.system.number_format import format_share
+from probes.wire.events import Diagnosed, Peaks
 
 #: A call whose device is busy for less than this share is launch-bound. TensorRT's criterion (the
 #: time to enqueue is at least the GPU time) is not used: every synchronous call meets it.

@@ -7,6 +7,7 @@ that took part in few rounds saw few states.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import statistics
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ import msgspec
 
 from advisor.domain.interval import Interval
 from advisor.domain.measurement import CallSeconds, Measurement
-from advisor.domain.worker_events import BlockTimed
+from probes.wire.events import BlockTimed
 
 
 def typical_seconds(visits: Sequence[BlockTimed]) -> float:
@@ -35,7 +36,7 @@ def correct_drift(
 
 
 def _multiplied(visit: BlockTimed, factor: float) -> BlockTimed:
-    return msgspec.structs.replace(
+    return dataclasses.replace(
         visit,
         seconds=tuple(factor * each for each in visit.seconds),
         first_token_seconds=tuple(factor * each for each in visit.first_token_seconds),

@@ -10,13 +10,11 @@ import msgspec
 
 from advisor.domain.measurement import GenerationMetrics
 from advisor.domain.run_state import ProcessState
-from advisor.domain.worker_events import BlockTimed, Latency, Peaks, Workload
 from advisor.measure.drift import typical_seconds
 from advisor.measure.workload import bytes_per_step
+from probes.wire.events import BlockTimed, Peaks, Workload
 
 METHOD = "calls for one token follow the calls for all tokens in every visit"
-#: Method of runs of early versions, which timed the tokens apart from the race.
-SEPARATE_METHOD = "calls for one token alternate with calls for all tokens"
 #: Share by which TTFT and ITL may miss the seconds of a call without a reason.
 MAX_MISMATCH = 0.1
 
@@ -28,7 +26,6 @@ class TokenLatencies(NamedTuple):
     #: None for texts of one token.
     itl_seconds: float | None
     call_seconds: float
-    method: str
 
 
 def latencies_of_visits(visits: Sequence[BlockTimed], output_tokens: int) -> TokenLatencies | None:
@@ -39,32 +36,12 @@ def latencies_of_visits(visits: Sequence[BlockTimed], output_tokens: int) -> Tok
     timed = [visit for visit in visits if visit.first_token_seconds]
     if not timed:
         return None
-    return _latencies(
-        statistics.median(statistics.median(visit.first_token_seconds) for visit in timed),
-        typical_seconds(timed),
-        output_tokens,
-        METHOD,
+    ttft_seconds = statistics.median(
+        statistics.median(visit.first_token_seconds) for visit in timed
     )
-
-
-def latencies_of_pairs(latency: Latency | None) -> TokenLatencies | None:
-    """Return the latencies of a run of an early version, from calls apart from the race."""
-    if latency is None:
-        return None
-    return _latencies(
-        statistics.median(latency.first_token_seconds),
-        statistics.median(latency.whole_seconds),
-        latency.output_tokens,
-        SEPARATE_METHOD,
-    )
-
-
-def _latencies(
-    ttft_seconds: float, call_seconds: float, output_tokens: int, method: str
-) -> TokenLatencies:
-    steps = output_tokens - 1
+    call_seconds, steps = typical_seconds(timed), output_tokens - 1
     itl_seconds = max(call_seconds - ttft_seconds, 0.0) / steps if steps else None
-    return TokenLatencies(ttft_seconds, itl_seconds, call_seconds, method)
+    return TokenLatencies(ttft_seconds, itl_seconds, call_seconds)
 
 
 def summarise_generation(
@@ -81,9 +58,7 @@ def summarise_generation(
     if workload is None or workload.moved_bytes is None:
         return None
     output_tokens = process.loaded.units_per_sample if process.loaded else 1
-    latencies = latencies_of_visits(visits, output_tokens) or latencies_of_pairs(
-        process.latency.get(workload.batch_size)
-    )
+    latencies = latencies_of_visits(visits, output_tokens)
     itl_seconds = latencies.itl_seconds if latencies else None
     whole_seconds = latencies.call_seconds if latencies else None
     peak = peaks.operations_per_second.get(dtype) if peaks else None
@@ -99,7 +74,7 @@ def summarise_generation(
         mfu=workload.flops / whole_seconds / peak
         if workload.flops and whole_seconds and peak
         else None,
-        method=latencies.method if latencies else METHOD,
+        method=METHOD,
     )
     call_seconds = typical_seconds(visits)
     return msgspec.structs.replace(
@@ -120,12 +95,8 @@ def explain_mismatch(
     implied = ttft + itl * (output_tokens - 1)
     if abs(implied / call_seconds - 1) <= MAX_MISMATCH:
         return None
-    where = (
-        "come from fewer visits than the time of a call"
-        if metrics.method == METHOD
-        else "were timed in calls apart from the race"
-    )
     return (
-        f"TTFT and ITL {where}: these calls took {implied * 1e3:.3g} ms, those of the race "
+        "TTFT and ITL come from fewer visits than the time of a call: these calls took"
+        f" {implied * 1e3:.3g} ms, those of the race "
         f"{call_seconds * 1e3:.3g} ms"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from advisor.domain.measurement import MemoryBytes
 from advisor.domain.run_events import DeviceMemory, MemoryChecked
 from advisor.domain.run_state import ProcessState
-from advisor.domain.worker_events import MemoryRead
+from probes.wire.events import MemoryRead
 
 MEBIBYTE = 1 << 20
 #: The device's count of a known allocation may differ from its size by this much.

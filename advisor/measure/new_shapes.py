@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Literal
-
-import msgspec
 
 from advisor.domain.interval import Interval
-from advisor.domain.outcome import Completed, Outcome, Skipped, TimedOut
 from advisor.domain.plan import Arm
 from advisor.domain.run_state import ProcessState, RunState
-from advisor.domain.worker_events import NewShapeResult
+from probes.wire.events import NewShapeOutcome, NewShapeResult
+from probes.wire.outcome import Failure
 
 #: Lower bound of the speed-up from which a silent fallback to eager code shows.
 CLEAR_SPEEDUP = 1.2
@@ -46,21 +44,19 @@ def results_of(process: ProcessState) -> Mapping[int, NewShapeResult]:
         return results
     ended = NewShapeResult(
         batch_size=started.batch_size,
-        outcome=_outcome_at_end(outcome),
+        outcome=_outcome_at_end(outcome.failure),
         first_call_seconds=None,
         steady_seconds=None,
-        reason="it took longer than the time limit"
-        if isinstance(outcome, Completed)
-        else outcome.reason,
+        reason=outcome.failure.reason if outcome.failure else "it took longer than the time limit",
         input_tokens=started.input_tokens,
     )
     return {**results, ended.batch_size: ended}
 
 
-def _outcome_at_end(outcome: Outcome) -> Literal["stalled", "skipped", "refused"]:
-    if isinstance(outcome, (Completed, TimedOut)):
+def _outcome_at_end(failure: Failure | None) -> NewShapeOutcome:
+    if failure is None or failure.status == "timed-out":
         return "stalled"
-    return "skipped" if isinstance(outcome, Skipped) else "refused"
+    return "skipped" if failure.status == "skipped" else "refused"
 
 
 def is_complete(results: Sequence[NewShapeResult]) -> bool:
@@ -102,6 +98,6 @@ def _mark(arm: Arm, result: NewShapeResult, baseline: NewShapeResult | None) -> 
     if seconds < FALLBACK_SHARE * eager_seconds:
         return result
     reason = f"{seconds / eager_seconds:.2f} times as long as the baseline at this size"
-    return msgspec.structs.replace(
+    return dataclasses.replace(
         result, outcome="eager" if arm.eager_fallback else "served", reason=reason
     )

@@ -7,17 +7,9 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from advisor.domain.artefacts import varying_sibling
-from advisor.domain.outcome import (
-    Completed,
-    DiskFull,
-    Incorrect,
-    Nondeterministic,
-    NotEngaged,
-    OutOfMemory,
-)
 from advisor.domain.run_state import ProcessState, RunState
-from advisor.domain.worker_events import BlockTimed
 from advisor.statistics.intervals import t_quantile, trimmed_mean
+from probes.wire.events import BlockTimed
 
 
 def log_median_seconds(visit: BlockTimed) -> float:
@@ -76,13 +68,13 @@ def invalidates(process: ProcessState) -> bool:
     A wrong output and an arm that is not engaged always do. Other failures do not when they happen
     in a repetition or while new shapes are tried.
     """
-    outcome = process.outcome
-    if outcome is None or isinstance(outcome, Completed):
+    failure = process.failure
+    if failure is None:
         return False
-    if isinstance(outcome, (OutOfMemory, DiskFull)) and not process.ready:
+    if failure.status in {"out-of-memory", "disk-full"} and not process.ready:
         return False  # nothing was timed yet, and another process of the arm may have had more room
-    return isinstance(outcome, (Incorrect, Nondeterministic, NotEngaged)) or (
-        process.repeat == 0 and outcome.phase != "flex"
+    return failure.status in {"incorrect", "nondeterministic", "not-engaged"} or (
+        process.repeat == 0 and failure.phase != "new-shapes"
     )
 
 

@@ -10,7 +10,6 @@ import msgspec
 from advisor.domain.catalogue import NoisePrior
 from advisor.domain.interval import Interval
 from advisor.domain.measurement import Measurement, MemoryBytes
-from advisor.domain.outcome import Completed
 from advisor.domain.plan import Arm, Plan
 from advisor.domain.question import LoadQuestion, Question
 from advisor.domain.results import Results
@@ -33,10 +32,7 @@ HOST_SOURCE = "sum of the peak resident set sizes of the server's processes"
 
 def has_failed_process(state: RunState, arm: str) -> bool:
     """Return whether a process of the arm failed, or its texts were wrong after the load."""
-    return any(
-        process.outcome is not None and not isinstance(process.outcome, Completed)
-        for process in state.processes.get(arm, ())
-    )
+    return any(process.failure is not None for process in state.processes.get(arm, ()))
 
 
 def goodput_of_arm(state: RunState, arm: str, load: LoadQuestion, seed: int) -> Goodput | None:

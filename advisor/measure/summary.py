@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TypeGuard
 
 import msgspec
 
 from advisor.domain.catalogue import NoisePrior
 from advisor.domain.measurement import Measurement
-from advisor.domain.outcome import Outcome, Skipped, TimedOut, skip_cause
 from advisor.domain.plan import Arm, Plan
 from advisor.domain.question import Dtype
 from advisor.domain.results import (
@@ -38,6 +36,7 @@ from advisor.measure.rounds import (
 from advisor.measure.sustained import check_sustained
 from advisor.measure.workload import device_peaks, read_inputs
 from advisor.statistics.intervals import paired_interval
+from probes.wire.outcome import Failure
 
 #: Least number of visits for the range of their middle 90 %.
 MIN_HOST_VISITS = 20
@@ -129,20 +128,16 @@ def _stopped_builds(state: RunState) -> Iterator[StoppedBuild]:
         processes = state.processes.get(arm.id)
         last = processes[-1] if processes else ProcessState()
         is_measured = is_valid(state, arm.id) or arm.duplicate_of is not None
-        if _ended_for_time(last.outcome) and not is_measured:
-            # The outcome has the phase whose time was up, the process the last phase that started.
-            yield StoppedBuild(arm=arm.id, started=last.phase == "build", fix=last.outcome.fix)
-
-
-def _ended_for_time(outcome: Outcome | None) -> TypeGuard[TimedOut | Skipped]:
-    """Return whether a build was ended, or left out, because it took or would take too long."""
-    match outcome:
-        case TimedOut(phase="build"):
-            return True
-        case Skipped(phase="build"):
-            return skip_cause(outcome) == "build-limit"
-        case _:
-            return False
+        if is_measured:
+            continue
+        match last.failure:
+            case Failure("timed-out", "build", fix=fix) | Failure(
+                "skipped", "build", fix=fix, skip_cause="build-limit"
+            ):
+                # The failure has the phase whose time was up, the process the last one it started.
+                yield StoppedBuild(arm=arm.id, started=last.phase == "build", fix=fix)
+            case _:
+                pass
 
 
 def _summarise_host(seconds: Sequence[float]) -> HostSpeed | None:

@@ -18,9 +18,9 @@ from advisor.domain.accuracy import (
     TextLoss,
     TrainedLoss,
 )
-from advisor.domain.check_events import TextScores, UserMetric
 from advisor.domain.results import Results
 from advisor.domain.run_state import ProcessState, RunState
+from probes.wire.checks import TextScores, UserMetric
 
 if TYPE_CHECKING:
     import numpy as np

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
-
-import msgspec
 
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.question import Dtype
 from advisor.domain.results import MeasuredInputs
 from advisor.domain.run_state import ProcessState, RunState
-from advisor.domain.worker_events import Peaks, Workload
 from advisor.measure.drift import typical_seconds
 from advisor.measure.rounds import counted_visits, is_valid
+from probes.wire.events import Peaks, Workload
 
 
 def flops_per_call(state: RunState, batch_size: int) -> int | None:
@@ -123,7 +122,7 @@ def device_peaks(state: RunState, dtype: Dtype) -> Peaks | None:
     if peak is None or max(_exact_rates(state), default=0.0) <= MOST_OF_PEAK * peak:
         return peaks
     others = {each: rate for each, rate in peaks.operations_per_second.items() if each != dtype}
-    return msgspec.structs.replace(peaks, operations_per_second=others)
+    return dataclasses.replace(peaks, operations_per_second=others)
 
 
 def _exact_rates(state: RunState) -> Iterator[float]:

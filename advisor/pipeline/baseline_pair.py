@@ -11,10 +11,8 @@ from typing import Protocol
 import msgspec
 
 from advisor.context import Context
-from advisor.domain.outcome import Failure
 from advisor.domain.plan import BASELINE, REFERENCE, Arm
 from advisor.domain.run_events import Conditions, RunEvent, WorkerEnded
-from advisor.domain.worker_events import BlockTimed
 from advisor.errors import NothingViableError
 from advisor.measure.rounds import log_median_seconds
 from advisor.pipeline.draft import prepare
@@ -23,6 +21,7 @@ from advisor.probing.conditions import ConditionsMonitor, GpuMonitor
 from advisor.probing.session import Session
 from advisor.question.answers import Answers
 from advisor.statistics.disturbance import Pair
+from probes.wire.events import BlockTimed
 
 #: Visits behind one value. One more visit comes first and is discarded, because the condition has
 #: just changed.
@@ -127,7 +126,7 @@ def _build(session: Session, arms: tuple[Arm, ...]) -> None:
 def run_to_end(run_events: Iterable[RunEvent]) -> None:
     """Consume the events of a step; raise `NothingViableError` when a worker ended in a failure."""
     for run_event in run_events:
-        if isinstance(run_event, WorkerEnded) and isinstance(run_event.outcome, Failure):
+        if isinstance(run_event, WorkerEnded) and (failure := run_event.outcome.failure):
             raise NothingViableError(
-                f"the worker of {run_event.arm} ended: {run_event.outcome.reason}", NEXT_STEP
+                f"the worker of {run_event.arm} ended: {failure.reason}", NEXT_STEP
             )

@@ -15,7 +15,6 @@ import msgspec
 from advisor.applicability.installation import environment_interpreter, has_stack_in_interpreter
 from advisor.context import Context
 from advisor.domain.machine import Machine
-from advisor.domain.outcome import Completed
 from advisor.domain.plan import CROSS_BUILD, Arm
 from advisor.domain.run import Header
 from advisor.domain.run_events import RunEvent, WorkerEnded
@@ -46,6 +45,7 @@ def build(run: Run, target: str, directory: pathlib.Path, context: Context) -> I
         option=target,
         options={"target": target},
         python=interpreter_of(workflow, here),
+        eager_fallback=False,
     )
     run_config = run_config_of(run, header, context)
     scratch = run_config.scratch_directory / CROSS_BUILD
@@ -66,8 +66,8 @@ def _build_with_worker(
         session = Session(supervisor, run_config, ConditionsMonitor())
         for run_event in itertools.chain(session.start([(arm, 0)]), session.build(arm.id)):
             yield run_event
-            if isinstance(run_event, WorkerEnded) and not isinstance(run_event.outcome, Completed):
-                reason = run_event.outcome.reason
+            if isinstance(run_event, WorkerEnded) and run_event.outcome.failure is not None:
+                reason = run_event.outcome.failure.reason
                 raise NothingViableError(
                     f"{arm.workflow} cannot build the model for {arm.option}: {reason}",
                     "see the run's log",

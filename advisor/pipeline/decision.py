@@ -182,7 +182,7 @@ def summarise_run(header: Header, state: RunState) -> Results:
     results = msgspec.structs.replace(results, portability=portability)
     results = add_servers(results, state, question, catalogue.presets.noise)
     rules = catalogue.accuracy
-    if rules.losses is None or not (question.quantised or question.metric):
+    if not (question.quantised or question.metric):
         return results
     return trained_loss.add_losses(
         results,

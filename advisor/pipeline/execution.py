@@ -97,8 +97,6 @@ def _wait_until_quiet(
 ) -> Iterator[LoggedEvent]:
     """Check the load of the machine, and wait as long as the user allows until it is quiet."""
     limits, question = header.catalogue.presets.quiet, header.question
-    if limits is None:
-        return
     read = quiet_check.load_reader(header.machine, question.gpus, context)
     yield from recorder.record_each(
         quiet_check.wait_until_quiet(read, limits, question.wait_seconds, context.clock)

@@ -8,7 +8,6 @@ from packaging.specifiers import SpecifierSet
 from advisor.domain.answer import Status, UnmeasuredArm
 from advisor.domain.artefacts import varying_sibling
 from advisor.domain.machine import Gpu
-from advisor.domain.outcome import Completed, Failure, ModelRefused
 from advisor.domain.plan import Arm, Plan
 from advisor.domain.results import Results
 from advisor.domain.run import Header, resume_command
@@ -17,6 +16,7 @@ from advisor.domain.serving import ServedArm
 from advisor.domain.workflow import KnownFault, Workflow
 from advisor.errors import UserError
 from advisor.system.number_format import format_share
+from probes.wire.outcome import Failure
 
 ANOTHER_NAME = "or the package that provides this module under another name"
 
@@ -72,11 +72,7 @@ def _planned(
         fix=_measuring_step(header, final_problem),
     )
     processes = state.processes.get(arm.id, ())
-    failures = [
-        process.outcome
-        for process in processes
-        if process.outcome is not None and not isinstance(process.outcome, Completed)
-    ]
+    failures = [process.failure for process in processes if process.failure]
     if failures:
         failure, status = failures[-1], status_of(failures[-1])
         return msgspec.structs.replace(
@@ -103,10 +99,10 @@ def _planned(
 
 def status_of(failure: Failure) -> Status:
     """Return the status of an arm whose last process failed."""
-    tag = str(failure.__struct_config__.tag)
-    return (
-        "build-failed" if tag in {"model-refused", "model-failed"} else msgspec.convert(tag, Status)
-    )
+    if failure.status in {"model-refused", "model-failed"}:
+        return "build-failed"
+    status: Status = msgspec.convert(failure.status, Status)
+    return status
 
 
 def _measuring_step(header: Header, final_problem: UserError | None) -> str | None:
@@ -133,7 +129,7 @@ def _too_slow(entry: UnmeasuredArm, served: ServedArm) -> UnmeasuredArm:
 
 def _install_step(header: Header, workflow: Workflow, failure: Failure) -> str | None:
     """Return the next step if the model needs a module that its environment does not have."""
-    if not isinstance(failure, ModelRefused) or failure.missing_module is None:
+    if failure.missing_module is None:
         return None
     module, chosen = failure.missing_module, workflow.for_question(header.question)
     if chosen.environment.kind == "own":

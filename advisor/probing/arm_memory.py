@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from advisor.domain.run_events import DeviceMemory, RunEvent, WorkerReported
-from advisor.domain.worker_events import Engagement
 from advisor.probing.device_memory import BuildMemory, DeviceMemoryMonitor, added_bytes
 from advisor.probing.worker_pool import WorkerPool
 from advisor.probing.worker_process import Worker
+from probes.wire.events import Engagement
 
 
 class ArmMemory:

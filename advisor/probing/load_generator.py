@@ -20,7 +20,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import msgspec
 
 from advisor.domain.serving import ServedRequest, ServingRules
-from advisor.domain.worker_events import Serving
 from advisor.probing.environments.variables import NO_TELEMETRY, without_python_paths
 from advisor.probing.load_records import MILLI, GeneratorError, assign_records, read_records
 from advisor.probing.load_trace import PlannedBlock, random_prompt
@@ -28,6 +27,7 @@ from advisor.probing.spawn import require_writable
 from advisor.probing.termination import kill_worker
 from advisor.system.import_path import SAFE_PATH
 from probes import protocol
+from probes.wire.events import Serving
 
 RECORDS, TRACE, LOG = "profile_export.jsonl", "trace.jsonl", "log"
 #: AIPerf imports, opens the tokenizer and exports within this time.

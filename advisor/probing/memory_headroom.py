@@ -9,9 +9,9 @@ from collections.abc import Callable
 import psutil
 
 from advisor.domain.run_events import DeviceMemory, RunEvent, WorkerReported
-from advisor.domain.worker_events import MemoryRead
 from advisor.probing.device_memory import DeviceMemoryMonitor
 from advisor.system.cgroups import PROC, Cgroups
+from probes.wire.events import MemoryRead
 
 #: The next worker may need a little more than the largest so far.
 HEADROOM_FACTOR = 1.1

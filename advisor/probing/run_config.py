@@ -114,7 +114,7 @@ class RunConfig:
         """Return how a trained language model's losses are measured; empty if they are not."""
         question, rule = self.question, self.accuracy.losses
         wanted = question.quantised and question.task == protocol.GENERATE
-        if rule is None or not wanted or has_random_weights(question.model):
+        if not wanted or has_random_weights(question.model):
             return {}
         return {"tokens": rule.tokens, "seconds": rule.seconds, "data": question.data}
 

@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Iterator
 
 import msgspec
 
-from advisor.domain.outcome import Outcome
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.run_events import (
     BuildStarted,
@@ -22,7 +21,6 @@ from advisor.domain.run_events import (
     WorkerEnded,
     WorkerSpawned,
 )
-from advisor.domain.worker_events import BlockTimed
 from advisor.probing import idle
 from advisor.probing.arm_memory import ArmMemory
 from advisor.probing.conditions import ConditionsMonitor
@@ -37,6 +35,8 @@ from advisor.probing.worker_pool import WorkerPool
 from advisor.probing.worker_process import BuildLimit, Worker
 from advisor.system.host_lock import HostLock
 from probes import protocol
+from probes.wire.events import BlockTimed
+from probes.wire.outcome import Failure, Outcome
 
 #: Size of the allocation with which the device's memory counter is checked.
 KNOWN_BYTES = 256 << 20
@@ -140,19 +140,19 @@ class Session:
         self._pool.send(worker, "warm" if workers.is_prepared(worker.arm) else "build")
         yield from self._pool.run_until(lambda: workers.is_ready_or_ended(worker.arm), deferred)
 
-    def drop(self, arm: str, outcome: Outcome, process: int | None = None) -> Iterator[RunEvent]:
-        """End the arm's worker; `outcome` says why.
+    def drop(self, arm: str, failure: Failure, process: int | None = None) -> Iterator[RunEvent]:
+        """End the arm's worker; `failure` says why.
 
         Where no worker runs, report that the one with number `process` has ended.
         """
         if process is not None and not self.is_running(arm):
             yield WorkerSpawned(arm=arm, process=process)
-            yield WorkerEnded(arm=arm, process=process, outcome=outcome)
+            yield WorkerEnded(arm=arm, process=process, outcome=Outcome(failure))
         elif self.is_running(arm):
             worker = self._pool.workers[arm]
             self._pool.supervisor.kill(worker)
-            worker.outcome = outcome
-            yield self._pool.record(worker, outcome)
+            worker.outcome = Outcome(failure)
+            yield self._pool.record(worker, worker.outcome)
 
     def check_memory(self) -> Iterator[RunEvent]:
         """Let the reference worker allocate a known amount, and read what the device counts."""
@@ -178,10 +178,10 @@ class Session:
 
         With a limit it tries one batch size and one length, and is killed if one takes longer.
         """
-        worker, token = self._pool.workers[arm], "flex"
+        worker, token = self._pool.workers[arm], "new-shapes"
         if limit_seconds is not None:
             worker.new_shape_seconds = limit_seconds
-            token = f"flex {protocol.SHORT}"
+            token = f"new-shapes {protocol.SHORT}"
         deferred: list[RunEvent] = []
         with self._host_lock.exclusive():
             trials = self._exchange.send_and_defer(arm, token, deferred)

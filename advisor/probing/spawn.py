@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from advisor.domain.outcome import Crashed
 from advisor.errors import NotWritableError
 from probes import protocol
+from probes.wire.outcome import Failure
 
 #: A full disk, an exceeded quota and a read-only file system would stop the next worker as well.
 UNWRITABLE_ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
@@ -23,10 +23,10 @@ def spawn(
     directory: pathlib.Path,
     command: Sequence[str],
     environment: Mapping[str, str],
-) -> subprocess.Popen[bytes] | Crashed:
+) -> subprocess.Popen[bytes] | Failure:
     """Start `command` in a new session, with its request and its log in `directory`.
 
-    Return the outcome if the command does not start. Raise `NotWritableError` if `directory` cannot
+    Return the failure if the command does not start. Raise `NotWritableError` if `directory` cannot
     be written.
     """
     with require_writable(directory):
@@ -49,7 +49,7 @@ def spawn(
                 "start a new run, which detects the interpreters again, "
                 "or create the environment again with p3-advisor env create"
             )
-            return Crashed(phase="start", signal=None, reason=reason, fix=fix)
+            return Failure("crashed", "start", reason, fix)
 
 
 @contextlib.contextmanager

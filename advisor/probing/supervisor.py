@@ -19,14 +19,14 @@ import msgspec
 from typing_extensions import Self
 
 from advisor.domain.catalogue import Deadlines
-from advisor.domain.outcome import Crashed, Outcome
-from advisor.domain.worker_events import Phase, WorkerEvent
 from advisor.probing.short_names import ShortNames
 from advisor.probing.spawn import require_writable, spawn
 from advisor.probing.termination import kill_worker
 from advisor.probing.worker_log import MAX_REASON_CHARS
 from advisor.probing.worker_process import NEVER, Worker
 from probes import protocol
+from probes.wire.events import Event
+from probes.wire.outcome import Failure, Outcome, Phase
 
 #: A worker that has written its response gets this long to exit by itself.
 EXIT_GRACE_SECONDS = 5.0
@@ -35,8 +35,9 @@ MAX_WAIT_SECONDS = 3600.0
 #: More than all notifications that can be pending at once.
 NOTIFICATION_BYTES = 65536
 
-#: Errors of a message that is not JSON, not of its type, not UTF-8, or nested too deep.
-DAMAGED = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+#: Errors of a message that is not JSON, not of its type, out of bounds, not UTF-8, or nested too
+#: deep.
+DAMAGED = (msgspec.MsgspecError, ValueError, RecursionError)
 
 #: The phase that a token starts, by the token's first word.
 PHASE_AFTER_TOKEN: dict[str, Phase] = {
@@ -50,11 +51,11 @@ PHASE_AFTER_TOKEN: dict[str, Phase] = {
     "sample": "sustain",
     "enough": "sustain",
     "diagnose": "diagnose",
-    "flex": "done",
+    "new-shapes": "done",
     "stop": "done",
 }
 
-Message = WorkerEvent | Outcome
+Message = Event | Outcome
 
 
 class Supervisor:
@@ -105,14 +106,14 @@ class Supervisor:
         environment: Mapping[str, str],
         max_build_seconds: float,
         container_command: Sequence[str] = (),
-    ) -> Worker | Crashed:
+    ) -> Worker | Failure:
         """Start a worker for `request`, or return why it does not start.
 
         `container_command` replaces `interpreter` where the worker runs in a container.
         """
         command = [*(container_command or [interpreter]), str(script)]
         popen = spawn(request, directory, command, environment)
-        if isinstance(popen, Crashed):
+        if isinstance(popen, Failure):
             return popen
         assert popen.stdout is not None  # noqa: S101 - for the type checker: stdout=PIPE
         notify_fd = popen.stdout.fileno()
@@ -159,7 +160,7 @@ class Supervisor:
             yield from self._read_messages(worker)
         for worker in [worker for worker in self._workers if self._clock() >= worker.deadline]:
             self._terminate(worker)
-            worker.outcome = worker.timeout_outcome()
+            worker.outcome = Outcome(worker.timeout_failure())
             yield worker, worker.outcome
 
     def kill(self, worker: Worker) -> None:
@@ -180,7 +181,7 @@ class Supervisor:
         has_exited = worker.popen.poll() is not None
         if not worker.directory.is_dir():
             self._terminate(worker)
-            worker.outcome = worker.vanished_outcome()
+            worker.outcome = Outcome(worker.vanished_failure())
             yield worker, worker.outcome
             return
         try:
@@ -190,14 +191,12 @@ class Supervisor:
                 worker.compare_clock(event, self._monotonic())
                 yield worker, event
         except DAMAGED as problem:
-            outcome = Crashed(
-                phase=worker.phase,
-                signal=None,
-                reason=f"it wrote a message that cannot be read: {problem}"[:MAX_REASON_CHARS],
-            )
-        outcome = worker.clock_outcome() or outcome
-        if outcome is None and has_exited:
-            outcome = worker.exit_outcome()
+            reason = f"it wrote a message that cannot be read: {problem}"[:MAX_REASON_CHARS]
+            outcome = Outcome(Failure("crashed", worker.phase, reason))
+        if (failure := worker.clock_failure()) is not None:
+            outcome = Outcome(failure)
+        elif outcome is None and has_exited:
+            outcome = Outcome(worker.exit_failure())
         if outcome is not None:
             self._terminate(worker)
             worker.outcome = outcome

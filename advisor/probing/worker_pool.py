@@ -6,7 +6,6 @@ import pathlib
 import shutil
 from collections.abc import Callable, Iterator
 
-from advisor.domain.outcome import Outcome
 from advisor.domain.plan import Arm, arm_directory_name
 from advisor.domain.run_events import RunEvent, WorkerEnded, WorkerReported, WorkerSpawned
 from advisor.probing import idle
@@ -17,6 +16,7 @@ from advisor.probing.supervisor import Message, Supervisor
 from advisor.probing.worker_process import Worker
 from advisor.probing.worker_states import WorkerStates
 from probes import protocol
+from probes.wire.outcome import Outcome
 
 
 class WorkerPool:
@@ -67,7 +67,7 @@ class WorkerPool:
             self.workers.add(arm.id, worker)
         else:
             self.workers.add_failure(arm.id)
-            yield WorkerEnded(arm=arm.id, process=process, outcome=worker)
+            yield WorkerEnded(arm=arm.id, process=process, outcome=Outcome(worker))
 
     def scratch_directory(self, arm: str) -> pathlib.Path:
         """Return the folder of caches and artefacts that all processes of an arm share."""

@@ -8,32 +8,23 @@ import pathlib
 import signal
 import subprocess
 
-import msgspec
 import psutil
 
 from advisor.domain.catalogue import Deadlines
-from advisor.domain.outcome import Completed, Crashed, Incorrect, Outcome, Skipped, TimedOut
-from advisor.domain.worker_events import (
-    BlockTimed,
-    Built,
-    Imported,
-    Phase,
-    PhaseStarted,
-    Prepared,
-    Ready,
-    WorkerEvent,
-)
+from advisor.domain.wire import decode
 from advisor.probing.clock_check import ClockComparison
 from advisor.probing.termination import SKIPPED_FILE
 from advisor.probing.worker_log import failure_reason
 from probes import protocol
+from probes.wire.events import BlockTimed, Built, Event, Imported, PhaseStarted, Prepared, Ready
+from probes.wire.outcome import Failure, Outcome, Phase
 
 NEVER = float("inf")
 #: Options that set the deadline of a phase.
 OPTIONS_OF_DEADLINES: dict[Phase, str] = {
     "load": "--max-load-seconds",
     "build": "--max-build-seconds, or --max-build-times for single workflows",
-    "flex": "--max-build-seconds",
+    "new-shapes": "--max-build-seconds",
 }
 
 
@@ -97,7 +88,7 @@ class Worker:
     def has_response(self) -> bool:
         return (self.directory / protocol.RESPONSE).exists()
 
-    def read_events(self) -> list[WorkerEvent]:
+    def read_events(self) -> list[Event]:
         """Return the events that the worker has written since the last call.
 
         A line that is not complete yet is left for the next call.
@@ -110,7 +101,7 @@ class Worker:
             return []
         complete = text[: text.rfind(b"\n") + 1]
         self.events_read_bytes += len(complete)
-        return [msgspec.json.decode(line, type=WorkerEvent) for line in complete.splitlines()]
+        return [decode(line, Event) for line in complete.splitlines()]
 
     def read_response(self) -> Outcome | None:
         """Return the outcome that the worker has written; None if it has not finished."""
@@ -118,14 +109,13 @@ class Worker:
             response = (self.directory / protocol.RESPONSE).read_bytes()
         except FileNotFoundError:
             return None
-        outcome: Outcome = msgspec.json.decode(response, type=Outcome)
-        return outcome
+        return decode(response, Outcome)
 
     def start_phase(self, phase: Phase, deadlines: Deadlines, now: float) -> None:
         """Set the deadline of `phase`, which starts `now`."""
         seconds = {
             "start": deadlines.start,
-            "import": deadlines.import_,
+            "import": deadlines.imports,
             "load": deadlines.load,
             "build": min(self.max_build_seconds, self.remaining_build_seconds),
             "correctness": deadlines.correctness,
@@ -133,13 +123,13 @@ class Worker:
             "measure": deadlines.visit,
             "sustain": deadlines.sustain,
             "diagnose": deadlines.diagnose,
-            "flex": min(self.max_build_seconds, self.new_shape_seconds),
+            "new-shapes": min(self.max_build_seconds, self.new_shape_seconds),
             "done": deadlines.done,
         }[phase]
         self.phase, self.phase_seconds = phase, seconds
         self.deadline = now + seconds
 
-    def apply_event(self, event: WorkerEvent, deadlines: Deadlines, now: float) -> None:
+    def apply_event(self, event: Event, deadlines: Deadlines, now: float) -> None:
         """Update phase, deadline and build time."""
         if isinstance(event, PhaseStarted):
             self.start_phase(event.phase, deadlines, now)
@@ -148,66 +138,69 @@ class Worker:
         elif isinstance(event, (Imported, Prepared, Ready, BlockTimed)):
             self.deadline = NEVER  # the worker waits for a token
 
-    def compare_clock(self, event: WorkerEvent, received: float) -> None:
+    def compare_clock(self, event: Event, received: float) -> None:
         """Compare the clock of a visit with ours, which reads `received` now."""
-        if isinstance(event, BlockTimed) and event.began is not None and event.ended is not None:
+        if isinstance(event, BlockTimed):
             self.clocks.add_visit(event.began, event.ended, self.token_sent, received)
 
-    def clock_outcome(self) -> Incorrect | None:
-        """Return the outcome of a worker whose clock was replaced; None if it agrees with ours."""
+    def clock_failure(self) -> Failure | None:
+        """Return the failure of a worker whose clock was replaced; None if it agrees with ours."""
         difference = self.clocks.contradiction_seconds
         if not difference:
             return None
-        return Incorrect(
-            phase="measure",
-            reason=f"its clock differs from the supervisor's by {difference:.3f} s, so its times "
+        return Failure(
+            "incorrect",
+            "measure",
+            f"its clock differs from the supervisor's by {difference:.3f} s, so its times "
             "are wrong: the stack or the model replaces functions of Python's module time",
-            fix="remove what replaces the clock",
+            "remove what replaces the clock",
         )
 
     @property
     def remaining_build_seconds(self) -> float:
         return self.build_limit.seconds - self.built_seconds
 
-    def timeout_outcome(self) -> TimedOut | Completed:
-        """Return the outcome of a worker whose deadline has passed.
+    def timeout_failure(self) -> Failure | None:
+        """Return the failure of a worker whose deadline has passed.
 
-        A worker that is killed while the leaders try new shapes has made all its visits.
+        None for one that tries new shapes after a race: it has made all its visits.
         """
         if self.phase == "build" and self.remaining_build_seconds < self.max_build_seconds:
-            reason, fix = self.build_limit.reason, self.build_limit.fix
-            return TimedOut(phase=self.phase, reason=reason, fix=fix)
-        if self.phase == "flex" and self.new_shape_seconds < self.max_build_seconds:
-            return Completed()
+            limit = self.build_limit
+            return Failure("timed-out", self.phase, limit.reason, limit.fix)
+        if self.phase == "new-shapes" and self.new_shape_seconds < self.max_build_seconds:
+            return None
         option = OPTIONS_OF_DEADLINES.get(self.phase)
-        return TimedOut(
-            phase=self.phase,
-            reason=f"the phase {self.phase} exceeded its deadline of {self.phase_seconds:g} s; "
+        return Failure(
+            "timed-out",
+            self.phase,
+            f"the phase {self.phase} exceeded its deadline of {self.phase_seconds:g} s; "
             f"its log ends: {failure_reason(self.log)}",
-            fix=f"allow more with {option}" if option else None,
+            f"allow more with {option}" if option else None,
         )
 
-    def vanished_outcome(self) -> Crashed:
-        """Return the outcome of a worker whose messages cannot be received any more."""
-        return Crashed(
-            phase=self.phase,
-            signal=None,
-            reason=f"its control directory {self.directory} was removed",
-            fix="let no other program remove files of a run; then resume the run",
+    def vanished_failure(self) -> Failure:
+        """Return the failure of a worker whose messages cannot be received any more."""
+        return Failure(
+            "crashed",
+            self.phase,
+            f"its control directory {self.directory} was removed",
+            "let no other program remove files of a run; then resume the run",
         )
 
-    def exit_outcome(self) -> Crashed | Skipped:
-        """Return the outcome of a worker that has exited without a response."""
+    def exit_failure(self) -> Failure:
+        """Return the failure of a worker that has exited without a response."""
         status = self.popen.wait()
         if (self.directory / SKIPPED_FILE).exists():
             reason = f"skipped by the user in the phase {self.phase}"
-            return Skipped(phase=self.phase, reason=reason, cause="user")
+            return Failure("skipped", self.phase, reason, skip_cause="user")
         name = signal.Signals(-status).name if status < 0 else None
         how = f"was killed by {name}" if name else f"exited with status {status} and no response"
         if name == "SIGKILL":
             how += " (the kernel does this when memory runs out)"
-        return Crashed(
-            phase=self.phase,
+        return Failure(
+            "crashed",
+            self.phase,
+            f"its process {how}; its log ends: {failure_reason(self.log)}",
             signal=name,
-            reason=f"its process {how}; its log ends: {failure_reason(self.log)}",
         )

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections import defaultdict
 
-from advisor.domain.outcome import Failure
 from advisor.domain.plan import REFERENCE
-from advisor.domain.worker_events import BlockTimed, Imported, Prepared, Ready
 from advisor.probing.supervisor import Message
 from advisor.probing.worker_process import Worker
+from probes.wire.events import BlockTimed, Imported, Prepared, Ready
+from probes.wire.outcome import Outcome
 
 
 @dataclasses.dataclass
@@ -51,8 +51,8 @@ class WorkerStates:
     def update(self, arm: str, message: Message) -> None:
         """Record a message of the arm's worker."""
         progress = self._progress[arm]
-        if isinstance(message, Failure):
-            progress.failed = True
+        if isinstance(message, Outcome):
+            progress.failed = message.failure is not None
         elif isinstance(message, Imported):
             progress.imported = True
         elif isinstance(message, Prepared):

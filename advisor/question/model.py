@@ -52,7 +52,7 @@ def _find_model(answers: Answers, models: Models) -> Model:
     text = answers.model
     if text in {models.demo.name, SMALL_DEMO}:
         return models.demo
-    if models.demo_gpu is not None and text == models.demo_gpu.name:
+    if text == models.demo_gpu.name:
         return models.demo_gpu
     if text.startswith("synthetic/"):
         return _parse_synthetic(text, models)

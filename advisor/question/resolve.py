@@ -90,7 +90,7 @@ def _choose_checked_task(
 def _demo_for_gpu(model: Model, answers: Answers, models: Models) -> Model:
     """Return the larger demo model if the question is about the demo model."""
     is_demo = answers.model == model.name == models.demo.name
-    return models.demo_gpu or model if is_demo else model
+    return models.demo_gpu if is_demo else model
 
 
 def _choose_batch_sizes(
@@ -200,7 +200,7 @@ def default_batch_sizes(model: Model, models: Models) -> tuple[int, ...]:
     """
     if model.name in {models.demo.name, *models.demo_language_models}:
         return models.demo_batch_sizes
-    if models.demo_gpu is not None and model.name == models.demo_gpu.name:
+    if model.name == models.demo_gpu.name:
         return models.demo_gpu_batch_sizes
     if isinstance(model, (ExportedModel, OnnxModel)):
         return (fixed_batch_size(model.name) or 1,)

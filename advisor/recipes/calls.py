@@ -8,8 +8,8 @@ from __future__ import annotations
 import keyword
 from collections.abc import Sequence
 
-from advisor.domain.recipe_facts import InputFacts
 from advisor.errors import NoRecipeError
+from probes.wire.events import InputFacts
 
 #: What a model of transformers returns, without outputs that only the decoder reads.
 TENSORS_OF_OUTPUT = (

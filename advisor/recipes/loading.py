@@ -18,7 +18,6 @@ from advisor.domain.model import (
     TransformersModel,
 )
 from advisor.domain.question import Question
-from advisor.domain.recipe_facts import InputFacts
 from advisor.errors import NoRecipeError
 from advisor.recipes.calls import TENSORS_OF_OUTPUT, call_class, nested_call, random_values
 from advisor.recipes.expressions import (
@@ -34,6 +33,7 @@ from advisor.recipes.expressions import (
     trust_argument,
 )
 from advisor.recipes.language_models import AS_MEASURED, language_model_lines, prompt_lines
+from probes.wire.events import InputFacts
 
 #: Lines that find the class of a model: one of transformers, or one of the model's own code.
 SHIPPED_CLASS = (

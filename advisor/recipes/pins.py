@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 
-from advisor.domain.worker_events import Environment
+from probes.wire.events import Environment
 
 
 def pin(

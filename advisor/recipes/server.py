@@ -11,10 +11,9 @@ import shlex
 import urllib.parse
 from collections.abc import Sequence
 
-from advisor.domain.recipe_facts import InputFacts
-from advisor.domain.worker_events import Serving
 from advisor.errors import NoRecipeError
 from advisor.recipes.snippet import EACH_CALL, indent
+from probes.wire.events import InputFacts, Serving
 
 #: What the server needs in addition to what was measured.
 REQUIREMENTS = ("mosec>=0.9.8,<0.10",)

@@ -11,10 +11,10 @@ import re
 from collections.abc import Sequence
 
 from advisor.domain.question import Question
-from advisor.domain.recipe_facts import InputFacts
 from advisor.errors import NoRecipeError
 from advisor.recipes.language_models import checkpoint_prompt_lines
 from advisor.recipes.loading import loading_lines
+from probes.wire.events import InputFacts
 
 #: Packages that the lines may use, and how they are imported.
 USED_PACKAGES = ("onnxruntime", "os", "tokenizers", "torch", "transformers")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from advisor.domain.check_events import worst_error
+from advisor.domain.accuracy import worst_error
 from advisor.domain.measurement import Measurement
 from advisor.domain.recommendation import BatchAdvice
 from advisor.domain.results import Results

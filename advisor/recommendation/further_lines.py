@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from advisor.domain.accuracy import worst_check
-from advisor.domain.check_events import Checked
 from advisor.domain.model import has_random_weights, name_own_shapes
 from advisor.domain.recommendation import BatchAdvice
 from advisor.domain.results import EQUIVALENCE_MARGIN
 from advisor.recommendation.advised_answer import AdvisedAnswer, join_names
 from advisor.recommendation.best_arms import find_best_exact, find_best_native
 from advisor.system.number_format import format_number, format_share
+from probes.wire.checks import Checked
 
 #: Further arms that are as good are not named.
 MOST_ALTERNATIVES = 3
@@ -77,8 +77,7 @@ def describe_accuracy(facts: AdvisedAnswer) -> list[str]:
     if worst is None or worst.accuracy_class == "exact":
         return []
     if worst.accuracy_class == "unchecked":
-        fault = worst.accuracy.fault if worst.accuracy else ""
-        return [f"Its outputs could not be checked: {UNCHECKED[fault]}."]
+        return [f"Its outputs could not be checked: {UNCHECKED[worst.accuracy.fault]}."]
     if facts.scored.weights is not None:
         return [f"Its outputs differ from the reference: {_cost(worst, is_quantised=True)}."]
     best = find_best_exact(facts.answer.scores, facts.answer.results, facts.certainty.indifference)
@@ -89,7 +88,7 @@ def describe_accuracy(facts: AdvisedAnswer) -> list[str]:
 
 def _cost(checked: Checked, *, is_quantised: bool = False) -> str:
     found = checked.accuracy
-    if found is None or found.error is None:
+    if found.error is None:
         return "their error is not known"
     if found.kl_mean is None and found.error >= LEAST_PERCENT:
         size = f"relative error {format_share(found.error, 1)}"

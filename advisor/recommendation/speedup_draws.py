@@ -118,11 +118,7 @@ def draw_grades(errors: SpeedupErrors, seed: int, scale: float, curve: GradeCurv
 
 
 def includes_processes(measurement: Measurement) -> bool:
-    """Check whether the interval of the speed-up has what differs between processes.
-
-    In runs of early versions it has not where neither a duplicate of the baseline nor enough
-    repetitions were measured.
-    """
+    """Check whether the interval of the speed-up has what differs between processes."""
     cells = measurement.cells
     is_replicated = bool(cells) and all(cell.processes >= MIN_PROCESSES for cell in cells)
     return is_replicated or measurement.speedup.process_error is not None

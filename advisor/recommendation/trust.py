@@ -93,7 +93,7 @@ def _find_unchecked(results: Results) -> list[str]:
         checked.accuracy.fault
         for entry in results.measurements
         for checked in entry.correctness
-        if checked.accuracy_class == "unchecked" and checked.accuracy
+        if checked.accuracy_class == "unchecked"
     }
     return [UNCHECKED_REASONS[fault] for fault in sorted(faults) if fault in UNCHECKED_REASONS]
 

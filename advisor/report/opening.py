@@ -8,12 +8,13 @@ import shlex
 import msgspec
 
 from advisor.catalogue import rubric_files
-from advisor.domain.answer import PUBLISHED, Answer
+from advisor.domain.answer import PUBLISHED, SCHEMA, Answer
 from advisor.domain.constraints import Constraint
 from advisor.domain.priorities import Priorities
+from advisor.domain.wire import check_bounds
 from advisor.errors import ExportFileError
 from advisor.pipeline.decision import decide, decide_again
-from advisor.store.decoders import DECODING
+from advisor.store.decoders import DECODING, refuse_newer
 from advisor.store.store import Store
 
 SUFFIX = ".json"
@@ -56,14 +57,18 @@ def open_answer(
 
 
 def read_answer(name: str) -> Answer:
-    """Read an answer from a file; raise `ExportFileError`."""
+    """Read an answer from a file; raise `ExportFileError` or `NewerVersionError`."""
     next_step = "name a file that p3-advisor --json or show --json wrote"
     try:
+        content = pathlib.Path(name).read_bytes()
+        refuse_newer(content, SCHEMA, name)
         with DECODING:
-            return msgspec.json.decode(pathlib.Path(name).read_bytes(), type=Answer)
+            answer = msgspec.json.decode(content, type=Answer)
+        check_bounds(answer)
     except OSError as problem:
         raise ExportFileError(f"{name} cannot be read: {problem.strerror}", next_step) from problem
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
+    except (msgspec.DecodeError, ValueError, RecursionError) as problem:
         raise ExportFileError(
             f"{name} is not the answer of a run: {problem}", next_step
         ) from problem
+    return answer

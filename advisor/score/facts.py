@@ -53,7 +53,7 @@ def _measured_facts(measurement: Measurement, workflow: Workflow) -> dict[str, F
     build = measurement.build_seconds
     measured: dict[str, FactValue] = {
         "speedup": measurement.speedup.value,
-        # Documents of early versions have only the sum over the batch sizes, which is not less.
+        # The sum over the batch sizes, which is not less, where the single builds are not known.
         "build_seconds": build.cold if build.worst is None else build.worst,
     }
     if new_shapes is not None:

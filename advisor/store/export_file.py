@@ -10,28 +10,30 @@ imported run is evidence, but its code is not run and its paths are not opened.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import pathlib
 import shutil
 import tempfile
 from collections.abc import Sequence
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeVar
 
 import msgspec
 
 from advisor.domain.event_folding import fold
 from advisor.domain.machine import Machine
 from advisor.domain.run import RUN_ID, Header
-from advisor.domain.run import SCHEMA as HEADER_SCHEMA
+from advisor.domain.run import SCHEMA as RUN_SCHEMA
 from advisor.domain.run_events import ArmsAdded, LoggedEvent, Planned, RunEvent, WorkerReported
-from advisor.domain.worker_events import Environment, Imported
 from advisor.errors import ExportFileError, NotWritableError
 from advisor.store import decoders
-from advisor.store.runs import DECODE_ERRORS, Run
+from advisor.store.decoders import DECODE_ERRORS
+from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.store.write_errors import report_unwritable
 from advisor.system.atomic_write import write_atomically
 from advisor.system.home import HOME_VARIABLE
+from probes.wire.events import Environment, Imported
 
 SCHEMA: Final = "p3-advisor/export/1"
 SUFFIX = ".p3run"
@@ -45,7 +47,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """The first line: size and checksum of the content after it."""
 
-    schema: str
+    schema: Literal["p3-advisor/export/1"]
     run_id: str
     advisor_version: str
     bytes: int
@@ -106,9 +108,10 @@ def _remove_interpreters(event: LoggedEvent) -> LoggedEvent:
                 worker_event=Imported(environment=Environment() as environment) as imported
             ) as reported
         ):
-            environment = _keep_file_name(environment, "interpreter")
+            interpreter = pathlib.Path(environment.interpreter).name
+            environment = dataclasses.replace(environment, interpreter=interpreter)
             run_event = msgspec.structs.replace(
-                reported, worker_event=msgspec.structs.replace(imported, environment=environment)
+                reported, worker_event=dataclasses.replace(imported, environment=environment)
             )
         case _:
             return event
@@ -143,20 +146,12 @@ def decode_run(content: bytes, name: str) -> tuple[Header, list[LoggedEvent]]:
     manifest = _decode_manifest(first_line, name)
     _check_integrity(body, manifest, name)
     header_line, *event_lines = body.split(b"\n")[:-1] or [b""]
+    decoders.refuse_newer(header_line, RUN_SCHEMA, name)
     try:
         header = decoders.HEADERS.decode(header_line)
         events = [decoders.EVENTS.decode(line) for line in event_lines]
     except DECODE_ERRORS as problem:
-        raise ExportFileError(
-            f"{name} does not hold a run of this version: {problem}",
-            "use a version of p3-advisor that is not older",
-        ) from problem
-    if header.schema != HEADER_SCHEMA:
-        raise ExportFileError(
-            f"{name} holds a run of the schema {header.schema!r}, "
-            f"this program reads {HEADER_SCHEMA}",
-            "use the version of p3-advisor that wrote it, or a newer one",
-        )
+        raise ExportFileError(f"{name} does not hold a run: {problem}", SEND_AGAIN) from problem
     if header.run_id != manifest.run_id or not RUN_ID.fullmatch(header.run_id):
         raise ExportFileError(
             f"{name} holds a run with the invalid id {header.run_id[:40]!r}", ASK_SENDER
@@ -166,14 +161,8 @@ def decode_run(content: bytes, name: str) -> tuple[Header, list[LoggedEvent]]:
 
 
 def _decode_manifest(line: bytes, name: str) -> Manifest:
+    decoders.refuse_newer(line, SCHEMA, name)
     try:
-        schema = msgspec.json.decode(line, type=dict[str, msgspec.Raw]).get("schema", b"null")
-        if msgspec.json.decode(schema) != SCHEMA:
-            raise ExportFileError(
-                f"{name} has the schema {bytes(schema)[:60].decode('utf-8', 'replace')}, "
-                f"this program reads {SCHEMA}",
-                "use a version of p3-advisor that is not older than the one that wrote it",
-            )
         return msgspec.json.decode(line, type=Manifest)
     except DECODE_ERRORS as problem:
         raise ExportFileError(

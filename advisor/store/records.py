@@ -8,8 +8,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from advisor.errors import RunFileError, UnknownRunError
-from advisor.store.decoders import DECODING
-from advisor.store.runs import DECODE_ERRORS
+from advisor.store.decoders import DECODE_ERRORS, DECODING
 from advisor.store.write_errors import report_unwritable
 from advisor.system.atomic_write import write_atomically
 

@@ -25,6 +25,7 @@ from advisor.domain.run_state import RunState
 from advisor.errors import NotWritableError, RunFileError, RunIsActiveError
 from advisor.store import decoders
 from advisor.store.control import RunControl
+from advisor.store.decoders import DECODE_ERRORS
 from advisor.store.index import HistoryEntry
 from advisor.store.write_errors import report_unwritable
 from advisor.system.atomic_write import write_atomically
@@ -35,8 +36,6 @@ SEE_HISTORY = "see p3-advisor history for other runs"
 #: Attempts to lock a run, and the pause between two: programs that ask whether it is active hold
 #: its lock for a moment.
 LOCK_ATTEMPTS, LOCK_PAUSE_SECONDS = 20, 0.01
-#: Errors of msgspec for content that is damaged; a string that is not UTF-8 raises Python's error.
-DECODE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class Run:
@@ -49,16 +48,11 @@ class Run:
         self._events = directory / "events.jsonl"
 
     def header(self) -> Header:
-        """Read `run.json`; raise `RunFileError` if it is damaged or has another schema."""
+        """Read `run.json`; raise `RunFileError` or `NewerVersionError`."""
         file = self.directory / "run.json"
         try:
             raw = file.read_bytes()
-            schema = msgspec.json.decode(raw, type=dict[str, msgspec.Raw]).get("schema", b"null")
-            if msgspec.json.decode(schema) != SCHEMA:
-                raise RunFileError(
-                    f"{file} has the schema {bytes(schema).decode()}, this program reads {SCHEMA}",
-                    "use the version of p3-advisor that wrote it, or a newer one",
-                )
+            decoders.refuse_newer(raw, SCHEMA, str(file))
             return decoders.HEADERS.decode(raw)
         except OSError as problem:
             raise RunFileError(
@@ -95,6 +89,7 @@ class Run:
         try:
             events = [decoders.EVENTS.decode(line) for line in lines]
         except DECODE_ERRORS as problem:
+            self.header()  # which raises another error for a newer version
             raise RunFileError(f"{self._events} is damaged: {problem}", SEE_HISTORY) from problem
         return events, len(content) - len(partial)
 

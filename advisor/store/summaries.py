@@ -7,8 +7,8 @@ import contextlib
 import msgspec
 
 from advisor.domain.answer import AnswerSummary
-from advisor.store.decoders import DECODING
-from advisor.store.runs import DECODE_ERRORS, Run
+from advisor.store.decoders import DECODE_ERRORS, DECODING
+from advisor.store.runs import Run
 from advisor.system.atomic_write import write_atomically
 from advisor.version import __version__
 

@@ -110,8 +110,6 @@ def _start(
 def find_load_problems(drafted: DraftRun, context: Context) -> tuple[QuietProblem, ...]:
     """Observe the machine for about a second and return what keeps it from being quiet."""
     limits = drafted.catalogue.presets.quiet
-    if limits is None:
-        return ()
     read = quiet_check.load_reader(drafted.machine, drafted.question.gpus, context)
     return quiet_check.check_now(read, limits).problems
 

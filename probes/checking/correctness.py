@@ -14,13 +14,13 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from probes.check_events import Accuracy, Checked
 from probes.checking import identity
 from probes.checking.array_reference import Reference
 from probes.checking.deviation import sample
 from probes.checking.integers import allowed_difference
-from probes.checking.output_check import VERDICTS, OutputCheck, check_output, judge
+from probes.checking.output_check import OutputCheck, check_output, judge
 from probes.checking.rules import Rules
+from probes.wire.checks import CLASSES, Accuracy, AccuracyClass, Checked, Fault
 
 
 def check_outputs(
@@ -38,7 +38,7 @@ def check_outputs(
         if [tuple(array.shape) for array in outputs] != [each.shape for each in expected]:
             shapes = ", ".join(str(array.shape) for array in outputs)
             reason = f"it returns outputs of other shapes than the model: {shapes}"
-            return _record(reference, batch_size, checks, "wrong", "shape"), reason
+            return _record(reference, batch_size, checks, "incorrect", "shape"), reason
         samples.append([sample(array) for array in outputs])
         checks += [
             check_output(reference, (number, index), array, rules)
@@ -46,26 +46,26 @@ def check_outputs(
         ]
         if not all(each.found.is_finite for each in checks):
             reason = "it returns NaN or infinity where the model does not"
-            return _record(reference, batch_size, (), "wrong", "not-finite"), reason
+            return _record(reference, batch_size, (), "incorrect", "not-finite"), reason
     checks = pool_integers(reference, checks, rules)
     if reference.is_random:
         return _record(reference, batch_size, checks, "unchecked", "random-model"), None
     if fault := identity.find_fault(reference, samples, rules):
         reason = identity.REASONS[fault]
-        return _record(reference, batch_size, checks, "wrong", fault), reason
+        return _record(reference, batch_size, checks, "incorrect", fault), reason
     worst = find_worst(checks)
-    if worst.verdict != "equivalent" and identity.is_same_for_all(reference, samples):
+    if worst.accuracy_class != "exact" and identity.is_same_for_all(reference, samples):
         reason = identity.REASONS["same-output"]
-        return _record(reference, batch_size, checks, "wrong", "same-output"), reason
-    if worst.verdict == "equivalent" and identity.is_constant(reference):
+        return _record(reference, batch_size, checks, "incorrect", "same-output"), reason
+    if worst.accuracy_class == "exact" and identity.is_constant(reference):
         return _record(reference, batch_size, checks, "unchecked", "constant-output"), None
-    record = _record(reference, batch_size, checks, worst.verdict, worst.fault)
-    return record, _reason(worst, reference.name) if worst.verdict == "wrong" else None
+    record = _record(reference, batch_size, checks, worst.accuracy_class, worst.fault)
+    return record, _reason(worst, reference.name) if worst.accuracy_class == "incorrect" else None
 
 
 def find_worst(checks: Sequence[OutputCheck]) -> OutputCheck:
-    """Return the check with the worst verdict and, of these, the largest excess."""
-    return max(checks, key=lambda each: (VERDICTS.index(each.verdict), each.share_of_allowed))
+    """Return the check with the worst class and, of these, the largest excess."""
+    return max(checks, key=lambda each: (CLASSES.index(each.accuracy_class), each.share_of_allowed))
 
 
 def pool_integers(
@@ -121,13 +121,13 @@ def _record(
     reference: Reference,
     batch_size: int,
     checks: Sequence[OutputCheck],
-    verdict: str,
-    fault: str,
+    accuracy_class: AccuracyClass,
+    fault: Fault,
 ) -> Checked:
     worst = find_worst(checks) if checks else None
     return Checked(
         batch_size,
-        verdict,
+        accuracy_class,
         reference.name,
         rmse=worst.found.rmse if worst else None,
         rmse_eager=worst.expected.eager.rmse if worst else None,
@@ -138,7 +138,7 @@ def _record(
     )
 
 
-def summarise(reference: Reference, checks: Sequence[OutputCheck], fault: str) -> Accuracy:
+def summarise(reference: Reference, checks: Sequence[OutputCheck], fault: Fault) -> Accuracy:
     """Return the worst of each figure over input sets and outputs."""
     floats = [each for each in checks if each.expected.is_float and each.expected.scale]
     outputs = len(reference.outputs[0])

@@ -9,7 +9,7 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from probes import check_events, events, protocol
+from probes import protocol
 from probes.adapter import Program
 from probes.checking import (
     array_reference,
@@ -21,6 +21,7 @@ from probes.checking import (
 )
 from probes.checking.integers import allowed_difference
 from probes.checking.rules import Rules
+from probes.wire import checks, events
 
 AnyReference = array_reference.Reference | text_reference.TokenReference
 
@@ -101,7 +102,7 @@ def check_outputs(
     batch_size: int,
     *,
     with_logprobs: bool = True,
-) -> tuple[check_events.Checked, str | None]:
+) -> tuple[checks.Checked, str | None]:
     """Run the program and compare its outputs; return the record and a reason if they are wrong.
 
     The log probabilities of generated text are optional, because the timed calls do not compute
@@ -148,7 +149,9 @@ def check_repeats(
     return repeats.repeat(call, compare, limits)
 
 
-def eager_allowance(reference: AnyReference, rules: Rules, *, is_close: bool) -> Any:
+def eager_allowance(
+    reference: AnyReference, rules: Rules, *, is_close: bool
+) -> tuple[float, ...] | float:
     """Return what a comparison with eager PyTorch instead of the reference has to allow.
 
     For a forward pass that is, for each output, the error that rounding accounts for or, where the
@@ -168,4 +171,4 @@ def eager_allowance(reference: AnyReference, rules: Rules, *, is_close: bool) ->
             eager = max(each.eager.differing for each in of_sets)
             most = allowed_difference(of_sets, rules, expected.values.size)
             allowances.append(eager + max(most, rules.tolerance if is_close else 0.0))
-    return allowances
+    return tuple(allowances)

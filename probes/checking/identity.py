@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from probes.checking.array_reference import ExpectedOutput, Reference, few_elements_factor
 from probes.checking.deviation import stride_of
@@ -30,7 +30,9 @@ REASONS = {
 }
 
 
-def find_fault(reference: Reference, samples: Sequence[Sequence[Any]], rules: Rules) -> str | None:
+def find_fault(
+    reference: Reference, samples: Sequence[Sequence[Any]], rules: Rules
+) -> Literal["same-output", "identity"] | None:
     """Return `same-output` or `identity`; None if every output belongs to its own input.
 
     `samples` are the compared elements, `(elements,) float64`, by input set and output.

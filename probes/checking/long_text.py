@@ -14,10 +14,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from probes.check_events import TextScores
 from probes.checking.logprobs import TokenLogprobs, top_token_ids
 from probes.partial_file import replace_when_complete
 from probes.protocol import Request
+from probes.wire.checks import TextScores
 
 FILE = "long-text.npz"
 #: Likeliest tokens of the reference that are kept at each position.
@@ -214,9 +214,12 @@ def score_program(program: Any, text: LongText, request: Request) -> TextScores 
         reference = (text.chosen[number], text.ids[number], text.logprobs[number])
         kept.append(score_rows(scores, tokens, *reference))
     own: dict[str, Any] = {
-        name: [float(value) for each in kept for value in getattr(each, name)] for name in FIGURES
+        name: tuple(float(value) for each in kept for value in getattr(each, name))
+        for name in FIGURES
     }
-    own |= {f"{name}_eager": text.eager[name][: len(kept)].ravel().tolist() for name in FIGURES}
+    own |= {
+        f"{name}_eager": tuple(text.eager[name][: len(kept)].ravel().tolist()) for name in FIGURES
+    }
     return TextScores(
         source=text.source,
         positions=len(own["loss"]) * request.output_tokens,

@@ -11,20 +11,16 @@ from probes.checking.array_reference import ExpectedOutput, Reference, few_eleme
 from probes.checking.deviation import Deviation, cosine, excess_of_top, measure, sample
 from probes.checking.integers import allowed_difference
 from probes.checking.rules import Rules, allowed_error
-
-#: Verdicts from the best to the worst. `unchecked`: there is nothing to compare, because the
-#: outputs are constant or random.
-VERDICTS = ("equivalent", "near", "wrong")
+from probes.wire.checks import AccuracyClass, Fault
 
 
 @dataclasses.dataclass(frozen=True)
 class OutputCheck:
     """One output of one input set against its reference, with what is allowed."""
 
-    #: One of `VERDICTS`.
-    verdict: str
-    #: What keeps it from being exact, or empty: see `probes.check_events.Accuracy`.
-    fault: str
+    accuracy_class: AccuracyClass
+    #: What keeps it from being exact, or empty: see `probes.wire.checks.Accuracy`.
+    fault: Fault
     #: Its figure over the allowed one, of the measure that is exceeded most.
     share_of_allowed: float
     found: Deviation
@@ -60,7 +56,7 @@ def check_output(
     rounding = reference.rounding(index, rules)[number]
     allowed = allowed_error(expected.scale, rounding, rules)
     if expected.is_float:
-        limits = {
+        limits: Mapping[Fault, tuple[float, float]] = {
             "error": (found.rmse, allowed),
             "row-error": (found.row, allowed_row_error(of_sets, rules)),
             "typical-error": (
@@ -72,7 +68,7 @@ def check_output(
         most = allowed_difference(of_sets, rules, values.size)
         limits = {"integers": (found.differing, most)}
     check = OutputCheck(
-        "equivalent",
+        "exact",
         "",
         0.0,
         found,
@@ -86,14 +82,20 @@ def check_output(
 
 
 def judge(
-    check: OutputCheck, limits: Mapping[str, tuple[float, float]], rules: Rules
+    check: OutputCheck, limits: Mapping[Fault, tuple[float, float]], rules: Rules
 ) -> OutputCheck:
-    """Return the check with its verdict. `limits` has a figure and the allowed one by fault."""
+    """Return the check with its class. `limits` has a figure and the allowed one by fault."""
     shares = {fault: _share(value, limit) for fault, (value, limit) in limits.items()}
     fault, share = max(shares.items(), key=lambda pair: pair[1])
-    verdict = "equivalent" if share <= 1.0 else "near" if is_close(check, rules) else "wrong"
     return dataclasses.replace(
-        check, verdict=verdict, fault=fault if share > 1.0 else "", share_of_allowed=share
+        check,
+        accuracy_class="exact"
+        if share <= 1.0
+        else "close"
+        if is_close(check, rules)
+        else "incorrect",
+        fault=fault if share > 1.0 else "",
+        share_of_allowed=share,
     )
 
 
@@ -128,8 +130,6 @@ def allowed_typical_error(of_sets: Sequence[ExpectedOutput], rules: Rules) -> fl
 
     `of_sets` is the output for each input set.
     """
-    if rules.typical_eager_times is None:
-        return math.inf
     eager = max(each.eager.typical / (each.scale or 1.0) for each in of_sets)
     eager *= few_elements_factor(of_sets, rules)
     envelope = max(each.envelope.typical / (each.scale or 1.0) for each in of_sets)

@@ -22,12 +22,11 @@ class Rules:
     row_share: float
     integer_eager_times: float
     integer_share: float
-    #: Probability that a right program exceeds what chance allows; 0 where chance allows nothing.
+    #: Probability that a right program exceeds what chance allows.
     integer_alarm: float
     #: Differing and equal integers that count in addition to those of eager PyTorch.
     integer_prior: tuple[float, float]
-    #: None for no limit of the typical error.
-    typical_eager_times: float | None
+    typical_eager_times: float
     #: Largest relative error of a `close` output; 0 if only exact ones are accepted.
     tolerance: float
     row_tolerance: float
@@ -46,32 +45,28 @@ class Rules:
 def rules_for(accuracy: Mapping[str, Any], dtype: str) -> Rules:
     """Return the thresholds for `dtype` from the `accuracy` of a request."""
     exact, close, text = accuracy["exact"], accuracy["close"], accuracy["text"]
-    chance = exact.get("integer_chance")
+    chance = exact["integer_chance"]
     return Rules(
         eager_times=exact["eager_times"],
         share_of_rms=exact["share_of_rms"][dtype],
         row_eager_times=exact["row_eager_times"],
-        few_elements=exact.get("few_elements", 0.0),
+        few_elements=exact["few_elements"],
         row_share=exact["row_share"][dtype],
         integer_eager_times=exact["integer_eager_times"],
         integer_share=exact["integer_share"][dtype],
-        integer_alarm=chance["alarm"] if chance else 0.0,
-        integer_prior=(chance["differing"], chance["same"][dtype]) if chance else (0.0, 0.0),
-        typical_eager_times=exact.get("typical_eager_times"),
+        integer_alarm=chance["alarm"],
+        integer_prior=(chance["differing"], chance["same"][dtype]),
+        typical_eager_times=exact["typical_eager_times"],
         tolerance=close["tolerance"],
         row_tolerance=close["tolerance"] * close["row_times"],
         least_top1=close["least_top1"],
-        tie_times=close.get("tie_times", 0.0),
+        tie_times=close["tie_times"],
         text_eager_times=text["eager_times"][dtype],
         text_gap=text["gap"][dtype],
-        text_divergence=_of_precision(text["exact_divergence"], dtype),
+        text_divergence=text["exact_divergence"][dtype],
         text_top1=text["exact_top1"],
         text_close_top1=text["close_top1"],
     )
-
-
-def _of_precision(limit: Mapping[str, float] | float, dtype: str) -> float:
-    return limit[dtype] if isinstance(limit, Mapping) else limit
 
 
 def allowed_error(scale: float, eager_error: float, rules: Rules) -> float:

@@ -20,11 +20,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from probes.check_events import Accuracy, Agreement, Checked
 from probes.checking.logprobs import FidelityMetrics, TokenLogprobs, measure_fidelity, merge
 from probes.checking.rules import Rules
 from probes.checking.text_divergence import Divergence, find_divergence
 from probes.checking.text_reference import TokenReference
+from probes.wire.checks import Accuracy, AccuracyClass, Agreement, Checked, Fault
 
 #: Divergence in nats a token below which a figure is rounding: log probabilities are stored in
 #: float32, and their mean divergence can even be slightly negative.
@@ -62,7 +62,7 @@ def check_tokens(
     if [each.shape for each in tokens] != shapes:
         found = ", ".join(str(each.shape) for each in tokens)
         reason = f"it returns {found} tokens instead of {shapes[0]} for each input set"
-        return _record("wrong", reference, batch_size, None, Accuracy("shape")), reason
+        return _record("incorrect", reference, batch_size, None, Accuracy("shape")), reason
     scores = list(scored)
     near_tie = allowed_gap(reference, rules)
     pairs = [
@@ -75,7 +75,7 @@ def check_tokens(
     method = next((each.method for each in scores if each is not None), "tokens only")
     divergence = find_divergence(tokens, reference)
     agreement = summarise(divergence, merged, eager, rules, method, near_tie)
-    verdict, fault, reason_if_wrong = classify(agreement, divergence.excerpt, rules)
+    accuracy_class, fault, reason_if_wrong = classify(agreement, divergence.excerpt, rules)
     if reason_if_wrong and len(tokens) > 1 and all((each == tokens[0]).all() for each in tokens):
         fault, reason_if_wrong = "same-output", "it returns the same tokens for every prompt"
     accuracy = Accuracy(
@@ -86,7 +86,7 @@ def check_tokens(
         kl_mean=agreement.kl_mean,
         equal_tokens=divergence.equal,
     )
-    return _record(verdict, reference, batch_size, agreement, accuracy), reason_if_wrong
+    return _record(accuracy_class, reference, batch_size, agreement, accuracy), reason_if_wrong
 
 
 def measure_pair(
@@ -145,8 +145,10 @@ def summarise(
     )
 
 
-def classify(agreement: Agreement, excerpt: str, rules: Rules) -> tuple[str, str, str | None]:
-    """Return `equivalent`, `near` or `wrong`, the fault and, for `wrong`, the reason.
+def classify(
+    agreement: Agreement, excerpt: str, rules: Rules
+) -> tuple[AccuracyClass, Fault, str | None]:
+    """Return `exact`, `close` or `incorrect`, the fault and, for `incorrect`, the reason.
 
     `excerpt` quotes both texts at their divergence.
     """
@@ -157,21 +159,21 @@ def classify(agreement: Agreement, excerpt: str, rules: Rules) -> tuple[str, str
             f" at least {gap:.2e}, and the precision accounts for {agreement.allowed_gap:.2e};"
             f" {excerpt}"
         )
-        return "wrong", "divergence", reason
+        return "incorrect", "divergence", reason
     same = agreement.top1_or_tie
     if agreement.kl_mean is None or same is None:
-        return "equivalent", "", None
+        return "exact", "", None
     if agreement.kl_mean <= agreement.kl_allowed and same >= agreement.top1_least:
-        return "equivalent", "", None
+        return "exact", "", None
     least = min(rules.text_close_top1, agreement.top1_least)
     if agreement.kl_mean <= rules.tolerance and same >= least:
-        return "near", "probabilities", None
+        return "close", "probabilities", None
     reason = (
         f"its probabilities are degraded: divergence {agreement.kl_mean:.2e} (allowed"
         f" {agreement.kl_allowed:.2e}), same most likely token or a near tie at"
         f" {same * 100:.1f} % of the positions (at least {agreement.top1_least * 100:.1f} %)"
     )
-    return "wrong", "probabilities", reason
+    return "incorrect", "probabilities", reason
 
 
 def find_fault(
@@ -213,7 +215,7 @@ def compare_texts(
 
 
 def _record(
-    verdict: str,
+    accuracy_class: AccuracyClass,
     reference: TokenReference,
     batch_size: int,
     agreement: Agreement | None,
@@ -221,5 +223,14 @@ def _record(
 ) -> Checked:
     compared = sum(int(tokens.size) for tokens in reference.tokens)
     return Checked(
-        batch_size, verdict, reference.name, None, None, None, None, compared, agreement, accuracy
+        batch_size,
+        accuracy_class,
+        reference.name,
+        rmse=None,
+        rmse_eager=None,
+        allowed=None,
+        max_abs=None,
+        compared_elements=compared,
+        accuracy=accuracy,
+        agreement=agreement,
     )

@@ -22,10 +22,10 @@ from probes.checking.integers import allowed_difference
 from probes.checking.mask_values import subtract, unmasked
 from probes.checking.rules import Rules, allowed_error
 from probes.checking.text_reference import TokenReference
-from probes.events import NewShapeResult
 from probes.measuring.sync_check import run_queue_seconds
 from probes.partial_file import replace_when_complete
 from probes.protocol import Request
+from probes.wire.events import NewShapeOutcome, NewShapeResult
 
 #: The fastest of several steady calls counts, so that a burst of load does not show: at most this
 #: many, and after the minimum no further ones once they have taken this long.
@@ -157,7 +157,7 @@ def time_new_shape(
     return max(first_seconds - waited, min(first_seconds, fastest)), fastest, outputs
 
 
-def outcome_of(first_seconds: float, steady_seconds: float, reason: str | None) -> str:
+def outcome_of(first_seconds: float, steady_seconds: float, reason: str | None) -> NewShapeOutcome:
     """Return `wrong` with a reason, `stalled` for a slow first call, else `served`."""
     if reason:
         return "wrong"

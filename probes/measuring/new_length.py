@@ -13,9 +13,9 @@ from typing import Any
 from probes.adapter import Program, Subject
 from probes.checking import dispatch
 from probes.checking.rules import Rules
-from probes.events import NewShapeResult
 from probes.measuring import flexibility
 from probes.protocol import Request
+from probes.wire.events import NewShapeResult
 
 #: Directory with the reference of the new length.
 DIRECTORY = "new-length"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any
 
-from probes.events import Diagnosed
+from probes.wire.events import Diagnosed
 
 PROFILED_CALLS = 3
 #: Functions of the CUDA runtime and driver that launch one kernel, and a captured graph.

@@ -48,7 +48,7 @@ class Block:
     """The size of a block: the calls that count, and the warm-up calls before them."""
 
     calls: int
-    lead_calls: int
+    warmup_calls: int
     #: Calls for the first token after them; 0 for tasks other than generated text.
     first_token_calls: int = 0
 
@@ -58,13 +58,13 @@ class TimedBlock:
     """The durations of one block."""
 
     #: Of each call that counts, in order.
-    seconds: list[float]
+    seconds: tuple[float, ...]
     #: Median until a call returned, before the wait for its end.
     enqueue_seconds: float
     #: Processor time of all calls that count.
     cpu_seconds: float
     #: Of each warm-up call.
-    lead_seconds: list[float]
+    warmup_seconds: tuple[float, ...]
     #: Of a call in a row of calls without waiting in between; None where that was not measured.
     streamed_seconds: float | None
     #: Readings of the clock before the first call and after the last one.
@@ -99,11 +99,11 @@ def size_block(typical_seconds: float, block_seconds: float) -> Block:
     does not suffice, so there are two.
     """
     if typical_seconds > VERY_LONG_CALL_SECONDS:
-        return Block(calls=1, lead_calls=1)
+        return Block(calls=1, warmup_calls=1)
     if typical_seconds > LONG_CALL_SECONDS:
-        return Block(calls=LONG_CALL_COUNT, lead_calls=1)
+        return Block(calls=LONG_CALL_COUNT, warmup_calls=1)
     calls = min(max(math.ceil(block_seconds / typical_seconds), MIN_CALLS), MAX_CALLS)
-    return Block(calls=calls, lead_calls=2 if typical_seconds < SHORT_CALL_SECONDS else 1)
+    return Block(calls=calls, warmup_calls=2 if typical_seconds < SHORT_CALL_SECONDS else 1)
 
 
 def time_block(
@@ -115,7 +115,7 @@ def time_block(
     offset: int = 0,
     streams: bool = False,
 ) -> TimedBlock:
-    """Call `block.lead_calls + block.calls` times and return the durations.
+    """Call `block.warmup_calls + block.calls` times and return the durations.
 
     `device_inputs` are used in rotation, starting at `offset`. If the device `streams`, which
     means that it queues calls, the block is repeated without waiting between the calls; the
@@ -129,7 +129,7 @@ def time_block(
     streamed_seconds: float | None = None
     with _garbage_collection_paused():
         began = clock()
-        for _ in range(block.lead_calls):
+        for _ in range(block.warmup_calls):
             start = clock()
             call(next(inputs))
             synchronise()
@@ -152,10 +152,10 @@ def time_block(
             streamed_seconds = (clock() - start) * NANOSECONDS / block.calls
         ended = clock()
     return TimedBlock(
-        seconds=[count * NANOSECONDS for count in calls],
+        seconds=tuple(count * NANOSECONDS for count in calls),
         enqueue_seconds=statistics.median(enqueues) * NANOSECONDS,
         cpu_seconds=cpu_seconds,
-        lead_seconds=[count * NANOSECONDS for count in leads],
+        warmup_seconds=tuple(count * NANOSECONDS for count in leads),
         streamed_seconds=streamed_seconds,
         began=began * NANOSECONDS,
         ended=ended * NANOSECONDS,

@@ -7,13 +7,15 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from probes import check_events, events, protocol
+from probes import protocol
 from probes.adapter import Program, Subject, UnsupportedError
 from probes.checking import dispatch
 from probes.checking.rules import Rules, rules_for
 from probes.measuring import sync_check, timing
 from probes.runtime.channel import Channel
-from probes.runtime.failures import OutcomeError
+from probes.runtime.failures import FailureError
+from probes.wire import checks, events
+from probes.wire.outcome import Failure, Phase
 
 #: Share of a call's duration for which the device may work after the workflow's `synchronise`. More
 #: than that is visible in the measured times.
@@ -41,7 +43,7 @@ class Cell:
 def build_cell(
     workflow: Any, subject: Subject, batch_size: int, request: protocol.Request, channel: Channel
 ) -> Cell:
-    """Build one batch size and check its outputs; raise `OutcomeError` if they are wrong."""
+    """Build one batch size and check its outputs; raise `FailureError` if they are wrong."""
     channel.start_phase("build", batch_size)
     reference = dispatch.load_reference(request, batch_size)
     with timing.stopwatch() as build_seconds:
@@ -60,21 +62,21 @@ def build_cell(
     channel.start_phase("correctness", batch_size)
     cell = Cell(program, device_inputs, reference, rules_for(request.accuracy, subject.dtype))
     record = check_cell(workflow, cell, batch_size, request, channel)
-    return dataclasses.replace(cell, is_close=record.verdict == "near")
+    return dataclasses.replace(cell, is_close=record.accuracy_class == "close")
 
 
 def check_cell(
     workflow: Any, cell: Cell, batch_size: int, request: protocol.Request, channel: Channel
-) -> check_events.Checked:
+) -> checks.Checked:
     """Report the accuracy and return it.
 
-    Raise `OutcomeError` for outputs that are wrong, and for outputs that vary.
+    Raise `FailureError` for outputs that are wrong, and for outputs that vary.
     """
     record, reason = dispatch.check_outputs(
         workflow, cell.program, cell.device_inputs, cell.reference, cell.rules, batch_size
     )
     accuracy, difference = record.accuracy, None
-    if accuracy is not None and accuracy.fault not in UNREPEATABLE:
+    if accuracy.fault not in UNREPEATABLE:
         repeats, difference = dispatch.check_repeats(
             workflow,
             cell.program,
@@ -87,21 +89,21 @@ def check_cell(
         record = dataclasses.replace(record, accuracy=accuracy)
     channel.send(record)
     if difference is not None:
-        raise OutcomeError(nondeterministic(workflow, cell, "correctness", batch_size, difference))
+        raise FailureError(nondeterministic(workflow, cell, "correctness", batch_size, difference))
     if reason is not None:
         reason = f"batch size {batch_size}: {reason}"
-        raise OutcomeError(protocol.Failed("incorrect", "correctness", reason))
+        raise FailureError(Failure("incorrect", "correctness", reason))
     return record
 
 
 def nondeterministic(
-    workflow: Any, cell: Cell, phase: str, batch_size: int, difference: str
-) -> protocol.Failed:
+    workflow: Any, cell: Cell, phase: Phase, batch_size: int, difference: str
+) -> Failure:
     """Return the outcome of a program whose results vary, with the operators that may race."""
     operators = racing_operators(workflow, cell.program)
     suspects = f"; operators that may race: {', '.join(operators)}" if operators else ""
     reason = f"batch size {batch_size}: {difference}{suspects}"
-    return protocol.Failed("nondeterministic", phase, reason)
+    return Failure("nondeterministic", phase, reason)
 
 
 def racing_operators(workflow: Any, program: Any) -> list[str]:
@@ -113,7 +115,7 @@ def racing_operators(workflow: Any, program: Any) -> list[str]:
 def repeat_limits(racing: list[str], request: protocol.Request) -> dict[str, Any]:
     """Return the limits of repeated calls; programs whose operators may race are called more."""
     limits: dict[str, Any] = request.accuracy["repeats"]
-    if not racing or limits.get("racing_calls") is None:
+    if not racing:
         return limits
     calls, seconds = limits["racing_calls"], limits["racing_seconds"]
     return {**limits, "calls": calls, "most_calls": calls, "most_seconds": seconds}
@@ -122,11 +124,11 @@ def repeat_limits(racing: list[str], request: protocol.Request) -> dict[str, Any
 def check_engagement(
     workflow: Any, cell: Cell, request: protocol.Request, channel: Channel
 ) -> None:
-    """Report the engaged share; raise `OutcomeError` if it is too small."""
+    """Report the engaged share; raise `FailureError` if it is too small."""
     engagement = workflow.engagement(cell.program, cell.device_inputs[0])
     channel.send(engagement)
     if engagement.share < request.minimum_engaged_share:
-        raise OutcomeError(protocol.Failed("not-engaged", "correctness", engagement.proof))
+        raise FailureError(Failure("not-engaged", "correctness", engagement.proof))
 
 
 def warm_up_cell(
@@ -134,7 +136,7 @@ def warm_up_cell(
 ) -> timing.Block:
     """Warm up one batch size and return the size of its blocks.
 
-    Raise `OutcomeError` if its calls return before their work is done.
+    Raise `FailureError` if its calls return before their work is done.
     """
     channel.start_phase("warmup", batch_size)
     late_share = measure_late_share(workflow, cell)
@@ -143,7 +145,7 @@ def warm_up_cell(
             "its calls return before their work is done, which goes on for"
             f" {late_share * 100:.0f} % of a call"
         )
-        raise OutcomeError(protocol.Failed("incorrect", "warmup", reason))
+        raise FailureError(Failure("incorrect", "warmup", reason))
     times_first_token = request.task == protocol.GENERATE and warm_up_first_token(workflow, cell)
     found = timing.warm_up(
         cell.program, cell.device_inputs, workflow.synchronise, request.warmup_seconds

@@ -10,35 +10,38 @@ import pathlib
 import select
 from typing import Any
 
-from probes import events, protocol
+from probes import protocol
 from probes.partial_file import replace_when_complete
+from probes.wire import events
+from probes.wire.events import Event
+from probes.wire.outcome import Outcome, Phase
 
 
 class Channel:
     """Writes events and the response, and reads tokens; each event notifies the advisor once."""
 
     def __init__(self, directory: pathlib.Path, notify_fd: int) -> None:
-        self.phase = "start"
+        self.phase: Phase = "start"
         self._directory = directory
         self._notify_fd = notify_fd
         self._events = (directory / protocol.EVENTS).open("a", encoding="utf-8", errors="replace")
         self._unread = b""
         os.set_blocking(notify_fd, False)
 
-    def send(self, event: Any) -> None:
+    def send(self, event: Event) -> None:
         """Append one event and notify the advisor."""
         self._events.write(encode(event) + "\n")
         self._events.flush()
         self._notify()
 
     def start_phase(
-        self, phase: str, batch_size: int | None = None, input_tokens: int | None = None
+        self, phase: Phase, batch_size: int | None = None, input_tokens: int | None = None
     ) -> None:
         """Report the start of a phase; the advisor's deadlines count from here."""
         self.phase = phase
         self.send(events.PhaseStarted(phase, batch_size, input_tokens))
 
-    def respond(self, outcome: Any) -> None:
+    def respond(self, outcome: Outcome) -> None:
         """Write the response atomically."""
         with replace_when_complete(self._directory / protocol.RESPONSE) as partial:
             partial.write_text(encode(outcome), encoding="utf-8", errors="replace")

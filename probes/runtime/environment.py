@@ -6,8 +6,8 @@ import pathlib
 import sys
 from importlib import metadata
 
-from probes.events import Environment
 from probes.runtime.source_digest import source_digest
+from probes.wire.events import Environment
 
 PROBES = pathlib.Path(__file__).parents[1]
 
@@ -33,10 +33,10 @@ def read_versions() -> dict[str, str]:
     return versions
 
 
-def read_providers() -> dict[str, list[str]]:
+def read_providers() -> dict[str, tuple[str, ...]]:
     """Return the distributions that provide each importable top-level package."""
     return {
-        package: sorted(set(distributions))
+        package: tuple(sorted(set(distributions)))
         for package, distributions in metadata.packages_distributions().items()
         if package.isidentifier()
     }

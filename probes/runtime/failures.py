@@ -12,6 +12,7 @@ import traceback
 
 from probes import protocol
 from probes.adapter import ModelError, UnsupportedError
+from probes.wire.outcome import MODULE_NAME, Failure, Phase
 
 TERMINAL_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 #: Names of the exceptions that mean a lack of memory, in any module.
@@ -34,59 +35,58 @@ UNREGISTERED_OUTPUT = re.compile(
 )
 #: What PyTorch raises where a traced program depends on the values of a tensor.
 VALUE_DEPENDENCE = "GuardOnDataDependentSymNode"
-MODULE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 STANDARD_LIBRARY = pathlib.Path(sysconfig.get_path("stdlib"))
 PROBES = pathlib.Path(__file__).resolve().parents[1]
 
 
-class OutcomeError(Exception):
-    """Ends the worker with an outcome."""
+class FailureError(Exception):
+    """Ends the worker."""
 
-    def __init__(self, outcome: protocol.Failed) -> None:
-        super().__init__(outcome.reason)
-        self.outcome = outcome
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.reason)
+        self.failure = failure
 
 
 def classify(
-    problem: BaseException, phase: str, request: protocol.Request | None = None
-) -> protocol.Failed:
+    problem: BaseException, phase: Phase, request: protocol.Request | None = None
+) -> Failure:
     """Return the outcome of an exception that was raised in `phase`.
 
     In the reference worker only eager PyTorch calls the model. `request` is None before it is read.
     """
-    if isinstance(problem, OutcomeError):
-        return problem.outcome
+    if isinstance(problem, FailureError):
+        return problem.failure
     if isinstance(problem, ModelError):
-        return protocol.ModelRefused(phase, str(problem), problem.fix)
+        return Failure("model-refused", phase, str(problem), problem.fix)
     if isinstance(problem, UnsupportedError):
-        return refused_export(problem, phase) or protocol.Failed(
+        return refused_export(problem, phase) or Failure(
             "unsupported", phase, _with_cause(first_reason(str(problem)), problem), problem.fix
         )
     if isinstance(problem, protocol.VersionMismatchError):
         fix = "use a worker and an advisor of the same release"
-        return protocol.Failed("unsupported", phase, str(problem), fix)
+        return Failure("unsupported", phase, str(problem), fix)
     reason = exception_summary(problem)
     if getattr(problem, "errno", None) in DISK_FULL_ERRNOS or DISK_FULL in reason:
         fix = "free disk space, or set P3_ADVISOR_HOME to a directory on another disk"
-        return protocol.Failed("disk-full", phase, reason, fix)
+        return Failure("disk-full", phase, reason, fix)
     if type(problem).__name__ in OUT_OF_MEMORY_NAMES or "out of memory" in reason.lower():
-        return protocol.Failed("out-of-memory", phase, reason)
+        return Failure("out-of-memory", phase, reason)
     if phase in {"start", "import"}:
-        return protocol.Failed("unsupported", phase, f"the stack cannot be imported: {reason}")
+        return Failure("unsupported", phase, f"the stack cannot be imported: {reason}")
     if phase == "load":
         return model_not_opened(problem, reason)
     if request is not None and request.role == "reference" and phase == "correctness":
         return model_failed(problem, phase, reason, request)
-    return refused_export(problem, phase) or protocol.Failed("build-failed", phase, reason)
+    return refused_export(problem, phase) or Failure("build-failed", phase, reason)
 
 
-def model_not_opened(problem: BaseException, reason: str) -> protocol.Failed:
+def model_not_opened(problem: BaseException, reason: str) -> Failure:
     """Return the outcome of a model that raises while it is opened."""
     reason = f"the model cannot be opened{_place_of(problem)}: {reason}"
     if missing := find_missing_module(problem):
-        return protocol.ModelRefused("load", reason, missing_module=missing)
+        return Failure("model-refused", "load", reason, missing_module=missing)
     fix = "open the model in the same interpreter without p3-advisor, and fix the error"
-    return protocol.ModelRefused("load", reason, fix)
+    return Failure("model-refused", "load", reason, fix)
 
 
 def find_missing_module(problem: BaseException) -> str | None:
@@ -99,7 +99,7 @@ def find_missing_module(problem: BaseException) -> str | None:
     return top_level
 
 
-def refused_export(problem: BaseException, phase: str) -> protocol.Failed | None:
+def refused_export(problem: BaseException, phase: Phase) -> Failure | None:
     """Return the outcome of a model that `torch.export` cannot take; None for another problem."""
     cause = _first_cause(problem)
     if type(cause).__name__ == VALUE_DEPENDENCE:
@@ -107,7 +107,7 @@ def refused_export(problem: BaseException, phase: str) -> protocol.Failed | None
             "PyTorch cannot trace a branch or a size that depends on the values of a tensor"
             f"{_place_of(cause)}: {_type_and_reason(cause)}"
         )
-        return protocol.Failed(
+        return Failure(
             "unsupported",
             phase,
             reason[:MAX_REASON_LENGTH],
@@ -118,12 +118,12 @@ def refused_export(problem: BaseException, phase: str) -> protocol.Failed | None
     return _unregistered_output(found["output"] or found["package"], phase) if found else None
 
 
-def _unregistered_output(name: str, phase: str) -> protocol.Failed:
+def _unregistered_output(name: str, phase: Phase) -> Failure:
     """Return the outcome of a model whose outputs are in the class `name`."""
     call = (
         f"torch.export.register_dataclass({name.rpartition('.')[2]}, serialized_type_name={name!r})"
     )
-    return protocol.Failed(
+    return Failure(
         "unsupported",
         phase,
         f"torch.export does not know the class of the model's outputs, {name}",
@@ -133,8 +133,8 @@ def _unregistered_output(name: str, phase: str) -> protocol.Failed:
 
 
 def model_failed(
-    problem: BaseException, phase: str, reason: str, request: protocol.Request
-) -> protocol.Failed:
+    problem: BaseException, phase: Phase, reason: str, request: protocol.Request
+) -> Failure:
     """Return the outcome of a model that raises when it is called with its inputs."""
     reason = f"the model raises an error when it is called{_place_of(problem)}: {reason}"
     if MISSING_KERNEL in reason:
@@ -161,7 +161,7 @@ def model_failed(
         )
     else:
         fix = "call the model with the example inputs in the same interpreter, and fix the error"
-    return protocol.Failed("model-failed", phase, reason, fix)
+    return Failure("model-failed", phase, reason, fix)
 
 
 def _place_of(problem: BaseException) -> str:

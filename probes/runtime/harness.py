@@ -16,7 +16,7 @@ import types
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from probes import events, protocol
+from probes import protocol
 from probes.adapter import Subject, UnsupportedError
 from probes.checking import dispatch
 from probes.measuring import flexibility, host_probe, timing
@@ -27,6 +27,8 @@ from probes.runtime.channel import Channel
 from probes.runtime.failures import classify, exception_summary
 from probes.runtime.opening import load_subject
 from probes.runtime.service import Service
+from probes.wire import events
+from probes.wire.outcome import Outcome
 
 Result = TypeVar("Result")
 
@@ -39,16 +41,16 @@ def run(directory: pathlib.Path, notify_fd: int) -> None:
     channel = Channel(directory, notify_fd)
     request: protocol.Request | None = None
 
-    def work() -> protocol.Completed:
+    def work() -> Outcome:
         nonlocal request
         request = protocol.read_request(directory)
         if request.sandbox:
             enter_sandbox(request, directory)
         run_phases(request, channel)
-        return protocol.Completed()
+        return Outcome()
 
-    outcome: protocol.Completed | protocol.Failed = attempt(
-        work, lambda problem: classify(problem, channel.phase, request)
+    outcome: Outcome = attempt(
+        work, lambda problem: Outcome(classify(problem, channel.phase, request))
     )
     channel.respond(outcome)
     sys.stdout.flush()

@@ -8,11 +8,12 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from probes import check_events, protocol
+from probes import protocol
 from probes.checking import long_text
 from probes.runtime.cells import Cell
 from probes.runtime.channel import Channel
 from probes.runtime.failures import exception_summary
+from probes.wire import checks
 
 Attempt = Callable[[Callable[[], Any], Callable[[BaseException], Any]], Any]
 
@@ -42,7 +43,7 @@ def report_losses(
         channel.send(
             attempt(
                 lambda: call_metric(request.metric, model),
-                lambda problem: check_events.UserMetric(None, exception_summary(problem)),
+                lambda problem: checks.UserMetric(None, exception_summary(problem)),
             )
         )
 
@@ -66,7 +67,7 @@ class MeasuredModel:
         return collected
 
 
-def call_metric(target: str, model: MeasuredModel) -> check_events.UserMetric:
+def call_metric(target: str, model: MeasuredModel) -> checks.UserMetric:
     """Call the function that `file.py:function` names, and return its number."""
     file, _, name = target.rpartition(":")
     spec = importlib.util.spec_from_file_location("p3_advisor_metric", pathlib.Path(file))
@@ -76,4 +77,4 @@ def call_metric(target: str, model: MeasuredModel) -> check_events.UserMetric:
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
-    return check_events.UserMetric(float(getattr(module, name)(model)))
+    return checks.UserMetric(float(getattr(module, name)(model)))

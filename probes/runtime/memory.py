@@ -12,7 +12,7 @@ import pathlib
 import sys
 from collections.abc import Iterator
 
-from probes.events import MemoryRead
+from probes.wire.events import MemoryRead
 
 KIBIBYTE = 1024
 #: NVIDIA's driver. It allocates below every library, so only the device counts its allocations.

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from probes import events, protocol
+from probes import protocol
 from probes.adapter import Subject, UnsupportedError
 from probes.measuring import timing
 from probes.runtime.channel import Channel
-from probes.runtime.failures import OutcomeError
+from probes.runtime.failures import FailureError
+from probes.wire import events
+from probes.wire.outcome import Failure
 
 #: Kinds of models that are not cast.
 FIXED_PRECISION = {"exported", "onnx"}
@@ -37,7 +39,7 @@ def load_subject(workflow: Any, request: protocol.Request, channel: Channel) -> 
 
 
 def refuse_unsupported_dtype(subject: Subject, request: protocol.Request) -> None:
-    """Raise `OutcomeError` if the arm does not support the model's own precision.
+    """Raise `FailureError` if the arm does not support the model's own precision.
 
     The advisor knows it only for a model that is cast. The catalogue describes no other precisions
     than `PRECISIONS`.
@@ -57,4 +59,4 @@ def refuse_unsupported_dtype(subject: Subject, request: protocol.Request) -> Non
         if request.subject["kind"] in FIXED_PRECISION
         else f"measure the model in another precision: --dtype {supported[0]}"
     )
-    raise OutcomeError(protocol.Failed("unsupported", "load", reason, fix))
+    raise FailureError(Failure("unsupported", "load", reason, fix))

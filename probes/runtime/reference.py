@@ -6,7 +6,7 @@ import contextlib
 import sys
 from typing import Any
 
-from probes import events, protocol
+from probes import protocol
 from probes.adapter import Program, Subject
 from probes.checking import dispatch
 from probes.checking.array_reference import Reference
@@ -14,6 +14,7 @@ from probes.checking.rules import rules_for
 from probes.measuring import flexibility, new_length
 from probes.runtime import memory
 from probes.runtime.channel import Channel
+from probes.wire import events
 
 
 def make_reference(

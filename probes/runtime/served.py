@@ -23,12 +23,13 @@ from typing import Any
 
 import numpy as np
 
-from probes import events, protocol
+from probes import protocol
 from probes.adapter import Server, UnsupportedError
-from probes.events import Engagement
 from probes.protocol import Request
 from probes.runtime import memory
 from probes.subjects.checkpoint import EngineSubject
+from probes.wire import events
+from probes.wire.events import Engagement
 
 HOST = "127.0.0.1"
 #: Seconds between two questions to a server that starts, and for the answer to one of them.

@@ -8,11 +8,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from probes import events, protocol
+from probes import protocol
 from probes.checking import text_correctness
 from probes.runtime.cells import Cell
 from probes.runtime.failures import exception_summary
 from probes.runtime.served import REQUEST_ERRORS, ServedProgram
+from probes.wire import events
 
 #: Most vocabularies start with padding and the begin and end of a text.
 FIRST_ORDINARY_TOKEN = 3

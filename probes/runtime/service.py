@@ -7,13 +7,15 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from probes import events, protocol
+from probes import protocol
 from probes.adapter import Subject
 from probes.checking import dispatch
 from probes.measuring import flexibility, host_probe, new_length, profile, timing
 from probes.runtime.cells import Cell, nondeterministic
 from probes.runtime.channel import Channel
-from probes.runtime.failures import OutcomeError
+from probes.runtime.failures import FailureError
+from probes.wire import events
+from probes.wire.outcome import Failure
 
 
 @dataclasses.dataclass
@@ -32,7 +34,7 @@ class Service:
     launch: Callable[[], object] | None = None
 
     def answer_tokens(self) -> None:
-        """Answer each token until `stop`, or until `flex`, which may break the programs."""
+        """Answer each token until `stop`, or until `new-shapes`, which may break the programs."""
         while True:
             word, *arguments = self.channel.read_token()
             match word:
@@ -46,7 +48,7 @@ class Service:
                     self.probe_server(int(arguments[0]), float(arguments[1]))
                 case "sample":
                     self.sample_texts(float(arguments[0]))
-                case "flex":
+                case "new-shapes":
                     self.channel.start_phase("done")
                     self.check_again()
                     self.try_new_shapes(short=arguments == [protocol.SHORT])
@@ -72,22 +74,23 @@ class Service:
             events.BlockTimed(
                 batch_size,
                 round_number,
-                lead_calls=block.lead_calls,
                 host_seconds=host_seconds,
                 first_token_seconds=self.time_first_token(cell, block),
                 **dataclasses.asdict(timed),
             )
         )
 
-    def time_first_token(self, cell: Cell, block: timing.Block) -> list[float]:
+    def time_first_token(self, cell: Cell, block: timing.Block) -> tuple[float, ...]:
         """Return the durations of calls for the first token; none where there are no such calls."""
         if not block.first_token_calls:
-            return []
-        return timing.time_calls(
-            cell.program.first_token,
-            cell.device_inputs,
-            self.workflow.synchronise,
-            block.first_token_calls,
+            return ()
+        return tuple(
+            timing.time_calls(
+                cell.program.first_token,
+                cell.device_inputs,
+                self.workflow.synchronise,
+                block.first_token_calls,
+            )
         )
 
     def sustain(self, batch_size: int, seconds: float) -> None:
@@ -115,7 +118,7 @@ class Service:
     def sample_texts(self, seconds: float) -> None:
         """Check a text every so many seconds until the next token arrives, which is `enough`.
 
-        Raise `OutcomeError` for a wrong one after that token: the server has to serve the load.
+        Raise `FailureError` for a wrong one after that token: the server has to serve the load.
         """
         from probes.runtime import server_requests  # noqa: PLC0415 - as above
 
@@ -128,7 +131,7 @@ class Service:
         self.channel.send(sampled)
         if reason is not None:
             reason = f"a text while other requests arrived: {reason}"
-            raise OutcomeError(protocol.Failed("incorrect", "sustain", reason))
+            raise FailureError(Failure("incorrect", "sustain", reason))
         self.channel.send(events.Ready())
 
     def diagnose(self) -> None:
@@ -168,11 +171,11 @@ class Service:
         for size in sizes:
             if time.monotonic() - start > flexibility.MAX_SECONDS:
                 break
-            self.channel.start_phase("flex", size)
+            self.channel.start_phase("new-shapes", size)
             self.channel.send(self.try_batch_size(cell, size))
         if self.request.new_shapes and new_length.has_reference(self.request):
             changed = new_length.at_new_length(self.request)
-            self.channel.start_phase("flex", changed.batch_sizes[0], changed.input_tokens)
+            self.channel.start_phase("new-shapes", changed.batch_sizes[0], changed.input_tokens)
             is_late = time.monotonic() - start > flexibility.MAX_SECONDS
             self.channel.send(self.try_length(is_late=is_late))
 
@@ -217,7 +220,7 @@ class Service:
         return result
 
     def check_again(self) -> None:
-        """Raise `OutcomeError` if an output has become wrong since the check before the timing."""
+        """Raise `FailureError` if an output has become wrong since the check before the timing."""
         for size, cell in self.cells.items():
             _, reason = dispatch.check_outputs(
                 self.workflow,
@@ -239,6 +242,6 @@ class Service:
                 self.request.accuracy["repeats"],
             )
             if difference is not None:
-                raise OutcomeError(nondeterministic(self.workflow, cell, "done", size, difference))
+                raise FailureError(nondeterministic(self.workflow, cell, "done", size, difference))
             reason = f"batch size {size}, after the measurement: {reason}"
-            raise OutcomeError(protocol.Failed("incorrect", "done", reason))
+            raise FailureError(Failure("incorrect", "done", reason))

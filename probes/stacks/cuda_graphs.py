@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from probes.adapter import Program
-from probes.events import Engagement
 from probes.stacks import kernel_launches
+from probes.wire.events import Engagement
 
 #: Libraries choose kernels and allocate workspaces in the first calls, which a capture forbids.
 WARMUP_CALLS = 3

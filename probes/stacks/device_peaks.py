@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import torch
 
-from probes.events import Peaks
 from probes.stacks.pytorch import synchronise
+from probes.wire.events import Peaks
 
 #: Size of the copy: far larger than any cache on a GPU, smaller on a CPU to save memory and time.
 COPY_BYTES = {"cuda": 2 << 30, "cpu": 256 << 20}

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import torch
 
-from probes.events import Engagement
 from probes.measuring.profile import GRAPH_LAUNCHES, KERNEL_LAUNCHES
 from probes.stacks import pytorch
+from probes.wire.events import Engagement
 
 
 @dataclasses.dataclass(frozen=True)

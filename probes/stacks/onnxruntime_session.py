@@ -13,7 +13,6 @@ import onnxruntime as ort
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKernelError
 
 from probes.adapter import UnsupportedError
-from probes.events import Engagement
 from probes.protocol import Request
 from probes.stacks import (
     free_dimensions,
@@ -26,6 +25,7 @@ from probes.stacks.onnxruntime_feeding import HostFeeding, HostValues, IoBinding
 from probes.subjects.by_request import open_torch_or_onnx
 from probes.subjects.onnx_file import OnnxSubject
 from probes.subjects.torch_subject import TorchSubject
+from probes.wire.events import Engagement
 
 IO_BINDING = "io-binding"
 CUDA = "CUDAExecutionProvider"

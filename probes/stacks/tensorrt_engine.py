@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from probes.adapter import UnsupportedError
-from probes.events import Engagement
 from probes.partial_file import replace_when_complete
 from probes.protocol import Request
 from probes.stacks import cuda_graphs, kernel_launches, onnx_export, pytorch, tensorrt_build
@@ -18,6 +17,7 @@ from probes.stacks.tensorrt_build import EngineLog, Shapes
 from probes.subjects.by_request import open_torch_or_onnx
 from probes.subjects.outputs import collect
 from probes.subjects.torch_subject import TorchSubject
+from probes.wire.events import Engagement
 
 if TYPE_CHECKING:
     from probes.subjects.onnx_file import OnnxSubject

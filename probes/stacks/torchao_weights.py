@@ -16,8 +16,8 @@ from torchao.quantization import (
 )
 
 from probes.adapter import UnsupportedError
-from probes.events import Engagement
 from probes.protocol import Request
+from probes.wire.events import Engagement
 
 #: Weights that share a scale in the 4-bit format.
 GROUP = 64

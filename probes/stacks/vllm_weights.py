@@ -6,7 +6,7 @@ import collections
 from collections.abc import Collection
 from typing import Any
 
-from probes.events import Engagement
+from probes.wire.events import Engagement
 
 #: Types of quantised weights; packed ones are integers.
 QUANTISED = {"int8", "uint8", "int32", "float8_e4m3fn", "float8_e4m3fnuz"}

@@ -8,6 +8,8 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import torch
 
+from probes.wire.events import Unit
+
 #: numpy has no bfloat16; float32 holds every value of it exactly.
 HOST_DTYPES = {
     torch.bfloat16: np.float32,
@@ -89,25 +91,6 @@ class RandomIntegers:
 
 
 @dataclasses.dataclass(frozen=True)
-class InputFacts:
-    """One tensor that the model takes."""
-
-    #: Name of the keyword; empty for a positional input.
-    name: str
-    #: Its shape without the batch.
-    shape: list[int]
-    dtype: str
-    #: Whether its first dimension is the batch.
-    batched: bool = True
-    #: Range `[low, high)` of random integers, such as token ids; None for other values.
-    low: int | None = None
-    high: int | None = None
-    #: Whether the inputs are in containers, are both positional and keyword ones, or have values
-    #: that are not tensors. The tensors are then in the order in which they occur.
-    nested: bool = False
-
-
-@dataclasses.dataclass(frozen=True)
 class LoadedModel:
     """A model's module, the arguments of its call, and facts for reports."""
 
@@ -121,5 +104,5 @@ class LoadedModel:
     #: Names of keyword inputs in the order of the arguments; empty for positional ones, None for
     #: nested ones.
     names: tuple[str, ...] | None = ()
-    unit: str = "samples"
+    unit: Unit = "samples"
     units_per_sample: int = 1

@@ -31,8 +31,9 @@ from probes.subjects import (
 )
 from probes.subjects.flops import count_flops
 from probes.subjects.higher_precision import Precision
-from probes.subjects.loaded_model import InputFacts, LoadedModel
+from probes.subjects.loaded_model import LoadedModel
 from probes.subjects.outputs import collect, count_classes
+from probes.wire.events import InputFacts
 
 #: The reference of a larger model is computed in float32, because a float64 copy seldom fits in
 #: memory next to it.
@@ -131,13 +132,13 @@ class TorchSubject:
             if each.dtype.kind == "f"
         )
 
-    def describe_inputs(self) -> list[InputFacts]:
+    def describe_inputs(self) -> tuple[InputFacts, ...]:
         """Return what a recipe needs to make inputs."""
         names = self._names or [""] * len(self._arguments)
-        return [
+        return tuple(
             InputFacts(
                 name,
-                list(each.shape),
+                tuple(each.shape),
                 str(each.dtype).removeprefix("torch."),
                 each.batched,
                 each.low,
@@ -145,7 +146,7 @@ class TorchSubject:
                 nested=self._names is None,
             )
             for name, each in zip(names, self._arguments, strict=True)
-        ]
+        )
 
     def tensors(self, inputs: list[Any]) -> tuple[torch.Tensor, ...]:
         """Return arrays as tensors on the device, in the arguments' types.

@@ -8,13 +8,13 @@ from typing import Any
 import torch
 from torch._inductor import aoti_compile_and_package, aoti_load_package
 
-from probes.events import Engagement
 from probes.partial_file import replace_when_complete
 from probes.protocol import Request
 from probes.stacks import cuda_graphs, free_dimensions, pytorch
 from probes.stacks.cuda_graphs import CapturedProgram
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects.torch_subject import TorchSubject, open_torch_subject
+from probes.wire.events import Engagement
 
 settings = pytorch.apply_settings
 open_subject = open_torch_subject

@@ -11,11 +11,11 @@ import torch
 import transformers
 
 from probes import protocol
-from probes.events import Engagement
 from probes.protocol import Request
 from probes.stacks import pytorch
 from probes.subjects.checkpoint import EngineSubject
 from probes.subjects.transformers_generate import TextGeneration
+from probes.wire.events import Engagement
 
 TASKS = (protocol.GENERATE,)
 

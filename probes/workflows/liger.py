@@ -9,7 +9,6 @@ from liger_kernel.transformers.monkey_patch import MODEL_TYPE_TO_APPLY_LIGER_FN
 
 from probes import protocol
 from probes.adapter import Program, UnsupportedError
-from probes.events import Engagement
 from probes.protocol import Request
 from probes.stacks import pytorch
 from probes.stacks.pytorch import TorchProgram
@@ -17,6 +16,7 @@ from probes.subjects.by_request import open_by_task
 from probes.subjects.torch_subject import TorchSubject
 from probes.subjects.transformers_generate import TextGeneration
 from probes.subjects.transformers_model import Forward
+from probes.wire.events import Engagement
 
 TASKS = (protocol.FORWARD, protocol.GENERATE)
 

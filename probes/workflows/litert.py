@@ -10,11 +10,11 @@ import litert_torch
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 
-from probes.events import Engagement
 from probes.partial_file import replace_when_complete
 from probes.protocol import Request
 from probes.stacks import pytorch
 from probes.subjects.torch_subject import TorchSubject, open_torch_subject
+from probes.wire.events import Engagement
 
 open_subject = open_torch_subject
 synchronise = pytorch.synchronise

@@ -15,10 +15,10 @@ import numpy as np
 from probes import protocol
 from probes.adapter import Server
 from probes.checking.logprobs import TokenLogprobs, logprobs_from_top_tokens
-from probes.events import Engagement
 from probes.protocol import Request
 from probes.stacks.gguf_file import OUTER_TYPE, model_file, write_model
 from probes.subjects.checkpoint import EngineSubject, token_word
+from probes.wire.events import Engagement
 
 #: The engine's threads meet several times in each layer. If they spin there and share a processor,
 #: as in builds side by side, a call of 0.05 seconds takes 3. The runtime reads this when it loads.

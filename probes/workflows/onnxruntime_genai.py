@@ -17,9 +17,9 @@ import onnxruntime_genai as og
 from probes import protocol
 from probes.adapter import UnsupportedError
 from probes.checking.logprobs import TokenLogprobs
-from probes.events import Engagement
 from probes.protocol import Request
 from probes.subjects.checkpoint import EngineSubject
+from probes.wire.events import Engagement
 
 TASKS = (protocol.GENERATE,)
 

@@ -10,10 +10,10 @@ import torch
 
 from probes import protocol
 from probes.adapter import Program
-from probes.events import Engagement
 from probes.protocol import Request
 from probes.stacks import free_dimensions, openvino_model, pytorch
 from probes.subjects.torch_subject import TorchSubject
+from probes.wire.events import Engagement
 
 if TYPE_CHECKING:
     from probes.stacks.openvino_generation import OpenVinoGeneration

@@ -15,10 +15,10 @@ import ml_dtypes
 import numpy as np
 import torch
 
-from probes.events import Engagement
 from probes.protocol import Request
 from probes.stacks import pytorch
 from probes.subjects.torch_subject import TorchSubject, open_torch_subject
+from probes.wire.events import Engagement
 
 settings_of_torch = pytorch.apply_settings
 open_subject = open_torch_subject

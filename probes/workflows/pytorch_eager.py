@@ -6,12 +6,12 @@ from typing import Any
 
 from probes import protocol
 from probes.adapter import Program, UnsupportedError
-from probes.events import Engagement
 from probes.protocol import Request
 from probes.stacks import cuda_graphs, pytorch
 from probes.stacks.cuda_graphs import CapturedProgram
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects.by_request import open_by_task
+from probes.wire.events import Engagement
 
 TASKS = (protocol.FORWARD, protocol.GENERATE)
 

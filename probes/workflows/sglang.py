@@ -11,9 +11,9 @@ import numpy as np
 from probes import protocol
 from probes.adapter import Server
 from probes.checking.logprobs import TokenLogprobs, logprobs_from_top_tokens
-from probes.events import Engagement
 from probes.protocol import Request
 from probes.subjects.checkpoint import EngineSubject, require_architecture
+from probes.wire.events import Engagement
 
 TASKS = (protocol.GENERATE,)
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from probes import protocol
 from probes.adapter import UnsupportedError
-from probes.events import Engagement
 from probes.protocol import Request
 from probes.subjects.checkpoint import EngineMemory, EngineSubject
+from probes.wire.events import Engagement
 
 TASKS = (protocol.GENERATE,)
 

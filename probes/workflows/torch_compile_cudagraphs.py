@@ -7,11 +7,11 @@ from typing import Any
 import torch
 
 from probes.adapter import UnsupportedError
-from probes.events import Engagement
 from probes.protocol import Request
 from probes.stacks import graph_breaks, kernel_launches, pytorch
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects.torch_subject import TorchSubject, open_torch_subject
+from probes.wire.events import Engagement
 
 settings = pytorch.apply_settings
 open_subject = open_torch_subject

@@ -10,12 +10,12 @@ from torch._dynamo.utils import counters
 
 from probes import protocol
 from probes.adapter import UnsupportedError
-from probes.events import Engagement
 from probes.protocol import Request
 from probes.stacks import decode_step, graph_breaks, pytorch, static_cache
 from probes.subjects import transformers_generate
 from probes.subjects.causal_lm import CausalLm, open_causal_lm
 from probes.subjects.transformers_generate import TextGeneration
+from probes.wire.events import Engagement
 
 TASKS = (protocol.GENERATE,)
 

@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from openvino.frontend.pytorch.torchdynamo import execute as partitions
 
-from probes.events import Engagement
 from probes.protocol import Request
 from probes.stacks import graph_breaks, openvino_model, pytorch
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects.torch_subject import TorchSubject, open_torch_subject
+from probes.wire.events import Engagement
 
 versions = openvino_model.versions
 settings = openvino_model.settings

@@ -12,11 +12,11 @@ import torch_xla
 from torch_xla.core import xla_model
 from torch_xla.debug import metrics
 
-from probes.events import Engagement
 from probes.protocol import Request
 from probes.stacks import graph_breaks, pytorch
 from probes.subjects.outputs import collect
 from probes.subjects.torch_subject import TorchSubject, open_torch_subject
+from probes.wire.events import Engagement
 
 open_subject = open_torch_subject
 

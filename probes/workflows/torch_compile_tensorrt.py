@@ -8,11 +8,11 @@ import torch
 
 from probes import protocol
 from probes.adapter import Program
-from probes.events import Engagement
 from probes.protocol import Request
 from probes.stacks import pytorch, torch_tensorrt_engines
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects.by_request import open_by_task
+from probes.wire.events import Engagement
 
 if TYPE_CHECKING:
     from probes.subjects.causal_lm import CausalLm

@@ -9,12 +9,12 @@ from typing import Any
 import torch
 import torch_tensorrt
 
-from probes.events import Engagement
 from probes.partial_file import replace_when_complete
 from probes.protocol import Request
 from probes.stacks import free_dimensions, kernel_launches, pytorch, torch_tensorrt_engines
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects.torch_subject import TorchSubject, open_torch_subject
+from probes.wire.events import Engagement
 
 versions = torch_tensorrt_engines.versions
 settings = torch_tensorrt_engines.settings

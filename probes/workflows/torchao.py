@@ -8,11 +8,11 @@ import torch
 
 from probes import protocol
 from probes.adapter import Program
-from probes.events import Engagement
 from probes.protocol import Request
 from probes.stacks import graph_breaks, pytorch, static_cache, torchao_weights
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects.by_request import open_by_task
+from probes.wire.events import Engagement
 
 TASKS = (protocol.FORWARD, protocol.GENERATE)
 

@@ -13,10 +13,10 @@ import tvm
 from tvm import relax
 from tvm.relax.frontend.torch import from_exported_program
 
-from probes.events import Engagement
 from probes.protocol import Request
 from probes.stacks import pytorch
 from probes.subjects.torch_subject import TorchSubject, open_torch_subject
+from probes.wire.events import Engagement
 
 open_subject = open_torch_subject
 synchronise = pytorch.synchronise

@@ -12,11 +12,11 @@ import numpy as np
 
 from probes import protocol
 from probes.checking.logprobs import TokenLogprobs, logprobs_from_top_tokens
-from probes.events import Engagement
 from probes.protocol import Request
 from probes.stacks import llm_compressor, vllm_server, vllm_weights
 from probes.stacks.vllm_server import SCORED_TOKENS
 from probes.subjects.checkpoint import GIBIBYTE, EngineSubject, require_architecture
+from probes.wire.events import Engagement
 
 TASKS = (protocol.GENERATE,)
 

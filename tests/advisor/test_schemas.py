@@ -23,7 +23,6 @@ from advisor.pipeline.execution import execute
 from advisor.question.answers import Answers
 
 TESTS = pathlib.Path(__file__).parents[1]
-#: Exports of earlier versions: a line with the manifest, one with the header, one for each event.
 #: Answers that were written on real machines.
 EVIDENCE = sorted((TESTS / "stacks" / "evidence").glob("*.json"))
 RUBRIC_FILES = (

@@ -132,9 +132,9 @@ def judge(case: Case, produced: list[list[Any]], rules: Rules) -> dict[str, Any]
     """Return whether each rule calls the outputs exact, and the class of the new one."""
     record, _ = correctness.check_outputs(case.reference, produced, rules, case.batch_size)
     return {
-        "class": record.verdict,
-        "fault": record.accuracy.fault if record.accuracy else "",
-        "error": rounded(record.accuracy.relative_error if record.accuracy else None),
+        "class": record.accuracy_class,
+        "fault": record.accuracy.fault,
+        "error": rounded(record.accuracy.relative_error),
         "old": is_right_by_old_rule(case, produced),
         **needs(case, produced, rules),
     }
@@ -342,7 +342,7 @@ def judge_stack(
         kept = builds.get(name)
         if kept is not None and kept.take_weights(case.subject.module):
             found = judge(case, kept.run(case.reference.inputs), rules)
-            if found["class"] == "equivalent":
+            if found["class"] == "exact":
                 return {"name": name} | found
             torch._dynamo.reset()
         builds[name] = panel_stacks.build(name, case.subject, case.reference.inputs[0], request)

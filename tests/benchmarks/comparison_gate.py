@@ -46,9 +46,10 @@ def slow_down(run: Run, arm: str, factor: float, home: pathlib.Path) -> Answer:
     lines = []
     for line in (run.directory / "events.jsonl").read_text().splitlines():
         event: dict[str, Any] = json.loads(line)
-        said = event["happening"].get("said", {})
-        if event["happening"].get("arm") == arm and said.get("event") == "visited":
-            said["seconds"] = [factor * each for each in said["seconds"]]
+        run_event = event["run_event"]
+        block = run_event.get("worker_event", {})
+        if run_event.get("arm") == arm and block.get("event") == "block_timed":
+            block["seconds"] = [factor * each for each in block["seconds"]]
         lines.append(json.dumps(event))
     (directory / "events.jsonl").write_text("\n".join(lines) + "\n")
     return decide(Store(home).find(directory.name))

@@ -110,7 +110,7 @@ class SimulatedCluster:
         )
         for event in self.events[:last]:
             now += step
-            yield now + step, Progress(number=number, token=token, event=event)
+            yield now + step, Progress(number=number, token=token, logged_event=event)
         free.append(f"{node}'" if is_lost else node)
         if not is_lost:
             yield (

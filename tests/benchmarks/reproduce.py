@@ -125,15 +125,15 @@ def read_duplicate(events: pathlib.Path) -> dict[int, list[float]]:
     seconds: dict[tuple[str, int, int], float] = {}
     repeated: set[tuple[str, int]] = set()
     for line in events.read_text(encoding="utf-8").splitlines():
-        happening = json.loads(line)["happening"]
-        if happening["type"] == "spawned" and happening["repeat"]:
-            repeated.add((happening["arm"], happening["process"]))
-        said = happening.get("said") or {}
-        if said.get("event") == "visited" and (
-            (happening["arm"], happening["process"]) not in repeated
+        run_event = json.loads(line)["run_event"]
+        if run_event["event"] == "worker_spawned" and run_event["repeat"]:
+            repeated.add((run_event["arm"], run_event["process"]))
+        block = run_event.get("worker_event") or {}
+        if block.get("event") == "block_timed" and (
+            (run_event["arm"], run_event["process"]) not in repeated
         ):
-            place = (happening["arm"], said["batch_size"], said["round"])
-            seconds[place] = math.log(statistics.median(said["seconds"]))
+            place = (run_event["arm"], block["batch_size"], block["round"])
+            seconds[place] = math.log(statistics.median(block["seconds"]))
     differences: dict[int, list[float]] = {}
     for (arm, size, number), value in sorted(seconds.items()):
         baseline = (arm.removesuffix(DUPLICATE), size, number)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from probes.events import Engagement
+from probes.wire.events import Engagement
 
 
 class Subject:

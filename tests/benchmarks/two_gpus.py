@@ -26,6 +26,7 @@ import benchmark_report
 import msgspec
 
 from advisor.domain.fleet import ContentionCheck
+from advisor.domain.wire import decode_event
 from advisor.fleet import contention, node
 from advisor.fleet.node import NodeRunResult, Task
 from advisor.pipeline.decision import decide
@@ -58,7 +59,9 @@ def race_all(
             )
             races[model] = pool.submit(run_assignment, msgspec.msgpack.encode(task), gpu)
         result = {
-            model: msgspec.msgpack.decode(future.result(), type=NodeRunResult)
+            model: msgspec.msgpack.decode(
+                future.result(), type=NodeRunResult, dec_hook=decode_event
+            )
             for model, future in races.items()
         }
     return {

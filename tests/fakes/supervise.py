@@ -12,16 +12,16 @@ import sys
 import msgspec
 
 from advisor.domain.catalogue import Deadlines
-from advisor.domain.worker_events import Imported, Ready
 from advisor.probing.supervisor import Supervisor
 from advisor.probing.worker_process import Worker
 from probes import protocol
+from probes.wire.events import Imported, Ready
 
 script, directory = map(pathlib.Path, sys.argv[1:])
 environment = {**os.environ, **json.loads((directory / "environment.json").read_text())}
 PHASES = (
     "start",
-    "import_",
+    "imports",
     "load",
     "correctness",
     "warmup",

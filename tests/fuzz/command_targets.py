@@ -21,7 +21,6 @@ from advisor.cli.options import parse_share
 from advisor.cli.reports import parse_formats
 from advisor.domain.catalogue import Deadlines
 from advisor.domain.event_folding import fold
-from advisor.domain.outcome import Outcome
 from advisor.domain.run_events import LoggedEvent, WorkerReported
 from advisor.probing.supervisor import DAMAGED
 from advisor.probing.worker_process import Worker
@@ -32,6 +31,7 @@ from advisor.question.priorities import choose_priorities
 from advisor.question.resolve import choose_budget, parse_batch_sizes
 from advisor.store.store import Store
 from probes import protocol
+from probes.wire.outcome import Outcome
 
 #: Pieces that the grammars of our options are made of.
 WORDS = [
@@ -276,7 +276,7 @@ class WorkerMessages(Target):
         content = b"".join(json.dumps(event).encode() + b"\n" for event in events)
         if chance.random() < 0.3:
             content = mutations.mutate_bytes(content, chance)
-        response: Any = {"status": "build-failed", "phase": "build", "reason": "none", "fix": None}
+        response: Any = {"failure": {"status": "build-failed", "phase": "build", "reason": "none"}}
         response = json.dumps(mutations.mutate(response, chance)).encode()
         if chance.random() < 0.3:
             response = mutations.mutate_bytes(response, chance)

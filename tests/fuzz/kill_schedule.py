@@ -38,9 +38,9 @@ import psutil
 
 from advisor.catalogue import rubric_files
 from advisor.domain.run_events import WorkerReported
-from advisor.domain.worker_events import PhaseStarted
 from advisor.pipeline.decision import decide
 from advisor.store.runs import Run
+from probes.wire.events import PhaseStarted
 
 FAKES = HERE.parent / "fakes"
 PHASES = ("import", "build", "correctness", "warmup", "measure")

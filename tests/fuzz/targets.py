@@ -232,9 +232,9 @@ def allow_user_errors(work: Callable[[], object]) -> None:
             raise program.DefectError(f"an error without a next step: {problem!r}") from problem
 
 
-def encoded(struct: msgspec.Struct) -> Any:
+def encoded(value: object) -> Any:
     """Return a value as the JSON tree that the program stores."""
-    return json.loads(msgspec.json.encode(struct))
+    return json.loads(msgspec.json.encode(value))
 
 
 def numbered_seeds(seed: int) -> Iterator[int]:

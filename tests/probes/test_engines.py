@@ -14,14 +14,14 @@ import msgspec
 import pytest
 import workers
 from engine_requests import ENGINES, MODEL, NEW, SETS, SIZES, events, worker_request
+from sessions import expect_failure
 from worker_scripts import DEADLINES, Clock, messages_until_end
 
 from advisor.catalogue import rubric_files
-from advisor.domain.outcome import Crashed, TimedOut
-from advisor.domain.recipe_facts import RecipeFacts
 from advisor.probing.supervisor import Supervisor
 from advisor.probing.worker_process import Worker
 from advisor.recipes.snippet import EACH_CALL, imported_packages
+from probes.wire.events import RecipeFacts
 
 
 def ask(
@@ -32,7 +32,7 @@ def ask(
     return workers.run_worker(
         request,
         directory / "control",
-        "build\nvisit 3 1\ndiagnose\nflex\n",
+        "build\nvisit 3 1\ndiagnose\nnew-shapes\n",
         environment=environment,
     )
 
@@ -42,9 +42,9 @@ def test_an_engine_is_checked_timed_and_called_with_new_shapes(
     workflow: str, tmp_path: pathlib.Path
 ) -> None:
     answer = ask(workflow, tmp_path)
-    assert answer.response == {"status": "completed"}, answer.log
+    assert answer.failure is None, answer.log
     for checked in events(answer, "checked"):
-        assert checked["verdict"] == "equivalent"
+        assert checked["accuracy_class"] == "exact"
         agreement = checked["agreement"]
         assert (
             agreement["identical_sequences"]
@@ -53,10 +53,10 @@ def test_an_engine_is_checked_timed_and_called_with_new_shapes(
         )
         assert ("likeliest" in agreement["method"]) == (workflow != "tensorrt_llm")
         assert (agreement["positions"] > 0) == (workflow != "tensorrt_llm")
-    (engaged,) = events(answer, "engaged")
+    (engaged,) = events(answer, "engagement")
     assert engaged["share"] == 1.0
     assert engaged["facts"]["preallocates"] is True
-    (reported,) = events(answer, "recipe-facts")
+    (reported,) = events(answer, "recipe_facts")
     facts = msgspec.convert(reported, RecipeFacts, str_keys=True)
     assert sorted(facts.allowances) == SIZES
     assert workflow in imported_packages(facts.integration)
@@ -69,10 +69,10 @@ def test_an_engine_is_checked_timed_and_called_with_new_shapes(
         NEW,
         2000,
     )
-    assert len(events(answer, "visited")) == 1
-    for visit in events(answer, "visited"):
+    assert len(events(answer, "block_timed")) == 1
+    for visit in events(answer, "block_timed"):
         assert 1 <= len(visit["first_token_seconds"]) <= 3
-    assert {flexed["outcome"] for flexed in events(answer, "flexed")} == {"served"}
+    assert {result["outcome"] for result in events(answer, "new_shape_result")} == {"served"}
 
 
 @pytest.mark.parametrize("workflow", ["vllm", "sglang", "tensorrt_llm"])
@@ -80,9 +80,9 @@ def test_an_engine_with_wrong_probabilities_is_not_timed(
     workflow: str, tmp_path: pathlib.Path
 ) -> None:
     answer = ask(workflow, tmp_path, "wrong")
-    assert answer.response["status"] == "incorrect"
-    assert "diverges" in answer.response["reason"]
-    assert events(answer, "visited") == []
+    assert answer.failure["status"] == "incorrect"
+    assert "diverges" in answer.failure["reason"]
+    assert events(answer, "block_timed") == []
 
 
 @pytest.mark.parametrize("workflow", ["vllm", "sglang", "tensorrt_llm"])
@@ -90,12 +90,12 @@ def test_an_unknown_architecture_is_unsupported_before_the_engine_loads(
     workflow: str, tmp_path: pathlib.Path
 ) -> None:
     answer = ask(workflow, tmp_path, "hangs", "OddForCausalLM")
-    assert answer.response["status"] == "unsupported"
-    assert "OddForCausalLM" in answer.response["reason"]
+    assert answer.failure["status"] == "unsupported"
+    assert "OddForCausalLM" in answer.failure["reason"]
 
 
 def test_an_engine_without_memory_ends_as_out_of_memory(tmp_path: pathlib.Path) -> None:
-    assert ask("vllm", tmp_path, "out-of-memory").response["status"] == "out-of-memory"
+    assert ask("vllm", tmp_path, "out-of-memory").failure["status"] == "out-of-memory"
 
 
 @pytest.fixture
@@ -131,8 +131,8 @@ def test_the_processes_of_an_engine_that_dies_at_its_start_are_killed(
 ) -> None:
     with workers.mark_processes("engine-dies") as mark:
         crashed = messages_until_end(supervisor, start(supervisor, tmp_path, "dies", mark))[-1]
-        assert isinstance(crashed, Crashed)
-        assert (crashed.phase, crashed.signal) == ("build", "SIGKILL")
+        failure = expect_failure(crashed, "crashed")
+        assert (failure.phase, failure.signal) == ("build", "SIGKILL")
         workers.wait_until(lambda: not workers.find_marked("engine-dies"))
 
 
@@ -149,8 +149,8 @@ def test_an_engine_that_hangs_at_its_start_is_killed_at_its_deadline_with_its_pr
         list(supervisor.poll(timeout=0.0))
         clock.now += 31
         timed_out = messages_until_end(supervisor, worker)[-1]
-        assert isinstance(timed_out, TimedOut)
-        assert timed_out.phase == "build"
+        failure = expect_failure(timed_out, "timed-out")
+        assert failure.phase == "build"
         workers.wait_until(lambda: not workers.find_marked("engine-hangs"))
 
 
@@ -203,8 +203,8 @@ def ask_quantised(directory: pathlib.Path, quantization: str) -> workers.WorkerR
 
 def test_a_quantised_engine_is_proven_by_the_types_of_its_weights(tmp_path: pathlib.Path) -> None:
     answer = ask_quantised(tmp_path, "fp8")
-    assert answer.response == {"status": "completed"}, answer.log
-    (engaged,) = events(answer, "engaged")
+    assert answer.failure is None, answer.log
+    (engaged,) = events(answer, "engagement")
     assert engaged["share"] == 1.0
     assert engaged["facts"]["weights"] == {"float8_e4m3fn": 2 * 64}
     assert engaged["weight_bytes"] == 2 * 64 + 2 * 128
@@ -214,6 +214,6 @@ def test_a_format_that_the_engine_accepts_and_ignores_is_not_engaged(
     tmp_path: pathlib.Path,
 ) -> None:
     answer = ask_quantised(tmp_path, "int8_per_channel_weight_only")
-    assert answer.response["status"] == "not-engaged"
-    (engaged,) = events(answer, "engaged")
+    assert answer.failure["status"] == "not-engaged"
+    (engaged,) = events(answer, "engagement")
     assert engaged["share"] == 0.0

@@ -52,8 +52,8 @@ def start(
 
 def test_the_engine_loads_what_the_other_interpreter_wrote(tmp_path: pathlib.Path) -> None:
     answer = ask(tmp_path, "W8A8")
-    assert answer.response == {"status": "completed"}, answer.log
-    (engaged,) = events(answer, "engaged")
+    assert answer.failure is None, answer.log
+    (engaged,) = events(answer, "engagement")
     assert (engaged["share"], engaged["facts"]["weights"]) == (1.0, {"int8": 2 * 64})
     assert "a line of the library" in answer.log
 
@@ -61,21 +61,21 @@ def test_the_engine_loads_what_the_other_interpreter_wrote(tmp_path: pathlib.Pat
 def test_another_process_of_the_arm_does_not_write_again(tmp_path: pathlib.Path) -> None:
     request = scheme_request(tmp_path, "W8A8")
     for process in ("first", "second"):
-        assert start(request, tmp_path / process).response == {"status": "completed"}
+        assert start(request, tmp_path / process).failure is None
     assert (tmp_path / "runs").read_text() == "run\n"
 
 
 def test_a_checkpoint_that_is_not_quantised_is_not_engaged(tmp_path: pathlib.Path) -> None:
     answer = ask(tmp_path, "W8A8", "not quantised")
-    assert answer.response["status"] == "not-engaged"
-    (engaged,) = events(answer, "engaged")
+    assert answer.failure["status"] == "not-engaged"
+    (engaged,) = events(answer, "engagement")
     assert engaged["facts"]["weights"] == {"bfloat16": 2 * 64}
 
 
 def test_weights_of_another_format_than_the_scheme_s_are_not_engaged(
     tmp_path: pathlib.Path,
 ) -> None:
-    assert ask(tmp_path, "FP8_DYNAMIC", "another format").response["status"] == "not-engaged"
+    assert ask(tmp_path, "FP8_DYNAMIC", "another format").failure["status"] == "not-engaged"
 
 
 @pytest.mark.parametrize(
@@ -86,8 +86,8 @@ def test_a_quantiser_that_fails_is_a_failed_build_with_its_reason(
     fault: str, reason: str, tmp_path: pathlib.Path
 ) -> None:
     answer = ask(tmp_path, "W8A8", fault)
-    assert (answer.response["status"], answer.response["phase"]) == ("build-failed", "build")
-    assert reason in answer.response["reason"]
+    assert (answer.failure["status"], answer.failure["phase"]) == ("build-failed", "build")
+    assert reason in answer.failure["reason"]
     assert list((tmp_path / "shared").glob("checkpoint-*")) == [], "a part is not reused"
 
 
@@ -99,7 +99,7 @@ def test_activations_in_float8_need_a_gpu_with_such_products(
 ) -> None:
     request = scheme_request(tmp_path, "FP8_DYNAMIC", device="cuda")
     answer = start(request, tmp_path / "control", FAKE_COMPUTE_CAPABILITY=capability)
-    assert answer.response["status"] == status, answer.log
+    assert (answer.failure["status"] if answer.failure else "completed") == status, answer.log
     assert (tmp_path / "runs").exists() == (status == "completed"), "nothing is written for it"
 
 
@@ -119,6 +119,6 @@ def test_rows_that_cannot_be_divided_into_groups_are_unsupported(
     }
     (tmp_path / "shared" / "checkpoint" / "config.json").write_text(json.dumps(config))
     answer = start(request, tmp_path / "control")
-    assert answer.response["status"] == status, answer.log
+    assert (answer.failure["status"] if answer.failure else "completed") == status, answer.log
     if status == "unsupported":
-        assert "model.layers.0.mlp.down_proj have 200" in answer.response["reason"]
+        assert "model.layers.0.mlp.down_proj have 200" in answer.failure["reason"]

@@ -31,7 +31,6 @@ from advisor.catalogue import rubric_files
 from advisor.context import Context
 from advisor.domain.event_folding import fold
 from advisor.domain.run_events import RaceOpened, WorkerEnded, WorkerReported
-from advisor.domain.worker_events import BlockTimed, PhaseStarted
 from advisor.machine import detection, gpus
 from advisor.measure.rounds import log_median_seconds
 from advisor.pipeline.decision import decide
@@ -49,6 +48,7 @@ from advisor.store.runs import Run
 from advisor.store.store import Store
 from probes import protocol
 from probes.measuring import timing
+from probes.wire.events import BlockTimed, PhaseStarted
 
 MEBIBYTE = 1 << 20
 BLOCK = "synthetic/ffn@tinyllama"

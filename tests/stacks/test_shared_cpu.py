@@ -206,7 +206,7 @@ def test_a_run_of_real_stacks_recommends_one_of_its_arms(
     for entry in arms.values():
         assert entry["engaged_share"] == 1.0
         for checked in entry["correctness"]:
-            assert (checked["verdict"], checked["reference"]) == ("equivalent", "float64")
+            assert (checked["accuracy_class"], checked["reference"]) == ("exact", "float64")
         assert [cell["batch_size"] for cell in entry["cells"]] == document["question"][
             "batch_sizes"
         ]
@@ -258,8 +258,8 @@ def test_every_kind_of_model_is_probed(model: str, models: pathlib.Path, advise:
     assert answer.returncode in {0, MachineUnfitError.exit_code}, answer.stderr
     arms = measurements(json.loads(answer.stdout))
     assert "onnxruntime-cpu/host" in arms
-    verdicts = {checked["verdict"] for arm in arms.values() for checked in arm["correctness"]}
-    assert verdicts == {"equivalent"}
+    verdicts = {checked["accuracy_class"] for arm in arms.values() for checked in arm["correctness"]}
+    assert verdicts == {"exact"}
 
 
 def test_every_kind_of_model_opens_and_a_language_model_is_exported(
@@ -364,7 +364,7 @@ def test_a_compiled_model_and_a_compiled_decode_step_are_engaged(
     assert "5 of 6 passes" in static["engagement"]
     for entry in (entries["pytorch-eager"], static):
         (checked,) = entry["correctness"]
-        assert checked["verdict"] == "equivalent"
+        assert checked["accuracy_class"] == "exact"
         assert checked["agreement"]["top1"] > 0.9
         (cell,) = entry["cells"]
         assert cell["throughput"]["value"] == pytest.approx(2 * 6 / cell["seconds"]["median"])

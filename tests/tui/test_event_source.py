@@ -16,9 +16,12 @@ from advisor.cli import run_host as hosting
 from advisor.cli.run_host import Gate
 from advisor.context import Context
 from advisor.domain.event_folding import fold
-from advisor.domain.outcome import Completed
-from advisor.domain.run_events import Finished, LoggedEvent, WorkerEnded, WorkerReported
-from advisor.domain.worker_events import PhaseStarted
+from advisor.domain.run_events import (
+    Finished,
+    LoggedEvent,
+    WorkerEnded,
+    WorkerReported,
+)
 from advisor.pipeline.draft import prepare
 from advisor.question.answers import Answers
 from advisor.store.runs import Run
@@ -30,6 +33,8 @@ from advisor.tui.run.event_source import EventFileTail, RecordingPlayback, RunFo
 from advisor.tui.run.host_process import HostProcess
 from advisor.tui.run.session import RunSession
 from advisor.tui.screens.live import LiveScreen
+from probes.wire.events import PhaseStarted
+from probes.wire.outcome import Outcome
 
 
 @pytest.fixture
@@ -78,7 +83,7 @@ def test_a_pause_stops_the_clock() -> None:
 
 
 def test_a_run_pauses_only_between_sections() -> None:
-    ended = WorkerEnded(arm="quick", process=0, outcome=Completed())
+    ended = WorkerEnded(arm="quick", process=0, outcome=Outcome())
     building = WorkerReported(
         arm="quick", process=0, worker_event=PhaseStarted(phase="build", batch_size=1)
     )

@@ -20,7 +20,6 @@ from onscreen import (
 from recorded_runs import make_run
 
 from advisor.context import Context
-from advisor.domain.outcome import ModelRefused
 from advisor.domain.plan import REFERENCE
 from advisor.domain.run_events import Planned, WorkerEnded, WorkerSpawned
 from advisor.question.answers import Answers
@@ -36,6 +35,7 @@ from advisor.tui.screens.history import EMPTY_MESSAGE, HistoryScreen, SecondRunT
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.setup import SetupScreen
 from advisor.tui.widgets.table import Table
+from probes.wire.outcome import Failure, Outcome
 
 
 @pytest.fixture
@@ -64,13 +64,13 @@ def test_the_newest_unfinished_run_of_this_machine_is_found(
     assert active is not None
     assert active.is_active
     assert active.notice != unfinished.notice
-    refused = ModelRefused(phase="load", reason="it has no weights")
+    refused = Failure("model-refused", phase="load", reason="it has no weights")
     header = builders.header(run_id="20261124-120000-0004")
     with store.create(header).writer() as writer:
         for event in builders.events(
             Planned(plan=builders.plan("compiled")),
             WorkerSpawned(arm=REFERENCE, process=0),
-            WorkerEnded(arm=REFERENCE, process=0, outcome=refused),
+            WorkerEnded(arm=REFERENCE, process=0, outcome=Outcome(refused)),
         ):
             writer.append(event)
     after_refusal = find_unfinished_run(store)

@@ -8,7 +8,6 @@ import msgspec
 from onscreen import async_test, running_app, wait_for_screen, wait_for_text
 
 from advisor.context import Context
-from advisor.domain.worker_events import NewShapeResult
 from advisor.pipeline.decision import decide
 from advisor.report.sections import new_shapes
 from advisor.store.runs import Run
@@ -19,6 +18,7 @@ from advisor.tui.rendering.arm_detail import NEW_SHAPES, render_new_shapes
 from advisor.tui.rendering.panes import render_why
 from advisor.tui.screens.detail import DetailScreen
 from advisor.tui.screens.results import ResultsScreen
+from probes.wire.events import NewShapeResult
 
 TRIED = (
     NewShapeResult(

@@ -15,10 +15,10 @@ from onscreen import (
     wait_for_text,
 )
 from recorded_runs import make_run
+from sessions import expect_failure
 
 from advisor.context import Context
 from advisor.domain.answer import encode
-from advisor.domain.outcome import Skipped
 from advisor.domain.run_events import Finished, LoggedEvent, RaceOpened, Resumed
 from advisor.pipeline.decision import decide
 from advisor.pipeline.draft import prepare
@@ -111,8 +111,8 @@ async def test_a_hanging_arm_can_be_skipped_and_retried_and_leaves_no_process(
         stored = results.original.run
         assert stored is not None
         outcome = stored.state().processes[arm][0].outcome
-        assert isinstance(outcome, Skipped)
-        assert (outcome.phase, outcome.cause) == ("build", "user")
+        failure = expect_failure(outcome, "skipped")
+        assert (failure.phase, failure.skip_cause) == ("build", "user")
         assert arms_to_retry(results.original.document) == (arm,)
         await pilot.press("x")
         await wait_for_text(pilot, f"{arm}: skipped")

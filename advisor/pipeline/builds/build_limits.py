@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from advisor.domain.outcome import Skipped
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.domain.run_state import ProcessState, RunState
@@ -11,6 +10,7 @@ from advisor.pipeline.stored.arms import controls, plan_of
 from advisor.probing.worker_process import BuildLimit
 from advisor.recommendation.costs import Cost, most_build_seconds
 from advisor.system.number_format import format_number
+from probes.wire.outcome import Failure
 
 #: Factor on the seconds of a call of a built arm: calls timed during the warm-up scatter, and the
 #: limit must not be too strict.
@@ -65,20 +65,20 @@ def is_hopeless(limit: BuildLimit, expected_seconds: float | None) -> bool:
     )
 
 
-def skipped_outcome(limit: BuildLimit, expected_seconds: float | None) -> Skipped:
-    """Return the outcome of an arm whose build is hopeless."""
+def skip_arm(limit: BuildLimit, expected_seconds: float | None) -> Failure:
+    """Return the failure of an arm whose build is hopeless."""
     reason = limit.reason
     if limit.seconds > 0 and expected_seconds is not None:
         expected = format_number(expected_seconds, digits=2)
         reason = f"not built: {expected} s expected, {limit.shortfall}"
-    return Skipped(phase="build", reason=reason, fix=limit.fix, cause="build-limit")
+    return Failure("skipped", "build", reason, limit.fix, skip_cause="build-limit")
 
 
-def limit_or_skip(state: RunState, arm: Arm, question: Question) -> BuildLimit | Skipped | None:
-    """Return the limit for the builds of `arm`, or its outcome if they need not start."""
+def limit_or_skip(state: RunState, arm: Arm, question: Question) -> BuildLimit | Failure | None:
+    """Return the limit for the builds of `arm`, or its failure if they need not start."""
     limit, expected_seconds = limit_build(state, arm.id, question), arm.expected_build_seconds
     if limit is not None and is_hopeless(limit, expected_seconds):
-        return skipped_outcome(limit, expected_seconds)
+        return skip_arm(limit, expected_seconds)
     return limit
 
 

@@ -6,7 +6,6 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-from advisor.domain.outcome import Skipped
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.domain.run_state import RunState
@@ -22,6 +21,7 @@ from advisor.pipeline.stored.arms import (
 )
 from advisor.probing.session import Session
 from advisor.probing.side_by_side import NextBuild
+from probes.wire.outcome import Failure
 
 
 def order_builds(arms: Sequence[Arm], state: RunState, question: Question) -> list[Arm]:
@@ -60,8 +60,8 @@ class BuildQueue:
     waiting: list[Arm]
     #: Number of builds that run at the same time.
     shares: int
-    #: Arms for which no build time is left, with their outcome.
-    skipped: list[tuple[Arm, Skipped]] = dataclasses.field(default_factory=list)
+    #: Arms for which no build time is left, with the reason.
+    skipped: list[tuple[Arm, Failure]] = dataclasses.field(default_factory=list)
     started: list[Arm] = dataclasses.field(default_factory=list)
     _runs_alone: bool = False
 
@@ -74,7 +74,7 @@ class BuildQueue:
                 continue  # its import failed
             state = self.recorder.state
             limit = build_limits.limit_or_skip(state, arm, self.question)
-            if isinstance(limit, Skipped):
+            if isinstance(limit, Failure):
                 self.skipped.append((arm, limit))
                 continue
             seconds_left = self._expected_seconds_left(arm)

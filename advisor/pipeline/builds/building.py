@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from advisor.domain.outcome import Skipped
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.question import Question
 from advisor.domain.run import Header
@@ -22,6 +21,7 @@ from advisor.pipeline.stored.arms import (
 )
 from advisor.pipeline.stored.baseline_failure import baseline_error, has_reference
 from advisor.probing.session import Session
+from probes.wire.outcome import Failure
 
 #: Constraint that needs the peak memory of each build, which only a build that runs alone shows.
 MEMORY = "memory"
@@ -117,7 +117,7 @@ def _build_in_turn(
         if has_new_arm(session, recorder.state) and not session.has_memory_headroom():
             return
         limit = build_limits.limit_or_skip(recorder.state, arm, question)
-        if isinstance(limit, Skipped):
+        if isinstance(limit, Failure):
             yield from recorder.record_each(session.drop(arm.id, limit))
             continue
         yield from recorder.record_each(session.build(arm.id, limit))
@@ -143,9 +143,9 @@ def _build_side_by_side(
     shares = max(1, min(at_once, len(others)))
     queue = BuildQueue(session, recorder, question, others, shares)
     yield from recorder.record_each(session.build_side_by_side(queue.choose, shares))
-    for arm, outcome in queue.skipped:
+    for arm, failure in queue.skipped:
         number = next_process_number(recorder.state, arm.id)
-        yield from recorder.record_each(session.drop(arm.id, outcome, number))
+        yield from recorder.record_each(session.drop(arm.id, failure, number))
     for arm in arms:
         if session.is_prepared(arm.id):
             yield from recorder.record_each(session.build(arm.id))

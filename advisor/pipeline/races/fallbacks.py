@@ -5,7 +5,6 @@ from __future__ import annotations
 import msgspec
 
 from advisor.applicability.arms import is_chosen, list_arms, unsupported_use
-from advisor.domain.outcome import Nondeterministic
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.domain.run import Header
@@ -38,7 +37,7 @@ def _varying_arm(state: RunState, workflow: Workflow) -> Arm | None:
             for arm in plan_of(state).arms
             if arm.workflow == workflow.id
             and any(
-                isinstance(process.outcome, Nondeterministic)
+                process.failed_with("nondeterministic")
                 for process in state.processes.get(arm.id, ())
             )
         ),

@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Collection, Iterator, Sequence
 
 from advisor.domain.answer import Answer
-from advisor.domain.outcome import Completed
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.domain.run_events import LoggedEvent, RepetitionStarted, RunEvent
@@ -97,7 +96,7 @@ def _has_new_processes(state: RunState, number: int) -> bool:
     """Return whether every arm of a repetition completed it; else the next one would not help."""
     return number in state.repeats and all(
         any(
-            process.repeat == number and isinstance(process.outcome, Completed)
+            process.repeat == number and process.completed
             for process in state.processes.get(arm, ())
         )
         for arm in state.repeats[number]
@@ -193,8 +192,8 @@ def is_repetition_complete(state: RunState, number: int, question: Question) -> 
         ]
         if not processes or processes[-1].outcome is None:
             return False
-        if isinstance(processes[-1].outcome, Completed) and len(
-            processes[-1].visits
-        ) < REPEAT_ROUNDS * len(question.batch_sizes):
+        if processes[-1].completed and len(processes[-1].visits) < REPEAT_ROUNDS * len(
+            question.batch_sizes
+        ):
             return False
     return True

@@ -8,7 +8,6 @@ from collections.abc import Collection, Generator, Sequence
 from advisor.domain.question import LoadQuestion
 from advisor.domain.run_events import LoadMeasured, RunEvent
 from advisor.domain.serving import ServedRequest, ServingRules, generator_processors
-from advisor.domain.worker_events import Serving
 from advisor.pipeline.recorder import Recorder
 from advisor.probing.load_generator import LoadGenerator
 from advisor.probing.load_records import GeneratorError
@@ -16,6 +15,7 @@ from advisor.probing.load_trace import BlockLimits, PlannedBlock, plan_block
 from advisor.probing.processors import divide_processors, usable_processors
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
+from probes.wire.events import Serving
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 
-from advisor.domain.outcome import BuildFailed
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.domain.run_events import LoadMeasured, LoggedEvent, RunEvent
@@ -16,6 +15,7 @@ from advisor.measure.serving import goodput_of_arm, has_failed_process
 from advisor.pipeline.serving.load_blocks import BlockSender, LoadedRun
 from advisor.pipeline.stored.arms import next_process_number
 from advisor.statistics.goodput_search import GoodputSearch
+from probes.wire.outcome import Failure
 
 #: Passes over the arms, each in fresh processes.
 SEARCH, REPEAT = 0, 1
@@ -78,8 +78,8 @@ class ServerLoad:
             problem = next((block.problem for block in measured if block.problem), None)
             if problem is not None:
                 if not search.blocks:
-                    outcome = BuildFailed(phase="sustain", reason=problem)
-                    yield from self._run.session.drop(arm.id, outcome)
+                    failure = Failure("build-failed", "sustain", problem)
+                    yield from self._run.session.drop(arm.id, failure)
                 return
             sent += len(rates)
             discarded += sum(block.discarded for block in measured)
@@ -100,8 +100,8 @@ class ServerLoad:
             loops = self._process(arm).closed_loops
             if loops and not any(loop.requests for loop in loops):
                 reason = f"it answered no request of the load: {loops[0].problem}"
-                outcome = BuildFailed(phase="sustain", reason=reason)
-                yield from self._run.session.drop(arm.id, outcome)
+                failure = Failure("build-failed", "sustain", reason)
+                yield from self._run.session.drop(arm.id, failure)
                 return
             if is_saturated(loops, self._run.rules.probe_gain):
                 return

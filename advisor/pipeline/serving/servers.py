@@ -11,7 +11,6 @@ from collections.abc import Iterator
 
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine
-from advisor.domain.outcome import Completed
 from advisor.domain.plan import BASELINE, REFERENCE, SERVING_BASELINE, Arm
 from advisor.domain.run import Header
 from advisor.domain.run_events import LoggedEvent, RepetitionStarted
@@ -26,7 +25,9 @@ from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
 
 #: The worker that makes weights, prompts and reference texts runs eager PyTorch.
-REFERENCE_ARM = Arm(id=BASELINE, workflow=BASELINE, option="default", options={})
+REFERENCE_ARM = Arm(
+    id=BASELINE, workflow=BASELINE, option="default", options={}, eager_fallback=False
+)
 
 
 def measure_servers(
@@ -77,7 +78,7 @@ def is_complete(state: RunState, arm: str, repeat: int) -> bool:
     processes = [each for each in state.processes.get(arm, ()) if each.repeat == repeat]
     if not processes or processes[-1].outcome is None:
         return False
-    return not isinstance(processes[-1].outcome, Completed) or bool(processes[-1].load_blocks)
+    return processes[-1].failure is not None or bool(processes[-1].load_blocks)
 
 
 def find_interpreter(catalogue: Catalogue, machine: Machine) -> str:

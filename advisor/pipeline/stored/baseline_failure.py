@@ -2,14 +2,6 @@
 
 from __future__ import annotations
 
-from advisor.domain.outcome import (
-    Completed,
-    DiskFull,
-    Incorrect,
-    ModelFailed,
-    ModelRefused,
-    Skipped,
-)
 from advisor.domain.plan import REFERENCE
 from advisor.domain.run_state import RunState
 from advisor.errors import (
@@ -20,12 +12,13 @@ from advisor.errors import (
     UserError,
 )
 from advisor.pipeline.stored.arms import failed_arms, plan_of
+from probes.wire.outcome import Failure
 
 
 def find_failure(state: RunState) -> UserError | None:
     """Return the error of a reference or a baseline that failed before the races, if one did."""
-    ended = [process.outcome for process in state.processes.get(REFERENCE, ())][-1:]
-    if any(ended) and not has_reference(state) and not isinstance(ended[0], (Completed, Skipped)):
+    failures = [process.failure for process in state.processes.get(REFERENCE, ())][-1:]
+    if not has_reference(state) and any(each and each.status != "skipped" for each in failures):
         return baseline_error(state, REFERENCE)
     baseline = plan_of(state).baseline.id
     return baseline_error(state, baseline) if baseline in failed_arms(state) else None
@@ -50,28 +43,27 @@ def has_reference(state: RunState) -> bool:
 
 def baseline_error(state: RunState, arm: str) -> UserError:
     """Return the error for a reference or baseline worker that failed before the races."""
-    outcome = state.processes[arm][-1].outcome
     name = f"the {arm}" if arm == REFERENCE else arm
-    match outcome:
-        case None | Completed():
+    match state.processes[arm][-1].failure:
+        case None:
             return _not_viable(name, "its worker ended", None)
-        case ModelFailed(reason=reason, fix=fix):
+        case Failure("model-failed", reason=reason, fix=fix):
             return ModelCallError(reason, fix or "call the model by itself in the same interpreter")
-        case ModelRefused(reason=reason, missing_module=str(module)):
+        case Failure("model-refused", reason=reason, missing_module=str(module)):
             return ModelRefusedError(
                 reason,
                 f"pip install {module} into the interpreter of --python, or the package that"
                 " provides this module under another name",
             )
-        case ModelRefused(reason=reason, fix=fix):
+        case Failure("model-refused", reason=reason, fix=fix):
             return ModelRefusedError(
                 reason, fix or "open the model by itself in the same interpreter"
             )
-        case DiskFull(reason=reason, fix=fix):
+        case Failure("disk-full", reason=reason, fix=fix):
             return NotWritableError(
                 f"{name} failed: {reason}", f"{fix or 'free disk space'}; then resume the run"
             )
-        case Incorrect(phase="correctness", reason=reason):
+        case Failure("incorrect", "correctness", reason=reason):
             return NothingViableError(
                 f"{name} differs from the reference of another process: {reason}",
                 "create the same model in each process: seed what it draws, such as"

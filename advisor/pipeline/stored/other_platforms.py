@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 
-from advisor.domain.outcome import Completed
 from advisor.domain.portability import Platform
 from advisor.domain.question import Question
 from advisor.domain.results import Results
@@ -82,7 +81,7 @@ def refused_workflows(state: RunState) -> tuple[str, ...]:
     for arm in plan.arms:
         for process in state.processes.get(arm.id, ()):
             if process.outcome is not None:
-                completed = isinstance(process.outcome, Completed) or is_valid(state, arm.id)
+                completed = process.completed or is_valid(state, arm.id)
                 has_completed.setdefault(arm.workflow, []).append(completed)
     failed = [workflow for workflow, completed in has_completed.items() if not any(completed)]
     return (*unsupported, *failed)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 
-from advisor.domain.outcome import DiskFull
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.domain.run_state import RunState
@@ -83,7 +82,7 @@ def lacked_disk_space(state: RunState) -> set[str]:
     return {
         arm
         for arm, processes in state.processes.items()
-        if processes and isinstance(processes[-1].outcome, DiskFull) and not processes[-1].ready
+        if processes and processes[-1].failed_with("disk-full") and not processes[-1].ready
     }
 
 

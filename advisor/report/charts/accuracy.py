@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from advisor.domain.accuracy import worst_error
 from advisor.domain.answer import RankedArm
-from advisor.domain.check_events import worst_error
 from advisor.report.charts.marks import Mark
 from advisor.report.charts.plots import Guide, Point, Series, scatter_plot
 from advisor.report.charts.scales import Axis

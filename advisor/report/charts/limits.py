@@ -8,7 +8,6 @@ from markupsafe import Markup
 
 from advisor.domain.answer import RankedArm
 from advisor.domain.measurement import CallDiagnosis
-from advisor.domain.worker_events import Peaks
 from advisor.report.charts.marks import Mark
 from advisor.report.charts.plots import Guide, Point, Series, scatter_plot
 from advisor.report.charts.scales import Axis, Scale, horizontal_axis
@@ -27,6 +26,7 @@ from advisor.system.number_format import (
     format_number,
     format_share,
 )
+from probes.wire.events import Peaks
 
 TERA = 1e12
 #: The roof reaches this factor beyond the outermost points and its ridge.

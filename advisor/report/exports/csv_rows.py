@@ -10,11 +10,11 @@ import msgspec
 
 from advisor.domain.accuracy import worst_check
 from advisor.domain.answer import Answer, UnmeasuredArm
-from advisor.domain.check_events import Checked
 from advisor.domain.measurement import CallPercentiles, Cell, GenerationMetrics, Measurement
 from advisor.domain.priorities import CRITERIA
 from advisor.domain.scores import Evidence, ScoredArm
 from advisor.recommendation.trust import is_unfit
+from probes.wire.checks import Checked
 
 RUN_COLUMNS = ("run_id", "created", "model", "dtype", "device", "decision", "trust")
 SPEED_COLUMNS = (
@@ -53,7 +53,7 @@ ACCURACY_COLUMNS = (
     "equal_tokens",
     "repeats",
 )
-#: Figures of `advisor.domain.check_events.Agreement`.
+#: Figures of `probes.wire.checks.Agreement`.
 AGREEMENT_COLUMNS = ("sequences", "identical_sequences")
 COLUMNS = (
     *(*RUN_COLUMNS, "machine_unfit"),
@@ -145,7 +145,7 @@ def _arm_values(
         "warm_build_seconds": measured.build_seconds.warm,
         "peak_memory_bytes": measured.memory_bytes.peak,
         "engaged_share": measured.engaged_share,
-        "correctness": worst.verdict if worst else "equivalent",
+        "correctness": worst.accuracy_class if worst else "exact",
         "weight_bytes": measured.weight_bytes,
         "loss_class": loss.loss_class if loss else None,
         "loss_basis": loss.basis if loss else None,
@@ -159,7 +159,7 @@ def _unmeasured_values(arm: UnmeasuredArm) -> Mapping[str, Value]:
         "arm": arm.arm,
         "status": arm.status,
         "evidence": "declared",
-        "correctness": worst.verdict if worst else None,
+        "correctness": worst.accuracy_class if worst else None,
         "reason": arm.reason,
     }
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from advisor.domain.accuracy import AccuracyClass, worst_check
-from advisor.domain.check_events import Checked, worst_error
+from advisor.domain.accuracy import worst_check, worst_error
 from advisor.domain.machine import MachineActivity, QuietCheck, QuietProblem
 from advisor.domain.question import Question, Task
 from advisor.domain.sweep import Lengths
 from advisor.system.number_format import MISSING, format_number, format_share
+from probes.wire.checks import AccuracyClass, Checked
 
 #: What follows an error in tables, by class; nothing follows that of exact outputs.
 MARKS: dict[AccuracyClass, str] = {"exact": "", "close": "~", "unchecked": "?", "incorrect": "!"}
@@ -39,8 +39,6 @@ def format_error(error: float) -> str:
 def accuracy_line(checked: Checked) -> str:
     """Return all figures of one batch size, such as `close, relative error 2.1e-03, ...`."""
     found = checked.accuracy
-    if found is None:
-        return f"{checked.accuracy_class}, against {checked.reference}"
     kind = f"{checked.accuracy_class} ({found.fault})" if found.fault else checked.accuracy_class
     figures: list[tuple[str, Any, Callable[[Any], str]]] = [
         ("relative error {}", found.relative_error, format_error),

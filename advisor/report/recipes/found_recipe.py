@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
-from advisor.domain.recipe_facts import InputFacts
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.errors import NoRecipeError
 from advisor.recipes.pins import pin
@@ -17,6 +16,7 @@ from advisor.recipes.server import portable_command
 from advisor.recipes.snippet import compose_snippet, imported_packages
 from advisor.report.sections.explanation import find_arms
 from advisor.store.runs import Run
+from probes.wire.events import InputFacts
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

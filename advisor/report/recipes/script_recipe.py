@@ -11,8 +11,8 @@ import sys
 import textwrap
 from collections.abc import Sequence
 
+from advisor.domain.accuracy import worst_error
 from advisor.domain.answer import Answer, RankedArm
-from advisor.domain.check_events import worst_error
 from advisor.domain.measurement import Cell
 from advisor.errors import NoRecipeError
 from advisor.recipes.snippet import compose_snippet

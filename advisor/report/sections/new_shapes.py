@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Sequence
 
 from advisor.domain.answer import Answer
-from advisor.domain.worker_events import NewShapeResult
 from advisor.system.number_format import format_milliseconds, format_seconds
+from probes.wire.events import NewShapeResult
 
 #: Arms of the summary; `explain` and the HTML report have all.
 SUMMARY_ARMS = 3

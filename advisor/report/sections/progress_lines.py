@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from advisor.domain.outcome import Completed
 from advisor.domain.plan import REFERENCE
 from advisor.domain.run_events import (
     ArmsAdded,
@@ -21,9 +20,10 @@ from advisor.domain.run_events import (
     WorkerEnded,
     WorkerReported,
 )
-from advisor.domain.worker_events import PhaseStarted
 from advisor.report.formatting.phrases import describe_check
 from advisor.system.number_format import format_speedup
+from probes.wire.events import PhaseStarted
+from probes.wire.outcome import Failure, Outcome
 
 #: Phases that take long enough for a line of their own: of arms, and of the reference worker.
 SLOW_PHASES = {"import", "build"}
@@ -72,8 +72,8 @@ def _render_worker_event(run_event: RunEvent) -> str | None:
         case LoadMeasured(arm=arm, rate=rate, requests=requests, discarded=discarded):
             kept = "; discarded, the load generator fell behind" if discarded else ""
             return f"{arm}: {len(requests)} requests at {rate:.3g}/s{kept}"
-        case WorkerEnded(arm=arm, outcome=outcome) if not isinstance(outcome, Completed):
-            return f"{arm}: {outcome.__struct_config__.tag}, {outcome.reason}"
+        case WorkerEnded(arm=arm, outcome=Outcome(failure=Failure() as failure)):
+            return f"{arm}: {failure.status}, {failure.reason}"
         case _:
             return None
 

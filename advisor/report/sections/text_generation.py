@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from advisor.domain.answer import Answer
-from advisor.domain.check_events import Agreement
 from advisor.domain.measurement import Cell, GenerationMetrics, Measurement
 from advisor.report.formatting.phrases import format_error
 from advisor.system.number_format import (
@@ -15,6 +14,7 @@ from advisor.system.number_format import (
     format_number,
     format_share,
 )
+from probes.wire.checks import Agreement
 
 HEAD = (
     "arm",

@@ -6,9 +6,8 @@ import math
 
 import msgspec
 
-from advisor.domain.accuracy import TrainedLoss
+from advisor.domain.accuracy import TrainedLoss, worst_error
 from advisor.domain.answer import Answer
-from advisor.domain.check_events import worst_error
 from advisor.domain.measurement import Measurement
 from advisor.domain.question import WeightFormat
 from advisor.domain.scores import ScoredArm
@@ -82,7 +81,7 @@ def _may_lose(arm: ScoredArm, measured: Measurement) -> bool:
 
 
 def _row(arm: ScoredArm, measured: Measurement, native_bytes: int) -> TradeOff:
-    cosines = [each.accuracy.cosine for each in measured.correctness if each.accuracy]
+    cosines = [each.accuracy.cosine for each in measured.correctness]
     known = [cosine for cosine in cosines if cosine is not None]
     stored = measured.weight_bytes
     return TradeOff(

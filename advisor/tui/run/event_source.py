@@ -10,8 +10,8 @@ from advisor.domain.event_folding import fold
 from advisor.domain.run import Header
 from advisor.domain.run_events import LoggedEvent, WorkerReported
 from advisor.domain.run_state import RunState
-from advisor.domain.worker_events import PhaseStarted
 from advisor.store.runs import Run
+from probes.wire.events import PhaseStarted
 
 
 class EventSource(Protocol):

@@ -8,17 +8,16 @@ from typing import Literal
 
 import msgspec
 
-from advisor.domain.outcome import Completed
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.domain.run_state import ProcessState, RunState
-from advisor.domain.worker_events import Phase
 from advisor.measure.generation import latencies_of_visits
+from probes.wire.outcome import Phase
 
 RowStatus = Literal["waiting", "working", "done", "failed"]
 #: A phase of the worker, or "imported" and "ready": it waits until the other arms are there too; or
 #: "serving": its server is under load.
-RowPhase = Phase | Literal["imported", "ready", "serving"]
+RowPhase = Phase | Literal["queued", "imported", "ready", "serving"]
 
 GLYPHS: dict[RowStatus, str] = {
     "waiting": "\N{MIDDLE DOT}",
@@ -111,20 +110,20 @@ def _row(arm: Arm, state: RunState, question: Question, *, is_active: bool) -> P
     process = processes[-1]
     if process.is_lost:
         return ProcessRow(arm=arm.id, status="waiting", phase="queued")
-    outcome = process.outcome
-    if outcome is not None and not isinstance(outcome, Completed):
+    failure = process.failure
+    if failure is not None:
         return ProcessRow(
             arm=arm.id,
             status="failed",
-            phase=outcome.phase,
-            failure=str(outcome.__struct_config__.tag),
-            reason=outcome.reason,
+            phase=failure.phase,
+            failure=failure.status,
+            reason=failure.reason,
         )
-    phase: RowPhase = "done" if outcome is not None else _phase(process, state, arm.id)
+    phase: RowPhase = "done" if process.outcome is not None else _phase(process, state, arm.id)
     is_working = is_active and phase not in {"imported", "ready"}
     return ProcessRow(
         arm=arm.id,
-        status="done" if outcome is not None else "working" if is_working else "waiting",
+        status="done" if process.outcome is not None else "working" if is_working else "waiting",
         phase=phase,
         progress=_progress(process, phase, len(question.batch_sizes)),
         seconds=latest_seconds(process),

@@ -142,9 +142,9 @@ def test_an_unknown_run_is_an_error(
     ("content", "words"),
     [
         (b"rubbish", "is damaged"),
-        (b'{"schema": "p3-advisor/run-header/99"}', "this program reads"),
+        (b'{"schema": "p3-advisor/stored-run/99"}', "newer version"),
         (b"[]", "is damaged"),
-        (b"{}", "this program reads"),
+        (b"{}", "is damaged"),
     ],
 )
 def test_an_unreadable_run_is_an_error(
@@ -153,7 +153,8 @@ def test_an_unreadable_run_is_an_error(
     directory = home / "runs" / "20260101-000000-0000"
     directory.mkdir(parents=True)
     (directory / "run.json").write_bytes(content)
-    assert_user_error(run_program("show", "2026", home=home, directory=tmp_path), 2, words)
+    code = 3 if "newer" in words else 2
+    assert_user_error(run_program("show", "2026", home=home, directory=tmp_path), code, words)
 
 
 def test_a_home_that_is_not_writable_is_an_error(

@@ -191,7 +191,7 @@ class FakeCluster:
         header, events = self.recorded_run.header(), tuple(self.recorded_run.events())
         for index, number in enumerate(tasks):
             yield Started(number=number, token="a", node="n1", device="0", header=header)
-            yield Progress(number=number, token="a", event=events[-1])
+            yield Progress(number=number, token="a", logged_event=events[-1])
             if index == self.completed_runs:
                 raise InterruptedRunError(2)
             yield Completed(
@@ -286,9 +286,9 @@ def test_with_jsonl_the_document_follows_the_events(
 ) -> None:
     recommend(context, output_format="json-lines")
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [line.get("type") for line in lines] == [
-        "contention",
-        *["begun", "told", "answered"] * len(cluster.tasks),
+    assert [line.get("event") for line in lines] == [
+        "contention_check",
+        *["started", "progress", "assignment_result"] * len(cluster.tasks),
         None,
     ]
     assert set(lines[-1]) == {"document"}

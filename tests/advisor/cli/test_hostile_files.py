@@ -74,7 +74,7 @@ def test_a_run_in_which_an_arm_stands_twice_is_damaged(
     run = recorded_runs.make_run(Store(home), finished=True)
     events = (run.directory / "events.jsonl").read_text().splitlines(keepends=True)
     planned = json.loads(events[0])
-    planned["happening"]["plan"]["arms"].append(planned["happening"]["plan"]["arms"][-1])
+    planned["run_event"]["plan"]["arms"].append(planned["run_event"]["plan"]["arms"][-1])
     (run.directory / "events.jsonl").write_text(json.dumps(planned) + "\n" + "".join(events[1:]))
     for command in ("show", "report", "explain", "recipe"):
         assert_user_error(run_program(command, "latest", home=home), 2)

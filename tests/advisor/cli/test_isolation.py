@@ -128,4 +128,4 @@ def test_processes_of_a_stack_import_nothing_from_the_current_directory(
         probes=rubric_files.probes_directory(),
     )
     assert executed(checkout) == []
-    assert "far enough" in json.dumps(result.response)
+    assert "far enough" in json.dumps(result.failure)

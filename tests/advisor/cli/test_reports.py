@@ -133,9 +133,9 @@ def copy_slower(
     lines = []
     for line in (recorded / "events.jsonl").read_text().splitlines():
         event = json.loads(line)
-        worker_event = event["happening"].get("said", {})
-        arm = event["happening"].get("arm")
-        if worker_event.get("event") == "visited" and (arms is None or arm in arms):
+        worker_event = event["run_event"].get("worker_event", {})
+        arm = event["run_event"].get("arm")
+        if worker_event.get("event") == "block_timed" and (arms is None or arm in arms):
             worker_event["seconds"] = [2 * each for each in worker_event["seconds"]]
         lines.append(json.dumps(event))
     (directory / "events.jsonl").write_text("\n".join(lines) + "\n")
@@ -279,7 +279,7 @@ def test_json_lines_begin_with_the_run_and_its_plan(
     first, planned, *_, last = map(json.loads, answer.stdout.splitlines())
     assert first["run_id"] == recorded.name
     assert first["question"]["batch_sizes"] == [1, 2]
-    assert (planned["seq"], planned["happening"]["type"]) == (1, "planned")
+    assert (planned["seq"], planned["run_event"]["event"]) == (1, "planned")
     assert last["document"]["run_id"] == recorded.name
     answer_lines = [f"p3-advisor: {line['text']}" for line in last["document"]["headline"]]
     assert answer.stderr.splitlines()[-len(answer_lines) - 1 : -1] == answer_lines

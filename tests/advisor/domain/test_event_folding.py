@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import builders
 import msgspec
 from builders import BASELINE
@@ -9,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.domain.event_folding import fold
-from advisor.domain.outcome import Completed, TimedOut
 from advisor.domain.run_events import (
     DeviceMemory,
     Finished,
@@ -24,18 +25,19 @@ from advisor.domain.run_events import (
     WorkerSpawned,
 )
 from advisor.domain.run_state import ProcessState, RunState
-from advisor.domain.worker_events import (
+from probes.wire.events import (
     Built,
     Engagement,
+    Event,
     Imported,
     Loaded,
     MemoryRead,
     PhaseStarted,
     Ready,
     WarmedUp,
-    WorkerEvent,
     Workload,
 )
+from probes.wire.outcome import Failure, Outcome
 
 IMPORTED = Imported(versions={"torch": "2.12.0"}, settings={}, seconds=2.0)
 LOADED = Loaded(
@@ -49,12 +51,19 @@ LOADED = Loaded(
 BUILT = [Built(batch_size=size, build_seconds=1.0, first_call_seconds=0.1) for size in (1, 4)]
 CHECKED = [builders.checked(size) for size in (1, 4)]
 WARM = [
-    WarmedUp(batch_size=size, typical_seconds=0.01, warmup_calls=5, calls_per_visit=3)
+    WarmedUp(
+        batch_size=size,
+        typical_seconds=0.01,
+        warmup_calls=5,
+        calls_until_steady=4,
+        steady=True,
+        calls_per_visit=3,
+    )
     for size in (1, 4)
 ]
 ENGAGED = Engagement(share=0.9, proof="a test says so", facts={})
 MEMORY = MemoryRead(peak_rss_bytes=1, device_allocated_bytes=None, device_reserved_bytes=None)
-LAST_MEMORY = msgspec.structs.replace(MEMORY, peak_rss_bytes=2)
+LAST_MEMORY = dataclasses.replace(MEMORY, peak_rss_bytes=2)
 VISITS = builders.visits([0.1, 0.2])
 DEVICE = DeviceMemory(arm="compiled", process=0, before_bytes=1, peak_bytes=3, resident_bytes=2)
 
@@ -63,7 +72,7 @@ def state_after(*run_events: RunEvent) -> RunState:
     return fold(builders.events(*run_events))
 
 
-def process_after(*worker_events: WorkerEvent) -> ProcessState:
+def process_after(*worker_events: Event) -> ProcessState:
     """Return the state of a process that reported these events."""
     (process,) = state_after(
         WorkerSpawned(arm="compiled", process=0),
@@ -113,7 +122,7 @@ def test_every_worker_event_is_kept() -> None:
 
 
 def test_a_repeated_event_replaces_the_first() -> None:
-    wrong = builders.checked(1, verdict="wrong")
+    wrong = builders.checked(1, accuracy_class="incorrect")
     process = process_after(
         CHECKED[0],
         CHECKED[1],
@@ -131,10 +140,10 @@ def test_processes_of_an_arm_have_separate_states() -> None:
         first,
         second,
         WorkerReported(arm="compiled", process=1, worker_event=Ready()),
-        WorkerEnded(arm="compiled", process=0, outcome=Completed()),
+        WorkerEnded(arm="compiled", process=0, outcome=Outcome()),
     )
     assert state.processes["compiled"] == (
-        ProcessState(outcome=Completed()),
+        ProcessState(outcome=Outcome()),
         ProcessState(ready=True),
     )
 
@@ -185,7 +194,7 @@ def test_a_run_is_finished_after_the_event_finished() -> None:
     assert state_after(Planned(plan=builders.plan()), Finished()).finished
 
 
-STARTUP_EVENTS: tuple[WorkerEvent, ...] = (IMPORTED, LOADED, *BUILT, *WARM, Ready())
+STARTUP_EVENTS: tuple[Event, ...] = (IMPORTED, LOADED, *BUILT, *WARM, Ready())
 ALL_EVENTS = builders.events(
     Planned(plan=builders.plan("compiled")),
     WorkerSpawned(arm=BASELINE, process=0),
@@ -197,7 +206,11 @@ ALL_EVENTS = builders.events(
     ),
     RaceOpened(batch_size=1, arms=(BASELINE, "compiled")),
     *(WorkerReported(arm=BASELINE, process=0, worker_event=visit) for visit in VISITS),
-    WorkerEnded(arm="compiled", process=0, outcome=TimedOut(phase="measure", reason="it hung")),
+    WorkerEnded(
+        arm="compiled",
+        process=0,
+        outcome=Outcome(Failure("timed-out", phase="measure", reason="it hung")),
+    ),
     RaceClosed(batch_size=1, reason="the verdict stands", cause="decided"),
     Resumed(),
     WorkerSpawned(arm="compiled", process=1),

@@ -10,12 +10,12 @@ import pathlib
 import random
 from collections.abc import Callable, Iterator
 
+import builders
 import pytest
 
 from advisor.context import Context
 from advisor.domain.fleet import ContentionCheck
 from advisor.domain.run_events import Conditions, RunEvent
-from advisor.domain.worker_events import BlockTimed
 from advisor.errors import NothingViableError
 from advisor.fleet import contention
 from advisor.fleet.contention import decide_contention, measure_contention
@@ -23,6 +23,7 @@ from advisor.fleet.node import Task
 from advisor.pipeline import baseline_pair
 from advisor.question.answers import Answers
 from advisor.store.store import Store
+from probes.wire.events import BlockTimed
 
 ARMS = ("pytorch-eager", "pytorch-eager#duplicate")
 BLANK = ContentionCheck(
@@ -55,13 +56,7 @@ class SimulatedSession:
         self.visits.append((arm, batch_size, self.is_busy))
         slower = self.slowdown if self.is_busy and batch_size in self.slow_sizes else 0.0
         seconds = 0.01 * (1 + slower) * math.exp(self.chance.gauss(0, self.noise))
-        self.last = BlockTimed(
-            batch_size=batch_size,
-            round=number,
-            seconds=(seconds,) * 3,
-            warmup_calls=1,
-            cpu_seconds=0.0,
-        )
+        (self.last,) = builders.visits([seconds], batch_size, number)
         yield from ()
 
     def last_visit(self, arm: str) -> BlockTimed | None:

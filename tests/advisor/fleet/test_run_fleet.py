@@ -102,7 +102,7 @@ def test_each_model_and_kind_of_device_is_one_race_with_its_own_price(
 def test_the_stored_events_give_the_same_decision_as_on_the_node(
     home: pathlib.Path, node_run: Run
 ) -> None:
-    progress = [Progress(number=1, token="a", event=event) for event in node_run.events()]
+    progress = [Progress(number=1, token="a", logged_event=event) for event in node_run.events()]
     (result,) = results_of(
         ScriptedCluster(started(node_run, "a"), *progress, completed(node_run, "a")), Store(home)
     )
@@ -115,7 +115,7 @@ def test_the_stored_events_give_the_same_decision_as_on_the_node(
 def test_a_lost_attempt_is_kept_and_the_race_is_repeated_as_a_new_run(
     home: pathlib.Path, node_run: Run
 ) -> None:
-    early = [Progress(number=1, token="a", event=event) for event in node_run.events()[:7]]
+    early = [Progress(number=1, token="a", logged_event=event) for event in node_run.events()[:7]]
     cluster = ScriptedCluster(
         started(node_run, "a"),
         *early,
@@ -133,7 +133,7 @@ def test_a_lost_attempt_is_kept_and_the_race_is_repeated_as_a_new_run(
 def test_a_run_of_a_fleet_is_not_resumed_as_a_single_run(
     home: pathlib.Path, node_run: Run, fake_context: Callable[[], Context]
 ) -> None:
-    early = [Progress(number=1, token="a", event=event) for event in node_run.events()[:7]]
+    early = [Progress(number=1, token="a", logged_event=event) for event in node_run.events()[:7]]
     (result,) = results_of(
         ScriptedCluster(started(node_run, "a"), *early, Failed(number=1, reason="it was lost")),
         Store(home),
@@ -146,7 +146,7 @@ def test_a_run_of_a_fleet_is_not_resumed_as_a_single_run(
 
 
 def test_a_late_event_of_a_lost_attempt_is_dropped(home: pathlib.Path, node_run: Run) -> None:
-    late = Progress(number=1, token="a", event=node_run.events()[5])
+    late = Progress(number=1, token="a", logged_event=node_run.events()[5])
     cluster = ScriptedCluster(
         started(node_run, "a"),
         started(node_run, "b"),
@@ -159,7 +159,7 @@ def test_a_late_event_of_a_lost_attempt_is_dropped(home: pathlib.Path, node_run:
 
 
 def test_events_after_the_end_are_dropped(home: pathlib.Path, node_run: Run) -> None:
-    late = Progress(number=1, token="a", event=node_run.events()[-1])
+    late = Progress(number=1, token="a", logged_event=node_run.events()[-1])
     cluster = ScriptedCluster(
         started(node_run, "a"), completed(node_run, "a"), late, started(node_run, "a")
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -11,10 +12,10 @@ import pytest
 from builders import BASELINE
 from run_results import RACES, WRONG, only_measurement, run_with, summarise
 
-from advisor.domain.outcome import Completed, Crashed, TimedOut
 from advisor.domain.run_events import EnergyMeasured
 from advisor.domain.run_state import ProcessState, RunState
-from advisor.domain.worker_events import Caches, NewShapeResult, PhaseStarted, Sustained
+from probes.wire.events import Caches, NewShapeResult, PhaseStarted, Sustained
+from probes.wire.outcome import Failure, Outcome
 
 
 def repeated(*levels: float, spread: float = 0.01) -> RunState:
@@ -75,7 +76,7 @@ def test_a_failed_repetition_keeps_the_result_of_the_race() -> None:
     crashed = builders.process(
         *builders.visits([9.0]),
         repeat=1,
-        outcome=Crashed(phase="measure", signal="SIGSEGV", reason="it crashed"),
+        outcome=Outcome(Failure("crashed", phase="measure", signal="SIGSEGV", reason="it crashed")),
     )
     state = builders.run_state(
         {
@@ -178,8 +179,7 @@ def test_a_build_is_proven_cold_by_empty_caches_without_hits(
 
 def test_throughput_uses_streamed_seconds_where_there_are_some() -> None:
     streaming = [
-        msgspec.structs.replace(visit, streamed_seconds=0.05)
-        for visit in builders.visits([0.1] * 4)
+        dataclasses.replace(visit, streamed_seconds=0.05) for visit in builders.visits([0.1] * 4)
     ]
     state = builders.run_state(
         {
@@ -201,7 +201,7 @@ def test_a_shift_of_the_speed_is_reported_with_its_size() -> None:
     assert steady.shift == 0.0
 
 
-def flexed(
+def results_with(
     outcome: str = "served", steady: float | None = 0.01, batch_size: int = 3
 ) -> dict[int, NewShapeResult]:
     made = NewShapeResult(
@@ -229,10 +229,10 @@ def test_a_new_shape_without_the_speedup_is_a_silent_fallback(
     state = builders.run_state(
         {
             BASELINE: builders.process(
-                *builders.visits([0.4] * 4), new_shape_results=flexed(steady=eager_seconds)
+                *builders.visits([0.4] * 4), new_shape_results=results_with(steady=eager_seconds)
             ),
             "compiled": builders.process(
-                *builders.visits([0.1] * 4), new_shape_results=flexed(steady=seconds)
+                *builders.visits([0.1] * 4), new_shape_results=results_with(steady=seconds)
             ),
         }
     )
@@ -243,10 +243,10 @@ def test_a_stack_that_cannot_run_eager_code_serves_a_new_shape_without_the_speed
     state = builders.run_state(
         {
             BASELINE: builders.process(
-                *builders.visits([0.4] * 4), new_shape_results=flexed(steady=0.02)
+                *builders.visits([0.4] * 4), new_shape_results=results_with(steady=0.02)
             ),
             "compiled": builders.process(
-                *builders.visits([0.1] * 4), new_shape_results=flexed(steady=0.03)
+                *builders.visits([0.1] * 4), new_shape_results=results_with(steady=0.03)
             ),
         }
     )
@@ -265,10 +265,10 @@ def test_an_arm_without_a_clear_speedup_has_no_silent_fallback() -> None:
     state = builders.run_state(
         {
             BASELINE: builders.process(
-                *builders.visits([0.11] * 4), new_shape_results=flexed(steady=0.02)
+                *builders.visits([0.11] * 4), new_shape_results=results_with(steady=0.02)
             ),
             "compiled": builders.process(
-                *builders.visits([0.1] * 4), new_shape_results=flexed(steady=0.02)
+                *builders.visits([0.1] * 4), new_shape_results=results_with(steady=0.02)
             ),
         }
     )
@@ -287,7 +287,7 @@ def test_an_arm_without_a_clear_speedup_has_no_silent_fallback() -> None:
 )
 def test_new_shapes_have_the_rating_of_the_worst_result(outcomes: list[str], rating: str) -> None:
     tried = {
-        size: flexed(outcome, batch_size=size)[size]
+        size: results_with(outcome, batch_size=size)[size]
         for size, outcome in enumerate(outcomes, start=2)
     }
     assert (
@@ -299,17 +299,27 @@ def test_new_shapes_have_the_rating_of_the_worst_result(outcomes: list[str], rat
 @pytest.mark.parametrize(
     ("outcome", "rating"),
     [
-        (Completed(), "recompiles"),
-        (TimedOut(phase="flex", reason="the build took too long"), "recompiles"),
-        (Crashed(phase="flex", signal="SIGSEGV", reason="a segmentation fault"), "refused"),
+        (Outcome(), "recompiles"),
+        (
+            Outcome(Failure("timed-out", phase="new-shapes", reason="the build took too long")),
+            "recompiles",
+        ),
+        (
+            Outcome(
+                Failure(
+                    "crashed", phase="new-shapes", signal="SIGSEGV", reason="a segmentation fault"
+                )
+            ),
+            "refused",
+        ),
         (None, "served"),
     ],
 )
 def test_a_shape_at_which_the_worker_ended_counts(outcome: Any, rating: str) -> None:
-    started = PhaseStarted(phase="flex", batch_size=1, input_tokens=17)
+    started = PhaseStarted(phase="new-shapes", batch_size=1, input_tokens=17)
     state = run_with(
         *[0.1] * 4,
-        new_shape_results=flexed(),
+        new_shape_results=results_with(),
         new_shape_started=started,
         outcome=outcome,
     )
@@ -321,11 +331,11 @@ def test_a_shape_at_which_the_worker_ended_counts(outcome: Any, rating: str) -> 
 
 
 def test_a_shape_that_was_skipped_has_no_rating() -> None:
-    tried = {**flexed("served"), **flexed("skipped", batch_size=1)}
+    tried = {**results_with("served"), **results_with("skipped", batch_size=1)}
     measured = only_measurement(summarise(run_with(0.1, 0.1, new_shape_results=tried), RACES))
     assert measured.new_shapes == "served"
     assert not measured.new_shapes_complete
-    alone = flexed("skipped", batch_size=1)
+    alone = results_with("skipped", batch_size=1)
     nothing = only_measurement(summarise(run_with(0.1, 0.1, new_shape_results=alone), RACES))
     assert nothing.new_shapes is None
 
@@ -333,8 +343,8 @@ def test_a_shape_that_was_skipped_has_no_rating() -> None:
 def test_stalled_calls_are_counted_in_timed_and_warmup_calls() -> None:
     visits = builders.visits([0.01] * 4)
     stalled = (
-        msgspec.structs.replace(visits[0], warmup_seconds=(0.9,)),
-        msgspec.structs.replace(visits[1], seconds=(0.01, 0.01, 0.7)),
+        dataclasses.replace(visits[0], warmup_seconds=(0.9,)),
+        dataclasses.replace(visits[1], seconds=(0.01, 0.01, 0.7)),
         *visits[2:],
     )
     state = builders.run_state(

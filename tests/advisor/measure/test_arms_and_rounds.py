@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import builders
-import msgspec
 import pytest
 from builders import BASELINE, DUPLICATE
 from hypothesis import given
 from hypothesis import strategies as st
 from run_results import RACES, WRONG, only_measurement, run_with, summarise
 
-from advisor.domain.outcome import Completed, Crashed, Outcome, Skipped, TimedOut
 from advisor.domain.plan import REFERENCE
 from advisor.domain.results import StoppedBuild
 from advisor.domain.run_events import DeviceMemory
 from advisor.domain.run_state import ProcessState, RunState
-from advisor.domain.worker_events import BlockTimed, Built, Loaded, MemoryRead, Phase, Workload
 from advisor.measure.rounds import is_valid, last_ready_process, log_median_seconds, visits_by_round
+from probes.wire.events import BlockTimed, Built, Loaded, MemoryRead, Workload
+from probes.wire.outcome import Failure, Outcome, Phase
 
 
 def test_a_visit_counts_with_the_log_median_of_its_calls() -> None:
-    visit = BlockTimed(
-        batch_size=1, round=1, seconds=(9.0, 0.5, 0.4), warmup_calls=1, cpu_seconds=0.1
-    )
+    visit = dataclasses.replace(*builders.visits([0.5]), seconds=(9.0, 0.5, 0.4))
     assert log_median_seconds(visit) == pytest.approx(math.log(0.5))
 
 
@@ -64,11 +62,11 @@ def test_the_measured_process_is_the_last_one_that_was_ready() -> None:
     ("ends", "valid"),
     [
         ([None], True),
-        ([Completed()], True),
-        ([None, Completed()], True),
+        ([Outcome()], True),
+        ([None, Outcome()], True),
         ([WRONG], False),
-        ([WRONG, Completed()], False),
-        ([Completed(), TimedOut(phase="measure", reason="it hung")], False),
+        ([WRONG, Outcome()], False),
+        ([Outcome(), Outcome(Failure("timed-out", phase="measure", reason="it hung"))], False),
     ],
 )
 def test_times_are_valid_unless_a_failure_invalidates_them(
@@ -165,7 +163,8 @@ def test_typical_seconds_are_those_of_the_baseline_over_the_speedup() -> None:
 
 
 @pytest.mark.parametrize(
-    "end", [WRONG, Crashed(phase="measure", signal="SIGSEGV", reason="it crashed")]
+    "end",
+    [WRONG, Outcome(Failure("crashed", phase="measure", signal="SIGSEGV", reason="it crashed"))],
 )
 def test_an_arm_that_failed_has_no_measurement_and_no_log_speedups(end: Outcome) -> None:
     results = summarise(run_with(0.1, 0.1, outcome=end), RACES)
@@ -174,35 +173,27 @@ def test_an_arm_that_failed_has_no_measurement_and_no_log_speedups(end: Outcome)
 
 
 @pytest.mark.parametrize(
-    "outcome",
+    "failure",
     [
-        TimedOut(phase="build", reason="r", fix="allow more"),
-        Skipped(phase="build", reason="r", fix="allow more", cause="build-limit"),
-        # As runs of older versions store it.
-        Skipped(phase="build", reason="r", fix="allow more"),
+        Failure("timed-out", phase="build", reason="r", fix="allow more"),
+        Failure("skipped", phase="build", reason="r", fix="allow more", skip_cause="build-limit"),
     ],
 )
 @pytest.mark.parametrize(
     ("phase", "started"), [("start", False), ("import", False), ("build", True)]
 )
 def test_only_a_build_that_had_begun_was_started(
-    phase: Phase, outcome: TimedOut | Skipped, *, started: bool
+    phase: Phase, failure: Failure, *, started: bool
 ) -> None:
-    process = ProcessState(phase=phase, outcome=outcome)
+    process = ProcessState(phase=phase, outcome=Outcome(failure))
     state = builders.run_state({BASELINE: builders.process(), "compiled": process})
     (build,) = summarise(state, RACES).stopped_builds
     assert build == StoppedBuild(arm="compiled", started=started, fix="allow more")
 
 
-@pytest.mark.parametrize(
-    "outcome",
-    [
-        Skipped(phase="build", reason="r", fix="measure it later", cause="user"),
-        # As runs of older versions store it.
-        Skipped(phase="build", reason="r"),
-    ],
-)
-def test_an_arm_that_the_user_skipped_is_not_left_out_for_time(outcome: Skipped) -> None:
+def test_an_arm_that_the_user_skipped_is_not_left_out_for_time() -> None:
+    failure = Failure("skipped", phase="build", reason="r", skip_cause="user")
+    outcome = Outcome(failure)
     process = ProcessState(phase="build", outcome=outcome)
     state = builders.run_state({BASELINE: builders.process(), "compiled": process})
     assert summarise(state, RACES).stopped_builds == ()
@@ -341,8 +332,8 @@ def test_a_second_process_gives_the_warm_build_seconds() -> None:
 
 DEVICE = DeviceMemory(arm="compiled", process=0, before_bytes=5, peak_bytes=700, resident_bytes=600)
 HOST = MemoryRead(peak_rss_bytes=300, device_allocated_bytes=200, device_reserved_bytes=250)
-ON_CPU = msgspec.structs.replace(HOST, device_allocated_bytes=None, device_reserved_bytes=None)
-UNKNOWN_RSS = msgspec.structs.replace(ON_CPU, peak_rss_bytes=None)
+ON_CPU = dataclasses.replace(HOST, device_allocated_bytes=None, device_reserved_bytes=None)
+UNKNOWN_RSS = dataclasses.replace(ON_CPU, peak_rss_bytes=None)
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,14 @@ import msgspec
 import pytest
 
 from advisor.catalogue import rubric_files
-from advisor.domain.outcome import Incorrect
 from advisor.domain.plan import Plan
 from advisor.domain.question import LoadQuestion, RequestLengths
 from advisor.domain.run_events import LoadMeasured
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.serving import ServedRequest
-from advisor.domain.worker_events import ClosedLoop
 from advisor.measure.contenders import greatest_goodput, is_saturated, may_lead
+from probes.wire.events import ClosedLoop
+from probes.wire.outcome import Failure, Outcome
 
 LOAD = LoadQuestion(
     name="mine",
@@ -102,7 +102,9 @@ def test_an_arm_cannot_lead_whose_interval_is_below_another_one() -> None:
 
 def test_a_failed_arm_excludes_no_other_one() -> None:
     assert RULES is not None
-    failed = msgspec.structs.replace(FAST, outcome=Incorrect(phase="sustain", reason="wrong"))
+    failed = msgspec.structs.replace(
+        FAST, outcome=Outcome(Failure("incorrect", phase="sustain", reason="wrong"))
+    )
     state = state_of(process(loops=(1.0, 1.1)), failed)
     assert may_lead(state, "slow", LOAD, RULES, 0)
 

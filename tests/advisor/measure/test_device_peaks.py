@@ -8,16 +8,16 @@ from builders import BASELINE
 
 from advisor.domain.plan import REFERENCE
 from advisor.domain.run_state import ProcessState
-from advisor.domain.worker_events import Peaks, Workload
 from advisor.measure.summary import summarise
+from probes.wire.events import Peaks, Workload
 
 #: One call, and the device's peak for it in 0.1 s.
 FLOPS, PEAK = 1_000, 10_000.0
 
 
-def peak_with(seconds: float, verdict: str) -> float | None:
+def peak_with(seconds: float, accuracy_class: str) -> float | None:
     """Return the peak of a run whose compiled arm takes `seconds` for a call."""
-    checked = builders.checked(verdict=verdict)
+    checked = builders.checked(accuracy_class=accuracy_class)
     reference = ProcessState(
         workloads={1: Workload(batch_size=1, flops=FLOPS)},
         peaks=Peaks(bytes_per_second=1e6, operations_per_second={"float32": PEAK}),
@@ -35,15 +35,15 @@ def peak_with(seconds: float, verdict: str) -> float | None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "verdict", "expected"),
+    ("seconds", "accuracy_class", "expected"),
     [
-        (0.1, "equivalent", PEAK),
-        (0.09, "equivalent", PEAK),
-        (0.04, "equivalent", None),
-        (0.04, "near", PEAK),
+        (0.1, "exact", PEAK),
+        (0.09, "exact", PEAK),
+        (0.04, "exact", None),
+        (0.04, "close", PEAK),
     ],
 )
 def test_a_peak_that_an_exact_arm_exceeds_by_far_is_left_out(
-    seconds: float, verdict: str, expected: float | None
+    seconds: float, accuracy_class: str, expected: float | None
 ) -> None:
-    assert peak_with(seconds, verdict) == expected
+    assert peak_with(seconds, accuracy_class) == expected

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
-import msgspec
 import pytest
 
 from advisor.domain.measurement import CallDiagnosis
-from advisor.domain.worker_events import Diagnosed, Peaks
 from advisor.measure import diagnosis
+from probes.wire.events import Diagnosed, Peaks
 
 PEAKS = Peaks(bytes_per_second=1e12, operations_per_second={"float32": 1e13})
 ON_GPU = Diagnosed(
@@ -47,7 +47,7 @@ def diagnose(diagnosed: Diagnosed | None = ON_GPU, **changes: Any) -> CallDiagno
 
 
 def with_busy_share(share: float) -> Diagnosed:
-    return msgspec.structs.replace(ON_GPU, device_busy_share=share)
+    return dataclasses.replace(ON_GPU, device_busy_share=share)
 
 
 @pytest.mark.parametrize(
@@ -83,9 +83,13 @@ def test_a_synchronous_call_is_not_launch_bound() -> None:
 
 
 def test_counts_are_null_if_the_profiler_saw_no_kernels() -> None:
-    unseen = {"kernels_per_call": 0.0, "launches_per_call": 0.0, "device_busy_share": 0.0}
+    unseen: dict[str, Any] = {
+        "kernels_per_call": 0.0,
+        "launches_per_call": 0.0,
+        "device_busy_share": 0.0,
+    }
     found = diagnose(
-        msgspec.structs.replace(ON_GPU, **unseen), enqueue_seconds=0.99e-3, flops=9 * 10**9
+        dataclasses.replace(ON_GPU, **unseen), enqueue_seconds=0.99e-3, flops=9 * 10**9
     )
     assert (found.bound, found.kernels_per_call, found.device_busy_share, found.enqueue_share) == (
         "compute",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import builders
-import msgspec
 import pytest
 from builders import BASELINE
 from run_results import RACES, summarise
@@ -41,7 +41,7 @@ def test_times_and_speedups_agree_where_the_machine_slowed_down_for_some_rounds(
 
 def test_first_tokens_are_corrected_and_rows_of_calls_are_not() -> None:
     (visit,) = builders.visits([0.2])
-    timed = msgspec.structs.replace(visit, first_token_seconds=(0.1,), streamed_seconds=0.15)
+    timed = dataclasses.replace(visit, first_token_seconds=(0.1,), streamed_seconds=0.15)
     (corrected,) = correct_drift([timed], builders.visits([0.3, 0.4, 0.5]), speedup=4.0)
     assert typical_seconds([corrected]) == pytest.approx(0.1)
     assert corrected.first_token_seconds == pytest.approx((0.05,))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from typing import Any
 
@@ -11,9 +12,9 @@ import nvml
 import pytest
 
 from advisor.domain.run_events import DeviceMemory, MemoryChecked
-from advisor.domain.worker_events import MemoryRead
 from advisor.measure import memory
 from advisor.probing.device_memory import DeviceMemoryMonitor, increase
+from probes.wire.events import MemoryRead
 
 MEBIBYTE = 1 << 20
 TOTAL = 80 << 30
@@ -62,7 +63,7 @@ def test_plausible_memory_has_peak_serving_and_reserved_bytes() -> None:
     ("host", "checked"),
     [
         (HOST, None),
-        (msgspec.structs.replace(HOST, device_reserved_bytes=None), checked_allocation(256)),
+        (dataclasses.replace(HOST, device_reserved_bytes=None), checked_allocation(256)),
     ],
 )
 def test_memory_of_the_host_is_no_memory_of_a_gpu(
@@ -98,7 +99,7 @@ def test_what_the_allocator_released_before_the_end_belongs_to_the_peak(
 ) -> None:
     freed = msgspec.structs.replace(DEVICE, peak_bytes=700 * MEBIBYTE, source="freed")
     held_bytes = None if held is None else held * MEBIBYTE
-    host = msgspec.structs.replace(HOST, device_held_bytes=held_bytes)
+    host = dataclasses.replace(HOST, device_held_bytes=held_bytes)
     assert summarise(freed, host).peak == peak * MEBIBYTE
     assert summarise(DEVICE, host).peak == DEVICE.peak_bytes
 
@@ -106,14 +107,14 @@ def test_what_the_allocator_released_before_the_end_belongs_to_the_peak(
 @pytest.mark.parametrize("source", ["grown", "freed"])
 def test_batch_sizes_that_were_tried_later_are_no_part_of_the_peak(source: Any) -> None:
     device = msgspec.structs.replace(DEVICE, source=source)
-    last = msgspec.structs.replace(HOST, device_reserved_bytes=1800 * MEBIBYTE)
+    last = dataclasses.replace(HOST, device_reserved_bytes=1800 * MEBIBYTE)
     found = summarise(device, last=last)
     assert (found.peak, found.torch_reserved) == (900 * MEBIBYTE, 256 * MEBIBYTE)
 
 
 def test_a_worker_that_released_memory_may_free_less_at_its_end_than_it_had_reserved() -> None:
     freed = msgspec.structs.replace(DEVICE, peak_bytes=100 * MEBIBYTE, source="freed")
-    host = msgspec.structs.replace(HOST, device_held_bytes=90 * MEBIBYTE)
+    host = dataclasses.replace(HOST, device_held_bytes=90 * MEBIBYTE)
     assert summarise(freed, host).peak == (100 + 256 - 90) * MEBIBYTE
     assert summarise(msgspec.structs.replace(freed, source="grown"), host).peak is None
     assert summarise(freed, HOST).peak is None

@@ -10,9 +10,9 @@ from builders import BASELINE
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.domain.worker_events import BlockTimed
 from advisor.measure.rounds import paired_log_speedups, race_log_speedups
 from advisor.statistics.intervals import trimmed_mean
+from probes.wire.events import BlockTimed
 
 Rounds = dict[int, dict[str, BlockTimed]]
 

@@ -10,9 +10,9 @@ from advisor.domain.question import LoadQuestion, RequestLengths
 from advisor.domain.run_events import EnergyMeasured, LoadMeasured
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.serving import ServedRequest
-from advisor.domain.worker_events import ClosedLoop
 from advisor.measure.load_blocks import levels_of, load_block, meets_limits
 from advisor.measure.serving import estimate_deviation, goodput_of_arm, summarise_server
+from probes.wire.events import ClosedLoop
 
 LOAD = LoadQuestion(
     name="mine",

@@ -8,13 +8,17 @@ import pytest
 from builders import BASELINE
 
 from advisor.domain.artefacts import varying_sibling
-from advisor.domain.outcome import Incorrect, Nondeterministic, Outcome
 from advisor.domain.run_state import RunState
 from advisor.measure.rounds import is_valid
 from advisor.pipeline.stored.arms import failed_arms
+from probes.wire.outcome import Failure, Outcome
 
-VARIES = Nondeterministic(phase="done", reason="call 31 with the same input differs")
-WRONG = Incorrect(phase="correctness", reason="its inputs are bound to the wrong names")
+VARIES = Outcome(
+    Failure("nondeterministic", phase="done", reason="call 31 with the same input differs")
+)
+WRONG = Outcome(
+    Failure("incorrect", phase="correctness", reason="its inputs are bound to the wrong names")
+)
 
 
 def state_with(outcome: Outcome, artefacts: tuple[str, str]) -> RunState:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import builders
-import msgspec
 import pytest
 from builders import BASELINE
 
 from advisor.domain.measurement import GenerationMetrics
 from advisor.domain.plan import REFERENCE
 from advisor.domain.run_state import ProcessState
-from advisor.domain.worker_events import Engagement, Latency, Loaded, Peaks, Workload
 from advisor.measure.summary import summarise
+from probes.wire.events import Engagement, Loaded, Peaks, Workload
 
 LOADED = Loaded(
     seconds=1.0,
@@ -24,13 +25,6 @@ LOADED = Loaded(
     unit="tokens",
     units_per_sample=32,
 )
-#: Of calls apart from the race, which workers of early versions timed.
-LATENCY = Latency(
-    batch_size=4,
-    output_tokens=32,
-    first_token_seconds=(0.1, 0.09, 5.0),
-    whole_seconds=(0.41, 0.40, 0.41),
-)
 PEAKS = Peaks(bytes_per_second=1e6, operations_per_second={"bfloat16": 1e6})
 WORKLOAD = Workload(
     batch_size=4, flops=41_000, moved_bytes=40_000, step_bytes=1_500, cache_bytes=256
@@ -38,10 +32,12 @@ WORKLOAD = Workload(
 
 
 def metrics_of(
-    latency: Latency | None,
-    workload: Workload,
+    workload: Workload = WORKLOAD,
     peaks: Peaks | None = PEAKS,
-    first_token_seconds: Sequence[float] = (),
+    *,
+    first_token_seconds: Sequence[float] = (0.1, 0.09, 5.0),
+    seconds: Sequence[float] = (0.4, 0.4, 0.4),
+    output_tokens: int = 32,
     stored_bytes: int | None = None,
 ) -> tuple[GenerationMetrics | None, float]:
     """Return the arm's metrics at batch size 4, and its throughput.
@@ -49,12 +45,12 @@ def metrics_of(
     `stored_bytes` are the bytes of quantised weights.
     """
     visits = [
-        msgspec.structs.replace(visit, first_token_seconds=(first,) if first else ())
+        dataclasses.replace(visit, first_token_seconds=(first,) if first else ())
         for visit, first in itertools.zip_longest(
-            builders.visits([0.4, 0.4, 0.4], batch_size=4), first_token_seconds
+            builders.visits(seconds, batch_size=4), first_token_seconds
         )
     ]
-    own = {"loaded": LOADED, "latency": {4: latency} if latency else {}}
+    own: dict[str, Any] = {"loaded": dataclasses.replace(LOADED, units_per_sample=output_tokens)}
     if stored_bytes is not None:
         own["engaged"] = Engagement(share=1.0, proof="", facts={}, weight_bytes=stored_bytes)
     reference = ProcessState(workloads={4: workload}, peaks=peaks)
@@ -73,12 +69,12 @@ def metrics_of(
 
 
 def test_throughput_counts_the_generated_tokens_of_the_batch() -> None:
-    _, throughput = metrics_of(LATENCY, WORKLOAD)
+    _, throughput = metrics_of()
     assert throughput == pytest.approx(4 * 32 / 0.4)
 
 
 def test_the_first_token_is_timed_in_the_visits_of_the_race() -> None:
-    found, _ = metrics_of(LATENCY, WORKLOAD, first_token_seconds=(0.08, 0.09, 5.0))
+    found, _ = metrics_of(first_token_seconds=(0.08, 0.09, 5.0))
     assert found is not None
     assert found.itl_seconds is not None
     assert found.ttft_seconds == 0.09
@@ -86,23 +82,23 @@ def test_the_first_token_is_timed_in_the_visits_of_the_race() -> None:
     assert found.latency_mismatch is None
 
 
-@pytest.mark.parametrize("whole", [0.3, 0.36, 0.44, 0.5])
+@pytest.mark.parametrize("whole", [0.3, 0.365, 0.435, 0.5])
 def test_latencies_that_do_not_add_up_to_a_call_have_a_reason(whole: float) -> None:
-    latency = msgspec.structs.replace(LATENCY, whole_seconds=(whole,))
-    found, _ = metrics_of(latency, WORKLOAD)
+    """They come from one of the visits, and the others took another time."""
+    found, _ = metrics_of(first_token_seconds=(0.1,), seconds=(whole, *[0.4] * 8))
     assert found is not None
     assert (found.latency_mismatch is not None) == (abs(whole - 0.4) > 0.04)
 
 
 def test_latencies_and_utilisation_follow_from_calls_for_one_and_all_tokens() -> None:
-    found, _ = metrics_of(LATENCY, WORKLOAD)
+    found, _ = metrics_of()
     assert found is not None
     assert found.ttft_seconds == 0.1
-    assert found.itl_seconds == pytest.approx((0.41 - 0.1) / 31)
-    assert found.tokens_per_second_per_user == pytest.approx(31 / (0.41 - 0.1))
+    assert found.itl_seconds == pytest.approx((0.4 - 0.1) / 31)
+    assert found.tokens_per_second_per_user == pytest.approx(31 / (0.4 - 0.1))
     assert found.cache_bytes == 256
-    assert found.mbu == pytest.approx(1_500 / 0.01 / 1e6)
-    assert found.mfu == pytest.approx(41_000 / 0.41 / 1e6)
+    assert found.mbu == pytest.approx(1_500 / (0.3 / 31) / 1e6)
+    assert found.mfu == pytest.approx(41_000 / 0.4 / 1e6)
 
 
 def test_quantised_weights_use_less_of_the_memory_bandwidth() -> None:
@@ -110,10 +106,10 @@ def test_quantised_weights_use_less_of_the_memory_bandwidth() -> None:
     assert native is not None
     # A step reads some of the weights, and the cache of 256 bytes.
     read = native // 5
-    workload = msgspec.structs.replace(WORKLOAD, step_bytes=read + 256)
+    workload = dataclasses.replace(WORKLOAD, step_bytes=read + 256)
     shares = []
     for stored in (None, native, native // 4):
-        found, _ = metrics_of(LATENCY, workload, stored_bytes=stored)
+        found, _ = metrics_of(workload, stored_bytes=stored)
         assert found is not None
         assert found.mbu is not None
         shares.append(found.mbu)
@@ -122,7 +118,7 @@ def test_quantised_weights_use_less_of_the_memory_bandwidth() -> None:
 
 
 def test_metrics_that_were_not_measured_are_null() -> None:
-    found, _ = metrics_of(None, WORKLOAD)
+    found, _ = metrics_of(first_token_seconds=())
     assert found == GenerationMetrics(
         ttft_seconds=None,
         itl_seconds=None,
@@ -132,20 +128,17 @@ def test_metrics_that_were_not_measured_are_null() -> None:
         mfu=None,
         method=found.method if found else "",
     )
-    without_peaks, _ = metrics_of(LATENCY, WORKLOAD, peaks=None)
+    without_peaks, _ = metrics_of(peaks=None)
     assert without_peaks is not None
     assert (without_peaks.mbu, without_peaks.mfu) == (None, None)
 
 
 def test_a_text_of_one_token_has_no_inter_token_latency() -> None:
-    found, _ = metrics_of(
-        Latency(batch_size=4, output_tokens=1, first_token_seconds=(0.1,), whole_seconds=(0.1,)),
-        WORKLOAD,
-    )
+    found, _ = metrics_of(output_tokens=1)
     assert found is not None
     assert (found.itl_seconds, found.tokens_per_second_per_user, found.mbu) == (None, None, None)
 
 
 def test_a_forward_pass_has_no_generation_metrics() -> None:
-    found, _ = metrics_of(None, Workload(batch_size=4, flops=41_000))
+    found, _ = metrics_of(Workload(batch_size=4, flops=41_000))
     assert found is None

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from advisor.domain.accuracy import LossRule
-from advisor.domain.check_events import TextScores, UserMetric
 from advisor.domain.run_state import ProcessState
 from advisor.measure.trained_loss import summarise_loss
+from probes.wire.checks import TextScores, UserMetric
 
 SEQUENCES = 128
 
@@ -34,12 +34,10 @@ def scores(ratio: float = 1.0, spread: float = 1e-4, eager: float = 0.0, **figur
         "same_top_eager": np.full(SEQUENCES, 1.0),
         "loss_eager": np.full(SEQUENCES, eager),
     }
-    return TextScores(
-        source="a test",
-        positions=4096,
-        is_incomplete=False,
-        **{name: tuple(np.asarray(values)) for name, values in (fixed | figures).items()},
-    )
+    arrays: dict[str, Any] = {
+        name: tuple(np.asarray(values)) for name, values in (fixed | figures).items()
+    }
+    return TextScores(source="a test", positions=4096, is_incomplete=False, **arrays)
 
 
 def loss_of(text: Any = None, metric: Any = None, baseline: Any = None, **more: Any) -> Any:

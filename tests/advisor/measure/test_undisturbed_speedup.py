@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 import builders
@@ -10,8 +11,8 @@ import pytest
 from builders import BASELINE
 
 from advisor.domain.run_state import RunState
-from advisor.domain.worker_events import BlockTimed
 from advisor.measure.arms import summarise_undisturbed
+from probes.wire.events import BlockTimed
 
 #: Seconds of the visits in each process; in the last one other work slows the baseline.
 SECONDS = {
@@ -60,9 +61,7 @@ def test_rounds_of_the_baseline_alone_do_not_count() -> None:
 
 def renumbered(visits: Sequence[BlockTimed], first: int) -> list[BlockTimed]:
     """Return the visits in rounds from `first` on."""
-    return [
-        msgspec.structs.replace(visit, round=first + place) for place, visit in enumerate(visits)
-    ]
+    return [dataclasses.replace(visit, round=first + place) for place, visit in enumerate(visits)]
 
 
 def test_five_processes_do_not_show_the_error() -> None:

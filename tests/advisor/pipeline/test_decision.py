@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from advisor.domain.answer import Answer, AnswerSummary, encode
 from advisor.domain.constraints import Constraint
-from advisor.domain.outcome import Completed, Crashed
 from advisor.domain.run import Header
 from advisor.domain.run_events import EndCause
 from advisor.domain.run_state import RunState
 from advisor.pipeline.decision import decide_again, evaluate
+from probes.wire.outcome import Failure, Outcome
 
 ROUNDS = 6
 ARMS = ("compiled", "exported", "elsewhere")
@@ -63,7 +63,7 @@ def seconds_of(drawn: tuple[float, ...], deviations: list[float]) -> dict[str, l
 def state_of(seconds: Mapping[str, list[float]]) -> RunState:
     """Return the state of a finished run with one race, in which every arm made these visits."""
     processes = {
-        arm: builders.process(*builders.visits(each), outcome=Completed())
+        arm: builders.process(*builders.visits(each), outcome=Outcome())
         for arm, each in seconds.items()
     }
     return builders.run_state(
@@ -250,7 +250,9 @@ def test_deciding_again_on_both_sides_of_a_flip_gives_the_arms_that_the_flip_nam
 def test_a_run_without_a_measured_arm_has_a_problem(
     ending: EndCause, crashed: tuple[str, ...], problem: str
 ) -> None:
-    crash = Crashed(phase="measure", signal="SIGSEGV", reason="ended by SIGSEGV", fix="update it")
+    crash = Outcome(
+        Failure("crashed", phase="measure", signal="SIGSEGV", reason="it ended", fix="update it")
+    )
     arms = (builders.BASELINE, builders.DUPLICATE, *ARMS)
     processes = {arm: builders.process(outcome=crash if arm in crashed else None) for arm in arms}
     state = builders.run_state(processes, opened={1: arms}, closed={1: ending})

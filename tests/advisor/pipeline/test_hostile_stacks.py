@@ -12,10 +12,10 @@ import pytest
 import sessions
 
 from advisor.context import Context
-from advisor.domain.outcome import Completed
 from advisor.domain.run_state import RunState
 from advisor.question.answers import Answers
 from advisor.store.store import Store
+from probes.wire.outcome import Outcome
 
 #: By option of the workflow `misbehaving`: the status, and a part of the reason.
 HOSTILE = {
@@ -57,13 +57,13 @@ def test_a_hostile_act_is_an_outcome(state: RunState, name: str) -> None:
     outcome = state.processes[f"misbehaving/{name}"][-1].outcome
     status, reason = HOSTILE[name]
     assert outcome is not None
-    assert not isinstance(outcome, Completed)
-    assert (str(outcome.__struct_config__.tag), reason in outcome.reason) == (status, True), outcome
+    assert outcome.failure is not None
+    assert (outcome.failure.status, reason in outcome.failure.reason) == (status, True), outcome
 
 
 @pytest.mark.parametrize("arm", ["quick", *(f"misbehaving/{name}" for name in HARMLESS)])
 def test_the_other_arms_complete(state: RunState, arm: str) -> None:
-    assert isinstance(state.processes[arm][-1].outcome, Completed)
+    assert state.processes[arm][-1].outcome == Outcome()
 
 
 def test_no_process_is_left(state: RunState) -> None:

@@ -20,7 +20,7 @@ from advisor.report.formatting.phrases import describe_check
 
 QUIET = MachineActivity(seconds=1.0, usable_processors=2, idle_processors=2.0, stolen_share=0.0)
 BUSY = msgspec.structs.replace(QUIET, idle_processors=0.9)
-LIMITS = rubric_files.load().presets.quiet or pytest.fail("the catalogue has no limits")
+LIMITS = rubric_files.load().presets.quiet
 
 
 @pytest.mark.parametrize(

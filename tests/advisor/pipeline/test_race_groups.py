@@ -26,7 +26,6 @@ from advisor.domain.run_events import (
     RepetitionStarted,
     RunEvent,
 )
-from advisor.domain.worker_events import BlockTimed
 from advisor.measure.rounds import visits_by_round
 from advisor.pipeline.decision import decide, evaluate
 from advisor.pipeline.draft import prepare
@@ -36,6 +35,7 @@ from advisor.pipeline.stored import remaining
 from advisor.probing import session as probing_session
 from advisor.question.answers import Answers
 from advisor.store.runs import Run
+from probes.wire.events import BlockTimed
 
 ARMS = {BASELINE, "quick", "alike", "misbehaving/floods", "narrow/served"}
 

@@ -14,13 +14,11 @@ import time
 from collections.abc import Callable, Iterator
 
 import builders
-import msgspec
 import psutil
 import pytest
 import sessions
 
 from advisor.context import Context
-from advisor.domain.outcome import DiskFull, TimedOut
 from advisor.domain.plan import BASELINE, REFERENCE
 from advisor.domain.run_events import (
     LoggedEvent,
@@ -29,7 +27,6 @@ from advisor.domain.run_events import (
     WorkerEnded,
     WorkerSpawned,
 )
-from advisor.domain.worker_events import BlockTimed, PhaseStarted
 from advisor.errors import NotWritableError
 from advisor.pipeline.decision import decide
 from advisor.pipeline.execution import execute
@@ -38,7 +35,10 @@ from advisor.pipeline.stored.remaining import newest_resumable
 from advisor.probing.session import Session
 from advisor.probing.worker_process import Worker
 from advisor.question.answers import Answers
+from advisor.store import decoders
 from advisor.store.runs import Run
+from probes.wire.events import BlockTimed, PhaseStarted
+from probes.wire.outcome import Failure, Outcome
 
 DRIVER = pathlib.Path(__file__).parents[2] / "fakes" / "drive.py"
 WORKFLOWS = "quick,alike,misbehaving/raises"
@@ -136,7 +136,7 @@ def events_from(offset: int, home: pathlib.Path) -> tuple[list[LoggedEvent], int
             lines.seek(offset)
             text = lines.read()
         complete = text[: text.rfind(b"\n") + 1]
-        events = [msgspec.json.decode(line, type=LoggedEvent) for line in complete.splitlines()]
+        events = [decoders.EVENTS.decode(line) for line in complete.splitlines()]
         return events, offset + len(complete)
     return [], offset
 
@@ -218,7 +218,7 @@ def complete_rounds(events: list[LoggedEvent]) -> set[tuple[int, int]]:
 
 
 def test_the_reference_outputs_outlast_their_worker() -> None:
-    too_long = TimedOut(phase="measure", reason="the peaks took too long")
+    too_long = Outcome(Failure("timed-out", phase="measure", reason="it took too long"))
     assert has_reference(builders.run_state({REFERENCE: builders.process(outcome=too_long)}))
     assert not has_reference(
         builders.run_state({REFERENCE: builders.process(ready=False, outcome=too_long)})
@@ -233,7 +233,9 @@ def test_a_run_whose_disk_was_full_is_measured_when_it_is_resumed(
 
     def fill_disk(session: Session, worker: Worker, deferred: list[RunEvent]) -> Iterator[RunEvent]:
         del deferred
-        yield from session.drop(worker.arm, DiskFull(phase="build", reason="no space is left"))
+        yield from session.drop(
+            worker.arm, Failure("disk-full", phase="build", reason="no space is left")
+        )
 
     with monkeypatch.context() as full_disk:
         full_disk.setattr(Session, "_build", fill_disk)

@@ -15,33 +15,21 @@ import pytest
 from advisor.catalogue import rubric_files
 from advisor.domain.answer import UnmeasuredArm
 from advisor.domain.environment import Environment
-from advisor.domain.outcome import (
-    BuildFailed,
-    Completed,
-    Crashed,
-    Failure,
-    Incorrect,
-    ModelRefused,
-    NotEngaged,
-    OutOfMemory,
-    Skipped,
-    TimedOut,
-    Unsupported,
-)
 from advisor.domain.run import Header
 from advisor.domain.run_state import ProcessState
 from advisor.domain.workflow import KnownFault, Workflow
 from advisor.pipeline.unmeasured import list_excluded, list_planned, status_of
+from probes.wire.outcome import Failure, Outcome
 
 FAILURES: Mapping[str, Failure] = {
-    "unsupported": Unsupported(phase="build", reason="r"),
-    "build-failed": BuildFailed(phase="build", reason="r"),
-    "incorrect": Incorrect(phase="correctness", reason="r"),
-    "not-engaged": NotEngaged(phase="warmup", reason="r"),
-    "out-of-memory": OutOfMemory(phase="build", reason="r"),
-    "timed-out": TimedOut(phase="build", reason="r"),
-    "crashed": Crashed(phase="build", signal=None, reason="r"),
-    "skipped": Skipped(phase="build", reason="r"),
+    "unsupported": Failure("unsupported", phase="build", reason="r"),
+    "build-failed": Failure("build-failed", phase="build", reason="r"),
+    "incorrect": Failure("incorrect", phase="correctness", reason="r"),
+    "not-engaged": Failure("not-engaged", phase="warmup", reason="r"),
+    "out-of-memory": Failure("out-of-memory", phase="build", reason="r"),
+    "timed-out": Failure("timed-out", phase="build", reason="r"),
+    "crashed": Failure("crashed", phase="build", reason="r"),
+    "skipped": Failure("skipped", phase="build", reason="r"),
 }
 FAULT = KnownFault(
     statuses=("incorrect",),
@@ -53,16 +41,19 @@ FAULT = KnownFault(
 )
 NEXT_STEP = "ask for another precision: its products are wrong (https://example.org/1)"
 FAULTY = [workflow for workflow in rubric_files.load().workflows if workflow.faults]
-MISSING = ModelRefused(phase="load", reason="no module", missing_module="timm")
+MISSING = Failure("model-refused", phase="load", reason="no module", missing_module="timm")
 OWN = Environment(kind="own", name="openvino")
 CUDA = Environment(kind="own", name="openvino-cuda")
 
 
-def broken(*outcomes: Failure | Completed | None, head: Header | None = None) -> UnmeasuredArm:
+def broken(*ends: Failure | Outcome | None, head: Header | None = None) -> UnmeasuredArm:
     """Return what is listed of the arm `broken`, whose processes ended so."""
     processes: dict[str, ProcessState | list[ProcessState]] = {
-        builders.BASELINE: builders.process(outcome=Completed()),
-        "broken": [builders.process(ready=False, outcome=each) for each in outcomes],
+        builders.BASELINE: builders.process(outcome=Outcome()),
+        "broken": [
+            builders.process(ready=False, outcome=Outcome(end) if isinstance(end, Failure) else end)
+            for end in ends
+        ],
     }
     state = builders.run_state(processes)
     baseline = builders.results(builders.measurement(builders.BASELINE))
@@ -72,7 +63,7 @@ def broken(*outcomes: Failure | Completed | None, head: Header | None = None) ->
 
 
 def test_a_failed_arm_has_the_reason_and_the_fix_of_its_last_failure() -> None:
-    last = TimedOut(phase="build", reason="it hangs", fix="allow more")
+    last = Failure("timed-out", phase="build", reason="it hangs", fix="allow more")
     found = broken(FAILURES["crashed"], last)
     assert (found.status, found.reason, found.fix) == ("timed-out", "it hangs", "allow more")
     assert (found.workflow, found.title, found.option) == ("broken", "Broken", "default")
@@ -90,9 +81,9 @@ def test_an_excluded_workflow_has_its_reason_and_fix() -> None:
     )
 
 
-@pytest.mark.parametrize("ends", [(), (None,), (Completed(),)])
+@pytest.mark.parametrize("ends", [(), (None,), (Outcome(),)])
 def test_an_arm_that_was_not_reached_has_the_command_that_resumes_the_run(
-    ends: tuple[Completed | None, ...],
+    ends: tuple[Outcome | None, ...],
 ) -> None:
     found = broken(*ends)
     run_id = built_answers.finished_header().run_id
@@ -111,7 +102,7 @@ def test_every_failure_has_a_status(status: str) -> None:
 
 
 def test_a_refused_model_counts_as_a_failed_build() -> None:
-    assert status_of(ModelRefused(phase="load", reason="r")) == "build-failed"
+    assert status_of(Failure("model-refused", phase="load", reason="r")) == "build-failed"
 
 
 def header_with(
@@ -128,8 +119,8 @@ def header_with(
 
 def test_a_known_fault_has_its_next_step_unless_the_outcome_has_its_own() -> None:
     head = header_with(FAULT)
-    assert broken(Incorrect(phase="correctness", reason="r"), head=head).fix == NEXT_STEP
-    own = Incorrect(phase="correctness", reason="r", fix="its own")
+    assert broken(Failure("incorrect", phase="correctness", reason="r"), head=head).fix == NEXT_STEP
+    own = Failure("incorrect", phase="correctness", reason="r", fix="its own")
     assert broken(own, head=head).fix == "its own"
 
 
@@ -190,7 +181,10 @@ def test_no_environment_is_created_for_a_workflow_of_the_shared_one() -> None:
 
 @pytest.mark.parametrize(
     "failure",
-    [ModelRefused(phase="load", reason="no weights"), BuildFailed(phase="build", reason="no op")],
+    [
+        Failure("model-refused", phase="load", reason="no weights"),
+        Failure("build-failed", phase="build", reason="no op"),
+    ],
 )
 def test_another_failure_has_no_such_step(failure: Failure) -> None:
     assert broken(failure).fix is None

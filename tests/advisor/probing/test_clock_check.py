@@ -6,10 +6,9 @@ import time
 from collections.abc import Callable
 
 import pytest
-from sessions import QUICK, outcomes_by_arm, start_workers
+from sessions import QUICK, expect_failure, outcomes_by_arm, start_workers
 
 from advisor.catalogue import rubric_files
-from advisor.domain.outcome import Incorrect
 from advisor.probing.clock_check import ClockComparison
 from advisor.probing.conditions import ConditionsMonitor
 from advisor.probing.run_config import RunConfig
@@ -75,4 +74,4 @@ def test_a_worker_whose_clock_differs_is_ended(run_config: RunConfig) -> None:
             time.sleep(0.3)
             if ended:
                 break
-        assert isinstance(ended["quick"], Incorrect)
+        expect_failure(ended["quick"], "incorrect")

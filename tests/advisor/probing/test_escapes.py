@@ -7,17 +7,17 @@ import pathlib
 import signal
 import sys
 from collections.abc import Iterator
-from typing import Any
 
 import psutil
 import pytest
 import workers
+from sessions import expect_failure
 
 from advisor.catalogue import rubric_files
 from advisor.domain.catalogue import Deadlines
-from advisor.domain.outcome import Crashed, ModelRefused, Outcome
 from advisor.probing.supervisor import Supervisor
 from advisor.probing.worker_process import Worker
+from probes.wire.outcome import FailureStatus, Outcome
 
 #: A workflow that starts processes without the mark, in sessions of their own; then it ends.
 WORKFLOW = """
@@ -53,14 +53,14 @@ def settings(request):
 def open_subject(request):
     {end}
 """
-ENDS: dict[str, tuple[str, Any]] = {
-    "responds": ('raise ValueError("no model")', ModelRefused),
-    "exits": ("os._exit(3)", Crashed),
-    "is killed": ("os.kill(os.getpid(), signal.SIGKILL)", Crashed),
-    "crashes": ("os.kill(os.getpid(), signal.SIGSEGV)", Crashed),
+ENDS: dict[str, tuple[str, FailureStatus | None]] = {
+    "responds": ('raise ValueError("no model")', "model-refused"),
+    "exits": ("os._exit(3)", "crashed"),
+    "is killed": ("os.kill(os.getpid(), signal.SIGKILL)", "crashed"),
+    "crashes": ("os.kill(os.getpid(), signal.SIGSEGV)", "crashed"),
     "stops its parent": (
         "os.kill(os.getppid(), signal.SIGSTOP); raise ValueError('no model')",
-        ModelRefused,
+        "model-refused",
     ),
     "stops itself": ("os.kill(os.getpid(), signal.SIGSTOP)", None),
     "ignores SIGTERM": ("signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(3600)", None),
@@ -70,7 +70,7 @@ ENDS: dict[str, tuple[str, Any]] = {
 SIGNALS = {"is killed": "SIGKILL", "crashes": "SIGSEGV"}
 DEADLINES = Deadlines(
     start=60.0,
-    import_=60.0,
+    imports=60.0,
     load=60.0,
     correctness=60.0,
     warmup=60.0,
@@ -134,11 +134,8 @@ def test_detached_processes_end_with_their_worker(
             workers.wait_until(lambda: pids.exists() and len(pids.read_text().split()) == 2)
             supervisor.kill(worker)
         else:
-            outcome = outcome_of(supervisor, worker)
-            assert isinstance(outcome, expected), outcome
-            if end in SIGNALS:
-                assert isinstance(outcome, Crashed)
-                assert outcome.signal == SIGNALS[end]
+            failure = expect_failure(outcome_of(supervisor, worker), expected)
+            assert failure.signal == SIGNALS.get(end)
     detached = [int(pid) for pid in pids.read_text().split()]
     assert len(detached) == 2
     workers.wait_until(lambda: not any(map(is_running, detached)), seconds=5.0)
@@ -155,6 +152,6 @@ def test_a_worker_ends_with_its_watchdog(tmp_path: pathlib.Path) -> None:
     )
     with Supervisor(DEADLINES) as supervisor:
         outcome = outcome_of(supervisor, start(supervisor, workflow))
-    assert isinstance(outcome, Crashed)
-    assert outcome.signal == "SIGKILL"
+    failure = expect_failure(outcome, "crashed")
+    assert failure.signal == "SIGKILL"
     assert not is_running(int((tmp_path / "pid").read_text()))

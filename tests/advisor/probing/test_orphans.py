@@ -15,18 +15,18 @@ import msgspec
 import psutil
 import pytest
 import workers
+from sessions import expect_failure
 from worker_scripts import DEADLINES, WAIT, Clock, messages_until_end, next_message, start
 
-from advisor.domain.outcome import Crashed
-from advisor.domain.worker_events import Engagement, PhaseStarted, Ready
 from advisor.probing import termination
 from advisor.probing.supervisor import Supervisor
 from probes import protocol
+from probes.wire.events import Engagement, PhaseStarted, Ready
 
 DRIVER = pathlib.Path(__file__).parents[2] / "fakes" / "supervise.py"
 KILLED, COMPLETED, HANGS = (
     "os.kill(os.getpid(), signal.SIGKILL)",
-    "respond('completed')",
+    "respond()",
     "time.sleep(3600)",
 )
 IN_ITS_GROUP = "subprocess.Popen(['sleep', '3600'])"
@@ -70,8 +70,8 @@ def test_an_exit_is_noticed_although_a_child_holds_the_pipe(
         supervisor, tmp_path, "subprocess.Popen(['sleep', '3600'])\nos._exit(3)\n", environment
     )
     (crashed,) = messages_until_end(supervisor, worker)
-    assert isinstance(crashed, Crashed)
-    assert "status 3" in crashed.reason
+    failure = expect_failure(crashed, "crashed")
+    assert "status 3" in failure.reason
     workers.wait_until(lambda: not workers.find_marked(str(tmp_path)))
 
 
@@ -110,7 +110,7 @@ def test_nothing_that_a_worker_started_outlives_it(
 TITLED = """
 for new_session in (False, True):
     child = subprocess.Popen(['sleep', '3600'], env={}, start_new_session=new_session)
-    send_event('engaged', share=1.0, proof=str(child.pid), facts={})
+    send_event('engagement', share=1.0, proof=str(child.pid), facts={})
 """
 
 

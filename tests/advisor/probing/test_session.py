@@ -12,9 +12,16 @@ import builders
 import msgspec
 import psutil
 import pytest
-from sessions import ALIKE, BASELINE, QUICK, outcomes_by_arm, start_workers, worker_events_of
+from sessions import (
+    ALIKE,
+    BASELINE,
+    QUICK,
+    expect_failure,
+    outcomes_by_arm,
+    start_workers,
+    worker_events_of,
+)
 
-from advisor.domain.outcome import Completed, Crashed, ModelRefused
 from advisor.domain.plan import REFERENCE, arm_directory_name
 from advisor.domain.run_events import (
     BusyWhileIdle,
@@ -25,15 +32,6 @@ from advisor.domain.run_events import (
     WorkerReported,
     WorkerSpawned,
 )
-from advisor.domain.worker_events import (
-    BlockTimed,
-    Imported,
-    Loaded,
-    PhaseStarted,
-    Ready,
-    WarmedUp,
-    Workload,
-)
 from advisor.measure import memory
 from advisor.probing.conditions import ConditionsMonitor
 from advisor.probing.device_memory import DeviceMemoryMonitor
@@ -42,6 +40,8 @@ from advisor.probing.session import Session
 from advisor.probing.supervisor import Supervisor
 from advisor.probing.termination import process_tree
 from advisor.probing.worker_process import Worker
+from probes.wire.events import BlockTimed, Imported, Loaded, PhaseStarted, Ready, WarmedUp, Workload
+from probes.wire.outcome import Outcome
 
 #: CPU seconds that waiting for one second may use.
 IDLE_CPU_SECONDS = 0.05
@@ -73,7 +73,7 @@ def test_generation_uses_fewer_input_sets(run_config: RunConfig) -> None:
 
 def test_an_arm_is_imported_built_visited_and_stopped(session: Session) -> None:
     up = start_workers(session, QUICK)
-    assert outcomes_by_arm(up) == {REFERENCE: Completed()}
+    assert outcomes_by_arm(up) == {REFERENCE: Outcome()}
     assert worker_events_of(up, Workload) == [
         Workload(batch_size=2, flops=256),
         Workload(batch_size=4, flops=512),
@@ -97,7 +97,7 @@ def test_an_arm_is_imported_built_visited_and_stopped(session: Session) -> None:
             calls[batch_size],
         )
 
-    assert outcomes_by_arm(session.stop()) == {"quick": Completed()}
+    assert outcomes_by_arm(session.stop()) == {"quick": Outcome()}
     assert not session.is_running("quick")
 
 
@@ -160,14 +160,14 @@ def test_only_the_arm_that_crashes_in_a_visit_ends(
     while session.is_running(crashing.id):
         received += session.visit(crashing.id, 2, 1)
     (outcome,) = outcomes_by_arm(received).values()
-    assert isinstance(outcome, Crashed)
-    assert outcome.signal == "SIGSEGV"
+    failure = expect_failure(outcome, "crashed")
+    assert failure.signal == "SIGSEGV"
     assert session.last_visit(crashing.id) is None, (
         "the result of an earlier visit is not this one's"
     )
     list(session.visit(QUICK.id, 2, 1))
     assert session.last_visit(QUICK.id) is not None
-    assert outcomes_by_arm(session.stop()) == {QUICK.id: Completed()}
+    assert outcomes_by_arm(session.stop()) == {QUICK.id: Outcome()}
 
 
 def test_an_arm_that_has_ended_is_not_built(session: Session) -> None:
@@ -188,7 +188,7 @@ def test_a_model_that_cannot_be_opened_ends_the_reference_and_starts_no_arms(
     )
     bad = builders.arm("misbehaving", options={"fault": "model-error"})
     received = [*session.start_reference(bad, 0), *session.start([(QUICK, 0)])]
-    assert isinstance(outcomes_by_arm(received)[REFERENCE], ModelRefused)
+    expect_failure(outcomes_by_arm(received)[REFERENCE], "model-refused")
     assert [run_event.arm for run_event in received if isinstance(run_event, WorkerSpawned)] == [
         REFERENCE
     ]
@@ -304,7 +304,7 @@ def test_a_known_allocation_checks_the_memory_counter(
     assert worker_events_of([released], Ready, REFERENCE), (
         "the reference worker has freed the memory"
     )
-    assert outcomes_by_arm(session.send_and_wait(REFERENCE, "peaks")) == {REFERENCE: Completed()}
+    assert outcomes_by_arm(session.send_and_wait(REFERENCE, "peaks")) == {REFERENCE: Outcome()}
 
 
 def read_request(run_config: RunConfig, arm: str, process: int) -> dict[str, Any]:

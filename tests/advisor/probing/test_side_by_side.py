@@ -8,11 +8,17 @@ import os
 import builders
 import msgspec
 import pytest
-from sessions import ALIKE, BASELINE, QUICK, outcomes_by_arm, start_workers, worker_events_of
+from sessions import (
+    ALIKE,
+    BASELINE,
+    QUICK,
+    expect_failure,
+    outcomes_by_arm,
+    start_workers,
+    worker_events_of,
+)
 
-from advisor.domain.outcome import BuildFailed, Completed, TimedOut
 from advisor.domain.run_events import BuildStarted, DeviceMemory, RunEvent, WorkerSpawned
-from advisor.domain.worker_events import PhaseStarted, Prepared, Ready, WarmedUp
 from advisor.probing.conditions import ConditionsMonitor
 from advisor.probing.device_memory import DeviceMemoryMonitor
 from advisor.probing.processors import ProcessorShares
@@ -20,6 +26,8 @@ from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
 from advisor.probing.side_by_side import NextBuild
 from advisor.probing.supervisor import Supervisor
+from probes.wire.events import PhaseStarted, Prepared, Ready, WarmedUp
+from probes.wire.outcome import Failure, Outcome
 
 FAILING = builders.arm("misbehaving/raises", options={"fault": "raises"})
 
@@ -46,7 +54,7 @@ def test_two_arms_build_at_the_same_time_and_wait_to_warm_up(session: Session) -
     assert worker_events_of(warmed, Ready)
     assert session.is_warmed_up(QUICK.id)
     assert not session.is_prepared(QUICK.id)
-    assert outcomes_by_arm(session.stop()) == {QUICK.id: Completed(), ALIKE.id: Completed()}
+    assert outcomes_by_arm(session.stop()) == {QUICK.id: Outcome(), ALIKE.id: Outcome()}
 
 
 def test_each_build_states_its_processors(session: Session) -> None:
@@ -74,13 +82,13 @@ def test_a_failed_build_leaves_its_processors_to_the_next_one(session: Session) 
     built = build_all(
         session, NextBuild(FAILING, process=0), NextBuild(QUICK, process=0), at_once=1
     )
-    assert isinstance(outcomes_by_arm(built)[FAILING.id], BuildFailed)
+    expect_failure(outcomes_by_arm(built)[FAILING.id], "build-failed")
     assert session.is_prepared(QUICK.id)
 
 
 def test_an_arm_that_is_dropped_before_it_runs_has_an_outcome(session: Session) -> None:
-    outcome = TimedOut(phase="build", reason="no time is left")
-    assert outcomes_by_arm(session.drop("quick", outcome, 3)) == {"quick": outcome}
+    failure = Failure("timed-out", phase="build", reason="no time is left")
+    assert outcomes_by_arm(session.drop("quick", failure, 3)) == {"quick": Outcome(failure)}
 
 
 class StagedMemory(DeviceMemoryMonitor):

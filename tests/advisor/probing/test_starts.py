@@ -11,13 +11,19 @@ import pathlib
 import msgspec
 import psutil
 import pytest
-from sessions import ALIKE, BASELINE, QUICK, outcomes_by_arm, start_workers, worker_events_of
+from sessions import (
+    ALIKE,
+    BASELINE,
+    QUICK,
+    expect_failure,
+    outcomes_by_arm,
+    start_workers,
+    worker_events_of,
+)
 
 from advisor.catalogue import rubric_files
-from advisor.domain.outcome import Crashed
 from advisor.domain.plan import REFERENCE, arm_directory_name
 from advisor.domain.run_events import WorkerEnded, WorkerSpawned
-from advisor.domain.worker_events import Ready
 from advisor.errors import NotWritableError
 from advisor.probing.conditions import ConditionsMonitor, CpuReading
 from advisor.probing.run_config import RunConfig
@@ -25,6 +31,7 @@ from advisor.probing.session import Session
 from advisor.probing.supervisor import Supervisor
 from advisor.system.host_lock import HostLock
 from probes import protocol
+from probes.wire.events import Ready
 
 
 def test_only_the_arm_with_a_missing_interpreter_ends(
@@ -33,7 +40,7 @@ def test_only_the_arm_with_a_missing_interpreter_ends(
     missing = msgspec.structs.replace(ALIKE, python=str(tmp_path / "missing"))
     up = start_workers(session, missing, QUICK)
     assert WorkerSpawned(arm=missing.id, process=0, repeat=0) in up
-    assert isinstance(outcomes_by_arm(up)[missing.id], Crashed)
+    expect_failure(outcomes_by_arm(up)[missing.id], "crashed")
     assert not session.is_running(missing.id)
     assert list(session.build(missing.id)) == []
     assert worker_events_of(session.build("quick"), Ready)

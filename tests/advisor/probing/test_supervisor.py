@@ -12,20 +12,35 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 import workers
+from sessions import expect_failure
 from worker_scripts import DEADLINES, SECONDS, WAIT, Clock, messages_until_end, next_message, start
 
-from advisor.domain.outcome import Completed, Crashed, TimedOut, Unsupported
-from advisor.domain.worker_events import Engagement, PhaseStarted, Ready, WorkerEvent
 from advisor.errors import NotWritableError
 from advisor.probing import supervisor as supervisor_module
 from advisor.probing import worker_log
 from advisor.probing.supervisor import Supervisor
 from advisor.probing.worker_process import Worker
+from probes.wire.events import Engagement, Event, PhaseStarted, Ready
+from probes.wire.outcome import Failure, Outcome
 
 #: CPU seconds that waiting for one second may use.
 IDLE_CPU_SECONDS = 0.05
 #: Polling would use CPU time in every window; work left over from the start, in the first one only.
 IDLE_WINDOWS = 3
+
+
+#: Fields of a block.
+BLOCK = {
+    "batch_size": 1,
+    "round": 1,
+    "seconds": [1],
+    "enqueue_seconds": 0,
+    "cpu_seconds": 1,
+    "warmup_seconds": [],
+    "streamed_seconds": None,
+    "began": 0,
+    "ended": 1,
+}
 
 
 @pytest.fixture
@@ -47,16 +62,16 @@ def test_events_come_in_order_before_the_response(
 ) -> None:
     source = """
 enter_phase('import')
-send_event('engaged', share=1.0, proof='counters', facts={})
+send_event('engagement', share=1.0, proof='counters', facts={})
 send_event('ready')
-respond('completed')
+respond()
 """
     worker = start(supervisor, tmp_path, source)
     assert messages_until_end(supervisor, worker) == [
         PhaseStarted(phase="import", batch_size=None),
         Engagement(share=1.0, proof="counters", facts={}),
         Ready(),
-        Completed(),
+        Outcome(),
     ]
 
 
@@ -66,12 +81,12 @@ def test_events_written_while_the_supervisor_reads_come_before_the_response(
     worker = start(
         supervisor,
         tmp_path,
-        "send_event('ready')\nsys.stdin.readline()\nenter_phase('done')\nrespond('completed')\n",
+        "send_event('ready')\nsys.stdin.readline()\nenter_phase('done')\nrespond()\n",
     )
     assert next_message(supervisor, Ready)
     read_events = Worker.read_events
 
-    def read_slowly(worker: Worker) -> list[WorkerEvent]:
+    def read_slowly(worker: Worker) -> list[Event]:
         events = read_events(worker)
         supervisor.send(worker, "stop")
         worker.popen.wait()
@@ -82,7 +97,7 @@ def test_events_written_while_the_supervisor_reads_come_before_the_response(
         early = list(supervisor._read_messages(worker))
     assert [message for _, message in early] + messages_until_end(supervisor, worker) == [
         PhaseStarted(phase="done", batch_size=None),
-        Completed(),
+        Outcome(),
     ]
 
 
@@ -90,8 +105,8 @@ def test_an_incomplete_line_is_not_read(supervisor: Supervisor, tmp_path: pathli
     source = """
 write_events('{"event": "ready"}\\n{"event": "pha')
 sys.stdin.readline()
-write_events('se", "phase": "done", "batch_size": 1}\\n')
-respond("completed")
+write_events('se_started", "phase": "done", "batch_size": 1}\\n')
+respond()
 """
     worker = start(supervisor, tmp_path, source)
     assert next_message(supervisor, Ready)
@@ -99,7 +114,7 @@ respond("completed")
     supervisor.send(worker, "stop")
     assert messages_until_end(supervisor, worker) == [
         PhaseStarted(phase="done", batch_size=1),
-        Completed(),
+        Outcome(),
     ]
 
 
@@ -111,13 +126,14 @@ def test_an_event_just_before_a_crash_is_reported(
     )
     entered, crashed = messages_until_end(supervisor, worker)
     assert entered == PhaseStarted(phase="build", batch_size=None)
-    assert isinstance(crashed, Crashed)
-    assert crashed.phase == "build"
+    failure = expect_failure(crashed, "crashed")
+    assert failure.phase == "build"
 
 
 def test_tokens_arrive_as_lines(supervisor: Supervisor, tmp_path: pathlib.Path) -> None:
     source = (
-        "for line in sys.stdin:\n    send_event('engaged', share=1.0, proof=repr(line), facts={})\n"
+        "for line in sys.stdin:\n"
+        "    send_event('engagement', share=1.0, proof=repr(line), facts={})\n"
     )
     worker = start(supervisor, tmp_path, source)
     for token in ("build", "visit 16 3", "stop"):
@@ -131,7 +147,7 @@ def test_sending_a_token_to_a_worker_that_exited_is_no_error(
     worker = start(supervisor, tmp_path, "")
     worker.popen.wait()
     supervisor.send(worker, "build")
-    assert isinstance(next_message(supervisor, Crashed), Crashed)
+    expect_failure(next_message(supervisor, Outcome), "crashed")
 
 
 # Ends
@@ -182,9 +198,9 @@ def test_a_worker_without_a_valid_response_has_crashed(
     monkeypatch.setattr(supervisor_module, "EXIT_GRACE_SECONDS", 0.1)
     worker = start(supervisor, tmp_path, source)
     (crashed,) = messages_until_end(supervisor, worker)
-    assert isinstance(crashed, Crashed)
-    assert reason in crashed.reason
-    assert (crashed.signal, crashed.phase) == (signal_name, "start")
+    failure = expect_failure(crashed, "crashed")
+    assert reason in failure.reason
+    assert (failure.signal, failure.phase) == (signal_name, "start")
 
 
 def test_the_response_is_the_outcome(supervisor: Supervisor, tmp_path: pathlib.Path) -> None:
@@ -194,7 +210,7 @@ def test_the_response_is_the_outcome(supervisor: Supervisor, tmp_path: pathlib.P
         "respond('unsupported', phase='build', reason='no such operator', fix=None)",
     )
     assert messages_until_end(supervisor, worker) == [
-        Unsupported(phase="build", reason="no such operator")
+        Outcome(Failure("unsupported", phase="build", reason="no such operator"))
     ]
     assert worker.popen.returncode == 0
 
@@ -209,8 +225,9 @@ def test_a_missing_interpreter_ends_its_arm(supervisor: Supervisor, tmp_path: pa
         environment={},
         max_build_seconds=40,
     )
-    assert isinstance(ended, Crashed)
-    assert (ended.phase, ended.reason) == (
+    assert isinstance(ended, Failure)
+    assert (ended.status, ended.phase, ended.reason) == (
+        "crashed",
         "start",
         f"{tmp_path / 'missing'} cannot be started: No such file or directory",
     )
@@ -361,9 +378,9 @@ compile_it()
 """
     worker = start(supervisor, tmp_path, source)
     (crashed,) = messages_until_end(supervisor, worker)
-    assert isinstance(crashed, Crashed)
-    assert crashed.signal == "SIGABRT"
-    assert "in compile_it" in crashed.reason
+    failure = expect_failure(crashed, "crashed")
+    assert failure.signal == "SIGABRT"
+    assert "in compile_it" in failure.reason
 
 
 def test_a_worker_whose_control_directory_is_removed_is_ended_at_once(
@@ -372,8 +389,8 @@ def test_a_worker_whose_control_directory_is_removed_is_ended_at_once(
     source = "import shutil\nshutil.rmtree(directory)\nnotify()\ntime.sleep(3600)\n"
     worker = start(supervisor, tmp_path, source)
     (crashed,) = messages_until_end(supervisor, worker)
-    assert isinstance(crashed, Crashed)
-    assert str(worker.directory) in crashed.reason
+    failure = expect_failure(crashed, "crashed")
+    assert str(worker.directory) in failure.reason
     assert worker.popen.returncode == -signal.SIGKILL
 
 
@@ -388,7 +405,8 @@ def test_each_phase_has_its_own_deadline(
     worker = start(
         supervisor,
         tmp_path,
-        f"log('last line')\n{source}send_event('engaged', share=1.0, proof='', facts={{}})\n{WAIT}",
+        f"log('last line')\n{source}"
+        f"send_event('engagement', share=1.0, proof='', facts={{}})\n{WAIT}",
     )
     next_message(supervisor, Engagement)
     started = clock.now
@@ -397,11 +415,11 @@ def test_each_phase_has_its_own_deadline(
     clock.now = started + SECONDS[phase]
     ((timed_out, outcome),) = supervisor.poll()
     assert timed_out is worker
-    assert isinstance(outcome, TimedOut)
-    assert outcome.phase == phase
-    assert "last line" in outcome.reason
-    assert f"{SECONDS[phase]} s" in outcome.reason
-    assert (outcome.fix is not None) == (phase in {"load", "build", "flex"})
+    failure = expect_failure(outcome, "timed-out")
+    assert failure.phase == phase
+    assert "last line" in failure.reason
+    assert f"{SECONDS[phase]} s" in failure.reason
+    assert (failure.fix is not None) == (phase in {"load", "build", "new-shapes"})
     assert worker.popen.returncode == -signal.SIGKILL
 
 
@@ -418,8 +436,8 @@ def test_a_token_starts_the_deadline_of_its_phase(
     assert list(supervisor.poll(timeout=0.0)) == []
     clock.now += 0.001
     ((_, outcome),) = supervisor.poll()
-    assert isinstance(outcome, TimedOut)
-    assert outcome.phase == phase
+    failure = expect_failure(outcome, "timed-out")
+    assert failure.phase == phase
 
 
 @pytest.mark.parametrize(
@@ -427,9 +445,9 @@ def test_a_token_starts_the_deadline_of_its_phase(
     [
         "send_event('imported', versions={}, settings={}, seconds=0.0)",
         "send_event('ready')",
-        "send_event('visited', batch_size=1, round=1, seconds=[1], lead_calls=1, cpu_seconds=1)",
+        f"send_event('block_timed', **{BLOCK})",
     ],
-    ids=["imported", "ready", "visited"],
+    ids=["imported", "ready", "block_timed"],
 )
 def test_a_worker_that_waits_for_a_token_has_no_deadline(
     event: str, supervisor: Supervisor, clock: Clock, tmp_path: pathlib.Path
@@ -445,11 +463,11 @@ def test_a_deadline_needs_no_message(tmp_path: pathlib.Path) -> None:
     with Supervisor(msgspec.structs.replace(DEADLINES, start=0.1)) as supervisor:
         worker = start(supervisor, tmp_path, "time.sleep(3600)\n")
         (outcome,) = messages_until_end(supervisor, worker)
-    assert isinstance(outcome, TimedOut)
+    expect_failure(outcome, "timed-out")
 
 
 def test_a_deadline_may_be_months_away(tmp_path: pathlib.Path) -> None:
-    with Supervisor(msgspec.structs.replace(DEADLINES, import_=3e6)) as supervisor:
+    with Supervisor(msgspec.structs.replace(DEADLINES, imports=3e6)) as supervisor:
         worker = start(
             supervisor, tmp_path, "enter_phase('import')\ntime.sleep(0.2)\nsend_event('ready')"
         )
@@ -460,10 +478,10 @@ def test_a_deadline_may_be_months_away(tmp_path: pathlib.Path) -> None:
 def test_a_response_in_time_counts_when_it_is_read_late(
     supervisor: Supervisor, clock: Clock, tmp_path: pathlib.Path
 ) -> None:
-    worker = start(supervisor, tmp_path, "respond('completed')\n")
+    worker = start(supervisor, tmp_path, "respond()\n")
     worker.popen.wait()
     clock.now += 1e9
-    assert messages_until_end(supervisor, worker) == [Completed()]
+    assert messages_until_end(supervisor, worker) == [Outcome()]
 
 
 def test_only_the_worker_beyond_its_deadline_is_killed(

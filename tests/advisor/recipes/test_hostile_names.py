@@ -15,9 +15,9 @@ from advisor.domain.model import (
     OnnxModel,
     TransformersModel,
 )
-from advisor.domain.recipe_facts import InputFacts
 from advisor.errors import NoRecipeError
 from advisor.recipes.snippet import compose_snippet
+from probes.wire.events import InputFacts
 
 INTEGRATION = "import torch\n\nwith torch.no_grad():\n    output = model(*inputs)\n"
 TOKENS = InputFacts(name="input_ids", shape=(7,), dtype="int64", low=3, high=50)

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 from packaging.requirements import Requirement
 
-from advisor.domain.worker_events import Environment
 from advisor.recipes.pins import pin
 from probes.runtime.environment import read_environment
+from probes.wire.events import Environment
 
 
 def environment(

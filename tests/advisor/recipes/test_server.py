@@ -23,10 +23,10 @@ import workers
 
 from advisor.domain.model import FactoryModel, SyntheticModel
 from advisor.domain.question import Question
-from advisor.domain.recipe_facts import InputFacts
 from advisor.errors import NoRecipeError
 from advisor.recipes.server import compose_server, max_bytes
 from advisor.recipes.snippet import compose_snippet
+from probes.wire.events import InputFacts
 
 MODEL = SyntheticModel(name="demo", block="encoder", hidden=16, intermediate=32, layers=1, heads=2)
 INPUTS = (InputFacts(name="", shape=(6, 16), dtype="float32"),)

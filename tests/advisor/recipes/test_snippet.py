@@ -26,10 +26,10 @@ from advisor.domain.model import (
     SyntheticModel,
     TransformersModel,
 )
-from advisor.domain.recipe_facts import InputFacts
 from advisor.errors import NoRecipeError
 from advisor.recipes.loading import loading_lines
 from advisor.recipes.snippet import compose_snippet
+from probes.wire.events import InputFacts
 from probes.workflows import sglang, vllm
 
 torch = lazy("torch")

@@ -11,17 +11,17 @@ import pytest
 from builders import BASELINE, DEMO
 from golden_files import Expect
 
-from advisor.domain.accuracy import Accuracy
 from advisor.domain.constraints import Constraint
 from advisor.domain.measurement import Measurement
 from advisor.recommendation.advised_answer import AdvisedAnswer
 from advisor.report.sections.sensitivity import robustness
+from probes.wire.checks import Accuracy
 
 CLOSE = Accuracy(fault="error", relative_error=2.1e-3, ratio_to_eager=7.0)
 
 
-def measured(name: str, speedup: float, verdict: str, accuracy: Accuracy) -> Measurement:
-    checks = (builders.checked(verdict=verdict, accuracy=accuracy),)
+def measured(name: str, speedup: float, accuracy_class: str, accuracy: Accuracy) -> Measurement:
+    checks = (builders.checked(accuracy_class=accuracy_class, accuracy=accuracy),)
     return builders.measurement(name, speedup=speedup, correctness=checks)
 
 
@@ -35,8 +35,8 @@ def advise(*arms: Measurement, **asked: Any) -> AdvisedAnswer:
 
 def test_a_close_arm_may_lead_and_the_best_exact_one_is_named_with_it(expect: Expect) -> None:
     found = advise(
-        measured("fast", 4.0, "near", CLOSE),
-        measured("safe", 2.0, "equivalent", Accuracy(relative_error=1e-7)),
+        measured("fast", 4.0, "close", CLOSE),
+        measured("safe", 2.0, "exact", Accuracy(relative_error=1e-7)),
     )
     assert found.advice.arm == "fast"
     assert found.advice.best_exact == "safe"
@@ -47,7 +47,7 @@ def test_a_close_arm_may_lead_and_the_best_exact_one_is_named_with_it(expect: Ex
 def test_of_equally_good_arms_of_a_workflow_the_more_exact_one_is_advised(expect: Expect) -> None:
     coarse, fine, slow = (
         msgspec.structs.replace(
-            measured(name, speedup, "near", Accuracy(relative_error=error)), workflow="quantised"
+            measured(name, speedup, "close", Accuracy(relative_error=error)), workflow="quantised"
         )
         for name, speedup, error in (
             ("quantised/int4", 3.0, 1e-3),
@@ -71,17 +71,17 @@ def test_of_equally_good_arms_of_a_workflow_the_more_exact_one_is_advised(expect
 def test_arms_without_an_error_that_are_as_good_as_the_best_are_all_named(expect: Expect) -> None:
     exact = Accuracy(relative_error=1e-7)
     found = advise(
-        measured("fast", 4.0, "near", CLOSE),
-        measured("safe", 2.0, "equivalent", exact),
-        measured("also-safe", 1.99, "equivalent", exact),
-        measured("slow", 1.2, "equivalent", exact),
+        measured("fast", 4.0, "close", CLOSE),
+        measured("safe", 2.0, "exact", exact),
+        measured("also-safe", 1.99, "exact", exact),
+        measured("slow", 1.2, "exact", exact),
     )
     assert found.advice.best_exact == "safe"
     expect("headline-several-exact", built_answers.headline(found.answer))
 
 
 def test_an_exact_arm_needs_no_line_about_its_accuracy() -> None:
-    exact = measured("safe", 2.0, "equivalent", Accuracy(relative_error=1e-7))
+    exact = measured("safe", 2.0, "exact", Accuracy(relative_error=1e-7))
     found = advise(exact)
     assert found.advice.best_exact == found.advice.arm == "safe"
     assert not built_answers.headline(found.answer, "accuracy")
@@ -89,8 +89,8 @@ def test_an_exact_arm_needs_no_line_about_its_accuracy() -> None:
 
 def test_an_exact_arm_is_named_only_if_it_meets_the_constraints() -> None:
     found = advise(
-        measured("fast", 4.0, "near", CLOSE),
-        measured("safe", 1.5, "equivalent", Accuracy(relative_error=1e-7)),
+        measured("fast", 4.0, "close", CLOSE),
+        measured("safe", 1.5, "exact", Accuracy(relative_error=1e-7)),
         constraints=(Constraint(criterion="speedup", at_least=3.0),),
     )
     assert (found.advice.arm, found.advice.best_exact) == ("fast", None)
@@ -99,8 +99,8 @@ def test_an_exact_arm_is_named_only_if_it_meets_the_constraints() -> None:
 @pytest.mark.parametrize(("limit", "arm"), [(1e-2, "fast"), (1e-3, "safe")])
 def test_the_accuracy_can_be_a_constraint(limit: float, arm: str) -> None:
     found = advise(
-        measured("fast", 4.0, "near", CLOSE),
-        measured("safe", 2.0, "equivalent", Accuracy(relative_error=1e-7)),
+        measured("fast", 4.0, "close", CLOSE),
+        measured("safe", 2.0, "exact", Accuracy(relative_error=1e-7)),
         constraints=(Constraint(criterion="accuracy", at_most=limit),),
     )
     assert found.advice.arm == arm
@@ -109,7 +109,7 @@ def test_the_accuracy_can_be_a_constraint(limit: float, arm: str) -> None:
 def test_a_random_model_lowers_the_trust_and_is_named() -> None:
     random = Accuracy(fault="random-model")
     unchecked = advise(measured("fast", 4.0, "unchecked", random))
-    checked = advise(measured("fast", 4.0, "equivalent", Accuracy(relative_error=1e-7)))
+    checked = advise(measured("fast", 4.0, "exact", Accuracy(relative_error=1e-7)))
     assert unchecked.advice.trust >= checked.advice.trust
     assert set(unchecked.advice.trust_reasons) > set(checked.advice.trust_reasons)
     assert unchecked.advice.best_exact == BASELINE
@@ -117,7 +117,9 @@ def test_a_random_model_lowers_the_trust_and_is_named() -> None:
 
 
 def test_an_unknown_accuracy_meets_no_constraint() -> None:
-    old = builders.measurement("old", speedup=9.0, correctness=(builders.checked(accuracy=None),))
-    known = measured("known", 2.0, "equivalent", Accuracy(relative_error=1e-7))
+    unknown = builders.measurement(
+        "unknown", speedup=9.0, correctness=(builders.checked(accuracy=Accuracy()),)
+    )
+    known = measured("known", 2.0, "exact", Accuracy(relative_error=1e-7))
     limit = Constraint(criterion="accuracy", at_most=1.0)
-    assert advise(old, known, constraints=(limit,)).advice.arm == "known"
+    assert advise(unknown, known, constraints=(limit,)).advice.arm == "known"

@@ -14,7 +14,6 @@ from golden_files import Expect
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.domain.accuracy import Accuracy, CheckVerdict
 from advisor.domain.constraints import Constraint
 from advisor.domain.interval import Interval
 from advisor.domain.machine import Cpu
@@ -26,6 +25,7 @@ from advisor.domain.workflow import Workflow
 from advisor.recommendation.advised_answer import AdvisedAnswer, join_names
 from advisor.recommendation.headline import AS_GOOD
 from advisor.system.number_format import format_share_of_draws, format_weight
+from probes.wire.checks import Accuracy, AccuracyClass
 
 #: By how much a measured arm has to be faster to be named in every output.
 CLEARLY_FASTER = 1.2
@@ -212,13 +212,15 @@ def test_a_faster_arm_leads_from_the_weight_at_which_it_leads_all_arms() -> None
 
 
 @pytest.mark.parametrize(
-    ("verdict", "error", "says_so"),
-    [("near", 6.6e-4, True), ("near", None, True), ("equivalent", 6.6e-4, False)],
+    ("accuracy_class", "error", "says_so"),
+    [("close", 6.6e-4, True), ("close", None, True), ("exact", 6.6e-4, False)],
 )
 def test_a_faster_arm_is_named_with_its_larger_error(
-    verdict: CheckVerdict, error: float | None, says_so: bool
+    accuracy_class: AccuracyClass, error: float | None, says_so: bool
 ) -> None:
-    checked = builders.checked(verdict=verdict, accuracy=Accuracy(relative_error=error))
+    checked = builders.checked(
+        accuracy_class=accuracy_class, accuracy=Accuracy(relative_error=error)
+    )
     faster = msgspec.structs.replace(measured("hard", 4.2), correctness=(checked,))
     found = advise(
         measured("easy", 2.0),

@@ -6,26 +6,26 @@ import builders
 import msgspec
 import pytest
 
-from advisor.domain.accuracy import CheckVerdict
 from advisor.recommendation.reasons import explain_precision
+from probes.wire.checks import AccuracyClass
 
 
 @pytest.mark.parametrize(
-    ("verdict", "compute_share", "is_lower"),
+    ("accuracy_class", "compute_share", "is_lower"),
     [
-        ("near", 1.49, True),
+        ("close", 1.49, True),
         # Rounding of another kind, or a peak that was measured in a slow moment.
-        ("near", 0.9, False),
-        ("near", None, False),
-        ("equivalent", 1.49, False),
+        ("close", 0.9, False),
+        ("close", None, False),
+        ("exact", 1.49, False),
     ],
 )
 def test_an_inexact_arm_above_the_peak_computes_in_a_lower_precision(
-    verdict: CheckVerdict, compute_share: float | None, is_lower: bool
+    accuracy_class: AccuracyClass, compute_share: float | None, is_lower: bool
 ) -> None:
     arm = msgspec.structs.replace(
         builders.measurement("compiled"),
-        correctness=(builders.checked(verdict=verdict),),
+        correctness=(builders.checked(accuracy_class=accuracy_class),),
         diagnosis=tuple(
             builders.call_diagnosis(compute_share=each) for each in (0.1, compute_share)
         ),

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 import shutil
 
+import pytest
+
+from advisor.errors import ExportFileError, NewerVersionError, UserError
 from advisor.report import text_report
 from advisor.report.opening import open_answer, read_answer
 from advisor.store.store import Store
 
+EVIDENCE = pathlib.Path(__file__).parents[2] / "stacks" / "evidence"
 #: A run of another machine that did not finish.
-UNFINISHED = pathlib.Path(__file__).parents[2] / "stacks" / "evidence" / "h100-unet-float16.json"
+UNFINISHED = EVIDENCE / "h100-unet-float16.json"
 
 
 def test_an_answer_of_a_file_is_printed_again_and_not_resumed(tmp_path: pathlib.Path) -> None:
@@ -22,3 +27,26 @@ def test_an_answer_of_a_file_is_printed_again_and_not_resumed(tmp_path: pathlib.
     for answer, names_run in ((read_answer(str(file)), True), (opened, False)):
         text = text_report.render(answer)
         assert (resume in text, again in text) == (names_run, names_run)
+
+
+@pytest.mark.parametrize(
+    ("schema", "error"),
+    [("p3-advisor/run/99", NewerVersionError), ("p3-advisor/sweep/99", ExportFileError)],
+)
+def test_an_answer_of_a_newer_version_says_so(
+    schema: str, error: type[UserError], tmp_path: pathlib.Path
+) -> None:
+    file = tmp_path / "answer.json"
+    file.write_text(json.dumps({"schema": schema, "of": "a newer version"}))
+    with pytest.raises(error):
+        read_answer(str(file))
+
+
+def test_an_answer_with_impossible_figures_is_refused(tmp_path: pathlib.Path) -> None:
+    answer = json.loads((EVIDENCE / "cpu-demo-llama.json").read_bytes())
+    assert answer["results"]["peaks"]["bytes_per_second"] > 0
+    answer["results"]["peaks"]["bytes_per_second"] = 0
+    file = tmp_path / "answer.json"
+    file.write_text(json.dumps(answer))
+    with pytest.raises(ExportFileError, match="bytes_per_second"):
+        read_answer(str(file))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.domain.accuracy import CheckVerdict, TrainedLoss
+from advisor.domain.accuracy import TrainedLoss
 from advisor.domain.constraints import Constraint, FailedConstraint
 from advisor.domain.environment import Environment
 from advisor.domain.interval import Interval
@@ -21,6 +21,7 @@ from advisor.domain.workflow import ArmDeclaredFacts, Workflow
 from advisor.score import scoring
 from advisor.score.constraints import find_failures
 from advisor.score.facts import facts_of
+from probes.wire.checks import AccuracyClass
 
 RUBRIC = builders.shipped_catalogue().rubric
 FAILED = FailedConstraint(
@@ -295,27 +296,27 @@ RANDOM = TrainedLoss(basis="needs-real-weights")
 
 
 @pytest.mark.parametrize(
-    ("loss", "verdict", "has"),
+    ("loss", "accuracy_class", "has"),
     [
-        (TrainedLoss(basis="text", loss_class="B"), "near", ""),
-        (TrainedLoss(basis="metric", loss_class="C"), "near", "accuracy is C"),
-        (TrainedLoss(basis="text", loss_class="worse"), "near", "accuracy is below C"),
+        (TrainedLoss(basis="text", loss_class="B"), "close", ""),
+        (TrainedLoss(basis="metric", loss_class="C"), "close", "accuracy is C"),
+        (TrainedLoss(basis="text", loss_class="worse"), "close", "accuracy is below C"),
         (
             TrainedLoss(basis="needs-real-weights"),
-            "near",
+            "close",
             "accuracy is unknown with random weights",
         ),
-        (TrainedLoss(basis="needs-real-weights"), "equivalent", ""),
-        (None, "near", "accuracy is unknown"),
-        (None, "equivalent", ""),
+        (TrainedLoss(basis="needs-real-weights"), "exact", ""),
+        (None, "close", "accuracy is unknown"),
+        (None, "exact", ""),
         (None, "unchecked", "accuracy is unknown"),
     ],
 )
 def test_a_class_of_accuracy_is_measured_or_that_of_exact_outputs(
-    loss: TrainedLoss | None, verdict: CheckVerdict, has: str
+    loss: TrainedLoss | None, accuracy_class: AccuracyClass, has: str
 ) -> None:
     measured = builders.measurement(
-        "one", trained_loss=loss, correctness=(builders.checked(verdict=verdict),)
+        "one", trained_loss=loss, correctness=(builders.checked(accuracy_class=accuracy_class),)
     )
     required = (Constraint(criterion="accuracy", at_least=2),)
     failed = find_failures(builders.scored_arm("one").ratings, required, measured)

@@ -15,14 +15,14 @@ from advisor.context import Context
 from advisor.domain.machine import CreatedEnvironment
 from advisor.domain.run import Header
 from advisor.domain.run_events import LoggedEvent, Planned, WorkerReported, WorkerSpawned
-from advisor.domain.worker_events import BlockTimed, Environment, Imported
-from advisor.errors import ExportFileError, RunIsImportedError
+from advisor.errors import ExportFileError, NewerVersionError, RunIsImportedError
 from advisor.pipeline import decision as deciding
 from advisor.pipeline.decision import evaluate_imported
 from advisor.pipeline.execution import execute
 from advisor.store import export_file
 from advisor.store.runs import Run
 from advisor.store.store import Store
+from probes.wire.events import Environment, Imported
 
 IMPORTED = Imported(
     versions={"torch": "2.13.0"},
@@ -160,7 +160,7 @@ HEADER = builders.header(
 )
 DEEP = b"[" * 100_000 + b"]" * 100_000
 UNKNOWN_PROCESS = WorkerReported(arm="compiled", process=7, worker_event=IMPORTED)
-VISIT = BlockTimed(batch_size=1, round=1, seconds=(0.1,), warmup_calls=1, cpu_seconds=0.1)
+(VISIT,) = builders.visits([0.1])
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,6 @@ VISIT = BlockTimed(batch_size=1, round=1, seconds=(0.1,), warmup_calls=1, cpu_se
         (b"\x00\xff\xfe", "not an exported run"),
         (DEEP, "not an exported run"),
         (b'{"schema": "p3-advisor/export/1"}\n', "not an exported run"),
-        (b'{"schema": "p3-advisor/export/2"}\n', "schema"),
         (export_content(HEADER, EVENTS)[:-20], "truncated"),
         (export_content(HEADER, EVENTS) + b"{}\n", "checksum"),
         (export_content(HEADER, EVENTS).replace(b'"seed":0', b'"seed":1'), "checksum"),
@@ -185,12 +184,6 @@ VISIT = BlockTimed(batch_size=1, round=1, seconds=(0.1,), warmup_calls=1, cpu_se
             "does not hold a run",
         ),
         (b'{"schema": "\xff"}\n', "not an exported run"),
-        (
-            export_content(
-                msgspec.structs.replace(HEADER, schema="p3-advisor/run-header/9"), EVENTS
-            ),
-            "schema",
-        ),
         (
             export_content(msgspec.structs.replace(HEADER, run_id="../../evil"), EVENTS),
             "invalid id",
@@ -224,6 +217,18 @@ def test_a_damaged_or_edited_file_is_refused_with_the_reason(
     content: bytes, reason: str, tmp_path: pathlib.Path
 ) -> None:
     with pytest.raises(ExportFileError, match=reason):
+        export_file.read_export(write_export(tmp_path, content))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"schema": "p3-advisor/export/2"}\n',
+        export_content(b'{"schema": "p3-advisor/stored-run/2"}', [b'{"of": "a newer version"}']),
+    ],
+)
+def test_a_file_of_a_newer_version_says_so(content: bytes, tmp_path: pathlib.Path) -> None:
+    with pytest.raises(NewerVersionError, match="newer version"):
         export_file.read_export(write_export(tmp_path, content))
 
 

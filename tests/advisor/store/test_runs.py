@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import io
+import json
 import os
 import pathlib
 from typing import Any
@@ -15,6 +16,7 @@ import platformdirs
 import pytest
 from known_runs import IDS, header, make_run
 
+from advisor.domain.run import SCHEMA
 from advisor.domain.run_events import (
     Finished,
     Planned,
@@ -22,12 +24,18 @@ from advisor.domain.run_events import (
     WorkerReported,
     WorkerSpawned,
 )
-from advisor.domain.worker_events import Ready
-from advisor.errors import NotWritableError, RunFileError, RunIsActiveError, UnknownRunError
+from advisor.errors import (
+    NewerVersionError,
+    NotWritableError,
+    RunFileError,
+    RunIsActiveError,
+    UnknownRunError,
+)
 from advisor.store import runs
 from advisor.store.runs import Run
 from advisor.store.store import Store, default_home
 from advisor.system.home import HOME_VARIABLE
+from probes.wire.events import Ready
 
 
 def raise_permission_error(*_: object) -> None:
@@ -84,7 +92,7 @@ def test_the_writer_removes_a_partial_last_line(run: Run) -> None:
     "line",
     [
         b"rubbish\n",
-        b'{"seq": 2, "at": 0.0, "happening": {"type": "spawned", "arm": "\xff", "process": 0}}\n',
+        b'{"seq": 2, "at": 0, "run_event": {"event": "repetition_started", "arms": ["\xff"]}}\n',
     ],
 )
 def test_a_damaged_line_raises_an_error(run: Run, line: bytes) -> None:
@@ -128,35 +136,41 @@ def test_an_event_file_that_cannot_be_opened_raises_an_error(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
+    "content",
     [
-        (b"", "is damaged"),
-        (b"rubbish", "is damaged"),
-        (b"[]", "is damaged"),
-        (b"\xff", "is damaged"),
-        (b'{"schema": "\xff"}', "is damaged"),
-        (b'{"schema": "p3-advisor/run-header/1", "run_id": "\xff"}', "is damaged"),
-        (b"{}", "has the schema null"),
-        (b'{"schema": 1}', "has the schema 1"),
-        (b'{"schema": "p3-advisor/run-header/99", "run_id": "new"}', "p3-advisor/run-header/99"),
-        (b'{"schema": "p3-advisor/run-header/1"}', "is damaged"),
+        b"",
+        b"rubbish",
+        b"[]",
+        b"\xff",
+        b'{"schema": "\xff"}',
+        b'{"schema": "p3-advisor/stored-run/1", "run_id": "\xff"}',
+        b"{}",
+        b'{"schema": 1}',
+        b'{"schema": "p3-advisor/another/9"}',
+        b'{"schema": "p3-advisor/stored-run/0"}',
+        b'{"schema": "p3-advisor/stored-run/-9"}',
+        b'{"schema": "p3-advisor/stored-run/\xc2\xb2"}',
+        b'{"schema": "p3-advisor/stored-run/1"}',
     ],
 )
-def test_a_damaged_or_foreign_header_raises_an_error(run: Run, content: bytes, words: str) -> None:
+def test_a_damaged_or_foreign_header_raises_an_error(run: Run, content: bytes) -> None:
     (run.directory / "run.json").write_bytes(content)
-    with pytest.raises(RunFileError) as problem:
+    with pytest.raises(RunFileError, match="is damaged") as problem:
         run.header()
-    assert words in problem.value.what
     assert problem.value.next_step
 
 
-def test_the_error_for_a_newer_header_names_both_schemas(run: Run) -> None:
-    (run.directory / "run.json").write_bytes(b'{"schema": "p3-advisor/run-header/2"}')
-    with pytest.raises(RunFileError) as problem:
-        run.header()
-    assert "p3-advisor/run-header/2" in problem.value.what
-    assert "p3-advisor/run-header/1" in problem.value.what
-    assert "newer" in problem.value.next_step
+@pytest.mark.parametrize("version", ["2", "99", "9" * 5000])
+def test_a_run_of_a_newer_version_says_so(run: Run, version: str) -> None:
+    newer = f"p3-advisor/stored-run/{version}"
+    (run.directory / "run.json").write_text(json.dumps({"schema": newer, "unknown": True}))
+    append_raw(run, b'{"seq": 2, "at": 0, "run_event": {"event": "of_a_newer_version"}}\n')
+    for read in (run.header, run.events, run.state):
+        with pytest.raises(NewerVersionError) as problem:
+            read()
+        assert newer[:30] in problem.value.what
+        assert SCHEMA in problem.value.what
+        assert "upgrade" in problem.value.next_step
 
 
 def test_a_missing_header_raises_an_error(run: Run) -> None:

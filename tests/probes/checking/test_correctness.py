@@ -55,7 +55,7 @@ def check(
         reference, produced, thresholds or rules(tolerance=0.0), SHAPE[0]
     )
     assert record.accuracy is not None
-    return record.verdict, record.accuracy.fault
+    return record.accuracy_class, record.accuracy.fault
 
 
 def allowed(output: Any, dtype: str, eager: float = EAGER) -> float:
@@ -65,7 +65,7 @@ def allowed(output: Any, dtype: str, eager: float = EAGER) -> float:
 
 
 @pytest.mark.parametrize("dtype", SHARES)
-@pytest.mark.parametrize(("share", "verdict"), [(0.999, "equivalent"), (1.001, "wrong")])
+@pytest.mark.parametrize(("share", "verdict"), [(0.999, "exact"), (1.001, "incorrect")])
 def test_an_output_is_exact_up_to_the_allowed_error(dtype: str, share: float, verdict: str) -> None:
     target = outputs(0)
     produced = [[target + noise(share * allowed(target, dtype))]]
@@ -73,8 +73,8 @@ def test_an_output_is_exact_up_to_the_allowed_error(dtype: str, share: float, ve
     record, reason = correctness.check_outputs(
         make_reference([[target]]), produced, without_rows, 16
     )
-    assert record.verdict == verdict
-    assert (reason is None) == (verdict == "equivalent")
+    assert record.accuracy_class == verdict
+    assert (reason is None) == (verdict == "exact")
     assert record.rmse == pytest.approx(share * allowed(target, dtype))
     assert record.rmse_eager == pytest.approx(EAGER)
     assert record.allowed == pytest.approx(allowed(target, dtype))
@@ -83,7 +83,7 @@ def test_an_output_is_exact_up_to_the_allowed_error(dtype: str, share: float, ve
 
 
 @pytest.mark.parametrize("scale", [1e-12, 1e-3, 1e9])
-@pytest.mark.parametrize(("share", "verdict"), [(0.999, "equivalent"), (1.001, "wrong")])
+@pytest.mark.parametrize(("share", "verdict"), [(0.999, "exact"), (1.001, "incorrect")])
 def test_the_scale_of_a_model_does_not_change_the_verdict(
     scale: float, share: float, verdict: str
 ) -> None:
@@ -97,9 +97,9 @@ def test_the_scale_of_a_model_does_not_change_the_verdict(
 @pytest.mark.parametrize(
     ("batch_size", "times", "outcome"),
     [
-        (1, 3.4, ("equivalent", "")),
-        (1, 3.6, ("wrong", "row-error")),
-        (16, 2.2, ("wrong", "row-error")),
+        (1, 3.4, ("exact", "")),
+        (1, 3.6, ("incorrect", "row-error")),
+        (16, 2.2, ("incorrect", "row-error")),
     ],
 )
 def test_the_error_of_eager_in_few_elements_may_be_small_by_chance(
@@ -116,17 +116,17 @@ def test_the_error_of_eager_in_few_elements_is_not_taken_for_another_input() -> 
     expected = [[np.array([[1.0 + number * 1e-3]])] for number in range(4)]
     eager = [[output[0] + 2.4e-4] for output in expected]
     made = create_reference("float64", expected, eager, [[np.zeros(1)]] * 4)
-    for error, outcome in ((8e-4, ("equivalent", "")), (9e-4, ("wrong", "identity"))):
+    for error, outcome in ((8e-4, ("exact", "")), (9e-4, ("incorrect", "identity"))):
         produced = [[output[0] + error] for output in expected]
         assert check(made, produced, rules("bfloat16")) == outcome
 
 
-@pytest.mark.parametrize(("error", "verdict"), [(2e-3, "equivalent"), (4e-3, "wrong")])
+@pytest.mark.parametrize(("error", "verdict"), [(2e-3, "exact"), (4e-3, "incorrect")])
 def test_the_error_of_a_single_row_counts(error: float, verdict: str) -> None:
     target = outputs(0)
     produced = target.copy()
     produced[-1] += noise(error, (64,))
-    fault = "row-error" if verdict == "wrong" else ""
+    fault = "row-error" if verdict == "incorrect" else ""
     assert check(make_reference([[target]]), [[produced]]) == (verdict, fault)
 
 
@@ -147,9 +147,9 @@ def make_choosing_reference(**changes: Any) -> tuple[Any, Reference]:
 @pytest.mark.parametrize(
     ("error", "outcome"),
     [
-        (1e-3, ("equivalent", "")),
-        (2.9e-3, ("equivalent", "")),
-        (3.2e-3, ("wrong", "typical-error")),
+        (1e-3, ("exact", "")),
+        (2.9e-3, ("exact", "")),
+        (3.2e-3, ("incorrect", "typical-error")),
     ],
 )
 def test_turned_choices_do_not_hide_an_error_of_most_elements(
@@ -159,7 +159,7 @@ def test_turned_choices_do_not_hide_an_error_of_most_elements(
     produced = turn_choices(target + noise(error), seed=3)
     assert check(reference, [[produced]]) == outcome
     assert check(reference, [[produced]], rules(tolerance=0.0, typical_eager_times=None)) == (
-        "equivalent",
+        "exact",
         "",
     )
 
@@ -170,9 +170,9 @@ def test_what_rounding_changes_typically_in_a_perturbation_is_allowed() -> None:
     widened = dataclasses.replace(
         reference, outputs=[widen(expected, [target + noise(0.1)])], perturbations=1
     )
-    assert check(reference, [[target + noise(0.09)]]) == ("wrong", "typical-error")
-    assert check(widened, [[target + noise(0.09)]]) == ("equivalent", "")
-    assert check(widened, [[target + noise(0.11)]]) == ("wrong", "typical-error")
+    assert check(reference, [[target + noise(0.09)]]) == ("incorrect", "typical-error")
+    assert check(widened, [[target + noise(0.09)]]) == ("exact", "")
+    assert check(widened, [[target + noise(0.11)]]) == ("incorrect", "typical-error")
 
 
 def test_a_typical_error_within_the_tolerance_is_close() -> None:
@@ -180,7 +180,7 @@ def test_a_typical_error_within_the_tolerance_is_close() -> None:
     record, reason = correctness.check_outputs(
         reference, [[target + noise(5e-3)]], rules(tolerance=1e-2), SHAPE[0]
     )
-    assert (record.verdict, reason) == ("near", None)
+    assert (record.accuracy_class, reason) == ("close", None)
     assert record.accuracy is not None
     assert record.accuracy.fault == "typical-error"
 
@@ -193,13 +193,13 @@ def test_what_rounding_changes_in_a_perturbation_is_allowed() -> None:
         reference, outputs=[widen(expected, [target + noise(0.1)])], perturbations=1
     )
     produced = [[target + noise(0.09, seed=3)]]
-    assert check(reference, produced)[0] == "wrong"
-    assert check(widened, produced) == ("equivalent", "")
-    assert check(widened, [[target + noise(0.11)]])[0] == "wrong"
+    assert check(reference, produced)[0] == "incorrect"
+    assert check(widened, produced) == ("exact", "")
+    assert check(widened, [[target + noise(0.11)]])[0] == "incorrect"
 
 
 @pytest.mark.parametrize(
-    ("error", "verdict"), [(0.9e-2, "near"), (1.1e-2, "wrong"), (2e-3, "equivalent")]
+    ("error", "verdict"), [(0.9e-2, "close"), (1.1e-2, "incorrect"), (2e-3, "exact")]
 )
 def test_a_less_exact_output_is_close_within_the_tolerance(error: float, verdict: str) -> None:
     target = outputs(0, (8, 32))
@@ -216,15 +216,15 @@ def test_other_classes_are_not_close() -> None:
         produced[row, first] = target[row, second] = target[row, first] - 5e-2
         produced[row, second] = target[row, first]
     reference = make_reference([[target]], eager=1e-7)
-    assert check(reference, [[produced]], rules()) == ("wrong", "row-error")
+    assert check(reference, [[produced]], rules()) == ("incorrect", "row-error")
     close = target + noise(1e-3)
     record, _ = correctness.check_outputs(reference, [[close]], rules(), 8)
-    assert record.verdict == "near"
+    assert record.accuracy_class == "close"
     assert record.accuracy is not None
     assert record.accuracy.top1 == 1.0
 
 
-@pytest.mark.parametrize(("lead", "verdict"), [(0.035, "near"), (0.045, "wrong")])
+@pytest.mark.parametrize(("lead", "verdict"), [(0.035, "close"), (0.045, "incorrect")])
 def test_a_flip_between_classes_counts_only_if_the_tolerance_does_not_cover_it(
     lead: float, verdict: str
 ) -> None:
@@ -238,17 +238,17 @@ def test_a_flip_between_classes_counts_only_if_the_tolerance_does_not_cover_it(
         make_reference([[target]], eager=1e-7), [[produced]], rules(), 8
     )
     assert record.accuracy is not None
-    assert (record.verdict, record.accuracy.top1) == (verdict, 7 / 8)
+    assert (record.accuracy_class, record.accuracy.top1) == (verdict, 7 / 8)
 
 
 @pytest.mark.parametrize(
     ("flipped", "thresholds", "verdict"),
     [
-        (0, rules("bfloat16", tolerance=0.0), "equivalent"),
-        (20, rules("bfloat16", tolerance=0.0), "equivalent"),
-        (21, rules("bfloat16", tolerance=0.0), "wrong"),
-        (2, rules("float32", tolerance=0.0), "wrong"),
-        (2, rules("float32"), "near"),
+        (0, rules("bfloat16", tolerance=0.0), "exact"),
+        (20, rules("bfloat16", tolerance=0.0), "exact"),
+        (21, rules("bfloat16", tolerance=0.0), "incorrect"),
+        (2, rules("float32", tolerance=0.0), "incorrect"),
+        (2, rules("float32"), "close"),
     ],
 )
 def test_integers_are_judged_by_the_share_that_differs(
@@ -274,11 +274,11 @@ def test_an_output_with_masked_logits_is_compared_elsewhere(value: float) -> Non
     reference = make_reference([[masked(target, 3, 5)] for target in targets])
     scale = math.sqrt((np.delete(targets[0], (3, 5), 1) ** 2).sum() / targets[0].size)
     assert reference.outputs[0][0].scale == pytest.approx(scale)
-    for size, found in ((2 * EAGER, "equivalent"), (20 * EAGER, "wrong")):
+    for size, found in ((2 * EAGER, "exact"), (20 * EAGER, "incorrect")):
         produced = [[masked(target + noise(size), 3, 5)] for target in targets]
         assert check(reference, produced)[0] == found
     swapped = [[masked(target, 3, 5)] for target in reversed(targets)]
-    assert check(reference, swapped) == ("wrong", "identity")
+    assert check(reference, swapped) == ("incorrect", "identity")
 
 
 @pytest.mark.parametrize("columns", [(), (3,), (3, 6), (3, 5, 6)], ids=str)
@@ -286,7 +286,7 @@ def test_masked_logits_at_other_places_are_wrong(columns: tuple[int, ...]) -> No
     target = outputs(0)
     reference = make_reference([[mask(target, 3, 5)]])
     produced = [[mask(target, *columns)]]
-    assert check(reference, produced, rules()) == ("wrong", "not-finite")
+    assert check(reference, produced, rules()) == ("incorrect", "not-finite")
 
 
 @pytest.mark.parametrize("columns", [(), (3,), (3, 6), (3, 5, 6)], ids=str)
@@ -295,7 +295,7 @@ def test_mask_constants_at_other_places_are_wrong(value: float, columns: tuple[i
     target = outputs(0)
     reference = make_reference([[mask(target, 3, 5, value=value)]])
     produced = [[mask(target, *columns, value=value)]]
-    assert check(reference, produced, rules())[0] == "wrong"
+    assert check(reference, produced, rules())[0] == "incorrect"
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
@@ -313,7 +313,7 @@ def test_a_single_non_finite_element_is_wrong(bad: float) -> None:
     produced = outputs(0)
     produced[3, 17] = bad
     reference = make_reference([[outputs(0)]])
-    assert check(reference, [[produced]], rules()) == ("wrong", "not-finite")
+    assert check(reference, [[produced]], rules()) == ("incorrect", "not-finite")
     record, _ = correctness.check_outputs(reference, [[produced]], rules(), 8)
     assert json.loads(json.dumps(dataclasses.asdict(record), allow_nan=False))["rmse"] is None
 
@@ -324,7 +324,7 @@ def test_a_single_non_finite_element_is_wrong(bad: float) -> None:
     ids=["fewer elements", "one more", "none", "transposed"],
 )
 def test_outputs_of_other_shapes_are_wrong(produced: list[Any]) -> None:
-    assert check(make_reference([[outputs(0)]]), [produced], rules()) == ("wrong", "shape")
+    assert check(make_reference([[outputs(0)]]), [produced], rules()) == ("incorrect", "shape")
 
 
 def nearly_equal(number: int) -> Any:
@@ -336,11 +336,11 @@ def test_the_same_output_for_every_input_is_wrong_however_small_the_error() -> N
     expected = [[nearly_equal(number)] for number in range(4)]
     produced = [[nearly_equal(0)]] * 4
     coarse = rules("bfloat16", tolerance=0.5)
-    assert check(make_reference(expected), produced, coarse) == ("wrong", "same-output")
+    assert check(make_reference(expected), produced, coarse) == ("incorrect", "same-output")
     memoised = [[nearly_equal(7)]] * 4
-    assert check(make_reference(expected, eager=1e-6), memoised, coarse)[0] == "wrong"
+    assert check(make_reference(expected, eager=1e-6), memoised, coarse)[0] == "incorrect"
     constant = [[np.repeat(expected[0][0][:1], 8, 0)]] * 4
-    assert check(make_reference(expected), constant, coarse) == ("wrong", "same-output")
+    assert check(make_reference(expected), constant, coarse) == ("incorrect", "same-output")
 
 
 @pytest.mark.parametrize(
@@ -349,11 +349,11 @@ def test_the_same_output_for_every_input_is_wrong_however_small_the_error() -> N
 def test_outputs_of_other_inputs_are_wrong_however_small_the_error(order: list[int]) -> None:
     expected = [[nearly_equal(number)] for number in range(4)]
     produced = [expected[number] for number in order]
-    assert check(make_reference(expected), produced, rules("bfloat16")) == ("wrong", "identity")
+    assert check(make_reference(expected), produced, rules("bfloat16")) == ("incorrect", "identity")
 
 
 @pytest.mark.parametrize(
-    ("share", "outcome"), [(0.8, ("wrong", "identity")), (1.5, ("equivalent", ""))]
+    ("share", "outcome"), [(0.8, ("incorrect", "identity")), (1.5, ("exact", ""))]
 )
 def test_outputs_of_other_inputs_are_wrong_beyond_the_envelope(
     share: float, outcome: tuple[str, str]
@@ -375,7 +375,7 @@ def test_permuted_rows_are_wrong() -> None:
     expected = nearly_equal(0)
     produced = expected[[1, 0, *range(2, 8)]]
     assert check(make_reference([[expected]]), [[produced]], rules("bfloat16")) == (
-        "wrong",
+        "incorrect",
         "identity",
     )
 
@@ -383,38 +383,40 @@ def test_permuted_rows_are_wrong() -> None:
 def test_a_gain_close_to_one_is_not_taken_for_another_input() -> None:
     expected = [[nearly_equal(number)] for number in range(4)]
     produced = [[output[0] * 0.999] for output in expected]
-    assert check(make_reference(expected, eager=1e-2), produced, rules("bfloat16"))[0] != "wrong"
+    assert (
+        check(make_reference(expected, eager=1e-2), produced, rules("bfloat16"))[0] != "incorrect"
+    )
 
 
 def test_an_output_of_zeros_is_not_checkable() -> None:
     zeros = np.zeros(SHAPE)
     reference = make_reference([[zeros], [zeros]], eager=0.0)
     assert check(reference, [[zeros], [zeros]]) == ("unchecked", "constant-output")
-    assert check(reference, [[zeros], [zeros + 1e-30]])[0] == "wrong"
+    assert check(reference, [[zeros], [zeros + 1e-30]])[0] == "incorrect"
 
 
 @pytest.mark.parametrize("rows", [(0, 3), (3, 0), (2, 3)])
 def test_outputs_of_several_lengths_may_be_empty(rows: tuple[int, int]) -> None:
     expected = [[outputs(number, (count, 64))] for number, count in enumerate(rows)]
-    assert check(make_reference(expected, eager=0.0), expected) == ("equivalent", "")
+    assert check(make_reference(expected, eager=0.0), expected) == ("exact", "")
 
 
 def test_a_random_model_is_never_called_exact() -> None:
     reference = make_reference([[outputs(0)]], is_random=True)
     assert check(reference, [[outputs(0)]]) == ("unchecked", "random-model")
-    assert check(reference, [[outputs(0) * np.nan]])[0] == "wrong"
+    assert check(reference, [[outputs(0) * np.nan]])[0] == "incorrect"
 
 
 def test_the_same_output_is_correct_for_a_model_that_ignores_its_input() -> None:
     expected = [[outputs(0)], [outputs(0)]]
-    assert check(make_reference(expected), expected)[0] == "equivalent"
+    assert check(make_reference(expected), expected)[0] == "exact"
 
 
 def test_one_wrong_output_among_correct_ones_is_wrong() -> None:
     expected = [[outputs(0), outputs(1)], [outputs(2), outputs(3)]]
     produced = [[outputs(0), outputs(1)], [outputs(2), outputs(3) + 1.0]]
-    assert check(make_reference(expected), produced)[0] == "wrong"
-    assert check(make_reference(expected), expected)[0] == "equivalent"
+    assert check(make_reference(expected), produced)[0] == "incorrect"
+    assert check(make_reference(expected), expected)[0] == "exact"
 
 
 @pytest.mark.parametrize("column", [0, 1, 2, 767])
@@ -422,7 +424,7 @@ def test_one_wrong_column_of_a_large_output_is_wrong(column: int) -> None:
     expected = np.random.default_rng(3).standard_normal((2048, 768)).astype("float32")
     produced = expected.copy()
     produced[:, column] += 1.0
-    assert check(make_reference([[expected]]), [[produced]])[0] == "wrong"
+    assert check(make_reference([[expected]]), [[produced]])[0] == "incorrect"
 
 
 def test_an_input_that_eager_computes_exactly_by_chance_is_no_ratio() -> None:
@@ -456,6 +458,6 @@ def test_the_record_states_each_figure() -> None:
 def test_outputs_whose_shape_depends_on_the_values_are_compared() -> None:
     expected = [[outputs(number, (20 + number, 3))] for number in range(4)]
     reference = make_reference(expected)
-    assert check(reference, expected) == ("equivalent", "")
+    assert check(reference, expected) == ("exact", "")
     wrong = [[output + 1.0] for (output,) in expected]
-    assert check(reference, wrong)[0] == "wrong"
+    assert check(reference, wrong)[0] == "incorrect"

@@ -56,7 +56,7 @@ def count_accepted(batch_size: int, dtype: str, choose: Any, change: Any) -> int
         record, _ = correctness.check_outputs(
             labels.reference(), change(labels), rules(dtype, tolerance=0.0), batch_size
         )
-        accepted += record.verdict == "equivalent"
+        accepted += record.accuracy_class == "exact"
     return accepted
 
 
@@ -102,13 +102,13 @@ def integers_of(*sizes: int) -> Reference:
     return create_reference("float64", expected, expected, [[np.zeros(1)]] * len(sizes))
 
 
-@pytest.mark.parametrize(("turned", "verdict"), [(5, "equivalent"), (9, "wrong")])
+@pytest.mark.parametrize(("turned", "verdict"), [(5, "exact"), (9, "incorrect")])
 def test_all_input_sets_are_judged_together(turned: int, verdict: str) -> None:
     reference = integers_of(*[100] * 4)
     produced = [[np.arange(100)] for _ in range(4)]
     produced[2][0][:turned] += 1000
     record, _ = correctness.check_outputs(reference, produced, rules("bfloat16", tolerance=0.0), 1)
-    assert record.verdict == verdict
+    assert record.accuracy_class == verdict
     assert record.accuracy is not None
     assert record.accuracy.relative_error == pytest.approx(turned / 400)
 

@@ -64,7 +64,7 @@ def check(
     record, reason = text_correctness.check_tokens(
         reference, [[each] for each in tokens], scored, rules(dtype), ROWS
     )
-    return record.verdict, reason or "", record.agreement
+    return record.accuracy_class, reason or "", record.agreement
 
 
 def flipped(reference: TokenReference, position: int, rank: int) -> list[Any]:
@@ -77,7 +77,7 @@ def flipped(reference: TokenReference, position: int, rank: int) -> list[Any]:
 def test_the_same_text_and_probabilities_are_equivalent(reference: TokenReference) -> None:
     scored = [TokenLogprobs(reference.logprobs(number)) for number in range(SETS)]
     verdict, reason, agreement = check(reference, reference.tokens, scored)
-    assert (verdict, reason) == ("equivalent", "")
+    assert (verdict, reason) == ("exact", "")
     assert (agreement.sequences, agreement.identical_sequences, agreement.first_divergence) == (
         6,
         6,
@@ -111,7 +111,7 @@ def test_a_flip_where_there_is_no_near_tie_is_wrong(
 ) -> None:
     tokens = flipped(reference, 2, 1)
     verdict, reason, agreement = check(reference, tokens, [])
-    assert verdict == "wrong"
+    assert verdict == "incorrect"
     found, wanted = (
         " ".join(map(str, each[0][0, 2 : 2 + text_divergence.EXCERPT_TOKENS]))
         for each in (tokens, reference.tokens)
@@ -132,13 +132,13 @@ def test_a_flip_at_a_near_tie_is_correct_whatever_tokens_follow(
     tokens = reference.tokens[0].copy()
     tokens[0, 1], tokens[0, 2:] = 9, 30
     verdict, _, agreement = check(reference, [tokens], [])
-    assert verdict == "equivalent"
+    assert verdict == "exact"
     assert agreement.divergence_gap == pytest.approx(EAGER / 2, rel=0.01)
     assert agreement.method == "tokens only"
 
 
 @pytest.mark.parametrize(
-    ("size", "verdict"), [(2 * EAGER, "equivalent"), (0.15, "near"), (2.0, "wrong")]
+    ("size", "verdict"), [(2 * EAGER, "exact"), (0.15, "close"), (2.0, "incorrect")]
 )
 def test_probabilities_are_classified_by_their_divergence(
     size: float, verdict: str, reference: TokenReference
@@ -146,7 +146,7 @@ def test_probabilities_are_classified_by_their_divergence(
     scored = [TokenLogprobs(noisy(reference.logprobs(number), size)) for number in range(SETS)]
     found_verdict, reason, agreement = check(reference, reference.tokens, scored)
     assert found_verdict == verdict, agreement
-    assert ("degraded" in reason) == (verdict == "wrong")
+    assert ("degraded" in reason) == (verdict == "incorrect")
 
 
 def test_a_divergence_is_found_from_the_most_likely_tokens_alone(reference: TokenReference) -> None:
@@ -164,7 +164,7 @@ def test_a_divergence_is_found_from_the_most_likely_tokens_alone(reference: Toke
     verdict, _, agreement = check(
         reference, reference.tokens, [logprobs_from_top_tokens(each, 5) for each in top]
     )
-    assert (verdict, agreement.top1, agreement.top5) == ("equivalent", 1, 1)
+    assert (verdict, agreement.top1, agreement.top5) == ("exact", 1, 1)
     assert agreement.kl_mean == pytest.approx(0, abs=1e-6)
     others = [
         [
@@ -182,7 +182,7 @@ def test_a_divergence_is_found_from_the_most_likely_tokens_alone(reference: Toke
     verdict, _, agreement = check(
         reference, reference.tokens, [logprobs_from_top_tokens(each, 5) for each in others]
     )
-    assert verdict == "wrong"
+    assert verdict == "incorrect"
     assert agreement.kl_mean > 0.05
 
 
@@ -193,7 +193,7 @@ def test_text_of_another_length_or_the_same_text_for_all_prompts_is_wrong(
     assert "instead of" in reason
     same = np.full((ROWS, POSITIONS), 30)
     verdict, reason, _ = check(reference, [same, same], [])
-    assert (verdict, reason) == ("wrong", "it returns the same tokens for every prompt")
+    assert (verdict, reason) == ("incorrect", "it returns the same tokens for every prompt")
 
 
 def test_a_low_precision_is_allowed_the_losses_of_eager_pytorch(tmp_path: pathlib.Path) -> None:
@@ -203,7 +203,7 @@ def test_a_low_precision_is_allowed_the_losses_of_eager_pytorch(tmp_path: pathli
     verdict, _, agreement = check(
         reference, reference.tokens, [TokenLogprobs(noisy(exact, 0.3))], "bfloat16"
     )
-    assert verdict == "equivalent"
+    assert verdict == "exact"
     assert agreement.kl_allowed > agreement.kl_mean > 1e-3
 
 
@@ -221,7 +221,7 @@ def test_a_row_without_all_probabilities_is_compared_with_the_most_likely_tokens
     tokens = reference.tokens[0].copy()
     tokens[-1, 3] = token
     verdict, reason, agreement = check(reference, [tokens], [TokenLogprobs(exact[:1])])
-    assert (verdict, agreement.identical_sequences) == ("wrong", ROWS - 1)
+    assert (verdict, agreement.identical_sequences) == ("incorrect", ROWS - 1)
     assert "after 3 tokens" in reason
     assert "after 3 tokens" in (text_correctness.find_fault(tokens, reference, ROWS, rules()) or "")
 
@@ -287,7 +287,7 @@ def check_flat(
     record, _ = text_correctness.check_tokens(
         reference, [reference.tokens], [scores], rules("bfloat16"), 1
     )
-    return record.verdict, record.agreement
+    return record.accuracy_class, record.agreement
 
 
 def test_an_arm_as_exact_as_eager_is_right_however_many_near_ties_flip(
@@ -295,12 +295,12 @@ def test_an_arm_as_exact_as_eager_is_right_however_many_near_ties_flip(
 ) -> None:
     reference, exact = flat
     found = [check_flat(reference, with_noise(exact, seed)) for seed in range(100, 200)]
-    assert {verdict for verdict, _ in found} == {"equivalent"}
+    assert {verdict for verdict, _ in found} == {"exact"}
     assert min(agreement.top1 for _, agreement in found) < reference.eager.top1 - 0.04
     assert {agreement.top1_or_tie for _, agreement in found} == {1.0}
 
 
-@pytest.mark.parametrize(("positions", "verdict"), [(2, "near"), (6, "wrong")])
+@pytest.mark.parametrize(("positions", "verdict"), [(2, "close"), (6, "incorrect")])
 def test_another_token_where_there_is_no_near_tie_counts_even_if_both_are_unlikely(
     positions: int, verdict: str, flat: tuple[TokenReference, Any]
 ) -> None:
@@ -321,7 +321,7 @@ def test_scores_of_few_tokens_are_compared_with_those_of_eager_over_as_many(
 ) -> None:
     reference, exact = flat
     found = [check_flat(reference, with_noise(exact, seed, times), count) for seed in range(20)]
-    assert {each == "equivalent" for each, _ in found} == {is_exact}
+    assert {each == "exact" for each, _ in found} == {is_exact}
     exact_scores = (
         TokenLogprobs(exact) if count == FLAT_VOCABULARY else keep_top_tokens(exact, count)
     )
@@ -329,7 +329,7 @@ def test_scores_of_few_tokens_are_compared_with_those_of_eager_over_as_many(
     assert {agreement.kl_allowed for _, agreement in found} == {9 * eager.kl_mean}
 
 
-@pytest.mark.parametrize(("divergence", "verdict"), [(2e-7, "equivalent"), (2e-6, "near")])
+@pytest.mark.parametrize(("divergence", "verdict"), [(2e-7, "exact"), (2e-6, "close")])
 def test_the_divergence_of_8_bit_weights_is_not_exact_in_float32(
     divergence: float, verdict: str, tmp_path: pathlib.Path
 ) -> None:
@@ -345,4 +345,4 @@ def test_the_divergence_of_8_bit_weights_is_not_exact_in_float32(
     )
     assert record.agreement is not None
     assert record.agreement.kl_mean == pytest.approx(divergence, rel=0.5)
-    assert record.verdict == verdict
+    assert record.accuracy_class == verdict

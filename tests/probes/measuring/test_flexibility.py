@@ -97,19 +97,19 @@ def test_arrays_are_batched_if_their_first_dimension_is_the_batch() -> None:
 
 @pytest.mark.parametrize("size", [1, 3, 5, 8])
 def test_a_program_that_is_correct_for_any_batch_serves_it(size: int) -> None:
-    flexed = try_size(size)
-    assert (flexed.batch_size, flexed.outcome, flexed.reason) == (size, "served", None)
-    assert flexed.first_call_seconds > 0
-    assert flexed.steady_seconds > 0
+    result = try_size(size)
+    assert (result.batch_size, result.outcome, result.reason) == (size, "served", None)
+    assert result.first_call_seconds > 0
+    assert result.steady_seconds > 0
 
 
 def test_outputs_that_differ_from_those_of_the_built_rows_are_wrong() -> None:
     def spoil(output: Any) -> Any:
         return output + (0.1 if len(output) != BUILT else 0.0)
 
-    flexed = try_size(3, spoil)
-    assert flexed.outcome == "wrong"
-    assert "above the allowed" in flexed.reason
+    result = try_size(3, spoil)
+    assert result.outcome == "wrong"
+    assert "above the allowed" in result.reason
 
 
 def test_nan_outputs_are_wrong() -> None:
@@ -123,9 +123,9 @@ def test_nan_outputs_are_wrong() -> None:
     "change", [lambda output: output[:BUILT], lambda output: np.pad(output, ((0, BUILT), (0, 0)))]
 )
 def test_an_output_of_another_shape_is_wrong(change: Callable[[Any], Any]) -> None:
-    flexed = try_size(2 * BUILT, lambda output: change(output) if len(output) != BUILT else output)
-    assert flexed.outcome == "wrong"
-    assert "other shapes" in flexed.reason
+    result = try_size(2 * BUILT, lambda output: change(output) if len(output) != BUILT else output)
+    assert result.outcome == "wrong"
+    assert "other shapes" in result.reason
 
 
 @pytest.mark.parametrize(
@@ -149,8 +149,8 @@ def test_a_stall_is_long_and_much_longer_than_the_steady_calls(
 
     monkeypatch.setattr(flexibility, "_time_call", timed)
     monkeypatch.setattr(flexibility, "run_queue_seconds", lambda: 0.0)
-    flexed = try_size(3)
-    assert (flexed.outcome, flexed.first_call_seconds, flexed.steady_seconds) == (
+    result = try_size(3)
+    assert (result.outcome, result.first_call_seconds, result.steady_seconds) == (
         outcome,
         first,
         steady,

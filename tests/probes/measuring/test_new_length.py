@@ -64,12 +64,12 @@ def run(place: pathlib.Path, subject: dict[str, Any], *, new_shapes: bool = True
     asked = {"subject": subject, "batch_sizes": [1, 2], "input_tokens": 8, "new_shapes": new_shapes}
     reference = workers.make_request(EAGER, place, role="reference", **asked)
     made = workers.run_worker(reference, place / "reference", "build\npeaks\n")
-    assert made.response == {"status": "completed"}, made.log
+    assert made.failure is None, made.log
     answer = workers.run_worker(
-        workers.make_request(EAGER, place, **asked), place / "measure", "build\nflex short\n"
+        workers.make_request(EAGER, place, **asked), place / "measure", "build\nnew-shapes short\n"
     )
-    assert answer.response == {"status": "completed"}, answer.log
-    return [entry for entry in answer.events if entry["event"] == "flexed"]
+    assert answer.failure is None, answer.log
+    return [entry for entry in answer.events if entry["event"] == "new_shape_result"]
 
 
 @pytest.mark.stack

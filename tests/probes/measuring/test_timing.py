@@ -31,16 +31,16 @@ def collector() -> Iterator[None]:
 @pytest.mark.parametrize(
     ("typical_seconds", "expected"),
     [
-        (1e-6, Block(calls=200, lead_calls=2)),
-        (0.00099, Block(calls=51, lead_calls=2)),
-        (0.001, Block(calls=50, lead_calls=1)),
-        (0.003, Block(calls=17, lead_calls=1)),
-        (0.01, Block(calls=5, lead_calls=1)),
-        (0.1, Block(calls=5, lead_calls=1)),
-        (0.1001, Block(calls=3, lead_calls=1)),
-        (0.5, Block(calls=3, lead_calls=1)),
-        (0.5001, Block(calls=1, lead_calls=1)),
-        (60.0, Block(calls=1, lead_calls=1)),
+        (1e-6, Block(calls=200, warmup_calls=2)),
+        (0.00099, Block(calls=51, warmup_calls=2)),
+        (0.001, Block(calls=50, warmup_calls=1)),
+        (0.003, Block(calls=17, warmup_calls=1)),
+        (0.01, Block(calls=5, warmup_calls=1)),
+        (0.1, Block(calls=5, warmup_calls=1)),
+        (0.1001, Block(calls=3, warmup_calls=1)),
+        (0.5, Block(calls=3, warmup_calls=1)),
+        (0.5001, Block(calls=1, warmup_calls=1)),
+        (60.0, Block(calls=1, warmup_calls=1)),
     ],
 )
 def test_a_block_fills_its_time_with_a_limited_number_of_calls(
@@ -55,9 +55,9 @@ def test_a_duration_includes_the_call_and_the_wait_for_its_end(clock: FakeClock)
         lambda _: clock.advance(1.0),
         ["input"],
         lambda: clock.advance(next(waits)),
-        Block(calls=3, lead_calls=1),
+        Block(calls=3, warmup_calls=1),
     )
-    assert timed.seconds == [1.25, 1.5, 1.125]
+    assert timed.seconds == (1.25, 1.5, 1.125)
 
 
 def test_processor_seconds_exclude_the_warm_up_calls(clock: FakeClock) -> None:
@@ -66,7 +66,7 @@ def test_processor_seconds_exclude_the_warm_up_calls(clock: FakeClock) -> None:
         lambda _: clock.advance(1.0, cpu_seconds=next(spent)),
         ["input"],
         no_synchronize,
-        Block(calls=3, lead_calls=2),
+        Block(calls=3, warmup_calls=2),
     )
     assert timed.cpu_seconds == 7.0
 
@@ -78,7 +78,7 @@ def test_processor_seconds_exclude_the_warm_up_calls(clock: FakeClock) -> None:
 def test_inputs_rotate_from_the_offset_on(offset: int, expected: str) -> None:
     called: list[str] = []
     timing.time_block(
-        called.append, "abc", no_synchronize, Block(calls=4, lead_calls=2), offset=offset
+        called.append, "abc", no_synchronize, Block(calls=4, warmup_calls=2), offset=offset
     )
     assert "".join(called) == expected
 
@@ -88,9 +88,13 @@ def test_the_durations_of_warm_up_calls_are_returned_separately(
 ) -> None:
     waits = iter([9.0, 0.25, 0.5])
     timed = timing.time_block(
-        no_op, ["input"], lambda: clock.advance(next(waits)), Block(calls=2, lead_calls=1)
+        no_op, ["input"], lambda: clock.advance(next(waits)), Block(calls=2, warmup_calls=1)
     )
-    assert (timed.lead_seconds, timed.seconds, timed.streamed_seconds) == ([9.0], [0.25, 0.5], None)
+    assert (timed.warmup_seconds, timed.seconds, timed.streamed_seconds) == (
+        (9.0,),
+        (0.25, 0.5),
+        None,
+    )
 
 
 def test_a_streaming_device_repeats_the_block_without_waiting_in_between(
@@ -106,9 +110,9 @@ def test_a_streaming_device_repeats_the_block_without_waiting_in_between(
         happened.append("call")
         clock.advance(0.5)
 
-    timed = timing.time_block(call, ["input"], wait, Block(calls=3, lead_calls=1), streams=True)
+    timed = timing.time_block(call, ["input"], wait, Block(calls=3, warmup_calls=1), streams=True)
     assert happened == ["call", "wait"] * 4 + ["call"] * 3 + ["wait"]
-    assert timed.seconds == [2.0] * 3
+    assert timed.seconds == (2.0,) * 3
     assert timed.streamed_seconds == pytest.approx(1.0)
 
 
@@ -128,7 +132,7 @@ def test_a_long_blocking_call_is_not_repeated(
         call,
         ["input"],
         lambda: clock.advance(waiting),
-        Block(calls=2, lead_calls=1),
+        Block(calls=2, warmup_calls=1),
         streams=True,
     )
     assert (timed.streamed_seconds is not None) is streams
@@ -138,7 +142,7 @@ def test_a_long_blocking_call_is_not_repeated(
 def test_each_call_ends_before_the_next() -> None:
     happened: list[str] = []
     timing.time_block(
-        happened.append, ["call"], lambda: happened.append("wait"), Block(calls=2, lead_calls=1)
+        happened.append, ["call"], lambda: happened.append("wait"), Block(calls=2, warmup_calls=1)
     )
     assert happened == ["call", "wait"] * 3
 
@@ -149,14 +153,14 @@ def test_garbage_collection_is_disabled_during_the_calls() -> None:
         lambda _: disabled.append(not gc.isenabled()),
         ["input"],
         no_synchronize,
-        Block(calls=2, lead_calls=1),
+        Block(calls=2, warmup_calls=1),
     )
     assert disabled == [True] * 3
     assert gc.isenabled()
 
 
 @pytest.mark.parametrize(
-    "block", [Block(calls=1, lead_calls=0), Block(calls=0, lead_calls=1)], ids=["kept", "lead"]
+    "block", [Block(calls=1, warmup_calls=0), Block(calls=0, warmup_calls=1)], ids=["kept", "lead"]
 )
 def test_garbage_collection_is_enabled_again_after_a_call_that_raises(block: Block) -> None:
     def call(_: object) -> None:
@@ -178,7 +182,7 @@ def test_garbage_is_collected_before_the_first_call() -> None:
 
     happened: list[str] = []
     Loop(lambda: happened.append("collected"))
-    timing.time_block(happened.append, ["call"], no_synchronize, Block(calls=1, lead_calls=0))
+    timing.time_block(happened.append, ["call"], no_synchronize, Block(calls=1, warmup_calls=0))
     assert happened == ["collected", "call"]
 
 
@@ -249,6 +253,6 @@ def test_a_model_that_replaces_the_clock_does_not_change_the_times(
     for name in ("perf_counter", "perf_counter_ns", "process_time", "time"):
         monkeypatch.setattr(time, name, lambda: 0)
     found = timing.time_block(
-        lambda _: sum(range(10_000)), ["input"], no_synchronize, Block(calls=5, lead_calls=1)
+        lambda _: sum(range(10_000)), ["input"], no_synchronize, Block(calls=5, warmup_calls=1)
     )
     assert min(found.seconds) > 0

@@ -16,8 +16,10 @@ from typing import BinaryIO
 import pytest
 import workers
 
-from probes import events, protocol
+from probes import protocol
 from probes.runtime.channel import Channel
+from probes.wire import events
+from probes.wire.outcome import Failure, Outcome
 
 
 @pytest.fixture
@@ -112,14 +114,14 @@ def test_each_event_is_written_before_its_notification(
     written = [json.loads(line) for line in (tmp_path / protocol.EVENTS).read_text().splitlines()]
     assert written == [
         {"event": "ready"},
-        {"event": "phase", "phase": "build", "batch_size": 16, "input_tokens": None},
+        {"event": "phase_started", "phase": "build", "batch_size": 16, "input_tokens": None},
     ]
 
 
 def test_the_phase_is_kept_for_the_response(channel: Channel) -> None:
-    assert channel.phase == "start"
+    phases = [channel.phase]
     channel.start_phase("load")
-    assert channel.phase == "load"
+    assert [*phases, channel.phase] == ["start", "load"]
 
 
 def test_a_full_pipe_of_notifications_does_not_block(
@@ -129,7 +131,7 @@ def test_a_full_pipe_of_notifications_does_not_block(
         while True:
             os.write(notifications[1], bytes(4096))
     channel.send(events.Ready())
-    channel.respond(protocol.Completed())
+    channel.respond(Outcome())
     assert (tmp_path / protocol.EVENTS).read_text() == '{"event": "ready"}\n'
     assert (tmp_path / protocol.RESPONSE).exists()
 
@@ -139,7 +141,7 @@ def test_a_missing_advisor_is_no_error(tmp_path: pathlib.Path) -> None:
     os.close(read_end)
     with os.fdopen(write_end, "wb"), workers.open_channel(tmp_path, write_end) as channel:
         channel.send(events.Ready())
-        channel.respond(protocol.Completed())
+        channel.respond(Outcome())
     assert (tmp_path / protocol.RESPONSE).exists()
 
 
@@ -147,18 +149,13 @@ def test_a_response_is_written_atomically(channel: Channel, tmp_path: pathlib.Pa
     response = tmp_path / protocol.RESPONSE
     response.write_text("an older one")
     with response.open() as open_file:
-        channel.respond(protocol.Failed("unsupported", "build", "no such operator", "use another"))
+        channel.respond(Outcome(Failure("unsupported", "build", "no such operator")))
         assert open_file.read() == "an older one"
-    expected = {
-        "status": "unsupported",
-        "phase": "build",
-        "reason": "no such operator",
-        "fix": "use another",
-    }
-    assert json.loads(response.read_text()) == expected
+    failure = json.loads(response.read_text())["failure"]
+    assert (failure["status"], failure["reason"]) == ("unsupported", "no such operator")
     assert sorted(file.name for file in tmp_path.iterdir()) == [protocol.EVENTS, protocol.RESPONSE]
 
 
 def test_the_response_has_a_notification(channel: Channel, notifications: tuple[int, int]) -> None:
-    channel.respond(protocol.Completed())
+    channel.respond(Outcome())
     assert os.read(notifications[0], 100) == b"."

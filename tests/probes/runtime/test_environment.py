@@ -19,7 +19,7 @@ def test_installed_versions_and_the_providers_of_packages_are_read() -> None:
     assert found.interpreter == sys.executable
     assert found.python == "{}.{}".format(*sys.version_info)
     assert found.distributions["msgspec"] == metadata.version("msgspec")
-    assert found.providers["msgspec"] == ["msgspec"]
+    assert found.providers["msgspec"] == ("msgspec",)
     assert found.source_digest == source_digest(environment.PROBES)
 
 

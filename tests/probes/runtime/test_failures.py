@@ -13,7 +13,8 @@ import workers
 
 from probes import protocol
 from probes.adapter import ModelError, UnsupportedError
-from probes.runtime.failures import OutcomeError, classify, exception_summary
+from probes.runtime.failures import FailureError, classify, exception_summary
+from probes.wire.outcome import Failure, Phase
 
 
 @pytest.mark.parametrize(
@@ -68,7 +69,7 @@ def test_a_cause_that_the_reason_quotes_is_not_repeated() -> None:
 @pytest.mark.parametrize(
     ("problem", "phase", "status"),
     [
-        (OutcomeError(protocol.Failed("incorrect", "done", "wrong")), "done", "incorrect"),
+        (FailureError(Failure("incorrect", "done", "wrong")), "done", "incorrect"),
         (ModelError("no such file", "name another"), "load", "model-refused"),
         (UnsupportedError("no such operator"), "build", "unsupported"),
         (protocol.VersionMismatchError("version 2"), "start", "unsupported"),
@@ -83,7 +84,7 @@ def test_a_cause_that_the_reason_quotes_is_not_repeated() -> None:
     ],
 )
 def test_an_exception_is_classified_by_its_kind_and_phase(
-    problem: BaseException, phase: str, status: str
+    problem: BaseException, phase: Phase, status: str
 ) -> None:
     failed = classify(problem, phase)
     assert (failed.status, failed.phase) == (status, phase)
@@ -104,7 +105,7 @@ def test_a_module_that_the_interpreter_does_not_have_is_named(
     problem: BaseException, missing: str | None
 ) -> None:
     refused = classify(problem, "load")
-    assert isinstance(refused, protocol.ModelRefused)
+    assert refused.status == "model-refused"
     assert refused.missing_module == missing
     assert (refused.fix is None) == (missing is not None)
 

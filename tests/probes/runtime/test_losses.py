@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from probes.check_events import UserMetric
 from probes.runtime import losses
 from probes.runtime.failures import exception_summary
+from probes.wire.checks import UserMetric
 
 METRIC = """
 import numpy as np

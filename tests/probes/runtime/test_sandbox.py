@@ -107,7 +107,7 @@ def test_a_confined_worker_cannot_reach_the_network_or_files_of_others(
 def test_a_confined_worker_keeps_what_a_stack_needs(tmp_path: pathlib.Path) -> None:
     result, _ = try_in_worker(tmp_path, ALLOWED, confined=True)
     assert set(result.versions.values()) == {"done"}
-    assert result.response["status"] == "model-refused"
+    assert result.failure["status"] == "model-refused"
 
 
 def test_a_worker_is_not_confined_unless_it_is_asked(tmp_path: pathlib.Path) -> None:

@@ -50,7 +50,7 @@ def shared(fake_probes: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) 
         fake_probes / "workflows" / "pytorch_eager.py", place, role="reference", batch_sizes=SIZES
     )
     answer = workers.run_worker(request, place / "control", "build\npeaks\n", probes=fake_probes)
-    assert answer.response == {"status": "completed"}, answer.log
+    assert answer.failure is None, answer.log
     return place
 
 
@@ -76,20 +76,20 @@ def events(answer: WorkerResult, event: str) -> list[dict[str, Any]]:
 
 
 def phases(answer: WorkerResult) -> list[tuple[str, int | None]]:
-    return [(entry["phase"], entry["batch_size"]) for entry in events(answer, "phase")]
+    return [(entry["phase"], entry["batch_size"]) for entry in events(answer, "phase_started")]
 
 
 def test_a_visit_reports_its_durations(
     shared: pathlib.Path, fake_probes: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     answer = run_tokens(shared, fake_probes, tmp_path, "visit 4 1\nvisit 2 7\nstop\n")
-    visits = events(answer, "visited")
+    visits = events(answer, "block_timed")
     assert [(visit["batch_size"], visit["round"]) for visit in visits] == [(4, 1), (2, 7)]
     for visit in visits:
         assert len(visit["seconds"]) >= 5
         assert min(visit["seconds"]) >= 0.001
         assert 0 < visit["enqueue_seconds"] <= max(visit["seconds"])
-    assert answer.response == {"status": "completed"}
+    assert answer.failure is None
 
 
 def test_sustained_calls_fill_the_time_and_the_worker_reports_ready(
@@ -102,7 +102,7 @@ def test_sustained_calls_fill_the_time_and_the_worker_reports_ready(
     assert 1 <= sustained["calls"] <= 100
     assert ("sustain", 4) in phases(answer)
     assert len(events(answer, "ready")) == 2
-    assert len(events(answer, "visited")) == 1
+    assert len(events(answer, "block_timed")) == 1
 
 
 def test_without_pytorch_nothing_is_profiled_and_the_worker_continues(
@@ -113,7 +113,7 @@ def test_without_pytorch_nothing_is_profiled_and_the_worker_continues(
     assert [("diagnose", size) for size in SIZES] == [
         entry for entry in phases(answer) if entry[0] == "diagnose"
     ]
-    assert len(events(answer, "visited")) == 1
+    assert len(events(answer, "block_timed")) == 1
 
 
 def text_cell(program: TextProgram) -> Cell:
@@ -124,7 +124,7 @@ def text_service(
     programs: dict[int, TextProgram], sent: list[Any], task: str = "generate"
 ) -> Service:
     """Return a service whose visits are two calls and two for the first token."""
-    block = Block(calls=2, lead_calls=1, first_token_calls=2)
+    block = Block(calls=2, warmup_calls=1, first_token_calls=2)
     return Service(
         workflow=SYNCHRONOUS,
         subject=cast("Any", None),
@@ -185,16 +185,16 @@ def test_new_batch_sizes_are_tried_last(
     fake_probes: pathlib.Path,
     tmp_path: pathlib.Path,
 ) -> None:
-    answer = run_tokens(shared, fake_probes, tmp_path, "flex\n", unseen=unseen)
-    flexed = events(answer, "flexed")
-    assert [entry["batch_size"] for entry in flexed] == [1, 3, 5, 8]
-    assert {entry["outcome"] for entry in flexed} == {outcome}
+    answer = run_tokens(shared, fake_probes, tmp_path, "new-shapes\n", unseen=unseen)
+    result = events(answer, "new_shape_result")
+    assert [entry["batch_size"] for entry in result] == [1, 3, 5, 8]
+    assert {entry["outcome"] for entry in result} == {outcome}
     assert all(
         (entry["reason"] is None) if reason is None else (reason in entry["reason"])
-        for entry in flexed
+        for entry in result
     )
-    assert phases(answer)[-5:] == [("done", None), *(("flex", size) for size in (1, 3, 5, 8))]
-    assert answer.response == {"status": "completed"}, "the measurement stays valid"
+    assert phases(answer)[-5:] == [("done", None), *(("new-shapes", size) for size in (1, 3, 5, 8))]
+    assert answer.failure is None, "the measurement stays valid"
 
 
 def test_an_output_that_has_become_wrong_fails_before_new_batch_sizes(
@@ -204,21 +204,19 @@ def test_an_output_that_has_become_wrong_fails_before_new_batch_sizes(
         shared,
         fake_probes,
         tmp_path,
-        "visit 2 1\nflex\n",
+        "visit 2 1\nnew-shapes\n",
         workflow="misbehaving",
         fault="wrong-later",
     )
-    assert (answer.response["status"], answer.response["phase"]) == ("incorrect", "done")
-    assert events(answer, "flexed") == []
+    assert (answer.failure["status"], answer.failure["phase"]) == ("incorrect", "done")
+    assert events(answer, "new_shape_result") == []
 
 
 @pytest.mark.parametrize("token", ["peaks", "nonsense"])
 def test_a_token_of_another_worker_ends_this_one_normally(
     token: str, shared: pathlib.Path, fake_probes: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    assert run_tokens(shared, fake_probes, tmp_path, f"{token}\n").response == {
-        "status": "completed"
-    }
+    assert run_tokens(shared, fake_probes, tmp_path, f"{token}\n").failure is None
 
 
 def test_every_token_of_the_protocol_is_answered(
@@ -229,10 +227,10 @@ def test_every_token_of_the_protocol_is_answered(
         for line in (protocol.__doc__ or "").splitlines()
         if line.startswith("    ") and not line.startswith("     ")
     }
-    assert {"build", "visit", "sustain", "diagnose", "flex", "stop"} <= named
+    assert {"build", "visit", "sustain", "diagnose", "new-shapes", "stop"} <= named
     answer = run_tokens(
-        shared, fake_probes, tmp_path, "visit 2 1\nsustain 2 0.01\ndiagnose\nflex\n"
+        shared, fake_probes, tmp_path, "visit 2 1\nsustain 2 0.01\ndiagnose\nnew-shapes\n"
     )
-    assert {"visited", "sustained", "flexed", "memory"} <= {
+    assert {"block_timed", "sustained", "new_shape_result", "memory_read"} <= {
         entry["event"] for entry in answer.events
     }

@@ -10,11 +10,11 @@ import msgspec
 import pytest
 import sessions
 from builders import BASELINE, DUPLICATE
+from sessions import expect_failure
 
 from advisor.context import Context
 from advisor.domain.answer import Answer
 from advisor.domain.event_folding import fold
-from advisor.domain.outcome import Completed, Crashed, Skipped, TimedOut
 from advisor.domain.question import Question
 from advisor.domain.run_events import (
     LoggedEvent,
@@ -24,11 +24,12 @@ from advisor.domain.run_events import (
     WorkerSpawned,
 )
 from advisor.domain.run_state import RunState
-from advisor.domain.worker_events import PhaseStarted
 from advisor.pipeline.builds import build_limits, building
 from advisor.pipeline.decision import decide
 from advisor.probing.worker_process import BuildLimit
 from advisor.question.answers import Answers
+from probes.wire.events import PhaseStarted
+from probes.wire.outcome import Failure, Outcome
 
 #: Builds of 3 s for each batch size; calls of 10 ms, of which the limit assumes 12.5 ms.
 BUILT = builders.process(*builders.visits([0.01], 1), *builders.visits([0.01], 4))
@@ -50,10 +51,10 @@ def test_the_limit_comes_from_the_fastest_built_arm() -> None:
     crashed = builders.process(
         *builders.visits([0.01], 1),
         built={},
-        outcome=Crashed(phase="measure", signal=None, reason="gone"),
+        outcome=Outcome(Failure("crashed", phase="measure", reason="gone")),
     )
     cheap = builders.process(
-        *builders.visits([0.01], 1), *builders.visits([0.01], 4), built={}, outcome=Completed()
+        *builders.visits([0.01], 1), *builders.visits([0.01], 4), built={}, outcome=Outcome()
     )
     state = builders.run_state(
         {BASELINE: BUILT, "cheap": cheap, "crashed": crashed, "compiled": ()}
@@ -101,7 +102,7 @@ def test_an_unfinished_build_counts_until_its_worker_was_killed() -> None:
         builders.process(*builders.visits([0.01])).built[1],
         PhaseStarted(phase="build", batch_size=4),
     )
-    outcome = TimedOut(phase="build", reason="it took too long")
+    outcome = Outcome(Failure("timed-out", phase="build", reason="it took too long"))
     run_events: list[RunEvent] = [
         WorkerSpawned(arm="hung", process=0),
         *(WorkerReported(arm="hung", process=0, worker_event=each) for each in reported),
@@ -132,8 +133,7 @@ def test_a_build_that_cannot_pay_back_is_killed_and_the_others_race(
     run = sessions.execute_run(fake_context(), answers)
     answer = decide(run)
     (killed,) = run.state().processes["misbehaving/hangs"]
-    assert isinstance(killed.outcome, TimedOut)
-    assert "--requests" in (killed.outcome.fix or "")
+    assert "--requests" in (expect_failure(killed.outcome, "timed-out").fix or "")
     assert "quick" in measured_arms(answer)
 
 
@@ -149,12 +149,12 @@ def test_arms_that_are_not_built_in_the_time_for_all_builds_are_left_out(
     )
     run = sessions.execute_run(fake_context(), answers)
     answer = decide(run)
-    for arm, ended in (("misbehaving/hangs", TimedOut), ("misbehaving/wrong", Skipped)):
-        (killed,) = run.state().processes[arm]
-        assert isinstance(killed.outcome, ended)
-        assert "--build-minutes" in (killed.outcome.fix or "")
-        if isinstance(killed.outcome, Skipped):
-            assert killed.outcome.cause == "build-limit"
+    (killed,) = run.state().processes["misbehaving/hangs"]
+    assert "--build-minutes" in (expect_failure(killed.outcome, "timed-out").fix or "")
+    (left_out,) = run.state().processes["misbehaving/wrong"]
+    skipped = expect_failure(left_out.outcome, "skipped")
+    assert "--build-minutes" in (skipped.fix or "")
+    assert skipped.skip_cause == "build-limit"
     assert "quick" in measured_arms(answer)
     loading = {
         report.arm
@@ -187,8 +187,8 @@ def test_a_build_that_took_far_longer_than_its_limit_is_not_started(
 def test_the_reason_of_a_build_that_is_not_started_is_the_one_that_applies() -> None:
     """With time left it is the expected time, which no reason of the limit states."""
     spent, left = limit_of(0.0), limit_of(0.3)
-    assert build_limits.skipped_outcome(spent, 40.0).reason == spent.reason
-    found = build_limits.skipped_outcome(left, 40.0)
+    assert build_limits.skip_arm(spent, 40.0).reason == spent.reason
+    found = build_limits.skip_arm(left, 40.0)
     assert "40 s" in found.reason
     assert found.reason.endswith(left.shortfall)
     assert found.fix == left.fix
@@ -203,4 +203,4 @@ def test_a_build_is_left_out_for_what_the_user_asked(changes: dict[str, Any], fi
     question = builders.question(batch_sizes=(1, 4), **changes)
     limit = build_limits.limit_build(state, "compiled", question)
     assert limit is not None
-    assert figure in build_limits.skipped_outcome(limit, 1000.0).reason
+    assert figure in build_limits.skip_arm(limit, 1000.0).reason

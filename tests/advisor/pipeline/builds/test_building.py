@@ -10,7 +10,6 @@ from advisor.applicability.arms import list_arms
 from advisor.catalogue import rubric_files
 from advisor.context import Context
 from advisor.domain.constraints import Constraint
-from advisor.domain.outcome import BuildFailed, Incorrect, Outcome
 from advisor.domain.plan import Arm
 from advisor.domain.run import Header
 from advisor.domain.run_events import BuildStarted, ProvisionalAnswer, RaceOpened
@@ -20,6 +19,7 @@ from advisor.pipeline.draft import prepare
 from advisor.pipeline.execution import execute
 from advisor.pipeline.stored import baseline_failure
 from advisor.question.answers import Answers
+from probes.wire.outcome import Failure, Outcome
 
 EARLY_SECONDS = 15.0
 BASELINE = builders.arm("pytorch-eager")
@@ -38,13 +38,13 @@ def early_names(*arms: Arm, at_once: int = 2) -> list[str]:
 
 
 def test_a_baseline_that_differs_from_its_reference_has_a_next_step_of_its_own() -> None:
-    def fix_for(outcome: Outcome) -> str:
-        state = builders.run_state({BASELINE.id: ProcessState(outcome=outcome)})
+    def fix_for(failure: Failure) -> str:
+        state = builders.run_state({BASELINE.id: ProcessState(outcome=Outcome(failure))})
         return baseline_failure.baseline_error(state, BASELINE.id).next_step
 
-    differs = fix_for(Incorrect(phase="correctness", reason="its error is too large"))
-    assert differs != fix_for(Incorrect(phase="done", reason="its clock differs"))
-    assert differs != fix_for(BuildFailed(phase="correctness", reason="no kernel"))
+    differs = fix_for(Failure("incorrect", phase="correctness", reason="its error is too large"))
+    assert differs != fix_for(Failure("incorrect", phase="done", reason="its clock differs"))
+    assert differs != fix_for(Failure("build-failed", phase="correctness", reason="no kernel"))
 
 
 def shipped_header() -> Header:

@@ -12,7 +12,6 @@ import sessions
 from builders import BASELINE, DUPLICATE
 from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, new_recorder, race_context
 
-from advisor.domain.outcome import Crashed
 from advisor.domain.run_events import LoggedEvent, RunEvent, WorkerEnded
 from advisor.domain.run_state import RunState
 from advisor.pipeline.races import racing
@@ -21,8 +20,9 @@ from advisor.pipeline.recorder import Recorder
 from advisor.pipeline.stored import remaining, replay
 from advisor.pipeline.stored.arms import plan_of
 from advisor.statistics.race import Race
+from probes.wire.outcome import Failure, Outcome
 
-CRASHED = Crashed(phase="measure", signal="SIGSEGV", reason="gone")
+CRASHED = Failure("crashed", phase="measure", signal="SIGSEGV", reason="gone")
 TWO_SIZES = builders.question(batch_sizes=(1, 4))
 
 
@@ -61,7 +61,7 @@ class SessionWithFailingBaseline(SimulatedSession):
             yield from super().visit(arm, batch_size, number)
             return
         self._running.discard(arm)
-        yield WorkerEnded(arm=arm, process=0, outcome=CRASHED)
+        yield WorkerEnded(arm=arm, process=0, outcome=Outcome(CRASHED))
 
 
 def races_of(session: SimulatedSession, recorder: Recorder) -> Iterator[LoggedEvent]:
@@ -84,20 +84,6 @@ def test_no_race_is_opened_after_the_baseline_has_ended() -> None:
     assert set(state.opened) == {1}
     assert list(replay.results_by_batch_size(state, TWO_SIZES)) == [1]
     assert remaining.needed_arms(state, TWO_SIZES) == []
-
-
-def test_a_stored_race_without_the_baseline_has_no_result_and_is_not_continued() -> None:
-    ended = builders.process(*builders.visits([0.4] * 3), outcome=CRASHED)
-    visits = (*builders.visits([0.2] * 4), *builders.visits([0.2], 4))
-    state = builders.run_state(
-        {BASELINE: ended, "compiled": builders.process(*visits)},
-        opened={1: (BASELINE, "compiled"), 4: ("compiled",)},
-        closed={1: "baseline-ended"},
-    )
-    assert list(replay.results_by_batch_size(state, TWO_SIZES)) == [1]
-    assert remaining.needed_arms(state, TWO_SIZES) == []
-    session = SimulatedSession(SimulatedMachine(NOISE_LEVELS["quiet"], random.Random(0)), {})
-    assert list(races_of(session, Recorder(state, session.machine.clock))) == []
 
 
 def race_with(rounds: int, *, spread: float) -> Race:

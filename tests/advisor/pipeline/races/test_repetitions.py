@@ -10,21 +10,22 @@ import built_answers
 import pytest
 import sessions
 from builders import BASELINE, DUPLICATE
+from sessions import expect_failure
 
 from advisor.context import Context
 from advisor.domain.answer import Answer
-from advisor.domain.outcome import Completed, Crashed
 from advisor.domain.run_events import LoggedEvent, RepetitionStarted, WorkerEnded, WorkerSpawned
 from advisor.domain.run_state import RunState
-from advisor.domain.worker_events import BlockTimed, Sustained
 from advisor.pipeline.decision import decide
 from advisor.pipeline.races import repetitions
 from advisor.pipeline.races.leaders import leaders_of
 from advisor.pipeline.stored.arms import arms_by_speed, plan_of
 from advisor.question.answers import Answers
+from probes.wire.events import BlockTimed, Sustained
+from probes.wire.outcome import Outcome
 
 
-class Outcome(NamedTuple):
+class Measured(NamedTuple):
     """A run with every step: its events, its state and its answer."""
 
     events: list[LoggedEvent]
@@ -33,17 +34,17 @@ class Outcome(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def outcome(module_context: Context) -> Outcome:
+def measured(module_context: Context) -> Measured:
     """A run with the standard budget, which includes every step."""
     answers = Answers(
         batch_sizes="2", budget="standard", workflows="narrow", max_build_seconds=10.0
     )
     run = sessions.execute_run(module_context, answers)
-    return Outcome(run.events(), run.state(), decide(run))
+    return Measured(run.events(), run.state(), decide(run))
 
 
-def test_the_leaders_and_the_baseline_are_repeated_in_fresh_processes(outcome: Outcome) -> None:
-    events = outcome.events
+def test_the_leaders_and_the_baseline_are_repeated_in_fresh_processes(measured: Measured) -> None:
+    events = measured.events
     repeated = [
         event.run_event for event in events if isinstance(event.run_event, RepetitionStarted)
     ]
@@ -59,31 +60,31 @@ def test_the_leaders_and_the_baseline_are_repeated_in_fresh_processes(outcome: O
             and event.run_event.repeat == repetition.repeat
         ]
         assert spawned == list(repetition.arms)
-    assert outcome.answer.results.repeats == 2
+    assert measured.answer.results.repeats == 2
 
 
-def test_every_repeated_arm_makes_a_visit_in_each_round(outcome: Outcome) -> None:
-    for arm in outcome.state.repeats[1]:
-        (process,) = [process for process in outcome.state.processes[arm] if process.repeat == 1]
+def test_every_repeated_arm_makes_a_visit_in_each_round(measured: Measured) -> None:
+    for arm in measured.state.repeats[1]:
+        (process,) = [process for process in measured.state.processes[arm] if process.repeat == 1]
         assert {visit.round for visit in process.visits} == set(
             range(1, repetitions.REPEAT_ROUNDS + 1)
         )
-        assert isinstance(process.outcome, Completed)
+        assert process.outcome == Outcome()
 
 
-def test_the_order_of_the_arms_rotates_from_round_to_round(outcome: Outcome) -> None:
-    events = outcome.events
+def test_the_order_of_the_arms_rotates_from_round_to_round(measured: Measured) -> None:
+    events = measured.events
     first_arms: dict[int, str] = {}
     for report, block in sessions.reports_of(events, BlockTimed):
-        if outcome.state.processes[report.arm][report.process].repeat == 1:
+        if measured.state.processes[report.arm][report.process].repeat == 1:
             first_arms.setdefault(block.round, report.arm)
     assert len(first_arms) == repetitions.REPEAT_ROUNDS
     assert len(set(first_arms.values())) > 1
 
 
-def test_a_cell_counts_the_processes_behind_its_speedup(outcome: Outcome) -> None:
-    repeated = set(outcome.state.repeats[1])
-    for measurement in outcome.answer.results.measurements:
+def test_a_cell_counts_the_processes_behind_its_speedup(measured: Measured) -> None:
+    repeated = set(measured.state.repeats[1])
+    for measurement in measured.answer.results.measurements:
         (cell,) = measurement.cells
         is_repeated = measurement.arm in repeated
         assert cell.processes == (3 if is_repeated else 1)
@@ -91,19 +92,19 @@ def test_a_cell_counts_the_processes_behind_its_speedup(outcome: Outcome) -> Non
         assert (measurement.build_seconds.warm is not None) is is_repeated
 
 
-def test_the_two_fastest_arms_are_sustained_in_the_order_abba(outcome: Outcome) -> None:
-    events = outcome.events
+def test_the_two_fastest_arms_are_sustained_in_the_order_abba(measured: Measured) -> None:
+    events = measured.events
     order = [report.arm for report, _ in sessions.reports_of(events, Sustained)]
     one, two = order[0], order[1]
     assert order == [one, two, two, one]
-    check = outcome.answer.results.sustained
+    check = measured.answer.results.sustained
     assert check is not None
     assert set(check.arms) == {one, two}
     assert check.sustained_ratio == pytest.approx(check.burst_ratio, rel=0.5)
     assert check.joules_per_call == {one: None, two: None}
 
 
-def test_the_result_at_batch_sizes_not_built_is_a_measured_fact(outcome: Outcome) -> None:
+def test_the_result_at_batch_sizes_not_built_is_a_measured_fact(measured: Measured) -> None:
     expected = {
         "served": "served",
         "late": "recompiles",
@@ -113,11 +114,11 @@ def test_the_result_at_batch_sizes_not_built_is_a_measured_fact(outcome: Outcome
     }
     found = {
         measurement.option: measurement.new_shapes
-        for measurement in outcome.answer.results.measurements
+        for measurement in measured.answer.results.measurements
         if measurement.workflow == "narrow"
     }
     assert {option: found[option] for option in expected} == expected
-    ratings = {arm.arm: arm.ratings["input_flexibility"] for arm in outcome.answer.scores}
+    ratings = {arm.arm: arm.ratings["input_flexibility"] for arm in measured.answer.scores}
     for option, value in expected.items():
         rating = ratings[f"narrow/{option}"]
         assert (rating.value, rating.evidence) == (value, "measured")
@@ -128,10 +129,10 @@ def test_the_result_at_batch_sizes_not_built_is_a_measured_fact(outcome: Outcome
     ]
 
 
-def test_an_arm_as_slow_as_eager_at_other_sizes_counts_as_a_fallback(outcome: Outcome) -> None:
+def test_an_arm_as_slow_as_eager_at_other_sizes_counts_as_a_fallback(measured: Measured) -> None:
     by_option = {
         measurement.option: measurement
-        for measurement in outcome.answer.results.measurements
+        for measurement in measured.answer.results.measurements
         if measurement.workflow == "narrow"
     }
     slow = by_option["slow"]
@@ -139,21 +140,17 @@ def test_an_arm_as_slow_as_eager_at_other_sizes_counts_as_a_fallback(outcome: Ou
     assert {result.outcome for result in slow.new_shape_results} == {"eager"}
 
 
-def test_a_crash_at_other_sizes_keeps_the_earlier_measurements(outcome: Outcome) -> None:
-    events = outcome.events
+def test_a_crash_at_other_sizes_keeps_the_earlier_measurements(measured: Measured) -> None:
+    events = measured.events
     ended = [event.run_event for event in events if isinstance(event.run_event, WorkerEnded)]
-    crash = next(
-        end.outcome
-        for end in ended
-        if end.arm == "narrow/breaks" and not isinstance(end.outcome, Completed)
-    )
-    assert isinstance(crash, Crashed)
-    assert crash.phase == "flex"
+    crash = next(end.outcome for end in ended if end.arm == "narrow/breaks" and end.outcome.failure)
+    failure = expect_failure(crash, "crashed")
+    assert failure.phase == "new-shapes"
     assert "narrow/breaks" in {
-        measurement.arm for measurement in outcome.answer.results.measurements
+        measurement.arm for measurement in measured.answer.results.measurements
     }
     last_outcomes = {end.arm: end.outcome for end in ended}
-    assert isinstance(last_outcomes[BASELINE], Completed)
+    assert last_outcomes[BASELINE] == Outcome()
 
 
 def test_the_leaders_of_a_quick_run_try_one_new_batch_size(
@@ -175,9 +172,10 @@ def test_the_leaders_of_a_quick_run_try_one_new_batch_size(
     assert built_answers.advised(answer).scored.ratings["input_flexibility"].evidence == "measured"
 
 
-def test_first_builds_start_with_cold_caches(outcome: Outcome) -> None:
+def test_first_builds_start_with_cold_caches(measured: Measured) -> None:
     cold = [
-        measurement.build_seconds.proven_cold for measurement in outcome.answer.results.measurements
+        measurement.build_seconds.proven_cold
+        for measurement in measured.answer.results.measurements
     ]
     assert cold == [True] * len(cold) != []
 

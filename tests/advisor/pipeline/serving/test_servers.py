@@ -21,12 +21,12 @@ import built_answers
 import msgspec
 import pytest
 import sessions
+from sessions import expect_failure
 
 from advisor.catalogue import rubric_files
 from advisor.context import Context
 from advisor.domain.answer import Answer, encode
 from advisor.domain.constraints import Constraint
-from advisor.domain.outcome import BuildFailed, Incorrect
 from advisor.domain.question import LoadQuestion, RequestLengths
 from advisor.domain.results import Results
 from advisor.domain.run_events import LoadMeasured, LoggedEvent, WorkerEnded, WorkerSpawned
@@ -302,7 +302,7 @@ def test_the_texts_of_a_server_are_checked_before_during_and_after_the_load(meas
         for process in measured.state().processes[arm]:
             if not process.load_blocks:
                 continue
-            assert process.checked[1].verdict == "equivalent"
+            assert process.checked[1].accuracy_class == "exact"
             assert process.outcome is not None
             assert process.serving is not None
             assert process.texts_sampled
@@ -359,16 +359,16 @@ def test_failing_servers_are_outcomes_and_the_others_are_measured(
     faults = ",".join(f"faster/{name}" for name in names)
     run = sessions.execute_run(make_context(""), ask(lengths, faults))
     state, answer = run.state(), decide(run)
-    assert isinstance(state.processes["faster/wrong"][-1].outcome, Incorrect)
+    expect_failure(state.processes["faster/wrong"][-1].outcome, "incorrect")
     assert not state.processes["faster/wrong"][-1].load_blocks
     under_load = state.processes["faster/wrong-under-load"][-1]
-    assert under_load.checked[1].verdict == "equivalent"
+    assert under_load.checked[1].accuracy_class == "exact"
     assert under_load.load_blocks
     assert not any(each.failure for block in under_load.load_blocks for each in block.requests)
-    assert isinstance(under_load.outcome, Incorrect)
-    assert under_load.outcome.phase == "sustain"
-    reasons = {arm: processes[-1].outcome for arm, processes in state.processes.items()}
-    assert "ended with status 4" in getattr(reasons["faster/refuses"], "reason", "")
+    assert expect_failure(under_load.outcome, "incorrect").phase == "sustain"
+    refused = state.processes["faster/refuses"][-1].failure
+    assert refused is not None
+    assert "ended with status 4" in refused.reason
     found = served(answer.results)
     assert found["faster/sheds"].failed > 0
     assert found["faster/dies"].failed > 0
@@ -385,13 +385,13 @@ def test_a_server_that_answers_no_request_of_the_load_gets_none_from_the_generat
     longer.write_text('{"input_tokens": 5, "output_tokens": 3}\n')
     run = sessions.execute_run(make_context(""), ask(str(longer), "faster/short"))
     (process,) = run.state().processes["faster/short"]
-    assert process.checked[1].verdict == "equivalent"
+    assert process.checked[1].accuracy_class == "exact"
     (loop,) = process.closed_loops
     assert (loop.requests, loop.failed) == (0, 1)
-    assert isinstance(process.outcome, BuildFailed)
-    assert process.outcome.phase == "sustain"
-    assert "status 400" in process.outcome.reason
-    assert "too many characters" in process.outcome.reason
+    failure = expect_failure(process.outcome, "build-failed")
+    assert failure.phase == "sustain"
+    assert "status 400" in failure.reason
+    assert "too many characters" in failure.reason
     assert not process.load_blocks
 
 
@@ -417,8 +417,7 @@ def test_a_generator_that_fails_is_reported(
     assert "made to fail" in (block.problem or "")
     assert run.state().finished
     (process,) = run.state().processes["faster"]
-    assert isinstance(process.outcome, BuildFailed)
-    assert "made to fail" in process.outcome.reason
+    assert "made to fail" in expect_failure(process.outcome, "build-failed").reason
 
 
 def test_without_the_generators_environment_the_next_step_creates_it(

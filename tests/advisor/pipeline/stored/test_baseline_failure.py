@@ -5,21 +5,13 @@ from __future__ import annotations
 import builders
 import pytest
 
-from advisor.domain.outcome import (
-    Completed,
-    Crashed,
-    DiskFull,
-    Incorrect,
-    ModelFailed,
-    ModelRefused,
-    Outcome,
-    Skipped,
-    TimedOut,
-)
 from advisor.domain.plan import REFERENCE
 from advisor.pipeline.stored.baseline_failure import baseline_error, find_failure
+from probes.wire.outcome import Failure, Outcome
 
-RAISES = ModelFailed(phase="correctness", reason="it raises an error", fix="mend it")
+RAISES = Outcome(
+    Failure("model-failed", phase="correctness", reason="it raises an error", fix="mend it")
+)
 
 
 @pytest.mark.parametrize("arm", [REFERENCE, builders.BASELINE])
@@ -28,17 +20,17 @@ def test_an_error_of_the_model_is_the_reason(arm: str) -> None:
     assert problem is not None
     assert (problem.name, problem.what, problem.next_step) == (
         "model-failed",
-        RAISES.reason,
-        RAISES.fix,
+        "it raises an error",
+        "mend it",
     )
 
 
 @pytest.mark.parametrize(
     ("is_ready", "outcome"),
     [
-        (True, Crashed(phase="measure", signal="SIGKILL", reason="it ended")),
-        (False, Completed()),
-        (False, Skipped(phase="build", reason="the user skipped it")),
+        (True, Outcome(Failure("crashed", phase="measure", signal="SIGKILL", reason="it ended"))),
+        (False, Outcome()),
+        (False, Outcome(Failure("skipped", phase="build", reason="the user skipped it"))),
         (False, None),
     ],
 )
@@ -52,20 +44,55 @@ def test_a_reference_that_was_stored_or_stopped_is_no_reason(
 @pytest.mark.parametrize(
     ("outcome", "name", "reason", "next_step"),
     [
-        (ModelFailed(phase="build", reason="r", fix="f"), "model-failed", "r", "f"),
-        (ModelRefused(phase="load", reason="r", fix="f"), "model-refused", "r", "f"),
         (
-            ModelRefused(phase="load", reason="r", missing_module="timm"),
+            Outcome(Failure("model-failed", phase="build", reason="r", fix="f")),
+            "model-failed",
+            "r",
+            "f",
+        ),
+        (
+            Outcome(Failure("model-refused", phase="load", reason="r", fix="f")),
+            "model-refused",
+            "r",
+            "f",
+        ),
+        (
+            Outcome(Failure("model-refused", phase="load", reason="r", missing_module="timm")),
             "model-refused",
             "r",
             "pip install timm",
         ),
-        (DiskFull(phase="build", reason="r", fix="f"), "not-writable", "r", "f"),
-        (Incorrect(phase="correctness", reason="r"), "nothing-viable", "r", "seed"),
-        (Incorrect(phase="measure", reason="r", fix="f"), "nothing-viable", "r", "f"),
-        (TimedOut(phase="build", reason="r", fix="f"), "nothing-viable", "r", "f"),
-        (TimedOut(phase="build", reason="r"), "nothing-viable", "r", "precision"),
-        (Completed(), "nothing-viable", "ended", "precision"),
+        (
+            Outcome(Failure("disk-full", phase="build", reason="r", fix="f")),
+            "not-writable",
+            "r",
+            "f",
+        ),
+        (
+            Outcome(Failure("incorrect", phase="correctness", reason="r")),
+            "nothing-viable",
+            "r",
+            "seed",
+        ),
+        (
+            Outcome(Failure("incorrect", phase="measure", reason="r", fix="f")),
+            "nothing-viable",
+            "r",
+            "f",
+        ),
+        (
+            Outcome(Failure("timed-out", phase="build", reason="r", fix="f")),
+            "nothing-viable",
+            "r",
+            "f",
+        ),
+        (
+            Outcome(Failure("timed-out", phase="build", reason="r")),
+            "nothing-viable",
+            "r",
+            "precision",
+        ),
+        (Outcome(), "nothing-viable", "ended", "precision"),
         (None, "nothing-viable", "ended", "precision"),
     ],
 )

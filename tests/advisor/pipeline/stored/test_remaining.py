@@ -16,7 +16,6 @@ from builders import BASELINE, DUPLICATE
 from sessions import LimitedMemory
 
 from advisor.context import Context
-from advisor.domain.outcome import OutOfMemory
 from advisor.domain.run_events import RunEvent, WorkerEnded, WorkerSpawned
 from advisor.pipeline.builds import building
 from advisor.pipeline.decision import decide
@@ -27,6 +26,7 @@ from advisor.probing import session as probing_session
 from advisor.probing.session import Session
 from advisor.probing.worker_process import Worker
 from advisor.question.answers import Answers
+from probes.wire.outcome import Failure, Outcome
 
 #: Milliseconds of the calls of two workflows at batch sizes 1 and 2: each is best at one of them.
 CROSSED_MILLISECONDS = {"quick": (1, 3), "alike": (3, 1)}
@@ -95,7 +95,7 @@ def limit_memory(monkeypatch: pytest.MonkeyPatch, *, is_headroom_known: bool) ->
             yield from real_build(session, worker, deferred)
         else:
             yield from session.drop(
-                worker.arm, OutOfMemory(phase="build", reason="the memory is full")
+                worker.arm, Failure("out-of-memory", phase="build", reason="the memory is full")
             )
 
     monkeypatch.setattr(building, "builds_at_once", lambda _: 1)
@@ -111,7 +111,7 @@ def limit_memory(monkeypatch: pytest.MonkeyPatch, *, is_headroom_known: bool) ->
 def test_an_arm_that_ran_out_of_memory_beside_several_arms_is_tried_again(
     residents: tuple[str, ...], *, is_tried_again: bool
 ) -> None:
-    outcome = OutOfMemory(phase="build", reason="the memory is full")
+    outcome = Failure("out-of-memory", phase="build", reason="the memory is full")
     built = builders.process(*builders.visits([0.4]))
     processes: dict[str, Any] = {
         BASELINE: built,
@@ -121,7 +121,7 @@ def test_an_arm_that_ran_out_of_memory_beside_several_arms_is_tried_again(
     }
     recorder = Recorder(builders.run_state(processes), clock=lambda: 0.0)
     recorder.record(WorkerSpawned(arm="big", process=0))
-    recorder.record(WorkerEnded(arm="big", process=0, outcome=outcome))
+    recorder.record(WorkerEnded(arm="big", process=0, outcome=Outcome(outcome)))
     state = recorder.state
     assert remaining.oom_beside_others(state) == ({"big"} if is_tried_again else set())
     assert "big" in failed_arms(state)

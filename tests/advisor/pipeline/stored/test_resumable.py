@@ -7,7 +7,6 @@ import pathlib
 import builders
 import pytest
 
-from advisor.domain.outcome import DiskFull, ModelRefused, Outcome
 from advisor.domain.plan import REFERENCE
 from advisor.domain.run import resume_command
 from advisor.domain.run_events import Planned, RunEvent, WorkerEnded, WorkerSpawned
@@ -15,9 +14,10 @@ from advisor.errors import UnknownRunError
 from advisor.pipeline.decision import decide
 from advisor.pipeline.stored.remaining import newest_resumable
 from advisor.store.store import Store
+from probes.wire.outcome import Failure, Outcome
 
-REFUSED = ModelRefused(phase="load", reason="it has no weights")
-FULL = DiskFull(phase="load", reason="the disk is full")
+REFUSED = Outcome(Failure("model-refused", phase="load", reason="it has no weights"))
+FULL = Outcome(Failure("disk-full", phase="load", reason="the disk is full"))
 
 
 def make_run(store: Store, run_id: str, outcome: Outcome | None = None) -> None:

@@ -123,7 +123,7 @@ def test_an_arm_that_a_length_lacks_is_left_out() -> None:
 
 
 def test_figures_are_the_worst_of_the_lengths() -> None:
-    near = builders.checked(verdict="near")
+    near = builders.checked(accuracy_class="close")
     short = at_length(
         2.0,
         build_seconds=BuildSeconds(cold=9.0, warm=1.0),

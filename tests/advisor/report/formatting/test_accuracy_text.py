@@ -5,31 +5,33 @@ from __future__ import annotations
 import builders
 import pytest
 
-from advisor.domain.accuracy import Accuracy
 from advisor.report.formatting.phrases import accuracy_cell, accuracy_line
+from probes.wire.checks import Accuracy
 
 
 @pytest.mark.parametrize(
-    ("verdict", "accuracy", "cell"),
+    ("accuracy_class", "accuracy", "cell"),
     [
-        ("equivalent", Accuracy(relative_error=1e-7), "1.0e-07"),
-        ("near", Accuracy(relative_error=2.13e-3), "2.1e-03~"),
-        ("near", Accuracy(relative_error=9.0, kl_mean=4e-3), "4.0e-03~"),
-        ("equivalent", Accuracy(kl_mean=-7.6e-8), "0"),
+        ("exact", Accuracy(relative_error=1e-7), "1.0e-07"),
+        ("close", Accuracy(relative_error=2.13e-3), "2.1e-03~"),
+        ("close", Accuracy(relative_error=9.0, kl_mean=4e-3), "4.0e-03~"),
+        ("exact", Accuracy(kl_mean=-7.6e-8), "0"),
         ("unchecked", Accuracy(fault="constant-output"), "?"),
-        ("equivalent", Accuracy(relative_error=0.0), "0"),
-        ("equivalent", None, "-"),
+        ("exact", Accuracy(relative_error=0.0), "0"),
+        ("exact", Accuracy(), "-"),
     ],
 )
 def test_a_table_has_the_error_and_the_mark_of_its_class(
-    verdict: str, accuracy: Accuracy | None, cell: str
+    accuracy_class: str, accuracy: Accuracy, cell: str
 ) -> None:
-    assert accuracy_cell([builders.checked(verdict=verdict, accuracy=accuracy)]) == cell
+    assert (
+        accuracy_cell([builders.checked(accuracy_class=accuracy_class, accuracy=accuracy)]) == cell
+    )
 
 
 def test_the_worst_batch_size_counts() -> None:
     checks = [
-        builders.checked(1, verdict="near", accuracy=Accuracy(relative_error=1e-3)),
+        builders.checked(1, accuracy_class="close", accuracy=Accuracy(relative_error=1e-3)),
         builders.checked(4, accuracy=Accuracy(relative_error=3e-3)),
     ]
     assert accuracy_cell(checks) == "3.0e-03~"
@@ -47,7 +49,9 @@ def test_the_line_has_every_known_figure() -> None:
         envelope=1e-3,
         repeats=30,
     )
-    line = accuracy_line(builders.checked(verdict="near", accuracy=found, reference="float64"))
+    line = accuracy_line(
+        builders.checked(accuracy_class="close", accuracy=found, reference="float64")
+    )
     for figure in ("close (error)", "2.0e-03", "7x", "0.99999", "1.0e-01", "99.5 %", "30 times"):
         assert figure in line
     assert line.endswith("against float64")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 import shlex
 import subprocess
@@ -10,7 +11,6 @@ from typing import Any
 
 import builders
 import built_answers
-import msgspec
 import pytest
 from report_runs import with_results
 
@@ -19,12 +19,11 @@ from advisor.domain.interval import Interval
 from advisor.domain.model import TransformersModel
 from advisor.domain.plan import Plan
 from advisor.domain.question import LoadQuestion, RequestLengths
-from advisor.domain.recipe_facts import RecipeFacts
 from advisor.domain.serving import ServedArm, ServingResults
-from advisor.domain.worker_events import Environment, Imported, Serving
 from advisor.errors import NoRecipeError
 from advisor.recipes.server import portable_command
 from advisor.report.recipes import found_recipe, short_recipe
+from probes.wire.events import Environment, Imported, RecipeFacts, Serving
 
 MODEL = TransformersModel(name="org/model", config={"model_type": "llama"}, weights="hub")
 LOAD = LoadQuestion(
@@ -115,7 +114,7 @@ def test_a_stored_command_that_is_no_command_line_is_refused() -> None:
 
 
 def test_what_a_stored_run_states_about_a_server_may_be_wrong() -> None:
-    serving = msgspec.structs.replace(SERVING, url="http://127.0.0.1:none")
+    serving = dataclasses.replace(SERVING, url="http://127.0.0.1:none")
     with pytest.raises(NoRecipeError):
         short(measured(serving, serving_command="engine serve", integration=""))
 

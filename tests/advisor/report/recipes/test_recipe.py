@@ -17,12 +17,11 @@ from report_runs import without_advice
 from advisor.domain.answer import Answer, Problem
 from advisor.domain.model import FactoryModel
 from advisor.domain.plan import Plan
-from advisor.domain.recipe_facts import RecipeFacts
-from advisor.domain.worker_events import Environment, Imported
 from advisor.errors import NoRecipeError
 from advisor.report.recipes import found_recipe, script_recipe, server_recipe, short_recipe
 from advisor.report.sections.answer import caveats
 from advisor.system.number_format import format_interval
+from probes.wire.events import Environment, Imported, RecipeFacts
 
 LINES = "import torch\n\n# Each call:\noutput = model(*inputs)\n"
 RECIPE = found_recipe.FoundRecipe(

@@ -19,11 +19,11 @@ from report_runs import with_measurement
 from advisor.catalogue import rubric_files
 from advisor.domain.answer import Answer
 from advisor.domain.model import ExportedModel, FactoryModel, Model, TransformersModel
-from advisor.domain.recipe_facts import InputFacts
 from advisor.errors import NoRecipeError
 from advisor.recipes.snippet import EACH_CALL
 from advisor.report.recipes.found_recipe import FoundRecipe
 from advisor.report.recipes.server_recipe import render_dockerfile, render_server
+from probes.wire.events import InputFacts
 
 PROBES = rubric_files.probes_directory()
 INTEGRATION = "import torch\n\n# Each call:\noutput = model(*inputs)\n"

@@ -19,13 +19,12 @@ from advisor.domain.interval import Interval
 from advisor.domain.model import TransformersModel
 from advisor.domain.plan import Plan
 from advisor.domain.question import LoadQuestion, RequestLengths
-from advisor.domain.recipe_facts import RecipeFacts
-from advisor.domain.worker_events import Environment, Imported
 from advisor.errors import RunIsImportedError, UserError, VerificationError
 from advisor.probing.snippets import FirstCall, Pair, Settings, Snippet
 from advisor.report.recipes import verification
 from advisor.report.recipes.verification import Verification
 from advisor.store.store import Store
+from probes.wire.events import Environment, Imported, RecipeFacts
 
 LINES = "import torch\n\n# Each call:\noutput = model(*inputs)\n"
 SPEEDUP = Interval(value=2.0, low=1.8, high=2.2)

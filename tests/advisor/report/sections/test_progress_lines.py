@@ -5,7 +5,6 @@ from __future__ import annotations
 import builders
 import pytest
 
-from advisor.domain.outcome import Completed, Crashed, ModelRefused
 from advisor.domain.plan import REFERENCE
 from advisor.domain.run_events import (
     DeviceMemory,
@@ -19,8 +18,9 @@ from advisor.domain.run_events import (
     WorkerReported,
     WorkerSpawned,
 )
-from advisor.domain.worker_events import Phase, PhaseStarted, Ready
 from advisor.report.sections import progress_lines
+from probes.wire.events import PhaseStarted, Ready
+from probes.wire.outcome import Failure, Outcome, Phase
 
 
 def render(run_event: RunEvent) -> str | None:
@@ -49,7 +49,9 @@ def phase_started(
             WorkerEnded(
                 arm="compiled",
                 process=0,
-                outcome=Crashed(phase="build", signal="SIGSEGV", reason="it fell"),
+                outcome=Outcome(
+                    Failure("crashed", phase="build", signal="SIGSEGV", reason="it fell")
+                ),
             ),
             "compiled: crashed, it fell",
         ),
@@ -57,7 +59,9 @@ def phase_started(
             WorkerEnded(
                 arm=REFERENCE,
                 process=0,
-                outcome=ModelRefused(phase="load", reason="no such input", fix=None),
+                outcome=Outcome(
+                    Failure("model-refused", phase="load", reason="no such input", fix=None)
+                ),
             ),
             f"{REFERENCE}: model-refused, no such input",
         ),
@@ -89,7 +93,7 @@ def test_slow_steps_and_results_have_a_line(run_event: RunEvent, line: str) -> N
         WorkerReported(arm="compiled", process=0, worker_event=Ready()),
         WorkerReported(arm="compiled", process=0, worker_event=builders.visits([0.1])[0]),
         DeviceMemory(arm="compiled", process=0, before_bytes=1, peak_bytes=2, resident_bytes=2),
-        WorkerEnded(arm="compiled", process=0, outcome=Completed()),
+        WorkerEnded(arm="compiled", process=0, outcome=Outcome()),
     ],
 )
 def test_other_events_have_no_line(run_event: RunEvent) -> None:
@@ -99,7 +103,9 @@ def test_other_events_have_no_line(run_event: RunEvent) -> None:
 def test_a_failed_reference_has_a_line() -> None:
     line = render(
         WorkerEnded(
-            arm=REFERENCE, process=0, outcome=Crashed(phase="load", signal=None, reason="no memory")
+            arm=REFERENCE,
+            process=0,
+            outcome=Outcome(Failure("crashed", phase="load", reason="no memory")),
         )
     )
     assert line == f"{REFERENCE}: crashed, no memory"

@@ -20,7 +20,6 @@ from advisor.domain.model import (
     name_own_shapes,
 )
 from advisor.domain.question import LoadQuestion, RequestLengths
-from advisor.domain.recipe_facts import InputFacts, RecipeFacts
 from advisor.domain.results import MeasuredInputs
 from advisor.pipeline.decision import decide, evaluate
 from advisor.report.sections.setup_facts import (
@@ -31,6 +30,7 @@ from advisor.report.sections.setup_facts import (
 )
 from advisor.report.text_report import measured_line
 from advisor.store.store import Store
+from probes.wire.events import InputFacts, RecipeFacts
 
 LIBRARY = TransformersModel(name="org/model", weights="hub")
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from report_runs import with_measurement, with_score
 
-from advisor.domain.accuracy import Accuracy, MetricLoss, TrainedLoss
+from advisor.domain.accuracy import MetricLoss, TrainedLoss
 from advisor.domain.answer import Answer
 from advisor.domain.measurement import Measurement
 from advisor.domain.question import WeightFormat
@@ -17,6 +17,7 @@ from advisor.report import markdown, page
 from advisor.report.exports import csv_rows
 from advisor.report.sections import trade_off
 from advisor.report.sections.trade_off import find_trade_offs
+from probes.wire.checks import Accuracy
 
 Arm = tuple[ScoredArm, Measurement]
 
@@ -30,7 +31,7 @@ def arm(name: str, speedup: float, error: float, size: int, weights: WeightForma
             name,
             speedup=speedup,
             weight_bytes=size,
-            correctness=(builders.checked(verdict="near", accuracy=accuracy),),
+            correctness=(builders.checked(accuracy_class="close", accuracy=accuracy),),
         ),
     )
 

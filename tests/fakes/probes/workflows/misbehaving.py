@@ -16,8 +16,8 @@ import types
 import numpy as np
 
 from probes.adapter import ModelError, UnsupportedError
-from probes.events import Engagement
 from probes.measuring import timing
+from probes.wire.events import Engagement
 
 spec = importlib.util.spec_from_file_location(
     "eager", pathlib.Path(__file__).with_name("pytorch_eager.py")

@@ -9,7 +9,7 @@ import pathlib
 import signal
 import time
 
-from probes.events import Engagement
+from probes.wire.events import Engagement
 
 spec = importlib.util.spec_from_file_location(
     "eager", pathlib.Path(__file__).with_name("pytorch_eager.py")

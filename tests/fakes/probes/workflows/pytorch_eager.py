@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 
-from probes.events import Engagement
+from probes.wire.events import Engagement
 
 
 class Subject:

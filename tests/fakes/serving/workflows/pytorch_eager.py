@@ -8,8 +8,8 @@ import numpy as np
 from probes import protocol
 from probes.checking.logprobs import TokenLogprobs
 from probes.checking.text_reference import ReferenceRun
-from probes.events import Engagement
 from probes.subjects import checkpoint
+from probes.wire.events import Engagement
 
 TASKS = (protocol.GENERATE,)
 VOCABULARY = 64

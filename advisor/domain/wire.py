@@ -1,0 +1,79 @@
+"""Decode what workers report; `probes.wire` declares it.
+
+msgspec checks the types, and `check_bounds` the numbers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+import typing
+from typing import TypeVar
+
+import msgspec
+
+from probes.wire import checks, events
+from probes.wire.bounds import Range
+from probes.wire.events import Event
+from probes.wire.outcome import Outcome
+
+Message = TypeVar("Message", Event, Outcome)
+
+EVENTS_BY_TAG: dict[str, type[Event]] = {
+    typing.get_args(typing.get_type_hints(kind)["event"])[0]: kind
+    for module in (events, checks)
+    for kind in vars(module).values()
+    if isinstance(kind, type) and issubclass(kind, Event) and kind is not Event
+}
+
+
+def snake_case(name: str) -> str:
+    """Return the tag of the class with this name."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+
+
+def decode(message: bytes, kind: type[Message]) -> Message:
+    """Decode an event or an outcome.
+
+    Raise `msgspec.MsgspecError`, or `ValueError` for a number outside its bounds.
+    """
+    found = msgspec.json.decode(message, type=kind, dec_hook=decode_event)
+    check_bounds(found)
+    return found
+
+
+def decode_event(kind: type, fields: object) -> Event:
+    """Decode the fields of an event that is part of another value; a hook of msgspec."""
+    if kind is not Event:
+        raise NotImplementedError
+    tag = fields.get("event") if isinstance(fields, dict) else None
+    if not isinstance(tag, str) or tag not in EVENTS_BY_TAG:
+        message = f"unknown event {tag!r}"
+        raise ValueError(message)
+    return msgspec.convert(fields, EVENTS_BY_TAG[tag], str_keys=True)
+
+
+def check_bounds(value: object) -> None:
+    """Raise `ValueError` if a number of a dataclass or a struct is outside its bounds."""
+    for name, bounds in _bounds_by_field(type(value)):  # type: ignore[arg-type]
+        found = getattr(value, name)
+        for each in found if isinstance(found, tuple) else (found,):
+            if isinstance(each, msgspec.Struct) or dataclasses.is_dataclass(each):
+                check_bounds(each)
+            elif bounds and each is not None and not bounds.low <= each <= bounds.high:
+                message = f"{name} is not from {bounds.low:g} to {bounds.high:g}"
+                raise ValueError(message)
+
+
+@functools.cache
+def _bounds_by_field(kind: type) -> tuple[tuple[str, Range | None], ...]:
+    hints = typing.get_type_hints(kind, include_extras=True)
+    return tuple((name, _find_range(hint)) for name, hint in hints.items())
+
+
+def _find_range(hint: object) -> Range | None:
+    """Return the bounds in the type of a field, such as `tuple[Annotated[float, Range], ...]`."""
+    if isinstance(hint, Range):
+        return hint
+    return next(filter(None, map(_find_range, typing.get_args(hint))), None)

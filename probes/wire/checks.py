@@ -1,0 +1,153 @@
+"""Events of a worker about the accuracy of outputs; see `probes.checking`."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal, get_args
+
+from probes.wire.bounds import Amount, Count, Size
+from probes.wire.events import Event
+
+#: Classes of an arm's outputs, from the best to the worst. `unchecked`: the outputs are constant or
+#: random, so a comparison shows nothing.
+AccuracyClass = Literal["exact", "close", "unchecked", "incorrect"]
+CLASSES: tuple[AccuracyClass, ...] = get_args(AccuracyClass)
+
+#: What keeps outputs from being exact or from being checked; empty for exact ones.
+Fault = Literal[
+    "",
+    "error",
+    "row-error",
+    "typical-error",
+    "integers",
+    # Of text.
+    "probabilities",
+    "divergence",
+    # Faults of the structure.
+    "shape",
+    "not-finite",
+    "same-output",
+    "identity",
+    # What prevents a check.
+    "constant-output",
+    "random-model",
+]
+
+
+@dataclasses.dataclass(frozen=True)
+class Agreement:
+    """Agreement of generated text with the reference's; None for what the stack does not report.
+
+    A divergence is the earliest position at which a sequence differs; its gap is by how much the
+    reference preferred its own token there, in nats, the largest over the sequences. `kl_*` and
+    `top*` are those of the next-token probabilities in a run that is forced to generate the
+    reference's tokens.
+    """
+
+    #: How the probabilities were computed, such as `teacher-forced`, `teacher-forced, 20
+    #: likeliest` or `tokens only`.
+    method: str
+    sequences: Count
+    identical_sequences: Count
+    first_divergence: Count | None
+    divergence_gap: float | None
+    allowed_gap: float
+    positions: Count
+    #: Kullback-Leibler divergence in nats: mean and 99th percentile over the positions, eager
+    #: PyTorch's in the tested precision, and the allowed divergence.
+    kl_mean: float | None
+    kl_p99: float | None
+    kl_eager: float
+    kl_allowed: float
+    #: Share of positions with the same likeliest token.
+    top1: float | None
+    top1_eager: float
+    #: `top1`, where a near tie counts as the same token; at least `top1_least` is allowed.
+    top1_or_tie: float | None
+    top1_least: float
+    #: Mean share of the five likeliest tokens that are the same.
+    top5: float | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Accuracy:
+    """How accurate the outputs of one batch size are: the worst over input sets and outputs.
+
+    Errors are root mean squares of the difference from the reference, over the reference's. None
+    for what does not apply: relative errors of zeros, classes of an output without them.
+    """
+
+    fault: Fault = ""
+    #: Of integers: the share that differs.
+    relative_error: float | None = None
+    relative_error_eager: float | None = None
+    #: The arm's error over that of eager PyTorch in the same precision.
+    ratio_to_eager: float | None = None
+    cosine: float | None = None
+    #: Largest error of an element, and of a row, over the RMS of the reference.
+    worst_element: float | None = None
+    worst_row: float | None = None
+    #: Share of rows, or of positions of a text, with the same likeliest class.
+    top1: float | None = None
+    top1_eager: float | None = None
+    #: Relative error that rounding alone caused in `perturbations` of inputs and weights.
+    envelope: float | None = None
+    perturbations: Count = 0
+    #: Text: divergence from the reference in nats a token, and share of equal tokens.
+    kl_mean: float | None = None
+    equal_tokens: float | None = None
+    #: How often one input was called again, and all results were the same within rounding.
+    repeats: Count = 0
+
+    @property
+    def error(self) -> float | None:
+        """The figure that `--accuracy` and `accuracy<=` limit."""
+        # A mean divergence below zero is rounding.
+        return self.relative_error if self.kl_mean is None else max(self.kl_mean, 0.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Checked(Event):
+    """The comparison of one batch size with the reference; see `probes.checking`."""
+
+    batch_size: Size
+    accuracy_class: AccuracyClass
+    reference: str
+    rmse: Amount | None
+    rmse_eager: Amount | None
+    allowed: Amount | None
+    max_abs: Amount | None
+    compared_elements: Count
+    accuracy: Accuracy
+    agreement: Agreement | None = None
+    event: Literal["checked"] = "checked"
+
+
+@dataclasses.dataclass(frozen=True)
+class TextScores(Event):
+    """Losses along a long text, as means over the positions of each sequence.
+
+    `loss` is by how much less likely the text is than in the reference, in nats a token, without
+    tokens that the stack did not report if the scores are incomplete. The suffix `_eager` marks
+    those of eager PyTorch. See `RowScores` in `probes.checking.long_text`.
+    """
+
+    source: str
+    positions: Size
+    is_incomplete: bool
+    divergence: tuple[float, ...]
+    same_top: tuple[float, ...]
+    loss: tuple[float, ...]
+    divergence_eager: tuple[float, ...]
+    same_top_eager: tuple[float, ...]
+    loss_eager: tuple[float, ...]
+    event: Literal["text_scores"] = "text_scores"
+
+
+@dataclasses.dataclass(frozen=True)
+class UserMetric(Event):
+    """What the user's metric returned, or the problem; larger is better."""
+
+    value: float | None
+    problem: str = ""
+    event: Literal["user_metric"] = "user_metric"

@@ -1,0 +1,347 @@
+"""Events that a worker appends to `events.jsonl`; see `probes.protocol`.
+
+`event` is the tag of an event in the file: the name of its class in snake case. A new event needs
+no other declaration: the advisor decodes every subclass of `Event`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Literal
+
+from probes.wire.bounds import Amount, Count, Duration, Rate, Size
+from probes.wire.outcome import Phase
+
+#: Unit of throughput.
+Unit = Literal["samples", "tokens"]
+#: `eager`: no longer compiled; `skipped`: there was no time to try it.
+NewShapeOutcome = Literal["served", "stalled", "eager", "wrong", "refused", "skipped"]
+
+
+class Event:
+    """The base class of all events; each is a dataclass with a field `event`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PhaseStarted(Event):
+    """The worker has started a phase."""
+
+    phase: Phase
+    batch_size: Size | None = None
+    #: A length that was not built and is tried; else None.
+    input_tokens: Size | None = None
+    event: Literal["phase_started"] = "phase_started"
+
+
+@dataclasses.dataclass(frozen=True)
+class Environment:
+    """The interpreter of a worker, and what is installed for it."""
+
+    #: Its minor version, such as `3.11`.
+    python: str
+    interpreter: str
+    #: Versions by distribution.
+    distributions: dict[str, str]
+    #: The distributions that provide each top-level package.
+    providers: dict[str, tuple[str, ...]]
+    #: Identifies the source of the probes.
+    source_digest: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Imported(Event):
+    """The stack is imported, with these versions and the settings that determine its speed."""
+
+    versions: dict[str, str]
+    settings: dict[str, str]
+    seconds: Amount
+    #: None for a worker that measures nothing, or where reading it failed.
+    environment: Environment | None = None
+    event: Literal["imported"] = "imported"
+
+
+@dataclasses.dataclass(frozen=True)
+class Loaded(Event):
+    """The model is in memory."""
+
+    seconds: Amount
+    #: Number of parameters and their bytes; None where the format does not state them.
+    parameters: Count | None
+    parameter_bytes: Count | None
+    #: Where the weights come from.
+    weights: str
+    unit: Unit
+    #: How many units one sample holds.
+    units_per_sample: Size
+    event: Literal["loaded"] = "loaded"
+
+
+@dataclasses.dataclass(frozen=True)
+class Built(Event):
+    """One batch size is built.
+
+    The first call is timed apart, because some stacks finish their build in it.
+    """
+
+    batch_size: Size
+    build_seconds: Amount
+    first_call_seconds: Amount
+    event: Literal["built"] = "built"
+
+
+@dataclasses.dataclass(frozen=True)
+class Caches(Event):
+    """The bytes of this arm's caches before its first build and after its last, and their hits."""
+
+    bytes_before: Count
+    bytes_after: Count
+    #: None where the stack does not count them.
+    hits: Count | None
+    event: Literal["caches"] = "caches"
+
+
+@dataclasses.dataclass(frozen=True)
+class Engagement(Event):
+    """The share of the work that runs on the compiled path, and its proof."""
+
+    share: Amount
+    proof: str
+    facts: dict[str, Any]
+    #: Bytes of all weights as the program stores them, where it does not store those of the model.
+    weight_bytes: Count | None = None
+    event: Literal["engagement"] = "engagement"
+
+
+@dataclasses.dataclass(frozen=True)
+class InputFacts:
+    """One tensor that the model takes."""
+
+    #: Name of the keyword; empty for a positional input.
+    name: str
+    #: Its shape without the batch.
+    shape: tuple[Count, ...]
+    dtype: str
+    #: Whether its first dimension is the batch.
+    batched: bool = True
+    #: Range `[low, high)` of random integers, such as token ids; None for other values.
+    low: int | None = None
+    high: int | None = None
+    #: Whether the inputs are in containers, are both positional and keyword ones, or have values
+    #: that are not tensors. The tensors are then in the order in which they occur.
+    nested: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class RecipeFacts(Event):
+    """What the recipe of this arm needs from its worker; `advisor.recipes` composes it."""
+
+    #: By batch size, how far outputs may be from those of eager PyTorch: for the task `forward`
+    #: eager's error for each output, for `generate` a gap in nats.
+    allowances: dict[int, tuple[float, ...] | float | None]
+    #: The command with which an engine serves the model; None for other workflows.
+    serving_command: str | None
+    #: The lines of the workflow's `integration`.
+    integration: str
+    #: The inputs of a PyTorch module; None for other models.
+    inputs: tuple[InputFacts, ...] | None = None
+    #: Whether the outputs for a row depend on the other rows of the batch, or have no rows; None if
+    #: that is not known.
+    coupled_rows: bool | None = None
+    event: Literal["recipe_facts"] = "recipe_facts"
+
+
+@dataclasses.dataclass(frozen=True)
+class Serving(Event):
+    """The workflow's server answers; what a load generator needs to send requests to it."""
+
+    url: str
+    model: str
+    command: str
+    settings: dict[str, str]
+    #: Further fields of each request.
+    fields: dict[str, Any]
+    #: Directory with the tokenizer, and the number of its tokens. A prompt has a word for each
+    #: token, in this format, with this text between two words.
+    tokenizer: str
+    vocabulary: Count
+    word: str
+    separator: str
+    #: Environment variables of the server, in addition to the worker's.
+    variables: dict[str, str] = dataclasses.field(default_factory=dict)
+    event: Literal["serving"] = "serving"
+
+
+@dataclasses.dataclass(frozen=True)
+class ClosedLoop(Event):
+    """Requests to the server, always `concurrency` at once; each is followed by another.
+
+    `requests` were answered, the last one after `seconds`.
+    """
+
+    concurrency: Size
+    requests: Count
+    failed: Count
+    seconds: Duration
+    #: Why the first request that failed did so.
+    problem: str | None = None
+    event: Literal["closed_loop"] = "closed_loop"
+
+    @property
+    def rate(self) -> float:
+        """Requests per second."""
+        return self.requests / self.seconds
+
+
+@dataclasses.dataclass(frozen=True)
+class TextsSampled(Event):
+    """Texts that were checked while requests of others arrived; `unanswered` ones failed."""
+
+    checked: Count
+    unanswered: Count
+    event: Literal["texts_sampled"] = "texts_sampled"
+
+
+@dataclasses.dataclass(frozen=True)
+class WarmedUp(Event):
+    """One batch size is warmed up; `calls_per_visit` is the size of its blocks."""
+
+    batch_size: Size
+    typical_seconds: Duration
+    warmup_calls: Count
+    #: Where the durations became steady, and whether they did.
+    calls_until_steady: Count
+    steady: bool
+    calls_per_visit: Count
+    event: Literal["warmed_up"] = "warmed_up"
+
+
+@dataclasses.dataclass(frozen=True)
+class MemoryRead(Event):
+    """Peak bytes as the worker sees them; None for what it cannot read.
+
+    `device_held_bytes` is what PyTorch's allocator has reserved now; the others are peaks.
+    """
+
+    peak_rss_bytes: Count | None
+    device_allocated_bytes: Count | None = None
+    device_reserved_bytes: Count | None = None
+    device_held_bytes: Count | None = None
+    event: Literal["memory_read"] = "memory_read"
+
+
+@dataclasses.dataclass(frozen=True)
+class Prepared(Event):
+    """Every batch size is built and correct; the worker waits before it warms up."""
+
+    event: Literal["prepared"] = "prepared"
+
+
+@dataclasses.dataclass(frozen=True)
+class Ready(Event):
+    """All tokens so far are answered; the worker waits for another."""
+
+    event: Literal["ready"] = "ready"
+
+
+@dataclasses.dataclass(frozen=True)
+class BlockTimed(Event):
+    """One block of timed calls, in order."""
+
+    batch_size: Size
+    round: Count
+    seconds: tuple[Duration, ...]
+    #: Median seconds until a call returns, before the wait for its end.
+    enqueue_seconds: Amount
+    cpu_seconds: Amount
+    #: Of the warm-up calls before the timed ones, which do not count.
+    warmup_seconds: tuple[Amount, ...]
+    #: Seconds of a call in a row of calls without waiting in between; None where a call has ended
+    #: when it returns.
+    streamed_seconds: Duration | None
+    #: Readings of the worker's clock before the first call and after the last one, in seconds from
+    #: an arbitrary origin.
+    began: float
+    ended: float
+    #: Seconds of a fixed piece of host work before the block; None where there is none.
+    host_seconds: Amount | None = None
+    #: Of calls for the first token after the block; empty for tasks other than generated text and
+    #: where prompts run one after the other.
+    first_token_seconds: tuple[Duration, ...] = ()
+    event: Literal["block_timed"] = "block_timed"
+
+    def __post_init__(self) -> None:
+        if not self.seconds:
+            message = "a block has no timed call"
+            raise ValueError(message)
+
+
+@dataclasses.dataclass(frozen=True)
+class Workload(Event):
+    """The work of one call; None for what cannot be counted.
+
+    For generated text `moved_bytes` and `step_bytes` are lower bounds of the bytes that a call and
+    one of its decode steps move, and `cache_bytes` is the size of the cache at the end.
+    """
+
+    batch_size: Size
+    #: Floating-point operations.
+    flops: Count | None
+    moved_bytes: Count | None = None
+    step_bytes: Count | None = None
+    cache_bytes: Count | None = None
+    #: Number of inputs with the values of the example in every call, because the model takes no
+    #: random ones.
+    fixed_inputs: Count = 0
+    #: Whether `input_tokens` is the size of a dimension; None where the kind of the model decides.
+    has_length: bool | None = None
+    #: Whether the inputs have a batch dimension; without one every call has the shapes that the
+    #: examples or the file give, and `batch_size` is 1. None for generated text.
+    has_batch: bool | None = None
+    event: Literal["workload"] = "workload"
+
+
+@dataclasses.dataclass(frozen=True)
+class Peaks(Event):
+    """Peak rates of the device: bytes moved and, by precision, operations of a matrix product."""
+
+    bytes_per_second: Rate
+    operations_per_second: dict[str, float]
+    event: Literal["peaks"] = "peaks"
+
+
+@dataclasses.dataclass(frozen=True)
+class Sustained(Event):
+    """Calls without a pause between them."""
+
+    batch_size: Size
+    calls: Size
+    seconds: Duration
+    event: Literal["sustained"] = "sustained"
+
+
+@dataclasses.dataclass(frozen=True)
+class Diagnosed(Event):
+    """The profile of a call by PyTorch's profiler; None for values that only a GPU has."""
+
+    batch_size: Size
+    operators_per_call: Amount
+    kernels_per_call: Amount | None
+    launches_per_call: Amount | None
+    graph_launches_per_call: Amount | None
+    host_copies_per_call: Amount | None
+    device_busy_share: Amount | None
+    event: Literal["diagnosed"] = "diagnosed"
+
+
+@dataclasses.dataclass(frozen=True)
+class NewShapeResult(Event):
+    """The result of a batch size or a length that was not built."""
+
+    batch_size: Size
+    outcome: NewShapeOutcome
+    first_call_seconds: Amount | None = None
+    steady_seconds: Duration | None = None
+    reason: str | None = None
+    #: The length that was not built; None where the batch size is what was not built.
+    input_tokens: Size | None = None
+    event: Literal["new_shape_result"] = "new_shape_result"
