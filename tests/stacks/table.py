@@ -95,7 +95,7 @@ WHOLE_MODELS_AGAIN = (
     "h200-minilm-float32.json",
 )
 CPU = "cpu-demo-workflows.json"
-#: The same question with more arms and an earlier version.
+#: The same question with more arms.
 CPU_EARLIER = "cpu-demo.json"
 CPU_LLAMA = "cpu-demo-llama.json"
 #: The questions of runs on GPUs, on a processor; they have the results of all platforms.
