@@ -6,7 +6,7 @@ import pathlib
 
 from stacks.kept_runs import read_run
 
-from advisor.report.charts.platforms import cascade_chart
+from advisor.report.charts.pictures import cascade_chart
 from advisor.report.page_files import package_file
 
 DIRECTORY = pathlib.Path(__file__).parents[2] / "docs" / "charts"

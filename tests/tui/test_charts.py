@@ -13,7 +13,7 @@ from advisor.tui.rendering.charts import charts_of, weight_map_lines
 from advisor.tui.rendering.plot import Axis, Plot, Point, Series, plot_lines
 
 EVIDENCE = pathlib.Path(__file__).parents[1] / "stacks" / "evidence"
-ALL_CHARTS = 5
+ALL_CHARTS = 3
 DOCUMENTS = (
     "cpu-demo",
     "h200-generate-tinyllama-bfloat16",
@@ -53,7 +53,7 @@ def test_an_answer_has_no_picture_without_figures() -> None:
     assert all(chart(118, 30) for chart in charts)
 
 
-def test_marks_intervals_and_curves_are_at_their_place() -> None:
+def test_marks_and_intervals_are_at_their_place() -> None:
     plot = Plot(
         "title",
         "x",

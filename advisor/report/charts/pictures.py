@@ -2,44 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from advisor.catalogue.rubric_files import read_shipped_accuracy
 from advisor.domain.answer import Answer, RankedArm
-from advisor.report.charts.accuracy import accuracy_chart
-from advisor.report.charts.batch_sizes import latency_chart, speedups_chart, throughput_chart
-from advisor.report.charts.build_costs import break_even_chart, build_cost_chart
-from advisor.report.charts.limits import memory_chart, roofline_chart
-from advisor.report.charts.marks import marks_of
-from advisor.report.charts.platforms import cascade_chart, navigation_chart
-from advisor.report.charts.speedups import speedup_chart
+from advisor.domain.check_events import worst_error
+from advisor.domain.portability import ApplicationPortability
+from advisor.report.charts.marks import Mark, marks_of, place, short_names
+from advisor.report.charts.plots import Guide, Point, Series, line_plot, scatter_plot
+from advisor.report.charts.scales import Axis
+from advisor.report.charts.speedups import speedup_chart, speedups_chart
 from advisor.report.charts.svg import Picture
-from advisor.report.charts.text_latency import first_token_chart, next_token_chart
-from advisor.report.charts.tiers import tier_chart
 from advisor.report.charts.weight_map import weight_map
+from advisor.report.formatting.phrases import format_error
+from advisor.system.number_format import format_interval, format_seconds, format_share
+
+#: The shortest build that the logarithmic axis shows.
+SHORTEST_BUILD_SECONDS = 0.01
+#: Errors below the smallest one, such as 0, are drawn this factor below it.
+BELOW = 10.0
+#: A limit further than this from every error would squeeze the points, so it is not drawn.
+NEAR_LIMIT = 1e4
+SPEED = Axis("times the baseline's speed")
 
 
 class Pictures(msgspec.Struct, frozen=True, kw_only=True):
     """All pictures of a page; null for those that the run has no figures for."""
 
-    tiers: Picture
     #: One for each batch size.
     speedups: tuple[Picture, ...]
-    break_even: tuple[Picture, ...]
     speedup: Picture | None
-    throughput: Picture | None
-    latency: Picture | None
-    first_token: Picture | None
-    next_token: Picture | None
     build_cost: Picture | None
     accuracy: Picture | None
-    roofline: Picture | None
-    memory: Picture | None
     weight_map: Picture | None
     cascade: Picture | None
-    navigation: Picture | None
 
 
 def draw(answer: Answer, ranked: Sequence[RankedArm], sizes: Sequence[int]) -> Pictures:
@@ -47,25 +45,111 @@ def draw(answer: Answer, ranked: Sequence[RankedArm], sizes: Sequence[int]) -> P
     marks, results, advice = marks_of(answer, ranked), answer.results, answer.recommendation
     question = answer.question
     rules = read_shipped_accuracy().with_tolerance(question.accuracy)
-    applications = results.portability.applications if results.portability else ()
     noise_floors = {each.batch_size: each.noise_floor for each in results.races}
-    curves = [break_even_chart(ranked, size, marks) for size in sizes]
     return Pictures(
-        tiers=tier_chart(ranked, marks),
         speedups=tuple(
             speedup_chart(ranked, size, noise_floors.get(size), marks) for size in sizes
         ),
-        break_even=tuple(curve for curve in curves if curve is not None),
         speedup=speedups_chart(ranked, sizes, noise_floors, marks),
-        throughput=throughput_chart(ranked, sizes, marks),
-        latency=latency_chart(ranked, sizes, marks),
-        first_token=first_token_chart(ranked, marks),
-        next_token=next_token_chart(ranked, marks),
-        build_cost=build_cost_chart(ranked, marks),
-        accuracy=accuracy_chart(ranked, marks, rules.close.tolerance),
-        roofline=roofline_chart(ranked, marks, results.peaks, question.dtype),
-        memory=memory_chart(ranked, marks),
+        build_cost=_build_cost_chart(ranked, marks),
+        accuracy=_accuracy_chart(ranked, marks, rules.close.tolerance),
         weight_map=weight_map(ranked, question.priorities, advice.simplex if advice else {}, marks),
-        cascade=cascade_chart(applications),
-        navigation=navigation_chart(applications),
+        cascade=cascade_chart(results.portability.applications if results.portability else ()),
     )
+
+
+def _build_cost_chart(ranked: Sequence[RankedArm], marks: Mapping[str, Mark]) -> Picture | None:
+    """Return the speed-up over the seconds of the cold build, or None without any build."""
+    series = [
+        Series(
+            marks[entry.arm],
+            (
+                Point(
+                    max(entry.measured.build_seconds.cold, SHORTEST_BUILD_SECONDS),
+                    entry.speedup.value,
+                    title=f"{entry.arm}: {format_interval(entry.speedup)}, built in "
+                    f"{format_seconds(entry.measured.build_seconds.cold)} s",
+                ),
+            ),
+        )
+        for entry in ranked
+        if entry.measured is not None
+    ]
+    if not series:
+        return None
+    title = "Speed against the cost of the build"
+    return scatter_plot(title, series, Axis("seconds of the cold build"), SPEED)
+
+
+def _accuracy_chart(
+    ranked: Sequence[RankedArm], marks: Mapping[str, Mark], allowed: float
+) -> Picture | None:
+    """Return the speed-up over the largest error of each arm; None where all arms are exact.
+
+    `allowed` is the largest error of an arm that is not exact.
+    """
+    checks = {entry.arm: entry.measured.correctness for entry in ranked if entry.measured}
+    known = {arm: worst_error(checked) for arm, checked in checks.items()}
+    errors = {arm: error for arm, error in known.items() if error is not None}
+    positive = [error for error in errors.values() if error > 0]
+    is_exact = all(each.verdict == "equivalent" for arm in errors for each in checks[arm])
+    if is_exact or not positive:
+        return None
+    least = min(positive) / BELOW
+    series = [
+        Series(
+            marks[entry.arm],
+            (
+                Point(
+                    max(errors[entry.arm], least),
+                    entry.speedup.value,
+                    title=f"{entry.arm}: error {format_error(errors[entry.arm])}, "
+                    f"{format_interval(entry.speedup)}",
+                ),
+            ),
+        )
+        for entry in ranked
+        if entry.arm in errors
+    ]
+    heights = [point.y for each in series for point in each.points]
+    limit = Guide("limit", ((allowed, min(heights)), (allowed, max(heights))), "allowed")
+    is_near = allowed / max(positive) <= NEAR_LIMIT
+    below = "; outputs without an error on the left" if len(positive) < len(errors) else ""
+    return scatter_plot(
+        "Speed against the error of the outputs",
+        series,
+        Axis(f"largest relative error, or divergence of text{below}"),
+        SPEED,
+        [limit] if is_near else [],
+    )
+
+
+def cascade_chart(applications: Sequence[ApplicationPortability]) -> Picture | None:
+    """Return each application's efficiencies over the platforms where it ran, best first."""
+    names = short_names([entry.application for entry in applications])
+    series, most = [], 2
+    for number, entry in enumerate(applications):
+        known = sorted((s for s in entry.efficiencies.values() if s is not None), reverse=True)
+        most = max(most, len(entry.efficiencies))
+        points = tuple(
+            Point(float(count), share, title=f"{entry.application}: {format_share(share)}")
+            for count, share in enumerate(known, start=1)
+        )
+        if points:
+            series.append(Series(Mark(names[entry.application], *place(number)), points))
+    if not series:
+        return None
+    across = Axis(
+        "platforms, each application's best first",
+        is_logarithmic=False,
+        ticks=tuple(map(float, range(1, most + 1))),
+        low=0.8,
+        high=most + 0.2,
+    )
+    upward = Axis(
+        "efficiency against the platform's fastest workflow",
+        is_logarithmic=False,
+        low=-0.03,
+        high=1.05,
+    )
+    return line_plot("Efficiency by platform, per application", series, across, upward)

@@ -54,7 +54,6 @@ class Guide(NamedTuple):
     css_class: str
     places: tuple[Place, ...]
     name: str = ""
-    is_named_at_start: bool = False
     is_area: bool = False
 
 
@@ -79,16 +78,14 @@ def line_plot(
     series: Sequence[Series],
     across: Axis,
     upward: Axis,
-    *,
     guides: Sequence[Guide] = (),
-    has_markers: bool = True,
 ) -> Picture:
     """Return a curve with intervals for each arm, named to the right of its end."""
     frame = _frame(series, across, upward, guides)
     parts = [*frame.parts, *_draw_guides(frame, guides)]
-    step = min(3.0, 24 / len(series)) if has_markers else 0.0
+    step = min(3.0, 24 / len(series))
     curves = [
-        _curve(frame, each, (number - (len(series) - 1) / 2) * step, has_markers=has_markers)
+        _curve(frame, each, (number - (len(series) - 1) / 2) * step)
         for number, each in enumerate(series)
     ]
     # The advised arm lies over the others.
@@ -107,17 +104,11 @@ def scatter_plot(
     series: Sequence[Series],
     across: Axis,
     upward: Axis,
-    *,
     guides: Sequence[Guide] = (),
-    is_joined: bool = False,
 ) -> Picture:
-    """Return the points of each arm with a legend; `is_joined` connects the points of an arm."""
+    """Return the points of each arm with a legend."""
     frame = _frame(series, across, upward, guides)
     parts = [*frame.parts, *_draw_guides(frame, guides)]
-    for each in series:
-        places = [frame.place(point.x, point.y) for point in each.points]
-        if is_joined and len(places) > 1:
-            parts.append(polyline(places, f"{each.mark.css_class} thin"))
     for number, each in enumerate(series):
         for point in each.points:
             place = frame.place(point.x, point.y)
@@ -149,14 +140,12 @@ def _draw_guides(frame: Frame, guides: Sequence[Guide]) -> list[Markup]:
         places = [frame.place(*each) for each in guide.places]
         draw = polygon if guide.is_area else polyline
         parts.append(draw(places, guide.css_class))
-        if guide.name and guide.is_named_at_start:
-            parts.append(text(places[0][0] + 4, places[0][1] - 6, guide.name, "note"))
-        elif guide.name:
+        if guide.name:
             parts.append(text(places[-1][0] - 4, places[-1][1] - 6, guide.name, "value"))
     return parts
 
 
-def _curve(frame: Frame, series: Series, shift: float, *, has_markers: bool) -> list[Markup]:
+def _curve(frame: Frame, series: Series, shift: float) -> list[Markup]:
     """Return one curve; `shift` moves it sideways so that intervals do not hide each other."""
     css_class = series.mark.css_class
     places = [(x + shift, y) for x, y in (frame.place(point.x, point.y) for point in series.points)]
@@ -165,8 +154,7 @@ def _curve(frame: Frame, series: Series, shift: float, *, has_markers: bool) -> 
         if point.low is not None and point.high is not None:
             low, high = (frame.place(point.x, bound)[1] for bound in (point.low, point.high))
             parts.append(line(x, low, x, high, f"{css_class} bar"))
-        if has_markers:
-            parts.append(marker(x, y, series.mark.shape, css_class, point.title))
+        parts.append(marker(x, y, series.mark.shape, css_class, point.title))
     return parts
 
 

@@ -22,7 +22,6 @@ MARGIN_SHARE, MARGIN_FACTOR = 0.06, 1.25
 ROUNDING = 1e-9
 #: Width of a character of a tick's label, the space between two labels, and the distance of lines.
 CHARACTER_WIDTH, LABEL_SPACE, LINE_HEIGHT = 6.6, 8, 15
-MILLION = 1_000_000
 
 
 class Axis(NamedTuple):
@@ -105,19 +104,12 @@ def scale_around(
     return Scale(low - margin, high + margin, start, end)
 
 
-def format_tick(value: float) -> str:
-    """Format the value of a tick; millions are `10M`."""
-    if value >= MILLION and value % MILLION == 0:
-        return f"{format_number(value / MILLION)}M"
-    return format_number(value)
-
-
 def horizontal_axis(scale: Scale, top: float, bottom: float, caption: str) -> list[Markup]:
     """Return vertical grid lines with the caption below them, and values where they fit."""
     parts = []
     free_from = -math.inf
     for tick in scale.ticks():
-        x, label = scale.to_pixels(tick), format_tick(tick)
+        x, label = scale.to_pixels(tick), format_number(tick)
         half_width = CHARACTER_WIDTH * len(label) / 2
         parts.append(line(x, top, x, bottom, "grid"))
         if x - half_width >= free_from:
@@ -134,6 +126,6 @@ def vertical_axis(scale: Scale, left: float, right: float) -> list[Markup]:
         y = scale.to_pixels(tick)
         parts.append(line(left, y, right, y, "grid"))
         if abs(last_label - y) >= LINE_HEIGHT:
-            parts.append(text(left - 6, y + 4, format_tick(tick), "value"))
+            parts.append(text(left - 6, y + 4, format_number(tick), "value"))
             last_label = y
     return parts

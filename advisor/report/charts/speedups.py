@@ -1,4 +1,4 @@
-"""Speed-ups at one batch size with their intervals over a band of noise."""
+"""Speed-ups with their intervals over a band of noise: at one batch size, and by shape."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from markupsafe import Markup
 
 from advisor.domain.answer import RankedArm
 from advisor.domain.interval import Interval
+from advisor.domain.measurement import Cell
 from advisor.report.charts.marks import Mark
-from advisor.report.charts.scales import Scale, horizontal_axis, scale_around
+from advisor.report.charts.plots import Guide, Point, Series, line_plot
+from advisor.report.charts.scales import Axis, Scale, horizontal_axis, scale_around
 from advisor.report.charts.svg import (
     Drawing,
     Layout,
@@ -23,8 +25,15 @@ from advisor.report.charts.svg import (
 )
 from advisor.system.number_format import format_interval, format_share, format_speedup
 
-#: Intervals are cut off at this factor beyond the smallest and the largest speed-up.
-INTERVAL_CUTOFF = 2
+#: Intervals are cut off at this factor beyond the smallest and the largest speed-up, in rows and in
+#: curves.
+ROW_CUTOFF, CURVE_CUTOFF = 2, 1.3
+#: Lower ones, which no reader compares, lie at the end of the axis of curves.
+LOWEST_SPEEDUP = 0.25
+#: Fewer shapes make no curve.
+FEWEST_SHAPES = 2
+#: Margin left of the smallest and right of the largest shape, as a factor.
+SHAPE_MARGIN = 1.25
 
 
 def speedup_chart(
@@ -61,7 +70,7 @@ def speedup_chart(
 def _scale(speedups: Sequence[Interval], layout: Layout) -> Scale:
     """Return a scale for all values; a very wide interval is cut off, as it would squeeze them."""
     values = [1.0, *(speedup.value for speedup in speedups)]
-    least, most = min(values) / INTERVAL_CUTOFF, max(values) * INTERVAL_CUTOFF
+    least, most = min(values) / ROW_CUTOFF, max(values) * ROW_CUTOFF
     bounds = [
         min(max(bound, least), most)
         for speedup in speedups
@@ -91,3 +100,55 @@ def _row(
         circle(scale.to_pixels(speedup.value), y, 5, "point", title),
         text(layout.width - 50, y + 4, format_speedup(speedup)),
     ]
+
+
+def speedups_chart(
+    ranked: Sequence[RankedArm],
+    sizes: Sequence[int],
+    noise_floors: Mapping[int, float | None],
+    marks: Mapping[str, Mark],
+) -> Picture | None:
+    """Return the speed-up by batch size over a band of noise; None with a single batch size."""
+    series = [
+        Series(
+            marks[entry.arm],
+            tuple(_point(entry.arm, cell) for cell in entry.cells),
+            format_speedup(entry.cells[-1].speedup),
+        )
+        for entry in ranked
+        if entry.cells
+    ]
+    noise = [(float(size), 1 + (noise_floors.get(size) or 0.0)) for size in sizes]
+    band = (*noise, *((size, 1 / ratio) for size, ratio in reversed(noise)))
+    title = "Speed-up over the baseline by batch size"
+    return speedup_curves(title, series, "batch size", sizes, [Guide("noise", band, is_area=True)])
+
+
+def _point(arm: str, cell: Cell) -> Point:
+    title = f"{arm}, batch {cell.batch_size}: {format_interval(cell.speedup, decimals=3)}"
+    return Point(cell.batch_size, cell.speedup.value, cell.speedup.low, cell.speedup.high, title)
+
+
+def speedup_curves(
+    title: str,
+    series: Sequence[Series],
+    dimension: str,
+    shapes: Sequence[int],
+    guides: Sequence[Guide] = (),
+) -> Picture | None:
+    """Return speed-ups by the values `shapes` of a dimension, or None for fewer than two."""
+    if len(shapes) < FEWEST_SHAPES:
+        return None
+    values = [max(point.y, LOWEST_SPEEDUP) for each in series for point in each.points]
+    across = Axis(
+        f"{dimension}; bars are 95 % intervals",
+        ticks=tuple(shapes),
+        low=min(shapes) / SHAPE_MARGIN,
+        high=max(shapes) * SHAPE_MARGIN,
+    )
+    upward = Axis(
+        "times the baseline's speed",
+        low=min(values) / CURVE_CUTOFF,
+        high=max(values) * CURVE_CUTOFF,
+    )
+    return line_plot(title, series, across, upward, guides)

@@ -6,18 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from advisor.domain.plan import BASELINE
 from advisor.domain.sweep import Lengths
-from advisor.report.charts.batch_sizes import INTERVAL_CUTOFF, LOWEST_SPEEDUP
 from advisor.report.charts.marks import Mark, place, short_names
-from advisor.report.charts.plots import Point, Series, line_plot
-from advisor.report.charts.scales import Axis
+from advisor.report.charts.plots import Point, Series
+from advisor.report.charts.speedups import FEWEST_SHAPES, speedup_curves
 from advisor.report.charts.svg import Picture
 from advisor.report.sweeps.sweep_document import ArmCurve, CurvePoint, SweepDocument
 from advisor.system.number_format import format_interval, format_speedup
-
-#: Fewer lengths make no curve.
-FEWEST_LENGTHS = 2
-#: Margin left of the shortest and right of the longest length, as a factor.
-MARGIN = 1.25
 
 
 def length_charts(document: SweepDocument) -> list[Picture]:
@@ -28,7 +22,7 @@ def length_charts(document: SweepDocument) -> list[Picture]:
     """
     measured = sorted({point.lengths for curve in document.curves for point in curve.points})
     marks = _marks(document)
-    if len({each.input_tokens for each in measured}) < FEWEST_LENGTHS:
+    if len({each.input_tokens for each in measured}) < FEWEST_SHAPES:
         chart = _chart(document, measured, marks, "output_tokens", "Speed-up by output length")
         return [chart] if chart else []
     outputs = sorted({each.output_tokens for each in measured})
@@ -49,9 +43,6 @@ def _chart(
     axis: str,
     title: str,
 ) -> Picture | None:
-    if len(lengths) < FEWEST_LENGTHS:
-        return None
-    tokens = [getattr(each, axis) for each in lengths]
     shown = [
         (curve, points)
         for curve in document.curves
@@ -65,19 +56,8 @@ def _chart(
         )
         for curve, points in shown
     ]
-    across = Axis(
-        f"{axis.replace('_', ' ')}; bars are 95 % intervals",
-        ticks=tuple(tokens),
-        low=min(tokens) / MARGIN,
-        high=max(tokens) * MARGIN,
-    )
-    values = [max(point.y, LOWEST_SPEEDUP) for each in series for point in each.points]
-    upward = Axis(
-        "times the baseline's speed",
-        low=min(values) / INTERVAL_CUTOFF,
-        high=max(values) * INTERVAL_CUTOFF,
-    )
-    return line_plot(title, series, across, upward)
+    tokens = [getattr(each, axis) for each in lengths]
+    return speedup_curves(title, series, axis.replace("_", " "), tokens)
 
 
 def _point(curve: ArmCurve, point: CurvePoint, axis: str) -> Point:

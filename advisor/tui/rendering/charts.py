@@ -10,20 +10,14 @@ from collections.abc import Callable
 import msgspec
 
 from advisor.domain.answer import RankedArm
-from advisor.domain.measurement import Cell
 from advisor.tui.answer import RunAnswer
 from advisor.tui.rendering import text
 from advisor.tui.rendering.plot import Plot, Point, Series, plot_lines
 
 #: Marks of the arms, by rank.
 MARKS = "123456789" + string.ascii_lowercase
-#: Arms of which curves are drawn.
-MOST_CURVES = 6
 #: Shorter builds are drawn at this time, because the axis is logarithmic.
 SHORTEST_BUILD_SECONDS = 0.1
-CURVE_POINTS = 80
-#: Factor beyond the largest break-even to which the break-even curve reaches.
-BEYOND_BREAK_EVEN, MOST_REQUESTS = 10.0, 1e9
 WHOLE = 100
 NO_CHART = "The run has no figures for a picture, or the terminal is too small."
 
@@ -42,58 +36,28 @@ def _mark(entry: RankedArm) -> str:
     return MARKS[min(entry.scored.rank - 1, len(MARKS) - 1)]
 
 
-def _series(
-    answer: RunAnswer,
-    points_of: Callable[[RankedArm], tuple[Point, ...]],
-    *,
-    is_curve: bool = False,
-    most: int = len(MARKS),
-) -> tuple[Series, ...]:
-    return tuple(
-        Series(_mark(entry), _label(answer, entry), points_of(entry), is_curve=is_curve)
-        for entry in answer.ranked[:most]
-        if points_of(entry)
-    )
-
-
 def speed_by_batch_size(answer: RunAnswer) -> Plot:
     """Return the speed-up of each arm against the batch size, with its interval."""
-
-    def points(entry: RankedArm) -> tuple[Point, ...]:
-        return tuple(
-            Point(cell.batch_size, cell.speedup.value, cell.speedup.low, cell.speedup.high)
-            for cell in entry.cells
+    series = tuple(
+        Series(
+            _mark(entry),
+            _label(answer, entry),
+            tuple(
+                Point(cell.batch_size, cell.speedup.value, cell.speedup.low, cell.speedup.high)
+                for cell in entry.cells
+            ),
         )
-
+        for entry in answer.ranked
+        if entry.cells
+    )
     sizes = sorted({cell.batch_size for entry in answer.ranked for cell in entry.cells})
     return Plot(
         "Speed-up over eager PyTorch by batch size, with 95 % intervals",
         "batch",
         "speed-up",
-        _series(answer, points),
+        series,
         tuple(map(float, sizes)),
     )
-
-
-def latency_by_throughput(answer: RunAnswer) -> Plot:
-    """Return the latency of each arm against its throughput, one point for each batch size."""
-    unit = "tokens/s" if answer.is_generation else "samples/s"
-    title = "Milliseconds between tokens" if answer.is_generation else "Milliseconds of a call"
-
-    def points(entry: RankedArm) -> tuple[Point, ...]:
-        return tuple(
-            Point(cell.throughput.value, latency * 1e3)
-            for cell in entry.cells
-            if (latency := _latency(cell))
-        )
-
-    return Plot(f"{title}, against throughput", unit, "ms", _series(answer, points))
-
-
-def _latency(cell: Cell) -> float | None:
-    if cell.generation is not None:
-        return cell.generation.itl_seconds
-    return cell.seconds.median
 
 
 def speed_by_build(answer: RunAnswer) -> Plot:
@@ -110,28 +74,6 @@ def speed_by_build(answer: RunAnswer) -> Plot:
         point = Point(build, speedup.value, speedup.low, speedup.high)
         series.append(Series(_mark(entry), label, (point,)))
     return Plot("Speed-up against build time", "build s", "speed-up", tuple(series))
-
-
-def break_even(answer: RunAnswer) -> Plot:
-    """Return the seconds until requests are served, the build included, against their number."""
-    advice = answer.recommendation
-    paid = [found.requests or 0.0 for found in advice.break_even] if advice is not None else []
-    most = min(max([*paid, 1e3]) * BEYOND_BREAK_EVEN, MOST_REQUESTS)
-    requests = [most ** (number / CURVE_POINTS) for number in range(CURVE_POINTS + 1)]
-
-    def points(entry: RankedArm) -> tuple[Point, ...]:
-        if not entry.cells or entry.measured is None:
-            return ()
-        build, call = entry.measured.build_seconds.cold, entry.cells[0].seconds.median
-        return tuple(Point(number, build + number * call) for number in requests)
-
-    size = answer.ranked[0].cells[0].batch_size if answer.ranked and answer.ranked[0].cells else 1
-    return Plot(
-        f"Seconds until so many requests are served, cold build included, batch {size}",
-        "requests",
-        "seconds",
-        _series(answer, points, is_curve=True, most=MOST_CURVES),
-    )
 
 
 def weight_map_lines(answer: RunAnswer, width: int, height: int) -> list[str]:
@@ -188,17 +130,9 @@ def _leader(
     return max(candidates, key=score)
 
 
-PLOTS: tuple[Callable[[RunAnswer], Plot], ...] = (
-    speed_by_batch_size,
-    speed_by_build,
-    latency_by_throughput,
-    break_even,
-)
-
-
 def charts_of(answer: RunAnswer) -> tuple[Chart, ...]:
     """Return the pictures for which the answer has figures."""
-    plots = [plot(answer) for plot in PLOTS]
+    plots = (speed_by_batch_size(answer), speed_by_build(answer))
     charts: list[Chart] = [functools.partial(plot_lines, plot) for plot in plots if plot.series]
     if answer.ranked:
         charts.append(functools.partial(weight_map_lines, answer))

@@ -1,16 +1,16 @@
-"""Plot points with intervals and curves as text; a legend names the marks."""
+"""Plot points with intervals as text; a legend names the marks."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 #: Least rows and columns in which anything is recognizable.
 MIN_ROWS, MIN_COLUMNS = 4, 16
 Y_LABEL_WIDTH = 8
 LEGEND_SHARE, MAX_LEGEND_WIDTH = 3, 46
-INTERVAL, CURVE = "\N{BOX DRAWINGS LIGHT VERTICAL}", "\N{MIDDLE DOT}"
+INTERVAL = "\N{BOX DRAWINGS LIGHT VERTICAL}"
 CORNER, AXIS = (
     "\N{BOX DRAWINGS LIGHT UP AND RIGHT}",
     "\N{BOX DRAWINGS LIGHT HORIZONTAL}",
@@ -38,7 +38,6 @@ class Series:
     mark: str
     label: str
     points: tuple[Point, ...]
-    is_curve: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,11 +129,9 @@ def _draw(series: Sequence[Series], x_axis: Axis, y_axis: Axis) -> list[list[str
             if point.low is not None and point.high is not None:
                 for row in range(row_of(point.high), row_of(point.low) + 1):
                     grid[row][column] = INTERVAL
-        if each.is_curve:
-            _draw_curve(grid, each.points, x_axis, row_of)
     taken: set[tuple[int, int]] = set()
     for each in series:
-        for point in each.points[-1:] if each.is_curve else each.points:
+        for point in each.points:
             row, column = row_of(point.y), x_axis.place(point.x)
             free = next(
                 (
@@ -149,15 +146,6 @@ def _draw(series: Sequence[Series], x_axis: Axis, y_axis: Axis) -> list[list[str
                 taken.add((row, free))
                 grid[row][free] = each.mark
     return grid
-
-
-def _draw_curve(
-    grid: list[list[str]], points: Sequence[Point], x_axis: Axis, row_of: Callable[[float], int]
-) -> None:
-    for point in points:
-        row, column = row_of(point.y), x_axis.place(point.x)
-        if grid[row][column] == " ":
-            grid[row][column] = CURVE
 
 
 def _tick_line(plot: Plot, axis: Axis) -> str:

@@ -19,8 +19,7 @@ class ChartView(Widget, can_focus=True):
 
     HELP = """\
 Left and right show the previous and the next picture: speed by batch size, speed against build
-time, latency against throughput, break-even, and which arm leads at which weights. The legend names
-the marks, which are the ranks."""
+time, and which arm leads at which weights. The legend names the marks, which are the ranks."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left,h", "step(-1)", "Previous chart"),
         Binding("right,l,space", "step(1)", "Next chart"),
@@ -29,7 +28,7 @@ the marks, which are the ranks."""
 
     def help_terms(self) -> tuple[str, ...]:
         """Return the terms that explain the pictures."""
-        return ("speed-up", "interval", "break-even", "throughput", "weights")
+        return ("speed-up", "interval", "weights")
 
     def __init__(self, answer: RunAnswer, *, id: str | None = None) -> None:  # noqa: A002 - Textual's word
         super().__init__(id=id)

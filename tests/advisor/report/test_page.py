@@ -122,7 +122,6 @@ def test_the_page_is_valid_and_has_every_section() -> None:
         "weights",
         "speed",
         "build",
-        "accuracy",
         "limits",
         "evidence",
         "unranked",

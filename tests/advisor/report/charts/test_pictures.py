@@ -107,24 +107,27 @@ def test_no_texts_of_a_picture_overlap_or_leave_it(name: str) -> None:
 def test_a_run_of_several_batch_sizes_has_every_picture() -> None:
     found = pictures_of(kept("h200-ffn-multilayer-tinyllama-bfloat16.json"))
     missing = {name for name in found.__struct_fields__ if getattr(found, name) in {None, ()}}
-    # Errors were not kept in that version, text was not generated, and there is one platform.
-    assert missing <= {"accuracy", "first_token", "next_token", "cascade", "navigation"}
-    assert (len(found.speedups), len(found.break_even)) == (4, 4)
-    assert found.throughput is not None
-    # Thirteen arms at four batch sizes, and their names.
-    assert len(re.findall("<polygon|<circle", found.throughput.drawing)) == 13 * 5
+    # Errors were not kept in that version, and there is one platform.
+    assert missing <= {"accuracy", "cascade"}
+    assert len(found.speedups) == 4
+    assert found.speedup is not None
+    # Thirteen arms at four batch sizes and their names, and the band of noise.
+    assert len(re.findall("<polygon|<circle", found.speedup.drawing)) == 13 * 5 + 1
 
 
-def test_a_run_of_text_has_its_latencies() -> None:
-    found = pictures_of(kept("h200-generate-tinyllama-bfloat16.json"))
-    assert found.first_token is not None
-    assert found.next_token is not None
-    assert 'class="front"' in found.next_token.drawing
+@pytest.mark.parametrize(("verdict", "has_picture"), [("equivalent", False), ("close", True)])
+def test_errors_have_a_picture_where_an_arm_is_not_exact(
+    verdict: str, *, has_picture: bool
+) -> None:
+    answer = built_answers.answer()
+    checked = builders.checked(verdict=verdict)
+    made = with_measurement(answer, "compiled", correctness=(checked,))
+    assert (pictures_of(made).accuracy is not None) is has_picture
 
 
 def test_a_run_without_an_answer_has_no_pictures() -> None:
     found = draw(built_answers.answer(recommendation=None), [], [])
-    assert all_pictures(found) == [found.tiers]
+    assert all_pictures(found) == []
 
 
 def test_names_are_escaped() -> None:

@@ -11,7 +11,6 @@ import pytest
 from advisor.report.charts.scales import (
     Axis,
     Scale,
-    format_tick,
     horizontal_axis,
     vertical_axis,
 )
@@ -60,12 +59,3 @@ def test_values_of_a_vertical_axis_do_not_overlap() -> None:
     labels = [float(y) for y in re.findall(r'<text [^>]*y="([\d.]+)"', drawn)]
     assert 2 <= len(labels) < drawn.count("<line") == 6
     assert all(one - two >= 15 for one, two in itertools.pairwise(labels))
-
-
-def test_large_values_have_thousands_separators_or_are_millions() -> None:
-    assert [format_tick(value) for value in (0.25, 20_000, 1e6, 2.5e7)] == [
-        "0.25",
-        "20,000",
-        "1M",
-        "25M",
-    ]
