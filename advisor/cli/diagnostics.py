@@ -18,7 +18,7 @@ from advisor.question.answers import Answers
 
 if TYPE_CHECKING:
     from advisor.context import Context
-    from advisor.doctor.findings import Finding
+    from advisor.doctor import Finding
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -76,16 +76,16 @@ def doctor(
     json: AsJson = False,
 ) -> None:
     """Check GPU, interpreter, disk and environments. Exit code 3 if a check fails."""
-    from advisor.doctor import checks
+    from advisor.doctor import broken_environments, examine
     from advisor.store.store import default_home
 
     python = python or sys.executable
-    findings = checks.examine(python, default_home(os.environ), os.environ)
-    broken = checks.broken_environments(findings)
+    findings = examine(python, default_home(os.environ), os.environ)
+    broken = broken_environments(findings)
     if repair and broken:
         for directory in environments.create_environments(broken, python=python):
             print_status(f"created again: {directory}")
-        findings = checks.examine(python, default_home(os.environ), os.environ)
+        findings = examine(python, default_home(os.environ), os.environ)
     if json:
         print_text(msgspec.json.encode(findings))
     else:

@@ -32,9 +32,9 @@ from recorded_runs import SECONDS, make_gpu_run, make_long_run, make_run
 from recorded_sweep import SWEEP_ID, store_sweep
 from textual.pilot import Pilot
 
+from advisor import doctor
 from advisor.context import Context
-from advisor.doctor import checks
-from advisor.doctor.findings import Finding
+from advisor.doctor import Finding
 from advisor.question.answers import Answers
 from advisor.question.sweep import LengthAnswers
 from advisor.store.runs import Run
@@ -272,7 +272,7 @@ FINDINGS = [
 async def test_the_checks_of_a_machine(
     tui_context: Context, monkeypatch: pytest.MonkeyPatch, *, update: bool
 ) -> None:
-    monkeypatch.setattr(checks, "examine", lambda *_: FINDINGS)
+    monkeypatch.setattr(doctor, "examine", lambda *_: FINDINGS)
     app = AdvisorApp(LaunchOptions(), tui_context)
     async with running_app(app) as pilot:
         app.action_doctor()

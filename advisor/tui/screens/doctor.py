@@ -10,8 +10,8 @@ from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
-from advisor.doctor import checks
-from advisor.doctor.findings import Finding
+from advisor import doctor
+from advisor.doctor import Finding
 from advisor.errors import UserError
 from advisor.question.resolve import worker_interpreter
 from advisor.store.store import default_home
@@ -36,7 +36,7 @@ class DoctorScreen(AdvisorScreen):
 
     def _examine(self) -> list[Finding]:
         try:
-            return checks.examine(
+            return doctor.examine(
                 worker_interpreter(self.app.answers),
                 default_home(self.app.context.environment),
             )

@@ -7,8 +7,7 @@ from typing import Any
 import builders
 import pytest
 
-from advisor.doctor.findings import Finding
-from advisor.doctor.gpu_checks import check_each_gpu, check_selected_gpu
+from advisor.doctor import Finding, check_each_gpu, check_selected_gpu
 from advisor.domain.machine import GpuProcess
 
 

@@ -1,1 +1,0 @@
-"""Check this machine for problems that prevent or disturb measurements."""
