@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from advisor.catalogue.rubric_files import read_shipped_accuracy
+from advisor.domain.accuracy import worst_error
 from advisor.domain.answer import Answer, RankedArm
-from advisor.domain.check_events import worst_error
 from advisor.domain.portability import ApplicationPortability
 from advisor.report.charts.marks import Mark, marks_of, place, short_names
 from advisor.report.charts.plots import Guide, Point, Series, line_plot, scatter_plot
@@ -92,7 +92,7 @@ def _accuracy_chart(
     known = {arm: worst_error(checked) for arm, checked in checks.items()}
     errors = {arm: error for arm, error in known.items() if error is not None}
     positive = [error for error in errors.values() if error > 0]
-    is_exact = all(each.verdict == "equivalent" for arm in errors for each in checks[arm])
+    is_exact = all(each.accuracy_class == "exact" for arm in errors for each in checks[arm])
     if is_exact or not positive:
         return None
     least = min(positive) / BELOW
