@@ -9,7 +9,6 @@ import signal
 import time
 from collections.abc import Iterator
 
-import msgspec
 import pytest
 import workers
 from sessions import expect_failure
@@ -457,22 +456,6 @@ def test_a_worker_that_waits_for_a_token_has_no_deadline(
     clock.now += 1e9
     assert list(supervisor.poll(timeout=0.0)) == []
     assert worker.popen.poll() is None
-
-
-def test_a_deadline_needs_no_message(tmp_path: pathlib.Path) -> None:
-    with Supervisor(msgspec.structs.replace(DEADLINES, start=0.1)) as supervisor:
-        worker = start(supervisor, tmp_path, "time.sleep(3600)\n")
-        (outcome,) = messages_until_end(supervisor, worker)
-    expect_failure(outcome, "timed-out")
-
-
-def test_a_deadline_may_be_months_away(tmp_path: pathlib.Path) -> None:
-    with Supervisor(msgspec.structs.replace(DEADLINES, imports=3e6)) as supervisor:
-        worker = start(
-            supervisor, tmp_path, "enter_phase('import')\ntime.sleep(0.2)\nsend_event('ready')"
-        )
-        assert isinstance(next_message(supervisor, Ready), Ready)
-        assert worker.deadline > time.monotonic() + 2e6
 
 
 def test_a_response_in_time_counts_when_it_is_read_late(

@@ -115,12 +115,12 @@ def test_a_run_of_several_batch_sizes_has_every_picture() -> None:
     assert len(re.findall("<polygon|<circle", found.speedup.drawing)) == 13 * 5 + 1
 
 
-@pytest.mark.parametrize(("verdict", "has_picture"), [("equivalent", False), ("close", True)])
+@pytest.mark.parametrize(("accuracy_class", "has_picture"), [("exact", False), ("close", True)])
 def test_errors_have_a_picture_where_an_arm_is_not_exact(
-    verdict: str, *, has_picture: bool
+    accuracy_class: str, *, has_picture: bool
 ) -> None:
     answer = built_answers.answer()
-    checked = builders.checked(verdict=verdict)
+    checked = builders.checked(accuracy_class=accuracy_class)
     made = with_measurement(answer, "compiled", correctness=(checked,))
     assert (pictures_of(made).accuracy is not None) is has_picture
 
