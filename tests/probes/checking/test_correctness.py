@@ -158,7 +158,7 @@ def test_turned_choices_do_not_hide_an_error_of_most_elements(
     target, reference = make_choosing_reference()
     produced = turn_choices(target + noise(error), seed=3)
     assert check(reference, [[produced]]) == outcome
-    assert check(reference, [[produced]], rules(tolerance=0.0, typical_eager_times=None)) == (
+    assert check(reference, [[produced]], rules(tolerance=0.0, typical_eager_times=1e9)) == (
         "exact",
         "",
     )
@@ -364,9 +364,7 @@ def test_outputs_of_other_inputs_are_wrong_beyond_the_envelope(
     rounded = [output[0] + noise(share * distance) for output in expected]
     widened = [widen(each, [array]) for each, array in zip(reference.outputs, rounded, strict=True)]
     # Errors of a row are judged by the envelope too; here only the other input is to count.
-    thresholds = rules(
-        tolerance=0.0, eager_times=1e9, row_eager_times=1e9, typical_eager_times=None
-    )
+    thresholds = rules(tolerance=0.0, eager_times=1e9, row_eager_times=1e9, typical_eager_times=1e9)
     produced = [expected[1], expected[0]]
     assert check(dataclasses.replace(reference, outputs=widened), produced, thresholds) == outcome
 
