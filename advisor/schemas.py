@@ -67,6 +67,7 @@ def generate(name: str) -> dict[str, Any]:
 def _describe_worker_event(kind: type) -> dict[str, Any]:
     """Return the schema of an event of a worker, which msgspec does not know."""
     if kind is not Event:
+        # The answer of a hook for a type that it does not know.
         raise NotImplementedError
     return {"anyOf": [{"$ref": f"#/$defs/{each.__name__}"} for each in EVENTS_BY_TAG.values()]}
 

@@ -11,7 +11,7 @@ from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine, describe_gpus
 from advisor.domain.question import Question
 
-#: Of `run.json` and of the events beside it.
+#: Of `run.json` and of its events.
 SCHEMA: Final = "p3-advisor/stored-run/1"
 #: Ids of a fleet's runs have the fleet's id, the number of the assignment and of the attempt.
 RUN_ID = re.compile(r"(?P<own>[0-9]{8}-[0-9]{6}-[0-9a-f]{4})(?P<race>-[0-9]{4,}-[0-9]+)?")

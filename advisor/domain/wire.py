@@ -46,6 +46,7 @@ def decode(message: bytes, kind: type[Message]) -> Message:
 def decode_event(kind: type, fields: object) -> Event:
     """Decode the fields of an event that is part of another value; a hook of msgspec."""
     if kind is not Event:
+        # The answer of a hook for a type that it does not know.
         raise NotImplementedError
     tag = fields.get("event") if isinstance(fields, dict) else None
     if not isinstance(tag, str) or tag not in EVENTS_BY_TAG:

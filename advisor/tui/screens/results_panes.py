@@ -1,4 +1,4 @@
-"""The panes below the ranking, and in wide terminals a chart beside them."""
+"""The panes below the ranking, and the chart that wide terminals show next to them."""
 
 from __future__ import annotations
 
