@@ -7,10 +7,11 @@ import pathlib
 import pytest
 
 from advisor.catalogue import rubric_files
+from advisor.domain.interval import Interval
 from advisor.report.opening import read_answer
 from advisor.tui.answer import RunAnswer
 from advisor.tui.rendering.charts import charts_of, weight_map_lines
-from advisor.tui.rendering.plot import Axis, Plot, Point, Series, plot_lines
+from advisor.tui.rendering.plot import Axis, Plot, Series, plot_lines
 
 EVIDENCE = pathlib.Path(__file__).parents[1] / "stacks" / "evidence"
 ALL_CHARTS = 3
@@ -53,14 +54,18 @@ def test_an_answer_has_no_picture_without_figures() -> None:
     assert all(chart(118, 30) for chart in charts)
 
 
+def interval(value: float, low: float | None = None, high: float | None = None) -> Interval:
+    return Interval(value=value, low=low, high=high)
+
+
 def test_marks_and_intervals_are_at_their_place() -> None:
     plot = Plot(
         "title",
         "x",
         "y",
         (
-            Series("1", "first", (Point(1, 1, 0.5, 2), Point(100, 10))),
-            Series("2", "second", (Point(1, 1),)),
+            Series("1", "first", ((1, interval(1, 0.5, 2)), (100, interval(10)))),
+            Series("2", "second", ((1, interval(1)),)),
         ),
     )
     lines = plot_lines(plot, 60, 14)

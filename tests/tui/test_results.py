@@ -36,7 +36,7 @@ from advisor.tui.rendering.answer_lines import (
     answer_lines,
     results_title,
 )
-from advisor.tui.rendering.speed_axis import SpeedAxis
+from advisor.tui.rendering.plot import SpeedAxis
 from advisor.tui.screens.detail import DetailScreen
 from advisor.tui.screens.results import ANSWER, PARTS, RANKING, ResultsScreen
 from advisor.tui.screens.results_panes import PANES, TEXT_PANES

@@ -1,4 +1,4 @@
-"""The pictures of a run: what each shows, from its document."""
+"""The pictures of an answer: speed-ups by batch size and by build time, and the weights."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import msgspec
 from advisor.domain.answer import RankedArm
 from advisor.tui.answer import RunAnswer
 from advisor.tui.rendering import text
-from advisor.tui.rendering.plot import Plot, Point, Series, plot_lines
+from advisor.tui.rendering.plot import Plot, Series, plot_lines
 
 #: Marks of the arms, by rank.
 MARKS = "123456789" + string.ascii_lowercase
@@ -21,9 +21,50 @@ SHORTEST_BUILD_SECONDS = 0.1
 WHOLE = 100
 NO_CHART = "The run has no figures for a picture, or the terminal is too small."
 
-
 #: Draws a picture with a width and a height; returns no lines where there is no room.
 Chart = Callable[[int, int], list[str]]
+
+
+def charts_of(answer: RunAnswer) -> tuple[Chart, ...]:
+    """Return the pictures for which the answer has figures."""
+    plots = (speed_by_batch_size(answer), speed_by_build(answer))
+    charts: list[Chart] = [functools.partial(plot_lines, plot) for plot in plots if plot.series]
+    if answer.ranked:
+        charts.append(functools.partial(weight_map_lines, answer))
+    return tuple(charts)
+
+
+def speed_by_batch_size(answer: RunAnswer) -> Plot:
+    """Return the speed-up of each arm against the batch size, with its interval."""
+    sizes = sorted({cell.batch_size for entry in answer.ranked for cell in entry.cells})
+    return Plot(
+        "Speed-up over eager PyTorch by batch size, with 95 % intervals",
+        "batch",
+        "speed-up",
+        tuple(
+            Series(
+                _mark(entry),
+                _label(answer, entry),
+                tuple((cell.batch_size, cell.speedup) for cell in entry.cells),
+            )
+            for entry in answer.ranked
+            if entry.cells
+        ),
+        tuple(map(float, sizes)),
+    )
+
+
+def speed_by_build(answer: RunAnswer) -> Plot:
+    """Return speed-up against build time; the legend marks what is not on the Pareto front."""
+    advice = answer.recommendation
+    front = set(advice.pareto or ()) if advice is not None else set()
+    series = []
+    for entry in answer.ranked:
+        if entry.measured is not None:
+            build = max(entry.measured.build_seconds.cold, SHORTEST_BUILD_SECONDS)
+            label = _label(answer, entry) + ("" if entry.arm in front else " - beaten by another")
+            series.append(Series(_mark(entry), label, ((build, entry.speedup),)))
+    return Plot("Speed-up against build time", "build s", "speed-up", tuple(series))
 
 
 def _label(answer: RunAnswer, entry: RankedArm) -> str:
@@ -34,46 +75,6 @@ def _label(answer: RunAnswer, entry: RankedArm) -> str:
 
 def _mark(entry: RankedArm) -> str:
     return MARKS[min(entry.scored.rank - 1, len(MARKS) - 1)]
-
-
-def speed_by_batch_size(answer: RunAnswer) -> Plot:
-    """Return the speed-up of each arm against the batch size, with its interval."""
-    series = tuple(
-        Series(
-            _mark(entry),
-            _label(answer, entry),
-            tuple(
-                Point(cell.batch_size, cell.speedup.value, cell.speedup.low, cell.speedup.high)
-                for cell in entry.cells
-            ),
-        )
-        for entry in answer.ranked
-        if entry.cells
-    )
-    sizes = sorted({cell.batch_size for entry in answer.ranked for cell in entry.cells})
-    return Plot(
-        "Speed-up over eager PyTorch by batch size, with 95 % intervals",
-        "batch",
-        "speed-up",
-        series,
-        tuple(map(float, sizes)),
-    )
-
-
-def speed_by_build(answer: RunAnswer) -> Plot:
-    """Return speed-up against build time; the arms of the Pareto front are marked in the legend."""
-    advice = answer.recommendation
-    front = set(advice.pareto or ()) if advice is not None else set()
-    series = []
-    for entry in answer.ranked:
-        if entry.measured is None:
-            continue
-        build = max(entry.measured.build_seconds.cold, SHORTEST_BUILD_SECONDS)
-        speedup = entry.speedup
-        label = _label(answer, entry) + ("" if entry.arm in front else " - beaten by another")
-        point = Point(build, speedup.value, speedup.low, speedup.high)
-        series.append(Series(_mark(entry), label, (point,)))
-    return Plot("Speed-up against build time", "build s", "speed-up", tuple(series))
 
 
 def weight_map_lines(answer: RunAnswer, width: int, height: int) -> list[str]:
@@ -128,12 +129,3 @@ def _leader(
         return found if math.isfinite(found) else -math.inf
 
     return max(candidates, key=score)
-
-
-def charts_of(answer: RunAnswer) -> tuple[Chart, ...]:
-    """Return the pictures for which the answer has figures."""
-    plots = (speed_by_batch_size(answer), speed_by_build(answer))
-    charts: list[Chart] = [functools.partial(plot_lines, plot) for plot in plots if plot.series]
-    if answer.ranked:
-        charts.append(functools.partial(weight_map_lines, answer))
-    return tuple(charts)

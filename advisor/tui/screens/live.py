@@ -17,7 +17,7 @@ from advisor.errors import UserError
 from advisor.system.number_format import format_interval
 from advisor.tui.rendering import text
 from advisor.tui.rendering.load_levels import draw_load
-from advisor.tui.rendering.speed_axis import SpeedAxis
+from advisor.tui.rendering.plot import SpeedAxis
 from advisor.tui.run import device_load
 from advisor.tui.run.logs import LogTail
 from advisor.tui.run.progress import (

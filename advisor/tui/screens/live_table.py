@@ -5,7 +5,7 @@ from __future__ import annotations
 from advisor.domain.interval import Interval
 from advisor.system.number_format import MISSING
 from advisor.tui.rendering import text
-from advisor.tui.rendering.speed_axis import SpeedAxis
+from advisor.tui.rendering.plot import SpeedAxis
 from advisor.tui.run.progress import GenerationFigures, ProcessRow, RowStatus
 from advisor.tui.widgets.table import Column
 

@@ -15,7 +15,7 @@ from advisor.report.sections.ranking_cells import CRITERION_HEADS
 from advisor.system.number_format import MISSING, format_mebibytes, format_seconds
 from advisor.tui.answer import RunAnswer
 from advisor.tui.rendering import text
-from advisor.tui.rendering.speed_axis import SpeedAxis
+from advisor.tui.rendering.plot import SpeedAxis
 from advisor.tui.widgets.table import Column
 
 #: Titles of the criteria, which are terms of the glossary.

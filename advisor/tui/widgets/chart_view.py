@@ -11,7 +11,7 @@ from textual.reactive import reactive
 from textual.widget import Widget
 
 from advisor.tui.answer import RunAnswer
-from advisor.tui.rendering.charts import NO_CHART, Chart, charts_of
+from advisor.tui.rendering.charts import NO_CHART, charts_of
 
 
 class ChartView(Widget, can_focus=True):
@@ -27,36 +27,27 @@ time, and which arm leads at which weights. The legend names the marks, which ar
     number: reactive[int] = reactive(0)
 
     def help_terms(self) -> tuple[str, ...]:
-        """Return the terms that explain the pictures."""
-        return ("speed-up", "interval", "weights")
+        return ("speed-up", "interval", "cold build", "weights")
 
     def __init__(self, answer: RunAnswer, *, id: str | None = None) -> None:  # noqa: A002 - Textual's word
         super().__init__(id=id)
         self._answer = answer
-        #: None until the answer is drawn.
-        self._charts: tuple[Chart, ...] | None = None
 
     def show(self, answer: RunAnswer) -> None:
         """Show the pictures of another answer."""
-        self._answer, self._charts = answer, None
+        self._answer = answer
         self.refresh()
 
-    @property
-    def charts(self) -> tuple[Chart, ...]:
-        """The pictures of the answer."""
-        if self._charts is None:
-            self._charts = charts_of(self._answer)
-        return self._charts
-
     def render(self) -> RenderResult:
-        if not self.charts:
+        charts = charts_of(self._answer)
+        if not charts:
             return Text(NO_CHART)
-        number = self.number % len(self.charts)
+        number = self.number % len(charts)
         width, height = self.size.width, self.size.height - 1
-        lines = self.charts[number](width, height) or [NO_CHART]
-        place = f"chart {number + 1} of {len(self.charts)}; left and right show the others"
+        lines = charts[number](width, height) or [NO_CHART]
+        place = f"chart {number + 1} of {len(charts)}; left and right show the others"
         return Text("\n".join([*lines[:height], place]), no_wrap=True)
 
     def action_step(self, steps: int) -> None:
         """Show the next picture, or with -1 the previous one."""
-        self.number = (self.number + steps) % max(len(self.charts), 1)
+        self.number += steps
