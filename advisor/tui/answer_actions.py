@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import pathlib
-from collections.abc import Callable
+import functools
 from typing import TYPE_CHECKING
 
-from advisor.errors import UserError
+from advisor.domain.answer import encode
+from advisor.report.sweeps import sweep_text
 from advisor.report.sweeps.sweep_document import SweepDocument
 from advisor.system.import_path import ADVISOR_COMMAND
 from advisor.tui.answer import RunAnswer
 from advisor.tui.dialogs.code_dialog import CodeDialog
 from advisor.tui.dialogs.questions import FileDialog
 from advisor.tui.dialogs.verify_dialog import VerifyDialog
-from advisor.tui.run.export import (
-    RENDERERS,
-    SWEEP_RENDERERS,
-    write_document,
-    write_sweep,
-)
 
 if TYPE_CHECKING:
     from advisor.tui.app import AdvisorApp
@@ -52,45 +46,35 @@ def verify(app: AdvisorApp, answer: RunAnswer, arm: str) -> None:
 
 def export(app: AdvisorApp, answer: RunAnswer, *, explored: bool = False) -> None:
     """Write an answer, with its recipe if the run is stored, to a file that the user names."""
+    name = f"p3-advisor-{answer.document.run_id}{'-explored' if explored else ''}.html"
+    make_content = functools.partial(render_answer, answer)
+    app.push_screen(FileDialog(name, [".html", ".md", ".csv", ".json"], make_content))
+
+
+def render_answer(answer: RunAnswer, extension: str) -> str:
+    """Return an answer in the format of an extension; a page has the recipe of a stored run."""
+    from advisor.report import markdown, page  # noqa: PLC0415 - template engines import slowly
+    from advisor.report.exports import csv_rows  # noqa: PLC0415 - as above
+    from advisor.report.recipes import short_recipe  # noqa: PLC0415 - as above
+
     document, run = answer.document, answer.run
-
-    def make_script() -> str | None:
-        # Most sessions export nothing.
-        from advisor.report.recipes import short_recipe  # noqa: PLC0415
-
-        return short_recipe.render_recommended(document, run) if run else None
-
-    name = f"p3-advisor-{document.run_id}{'-explored' if explored else ''}.html"
-    _ask_for_file(
-        app,
-        FileDialog(name, list(RENDERERS)),
-        lambda file: write_document(document, file, make_script),
-    )
+    if extension == ".html":
+        recipe = short_recipe.render_recommended(document, run) if run else None
+        return page.render(document, recipe)
+    if extension == ".md":
+        return markdown.render(document)
+    return csv_rows.render([document]) if extension == ".csv" else encode(document)
 
 
 def export_sweep(app: AdvisorApp, document: SweepDocument) -> None:
     """Write the document of a sweep to a file that the user names."""
+
+    def render(suffix: str) -> str:
+        from advisor.report.sweeps import sweep_page  # noqa: PLC0415 - as above
+
+        if suffix == ".html":
+            return sweep_page.render(document)
+        return sweep_text.render_markdown(document) if suffix == ".md" else encode(document)
+
     name = f"p3-advisor-{document.sweep_id}.html"
-    _ask_for_file(
-        app,
-        FileDialog(name, list(SWEEP_RENDERERS), subject="sweep"),
-        lambda file: write_sweep(document, file),
-    )
-
-
-def _ask_for_file(
-    app: AdvisorApp, dialog: FileDialog, write: Callable[[pathlib.Path], None]
-) -> None:
-    """Write to the file that the user names, and show why it fails."""
-
-    def on_answer(file: pathlib.Path | None) -> None:
-        if file is None:
-            return
-        try:
-            write(file)
-        except UserError as error:
-            app.show_error(error)
-        else:
-            app.notify(f"written: {file.absolute()}", markup=False)
-
-    app.push_screen(dialog, on_answer)
+    app.push_screen(FileDialog(name, [".html", ".md", ".json"], render, subject="sweep"))

@@ -15,6 +15,7 @@ from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
+from textual.theme import Theme
 
 from advisor.catalogue import rubric_files
 from advisor.domain.catalogue import Catalogue
@@ -22,7 +23,8 @@ from advisor.domain.machine import Machine
 from advisor.errors import DefectError, UserError
 from advisor.question.answers import Answers
 from advisor.question.sweep import LengthAnswers
-from advisor.tui.appearance import Appearance
+from advisor.settings import Settings, read, save_theme
+from advisor.tui.appearance import THEMES, AsciiFilter
 from advisor.tui.background import BackgroundTasks
 from advisor.tui.options import LaunchOptions
 from advisor.tui.rendering import text
@@ -81,7 +83,12 @@ class AdvisorApp(App[int]):
         self.defect: DefectError | None = None
         self.background = BackgroundTasks(self._call_in_app, self.show_error)
         self._start_host = start_host
-        self._appearance = Appearance(self, launch_options, settings_file, no_color=no_color)
+        self._settings_file = settings_file
+        self._settings = read(settings_file) if settings_file else Settings()
+        for theme in THEMES:
+            self.register_theme(theme)
+        if not no_color:
+            self.theme = THEMES[0].name
 
     def _call_in_app(self, function: Callable[..., object], *arguments: object) -> None:
         """Call a function in the thread of the screens, unless the program is ending.
@@ -117,8 +124,27 @@ class AdvisorApp(App[int]):
             # Only the main thread can handle signals; tests run the app in others.
             with contextlib.suppress(ValueError, RuntimeError):
                 loop.add_signal_handler(number, self.shut_down, 128 + number)
-        self._appearance.apply(self.show_error)
+        self._apply_settings()
         self.call_after_refresh(self._start_background_work)
+
+    def _apply_settings(self) -> None:
+        if self.launch_options.ascii_only:
+            self._filters.append(AsciiFilter())  # Textual has no public list
+        self.set_keymap(self._settings.keys)
+        theme = self.launch_options.theme or self._settings.theme
+        if theme in self.available_themes and not self.ansi_color:
+            self.theme = theme
+        self._saved_theme = self.theme
+        self.theme_changed_signal.subscribe(self, self._save_theme)
+
+    def _save_theme(self, theme: Theme) -> None:
+        if theme.name == self._saved_theme or self._settings_file is None or self.ansi_color:
+            return
+        self._saved_theme = theme.name
+        try:
+            save_theme(self._settings_file, theme.name)
+        except UserError as error:
+            self.show_error(error)
 
     def _start_background_work(self) -> None:
         """Do the work that the first screen does not wait for."""
@@ -234,8 +260,8 @@ class AdvisorApp(App[int]):
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         from advisor.tui import command_palette  # noqa: PLC0415 - rarely used
 
-        own = command_palette.available_commands(self)
-        yield from command_palette.run_once([*super().get_system_commands(screen), *own])
+        yield from super().get_system_commands(screen)
+        yield from command_palette.available_commands(self)
 
     def action_command_palette(self) -> None:
         from advisor.tui.command_palette import Palette  # noqa: PLC0415 - rarely used
@@ -309,8 +335,8 @@ class AdvisorApp(App[int]):
 
     def _fatal_error(self) -> None:
         """Write a crash report; Textual's own traceback would print the values of variables."""
-        from advisor.tui import crash_report  # noqa: PLC0415 - see the class
+        from advisor.tui.launch import write_crash_report  # noqa: PLC0415 - rarely used
 
         if self._exception is not None and self.defect is None:
-            self.defect = crash_report.write_crash_report(self._exception, self.context)
+            self.defect = write_crash_report(self._exception, self.context)
         self._close_messages_no_wait()

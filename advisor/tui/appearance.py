@@ -1,59 +1,98 @@
-"""Apply the settings of the user: themes, keys and a terminal without Unicode."""
+"""The colour themes, and a filter for terminals and fonts without Unicode.
+
+Colour never carries information alone: a glyph or a word repeats it. The chart colours are
+distinguishable with every type of colour vision.
+"""
 
 from __future__ import annotations
 
-import pathlib
-from collections.abc import Callable
-
-from textual.app import App
+from rich.cells import cell_len
+from rich.segment import Segment
+from textual.color import Color
+from textual.filter import LineFilter
 from textual.theme import Theme
 
-from advisor.errors import UserError
-from advisor.settings import Settings, read, save_theme
-from advisor.tui.options import LaunchOptions
-from advisor.tui.rendering.themes import THEMES
+#: From the palette of Okabe and Ito.
+PILLAR_COLOURS = {"performance": "#e69f00", "productivity": "#56b4e9", "portability": "#009e73"}
+
+DARK = Theme(
+    name="p3-dark",
+    primary="#56b4e9",
+    secondary="#8fa3b8",
+    accent="#e69f00",
+    success="#2bb58a",
+    warning="#f0c244",
+    error="#ef6f53",
+    foreground="#d9e0e8",
+    background="#10151b",
+    surface="#151c24",
+    panel="#1d2732",
+    dark=True,
+    variables={
+        "footer-key-foreground": "#e69f00",
+        "block-cursor-background": "#2d5a7b",
+        "block-cursor-foreground": "#ffffff",
+    },
+)
+HIGH_CONTRAST = Theme(
+    name="p3-high-contrast",
+    primary="#ffffff",
+    secondary="#ffffff",
+    accent="#ffff00",
+    success="#00ff80",
+    warning="#ffff00",
+    error="#ff8080",
+    foreground="#ffffff",
+    background="#000000",
+    surface="#000000",
+    panel="#202020",
+    dark=True,
+    variables={
+        "footer-key-foreground": "#ffff00",
+        "block-cursor-background": "#ffff00",
+        "block-cursor-foreground": "#000000",
+    },
+)
+THEMES = (DARK, HIGH_CONTRAST)
+
+#: Characters that this program and Textual draw, by their ASCII replacement.
+REPLACEMENTS = {
+    "+": "\u2713\u250c\u2510\u2514\u2518\u251c\u2524\u252c\u2534\u253c\u256d\u256e\u256f\u2570",
+    ">": "\u25b6\u203a\u2192\u276f\u25b8",
+    "<": "\u25c0\u2039\u2190",
+    "x": "\u2717\u2716\u00d7",
+    ".": "\u00b7\u2022\u2026\u28ff",
+    "=": "\u2016\u2550\u2501\u2594",
+    "#": "\u2588\u2593\u2589\u258a\u258b\u25a0\u25cf\u2587\u2586",
+    "|": "\u2502\u2503\u258c\u2590\u258d\u258e\u258f\u2551\u2595\u2595\u254f",
+    "-": "\u2500\u2501\u2013\u2014\u2591\u254c\u2578\u257a\u25a1\u25cb\u2581\u2582",
+    "^": "\u25b2\u2191",
+    "v": "\u25bc\u2193",
+    "~": "\u2248",
+    "*": "\u25c6\u2605\u2605",
+}
+TABLE = {
+    ord(character): replacement
+    for replacement, characters in REPLACEMENTS.items()
+    for character in characters
+}
 
 
-class Appearance:
-    """Themes and keys of the app; saves the theme that the user chooses."""
+def to_ascii(text: str) -> str:
+    """Return the text in ASCII, with the same width in terminal cells."""
+    return "".join(
+        character if character.isascii() else "?" * cell_len(character)
+        for character in text.translate(TABLE)
+    )
 
-    def __init__(
-        self,
-        app: App[int],
-        options: LaunchOptions,
-        settings_file: pathlib.Path | None,
-        *,
-        no_color: bool,
-    ) -> None:
-        """Read the settings and register the themes."""
-        self._app, self._options, self._file = app, options, settings_file
-        self._settings = read(settings_file) if settings_file else Settings()
-        self._show_error: Callable[[UserError], None] = lambda _: None
-        for theme in THEMES:
-            app.register_theme(theme)
-        if not no_color:
-            app.theme = "p3-dark"
-        self._saved_theme = app.theme
 
-    def apply(self, show_error: Callable[[UserError], None]) -> None:
-        """Apply the settings to the running app; `show_error` gets what cannot be saved."""
-        app, self._show_error = self._app, show_error
-        if self._options.ascii_only:
-            from advisor.tui.rendering.ascii_filter import AsciiFilter  # noqa: PLC0415 - rarely used
+class AsciiFilter(LineFilter):
+    """Converts each line to ASCII; must be the last filter of the app."""
 
-            app._filters.append(AsciiFilter())  # noqa: SLF001 - Textual has no public list
-        app.set_keymap(self._settings.keys)
-        theme = self._options.theme or self._settings.theme
-        if theme in app.available_themes and not app.ansi_color:
-            app.theme = theme
-        self._saved_theme = app.theme
-        app.theme_changed_signal.subscribe(app, self._save_theme)
-
-    def _save_theme(self, theme: Theme) -> None:
-        if theme.name == self._saved_theme or self._file is None or self._app.ansi_color:
-            return
-        self._saved_theme = theme.name
-        try:
-            save_theme(self._file, theme.name)
-        except UserError as error:
-            self._show_error(error)
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:  # noqa: ARG002 - Textual's interface
+        return [
+            Segment(to_ascii(text), style, control)
+            if not text.isascii()
+            else Segment(text, style, control)
+            for text, style, control in segments
+        ]

@@ -2,43 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from textual.app import SystemCommand
-from textual.await_complete import AwaitComplete
 from textual.command import CommandPalette
+from textual.message import Message
+from textual.widgets import Input, OptionList
 
 if TYPE_CHECKING:
     from advisor.tui.app import AdvisorApp
 
 
 class Palette(CommandPalette):
-    """A palette that closes once, however often enter is pressed."""
+    """A palette that closes and calls its command once, however often enter is pressed."""
 
-    def dismiss(self, result: None = None) -> AwaitComplete:
-        """Close the palette; do nothing if it is closed already."""
-        if not self.is_current:
-            return AwaitComplete()
-        return super().dismiss(result)
-
-
-def run_once(commands: Iterable[SystemCommand]) -> Iterable[SystemCommand]:
-    """Return the commands with callbacks of which only one runs, and only once.
-
-    Textual calls the command again for every key press until the palette is closed.
-    """
-    started: list[SystemCommand] = []
-
-    def guarded(command: SystemCommand) -> Callable[[], None]:
-        def call() -> None:
-            if not started:
-                started.append(command)
-                command.callback()
-
-        return call
-
-    return [command._replace(callback=guarded(command)) for command in commands]
+    async def _dispatch_message(self, message: Message) -> None:
+        is_choice = isinstance(message, Input.Submitted | OptionList.OptionSelected)
+        if self.is_current or not is_choice:
+            await super()._dispatch_message(message)
 
 
 def available_commands(app: AdvisorApp) -> Iterable[SystemCommand]:

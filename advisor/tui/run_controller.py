@@ -7,15 +7,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from advisor.domain.answer import Answer
+from advisor.domain.run import resume_command
 from advisor.errors import UserError
+from advisor.report.sections.answer import headline
+from advisor.report.sweeps import sweep_text
 from advisor.store.runs import Run
 from advisor.tui.answer import RunAnswer
 from advisor.tui.dialogs.questions import CancelDialog, QuitDialog
-from advisor.tui.run.exit_message import (
-    describe_answer,
-    describe_left_run,
-    describe_stopped_run,
-)
+from advisor.tui.rendering import text
 from advisor.tui.run.host_process import HostProcess
 from advisor.tui.run.session import NOT_CONTROLLED_MESSAGE, RunSession
 from advisor.tui.run.sweep_view import SweepView, read_sweep
@@ -26,6 +25,8 @@ from advisor.tui.screens.sweep import SweepScreen
 if TYPE_CHECKING:
     from advisor.tui.app import AdvisorApp
 
+#: Characters of an answer in the shell.
+MAX_ANSWER = 300
 BUSY_MESSAGE = "a run is in progress; cancel it or wait until it ends"
 
 
@@ -210,10 +211,18 @@ class RunController:
     def exit_message(self) -> str:
         """Return a line for the shell: how to come back to a run, or the last answer."""
         if self._left_run:
-            return describe_left_run(self._left_run)
+            return f"The run goes on. p3-advisor ask --open {self._left_run} shows it."
         if self.session is not None and not self.session.is_finished and not self.session.is_replay:
-            return describe_stopped_run(self._shown_id(self.session))
-        return describe_answer(self._answer)
+            return f"The run was stopped. {resume_command(self._shown_id(self.session))}"
+        answer = self._answer
+        if isinstance(answer, SweepView):
+            line = text.printable(sweep_text.answer(answer.document)[0], MAX_ANSWER)
+            return f"{line} p3-advisor show {answer.document.sweep_id}"
+        if answer is None:
+            return ""
+        is_stored = answer.run is not None
+        shown = f" p3-advisor show {answer.document.run_id}" if is_stored else ""
+        return f"{text.printable(headline(answer.document), MAX_ANSWER)}{shown}"
 
     @staticmethod
     def _shown_id(session: RunSession) -> str:

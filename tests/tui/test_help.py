@@ -150,7 +150,7 @@ def test_every_term_that_a_screen_explains_is_in_the_glossary() -> None:
 
 
 def _terms_of_live(*, generates_text: bool) -> set[str]:
-    columns = process_columns(200, generates_text=generates_text, longest=20)
+    columns = process_columns(generates_text=generates_text)
     return {term for column in columns for term in column.terms}
 
 

@@ -24,12 +24,14 @@ from advisor.pipeline.decision import decide
 from advisor.pipeline.draft import prepare
 from advisor.pipeline.further_run import arms_to_retry
 from advisor.question.answers import Answers
+from advisor.report.recipes import short_recipe
 from advisor.report.sections import answer
 from advisor.store.runs import Run
 from advisor.store.store import Store
+from advisor.tui.answer import RunAnswer
+from advisor.tui.answer_actions import render_answer
 from advisor.tui.app import AdvisorApp
 from advisor.tui.options import LaunchOptions
-from advisor.tui.run.export import RENDERERS, write_document
 from advisor.tui.run.host_process import HostProcess
 from advisor.tui.run.session import RunSession
 from advisor.tui.screens.history import HistoryScreen
@@ -164,16 +166,14 @@ async def test_a_run_whose_host_process_was_killed_is_resumed_from_the_history(
     ],
 )
 def test_the_extension_selects_the_format_of_an_export(
-    extension: str, content: str, tmp_path: pathlib.Path
+    extension: str, content: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = tmp_path / f"out{extension}"
-    made = decide(make_run(Store(tmp_path), finished=True))
-    write_document(made, file, lambda: "print('the script')")
-    written = file.read_text().lower()
+    monkeypatch.setattr(short_recipe, "render_recommended", lambda *_: "print('the script')")
+    run = make_run(Store(tmp_path), finished=True)
+    answer = RunAnswer(decide(run), run.header().catalogue, run)
+    written = render_answer(answer, extension).lower()
     assert content in written
     assert ("the script" in written) == (extension == ".html")
-    assert set(RENDERERS) == {".html", ".md", ".csv", ".json"}
-    assert not list(tmp_path.glob(".*"))
 
 
 @async_test

@@ -417,7 +417,7 @@ async def test_screens_without_a_golden_fit_every_size(tui_context: Context) -> 
         for dialog in (
             QuitDialog("run 0000 in progress"),
             CancelDialog(),
-            FileDialog("run.html", [".html", ".json"]),
+            FileDialog("run.html", [".html", ".json"], str),
         ):
             await app.push_screen(dialog)
             await wait_for_screen(pilot, type(dialog))

@@ -36,7 +36,6 @@ from advisor.tui import run_starter
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs.questions import WAIT_SECONDS, LoadDialog
 from advisor.tui.options import LaunchOptions
-from advisor.tui.rendering.sweep_lines import MAX_MISSING_ARMS, length_notes
 from advisor.tui.run.host_process import HostProcess
 from advisor.tui.run.session import RunSession
 from advisor.tui.run.stored_items import list_items
@@ -47,6 +46,7 @@ from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.screens.setup import SetupScreen
 from advisor.tui.screens.sweep import LengthTable, SweepScreen
+from advisor.tui.screens.sweep_parts import MAX_MISSING_ARMS, length_notes
 from advisor.tui.widgets.table import Table
 
 StartHost = Callable[[Run], HostProcess]

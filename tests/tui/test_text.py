@@ -23,9 +23,9 @@ from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.tui.answer import RunAnswer
 from advisor.tui.app import AdvisorApp
+from advisor.tui.appearance import to_ascii
 from advisor.tui.options import LaunchOptions
 from advisor.tui.rendering import text
-from advisor.tui.rendering.ascii_filter import to_ascii
 from advisor.tui.run.logs import LogTail, clean_line, fold
 from advisor.tui.run.session import RunSession
 from advisor.tui.screens.detail import DetailScreen

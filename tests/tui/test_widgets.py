@@ -26,7 +26,7 @@ from advisor.errors import SizeError, UserError
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.system.home import HOME_VARIABLE
-from advisor.tui import crash_report
+from advisor.tui import launch
 from advisor.tui.app import AdvisorApp
 from advisor.tui.background import BackgroundTasks
 from advisor.tui.dialogs.jump_overlay import JumpOverlay
@@ -158,7 +158,7 @@ def test_a_crash_report_has_no_values_of_variables(tmp_path: pathlib.Path) -> No
         store=Store(tmp_path),
         now=lambda: dt.datetime(2026, 11, 21, 12, tzinfo=dt.timezone.utc),
     )
-    error = crash_report.write_crash_report(raised.value, context)
+    error = launch.write_crash_report(raised.value, context)
     written = (tmp_path / "crash-20261121-120000.txt").read_text()
     assert "KeyError" in error.what
     assert str(tmp_path) in error.what

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pathlib
 from typing import ClassVar
 
 from rich.text import Text
@@ -11,7 +10,6 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
-from advisor.system.atomic_write import write_atomically
 from advisor.tui.dialogs.questions import Dialog, FileDialog
 from advisor.tui.rendering import text
 from advisor.tui.widgets.key_footer import KeyFooter
@@ -49,15 +47,4 @@ class CodeDialog(Dialog[None]):
 
     def action_write(self) -> None:
         """Write the code to a file that the user names."""
-
-        def write(file: pathlib.Path | None) -> None:
-            if file is None:
-                return
-            try:
-                write_atomically(file, self._code.encode())
-            except OSError as problem:
-                self.notify(f"not written: {problem.strerror}", severity="error", markup=False)
-            else:
-                self.notify(f"written: {file.absolute()}", markup=False)
-
-        self.app.push_screen(FileDialog("serve.py", [".py"]), write)
+        self.app.push_screen(FileDialog("serve.py", [".py"], lambda _: self._code))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -14,7 +14,10 @@ from textual.screen import ModalScreen, ScreenResultType
 from textual.widgets import Input, Static
 
 from advisor.domain.machine import QuietProblem
+from advisor.errors import UserError
 from advisor.store.index import HistoryEntry
+from advisor.system.atomic_write import write_atomically
+from advisor.system.terminal_text import escape_control_chars
 from advisor.tui.rendering import text
 from advisor.tui.widgets.key_footer import KeyFooter
 
@@ -156,16 +159,26 @@ class NoteDialog(Dialog[str | None]):
         self.dismiss(event.value.strip())
 
 
-class FileDialog(Dialog[pathlib.Path | None]):
-    """Asks for a file name, and again before it overwrites a file; returns None if it is closed."""
+class FileDialog(Dialog[None]):
+    """Asks for a file, and again before it overwrites one, then writes it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Close")]
 
-    def __init__(self, name: str, extensions: Sequence[str], *, subject: str = "run") -> None:
-        """Propose the file `name` in the current directory."""
+    def __init__(
+        self,
+        name: str,
+        extensions: Sequence[str],
+        make_content: Callable[[str], str],
+        *,
+        subject: str = "run",
+    ) -> None:
+        """Propose the file `name` in the current directory.
+
+        `make_content` returns the content for the extension of the file.
+        """
         super().__init__()
         self._proposed, self._extensions = pathlib.Path.cwd() / name, extensions
-        self._subject, self._overwrite_confirmed = subject, ""
+        self._make_content, self._subject, self._overwrite_confirmed = make_content, subject, ""
 
     def compose(self) -> ComposeResult:
         extensions = ", ".join(self._extensions)
@@ -177,10 +190,9 @@ class FileDialog(Dialog[pathlib.Path | None]):
         yield KeyFooter()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Return the file, or show why it is not written yet."""
+        """Write the file, or show why it is not written yet."""
         name = event.value.strip()
         file = pathlib.Path(name).expanduser()
-        note = ""
         if not name or file.is_dir() or not file.parent.is_dir():
             note = "name a file in a directory that exists"
         elif file.suffix.lower() not in self._extensions:
@@ -188,7 +200,19 @@ class FileDialog(Dialog[pathlib.Path | None]):
         elif file.exists() and self._overwrite_confirmed != name:
             self._overwrite_confirmed = name
             note = "that file exists; press enter again to overwrite it"
-        if note:
-            self.query_one("#note", Static).update(note)
         else:
-            self.dismiss(file)
+            note = self._write(file)
+        self.query_one("#note", Static).update(note)
+
+    def _write(self, file: pathlib.Path) -> str:
+        """Write the file and close the dialog; return why it is not written."""
+        try:
+            content = escape_control_chars(self._make_content(file.suffix.lower()))
+            write_atomically(file, content.encode())
+        except OSError as problem:
+            return f"not written: {problem.strerror}; name another file"
+        except UserError as error:
+            return text.printable(f"{error.what}; next: {error.next_step}", 600)
+        self.dismiss()
+        self.notify(f"written: {file.absolute()}", markup=False)
+        return ""

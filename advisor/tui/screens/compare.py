@@ -209,11 +209,10 @@ as the same. p3-advisor compare prints the same comparison."""
     def draw(self) -> None:
         width = self.size.width
         figure_width, speed_width = (24, 22) if width >= WIDE_WIDTH else (6, 7)
-        arm_width = max(min(width - 2 * figure_width - speed_width - 27, 44), 10)
         unit = self._compared.unit
         self.query_one(Table).fill(
             [
-                Column("arm", "Workflow", arm_width, is_name=True),
+                Column("arm", "Workflow", 10, most=44, is_name=True),
                 Column("size", "@", 4, is_numeric=True),
                 Column("first", f"A {unit}", figure_width, is_numeric=True),
                 Column("second", f"B {unit}", figure_width, is_numeric=True),

@@ -20,15 +20,16 @@ from advisor.tui.rendering import text
 from advisor.tui.screens.advisor_screen import FilteredScreen
 from advisor.tui.widgets.table import Column, SelectableTable, Table
 
-#: Columns of figures, each with the width of the terminal from which it is shown.
-FIGURE_COLUMNS = (
-    (60, Column("speedup", "Speed-up", 8, is_numeric=True)),
-    (60, Column("trust", "Trust", 5)),
-    (100, Column("throughput", "Throughput", 18, is_numeric=True)),
-    (100, Column("decision", "Decision", 8)),
-    (140, Column("cost", "Cost", 26, is_numeric=True)),
+COLUMNS = (
+    Column("model", "Model", 8, most=40, is_name=True),
+    Column("device", "Device", 12),
+    Column("strategy", "Strategy", 14, most=50, is_name=True),
+    Column("speedup", "Speed-up", 8, is_numeric=True),
+    Column("trust", "Trust", 5),
+    Column("throughput", "Throughput", 18, shown_from=100, is_numeric=True),
+    Column("decision", "Decision", 8, shown_from=100),
+    Column("cost", "Cost", 26, shown_from=140, is_numeric=True),
 )
-DEVICE_WIDTH = 12
 
 
 class FleetScreen(FilteredScreen):
@@ -63,7 +64,7 @@ show the previous and the next fleet. p3-advisor fleet prints the same table."""
         created = f"{text.printable(self._document.created[:10])} "
         self.set_title(Text(f"Fleet {self._document.fleet_id}"), created)
         self.query_one(Table).fill(
-            self._columns(),
+            COLUMNS,
             {
                 row: {**render_cell(cell), "model": cell.model, "device": cell.kind}
                 for row, cell in self._cells().items()
@@ -71,17 +72,6 @@ show the previous and the next fleet. p3-advisor fleet prints the same table."""
             },
         )
         self._draw_note()
-
-    def _columns(self) -> list[Column]:
-        width = self.size.width
-        figures = [column for min_width, column in FIGURE_COLUMNS if width >= min_width]
-        remaining = width - DEVICE_WIDTH - sum(column.width + 1 for column in figures) - 5
-        return [
-            Column("model", "Model", max(remaining * 2 // 5, 8), is_name=True),
-            Column("device", "Device", DEVICE_WIDTH),
-            Column("strategy", "Strategy", max(remaining * 3 // 5, 12), is_name=True),
-            *figures,
-        ]
 
     def _cells(self) -> dict[str, MatrixCell]:
         """Return the answers by row key."""

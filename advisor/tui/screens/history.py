@@ -31,8 +31,18 @@ ROW_ACTIONS, RUN_ACTIONS = {"mark", "note", "delete", "resume"}, {"mark", "note"
 #: Actions that concern no row.
 OTHER_ACTIONS = {"new", "fleet"}
 EMPTY_MESSAGE = "No runs yet.  Press n for the questions, or run  p3-advisor --json"
-#: Width of the terminal from which a row has the age, the id and the note.
-WIDE_WIDTH = 110
+COLUMNS = (
+    Column("mark", "", 1),
+    Column("model", "Model", 14, most=40, is_name=True),
+    Column("answer", "Answer", 18, most=50, is_name=True),
+    Column("device", "Device", 10, most=30),
+    Column("state", "State", 8),
+    Column("speed", "Speed", 6, is_numeric=True, terms=("speed-up", "baseline")),
+    Column("trust", "Trust", 5, terms=("trust",)),
+    Column("age", "Age", 10, shown_from=110),
+    Column("id", "Run", 20, shown_from=110, is_name=True),
+    Column("note", "Note", 4, most=200, shown_from=110),
+)
 
 
 class SecondRunTable(SelectableTable):
@@ -151,7 +161,7 @@ kind of device."""
         ]
         now = self.app.context.now()
         self.query_one(Table).fill(
-            _columns(self.size.width),
+            COLUMNS,
             {
                 item.item_id: {
                     "mark": self._mark_of(item),
@@ -271,25 +281,3 @@ kind of device."""
 
     def action_resume(self) -> None:
         self.app.resume(self.query_one(Table).key_at_cursor() or "")
-
-
-def _columns(width: int) -> list[Column]:
-    is_wide = width >= WIDE_WIDTH
-    fixed = [
-        Column("state", "State", 8),
-        Column("speed", "Speed", 6, is_numeric=True, terms=("speed-up", "baseline")),
-        Column("trust", "Trust", 5, terms=("trust",)),
-        *([Column("age", "Age", 10), Column("id", "Run", 20, is_name=True)] if is_wide else []),
-    ]
-    rest = width - 4 - sum(column.width + 1 for column in fixed)
-    note = max(rest - 90, 0) if is_wide else 0
-    rest -= note + 1 if note else 0
-    device, model = rest // 4, rest // 3
-    return [
-        Column("mark", "", 1),
-        Column("model", "Model", model, is_name=True),
-        Column("answer", "Answer", rest - device - model - 3, is_name=True),
-        Column("device", "Device", device),
-        *fixed,
-        *([Column("note", "Note", note)] if note else []),
-    ]

@@ -40,8 +40,15 @@ MARKS = {
 }
 #: States of runs that can be shown or resumed.
 UNFINISHED = frozenset({"running", "paused", "stopped"})
-#: Width of the terminal from which a row has the speed-up, the trust and the age.
-MEDIUM_WIDTH = 72
+COLUMNS = (
+    Column("mark", "", 1),
+    Column("model", "Model", 16, most=40, is_name=True),
+    Column("answer", "Answer", 20, most=50, is_name=True, terms=("workflow", "arm")),
+    Column("device", "Device", 11, most=30),
+    Column("speed", "Speed", 6, shown_from=72, is_numeric=True, terms=("speed-up", "baseline")),
+    Column("trust", "Trust", 5, shown_from=72, terms=("trust",)),
+    Column("age", "Age", 10, shown_from=72),
+)
 
 
 class HomeScreen(AdvisorScreen):
@@ -151,7 +158,9 @@ H lists all stored runs. A row of several lengths is a sweep, which stands for i
         tables, now = self.query(Table), self.app.context.now()
         if not tables:
             return
-        rows = {NEW_ROW: {"mark": "+", "model": "New question", "answer": "measure a model"}}
+        rows: dict[str, dict[str, str]] = {
+            NEW_ROW: {"mark": "+", "model": "New question", "answer": "measure a model"}
+        }
         for item in self._items:
             cells = list_cells(item, self._summaries.get(item.item_id), now)
             if "trust" not in cells:
@@ -164,7 +173,7 @@ H lists all stored runs. A row of several lengths is a sweep, which stands for i
                 "answer": "a recorded example",
                 "device": answer.device_name,
             }
-        tables.first().fill(_columns(self.size.width), rows)
+        tables.first().fill(COLUMNS, rows)
 
     def on_data_table_row_selected(self) -> None:
         self.action_open()
@@ -184,25 +193,6 @@ H lists all stored runs. A row of several lengths is a sweep, which stands for i
             self.app.action_new_question()
         else:
             self.app.open_stored(str(row).removeprefix(EXAMPLE_PREFIX))
-
-
-def _columns(width: int) -> list[Column]:
-    figures = []
-    if width >= MEDIUM_WIDTH:
-        figures = [
-            Column("speed", "Speed", 6, is_numeric=True, terms=("speed-up", "baseline")),
-            Column("trust", "Trust", 5, terms=("trust",)),
-            Column("age", "Age", 10),
-        ]
-    rest = width - 6 - sum(column.width + 1 for column in figures)
-    model, device = rest * 3 // 8, max(rest // 5, 11)
-    return [
-        Column("mark", "", 1),
-        Column("model", "Model", model, is_name=True),
-        Column("answer", "Answer", rest - model - device, is_name=True, terms=("workflow", "arm")),
-        Column("device", "Device", device),
-        *figures,
-    ]
 
 
 def describe_machine(machine: Machine) -> str:

@@ -17,7 +17,6 @@ from advisor.errors import UserError
 from advisor.system.number_format import format_interval
 from advisor.tui.rendering import text
 from advisor.tui.rendering.load_levels import draw_load
-from advisor.tui.rendering.plot import SpeedAxis
 from advisor.tui.run import device_load
 from advisor.tui.run.logs import LogTail
 from advisor.tui.run.progress import (
@@ -194,26 +193,18 @@ measurements."""
 
     def _draw_table(self, session: RunSession, rows: list[ProcessRow]) -> None:
         follower = session.follower
-        generates_text = follower.header.question.task == "generate"
         measurements = session.provisional.results.measurements if session.provisional else ()
         speedups = {entry.arm: entry.speedup for entry in measurements}
-        longest = max((len(row.name) for row in rows), default=0)
-        columns = process_columns(self.size.width, generates_text=generates_text, longest=longest)
-        bar = next(column for column in columns if column.key == "progress")
-        axis = SpeedAxis.for_speedups(speedups.values(), bar.width) if speedups else None
-        if axis is not None:
-            bar.heading = axis.labels()
-        cells = {
-            row.arm: process_cells(
-                row,
-                speedup=speedups.get(row.arm),
-                axis=axis,
-                phase_seconds=follower.now() - follower.phase_entered_at.get(row.arm, 0.0),
-            )
-            for row in rows
-        }
-        styles = {row.arm: STYLES[row.status] for row in rows}
-        self.query_one(Table).fill(columns, cells, styles)
+        now, entered = follower.now(), follower.phase_entered_at
+        is_text = follower.header.question.task == "generate"
+        self.query_one(Table).fill(
+            process_columns(generates_text=is_text),
+            {
+                row.arm: process_cells(row, speedups.get(row.arm), now - entered.get(row.arm, 0.0))
+                for row in rows
+            },
+            {row.arm: STYLES[row.status] for row in rows},
+        )
 
     def _draw_leader(self, answer: Answer | None) -> None:
         notice = self.query_one("#leader", Static)

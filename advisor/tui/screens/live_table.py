@@ -5,71 +5,47 @@ from __future__ import annotations
 from advisor.domain.interval import Interval
 from advisor.system.number_format import MISSING
 from advisor.tui.rendering import text
-from advisor.tui.rendering.plot import SpeedAxis
 from advisor.tui.run.progress import GenerationFigures, ProcessRow, RowStatus
-from advisor.tui.widgets.table import Column
+from advisor.tui.widgets.table import Column, Row
 
 STYLES: dict[RowStatus, str] = {"done": "", "working": "bold", "waiting": "dim", "failed": "red"}
 
-CALL_COLUMNS = [Column("ms", "ms/call", 7, is_numeric=True, terms=("call time",))]
+SPEED_TERMS = ("speed-up", "baseline")
+CALL_COLUMNS = (
+    Column("ms", "ms/call", 7, is_numeric=True, terms=("call time",)),
+    Column("ratio", "Speed", 6, shown_from=70, is_numeric=True, terms=SPEED_TERMS),
+    Column("time", "Busy", 6, shown_from=80, is_numeric=True),
+)
 #: Tokens per second, and milliseconds to the first token and between tokens.
-GENERATION_COLUMNS = [
+GENERATION_COLUMNS = (
     Column("tokens", "tok/s", 6, is_numeric=True, terms=("throughput",)),
-    Column("ttft", "TTFT", 6, is_numeric=True, terms=("TTFT",)),
-    Column("itl", "ITL", 6, is_numeric=True, terms=("ITL",)),
-]
-#: Widths of the terminal from which there is room for the ratio; for the time of calls, and all
-#: figures of generated text; and for the time of generated text.
-RATIO_WIDTH, MEDIUM_WIDTH, WIDE_WIDTH = 70, 80, 100
-MIN_ARM_WIDTH, MAX_ARM_WIDTH = 16, 44
-MIN_BAR_WIDTH, MAX_BAR_WIDTH = 9, 60
+    Column("ttft", "TTFT", 6, shown_from=80, is_numeric=True, terms=("TTFT",)),
+    Column("itl", "ITL", 6, shown_from=80, is_numeric=True, terms=("ITL",)),
+    Column("ratio", "Speed", 6, shown_from=70, is_numeric=True, terms=SPEED_TERMS),
+    Column("time", "Busy", 6, shown_from=100, is_numeric=True),
+)
 
 
-def process_columns(width: int, *, generates_text: bool, longest: int) -> list[Column]:
-    """Return the columns that fit into a terminal of a width.
-
-    `longest` is the length of the longest name of a process.
-    """
-    figures = CALL_COLUMNS
-    if generates_text:
-        figures = GENERATION_COLUMNS if width >= MEDIUM_WIDTH else GENERATION_COLUMNS[:1]
-    columns = [*figures]
-    if width >= RATIO_WIDTH:
-        columns.append(Column("ratio", "Speed", 6, is_numeric=True, terms=("speed-up", "baseline")))
-    if width >= (WIDE_WIDTH if generates_text else MEDIUM_WIDTH):
-        columns.append(Column("time", "Busy", 6, is_numeric=True))
-    rest = width - 1 - sum(column.width + 1 for column in columns) - 2 - 12
-    arm = max(min(longest, rest - MIN_BAR_WIDTH - 2, MAX_ARM_WIDTH), MIN_ARM_WIDTH)
-    bar = min(max(rest - arm - 2, MIN_BAR_WIDTH), MAX_BAR_WIDTH)
-    return [
+def process_columns(*, generates_text: bool) -> tuple[Column, ...]:
+    return (
         Column("status", "", 1),
-        Column("arm", "Process", arm, is_name=True, terms=("worker", "arm", "duplicate")),
+        Column("arm", "Process", 16, most=44, is_name=True, terms=("worker", "arm", "duplicate")),
         Column("phase", "Phase", 11, terms=("cold build", "round")),
-        Column("progress", "Progress", bar, terms=("interval", "speed-up", "round")),
-        *columns,
-    ]
+        Column("progress", "Progress", 9, most=60, terms=("interval", "speed-up", "round")),
+        *(GENERATION_COLUMNS if generates_text else CALL_COLUMNS),
+    )
 
 
-def process_cells(
-    row: ProcessRow,
-    *,
-    speedup: Interval | None,
-    axis: SpeedAxis | None,
-    phase_seconds: float,
-) -> dict[str, str]:
+def process_cells(row: ProcessRow, speedup: Interval | None, phase_seconds: float) -> Row:
     """Return the cells of a process.
 
-    `speedup` is provisional and drawn on `axis`; `phase_seconds` is the time since the current
-    phase began.
+    `speedup` is provisional; `phase_seconds` is the time since the current phase began.
     """
-    progress = row.reason or row.progress
-    if speedup is not None and axis is not None:
-        progress = axis.bar(speedup)
     return {
         "status": row.glyph,
         "arm": row.name,
         "phase": row.label,
-        "progress": progress,
+        "progress": speedup or row.reason or row.progress,
         "ms": text.format_milliseconds(row.seconds),
         **_generation_cells(row.generation),
         "ratio": text.format_ratio(speedup.value if speedup is not None else None),

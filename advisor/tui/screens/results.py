@@ -176,13 +176,12 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
         lines = answer_lines(answer, is_explored=self.is_explored)
         self.query_one(AnswerPanel).show(lines, is_short=self.size.height < TALL_HEIGHT)
         columns = ranking_columns(answer, self.size.width, self._sort)
-        bar = next(column.width for column in columns if column.key == "interval")
         entries = sort_entries(answer, self._sort)
         unfit = has_unfit_problem(answer.document)
         styles = {entry.arm: "dim" for entry in entries if entry.scored.failures or unfit}
         if advice is not None:
             styles[advice.arm] = "bold"
-        rows = {entry.arm: ranking_cells(answer, entry, bar) for entry in entries}
+        rows = {entry.arm: ranking_cells(answer, entry) for entry in entries}
         self.query_one(Table).fill(columns, rows, styles)
         self.query_one(ResultsPanes).draw(answer)
         self.refresh_bindings()

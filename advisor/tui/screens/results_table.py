@@ -15,16 +15,13 @@ from advisor.report.sections.ranking_cells import CRITERION_HEADS
 from advisor.system.number_format import MISSING, format_mebibytes, format_seconds
 from advisor.tui.answer import RunAnswer
 from advisor.tui.rendering import text
-from advisor.tui.rendering.plot import SpeedAxis
-from advisor.tui.widgets.table import Column
+from advisor.tui.widgets.table import Column, Row
 
 #: Titles of the criteria, which are terms of the glossary.
 CRITERION_TITLES = {name: name.replace("_", " ").title() for name in CRITERION_HEADS}
 SORT_ARROW = "\N{BLACK DOWN-POINTING TRIANGLE}"
-MIN_ARM_WIDTH, MAX_ARM_WIDTH = 16, 40
-MIN_BAR_WIDTH, MAX_BAR_WIDTH = 12, 60
 #: Widths of the terminal from which there is room for more columns.
-MEDIUM_WIDTH, SCORE_WIDTH, WIDE_WIDTH, VERY_WIDE_WIDTH = 72, 90, 110, 140
+WIDE_WIDTH, VERY_WIDE_WIDTH = 110, 140
 #: Number of batch sizes with a column of their own, in wide and in very wide terminals.
 WIDE_SIZES, VERY_WIDE_SIZES = 2, 4
 
@@ -59,70 +56,61 @@ def sort_entries(answer: RunAnswer, sort: str) -> list[RankedArm]:
 
 
 def ranking_columns(answer: RunAnswer, width: int, sort: str) -> list[Column]:
-    """Return the columns that fit into a terminal of a width; an arrow marks the sort order."""
-    speed = Column("speed", "Speed", 6, is_numeric=True, terms=("speed-up", "interval", "baseline"))
-    columns = [speed, *_figure_columns(answer, width)]
-    columns += [
-        Column(name, heading, len(heading), terms=(CRITERION_TITLES[name], "grade"))
-        for name, heading in CRITERION_HEADS.items()
-        if width >= WIDE_WIDTH or name not in FURTHER_CRITERIA
+    """Return the columns; an arrow marks the sort order."""
+    is_text = answer.is_generation
+    sizes = [cell.batch_size for cell in answer.ranked[0].cells] if answer.ranked else []
+    most = VERY_WIDE_SIZES if width >= VERY_WIDE_WIDTH else WIDE_SIZES
+    calls = {f"call-{size}": f"{'tok/s' if is_text else 'ms'}@{size}" for size in sizes[:most]}
+    figures = [
+        Column("speed", "Speed", 6, terms=("speed-up", "interval", "baseline")),
+        *(
+            Column(
+                key,
+                heading,
+                max(len(heading), 6),
+                shown_from=WIDE_WIDTH,
+                terms=("throughput" if is_text else "call time",),
+            )
+            for key, heading in calls.items()
+        ),
+        *(
+            Column(key, key.upper(), 7, shown_from=VERY_WIDE_WIDTH, terms=(key.upper(),))
+            for key in (("ttft", "itl") if is_text else ())
+        ),
+        Column("build", "Build s", 8, shown_from=72, terms=("cold build", "break-even")),
+        Column("memory", "MiB", 7, shown_from=VERY_WIDE_WIDTH, terms=("memory",)),
+        Column("accuracy", "Error", 8, shown_from=VERY_WIDE_WIDTH, terms=("accuracy",)),
+        *(
+            Column(
+                name,
+                heading,
+                len(heading),
+                shown_from=WIDE_WIDTH if name in FURTHER_CRITERIA else 0,
+                terms=(CRITERION_TITLES[name], "grade"),
+            )
+            for name, heading in CRITERION_HEADS.items()
+        ),
+        Column("score", "Score", 6, shown_from=90, terms=("score", "weights")),
     ]
-    if width >= SCORE_WIDTH:
-        columns.append(Column("score", "Score", 6, is_numeric=True, terms=("score", "weights")))
-    for column in columns:
+    for column in figures:
         column.heading += SORT_ARROW if column.key == sort else ""
-    longest = max((len(entry.arm) for entry in answer.ranked), default=0)
-    rest = width - 6 - sum(column.width + 1 for column in columns)
-    arm = max(min(longest, rest - MIN_BAR_WIDTH, MAX_ARM_WIDTH), MIN_ARM_WIDTH)
-    if width < WIDE_WIDTH:
-        arm = min(arm, max(rest * 3 // 5, MIN_ARM_WIDTH))
-    bar = min(max(rest - arm - 2, MIN_BAR_WIDTH), MAX_BAR_WIDTH)
-    axis = axis_of(answer, bar)
+        column.is_numeric = column.key not in CRITERION_HEADS
     return [
         Column("rank", "#", 3, is_numeric=True, terms=("score", "indifference")),
-        Column("arm", "Workflow", arm, is_name=True, terms=("workflow", "arm")),
-        Column("interval", axis.labels(), bar, terms=("interval", "speed-up", "baseline")),
-        *columns,
+        Column("arm", "Workflow", 16, most=40, is_name=True, terms=("workflow", "arm")),
+        Column("interval", "", 16, most=60, terms=("interval", "speed-up", "baseline")),
+        *figures,
     ]
 
 
-def axis_of(answer: RunAnswer, cells: int) -> SpeedAxis:
-    """Return the axis of the speed-ups of all ranked arms."""
-    return SpeedAxis.for_speedups((entry.speedup for entry in answer.ranked), cells)
-
-
-def _figure_columns(answer: RunAnswer, width: int) -> list[Column]:
-    """Return the columns of the figures besides the speed."""
-    columns = []
-    if width >= WIDE_WIDTH:
-        sizes = [cell.batch_size for cell in answer.ranked[0].cells] if answer.ranked else []
-        most = VERY_WIDE_SIZES if width >= VERY_WIDE_WIDTH else WIDE_SIZES
-        unit, term = ("tok/s", "throughput") if answer.is_generation else ("ms", "call time")
-        headings = {f"call-{size}": f"{unit}@{size}" for size in sizes[:most]}
-        columns += [
-            Column(key, heading, max(len(heading), 6), is_numeric=True, terms=(term,))
-            for key, heading in headings.items()
-        ]
-    if answer.is_generation and width >= VERY_WIDE_WIDTH:
-        columns.append(Column("ttft", "TTFT", 7, is_numeric=True, terms=("TTFT",)))
-        columns.append(Column("itl", "ITL", 6, is_numeric=True, terms=("ITL",)))
-    if width >= MEDIUM_WIDTH:
-        terms = ("cold build", "break-even")
-        columns.append(Column("build", "Build s", 8, is_numeric=True, terms=terms))
-    if width >= VERY_WIDE_WIDTH:
-        columns.append(Column("memory", "MiB", 7, is_numeric=True, terms=("memory",)))
-        columns.append(Column("accuracy", "Error", 8, is_numeric=True, terms=("accuracy",)))
-    return columns
-
-
-def ranking_cells(answer: RunAnswer, entry: RankedArm, bar_width: int) -> dict[str, str]:
+def ranking_cells(answer: RunAnswer, entry: RankedArm) -> Row:
     """Return the cells of an arm; `!` marks an arm that does not meet a constraint."""
     scored, measured = entry
     unfit = has_unfit_problem(answer.document)
     return {
         "rank": MISSING if unfit else f"{scored.rank}{rank_mark(answer, entry)}",
         "arm": entry.arm,
-        "interval": axis_of(answer, bar_width).bar(entry.speedup),
+        "interval": entry.speedup,
         "speed": text.format_ratio(scored.speedup),
         **{f"call-{cell.batch_size}": _call_figure(cell) for cell in entry.cells},
         "ttft": text.format_milliseconds(_generation_figure(entry, "ttft_seconds")),

@@ -13,14 +13,16 @@ from advisor.report.sweeps.sweep_document import LengthEntry, SweepDocument
 from advisor.store.runs import RunStatus
 from advisor.tui import answer_actions
 from advisor.tui.rendering import text
-from advisor.tui.rendering.sweep_lines import length_notes, sweep_lines, sweep_title
 from advisor.tui.run.sweep_view import SweepView, read_sweep
 from advisor.tui.screens.advisor_screen import AdvisorScreen
-from advisor.tui.screens.sweep_tables import (
+from advisor.tui.screens.sweep_parts import (
     arm_cells,
     arm_columns,
     length_cells,
     length_columns,
+    length_notes,
+    sweep_lines,
+    sweep_title,
 )
 from advisor.tui.widgets.answer_panel import AnswerPanel
 from advisor.tui.widgets.table import SelectableTable, Table
@@ -132,7 +134,7 @@ at each length. ctrl+g measures the lengths that are left, or shows the run that
         arms = self.query_one(ArmTable)
         arms.display = bool(document.ranked)
         arms.fill(
-            arm_columns(document, width),
+            arm_columns(document),
             {entry.arm: arm_cells(entry, document) for entry in document.ranked},
             {document.recommendation.arm: "bold"} if document.recommendation else {},
         )

@@ -111,12 +111,11 @@ class PlanStep(Step):
     def _draw(self) -> None:
         if self._draft is None:
             return
-        width = max(self.screen.size.width, 60)
         self.query_one(Table).fill(
             [
                 Column("mark", "", 3),
-                Column("arm", "Workflow", 36, is_name=True),
-                Column("note", "On this machine", max(width - 46, 10)),
+                Column("arm", "Workflow", 20, most=36, is_name=True),
+                Column("note", "On this machine", 10, most=400),
             ],
             plan_rows(self._draft, self._left_out),
             {entry.workflow: "dim" for entry in self._draft.plan.excluded},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import ClassVar
 
 from rich.text import Text
@@ -12,7 +12,9 @@ from textual.coordinate import Coordinate
 from textual.widgets import DataTable
 from textual.widgets.data_table import RowKey
 
+from advisor.domain.interval import Interval
 from advisor.tui.rendering import text
+from advisor.tui.rendering.plot import SpeedAxis
 
 
 @dataclasses.dataclass
@@ -21,7 +23,11 @@ class Column:
 
     key: str
     heading: str
+    #: Cells, and the most where the terminal has room; a name takes no more than its content.
     width: int
+    most: int = 0
+    #: Width of the terminal from which the column is shown.
+    shown_from: int = 0
     is_numeric: bool = False
     #: Whether a content that is too long loses its middle, because names differ in their ends.
     is_name: bool = False
@@ -33,6 +39,23 @@ class Column:
         cut = text.truncate_middle if self.is_name else text.truncate
         shown = cut(text.printable(content), self.width)
         return Text(f"{shown:>{self.width}}" if self.is_numeric else shown, style, no_wrap=True)
+
+
+#: Text, or a speed-up that is drawn on the axis of its column, by the key of the column.
+Row = Mapping[str, str | Interval]
+
+
+def fit_columns(columns: Sequence[Column], width: int, rows: Collection[Row]) -> list[Column]:
+    """Return the columns that a terminal shows; the first ones get the cells that are left."""
+    shown = [dataclasses.replace(column) for column in columns if width >= column.shown_from]
+    left = width - 1 - sum(column.width + 1 for column in shown)
+    for column in shown:
+        most = column.most
+        if column.is_name:
+            most = min(max((len(str(row.get(column.key, ""))) for row in rows), default=0), most)
+        more = max(min(most - column.width, left), 0)
+        column.width, left = column.width + more, left - more
+    return shown
 
 
 class Table(DataTable[Text]):
@@ -55,30 +78,36 @@ class Table(DataTable[Text]):
     def fill(
         self,
         columns: Sequence[Column],
-        rows: Mapping[str, Mapping[str, str]],
+        rows: Mapping[str, Row],
         styles: Mapping[str, str] | None = None,
     ) -> None:
-        """Show these rows, whose cells are by column, in this order.
+        """Show these rows in this order, in the columns for which the terminal has room.
 
         `rows` and `styles` are by row key. Only cells that differ are updated where columns and
         keys are the same as before.
         """
-        styles = styles or {}
-        cells = {
-            key: [(row.get(column.key, ""), styles.get(key, "")) for column in columns]
-            for key, row in rows.items()
-        }
-        if list(columns) == self._shown and list(cells) == list(self._cells):
+        shown, styles = fit_columns(columns, self.app.size.width, rows.values()), styles or {}
+        cells: dict[str, list[tuple[str, str]]] = {key: [] for key in rows}
+        for column in shown:
+            contents = [row.get(column.key, "") for row in rows.values()]
+            speedups = [each for each in contents if isinstance(each, Interval)]
+            axis = SpeedAxis.for_speedups(speedups, column.width)
+            if speedups:
+                column.heading = axis.labels()
+            for key, content in zip(rows, contents, strict=True):
+                drawn = axis.bar(content) if isinstance(content, Interval) else content
+                cells[key].append((drawn, styles.get(key, "")))
+        if shown == self._shown and list(cells) == list(self._cells):
             self._update_cells(cells)
             return
         cursor = self.key_at_cursor()
         self.clear(columns=True)
-        self._shown, self._cells = list(columns), cells
-        for column in columns:
+        self._shown, self._cells = shown, cells
+        for column in shown:
             # The additional cell is the space before the next column.
             self.add_column(column.cell(column.heading), width=column.width + 1, key=column.key)
         for key, row in cells.items():
-            texts = [column.cell(*cell) for column, cell in zip(columns, row, strict=True)]
+            texts = [column.cell(*cell) for column, cell in zip(shown, row, strict=True)]
             self.add_row(*texts, key=key)
         self.move_cursor_to(cursor)
         self.refresh_bindings()

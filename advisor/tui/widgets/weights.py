@@ -18,7 +18,7 @@ from textual.widget import Widget
 
 from advisor.domain.priorities import PILLARS, Priorities
 from advisor.domain.recommendation import Flip
-from advisor.tui.rendering.themes import PILLAR_COLOURS
+from advisor.tui.appearance import PILLAR_COLOURS
 
 FULL, EMPTY, TICK = "\N{FULL BLOCK}", "\N{LIGHT SHADE}", "\N{BLACK DIAMOND}"
 WHOLE = 100
