@@ -42,7 +42,6 @@ class RunAnswer:
 
     @property
     def is_generation(self) -> bool:
-        """Whether calls generate text."""
         return self.document.question.task == "generate"
 
     @property

@@ -104,7 +104,6 @@ class AdvisorApp(App[int]):
 
     @property
     def run_controller(self) -> RunController:
-        """The controller of the run, created on first use."""
         if self._run_controller is None:
             from advisor.tui import run_controller  # noqa: PLC0415 - see the class
 
@@ -181,7 +180,6 @@ class AdvisorApp(App[int]):
             self._setup_screen.show_machine(machine)
 
     def show_error(self, error: UserError) -> None:
-        """Show an error and its next step."""
         if self._setup_screen is not None and self.screen is self._setup_screen:
             self._setup_screen.show_error(error)
         else:
@@ -217,13 +215,11 @@ class AdvisorApp(App[int]):
             self.pop_screen()
 
     def action_setup(self) -> None:
-        """Show the questions."""
         if self.screen is not self.setup_screen:
             self.action_home()
             self.push_screen(self.setup_screen)
 
     def action_new_question(self) -> None:
-        """Show the first question."""
         self.action_setup()
         self.setup_screen.restart()
 
@@ -240,7 +236,6 @@ class AdvisorApp(App[int]):
             self.push_screen(DoctorScreen())
 
     def action_fleet(self) -> None:
-        """Show the answers of the newest fleet."""
         from advisor.report.fleets import fleet_matrix  # noqa: PLC0415 - see the class
         from advisor.tui.screens.fleet import FleetScreen  # noqa: PLC0415 - see the class
 
@@ -284,7 +279,6 @@ class AdvisorApp(App[int]):
         run_opener.resume(self, name)
 
     def action_start_now(self) -> None:
-        """Start a run with the current answers."""
         from advisor.tui import run_starter  # noqa: PLC0415 - see the class
 
         run_starter.start_from_answers(self)

@@ -75,11 +75,9 @@ class RunController:
         self.show(RunSession.for_run(run, self._start_host(run), sweep))
 
     def replay(self, directory: str, speed: float) -> None:
-        """Play a recorded run back."""
         self.show(RunSession.replay(directory, speed))
 
     def show(self, session: RunSession) -> None:
-        """Show the progress of a run."""
         self.session = session
         self._app.action_home()
         self._app.push_screen(LiveScreen())
@@ -239,6 +237,5 @@ class RunController:
             self.session = None
 
     def terminate(self) -> None:
-        """End the host process."""
         if self.owned_host is not None:
             self.owned_host.terminate()

@@ -46,5 +46,4 @@ class CodeDialog(Dialog[None]):
         self.notify("copied, if the terminal allows it; w writes it to a file", markup=False)
 
     def action_write(self) -> None:
-        """Write the code to a file that the user names."""
         self.app.push_screen(FileDialog("serve.py", [".py"], lambda _: self._code))

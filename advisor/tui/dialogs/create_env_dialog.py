@@ -133,7 +133,6 @@ class CreateEnvDialog(Dialog[bool]):
             self.dismiss(False)  # noqa: FBT003 - as above
 
     async def on_unmount(self) -> None:
-        """End the process with the dialog."""
         if self._process is not None and self._stop():
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._process.communicate(), TERMINATION_SECONDS)

@@ -58,7 +58,6 @@ MAX_MODEL_CELLS, MIN_MODEL_CELLS, MAX_DEVICE_CELLS = 30, 12, 24
 
 
 def answer_lines(answer: RunAnswer, *, is_explored: bool = False) -> list[tuple[str, str]]:
-    """Return pairs of label and line."""
     document, advice = answer.document, answer.recommendation
     if advice is None or document.advised is None:
         lines = [("Answer", headline(document))]
@@ -80,7 +79,6 @@ def answer_lines(answer: RunAnswer, *, is_explored: bool = False) -> list[tuple[
 
 
 def headline_lines(answer: Answer) -> list[tuple[str, str]]:
-    """Return the lines of a headline with their labels."""
     return [(HEADLINE_LABELS[line.part], line.text) for line in answer.headline]
 
 

@@ -152,7 +152,6 @@ def render_code(answer: RunAnswer, entry: RankedArm) -> Text:
 
 
 def repeat_command(answer: RunAnswer, arm: str) -> str:
-    """Return the command that measures an arm again."""
     question = answer.document.question
     sizes = ",".join(map(str, question.batch_sizes))
     task = ""

@@ -97,7 +97,6 @@ def render_unmeasured(answer: RunAnswer) -> Text:
 
 
 def count_unmeasured(answer: RunAnswer) -> int:
-    """Return the number of arms and workflows that were not measured."""
     return len(answer.document.unmeasured)
 
 

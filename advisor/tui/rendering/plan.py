@@ -20,7 +20,6 @@ INSTALLABLE: ExclusionStatus = "not-installed"
 
 
 def distinct_arms(draft: DraftRun) -> list[Arm]:
-    """Return the arms of the plan without the duplicates."""
     return [arm for arm in draft.plan.arms if arm.duplicate_of is None]
 
 

@@ -64,17 +64,14 @@ class ProcessRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The name of the process in the table."""
         return f"{self.duplicate_of} {NOISE_CHECK}" if self.duplicate_of else self.arm
 
     @property
     def glyph(self) -> str:
-        """The character that shows the status."""
         return GLYPHS[self.status]
 
     @property
     def label(self) -> str:
-        """The phase, or the kind of failure, as the table shows it."""
         return self.failure or PHASE_LABELS.get(self.phase, self.phase)
 
     @property
@@ -94,7 +91,6 @@ class ProcessRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def progress_rows(state: RunState, question: Question, active_arm: str | None) -> list[ProcessRow]:
-    """Return a row for each arm of the plan."""
     arms = state.plan.arms if state.plan else ()
     rows = (_row(arm, state, question, is_active=arm.id == active_arm) for arm in arms)
     return [
@@ -188,7 +184,6 @@ class RunStage(msgspec.Struct, frozen=True, kw_only=True):
 def current_stage(
     state: RunState, question: Question, rows: list[ProcessRow], *, is_running: bool
 ) -> RunStage:
-    """Return the stage with counts."""
     marks = "".join(BUILT_GLYPH if row.is_built else row.glyph for row in rows)
     batch_size = _racing_batch_size(state)
     if state.finished or not is_running:

@@ -57,7 +57,6 @@ class RunSession:
 
     @classmethod
     def replay(cls, directory: str, speed: float) -> RunSession:
-        """Return the session of a recorded run that is played back."""
         run = Run(pathlib.Path(directory))
         return cls(RunFollower(run, RecordingPlayback(run, speed)), None, is_replay=True)
 
@@ -70,12 +69,10 @@ class RunSession:
 
     @property
     def is_paused(self) -> bool:
-        """Whether the run is paused."""
         return not self.is_replay and self.follower.run.control.is_paused() and self.is_running
 
     @property
     def is_finished(self) -> bool:
-        """Whether the run has reached its end."""
         return self.follower.state.finished
 
     @property
@@ -101,7 +98,6 @@ class RunSession:
 
     @property
     def refresh_interval_seconds(self) -> float:
-        """Seconds until the next refresh."""
         if not self.is_running:
             return IDLE_REFRESH_SECONDS
         is_timing = len(self.follower.state.opened) > len(self.follower.state.closed)
@@ -136,7 +132,6 @@ class RunSession:
         return True
 
     def cancel(self) -> None:
-        """End the run; the measurements are kept."""
         if self.host is not None:
             self.host.cancel()
         else:
@@ -175,9 +170,7 @@ class RunSession:
         return lambda: evaluate(header, state)
 
     def set_provisional(self, answer: Answer) -> None:
-        """Keep a provisional ranking."""
         self.provisional = answer
 
     def decide(self) -> Answer:
-        """Decide from the current state."""
         return evaluate(self.follower.header, self.follower.state)

@@ -54,12 +54,10 @@ class StoredItem(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_going_on(self) -> bool:
-        """Whether a process works on it."""
         return self.state in GOING_ON
 
     @property
     def model(self) -> str:
-        """The model, marked for a sweep."""
         return f"{SWEEP_MARK} {self.entry.model}" if self.is_sweep else self.entry.model
 
     @property

@@ -25,7 +25,6 @@ class SweepView:
 
     @property
     def is_going_on(self) -> bool:
-        """Whether a process works on one of the runs."""
         return any(state in GOING_ON for state in self.states.values())
 
     def has_run(self, run_id: str) -> bool:

@@ -72,7 +72,6 @@ class RunComparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compare_runs(first: Answer, second: Answer) -> RunComparison:
-    """Compare two runs and return a row for every arm of either run."""
     comparison = compare_answers(first, second, THRESHOLD)
     cells = [*_cells(first).values(), *_cells(second).values()]
     generates = all(cell.generation is not None for cell in cells)

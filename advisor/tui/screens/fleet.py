@@ -106,7 +106,6 @@ show the previous and the next fleet. p3-advisor fleet prints the same table."""
         self._draw_note()
 
     def on_data_table_row_selected(self) -> None:
-        """Open the run of the row."""
         cell = self._cell_at_cursor()
         if cell is None or cell.run_id is None:
             self.notify("this row has no run", markup=False)

@@ -148,7 +148,6 @@ H lists all stored runs. A row of several lengths is a sweep, which stands for i
         self.draw()
 
     def show_machine(self, machine: Machine) -> None:
-        """Show the devices of the machine."""
         # The result may arrive while the program ends, without the widgets.
         for line in self.query("#machine").results(Static):
             line.update(describe_machine(machine))

@@ -252,7 +252,6 @@ measurements."""
         self.app.run_controller.ask_to_cancel()
 
     def action_skip(self) -> None:
-        """End the process under the cursor."""
         arm = self.query_one(Table).key_at_cursor()
         session = self.app.run_controller.session
         if arm is None or session is None:
@@ -265,11 +264,9 @@ measurements."""
             self.notify(message.format(arm=arm), markup=False)
 
     def action_log(self) -> None:
-        """Enlarge the log, or restore its size."""
         self.toggle_class("-log")
 
     def action_follow(self) -> None:
-        """Follow the end of the log, or stop."""
         log = self.query_one(RichLog)
         log.auto_scroll = not log.auto_scroll
         self.notify(

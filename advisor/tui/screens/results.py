@@ -192,7 +192,6 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
         self.draw()
 
     def action_undo(self) -> None:
-        """Restore the weights of the run."""
         self.answer = self.original
         self.query_one(Weights).set_priorities(self.original.priorities)
         self.draw()
@@ -232,7 +231,6 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
     # Ranking
 
     def action_sort(self) -> None:
-        """Switch to the next sort order."""
         names = sort_names(generates_text=self.answer.is_generation)
         self._sort = names[(names.index(self._sort) + 1) % len(names)]
         self.notify(f"sorted by {self._sort}", timeout=2, markup=False)
@@ -248,7 +246,6 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
         self.action_detail()
 
     def action_detail(self) -> None:
-        """Show the details of the arm under the cursor."""
         arm = self.query_one(Table).key_at_cursor()
         if arm is not None:
             self.app.push_screen(DetailScreen(self.answer, arm, self.original.run))
@@ -290,5 +287,4 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
         self.copy(f"p3-advisor show {self.answer.document.run_id}")
 
     def action_compare(self) -> None:
-        """Choose a run to compare with."""
         self.app.push_screen(HistoryScreen(marked=self.answer.document.run_id))

@@ -81,7 +81,6 @@ class ResultsPanes(Horizontal):
         self.query_one(ContentTabs).can_focus = False  # tab and numbers go to the panes
 
     def show(self, pane: str) -> None:
-        """Show a pane and move the focus there."""
         self.shown = pane
         self._draw_text(pane)
         self.query_one(TabbedContent).active = pane
@@ -89,7 +88,6 @@ class ResultsPanes(Horizontal):
         self.query(f"#{pane} {kinds.get(pane, 'TextPane')}").first().focus()
 
     def draw(self, answer: RunAnswer) -> None:
-        """Show the reasons, the weights and the pictures of an answer."""
         self._answer = answer
         self._draw_text(self.shown)
         self.query_one("#weights-note", Static).update(panes.describe_weights(answer))

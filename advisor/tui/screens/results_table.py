@@ -46,7 +46,6 @@ def _none_last(value: float | None) -> float:
 
 
 def sort_names(*, generates_text: bool) -> list[str]:
-    """Return the names of the available sort orders."""
     return [name for name in SORT_KEYS if generates_text or name not in GENERATION_SORT_KEYS]
 
 

@@ -76,7 +76,6 @@ Bars: arrows change a weight by 5, with shift by 1, digits set it, = makes the t
 
     @property
     def step(self) -> Step:
-        """The current question."""
         return cast("Step", self.query_one(f"#step-{self.step_index}"))
 
     def offers(self, action: str) -> bool:
@@ -129,7 +128,6 @@ Bars: arrows change a weight by 5, with shift by 1, digits set it, = makes the t
         return cast("PlanStep", self.step)
 
     def show_machine(self, machine: Machine) -> None:
-        """Offer the devices of the machine."""
         for step in self.query(TargetStep):
             if step.has_begun:  # otherwise it reads the machine when it begins
                 step.show_machine(machine)
@@ -165,7 +163,6 @@ Bars: arrows change a weight by 5, with shift by 1, digits set it, = makes the t
             self.app.action_start_now()
 
     def action_preset(self) -> None:
-        """Choose the next preset."""
         if isinstance(self.step, PrioritiesStep):
             self.step.cycle_preset()
 

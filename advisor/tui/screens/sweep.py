@@ -94,7 +94,6 @@ at each length. ctrl+g measures the lengths that are left, or shows the run that
         return self._view.document
 
     def has_run(self, run_id: str) -> bool:
-        """Return whether a run belongs to this sweep."""
         return self._view.has_run(run_id)
 
     def look_again(self) -> None:
@@ -156,7 +155,6 @@ at each length. ctrl+g measures the lengths that are left, or shows the run that
         return self._view.document.lengths[int(key)] if key is not None else None
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
-        """Open the run of a length."""
         if not isinstance(event.data_table, LengthTable):
             return
         entry = self._entry_at_cursor()

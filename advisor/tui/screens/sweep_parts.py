@@ -84,7 +84,6 @@ def _missing_notes(entry: LengthEntry, document: SweepDocument) -> list[str]:
 
 
 def length_columns(document: SweepDocument, width: int) -> list[Column]:
-    """Return the columns of the lengths."""
     heading = "Inputs" if document.task == "forward" else "In/out"
     speed = 22 if width >= WIDE_WIDTH else 6
     return [

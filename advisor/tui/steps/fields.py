@@ -53,7 +53,6 @@ FIELDS = {
 
 
 def first_texts(answers: Answers, lengths: LengthAnswers) -> dict[str, str]:
-    """Return the texts of the fields for the current answers."""
     return {
         "absent_gpu": "",
         "batch_sizes": answers.batch_sizes,

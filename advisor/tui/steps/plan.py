@@ -90,7 +90,6 @@ class PlanStep(Step):
 
     @property
     def is_ready(self) -> bool:
-        """Whether the plan of the present answers is shown."""
         return self._draft is not None
 
     def show(self, drafted: DraftRun | Answer) -> None:
@@ -125,7 +124,6 @@ class PlanStep(Step):
         self.query_one("#summary", Static).update(summary)
 
     def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
-        """Explain the row under the cursor."""
         if self._draft is None or event.row_key.value is None:
             return
         self.refresh_bindings()

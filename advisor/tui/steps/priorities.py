@@ -53,7 +53,6 @@ class PrioritiesStep(Step):
         self.query_one("#weight-performance").focus()
 
     def cycle_preset(self) -> None:
-        """Choose the next preset."""
         self.query_one("#preset", Choice).action_step(1)
 
     def on_weights_changed(self, event: Weights.Changed) -> None:

@@ -37,7 +37,6 @@ class Step(VerticalScroll, can_focus=False):
 
     @property
     def answers(self) -> Answers:
-        """The current answers."""
         return self.app.answers
 
     def change_answers(self, **changes: Any) -> None:  # noqa: ANN401 - fields of Answers

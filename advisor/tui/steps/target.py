@@ -97,7 +97,6 @@ class TargetStep(Step):
         self.query_one("#device", Choice).focus()
 
     def show_machine(self, machine: Machine) -> None:
-        """Offer the devices of the machine."""
         usable = machine.gpus if find_no_gpu_reason(machine) is None else ()
         values = {str(gpu.index): f"{gpu.index} {text.printable(gpu.name, 28)}" for gpu in usable}
         values[CPU] = "CPU"
@@ -167,7 +166,6 @@ class TargetStep(Step):
         )
 
     def _texts(self) -> dict[str, str]:
-        """Return the texts of the fields that are shown."""
         fields = {name: self.query_one(f"#{name}", Input) for name in FIELDS}
         return {
             name: field.value.strip()

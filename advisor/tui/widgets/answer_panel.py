@@ -35,7 +35,6 @@ class AnswerPanel(OptionList):
         self.highlighted = self.highlighted or 0
 
     def on_blur(self) -> None:
-        """Show the first line again."""
         self.highlighted = None
         self.scroll_home(animate=False)
 
@@ -47,5 +46,4 @@ class AnswerPanel(OptionList):
             super().action_cursor_down()
 
     def help_terms(self) -> tuple[str, ...]:
-        """Return the terms of the line that has the focus."""
         return LINE_TERMS.get(self._shown[self.highlighted or 0][0], ()) if self._shown else ()

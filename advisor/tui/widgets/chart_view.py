@@ -34,7 +34,6 @@ time, and which arm leads at which weights. The legend names the marks, which ar
         self._answer = answer
 
     def show(self, answer: RunAnswer) -> None:
-        """Show the pictures of another answer."""
         self._answer = answer
         self.refresh()
 

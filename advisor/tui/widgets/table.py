@@ -131,7 +131,6 @@ class Table(DataTable[Text]):
             self.move_cursor(row=self.get_row_index(RowKey(key)), animate=False)
 
     def help_terms(self) -> tuple[str, ...]:
-        """Return the terms of all columns."""
         return tuple(dict.fromkeys(term for column in self._shown for term in column.terms))
 
 

@@ -86,7 +86,6 @@ the recommendation changes."""
         return text
 
     def help_terms(self) -> tuple[str, ...]:
-        """Return the terms that explain the bar."""
         return (self.pillar.capitalize(), "weights", "flip")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's interface
@@ -97,7 +96,6 @@ the recommendation changes."""
         return max(self.size.width - BAR_START - 1, 4)
 
     def action_step(self, points: int) -> None:
-        """Change the weight by percentage points."""
         self._typed = ""
         self._request(round(self.weight) + points)
 
