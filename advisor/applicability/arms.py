@@ -11,9 +11,7 @@ from advisor.domain.question import Question
 from advisor.domain.workflow import DEFAULT_OPTION, Workflow
 
 
-def list_arms(
-    workflow: Workflow, device: Literal["cpu", "cuda"], python: str = "", image: str = ""
-) -> list[Arm]:
+def list_arms(workflow: Workflow, device: Literal["cpu", "cuda"], python: str = "") -> list[Arm]:
     """Return one arm for each set of options of the workflow, on any device."""
     requirements = [Requirement(text) for text in workflow.environment.requirements]
     extras = {each.name: tuple(sorted(each.extras)) for each in requirements if each.extras}
@@ -24,7 +22,6 @@ def list_arms(
             option=option,
             options=options,
             python=python,
-            image=image,
             builds_alone=device in workflow.builds_alone_on,
             weights=workflow.arm_weights.get(option),
             artefact=workflow.arm_artefact.get(option, ""),

@@ -1,4 +1,4 @@
-"""Find out which packages, environment or container image a workflow has on this machine."""
+"""Find out which packages or environment a workflow has on this machine."""
 
 from __future__ import annotations
 
@@ -20,34 +20,9 @@ def has_stack_in_interpreter(workflow: Workflow, machine: Machine) -> bool:
 
 def environment_interpreter(workflow: Workflow, machine: Machine) -> str:
     """Return the interpreter of the workflow's environment; empty if `--python` serves it."""
-    if (
-        workflow.environment.kind != "own"
-        or has_stack_in_interpreter(workflow, machine)
-        or container_image(workflow, machine)
-    ):
+    if workflow.environment.kind != "own" or has_stack_in_interpreter(workflow, machine):
         return ""
     return machine.environments[workflow.environment_name].python
-
-
-def container_image(workflow: Workflow, machine: Machine) -> str:
-    """Return the first local image with the workflow; empty if none, or if no image is needed."""
-    created = machine.environments.get(workflow.environment_name)
-    if has_stack_in_interpreter(workflow, machine) or (
-        created is not None and created.fault is None
-    ):
-        return ""
-    containers = (
-        *workflow.containers,
-        *([workflow.environment] if workflow.environment.kind == "container" else []),
-    )
-    return next(
-        (
-            container.image
-            for container in containers
-            if machine.engine and container.image in machine.images
-        ),
-        "",
-    )
 
 
 def missing_packages(requirements: tuple[str, ...], machine: Machine) -> list[str]:

@@ -7,7 +7,6 @@ from packaging.version import Version
 
 from advisor.applicability import memory_estimate
 from advisor.applicability.installation import (
-    container_image,
     has_stack_in_interpreter,
     missing_packages,
     version_mismatch,
@@ -105,25 +104,16 @@ def _missing_requirements(workflow: Workflow, machine: Machine) -> Excluded | No
 
 def _missing_environment(workflow: Workflow, machine: Machine) -> Excluded | None:
     """Return why the workflow's environment cannot be used, and the command that creates it."""
-    if has_stack_in_interpreter(workflow, machine) or container_image(workflow, machine):
+    if has_stack_in_interpreter(workflow, machine):
         return None
     created = machine.environments.get(workflow.environment_name)
     if created is not None and not created.fault:
         return None
-    if workflow.environment.kind == "container":
-        return Excluded(
-            workflow=workflow.id,
-            status="not-installed",
-            reason="its container image is not on this machine",
-            fix=workflow.how_to_get,
-        )
-    create = f"p3-advisor env create {workflow.environment_name}"
-    images = [container.image for container in workflow.containers]
     return Excluded(
         workflow=workflow.id,
         status="not-installed",
         reason=f"its environment does not work: {created.fault}"
         if created is not None
         else "its environment has not been created" + version_mismatch(workflow, machine),
-        fix=f"{create}, or docker pull {images[0]}" if images else create,
+        fix=f"p3-advisor env create {workflow.environment_name}",
     )

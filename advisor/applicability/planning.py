@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from advisor.applicability.arms import is_chosen, is_on_request, list_arms, unsupported_use
-from advisor.applicability.installation import container_image, environment_interpreter
+from advisor.applicability.installation import environment_interpreter
 from advisor.applicability.obstacles import find_obstacle
 from advisor.applicability.quantisers import missing_quantiser, with_quantiser
 from advisor.domain.catalogue import Catalogue
@@ -61,12 +61,7 @@ def _choose_arms(
         return [], [obstacle]
     requested = [
         arm
-        for arm in list_arms(
-            workflow,
-            question.device,
-            environment_interpreter(workflow, machine),
-            container_image(workflow, machine),
-        )
+        for arm in list_arms(workflow, question.device, environment_interpreter(workflow, machine))
         if is_chosen(arm, question.workflows)
         and (arm.id in question.workflows or not is_on_request(workflow, arm, question))
     ]
@@ -81,9 +76,6 @@ def _choose_arms(
         reason = f"{with_weights[0].id} does not support {use}"
         return [], [_exclude(workflow, "unsupported", reason, None)]
     chosen = [each for arm in usable if (each := with_quantiser(workflow, arm, machine))]
-    if question.load is not None and any(arm.image for arm in chosen):
-        reason = "this release measures no server in a container"
-        return [], [_exclude(workflow, "unsupported", reason, None)]
     found = {arm.id for arm in chosen}
     return chosen, [
         missing_quantiser(workflow, arm, machine) for arm in usable if arm.id not in found

@@ -121,7 +121,6 @@ def _environments(
         "environment_on": {
             key: find(each) for key, each in entry.get("environment_on", {}).items()
         },
-        "containers": [find(each) for each in entry.get("containers", [])],
         "load_generator": find(entry["load_generator"]) if "load_generator" in entry else None,
         "arm_quantiser": {key: find(each) for key, each in entry.get("arm_quantiser", {}).items()},
     }

@@ -1,4 +1,4 @@
-"""Where the worker of a workflow runs: an interpreter, an environment, or a container."""
+"""Where the worker of a workflow runs: an interpreter or an environment."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ class InstallFootprint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 class Environment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Environment of a workflow's worker.
 
-    `shared` is the interpreter of `--python`, `own` an environment created for the workflow, and
-    `container` an image.
+    `shared` is the interpreter of `--python`, `own` an environment created for the workflow.
     """
 
-    kind: Literal["shared", "own", "container"]
+    kind: Literal["shared", "own"]
     requirements: tuple[str, ...] = ()
     #: Workflows with the same name share the environment; the default is the workflow's id.
     name: str = ""
@@ -42,5 +41,3 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     conflicts: tuple[str, ...] = ()
     licence: str = ""
     footprint: InstallFootprint | None = None
-    #: Container image.
-    image: str = ""

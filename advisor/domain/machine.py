@@ -95,9 +95,6 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     software: Interpreter
     #: By name.
     environments: dict[str, CreatedEnvironment] = {}
-    #: `docker` or `podman`, and the catalogue's images that are present.
-    engine: str | None = None
-    images: tuple[str, ...] = ()
 
     def find_gpu(self, uuid: str | None) -> Gpu | None:
         """Return the GPU with this UUID, or None."""

@@ -37,8 +37,6 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
     python: str = ""
     #: Interpreter that writes the quantised checkpoint it loads; empty for an arm without one.
     quantiser: str = ""
-    #: Container image it runs in; empty for none.
-    image: str = ""
     #: Seconds that its cold build took in earlier runs; null if none is known.
     expected_build_seconds: float | None = None
     #: Whether no other arm may be built meanwhile.

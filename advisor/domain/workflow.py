@@ -197,8 +197,6 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     declared_where: tuple[DeclaredWhere, ...] = ()
     #: GPU architectures that it can build for without such a GPU, as `sm_89`.
     builds_for: tuple[str, ...] = ()
-    #: Containers with the stack, in the order in which they are tried.
-    containers: tuple[Environment, ...] = ()
     #: Environment of the program that sends requests to its server; null for one without a server.
     load_generator: Environment | None = None
     #: By arm, the environment whose interpreter writes the quantised checkpoint that the arm loads.

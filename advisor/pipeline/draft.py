@@ -22,7 +22,7 @@ from advisor.machine import detection
 from advisor.pipeline.builds import expected_builds
 from advisor.pipeline.serving import servers
 from advisor.pipeline.stored import other_platforms
-from advisor.probing.environments import containers, registry
+from advisor.probing.environments import registry
 from advisor.question.answers import Answers
 from advisor.question.devices import VISIBLE_DEVICES
 from advisor.question.resolve import max_load_seconds, resolve, worker_interpreter
@@ -76,19 +76,14 @@ def _with_open_deadline(catalogue: Catalogue, seconds: float | None) -> Catalogu
 def detect_machine(
     python: str, catalogue: Catalogue, context: Context, detected: Machine | None = None
 ) -> Machine:
-    """Return the machine with the interpreter `python`, its environments and container images.
+    """Return the machine with the interpreter `python`, its environments.
 
     `detected` is the machine with its interpreter if the caller has detected it already.
     """
     here = detected or detection.detect(python, required_packages(catalogue))
     root = registry.default_root(context.environment)
     environments = registry.find_created(root, catalogue.workflows, context.rubric)
-    engine = containers.find_container_engine(context.environment)
-    wanted = {
-        container.image for workflow in catalogue.workflows for container in workflow.containers
-    }
-    images = containers.find_local_images(engine, sorted(wanted)) if engine else ()
-    return msgspec.structs.replace(here, environments=environments, engine=engine, images=images)
+    return msgspec.structs.replace(here, environments=environments)
 
 
 def prepare(answers: Answers, context: Context) -> Run:

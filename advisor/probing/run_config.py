@@ -15,7 +15,7 @@ from advisor.domain.question import Question
 from advisor.domain.serving import ServingRules, server_processors
 from advisor.domain.worker_settings import measured_fields, thread_count, worker_task
 from advisor.domain.workflow import EngineMemory
-from advisor.probing.environments import containers, variables
+from advisor.probing.environments import variables
 from probes import protocol
 
 #: Number of input sets that alternate. A call that generates reads many tokens, so two suffice.
@@ -84,8 +84,7 @@ class RunConfig:
             input_sets=INPUT_SETS[worker_task(question)],
             warmup_seconds=WARMUP_SECONDS[question.device],
             minimum_engaged_share=self.minimum_engaged_share,
-            # A container has no network and only these directories anyway.
-            sandbox=question.sandbox and not arm.image,
+            sandbox=question.sandbox,
             long_text=self.long_text() if measures_losses else {},
             metric=question.metric if measures_losses else "",
             new_shapes=question.budget.tries_new_shapes and question.load is None,
@@ -134,21 +133,4 @@ class RunConfig:
             temporary=temporary,
             own_environment=bool(arm.python),
             compile_threads=compile_threads,
-        )
-
-    def container_command(self, arm: Arm, writable: tuple[pathlib.Path, ...]) -> list[str]:
-        """Return the command that starts Python in the arm's image.
-
-        Empty for an arm that runs without a container.
-        """
-        if not arm.image or not self.machine.engine:
-            return []
-        model = pathlib.Path(self.question.model.name)
-        return containers.python_command(
-            self.machine.engine,
-            arm.image,
-            gpu=self.question.gpu,
-            code=self.probes_directory,
-            writable=writable,
-            readable=(model.resolve(),) if model.is_absolute() and model.exists() else (),
         )

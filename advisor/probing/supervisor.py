@@ -12,7 +12,7 @@ import selectors
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 
 import msgspec
@@ -105,14 +105,9 @@ class Supervisor:
         script: pathlib.Path,
         environment: Mapping[str, str],
         max_build_seconds: float,
-        container_command: Sequence[str] = (),
     ) -> Worker | Failure:
-        """Start a worker for `request`, or return why it does not start.
-
-        `container_command` replaces `interpreter` where the worker runs in a container.
-        """
-        command = [*(container_command or [interpreter]), str(script)]
-        popen = spawn(request, directory, command, environment)
+        """Start a worker for `request`, or return why it does not start."""
+        popen = spawn(request, directory, [interpreter, str(script)], environment)
         if isinstance(popen, Failure):
             return popen
         assert popen.stdout is not None  # noqa: S101 - for the type checker: stdout=PIPE

@@ -51,14 +51,12 @@ class WorkerPool:
             environment=config.worker_environment(
                 arm,
                 scratch,
-                # A container has temporary files of its own.
-                None if arm.image else self.supervisor.short_name(temporary),
+                self.supervisor.short_name(temporary),
                 compile_threads,
             ),
             max_build_seconds=config.question.max_build_times.get(
                 arm.workflow, config.question.max_build_seconds
             ),
-            container_command=config.container_command(arm, (directory, scratch, shared)),
         )
         self.workers.reset(arm.id)
         self.busy_processes.forget(arm.id)

@@ -75,7 +75,7 @@ class Worker:
     def pid(self) -> int:
         """The process that runs the stack: the first child of the watchdog.
 
-        The process itself where no watchdog runs on this host, as in a container.
+        The process itself if the child has ended.
         """
         children = psutil.Process(self.popen.pid).children()
         return min(children, key=psutil.Process.create_time).pid if children else self.popen.pid

@@ -85,12 +85,11 @@ def _remove_paths(machine: Machine) -> Machine:
         name: _keep_file_name(environment, "python")
         for name, environment in machine.environments.items()
     }
-    changed = msgspec.structs.replace(
+    return msgspec.structs.replace(
         machine,
         software=_keep_file_name(machine.software, "executable"),
         environments=environments,
     )
-    return _keep_file_name(changed, "engine")
 
 
 def _remove_interpreters(event: LoggedEvent) -> LoggedEvent:

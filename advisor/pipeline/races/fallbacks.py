@@ -48,7 +48,7 @@ def _varying_arm(state: RunState, workflow: Workflow) -> Arm | None:
 def _fallbacks(workflow: Workflow, varying: Arm, question: Question) -> list[Arm]:
     """Return the arms that the question allows; they run where the varying arm does."""
     return [
-        msgspec.structs.replace(arm, python=varying.python, image=varying.image)
+        msgspec.structs.replace(arm, python=varying.python)
         for arm in list_arms(workflow, question.device)
         if arm.option in workflow.arms_after_nondeterministic
         and is_chosen(arm, question.workflows)

@@ -79,12 +79,6 @@ def select(workflows: tuple[Workflow, ...], names: Iterable[str]) -> dict[str, E
 
 def _resolve(name: str, workflows: tuple[Workflow, ...], known: Mapping[str, Environment]) -> str:
     """Return the name of the environment that `name`, a workflow or an environment, stands for."""
-    containers = {each.name: each.image for every in workflows for each in every.containers}
-    if containers.get(name):
-        raise UnknownEnvironmentError(
-            f"{name} is a container, which p3-advisor does not pull",
-            f"docker pull {containers[name]}",
-        )
     workflow = next((workflow for workflow in workflows if workflow.id == name), None)
     if workflow is not None and workflow.environment.kind == "own":
         return workflow.environment.name or workflow.id
@@ -92,8 +86,7 @@ def _resolve(name: str, workflows: tuple[Workflow, ...], known: Mapping[str, Env
         return name
     if workflow is not None:
         raise UnknownEnvironmentError(
-            f"{name} has no environment of its own: "
-            "it runs in the interpreter of --python, or in a container",
+            f"{name} has no environment of its own: it runs in the interpreter of --python",
             workflow.how_to_get,
         )
     raise UnknownEnvironmentError(

@@ -1,4 +1,4 @@
-"""Set the environment variables of workers, on the host and in containers.
+"""Set the environment variables of workers.
 
 The environment of the advisor's own process is never changed.
 """
@@ -32,8 +32,7 @@ NO_TELEMETRY = {
     # variable marks.
     "TF_BUILD": "1",
 }
-#: Every variable that the advisor sets for a worker, with a format string of its value. Containers
-#: get the same variables.
+#: Every variable that the advisor sets for a worker, with a format string of its value.
 WORKER_VARIABLES = {
     **{name: f"{{scratch}}/cache/{folder}" for name, folder in CACHES.items()},
     **dict.fromkeys(THREAD_COUNTS, "{threads}"),

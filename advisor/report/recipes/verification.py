@@ -138,11 +138,6 @@ def refuse_elsewhere(answer: Answer, arm: Arm) -> None:
             f"{arm.id} was measured as a server under load, which no snippet repeats",
             "measure it again with p3-advisor recommend --task serve",
         )
-    if arm.image:
-        raise VerificationError(
-            f"{arm.id} was measured in the container image {arm.image}",
-            f"run in it what p3-advisor recipe {run_id} --workflow {arm.id} prints",
-        )
     present = {gpu.uuid for gpu in detect_gpus()[0]} if question.gpus else set()
     if not present.issuperset(question.gpus):
         raise VerificationError(

@@ -147,12 +147,6 @@ def test_a_version_mismatch_is_reported(packages: dict[str, str], *, is_named: b
         assert (value in found.reason) == is_named
 
 
-def test_the_fix_for_a_missing_container_image_says_how_to_get_it() -> None:
-    found = obstacle(environment=Environment(kind="container"))
-    assert found is not None
-    assert (found.status, found.fix) == ("not-installed", "pip install compiled")
-
-
 @pytest.mark.parametrize(
     ("packages", "missing"),
     [

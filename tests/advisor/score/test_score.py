@@ -29,7 +29,7 @@ FAILED = FailedConstraint(
 )
 
 
-@pytest.mark.parametrize(("kind", "own"), [("shared", False), ("own", True), ("container", True)])
+@pytest.mark.parametrize(("kind", "own"), [("shared", False), ("own", True)])
 def test_a_separate_environment_is_a_fact(kind: Any, own: bool) -> None:
     workflow = builders.workflow(environment=Environment(kind=kind))
     assert facts_of(builders.measurement(), workflow).values["own_environment"] is own

@@ -56,7 +56,6 @@ def run(home: pathlib.Path) -> Run:
     machine = builders.machine(
         software=builders.interpreter(executable=interpreter),
         environments={"own": CreatedEnvironment(name="own", python=interpreter, digest="0")},
-        engine="/home/somebody/bin/podman",
     )
     made = Store(home).create(
         builders.header(question=builders.question(python=interpreter), machine=machine)
@@ -117,7 +116,6 @@ def test_an_export_contains_no_host_name_and_no_interpreter_paths(run: Run) -> N
     content = export_file.encode_run(run)
     assert b"somebody" not in content
     assert b'"/' not in b"\n".join(content.splitlines()[1:3]), "a path of the header or the plan"
-    assert b'"engine":"podman"' in content
     assert b'"host":null' in content
     assert b'"host":"this one"' in export_file.encode_run(run, "this one")
 

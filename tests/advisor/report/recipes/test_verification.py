@@ -180,10 +180,9 @@ def test_an_engine_that_takes_the_memory_of_a_gpu_runs_alone(
     [
         (measured(load=LOAD, task="serve"), UserError),
         (measured(gpu="GPU-elsewhere", device="cuda"), VerificationError),
-        (measured(arm_changes={"image": "vendor/stack:1"}), VerificationError),
         (measured("import subprocess\n\nsubprocess.run(['serve'])\n"), VerificationError),
     ],
-    ids=["server under load", "no such GPU", "container", "only serves"],
+    ids=["server under load", "no such GPU", "only serves"],
 )
 def test_what_no_snippet_repeats_here_is_a_user_error(
     run: Any,
