@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 
 from advisor.catalogue import rubric_files
 from advisor.store.store import Store
-from advisor.system.host_lock import HostLock
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,8 +28,6 @@ class Context:
     random: random.Random = dataclasses.field(default_factory=random.SystemRandom)
     probes: pathlib.Path = dataclasses.field(default_factory=rubric_files.probes_directory)
     rubric: pathlib.Path = dataclasses.field(default_factory=rubric_files.rubric_directory)
-    #: Lock that races on this host share; the default locks nothing.
-    host_lock: HostLock = dataclasses.field(default_factory=HostLock)
 
     def new_id(self, created: dt.datetime) -> str:
         """Return an id for what was created then: its time, and digits that make it unique."""

@@ -18,8 +18,6 @@ class FakeNvml:
 
     NVML_CLOCK_SM = 1
     NVML_TEMPERATURE_GPU = 0
-    NVML_PCIE_UTIL_TX_BYTES = 0
-    NVML_PCIE_UTIL_RX_BYTES = 1
     NVMLError = NVMLError
 
     def __init__(self, absent: Iterable[str] = (), **answers: Any) -> None:

@@ -7,7 +7,6 @@ from advisor.domain.fleet import (
     Assignment,
     AssignmentResult,
     Attempt,
-    ContentionCheck,
     FleetRecord,
     FleetRequest,
     Pool,
@@ -39,15 +38,4 @@ def store_fleet(
             next_step="add one",
         ),
     )
-    contention = ContentionCheck(
-        node="n1",
-        kind="H200",
-        model="demo",
-        allows_parallel_runs=False,
-        explanation="runs execute one at a time",
-    )
-    store.fleets.save(
-        FleetRecord(
-            schema=FLEET_SCHEMA, request=request, answered=answered, contentions=(contention,)
-        )
-    )
+    store.fleets.save(FleetRecord(schema=FLEET_SCHEMA, request=request, answered=answered))

@@ -170,7 +170,7 @@ def _run_fleet(
     output_format: OutputFormat,
 ) -> FleetRecord:
     """Execute the runs without a result, print their events, and store each result."""
-    from advisor.domain.fleet import AssignmentResult, ContentionCheck
+    from advisor.domain.fleet import AssignmentResult
     from advisor.fleet.run_fleet import run_fleet, save_record, unanswered_assignments
 
     request = record.request
@@ -182,8 +182,7 @@ def _run_fleet(
     )
     print_status(f"fleet {request.fleet_id}: {len(assignments)} runs on {devices}")
     results: list[AssignmentResult] = []
-    contentions: list[ContentionCheck] = []
-    saved = save_record(record, results, contentions, context.store)
+    saved = save_record(record, results, context.store)
     with resumable_with(f"p3-advisor fleet {request.fleet_id} --resume"):
         for event in run_fleet(request, answers, cluster, context.store, record.answered):
             line = _status_line(event, names)
@@ -191,11 +190,9 @@ def _run_fleet(
                 print_status(line)
             if output_format == "json-lines":
                 _print_event(event)
-            if isinstance(event, ContentionCheck):
-                contentions.append(event)
             if isinstance(event, AssignmentResult):
                 results.append(event)
-                saved = save_record(record, results, contentions, context.store)
+                saved = save_record(record, results, context.store)
     return saved
 
 
@@ -212,14 +209,11 @@ def _print_event(event: ClusterEvent) -> None:
 
 
 def _status_line(event: ClusterEvent, names: dict[int, str]) -> str | None:
-    from advisor.domain.fleet import AssignmentResult, ContentionCheck
+    from advisor.domain.fleet import AssignmentResult
     from advisor.fleet.events import Progress, Started
-    from advisor.report.fleets import fleet_matrix
     from advisor.report.sections import progress_lines
 
     match event:
-        case ContentionCheck():
-            return fleet_matrix.render_contention(event)
         case AssignmentResult(assignment=assignment, attempts=attempts, reason=reason):
             ending = f"failed: {reason}" if reason else "completed"
             plural = "s" if len(attempts) != 1 else ""

@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 
-from advisor.domain.interval import Interval
 from advisor.domain.wire import snake_case
 
 FLEET_SCHEMA = "p3-advisor/fleet/1"
@@ -62,42 +61,6 @@ class AssignmentResult(
     next_step: str | None = None
 
 
-class HostLoad(msgspec.Struct, frozen=True, kw_only=True):
-    """Load of a host while the baseline was timed on one GPU; null for what is not available."""
-
-    #: Share of the time that the worker's threads waited for a processor.
-    queued_share: float | None
-    throttled_seconds: float | None
-    #: Median power of the timed GPU, and share of samples with its clocks limited by power.
-    power_w: float | None
-    power_capped_share: float | None
-    sm_clock_mhz: int | None
-    #: Sum over the GPUs in use, both directions.
-    pcie_bytes_per_second: float | None
-
-
-class ContentionCheck(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=snake_case):
-    """Check whether a run on another GPU of the host changes the times of a run.
-
-    The check times the baseline and its duplicate with and without a busy neighbour.
-    """
-
-    node: str
-    kind: str
-    model: str
-    #: Whether runs may execute at the same time on this host; `explanation` gives the reason.
-    allows_parallel_runs: bool
-    explanation: str
-    #: Share by which a call takes longer with a busy neighbour; null if it was not measured.
-    change: Interval | None = None
-    #: Noise floors without and with the neighbour.
-    noise_alone: float | None = None
-    noise_with_neighbour: float | None = None
-    rounds: int = 0
-    alone: HostLoad | None = None
-    with_neighbour: HostLoad | None = None
-
-
 class FleetRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The stored result of a fleet; its runs are stored like other runs."""
 
@@ -107,4 +70,3 @@ class FleetRecord(msgspec.Struct, frozen=True, kw_only=True):
     answers: dict[str, Any] = {}
     address: str = ""
     answered: tuple[AssignmentResult, ...] = ()
-    contentions: tuple[ContentionCheck, ...] = ()

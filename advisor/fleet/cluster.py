@@ -9,7 +9,7 @@ import collections
 import logging
 import os
 import uuid
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -21,11 +21,10 @@ from ray.util.scheduling_strategies import (
     PlacementGroupSchedulingStrategy,
 )
 
-from advisor.domain.fleet import CPU, ContentionCheck, Pool
+from advisor.domain.fleet import CPU, Pool
 from advisor.domain.run import Header
 from advisor.domain.run_events import LoggedEvent
 from advisor.domain.wire import decode_event
-from advisor.fleet.contention import check_contention, not_measured
 from advisor.fleet.events import Completed, Failed, Progress, Started, TaskEvent
 from advisor.fleet.head import HeadNode, check_address, connection_lost, unreachable
 from advisor.fleet.node import NodeRunResult, Publish, Task, run_assignment
@@ -46,7 +45,6 @@ OBJECT_STORE_BYTES = 256 << 20
 NODE_DIGITS = 8
 
 RunAssignment = Callable[[Task, str, str, Publish], NodeRunResult]
-CheckContention = Callable[[Task, str, Sequence[str]], ContentionCheck]
 
 
 @ray.remote(max_retries=RETRIES)
@@ -76,14 +74,6 @@ def run_task(task: bytes, queue: Queue, run_assignment: RunAssignment) -> bytes:
     return msgspec.msgpack.encode(Completed(number=decoded.number, token=token, result=result))
 
 
-@ray.remote(max_retries=0)
-def check_node(task: bytes, check_contention: CheckContention) -> bytes:
-    """Check on a node whether runs on its GPUs slow each other down."""
-    gpus = [str(number) for number in ray.get_gpu_ids()]
-    decoded = msgspec.msgpack.decode(task, type=Task)
-    return msgspec.msgpack.encode(check_contention(decoded, _node_name(), gpus))
-
-
 class RayCluster:
     """A Ray cluster, joined as a driver; the address `local` starts one on this machine."""
 
@@ -91,7 +81,6 @@ class RayCluster:
         self,
         address: str,
         run_assignment: RunAssignment = run_assignment,
-        check_contention: CheckContention = check_contention,
         **ray_options: object,
     ) -> None:
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
@@ -113,7 +102,6 @@ class RayCluster:
             raise unreachable(address, problem) from problem
         self._head = HeadNode(address)
         self._run_assignment = run_assignment
-        self._check_contention = check_contention
 
     def close(self) -> None:
         """Leave the cluster; a local one ends."""
@@ -132,11 +120,8 @@ class RayCluster:
             counts[CPU] += resources.get("CPU", 0) >= 1
         return {kind: count for kind, count in counts.items() if count}
 
-    def run(
-        self, tasks: Mapping[int, Task], pools: tuple[Pool, ...]
-    ) -> Iterator[TaskEvent | ContentionCheck]:
+    def run(self, tasks: Mapping[int, Task], pools: tuple[Pool, ...]) -> Iterator[TaskEvent]:
         """Run every task on a device of its kind; each ends with `Completed` or `Failed`."""
-        parallel_nodes = yield from self._find_parallel_nodes(tasks, pools)
         # On the driver's node, so that the loss of another node does not lose events.
         driver_node = NodeAffinitySchedulingStrategy(
             ray.get_runtime_context().get_node_id(), soft=True
@@ -150,12 +135,8 @@ class RayCluster:
                     **_resources_of(task.kind),
                     scheduling_strategy=PlacementGroupSchedulingStrategy(groups[task.kind]),
                 )
-                sent = msgspec.structs.replace(
-                    task, parallel_nodes=parallel_nodes.get(task.kind, ())
-                )
-                waiting[
-                    placed.remote(msgspec.msgpack.encode(sent), queue, self._run_assignment)
-                ] = task
+                sent = msgspec.msgpack.encode(task)
+                waiting[placed.remote(sent, queue, self._run_assignment)] = task
             yield from self._poll(waiting, queue)
         finally:
             if self._head.is_reachable():
@@ -164,39 +145,6 @@ class RayCluster:
                 for group in groups.values():
                     remove_placement_group(group)
                 queue.shutdown(force=True)
-
-    def _find_parallel_nodes(
-        self, tasks: Mapping[int, Task], pools: tuple[Pool, ...]
-    ) -> Generator[ContentionCheck, None, dict[str, tuple[str, ...]]]:
-        """Check every node with several GPUs with every model.
-
-        Yield the checks; return by kind the nodes on which no check has measured contention.
-        """
-        references: dict[Any, tuple[str, str, Task]] = {}
-        for pool in pools:
-            own = [task for task in tasks.values() if task.kind == pool.kind]
-            if pool.kind == CPU or pool.count == 1 or len(own) == 1:
-                continue
-            for node, resources in _live_nodes().items():
-                if ACCELERATOR + pool.kind in resources and resources.get("GPU", 0) > 1:
-                    same_node = NodeAffinitySchedulingStrategy(node, soft=False)
-                    placed = check_node.options(
-                        num_gpus=2, num_cpus=2 * _cpus_of(pool.kind), scheduling_strategy=same_node
-                    )
-                    for task in own:
-                        reference = placed.remote(
-                            msgspec.msgpack.encode(task), self._check_contention
-                        )
-                        references[reference] = (pool.kind, node[:NODE_DIGITS], task)
-        contended: set[tuple[str, str]] = set()
-        for reference, (kind, node, task) in references.items():
-            check = _read_contention_check(reference, kind, node, task)
-            contended |= set() if check.allows_parallel_runs else {(kind, node)}
-            yield check
-        free = {(kind, node) for kind, node, _ in references.values()} - contended
-        return {
-            kind: tuple(sorted(node for other, node in free if other == kind)) for kind, _ in free
-        }
 
     def _poll(self, waiting: dict[Any, Task], queue: Queue) -> Iterator[TaskEvent]:
         """Yield events until every task has ended; remove from `waiting` those that have."""
@@ -282,21 +230,6 @@ def _end_event(reference: Any, number: int) -> TaskEvent:  # noqa: ANN401 - Ray 
     except ray.exceptions.RayError as problem:
         return Failed(number=number, reason=_format(problem))
     return completed
-
-
-def _read_contention_check(reference: Any, kind: str, node: str, task: Task) -> ContentionCheck:  # noqa: ANN401 - Ray is untyped
-    try:
-        check: ContentionCheck = msgspec.msgpack.decode(ray.get(reference), type=ContentionCheck)
-    except ray.exceptions.RayError as problem:
-        empty = ContentionCheck(
-            node=node,
-            kind=kind,
-            model=task.answers.model,
-            allows_parallel_runs=False,
-            explanation="",
-        )
-        return not_measured(empty, _format(problem))
-    return check
 
 
 def _format(problem: Exception) -> str:

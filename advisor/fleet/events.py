@@ -7,7 +7,7 @@ from typing import Protocol
 
 import msgspec
 
-from advisor.domain.fleet import AssignmentResult, ContentionCheck, Pool
+from advisor.domain.fleet import AssignmentResult, Pool
 from advisor.domain.run import Header
 from advisor.domain.run_events import LoggedEvent
 from advisor.domain.wire import snake_case
@@ -49,7 +49,7 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=s
 
 
 TaskEvent = Started | Progress | Completed | Failed
-ClusterEvent = TaskEvent | ContentionCheck | AssignmentResult
+ClusterEvent = TaskEvent | AssignmentResult
 
 
 class Cluster(Protocol):
@@ -58,7 +58,5 @@ class Cluster(Protocol):
     def devices(self) -> Mapping[str, int]:
         """Return the number of devices of each kind."""
 
-    def run(
-        self, tasks: Mapping[int, Task], pools: tuple[Pool, ...]
-    ) -> Iterator[TaskEvent | ContentionCheck]:
+    def run(self, tasks: Mapping[int, Task], pools: tuple[Pool, ...]) -> Iterator[TaskEvent]:
         """Run every task on a device of its kind; each ends with `Completed` or `Failed`."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import fcntl
 import os
 import pathlib
@@ -23,7 +22,6 @@ from advisor.question.answers import Answers
 from advisor.question.devices import VISIBLE_DEVICES
 from advisor.store.runs import Run
 from advisor.store.store import Store
-from advisor.system.host_lock import HostLock
 from advisor.version import __version__
 
 #: Only the end of a log is sent; a whole log may have megabytes.
@@ -40,8 +38,6 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     answers: Answers
     #: Version of the caller; a node with another version refuses the task.
     advisor_version: str = __version__
-    #: Nodes on which runs may execute in parallel: a check has measured no contention there.
-    parallel_nodes: tuple[str, ...] = ()
 
 
 class NodeRunResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,15 +80,8 @@ def run_assignment(
             reason=f"node {node} has p3-advisor {__version__}, the caller {task.advisor_version}",
             next_step="install the same version on every node",
         )
-    is_parallel = node in task.parallel_nodes
-    with (
-        tempfile.TemporaryDirectory(prefix="p3-advisor-") as home,
-        lock_host(shared=is_parallel),
-    ):
+    with tempfile.TemporaryDirectory(prefix="p3-advisor-") as home, lock_host():
         context = make_context(pathlib.Path(home))
-        if is_parallel:
-            host_lock = HostLock(_lock_file("turns"), context.clock)
-            context = dataclasses.replace(context, host_lock=host_lock, clock=host_lock.clock)
         try:
             run = prepare(msgspec.structs.replace(task.answers, gpu=device), context)
         except UserError as problem:
@@ -133,15 +122,9 @@ def _read_end(file: pathlib.Path) -> bytes:
 
 
 @contextlib.contextmanager
-def lock_host(file: pathlib.Path | None = None, *, shared: bool = False) -> Iterator[None]:
-    """Hold this machine for one run of this user, or share it with other `shared` runs.
-
-    Races that run at the same time would slow each other down.
-    """
-    with (file or _lock_file("lock")).open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+def lock_host(file: pathlib.Path | None = None) -> Iterator[None]:
+    """Hold this machine for one run of this user: runs at the same time would slow each other."""
+    file = file or pathlib.Path(tempfile.gettempdir()) / f"p3-advisor-{os.getuid()}.lock"
+    with file.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         yield
-
-
-def _lock_file(suffix: str) -> pathlib.Path:
-    return pathlib.Path(tempfile.gettempdir()) / f"p3-advisor-{os.getuid()}.{suffix}"

@@ -15,7 +15,6 @@ from advisor.domain.fleet import (
     Assignment,
     AssignmentResult,
     Attempt,
-    ContentionCheck,
     FleetRecord,
     FleetRequest,
 )
@@ -103,9 +102,7 @@ def run_fleet(
     }
     try:
         for event in cluster.run(tasks, pools):
-            if isinstance(event, ContentionCheck):
-                yield event
-            elif event.number in states:
+            if event.number in states:
                 yield from _store_event(event, states, request, store)
                 yield event
     finally:
@@ -185,16 +182,11 @@ def _store_result(
 
 
 def save_record(
-    record: FleetRecord,
-    results: Sequence[AssignmentResult],
-    contentions: Sequence[ContentionCheck],
-    store: Store,
+    record: FleetRecord, results: Sequence[AssignmentResult], store: Store
 ) -> FleetRecord:
     """Store and return the record with new results; a newer result replaces an older one."""
     newest = {one.assignment.number: one for one in (*record.answered, *results)}
     in_order = tuple(newest[number] for number in sorted(newest))
-    updated = msgspec.structs.replace(
-        record, answered=in_order, contentions=(*record.contentions, *contentions)
-    )
+    updated = msgspec.structs.replace(record, answered=in_order)
     store.fleets.save(updated)
     return updated

@@ -160,7 +160,6 @@ def open_session(
             run_config_of(run, header, context),
             monitor,
             DeviceMemoryMonitor(gpus) if gpus else None,
-            host_lock=context.host_lock,
         )
 
 

@@ -104,15 +104,6 @@ class GpuMonitor:
         millijoules = self._query("nvmlDeviceGetTotalEnergyConsumption")
         return millijoules * MILLI if millijoules is not None else None
 
-    def pcie_bytes_per_second(self) -> float | None:
-        """Return the current PCIe traffic of both directions; None where it is not counted.
-
-        NVML measures for about 40 ms.
-        """
-        counters = self._nvml.NVML_PCIE_UTIL_TX_BYTES, self._nvml.NVML_PCIE_UTIL_RX_BYTES
-        kilobytes = [self._query("nvmlDeviceGetPcieThroughput", counter) for counter in counters]
-        return None if None in kilobytes else sum(each or 0 for each in kilobytes) * 1e3
-
     def between(self, start: float, end: float) -> list[GpuSample]:
         """Return the samples of an interval; one taken now if the interval has none."""
         return [sample for sample in list(self._samples) if start <= sample.at <= end] or [

@@ -6,8 +6,8 @@ next.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import TypeVar
 
 import msgspec
 
@@ -16,6 +16,7 @@ from advisor.domain.run_events import (
     BuildStarted,
     BusyWhileIdle,
     Conditions,
+    EnergyMeasured,
     MemoryChecked,
     RunEvent,
     WorkerEnded,
@@ -26,20 +27,19 @@ from advisor.probing.arm_memory import ArmMemory
 from advisor.probing.conditions import ConditionsMonitor
 from advisor.probing.device_memory import DeviceMemoryMonitor, increase
 from advisor.probing.memory_headroom import MemoryHeadroom
+from advisor.probing.processors import confine
 from advisor.probing.run_config import RunConfig
-from advisor.probing.served_arms import ServedArms
 from advisor.probing.side_by_side import ChooseBuild, SideBySideBuilds
 from advisor.probing.supervisor import Supervisor
-from advisor.probing.worker_exchange import WorkerExchange
 from advisor.probing.worker_pool import WorkerPool
 from advisor.probing.worker_process import BuildLimit, Worker
-from advisor.system.host_lock import HostLock
 from probes import protocol
 from probes.wire.events import BlockTimed
 from probes.wire.outcome import Failure, Outcome
 
 #: Size of the allocation with which the device's memory counter is checked.
 KNOWN_BYTES = 256 << 20
+Result = TypeVar("Result")
 
 
 class Session:
@@ -51,32 +51,21 @@ class Session:
         config: RunConfig,
         conditions_monitor: ConditionsMonitor,
         memory_monitor: DeviceMemoryMonitor | None = None,
-        host_lock: HostLock | None = None,
     ) -> None:
         self._pool = WorkerPool(supervisor, config, MemoryHeadroom(memory_monitor))
         self._conditions_monitor = conditions_monitor
         self._memory_monitor = memory_monitor
         self._memory = ArmMemory(self._pool, memory_monitor)
-        self._host_lock = host_lock or HostLock()
-        self._exchange = WorkerExchange(self._pool, self._host_lock, conditions_monitor)
-        self.servers = ServedArms(self._pool, self._host_lock, self._exchange)
-        #: The host lock, held from `start_reference` until `start` takes it over.
-        self._reference_lock: contextlib.AbstractContextManager[object] | None = None
         self._conditions: dict[str, Conditions] = {}
 
     def start_reference(self, arm: Arm, process: int) -> Iterator[RunEvent]:
         """Start the reference worker, which runs the workflow of `arm`.
 
-        It computes the reference outputs while other workers import; nothing is timed meanwhile. It
-        still runs when this method returns, so `start`, which waits for it, takes over the lock.
+        It computes the reference outputs while other workers import; nothing is timed meanwhile.
         """
-        reference = msgspec.structs.replace(arm, id=REFERENCE)
-        with contextlib.ExitStack() as lock:
-            lock.enter_context(self._host_lock.exclusive())
-            yield from self._pool.spawn(reference, process)
-            if self.is_running(REFERENCE):
-                self._pool.supervisor.send(self._pool.workers[REFERENCE], "build")
-            self._reference_lock = lock.pop_all()
+        yield from self._pool.spawn(msgspec.structs.replace(arm, id=REFERENCE), process)
+        if self.is_running(REFERENCE):
+            self._pool.supervisor.send(self._pool.workers[REFERENCE], "build")
 
     def start(
         self, arms: Iterable[tuple[Arm, int]], repeat: int = 0, built: Collection[str] = ()
@@ -88,28 +77,25 @@ class Session:
         build may have left them. Stop early when the reference worker has failed, because nothing
         can be compared without it.
         """
-        lock, self._reference_lock = self._reference_lock or self._host_lock.exclusive(), None
-        with lock:
-            processors = self._pool.config.machine.cpu.usable_processors
-            for arm, process in arms:
-                yield from self._pool.run_until(
-                    lambda: len(self._pool.workers.importing()) < processors
-                )
-                if self._pool.workers.has_failed(REFERENCE) and not self.is_warmed_up(REFERENCE):
-                    return
-                if arm.id not in built:
-                    self._pool.clear_caches(arm.id)
-                self._memory.reset(arm.id)
-                yield from self._pool.spawn(arm, process, repeat)
-            yield from self._pool.run_until(lambda: not self._pool.workers.importing())
+        processors = self._pool.config.machine.cpu.usable_processors
+        for arm, process in arms:
+            yield from self._pool.run_until(
+                lambda: len(self._pool.workers.importing()) < processors
+            )
+            if self._pool.workers.has_failed(REFERENCE) and not self.is_warmed_up(REFERENCE):
+                return
+            if arm.id not in built:
+                self._pool.clear_caches(arm.id)
+            self._memory.reset(arm.id)
+            yield from self._pool.spawn(arm, process, repeat)
+        yield from self._pool.run_until(lambda: not self._pool.workers.importing())
 
     def build_side_by_side(self, choose: ChooseBuild, builds_at_once: int) -> Iterator[RunEvent]:
         """Build the arms that `choose` returns, several at a time; `build` then warms each up."""
-        with self._host_lock.exclusive():
-            for run_event in SideBySideBuilds(self._pool, choose, builds_at_once).run():
-                if isinstance(run_event, BuildStarted):
-                    self._memory.add_side_by_side(run_event.arm)
-                yield run_event
+        for run_event in SideBySideBuilds(self._pool, choose, builds_at_once).run():
+            if isinstance(run_event, BuildStarted):
+                self._memory.add_side_by_side(run_event.arm)
+            yield run_event
 
     def build(self, arm: str, limit: BuildLimit | None = None) -> Iterator[RunEvent]:
         """Let one arm load, build, check its outputs and warm up while the others are idle.
@@ -123,10 +109,9 @@ class Session:
         if limit is not None:
             worker.build_limit = limit
         deferred: list[RunEvent] = []
-        with self._host_lock.exclusive():
-            yield from self._memory.measure_build(worker, self._build(worker, deferred), deferred)
-            if self.is_running(arm):
-                deferred += self._pause_busy_processes(worker)
+        yield from self._memory.measure_build(worker, self._build(worker, deferred), deferred)
+        if self.is_running(arm):
+            deferred += self._pause_busy_processes(worker)
         yield from deferred
 
     def _pause_busy_processes(self, worker: Worker) -> list[RunEvent]:
@@ -159,11 +144,9 @@ class Session:
         if self._memory_monitor is None:
             return
         deferred: list[RunEvent] = []
-        with self._host_lock.exclusive():
-            before = self._memory_monitor.used_bytes()
-            allocate = f"allocate {KNOWN_BYTES}"
-            yield from self._exchange.send_and_defer(REFERENCE, allocate, deferred)
-            seen = increase(before, self._memory_monitor.used_bytes())
+        before = self._memory_monitor.used_bytes()
+        yield from self._send_and_defer(REFERENCE, f"allocate {KNOWN_BYTES}", deferred)
+        seen = increase(before, self._memory_monitor.used_bytes())
         yield from deferred
         if self.is_running(REFERENCE):
             yield MemoryChecked(allocated_bytes=KNOWN_BYTES, seen_bytes=seen)
@@ -171,7 +154,26 @@ class Session:
 
     def send_and_wait(self, arm: str, token: str) -> Iterator[RunEvent]:
         """Send a token to the arm's worker, and wait until it is ready again or has ended."""
-        yield from self._exchange.send_and_wait(arm, token)
+        deferred: list[RunEvent] = []
+        yield from self._send_and_defer(arm, token, deferred)
+        yield from deferred
+
+    def _send_and_defer(self, arm: str, token: str, deferred: list[RunEvent]) -> Iterator[RunEvent]:
+        """Do the same; the last event goes to `deferred`, see `WorkerPool.run_until`."""
+        self._pool.workers.expect_ready(arm)
+        self._pool.send(self._pool.workers[arm], token)
+        yield from self._pool.run_until(lambda: self._pool.workers.is_ready_or_ended(arm), deferred)
+        self._pool.busy_processes.pause(arm)
+
+    def _with_energy(self, arm: str, batch_size: int, token: str) -> Iterator[RunEvent]:
+        """Do the same, and report the energy that this used."""
+        deferred: list[RunEvent] = []
+        before = self._conditions_monitor.energy_joules()
+        yield from self._send_and_defer(arm, token, deferred)
+        joules = increase(before, self._conditions_monitor.energy_joules())
+        yield from deferred
+        process = self.process_number(arm)
+        yield EnergyMeasured(arm=arm, process=process, batch_size=batch_size, joules=joules)
 
     def try_new_shapes(self, arm: str, limit_seconds: float | None = None) -> Iterator[RunEvent]:
         """Let the arm try shapes that it was not built for; its worker ends after them.
@@ -183,9 +185,8 @@ class Session:
             worker.new_shape_seconds = limit_seconds
             token = f"new-shapes {protocol.SHORT}"
         deferred: list[RunEvent] = []
-        with self._host_lock.exclusive():
-            trials = self._exchange.send_and_defer(arm, token, deferred)
-            yield from self._memory.measure_end(arm, trials)
+        trials = self._send_and_defer(arm, token, deferred)
+        yield from self._memory.measure_end(arm, trials)
         yield from deferred
 
     def visit(self, arm: str, batch_size: int, number: int) -> Iterator[RunEvent]:
@@ -196,20 +197,44 @@ class Session:
         worker = self._pool.workers[arm]
         self._pool.workers.expect_visit(arm)
         deferred: list[RunEvent] = []
-        with self._host_lock.shared():
-            before = self._conditions_monitor.read_counters(worker.pid)
-            self._pool.send(worker, f"visit {batch_size} {number}")
-            yield from self._pool.run_until(
-                lambda: self._pool.workers.is_visited_or_ended(arm), deferred
-            )
-            self._pool.busy_processes.pause(arm)
-            self._conditions[arm] = self._conditions_monitor.conditions_since(before, worker.pid)
-            idle.wait_until_idle(worker.pid)
+        before = self._conditions_monitor.read_counters(worker.pid)
+        self._pool.send(worker, f"visit {batch_size} {number}")
+        yield from self._pool.run_until(
+            lambda: self._pool.workers.is_visited_or_ended(arm), deferred
+        )
+        self._pool.busy_processes.pause(arm)
+        self._conditions[arm] = self._conditions_monitor.conditions_since(before, worker.pid)
+        idle.wait_until_idle(worker.pid)
         yield from deferred
 
     def sustain(self, arm: str, batch_size: int, seconds: float) -> Iterator[RunEvent]:
         """Call the arm without a pause for `seconds`, and report the energy that this used."""
-        yield from self._exchange.with_energy(arm, batch_size, f"sustain {batch_size} {seconds}")
+        yield from self._with_energy(arm, batch_size, f"sustain {batch_size} {seconds}")
+
+    # Servers
+
+    def confine(self, arm: str, processors: Collection[int]) -> None:
+        """Let the arm's worker, and what it starts from now on, run on `processors` only."""
+        confine(self._pool.workers[arm].directory, processors)
+
+    def probe(self, arm: str, concurrency: int, seconds: float) -> Iterator[RunEvent]:
+        """Keep so many requests at the arm's server for `seconds`, and report the energy."""
+        yield from self._with_energy(arm, concurrency, f"probe {concurrency} {seconds:g}")
+
+    def start_sampling(self, arm: str, seconds: float) -> None:
+        """Let the worker check a text of its server every so many seconds."""
+        self._pool.send(self._pool.workers[arm], f"sample {seconds:.3f}")
+
+    def end_sampling(self, arm: str) -> Iterator[RunEvent]:
+        """Wait until the worker has checked its last text; a wrong one has ended it."""
+        yield from self.send_and_wait(arm, "enough")
+
+    def under_load(self, arm: str, work: Callable[[], Result]) -> Result:
+        """Return the result of `work`, which sends requests to the server of the arm."""
+        self._pool.busy_processes.resume(arm)
+        return work()
+
+    # States
 
     def last_visit(self, arm: str) -> BlockTimed | None:
         """Return the result of the last `visit`; None if the worker ended instead."""
@@ -233,11 +258,8 @@ class Session:
         together = [arm for arm in stopping if not self._memory.is_measured_at_end(arm)]
         for arm in stopping:
             if self._memory.is_measured_at_end(arm):
-                with self._host_lock.exclusive():
-                    yield from self._memory.measure_end(arm, self._stop([arm]))
-        if together:
-            with self._host_lock.exclusive():
-                yield from self._stop(together)
+                yield from self._memory.measure_end(arm, self._stop([arm]))
+        yield from self._stop(together)
 
     def _stop(self, arms: Collection[str]) -> Iterator[RunEvent]:
         for arm in arms:

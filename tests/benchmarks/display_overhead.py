@@ -27,14 +27,21 @@ import termios
 import threading
 from collections.abc import Iterator
 
-sys.path[:0] = [str(pathlib.Path(__file__).parents[2])]
+sys.path[:0] = [str(pathlib.Path(__file__).parents[2]), str(pathlib.Path(__file__).parent)]
+
+from baseline_pair import (
+    BaselinePair,
+    Effect,
+    estimate_effect,
+    open_baseline_pair,
+    sample_in_rounds,
+    time_pair,
+)
 
 from advisor.context import Context
-from advisor.pipeline.baseline_pair import BaselinePair, open_baseline_pair, time_pair
 from advisor.pipeline.draft import prepare
 from advisor.pipeline.execution import execute
 from advisor.question.answers import Answers
-from advisor.statistics.disturbance import Effect, estimate_effect, sample_in_rounds
 from advisor.store.runs import Run
 from advisor.store.store import Store
 

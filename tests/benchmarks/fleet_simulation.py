@@ -37,7 +37,6 @@ import recorded_runs
 from advisor.domain.fleet import (
     FLEET_SCHEMA,
     AssignmentResult,
-    ContentionCheck,
     FleetRecord,
     FleetRequest,
     Pool,
@@ -172,12 +171,12 @@ def run_and_measure(cluster: Cluster, store: Store, races: int, devices: int) ->
     rss_bytes, cpu_seconds, delivery_lags = list[int](), list[float](), list[float]()
     start, used = time.perf_counter(), time.process_time()
     for event in run_fleet(request, Answers(), cluster, store):
-        event_count += not isinstance(event, (AssignmentResult, ContentionCheck))
+        event_count += not isinstance(event, AssignmentResult)
         if isinstance(event, Completed) and "times" in event.result.logs:
             delivery_lags.append(time.time() - float(event.result.logs["times"].split()[1]))
         if isinstance(event, AssignmentResult):
             answered.append(event)
-            save_record(empty_record, answered, (), store)
+            save_record(empty_record, answered, store)
             now = time.process_time()
             cpu_seconds.append(now - used)
             used = now
@@ -237,7 +236,7 @@ def run_ray(
             "resources": {f"accelerator_type:{DEVICE_KIND}": 1},
             "object_store_memory": 100 << 20,
         }
-        cluster = RayCluster(LOCAL, work, forbid_parallel_races, **ray_options)
+        cluster = RayCluster(LOCAL, work, **ray_options)
         try:
             results = run_and_measure(cluster, store, races, devices)
         finally:
@@ -254,18 +253,6 @@ def run_ray(
         "idle_seconds_between_races_median": statistics.median(idle),
         "seconds_inside_median": statistics.median(inside),
     }
-
-
-def forbid_parallel_races(task: Task, node: str, gpus: object) -> ContentionCheck:
-    """Replace the contention check, which cannot time simulated GPUs."""
-    del gpus
-    return ContentionCheck(
-        node=node,
-        kind=task.kind,
-        model=task.answers.model,
-        allows_parallel_runs=False,
-        explanation="not checked",
-    )
 
 
 def sorted_spans(store: Store, races: int) -> dict[str, list[tuple[float, float]]]:

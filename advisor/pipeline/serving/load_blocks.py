@@ -72,11 +72,11 @@ class BlockSender:
         share = self._run.rules.sampled_share
         if share > 0:
             mean_rate = sum(block.rate for block in blocks) / len(blocks)
-            self._run.session.servers.start_sampling(arm, 1 / (share * mean_rate))
+            self._run.session.start_sampling(arm, 1 / (share * mean_rate))
         measured = self._send(arm, serving, blocks, gap_seconds)
         yield from measured
         if share > 0:
-            yield from self._run.session.servers.end_sampling(arm)
+            yield from self._run.session.end_sampling(arm)
         return measured
 
     def _send(
@@ -85,7 +85,7 @@ class BlockSender:
         """Return one event for each block, or one with the problem of the load generator."""
         process = len(self._run.recorder.state.processes[arm]) - 1
         try:
-            sent = self._run.session.servers.under_load(
+            sent = self._run.session.under_load(
                 arm, lambda: self._generator.send(serving, blocks, gap_seconds)
             )
         except GeneratorError as problem:

@@ -52,7 +52,7 @@ class ServerLoad:
         built = {arm.id} if number else set()
         yield from record_each(session.start([(arm, number)], repeat=repeat, built=built))
         if session.is_running(arm.id):
-            session.servers.confine(arm.id, self._sender.server_processors)
+            session.confine(arm.id, self._sender.server_processors)
         yield from record_each(session.build(arm.id))
         if session.is_running(arm.id):
             yield from record_each(self._search(arm) if repeat == SEARCH else self._repeat(arm))
@@ -96,7 +96,7 @@ class ServerLoad:
             if not self._run.session.is_running(arm.id):
                 return
             seconds = self._run.rules.probe_seconds
-            yield from self._run.session.servers.probe(arm.id, concurrency, seconds)
+            yield from self._run.session.probe(arm.id, concurrency, seconds)
             loops = self._process(arm).closed_loops
             if loops and not any(loop.requests for loop in loops):
                 reason = f"it answered no request of the load: {loops[0].problem}"

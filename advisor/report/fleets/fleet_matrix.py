@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from advisor.domain.answer import Answer, AnswerSummary
-from advisor.domain.fleet import FLEET_SCHEMA, AssignmentResult, ContentionCheck, FleetRecord
+from advisor.domain.fleet import FLEET_SCHEMA, AssignmentResult, FleetRecord
 from advisor.domain.measurement import Cell, Throughput
 from advisor.domain.recommendation import Recommendation, RunningCost
 from advisor.domain.serving import AskedRate
@@ -60,8 +60,6 @@ class FleetDocument(msgspec.Struct, frozen=True, kw_only=True):
     cells: tuple[MatrixCell, ...]
     #: The kind of device with the lowest cost by model, if at least two kinds have a price.
     cheapest: dict[str, str]
-    #: Whether runs executed side by side on each host with several GPUs in use, and why.
-    contentions: tuple[ContentionCheck, ...] = ()
 
 
 def read_answers(record: FleetRecord, store: Store) -> dict[str, Answer]:
@@ -95,7 +93,6 @@ def compose(record: FleetRecord, answers: Mapping[str, Answer]) -> FleetDocument
         kinds=tuple(pool.kind for pool in record.request.pools),
         cells=cells,
         cheapest=find_cheapest(cells),
-        contentions=record.contentions,
     )
 
 
@@ -164,15 +161,8 @@ def render(document: FleetDocument) -> str:
             for cell in document.cells
             if cell.is_retried
         ],
-        [render_contention(contention) for contention in document.contentions],
     ]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
-
-
-def render_contention(contention: ContentionCheck) -> str:
-    """Return whether runs executed side by side on a host, and why."""
-    host = f"{contention.model} on {contention.kind}, node {contention.node}"
-    return f"{host}: {contention.explanation}"
 
 
 def render_cell(cell: MatrixCell) -> dict[str, str]:

@@ -14,7 +14,6 @@ from advisor.report.fleets.fleet_matrix import (
     FleetDocument,
     MatrixCell,
     render_cell,
-    render_contention,
 )
 from advisor.tui.rendering import text
 from advisor.tui.screens.advisor_screen import FilteredScreen
@@ -78,10 +77,9 @@ show the previous and the next fleet. p3-advisor fleet prints the same table."""
         return {str(index): cell for index, cell in enumerate(self._document.cells)}
 
     def _draw_note(self) -> None:
-        """Show more about the row under the cursor, then the notes on the whole fleet."""
+        """Show more about the row under the cursor."""
         cell = self._cell_at_cursor()
         lines = [] if cell is None else self._cell_notes(cell)
-        lines += map(render_contention, self._document.contentions)
         self.query_one("#note", Static).update(
             Text("\n".join(text.printable(line, 300) for line in lines))
         )

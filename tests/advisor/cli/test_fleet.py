@@ -26,7 +26,6 @@ from advisor.domain.fleet import (
     Assignment,
     AssignmentResult,
     Attempt,
-    ContentionCheck,
     FleetRecord,
     FleetRequest,
     Pool,
@@ -67,15 +66,6 @@ def fleet(home: pathlib.Path) -> FleetRecord:
                 reason="the fleet has lost its last H200",
             ),
         ),
-        contentions=(
-            ContentionCheck(
-                node="n1",
-                kind="H200",
-                model="demo",
-                allows_parallel_runs=False,
-                explanation="runs execute one at a time",
-            ),
-        ),
     )
     store.fleets.save(record)
     return record
@@ -87,7 +77,6 @@ def test_the_matrix_of_a_stored_fleet_is_shown(
     shown = run_program("fleet", home=home)
     assert shown.returncode == 0, shown.stderr
     assert "the fleet has lost its last H200" in shown.stdout
-    assert "demo on H200, node n1: runs execute one at a time" in shown.stdout
     document = json.loads(
         run_program("fleet", fleet.request.fleet_id[:12], "--json", home=home).stdout
     )
@@ -169,6 +158,7 @@ class FakeCluster:
         #: Races that complete before the program is interrupted.
         self.completed_runs = 1000
         self.tasks: Mapping[int, Task] = {}
+        self.pools: tuple[Pool, ...] = ()
 
     def __call__(self, address: str) -> FakeCluster:
         assert address == "local"
@@ -177,17 +167,8 @@ class FakeCluster:
     def devices(self) -> Mapping[str, int]:
         return self.available
 
-    def run(
-        self, tasks: Mapping[int, Task], pools: tuple[Pool, ...]
-    ) -> Iterator[TaskEvent | ContentionCheck]:
-        self.tasks = tasks
-        yield ContentionCheck(
-            node="n1",
-            kind=pools[0].kind,
-            model="demo",
-            allows_parallel_runs=True,
-            explanation="runs may execute side by side",
-        )
+    def run(self, tasks: Mapping[int, Task], pools: tuple[Pool, ...]) -> Iterator[TaskEvent]:
+        self.tasks, self.pools = tasks, pools
         header, events = self.recorded_run.header(), tuple(self.recorded_run.events())
         for index, number in enumerate(tasks):
             yield Started(number=number, token="a", node="n1", device="0", header=header)
@@ -245,7 +226,6 @@ def test_gpu_all_measures_every_gpu_and_stores_the_figures(
         ("other", "H200", 1),
     ]
     assert all(cell["answer"]["arm"] for cell in document["cells"])
-    assert document["contentions"][0]["allows_parallel_runs"]
     assert "on 2 x H200\n" in printed.err
     assert [file.read_bytes() for file in (home / "fleets").glob("*.parquet")] == [b"PAR1"]
     assert {task.answers.gpu for task in cluster.tasks.values()} == {""}
@@ -287,7 +267,6 @@ def test_with_jsonl_the_document_follows_the_events(
     recommend(context, output_format="json-lines")
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line.get("event") for line in lines] == [
-        "contention_check",
         *["started", "progress", "assignment_result"] * len(cluster.tasks),
         None,
     ]

@@ -9,7 +9,7 @@ import shutil
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import psutil
@@ -17,7 +17,7 @@ import pytest
 import recorded_runs
 
 from advisor.context import Context
-from advisor.domain.fleet import AssignmentResult, ContentionCheck, FleetRequest, Pool
+from advisor.domain.fleet import AssignmentResult, FleetRequest, Pool
 from advisor.domain.run import Header
 from advisor.domain.run_events import LoggedEvent
 from advisor.errors import FleetUnreachableError
@@ -89,27 +89,6 @@ def replay(
     for event in events:
         publish(event)
     return NodeRunResult(node=name, device=gpu or task.kind, header=header, events=events)
-
-
-def report_parallelism(task: Task, name: str, gpu: str, publish: Publish) -> NodeRunResult:
-    """Measure nothing; the reason says whether the task may run in parallel with others."""
-    del publish
-    return NodeRunResult(
-        node=name, device=gpu, reason="parallel" if name in task.parallel_nodes else "in turn"
-    )
-
-
-def check_contention(
-    contended_model: str, task: Task, name: str, gpus: Sequence[str]
-) -> ContentionCheck:
-    """Find contention for one model."""
-    return ContentionCheck(
-        node=name,
-        kind=task.kind,
-        model=task.answers.model,
-        allows_parallel_runs=task.answers.model != contended_model,
-        explanation=",".join(gpus),
-    )
 
 
 @pytest.fixture(scope="module")
@@ -189,25 +168,6 @@ def test_a_fleet_decides_as_a_single_machine_from_the_same_events(
     for one in results.values():
         there = decide(Store(home).find(one.attempts[-1].run_id))
         assert (there.recommendation, there.results) == (alone.recommendation, alone.results)
-
-
-@pytest.mark.parametrize(("contended_model", "reason"), [("", "parallel"), ("other", "in turn")])
-def test_races_share_a_host_only_if_no_model_shows_contention(
-    cluster: Any, home: pathlib.Path, contended_model: str, reason: str
-) -> None:
-    events = run_to_end(
-        cluster,
-        request("demo", "other", kind="H200"),
-        Store(home),
-        report_parallelism,
-        functools.partial(check_contention, contended_model),
-    )
-    contentions = [event for event in events if isinstance(event, ContentionCheck)]
-    assert {(one.model, one.explanation) for one in contentions} == {
-        ("demo", "0,1"),
-        ("other", "0,1"),
-    }
-    assert {each.reason for each in results_by_model(events).values()} == {reason}
 
 
 def test_a_cancelled_fleet_leaves_no_process(

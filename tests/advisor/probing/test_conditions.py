@@ -214,16 +214,6 @@ def test_a_value_that_the_gpu_lacks_is_none_and_no_disturbance(kernel: Kernel, a
     ]
 
 
-def test_pcie_traffic_is_the_sum_of_both_directions() -> None:
-    assert GpuMonitor(
-        UUID, FakeNvml(nvmlDeviceGetPcieThroughput=1500)
-    ).pcie_bytes_per_second() == pytest.approx(3e6)
-    assert (
-        GpuMonitor(UUID, FakeNvml(absent=["nvmlDeviceGetPcieThroughput"])).pcie_bytes_per_second()
-        is None
-    )
-
-
 def test_energy_is_in_joules(kernel: Kernel) -> None:
     assert make_monitor(kernel, GpuMonitor(UUID, FakeNvml())).energy_joules() == pytest.approx(
         5000.0

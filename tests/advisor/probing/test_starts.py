@@ -1,9 +1,8 @@
-"""Workers that do not start, and the host lock of a session."""
+"""Workers that do not start, and their folders for temporary files."""
 
 from __future__ import annotations
 
 import errno
-import fcntl
 import itertools
 import os
 import pathlib
@@ -23,13 +22,12 @@ from sessions import (
 
 from advisor.catalogue import rubric_files
 from advisor.domain.plan import REFERENCE, arm_directory_name
-from advisor.domain.run_events import WorkerEnded, WorkerSpawned
+from advisor.domain.run_events import WorkerSpawned
 from advisor.errors import NotWritableError
-from advisor.probing.conditions import ConditionsMonitor, CpuReading
+from advisor.probing.conditions import ConditionsMonitor
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
 from advisor.probing.supervisor import Supervisor
-from advisor.system.host_lock import HostLock
 from probes import protocol
 from probes.wire.events import Ready
 
@@ -64,67 +62,6 @@ def test_a_full_disk_of_the_scratch_directory_is_a_user_error(
     monkeypatch.setattr(pathlib.Path, "mkdir", refuse)
     with pytest.raises(NotWritableError, match="No space left on device"):
         list(session.start_reference(BASELINE, 0))
-
-
-def can_lock(file: pathlib.Path, kind: int) -> bool:
-    """Return whether another run could take the lock now."""
-    with file.open("a") as lock:
-        try:
-            fcntl.flock(lock, kind | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-    return True
-
-
-def can_lock_shared(file: pathlib.Path) -> bool:
-    """Return whether another run could start a timed section."""
-    return can_lock(file, fcntl.LOCK_SH)
-
-
-class LockWatchingMonitor(ConditionsMonitor):
-    """Records, when a visit begins, whether others may take the lock shared and exclusively."""
-
-    def __init__(self, file: pathlib.Path) -> None:
-        super().__init__()
-        self.locks: list[tuple[bool, bool]] = []
-        self._file = file
-
-    def read_counters(self, pid: int) -> CpuReading:
-        self.locks.append((can_lock_shared(self._file), can_lock(self._file, fcntl.LOCK_EX)))
-        return super().read_counters(pid)
-
-
-def test_workers_are_busy_only_under_the_exclusive_lock(
-    supervisor: Supervisor, run_config: RunConfig, tmp_path: pathlib.Path
-) -> None:
-    file = tmp_path / "lock"
-    monitor = LockWatchingMonitor(file)
-    session = Session(supervisor, run_config, monitor, host_lock=HostLock(file))
-    sections = [
-        session.start_reference(BASELINE, 0),
-        session.start([(QUICK, 0)]),
-        session.send_and_wait(REFERENCE, "peaks"),
-        session.build("quick"),
-    ]
-    for run_events in sections:
-        # The last events come when no worker is busy, because the consumer may pause at them.
-        received = [(run_event, can_lock_shared(file)) for run_event in run_events]
-        assert not any(
-            free
-            for run_event, free in received
-            if not (
-                isinstance(run_event, WorkerEnded) or worker_events_of([run_event], Ready, "quick")
-            )
-        )
-        assert can_lock_shared(file) == (run_events is not sections[0]), (
-            "the reference worker runs on until all arms have been started"
-        )
-    monitor.locks.clear()
-    list(session.visit("quick", 2, 1))
-    # Other runs may time calls meanwhile, and may not build.
-    assert {*monitor.locks} == {(True, False)}
-    assert not any(can_lock_shared(file) for _ in session.stop())
-    assert can_lock_shared(file)
 
 
 #: The path of a socket may have 107 bytes; this leaves room for the name that a stack chooses.
