@@ -18,39 +18,102 @@ fast or slow does not decide the result.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
+import os
 import pathlib
+import shutil
 import statistics
 import sys
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 sys.path[:0] = [str(pathlib.Path(__file__).parents[1]), str(pathlib.Path(__file__).parent)]
 
 import benchmark_report
-import known_speed_workers
+import builders
+import msgspec
 from simulation import lower_bound, upper_bound
 
 from advisor.catalogue import rubric_files
+from advisor.domain.plan import REFERENCE, Arm
+from advisor.machine import detection
 from advisor.measure.rounds import log_median_seconds
 from advisor.pipeline.races import racing
+from advisor.probing.conditions import ConditionsMonitor
+from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
+from advisor.probing.supervisor import Supervisor
 from advisor.statistics.race import Race
 
+HERE = pathlib.Path(__file__).parent
 MARGIN = 0.02
 GUARD_RULES = rubric_files.load().presets.guard
+#: Matrix products in a call of the fastest arm: about half a millisecond.
+REPEATS = 300
 
 
-def race_once(session: Session, arms: Sequence[str], seed: int) -> Race:
+def arm(name: str, extra: float) -> Arm:
+    """Return an arm whose calls do a share of `extra` more work."""
+    return builders.arm(name, workflow="spin", options={"repeats": round(REPEATS * (1 + extra))})
+
+
+@contextlib.contextmanager
+def session(extras: Mapping[str, float]) -> Iterator[Session]:
+    """Yield a session with one resident worker of each arm, built and warmed up."""
+    with tempfile.TemporaryDirectory() as scratch:
+        directory = pathlib.Path(scratch)
+        probes = directory / "probes"
+        shutil.copytree(
+            rubric_files.probes_directory(),
+            probes,
+            ignore=shutil.ignore_patterns("workflows", "__pycache__"),
+        )
+        (probes / "workflows").mkdir()
+        (probes / "workflows" / "__init__.py").write_text('"""Contains one workflow."""\n')
+        shutil.copy(HERE / "spin.py", probes / "workflows")
+        run_config = RunConfig(
+            question=builders.question(python=sys.executable, batch_sizes=(1,)),
+            machine=msgspec.structs.replace(builders.machine(), cpu=detection.detect_cpu()),
+            arms_directory=directory / "arms",
+            scratch_directory=directory / "scratch",
+            probes_directory=probes,
+            minimum_engaged_share=0.0,
+            accuracy=rubric_files.read_shipped_accuracy(),
+            environment=dict(os.environ),
+        )
+        arms = [arm(name, extra) for name, extra in extras.items()]
+        with Supervisor(rubric_files.load().presets.deadlines) as supervisor:
+            workers = Session(supervisor, run_config, ConditionsMonitor())
+            for run_events in (
+                workers.start_reference(arms[0], 0),
+                workers.start([(each, 0) for each in arms]),
+            ):
+                for _ in run_events:
+                    pass
+            if workers.is_running(REFERENCE):
+                for _ in workers.send_and_wait(REFERENCE, "stop"):
+                    pass
+            for each in arms:
+                for _ in workers.build(each.id):
+                    pass
+                if not workers.is_running(each.id):
+                    message = f"the worker of {each.id} ended"
+                    raise RuntimeError(message)
+            yield workers
+
+
+def race_once(workers: Session, arms: Sequence[str], seed: int) -> Race:
     """Race once as the pipeline does, with its checks of the machine's condition."""
     race, discards = Race(arms, arms[0], seed=seed), racing.DiscardCounts(GUARD_RULES)
     while not race.finished:
         number = race.rounds + 1
         for arm in race.next_round():
-            for _ in racing.measure_visit(session, arm, 1, number, discards):
+            for _ in racing.measure_visit(workers, arm, 1, number, discards):
                 pass
-            visit = session.last_visit(arm)
+            visit = workers.last_visit(arm)
             if visit is None:
                 message = f"the worker of {arm} ended"
                 raise RuntimeError(message)
@@ -62,7 +125,7 @@ def run_sessions(extra: float, sessions: int, per_process: int) -> list[dict[str
     """Race an arm against one that does `extra` more work, in many sessions."""
     results: list[dict[str, Any]] = []
     while len(results) < sessions:
-        with known_speed_workers.session({"one": 0.0, "two": extra}) as workers:
+        with session({"one": 0.0, "two": extra}) as workers:
             for _ in range(min(per_process, sessions - len(results))):
                 race = race_once(workers, ["one", "two"], seed=len(results))
                 ratio = race.ratio("two", to="one")

@@ -1,53 +1,104 @@
-"""Time one function with p3-advisor, torch.utils.benchmark, pyperf and optimum-benchmark.
+"""Time one function with p3-advisor, torch.utils.benchmark and pyperf.
 
-    python -m venv .venv-ob
-    .venv-ob/bin/pip install torch==2.13.0 transformers==4.57.6 \\
-        "datasets<5" "huggingface_hub<1" optimum-benchmark==0.6.0
-    # 10 rounds: about 8 minutes
-    python tests/benchmarks/other_tools.py --optimum-python .venv-ob/bin/python
-    python tests/benchmarks/other_tools.py --optimum-python .venv-ob/bin/python \\
-        --rounds 2 --seconds 0.3
+    python tests/benchmarks/other_tools.py    # 10 rounds: about 6 minutes; needs pyperf
+    python tests/benchmarks/other_tools.py --rounds 2 --seconds 0.3
 
-In each round every tool gets a new process, the same number of threads and the same time. The order
-of the tools rotates. Targets on an idle machine: the medians agree within 2 %, and the repeats of
-p3-advisor spread no wider than those of the best other tool. Its overhead is at most 0.15
-microseconds inside the timed part of a call and 1 microsecond around it.
+In each round every tool gets a new process of one thread and the same time. The order of the tools
+rotates. Target on an idle machine: the medians agree within 2 %.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import multiprocessing
 import os
 import pathlib
 import statistics
-import subprocess
 import sys
+import time
+from collections.abc import Callable
+from typing import Any
 
-sys.path[:0] = [str(pathlib.Path(__file__).parents[1]), str(pathlib.Path(__file__).parent)]
+HERE = pathlib.Path(__file__).parent
+sys.path[:0] = [str(HERE.parents[1]), str(HERE)]
 
 import benchmark_report
 
-SCRIPT = pathlib.Path(__file__).with_name("one_tool.py")
-TOOLS = ("p3-advisor", "torch.utils.benchmark", "pyperf", "optimum-benchmark")
-OVERHEAD_TOOLS = ("p3-advisor", "optimum-benchmark")
+WARMUP_CALLS = 50
 
 
-def run_tool(python: str, tool: str, seconds: float, threads: int) -> dict[str, float]:
-    """Run one tool in a new process and return its result."""
-    environment = {
-        **os.environ,
-        "OMP_NUM_THREADS": str(threads),
-        "MKL_NUM_THREADS": str(threads),
-        "HF_HUB_OFFLINE": "1",
-    }
-    command = [python, str(SCRIPT), tool, str(seconds), str(threads)]
-    process = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    if process.returncode:
-        message = f"{tool} failed: {process.stderr[-2000:]}"
-        raise RuntimeError(message)
-    result: dict[str, float] = json.loads(process.stdout.strip().splitlines()[-1])
-    return result
+def make_function() -> Callable[[], object]:
+    """Return the function that all tools time: a small network on one batch."""
+    import torch  # noqa: PLC0415 - only the processes that time need it
+
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    layers = [
+        torch.nn.Linear(256, 512),
+        torch.nn.GELU(),
+        torch.nn.Linear(512, 512),
+        torch.nn.GELU(),
+        torch.nn.Linear(512, 256),
+    ]
+    network, batch = torch.nn.Sequential(*layers).eval(), torch.randn(32, 256)
+    torch.inference_mode().__enter__()
+    for _ in range(WARMUP_CALLS):
+        network(batch)
+    return lambda: network(batch)
+
+
+def p3_advisor(function: Callable[[], object], seconds: float) -> float:
+    """Return the median of the blocks' medians, timed as the project's worker does."""
+    from probes.measuring import timing  # noqa: PLC0415 - as above
+
+    def call(_: object) -> object:
+        return function()
+
+    def do_not_wait() -> None:
+        """Replace the synchronisation of a device; the function runs on the processor."""
+
+    warmed_up = timing.warm_up(call, [None], do_not_wait, 0.2)
+    block = timing.size_block(warmed_up.typical_seconds, 0.05)
+    medians, end = [], time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        medians.append(
+            statistics.median(timing.time_block(call, [None], do_not_wait, block).seconds)
+        )
+    return statistics.median(medians)
+
+
+def torch_utils_benchmark(function: Callable[[], object], seconds: float) -> float:
+    """Return the median of `blocked_autorange`."""
+    from torch.utils.benchmark import Timer  # noqa: PLC0415 - as above
+
+    timer = Timer("function()", globals={"function": function}, num_threads=1)
+    return float(timer.blocked_autorange(min_run_time=seconds).median)
+
+
+def pyperf(function: Callable[[], object], seconds: float) -> float:
+    """Return the median of the values of one worker process, of about 0.1 s each."""
+    import pyperf as tool  # noqa: PLC0415 - as above
+
+    start = time.perf_counter()
+    for _ in range(WARMUP_CALLS):
+        function()
+    loops = max(round(0.1 * WARMUP_CALLS / (time.perf_counter() - start)), 1)
+    values = max(round(seconds / 0.1), 3)
+    options = ["--worker", "--quiet", f"--loops={loops}", f"--values={values}", "--warmups=1"]
+    sys.argv = [sys.argv[0], *options]
+    result: Any = tool.Runner().bench_func("function", function)
+    return float(result.median())
+
+
+TOOLS = {
+    "p3-advisor": p3_advisor,
+    "torch.utils.benchmark": torch_utils_benchmark,
+    "pyperf": pyperf,
+}
+
+
+def time_with(tool: str, seconds: float) -> float:
+    return TOOLS[tool](make_function(), seconds)
 
 
 def main() -> None:
@@ -55,82 +106,37 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "--optimum-python",
-        default="",
-        help="interpreter that has optimum-benchmark; default: skip this tool",
-    )
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=3.0)
-    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--out", type=pathlib.Path, default=benchmark_report.RESULTS)
     options = parser.parse_args()
-    pythons = {
-        tool: options.optimum_python if tool == "optimum-benchmark" else sys.executable
-        for tool in TOOLS
-    }
-    pythons = {tool: python for tool, python in pythons.items() if python}
-    medians: dict[str, list[float]] = {tool: [] for tool in pythons}
-    names = list(pythons)
+    os.environ.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
+    medians: dict[str, list[float]] = {tool: [] for tool in TOOLS}
+    names, context = list(TOOLS), multiprocessing.get_context("spawn")
     for number in range(options.rounds):
         for position in range(len(names)):
             tool = names[(position + number) % len(names)]
-            medians[tool].append(
-                run_tool(pythons[tool], tool, options.seconds, options.threads)["median"]
-            )
-    overheads = {
-        tool: run_tool(pythons[tool], tool, 0.0, options.threads)
-        for tool in OVERHEAD_TOOLS
-        if tool in pythons
-    }
-    publish(medians, overheads, options)
-
-
-def publish(
-    medians: dict[str, list[float]],
-    overheads: dict[str, dict[str, float]],
-    options: argparse.Namespace,
-) -> None:
-    """Publish a row for each tool."""
-    ours = medians["p3-advisor"]
+            with context.Pool(1) as process:
+                medians[tool].append(process.apply(time_with, (tool, options.seconds)))
     rows = []
     for tool, values in medians.items():
-        ratios = [our / value for our, value in zip(ours, values, strict=True)]
-        overhead = overheads.get(tool)
+        ratios = [our / value for our, value in zip(medians["p3-advisor"], values, strict=True)]
         rows.append(
             [
                 tool,
                 f"{statistics.median(values) * 1e6:.1f} us",
                 f"{statistics.median(ratios):.3f}",
-                f"{statistics.stdev(values) / statistics.fmean(values):.2%}"
-                if len(values) > 1
-                else "-",
                 f"{max(values) / min(values) - 1:.1%}",
-                f"{overhead['inside'] * 1e6:.3f} us" if overhead else "-",
-                f"{overhead['around'] * 1e6:.2f} us" if overhead else "-",
             ]
         )
-    header = [
-        "tool",
-        "median",
-        "p3-advisor's median over it",
-        "sd of repeats",
-        "spread",
-        "overhead inside",
-        "overhead around",
-    ]
-    title = (
-        f"One function timed by four tools, {options.rounds} rounds of {options.seconds:g} s,"
-        f" {options.threads} thread(s)"
+    benchmark_report.publish(
+        "other-tools",
+        f"One function timed by three tools, {options.rounds} rounds of {options.seconds:g} s",
+        ["tool", "median", "p3-advisor's median over it", "spread"],
+        rows,
+        {"medians": medians, "rounds": options.rounds, "seconds": options.seconds},
+        options.out,
     )
-    data = {
-        "medians": medians,
-        "empty": overheads,
-        "rounds": options.rounds,
-        "seconds": options.seconds,
-        "threads": options.threads,
-    }
-    benchmark_report.publish("other-tools", title, header, rows, data, options.out)
 
 
 if __name__ == "__main__":
