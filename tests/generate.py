@@ -30,7 +30,7 @@ def render_all() -> dict[pathlib.Path, str]:
         **{page: table.render_page(page) for page in table.PAGES},
         **{
             portability_charts.chart_file(run): portability_charts.render(run)
-            for run in table.PLATFORMS
+            for run in table.runs_on_platforms()
         },
         ROOT / "docs" / "glossary.md": render_glossary(),
         **{

@@ -23,10 +23,6 @@ def test_names_are_unique() -> None:
     assert sorted(set(names)) == sorted(names)
 
 
-def test_every_exit_code_is_used() -> None:
-    assert {kind.exit_code for kind in KINDS} == {1, 2, 3, 4}
-
-
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_an_error_has_its_own_name_and_a_meaning(kind: type[UserError]) -> None:
     assert re.fullmatch(r"[a-z]+(-[a-z]+)*", kind.name)
@@ -49,15 +45,6 @@ def test_an_error_has_its_own_name_and_a_meaning(kind: type[UserError]) -> None:
 )
 def test_exit_codes_are_stable(kind: type[UserError], code: int) -> None:
     assert kind.exit_code == code
-
-
-def test_an_error_has_a_message_and_a_next_step() -> None:
-    error = errors.SizeError("it is too large", "make it smaller")
-    assert (str(error), error.what, error.next_step) == (
-        "it is too large",
-        "it is too large",
-        "make it smaller",
-    )
 
 
 def test_the_exit_code_of_a_stored_problem_is_that_of_its_error() -> None:

@@ -18,7 +18,7 @@ def read_run(file: str) -> Answer:
 
 
 def read_gpu_checks() -> dict[str, Any]:
-    """Return the results of `gpu.py` by check."""
+    """Return the results of the checks of the measurement on a GPU, by check."""
     text = (EVIDENCE / "measuring" / "h200.json").read_text(encoding="utf-8")
     checks: dict[str, Any] = json.loads(text)
     return checks

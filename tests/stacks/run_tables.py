@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pathlib
-from collections.abc import Sequence
 from typing import Any
 
 from stacks.kept_runs import (
@@ -218,7 +217,7 @@ def quantised_section(file: str) -> list[str]:
     return [introduction(document, file), *table, "", *failures(document), ""]
 
 
-def blocks_table(files: Sequence[str]) -> list[str]:
+def blocks_table(*files: str) -> list[str]:
     """Return a row for each run: microseconds of eager PyTorch, and speed-ups of the others."""
     documents = [read_run(file) for file in files]
     timed = {entry.arm for document in documents for entry in timed_arms(document)}
@@ -257,6 +256,10 @@ def failures(document: Answer) -> list[str]:
         if entry.status in FAILED:
             arms.setdefault(f"{entry.status}: {entry.reason}", []).append(f"`{entry.arm}`")
     return [f"- {', '.join(names)}: {reason}" for reason, names in arms.items()]
+
+
+def failures_of(file: str) -> list[str]:
+    return failures(read_run(file))
 
 
 def survey_section() -> list[str]:

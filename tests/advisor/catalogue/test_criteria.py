@@ -63,11 +63,6 @@ def test_a_rubric_without_a_grade_for_every_workflow_is_an_error(
     assert words in load_error(rubric).what
 
 
-def test_a_grade_that_is_no_number_is_an_error(rubric: pathlib.Path, edit: Edit) -> None:
-    edit("criteria.toml", "[1.2, 2.5], [2.4, 3.5]", "[1.2, 2.5], [2.4, nan]")
-    assert "speedup" in load_error(rubric).what
-
-
 def test_a_criterion_without_grades_is_an_error(rubric: pathlib.Path) -> None:
     file = rubric / "criteria.toml"
     text = file.read_text()

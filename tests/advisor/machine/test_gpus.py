@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import sys
 import types
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from advisor.domain.machine import Gpu
 from advisor.machine import gpus
 
 
@@ -25,6 +27,8 @@ class FakeNvml(types.ModuleType):
     def __init__(self, count: int = 1, **answers: Any) -> None:
         super().__init__("pynvml")
         self.nvmlDeviceGetHandleByIndex = int
+        #: Names of the functions called so far.
+        self.calls: list[str] = []
         self.answers: dict[str, Any] = {
             "nvmlInit": None,
             "nvmlShutdown": None,
@@ -44,6 +48,7 @@ class FakeNvml(types.ModuleType):
         answer = self.answers[name]
 
         def function(*arguments: Any) -> Any:
+            self.calls.append(name)
             value = answer(*arguments) if callable(answer) else answer
             if isinstance(value, Exception):
                 raise value
@@ -55,6 +60,10 @@ class FakeNvml(types.ModuleType):
 @pytest.fixture
 def install(monkeypatch: pytest.MonkeyPatch) -> Any:
     return lambda library: monkeypatch.setitem(sys.modules, "pynvml", library)
+
+
+def failing(*functions: str) -> FakeNvml:
+    return FakeNvml(**{name: NVMLError(f"{name} failed") for name in functions})
 
 
 def process(pid: int, memory_bytes: int | None = 1 << 30) -> types.SimpleNamespace:
@@ -132,3 +141,46 @@ def test_a_missing_pynvml_gives_no_gpus_and_the_reason(install: Any) -> None:
     found, problem = gpus.detect_gpus()
     assert found == ()
     assert "nvidia-ml-py" in str(problem)
+
+
+@pytest.mark.parametrize("encode", [str, str.encode])
+def test_older_releases_of_the_library_return_bytes(
+    encode: Callable[[str], str | bytes], install: Any
+) -> None:
+    install(
+        FakeNvml(
+            count=2,
+            nvmlDeviceGetUUID=lambda handle: encode(f"GPU-{handle}"),
+            nvmlDeviceGetName=lambda handle: encode(f"NVIDIA H200 No. {handle}"),
+            nvmlSystemGetDriverVersion=lambda: encode("580.65.06"),
+        )
+    )
+    found, problem = gpus.detect_gpus()
+    assert (problem, len(found)) == (None, 2)
+    assert found[1] == Gpu(
+        index=1,
+        uuid="GPU-1",
+        name="NVIDIA H200 No. 1",
+        compute_capability="9.0",
+        memory_bytes=100,
+        free_memory_bytes=70,
+        driver="580.65.06",
+        cuda_driver="13.0",
+    )
+
+
+@pytest.mark.parametrize(
+    "fails", ["nvmlInit", "nvmlDeviceGetCount", "nvmlDeviceGetName", "nvmlDeviceGetMemoryInfo"]
+)
+def test_a_failing_library_gives_no_gpus_and_is_shut_down(fails: str, install: Any) -> None:
+    library = failing(fails)
+    install(library)
+    found, problem = gpus.detect_gpus()
+    assert found == ()
+    assert str(problem).endswith(f"{fails} failed")
+    assert library.calls.count("nvmlShutdown") == (fails != "nvmlInit")
+
+
+def test_a_machine_without_gpus_has_no_gpu_problem(install: Any) -> None:
+    install(FakeNvml(count=0))
+    assert gpus.detect_gpus() == ((), None)

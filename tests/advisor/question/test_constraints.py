@@ -167,27 +167,6 @@ def test_every_figure_that_can_be_required_is_measured() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "portability>=B",
-        "accuracy>=C",
-        "accuracy<=1e-3",
-        "speedup>=1.2",
-        "memory<=8GiB",
-        "build<=5min",
-        "ttft<=200ms",
-        "itl<=500us",
-    ],
-)
-def test_the_text_of_a_constraint_is_parsed_as_the_same_constraint(text: str) -> None:
-    (found,) = parse_constraints(text)
-    (again,) = parse_constraints(found.text)
-    assert again.criterion == found.criterion
-    assert again.at_least == found.at_least
-    assert again.at_most == (None if found.at_most is None else pytest.approx(found.at_most))
-
-
-@pytest.mark.parametrize(
     ("text", "shown"),
     [
         ("portability>=2", "portability>=B"),
