@@ -10,33 +10,55 @@ from probes.runtime.source_digest import source_digest
 from probes.wire.events import Environment
 
 PROBES = pathlib.Path(__file__).parents[1]
+#: Ends of the names of files that can be imported.
+MODULES = (".py", ".so", ".pyd")
 
 
 def read_environment() -> Environment:
     """Return what a script needs to run like this worker."""
+    versions, providers = read_distributions()
     return Environment(
         python=f"{sys.version_info.major}.{sys.version_info.minor}",
         interpreter=sys.executable,
-        distributions=read_versions(),
-        providers=read_providers(),
+        distributions=versions,
+        providers=providers,
         source_digest=source_digest(PROBES),
     )
 
 
-def read_versions() -> dict[str, str]:
-    """Return the version of each installed distribution; of several, that of the first found."""
+def read_distributions() -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
+    """Return the version of each distribution, and the distributions that provide each package.
+
+    Of a distribution that is installed several times, the version is that of the first found.
+    `importlib.metadata` parses all descriptions three times for this, half of a worker's start.
+    """
     versions: dict[str, str] = {}
+    providers: dict[str, set[str]] = {}
     for distribution in metadata.distributions():
-        name, version = distribution.metadata["Name"], distribution.version
-        if name and version:
+        described = distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or ""
+        head = dict(
+            line.partition(": ")[::2] for line in described.partition("\n\n")[0].splitlines()
+        )
+        name, version = head.get("Name"), head.get("Version")
+        if not name:
+            continue
+        if version:
             versions.setdefault(name, version)
-    return versions
+        for package in _packages_of(distribution):
+            if package.isidentifier():
+                providers.setdefault(package, set()).add(name)
+    return versions, {package: tuple(sorted(names)) for package, names in providers.items()}
 
 
-def read_providers() -> dict[str, tuple[str, ...]]:
-    """Return the distributions that provide each importable top-level package."""
-    return {
-        package: tuple(sorted(set(distributions)))
-        for package, distributions in metadata.packages_distributions().items()
-        if package.isidentifier()
-    }
+def _packages_of(distribution: metadata.Distribution) -> set[str]:
+    """Return the importable top-level names of a distribution."""
+    declared = distribution.read_text("top_level.txt")
+    if declared:
+        return set(declared.split())
+    record = distribution.read_text("RECORD")
+    files = (
+        map(str, distribution.files or ())
+        if record is None
+        else (line.partition(",")[0] for line in record.splitlines())
+    )
+    return {file.partition("/")[0].partition(".")[0] for file in files if file.endswith(MODULES)}

@@ -27,7 +27,7 @@ from probes.checking.rules import Rules, allowed_error, rules_for
 from probes.measuring import timing
 from probes.measuring.allocator import keep_freed_blocks
 from probes.runtime import sandbox
-from probes.runtime.environment import read_versions
+from probes.runtime.environment import read_distributions
 
 EACH_CALL = re.compile(r"^ *# Each call\b.*\n", re.MULTILINE)
 #: The process is idle if it uses less than this share of a processor for this long. Some threads
@@ -59,7 +59,7 @@ def run(file: pathlib.Path, notify_fd: int) -> None:
         snippet.call()
         snippet.save_call(call)
     block = size_block(snippet, request)
-    send(replies, {"problem": problem, "error": error, "versions": read_versions()})
+    send(replies, {"problem": problem, "error": error, "versions": read_distributions()[0]})
     for _ in lines:
         send(replies, {"seconds": time_block(snippet, block)})
     os._exit(0)

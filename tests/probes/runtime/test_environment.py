@@ -62,3 +62,17 @@ def test_the_digest_changes_with_the_content_and_the_name_of_a_file(tmp_path: pa
     changed = source_digest(source)
     file.rename(source / "workflows" / "two.py")
     assert len({before, changed, source_digest(source)}) == 3
+
+
+def test_packages_are_those_that_the_standard_library_finds() -> None:
+    versions, providers = environment.read_distributions()
+    assert versions == {
+        each.metadata["Name"]: each.version for each in [*metadata.distributions()][::-1]
+    }
+    # Before Python 3.12 the standard library leaves out extension modules, and later it adds folders.
+    expected = metadata.packages_distributions()
+    imported = expected.keys() & sys.modules.keys()
+    assert "msgspec" in imported
+    assert {name: set(providers[name]) for name in imported} == {
+        name: set(expected[name]) for name in imported
+    }
