@@ -69,7 +69,7 @@ def test_packages_are_those_that_the_standard_library_finds() -> None:
     assert versions == {
         each.metadata["Name"]: each.version for each in [*metadata.distributions()][::-1]
     }
-    # Before Python 3.12 the standard library leaves out extension modules, and later it adds folders.
+    # Before Python 3.12 the standard library leaves out extension modules; later it adds folders.
     expected = metadata.packages_distributions()
     imported = expected.keys() & sys.modules.keys()
     assert "msgspec" in imported
