@@ -51,21 +51,25 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begin with files with real stacks, each followed by another file; leave out long tests.
+    """Begin with slow files, those with real stacks and others in turn; leave out long tests.
 
     A file takes one worker of pytest-xdist, so the longest files must not be the last ones. Real
-    stacks keep the processors busy, and the other tests mostly wait. `-m` may name the long tests.
+    stacks keep the processors busy, and the other slow tests mostly wait. `-m` may name the long
+    tests.
     """
     files: dict[pathlib.Path, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(item.path, []).append(item)
-    is_busy = {
-        path: any(item.get_closest_marker("stack") for item in tests)
+        if item.get_closest_marker("stack"):
+            item.add_marker("slow")
+    marked = {
+        path: {marker.name for item in tests for marker in item.iter_markers()}
         for path, tests in files.items()
     }
-    busy = [path for path in files if is_busy[path]]
-    waiting = [path for path in files if not is_busy[path]]
-    pairs = itertools.zip_longest(busy, waiting)
+    stacks = [path for path in files if "stack" in marked[path]]
+    others = [path for path in files if "stack" not in marked[path]]
+    others.sort(key=lambda path: "slow" not in marked[path])
+    pairs = itertools.zip_longest(stacks, others)
     items[:] = [item for pair in pairs for path in pair if path for item in files[path]]
     if "long" in config.option.markexpr:
         return

@@ -445,6 +445,7 @@ def test_a_module_without_a_table_adds_no_workflow(
     assert "throw-away" not in workflows_of(extend_catalogue(with_table=False))
 
 
+@pytest.mark.slow
 def test_an_added_workflow_is_measured_and_shown(
     extend_catalogue: Callable[..., Context], tmp_path: pathlib.Path
 ) -> None:

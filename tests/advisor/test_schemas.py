@@ -74,6 +74,7 @@ def test_the_answer_of_a_real_run_is_valid(file: pathlib.Path) -> None:
     validator("run").validate(json.loads(file.read_text()))
 
 
+@pytest.mark.slow
 def test_the_files_and_the_answer_of_a_new_run_are_valid(
     fake_context: Callable[[], Context],
 ) -> None:

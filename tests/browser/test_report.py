@@ -39,9 +39,10 @@ CHROMIUM = next(
 )
 # Chromium does not come with the Python packages. `.ci/run` tries to install it; without it these
 # tests are skipped with the reason.
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="Chromium is missing: apt-get install chromium"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is missing: apt-get install chromium"),
+]
 
 ARGUMENTS = [
     "--no-sandbox",

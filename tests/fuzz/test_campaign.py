@@ -9,6 +9,8 @@ import pathlib
 import campaign
 import pytest
 
+pytestmark = pytest.mark.slow
+
 #: Seconds of each of the two campaigns, and most inputs of each target.
 SECONDS, MOST_INPUTS = 25.0, 40
 #: Starting the program or its screens takes most of the time of these targets.

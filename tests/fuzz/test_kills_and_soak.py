@@ -8,6 +8,8 @@ import kill_schedule
 import pytest
 import soak
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def fakes(tmp_path_factory: pytest.TempPathFactory) -> kill_schedule.Fakes:

@@ -23,6 +23,8 @@ from advisor.probing.worker_process import Worker
 from advisor.recipes.snippet import EACH_CALL, imported_packages
 from probes.wire.events import RecipeFacts
 
+pytestmark = pytest.mark.slow
+
 
 def ask(
     workflow: str, directory: pathlib.Path, fault: str = "", architecture: str = "LlamaForCausalLM"

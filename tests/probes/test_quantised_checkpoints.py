@@ -14,6 +14,8 @@ from engine_requests import ENGINES, events, worker_request
 
 from probes import protocol
 
+pytestmark = pytest.mark.slow
+
 QUANTISER = pathlib.Path(__file__).parents[1] / "fakes" / "quantiser"
 
 

@@ -68,6 +68,11 @@ def settings(request):
 POISON = 'raise RuntimeError("the wrong module was imported")\n'
 
 
+@pytest.fixture(autouse=True)
+def default_import_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+
+
 @pytest.fixture(scope="module")
 def foreign_python(tmp_path_factory: pytest.TempPathFactory) -> str:
     """An interpreter in an environment without our packages."""

@@ -110,6 +110,7 @@ async def test_the_installer_ends_with_the_app(
     assert not psutil.pid_exists(process.pid)
 
 
+@pytest.mark.slow
 @async_test
 async def test_the_plan_offers_to_create_an_environment_and_a_failure_is_explained(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch

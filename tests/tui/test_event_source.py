@@ -90,6 +90,7 @@ def test_a_run_pauses_only_between_sections() -> None:
     assert [hosting._is_between_sections(each) for each in (ended, building)] == [True, False]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("paused", [False, True], ids=["running", "paused"])
 def test_a_detached_run_continues_to_its_end(
     tui_context: Context, fake_host: Callable[[Run], HostProcess], *, paused: bool
@@ -116,6 +117,7 @@ def test_a_detached_run_continues_to_its_end(
     assert not host.is_running or host._process.wait(10) == 0
 
 
+@pytest.mark.slow
 @async_test
 async def test_the_screen_responds_after_ten_thousand_events_at_once(
     run: Run, tui_context: Context

@@ -39,6 +39,8 @@ from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.widgets.table import Table
 
+pytestmark = pytest.mark.slow
+
 
 class RecordedHost:
     """A fake host process that writes recorded events, one at each refresh."""

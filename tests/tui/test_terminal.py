@@ -23,6 +23,8 @@ import pytest
 
 from advisor.store.runs import Run
 
+pytestmark = pytest.mark.slow
+
 COMMAND = pathlib.Path(sys.executable).with_name("p3-advisor")
 TIMEOUT_SECONDS = 200
 FAKES = pathlib.Path(__file__).parents[1] / "fakes"

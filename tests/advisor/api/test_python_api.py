@@ -45,6 +45,7 @@ def simulated(
     monkeypatch.setattr(functions, "_context", context)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("simulated")
 def test_a_question_is_measured_and_the_run_is_loaded_again(tmp_path: pathlib.Path) -> None:
     events: list[LoggedEvent] = []
@@ -65,6 +66,7 @@ def test_a_question_is_measured_and_the_run_is_loaded_again(tmp_path: pathlib.Pa
     assert msgspec.convert(run.to_dict(), Answer) == without_rounds(run.answer)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("simulated")
 def test_events_are_read_as_an_iterator_and_continue_after_a_break() -> None:
     session = advisor.prepare("demo", **ONE_ARM)
@@ -185,6 +187,7 @@ def test_a_batch_size_out_of_range_is_refused(batch_sizes: int | str | tuple[int
     assert "--batch-sizes" in problem.value.what
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("simulated")
 def test_a_sweep_answers_for_the_mix_and_is_loaded_again(tmp_path: pathlib.Path) -> None:
     events: list[LoggedEvent] = []

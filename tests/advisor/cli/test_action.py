@@ -10,6 +10,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ACTION = pathlib.Path(__file__).parents[3] / ".github" / "actions" / "compare"
 MEASURED = pathlib.Path(__file__).parents[2] / "stacks" / "evidence" / "cpu-demo.json"
 ARM = "torch-compile-inductor"

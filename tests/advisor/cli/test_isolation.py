@@ -18,6 +18,8 @@ from advisor.probing.environments import sources
 from advisor.probing.environments.variables import worker_environment
 from advisor.tui.run.host_process import HOST_COMMAND
 
+pytestmark = pytest.mark.slow
+
 COMMAND = pathlib.Path(sys.executable).with_name("p3-advisor")
 #: Modules of the standard library, of pip and of a stack that our children import.
 SHADOWED = (

@@ -203,6 +203,7 @@ def test_logs_are_stored_only_below_the_run(home: pathlib.Path, node_run: Run) -
     assert not (home.parent / "elsewhere").exists()
 
 
+@pytest.mark.slow
 def test_a_race_on_a_node_returns_the_published_events(
     fake_context: Callable[[], Context],
 ) -> None:

@@ -15,6 +15,8 @@ from advisor.catalogue import rubric_files
 from advisor.domain.interval import Interval
 from advisor.pipeline import decision
 
+pytestmark = pytest.mark.slow
+
 PRESETS = rubric_files.load().presets
 GAPS = {BASELINE: 0.0, "first": -0.5, "close": -0.47, "middle": -0.2, "slower": 0.1}
 RUNS = 20

@@ -30,6 +30,8 @@ from advisor.question.answers import Answers
 from advisor.recommendation import trust
 from advisor.statistics.changepoint import MIN_ROUNDS
 
+pytestmark = pytest.mark.slow
+
 LIMITS = rubric_files.load().presets.guard
 
 

@@ -17,6 +17,8 @@ from advisor.question.answers import Answers
 from advisor.store.store import Store
 from probes.wire.outcome import Outcome
 
+pytestmark = pytest.mark.slow
+
 #: By option of the workflow `misbehaving`: the status, and a part of the reason.
 HOSTILE = {
     "not-text": ("crashed", "cannot be read"),

@@ -13,6 +13,8 @@ from advisor.pipeline.draft import prepare
 from advisor.pipeline.execution import execute
 from advisor.question.answers import Answers
 
+pytestmark = pytest.mark.slow
+
 
 def test_the_limit_for_opening_the_model_is_stored_with_the_run(
     fake_context: Callable[[], Context],

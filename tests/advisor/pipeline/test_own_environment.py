@@ -20,6 +20,8 @@ from advisor.pipeline.further_run import propose_again
 from advisor.probing.environments import registry
 from advisor.question.answers import Answers
 
+pytestmark = pytest.mark.slow
+
 #: Stands for an environment's interpreter: it logs its `PYTHONPATH` and executes the real one.
 INTERPRETER = """#!/bin/sh
 echo "$PYTHONPATH" >> "{log}"

@@ -92,6 +92,7 @@ def test_waiting_ends_at_the_limit() -> None:
     assert seconds == pytest.approx(12.0 + LIMITS.sample_seconds)
 
 
+@pytest.mark.slow
 def test_a_run_records_the_load_before_its_workers(fake_context: Callable[[], Context]) -> None:
     run = sessions.execute_run(fake_context(), Answers(gpu="cpu", workflows="pytorch-eager"))
     kinds = [type(event.run_event).__name__ for event in run.events()]

@@ -37,6 +37,8 @@ from advisor.question.answers import Answers
 from advisor.store.runs import Run
 from probes.wire.events import BlockTimed
 
+pytestmark = pytest.mark.slow
+
 ARMS = {BASELINE, "quick", "alike", "misbehaving/floods", "narrow/served"}
 
 

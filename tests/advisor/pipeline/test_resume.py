@@ -40,6 +40,8 @@ from advisor.store.runs import Run
 from probes.wire.events import BlockTimed, PhaseStarted
 from probes.wire.outcome import Failure, Outcome
 
+pytestmark = pytest.mark.slow
+
 DRIVER = pathlib.Path(__file__).parents[2] / "fakes" / "drive.py"
 WORKFLOWS = "quick,alike,misbehaving/raises"
 

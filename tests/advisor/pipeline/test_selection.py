@@ -23,6 +23,8 @@ from advisor.domain.run_state import RunState
 from advisor.measure.summary import summarise
 from advisor.pipeline.stored import replay
 
+pytestmark = pytest.mark.slow
+
 #: The shipped budget, without further rounds for an open decision.
 STANDARD = Budget(name="standard", measuring_seconds=120, most_rounds=40, repeats=2)
 WITHIN, CLEARLY_SLOWER = 0.02, 0.05

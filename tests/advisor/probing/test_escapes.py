@@ -19,6 +19,8 @@ from advisor.probing.supervisor import Supervisor
 from advisor.probing.worker_process import Worker
 from probes.wire.outcome import FailureStatus, Outcome
 
+pytestmark = pytest.mark.slow
+
 #: A workflow that starts processes without the mark, in sessions of their own; then it ends.
 WORKFLOW = """
 import os, pathlib, signal, subprocess, sys, time

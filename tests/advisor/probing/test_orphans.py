@@ -23,6 +23,8 @@ from advisor.probing.supervisor import Supervisor
 from probes import protocol
 from probes.wire.events import Engagement, PhaseStarted, Ready
 
+pytestmark = pytest.mark.slow
+
 DRIVER = pathlib.Path(__file__).parents[2] / "fakes" / "supervise.py"
 KILLED, COMPLETED, HANGS = (
     "os.kill(os.getpid(), signal.SIGKILL)",

@@ -43,6 +43,8 @@ from advisor.probing.worker_process import Worker
 from probes.wire.events import BlockTimed, Imported, Loaded, PhaseStarted, Ready, WarmedUp, Workload
 from probes.wire.outcome import Outcome
 
+pytestmark = pytest.mark.slow
+
 #: CPU seconds that waiting for one second may use.
 IDLE_CPU_SECONDS = 0.05
 #: Polling would use CPU time in every window; work left over from a build, in the first one only.

@@ -29,6 +29,8 @@ from advisor.probing.supervisor import Supervisor
 from probes.wire.events import PhaseStarted, Prepared, Ready, WarmedUp
 from probes.wire.outcome import Failure, Outcome
 
+pytestmark = pytest.mark.slow
+
 FAILING = builders.arm("misbehaving/raises", options={"fault": "raises"})
 
 

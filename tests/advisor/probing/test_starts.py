@@ -31,6 +31,8 @@ from advisor.probing.supervisor import Supervisor
 from probes import protocol
 from probes.wire.events import Ready
 
+pytestmark = pytest.mark.slow
+
 
 def test_only_the_arm_with_a_missing_interpreter_ends(
     session: Session, tmp_path: pathlib.Path

@@ -120,6 +120,7 @@ def measured_arms(answer: Answer) -> set[str]:
     return {measurement.arm for measurement in answer.results.measurements}
 
 
+@pytest.mark.slow
 def test_a_build_that_cannot_pay_back_is_killed_and_the_others_race(
     fake_context: Callable[[], Context],
 ) -> None:
@@ -137,6 +138,7 @@ def test_a_build_that_cannot_pay_back_is_killed_and_the_others_race(
     assert "quick" in measured_arms(answer)
 
 
+@pytest.mark.slow
 def test_arms_that_are_not_built_in_the_time_for_all_builds_are_left_out(
     fake_context: Callable[[], Context], monkeypatch: pytest.MonkeyPatch
 ) -> None:

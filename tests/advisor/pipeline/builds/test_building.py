@@ -88,6 +88,7 @@ def test_arms_are_built_one_at_a_time_where_memory_is_a_constraint() -> None:
     assert building.builds_at_once(msgspec.structs.replace(header, question=limited)) == 1
 
 
+@pytest.mark.slow
 def test_an_answer_comes_before_the_long_builds(module_context: Context) -> None:
     answers = Answers(batch_sizes="2", budget="2", workflows="quick,alike")
     run = prepare(answers, module_context)

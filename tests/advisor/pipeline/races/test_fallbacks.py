@@ -18,6 +18,8 @@ from advisor.question.answers import Answers
 from advisor.store.runs import Run
 from probes.wire.outcome import Outcome
 
+pytestmark = pytest.mark.slow
+
 #: A workflow whose outputs vary unless it runs on one thread.
 WORKFLOW = """
 [workflow.threaded]

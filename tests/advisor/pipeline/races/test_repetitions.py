@@ -24,6 +24,8 @@ from advisor.question.answers import Answers
 from probes.wire.events import BlockTimed, Sustained
 from probes.wire.outcome import Outcome
 
+pytestmark = pytest.mark.slow
+
 
 class Measured(NamedTuple):
     """A run with every step: its events, its state and its answer."""

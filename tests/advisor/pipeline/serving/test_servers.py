@@ -44,6 +44,8 @@ from advisor.report.sections import serving_tables
 from advisor.store.runs import Run
 from advisor.store.store import Store
 
+pytestmark = pytest.mark.slow
+
 FAKES = pathlib.Path(__file__).parents[3] / "fakes"
 BASELINE = "transformers-serve"
 #: Requests per second that the fake queues complete at most.

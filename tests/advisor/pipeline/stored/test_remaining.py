@@ -49,6 +49,7 @@ def crossed_context(fake_context: Callable[[], Context], tmp_path: pathlib.Path)
     return dataclasses.replace(context, probes=probes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("is_headroom_known", "processes"),
     [

@@ -25,6 +25,8 @@ from advisor.errors import EnvironmentInUseError, EnvironmentNotUsableError
 from advisor.probing.environments import creation, health, registry
 from advisor.probing.environments.uv_runner import BuildSettings
 
+pytestmark = pytest.mark.slow
+
 CREATE_SCRIPT = pathlib.Path(__file__).parents[3] / "fakes" / "make_environment.py"
 INTERPRETER = Interpreter(
     executable=sys.executable, version=platform.python_version(), packages={}, torch_cuda=None
