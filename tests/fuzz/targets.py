@@ -12,7 +12,7 @@ import pathlib
 import random
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -235,10 +235,3 @@ def allow_user_errors(work: Callable[[], object]) -> None:
 def encoded(value: object) -> Any:
     """Return a value as the JSON tree that the program stores."""
     return json.loads(msgspec.json.encode(value))
-
-
-def numbered_seeds(seed: int) -> Iterator[int]:
-    """Return the seeds of the inputs of a campaign."""
-    chance = random.Random(seed)
-    while True:
-        yield chance.getrandbits(32)

@@ -46,64 +46,6 @@ def test_show_prints_a_document_that_matches_the_schema(
     assert document["recommendation"]["flips"]
 
 
-def test_decide_is_deterministic(
-    finished_run: str, home: pathlib.Path, run_program: RunProgram
-) -> None:
-    first, second = (
-        run_program("decide", finished_run, "--json", home=home).stdout for _ in range(2)
-    )
-    assert first == second
-    assert json.loads(first)["run_id"] == finished_run
-
-
-def test_the_recommendation_changes_at_the_weights_of_the_flips(
-    finished_run: str, home: pathlib.Path, run_program: RunProgram
-) -> None:
-    document = json.loads(run_program("decide", finished_run, "--json", home=home).stdout)
-    weights = document["question"]["priorities"]
-    flip = next(
-        flip for flip in document["recommendation"]["flips"] if flip["criterion"] == "performance"
-    )
-    direction = 1 if flip["weight"] > weights["performance"] else -1
-    leader = document["scores"][0]["arm"]
-    for offset, expected in ((-0.01, leader), (0.01, flip["to"])):
-        performance = flip["weight"] + direction * offset
-        scale = (100 - performance) / (weights["productivity"] + weights["portability"])
-        text = (
-            f"performance={performance!r},productivity={weights['productivity'] * scale!r},"
-            f"portability={weights['portability'] * scale!r}"
-        )
-        answer = run_program("decide", finished_run, "--weights", text, "--json", home=home)
-        assert answer.returncode == 0, answer.stderr
-        assert json.loads(answer.stdout)["scores"][0]["arm"] == expected
-
-
-def test_a_constraint_excludes_an_arm_without_changing_its_score(
-    finished_run: str, home: pathlib.Path, run_program: RunProgram
-) -> None:
-    free = json.loads(
-        run_program("decide", finished_run, "--json", "--preset", "serving", home=home).stdout
-    )
-    constrained = json.loads(
-        run_program(
-            "decide",
-            finished_run,
-            "--json",
-            "--preset",
-            "serving",
-            "--require",
-            "portability>=2",
-            home=home,
-        ).stdout
-    )
-    assert free["recommendation"]["arm"] == "quick"
-    assert constrained["recommendation"]["arm"] != "quick"
-    scores = [
-        {arm["arm"]: arm["score"] for arm in document["scores"]} for document in (free, constrained)
-    ]
-    assert scores[0] == scores[1]
-
-
 def test_without_a_recommendation_the_document_has_the_problem(
     finished_run: str, home: pathlib.Path, run_program: RunProgram
 ) -> None:
@@ -114,15 +56,6 @@ def test_without_a_recommendation_the_document_has_the_problem(
     document = json.loads(answer.stdout)
     assert document["recommendation"] is None
     assert document["problem"]["name"] == "nothing-viable"
-
-
-def test_history_is_the_same_without_its_index(
-    finished_run: str, home: pathlib.Path, run_program: RunProgram
-) -> None:
-    first = run_program("history", home=home).stdout
-    (home / "index.sqlite").unlink()
-    assert run_program("history", home=home).stdout == first
-    assert finished_run in first
 
 
 def test_spec_describes_every_option_and_schema(
@@ -192,21 +125,6 @@ def test_explain_shows_the_facts_behind_a_tier(
     assert answer.returncode == 0, answer.stderr
     assert "speedup" in answer.stdout
     assert run_program("explain", finished_run, "quick", "beauty", home=home).returncode == 2
-
-
-def test_the_recommendation_has_break_even_points_and_its_robustness(
-    finished_run: str, home: pathlib.Path, run_program: RunProgram
-) -> None:
-    advice = json.loads(
-        run_program("decide", finished_run, "--preset", "serving", "--json", home=home).stdout
-    )["recommendation"]
-    assert 0 < advice["simplex_share"] <= 1
-    assert advice["arm"] in advice["pareto"]
-    assert {entry["batch_size"] for entry in advice["break_even"]} == {1, 2}
-    assert {entry["requests"] for entry in advice["horizons"]} == {
-        10**power for power in range(2, 8)
-    }
-    assert advice["guideline"]["says"]
 
 
 def test_the_answer_for_an_absent_gpu_comes_from_published_figures(

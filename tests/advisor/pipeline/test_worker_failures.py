@@ -1,4 +1,4 @@
-"""Each failure of a foreign stack gets its own status, and the rest of the run completes.
+"""Each failure and each hostile act of a stack gets its status, and the rest of the run completes.
 
 All tests read one run with one arm for each failure.
 """
@@ -51,9 +51,23 @@ FAILURES = {
     "hang-in-visit": ("timed-out", "measure"),
     "slows-the-clock": ("incorrect", "its clock differs from the supervisor's"),
     "falls-back": ("not-engaged", "Returning GraphModule forward instead"),
+    "not-text": ("crashed", "cannot be read"),
+    "ignores-signals": ("timed-out", "build"),
+    "stops-itself": ("timed-out", "build"),
+    "takes-all-memory": ("out-of-memory", "MemoryError"),
+    "removes-its-directory": ("crashed", "was removed"),
+    "closes-its-files": ("build-failed", "Bad file descriptor"),
 }
+#: Options of `misbehaving` whose build does not end in time.
+STUCK = {option for option, (_, reason) in FAILURES.items() if reason == "build"}
 #: Options of `misbehaving` that look suspicious and are no failure.
-HARMLESS = ("floods", "reads-slowly-at-first", "stalls-later")
+HARMLESS = (
+    "floods",
+    "reads-slowly-at-first",
+    "stalls-later",
+    "changes-directory",
+    "starts-many",
+)
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +82,7 @@ def run(module_context: Context, earlier_children: list[psutil.Process]) -> Run:
     del earlier_children  # they are listed first
     arms = ",".join(f"misbehaving/{option}" for option in (*FAILURES, *HARMLESS))
     answers = Answers(
-        batch_sizes="2", budget="5", max_build_times="misbehaving=1s", workflows=f"quick,{arms}"
+        batch_sizes="2", budget="5", max_build_times="misbehaving=2s", workflows=f"quick,{arms}"
     )
     return sessions.execute_run(module_context, answers)
 
@@ -108,7 +122,7 @@ def test_only_arms_without_a_failure_have_measurements(answer: Answer) -> None:
 
 
 def test_arms_whose_builds_were_stopped_are_next_steps(answer: Answer) -> None:
-    stopped = {f"misbehaving/{option}" for option in ("hangs", "escapes", "holds-the-lock")}
+    stopped = {f"misbehaving/{option}" for option in STUCK}
     assert {build.arm for build in answer.results.stopped_builds} == stopped
     assert answer.recommendation is not None
     steps = answer.recommendation.next_steps
@@ -146,4 +160,9 @@ def test_no_process_of_an_arm_survives_the_run(
         if any(str(module_home) in value for value in (process.info["environ"] or {}).values())
     ]
     children = set(psutil.Process().children(recursive=True)) - set(earlier_children)
-    assert [str(each) for each in (*marked, *children)] == []
+    of_starts_many = [
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if process.info["cmdline"] == ["sleep", "3603"]
+    ]
+    assert [str(each) for each in (*marked, *children, *of_starts_many)] == []

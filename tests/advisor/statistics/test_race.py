@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from advisor.statistics.race import Race, Verdict
 
 LogSeconds = Callable[[str, int], float]
-MARGIN = math.log1p(0.02)
 
 
 def visit(race: Race, log_seconds: LogSeconds) -> tuple[str, ...]:
@@ -56,18 +55,6 @@ def test_the_same_seed_gives_the_same_order() -> None:
         race = Race("abcd", baseline="a", seed=7)
         orders.append([visit(race, noisy(0.1)) for _ in range(6)])
     assert orders[0] == orders[1]
-
-
-def test_another_seed_gives_another_order() -> None:
-    assert (
-        len(
-            {
-                tuple(visit(race, noisy(0.1)) for _ in range(3))
-                for race in (Race("abcd", "a", seed=seed) for seed in range(5))
-            }
-        )
-        == 5
-    )
 
 
 def test_each_round_has_a_fresh_order() -> None:
@@ -320,21 +307,6 @@ def test_a_ratio_is_the_seconds_of_one_arm_over_those_of_the_other() -> None:
     assert (1 / inverse.value, 1 / inverse.high, 1 / inverse.low) == pytest.approx(
         (ratio.value, ratio.low, ratio.high)
     )
-
-
-def test_a_ratio_with_higher_confidence_is_wider() -> None:
-    race = Race("ab", baseline="a", most_rounds=6)
-    drive(race, noisy(0.1))
-    narrow, wide = race.ratio("b", to="a", confidence=0.8), race.ratio("b", to="a", confidence=0.99)
-    assert wide.value == narrow.value
-    assert wide.low < narrow.low < narrow.high < wide.high
-
-
-def test_a_ratio_of_an_arm_to_itself_is_one() -> None:
-    race = Race("ab", baseline="a", most_rounds=4)
-    drive(race, noisy(0.1))
-    ratio = race.ratio("a", to="a")
-    assert (ratio.value, ratio.low, ratio.high) == (1, 1, 1)
 
 
 def test_a_ratio_before_the_second_round_has_no_bounds() -> None:
