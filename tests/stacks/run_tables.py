@@ -33,7 +33,7 @@ from advisor.system.number_format import (
 
 #: Place of the kept runs in links from the root of the repository.
 EVIDENCE_LINK = "tests/stacks/evidence"
-SURVEY = pathlib.Path(__file__).parents[1] / "benchmarks/results/architecture-survey.json"
+SURVEY = pathlib.Path(__file__).parents[2] / "studies/results/architecture-survey.json"
 BASELINE = "pytorch-eager"
 GIBIBYTE = 1 << 30
 FAILED = {
@@ -281,8 +281,8 @@ def survey_section() -> list[str]:
         for model, name in names.items()
     ]
     machine = kept["machine"]
-    link = "[study](../tests/benchmarks/architecture_survey.py)"
-    result = f"[result](../tests/benchmarks/results/{SURVEY.name})"
+    link = "[study](../studies/architecture_survey.py)"
+    result = f"[result](../studies/results/{SURVEY.name})"
     return [
         (
             f"Small models of many families, built and checked on an {machine['cpu']} in float32"

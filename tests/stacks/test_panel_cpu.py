@@ -12,6 +12,7 @@ import pytest
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
 
 TESTS = pathlib.Path(__file__).parents[1]
+STUDIES = TESTS.parent / "studies"
 #: Opens each model as a worker does, and computes its reference outputs.
 OPEN_ALL = """
 import json, pathlib, sys, tempfile
@@ -42,10 +43,10 @@ for model in read_panel():
 
 
 def test_every_model_of_the_panel_opens_and_runs() -> None:
-    paths = [str(TESTS / "benchmarks"), str(TESTS), str(TESTS.parent)]
+    paths = [str(STUDIES), str(TESTS), str(TESTS.parent)]
     command = [sys.executable, "-W", "ignore", "-c", OPEN_ALL, json.dumps(paths)]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stderr
-    assert (TESTS / "benchmarks" / "panel.toml").read_text().count("[[model]]") == len(
+    assert (STUDIES / "panel.toml").read_text().count("[[model]]") == len(
         answer.stdout.splitlines()
     )

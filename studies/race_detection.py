@@ -1,6 +1,6 @@
 """Measure how often the check finds that ONNX Runtime's outputs vary with several threads.
 
-    python tests/benchmarks/race_detection.py --runs 100         # about 10 minutes
+    python studies/race_detection.py --runs 100         # about 10 minutes
 
 ScatterND with addition loses updates of equal indices when it runs on several threads. A graph
 network sums 12,000 messages with `index_add`, which is exported to it. Each run has its own inputs
@@ -20,11 +20,8 @@ import tempfile
 from collections.abc import Sequence
 from typing import Any
 
-sys.path[:0] = [
-    str(pathlib.Path(__file__).parents[1]),
-    str(pathlib.Path(__file__).parent),
-    str(pathlib.Path(__file__).parents[2]),
-]
+HERE = pathlib.Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "tests"), str(HERE.parent)]
 
 import torch
 import workers

@@ -1,8 +1,8 @@
 """Measure how often the check of outputs errs: false alarms and misses.
 
-    python tests/benchmarks/accuracy_panel.py --seeds 3              # faults: about 5 minutes
-    python tests/benchmarks/accuracy_panel.py --stacks inductor --minutes 25
-    python tests/benchmarks/accuracy_panel.py --summary
+    python studies/accuracy_panel.py --seeds 3              # faults: about 5 minutes
+    python studies/accuracy_panel.py --stacks inductor --minutes 25
+    python studies/accuracy_panel.py --summary
 
 Every model of `panel.toml` runs in float32, bfloat16 and float16 at batch sizes 1 and 8,
 with several seeds of weights and inputs. One-dimensional parameters get random values, so that each
@@ -39,11 +39,8 @@ import traceback
 from collections.abc import Iterator
 from typing import Any
 
-sys.path[:0] = [
-    str(pathlib.Path(__file__).parents[1]),
-    str(pathlib.Path(__file__).parent),
-    str(pathlib.Path(__file__).parents[2]),
-]
+HERE = pathlib.Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "tests"), str(HERE.parent)]
 
 import msgspec
 import numpy as np

@@ -15,7 +15,8 @@ import sys
 
 import numpy as np
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+HERE = pathlib.Path(__file__).parent
+sys.path[:0] = [str(HERE.parent / "tests"), str(HERE.parent)]
 
 import simulated_queue
 

@@ -1,7 +1,7 @@
 """Repeat one question and check whether the runs confirm each other.
 
     # six runs of this version, and six of another source tree in turn; 12 minutes on two cores
-    python tests/benchmarks/reproduce.py --runs 6 --other ../p3-advisor-old -- \\
+    python studies/reproduce.py --runs 6 --other ../p3-advisor-old -- \\
         --workflows onnxruntime-cpu --gpu cpu
 
 Options after `--` are those of `p3-advisor recommend`. The trees are measured in turn, each with an
@@ -33,11 +33,11 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-sys.path[:0] = [str(pathlib.Path(__file__).parents[1]), str(pathlib.Path(__file__).parent)]
+THIS_TREE = pathlib.Path(__file__).parents[1]
+sys.path.insert(0, str(THIS_TREE))
 
 from advisor.statistics.intervals import HALF_INTERVAL, t_quantile
 
-THIS_TREE = pathlib.Path(__file__).parents[2]
 START = "from advisor.cli import main; main()"
 DUPLICATE = "#duplicate"
 MOST_SECONDS = 900

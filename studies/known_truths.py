@@ -1,7 +1,7 @@
 """Race real workers of equal and of known different speed, and count the wrong verdicts.
 
-    python tests/benchmarks/known_truths.py    # 600 equal and 2 x 200 different: about 50 minutes
-    python tests/benchmarks/known_truths.py --equal 4 --different 2 --per-process 2
+    python studies/known_truths.py    # 600 equal and 2 x 200 different: about 50 minutes
+    python studies/known_truths.py --equal 4 --different 2 --per-process 2
 
 Targets:
 
@@ -30,7 +30,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-sys.path[:0] = [str(pathlib.Path(__file__).parents[1]), str(pathlib.Path(__file__).parent)]
+HERE = pathlib.Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "tests"), str(HERE.parent)]
 
 import benchmark_report
 import builders
@@ -48,7 +49,6 @@ from advisor.probing.session import Session
 from advisor.probing.supervisor import Supervisor
 from advisor.statistics.race import Race
 
-HERE = pathlib.Path(__file__).parent
 MARGIN = 0.02
 GUARD_RULES = rubric_files.load().presets.guard
 #: Matrix products in a call of the fastest arm: about half a millisecond.

@@ -1,7 +1,7 @@
 """Time one function with p3-advisor, torch.utils.benchmark and pyperf.
 
-    python tests/benchmarks/other_tools.py    # 10 rounds: about 6 minutes; needs pyperf
-    python tests/benchmarks/other_tools.py --rounds 2 --seconds 0.3
+    python studies/other_tools.py    # 10 rounds: about 6 minutes; needs pyperf
+    python studies/other_tools.py --rounds 2 --seconds 0.3
 
 In each round every tool gets a new process of one thread and the same time. The order of the tools
 rotates. Target on an idle machine: the medians agree within 2 %.
@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 HERE = pathlib.Path(__file__).parent
-sys.path[:0] = [str(HERE.parents[1]), str(HERE)]
+sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 import benchmark_report
 
