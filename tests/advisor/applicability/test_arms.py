@@ -7,17 +7,6 @@ import builders
 from advisor.applicability.arms import list_arms
 
 
-def test_a_workflow_has_one_arm_for_each_set_of_options() -> None:
-    arms = list_arms(
-        builders.workflow("compiled", arms={"default": {}, "tuned": {"mode": "max-autotune"}}),
-        "cpu",
-    )
-    assert [(arm.id, arm.workflow, arm.option, arm.options) for arm in arms] == [
-        ("compiled", "compiled", "default", {}),
-        ("compiled/tuned", "compiled", "tuned", {"mode": "max-autotune"}),
-    ]
-
-
 def test_an_arm_has_the_extras_of_its_environment_on_the_device() -> None:
     known = builders.shipped_catalogue()
     extras = {

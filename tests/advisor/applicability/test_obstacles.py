@@ -31,11 +31,6 @@ def obstacle(
     )
 
 
-def test_a_workflow_without_an_obstacle_applies() -> None:
-    assert obstacle() is None
-    assert obstacle(environment=SHARED) is None
-
-
 @pytest.mark.parametrize(
     ("asked", "workflow", "reason"),
     [

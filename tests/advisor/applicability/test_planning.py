@@ -20,7 +20,6 @@ from advisor.domain.question import Budget
 from advisor.domain.workflow import Workflow
 from advisor.errors import NoStackError
 
-SHARED = Environment(kind="shared", requirements=("torch>=2.11,<2.14", "onnxruntime>=1.27"))
 H100 = builders.gpu(compute_capability="9.0")
 ON_GPU = {"device": "cuda", "gpu": H100.uuid}
 
@@ -170,14 +169,6 @@ def test_a_catalogue_without_the_baseline_is_an_error() -> None:
     known = builders.catalogue(workflows=(builders.workflow(),))
     with pytest.raises(NoStackError, match=f"no workflow {BASELINE}"):
         planning.plan(builders.question(), builders.machine(), known)
-
-
-def test_the_required_packages_are_those_of_all_workflows() -> None:
-    own = builders.workflow(
-        "own", environment=Environment(kind="own", requirements=("tensorrt==11.1",))
-    )
-    names = required_packages(builders.catalogue(builders.workflow("one", environment=SHARED), own))
-    assert names == ["onnxruntime", "tensorrt", "torch"]
 
 
 def test_an_arm_for_another_device_is_excluded() -> None:

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import json
-
 import builders
 import built_answers
-import jsonschema
-import msgspec
 from builders import BASELINE
 from report_runs import advice_of, with_advice, without_advice, without_measurements
 
-from advisor import schemas
-from advisor.domain.answer import Answer, AnswerSummary, Problem, encode, without_rounds
+from advisor.domain.answer import AnswerSummary, Problem
 from advisor.domain.interval import Interval
-from advisor.errors import NothingViableError
 
 PROBLEM = Problem(name="nothing-viable", what="everything failed", next_step="ask for less")
 
@@ -56,16 +50,6 @@ def test_the_device_is_the_gpu_that_was_measured() -> None:
     assert made.device_name == "NVIDIA H200"
 
 
-def test_the_json_matches_its_schema_and_is_read_back() -> None:
-    for made in (built_answers.answer(), without_advice(built_answers.answer(), PROBLEM)):
-        text = encode(made)
-        assert text.endswith("}\n")
-        encoded = json.loads(text)
-        jsonschema.validate(encoded, schemas.generate("run"))
-        assert encoded["schema"] == "p3-advisor/run/2"
-        assert msgspec.json.decode(text, type=Answer) == without_rounds(made)
-
-
 def test_a_summary_has_the_decision_or_the_problem() -> None:
     made = built_answers.answer()
     advice = advice_of(made)
@@ -81,8 +65,3 @@ def test_a_summary_has_the_decision_or_the_problem() -> None:
     found = AnswerSummary.of(without_advice(made, PROBLEM))
     assert (found.arm, found.problem) == (None, PROBLEM)
     assert PROBLEM.what in found.headline
-
-
-def test_a_problem_has_the_fields_of_the_error() -> None:
-    assert Problem.of(NothingViableError("everything failed", "ask for less")) == PROBLEM
-    assert Problem.of(None) is None

@@ -81,14 +81,6 @@ def process_after(*worker_events: Event) -> ProcessState:
     return process
 
 
-def test_no_events_give_an_empty_state() -> None:
-    assert fold([]) == RunState()
-
-
-def test_a_started_process_has_an_empty_state() -> None:
-    assert process_after() == ProcessState()
-
-
 def test_every_worker_event_is_kept() -> None:
     flops = [Workload(batch_size=1, flops=None), Workload(batch_size=4, flops=7)]
     process = process_after(
@@ -187,11 +179,6 @@ def test_resuming_a_run_changes_only_number_and_time() -> None:
     before = state_after(Planned(plan=builders.plan()))
     state = fold([LoggedEvent(seq=2, at=9.0, run_event=Resumed())], before)
     assert state == msgspec.structs.replace(before, seq=2, at=9.0)
-
-
-def test_a_run_is_finished_after_the_event_finished() -> None:
-    assert not state_after(Planned(plan=builders.plan())).finished
-    assert state_after(Planned(plan=builders.plan()), Finished()).finished
 
 
 STARTUP_EVENTS: tuple[Event, ...] = (IMPORTED, LOADED, *BUILT, *WARM, Ready())

@@ -76,11 +76,6 @@ def test_times_are_valid_unless_a_failure_invalidates_them(
     assert is_valid(state, "compiled") is valid
 
 
-def test_an_arm_that_was_never_ready_is_not_valid() -> None:
-    assert not is_valid(builders.run_state({"compiled": ProcessState()}), "compiled")
-    assert not is_valid(builders.run_state({}), "compiled")
-
-
 def test_a_speedup_is_the_seconds_of_the_baseline_over_those_of_the_arm() -> None:
     measurement = only_measurement(summarise(run_with(0.1, 0.1, 0.1, 0.1), RACES))
     assert measurement.speedup.value == pytest.approx(4)
@@ -283,17 +278,6 @@ def test_throughput_is_in_samples_or_tokens() -> None:
     throughputs = [only_measurement(results).cells[0].throughput for results in (samples, tokens)]
     assert [each.value for each in throughputs] == pytest.approx([10, 320])
     assert [each.unit for each in throughputs] == ["samples/s", "tokens/s"]
-
-
-def test_throughput_grows_with_the_batch_size() -> None:
-    made = {
-        arm: builders.process(*builders.visits([0.1, 0.1], batch_size=16))
-        for arm in (BASELINE, "compiled")
-    }
-    measurement = only_measurement(
-        summarise(builders.run_state(made), {16: builders.race_result(16)})
-    )
-    assert measurement.cells[0].throughput.value == pytest.approx(160)
 
 
 @pytest.mark.parametrize(("flops", "tflops"), [(2_000_000_000_000, 20.0), (None, None)])

@@ -52,10 +52,6 @@ def make_model(directory: pathlib.Path, *weights: str, config: object = None) ->
     return directory
 
 
-def test_demo_is_the_shipped_demo_model() -> None:
-    assert parse("demo") == MODELS.demo
-
-
 @pytest.mark.parametrize("block", ["matmul", "matmul-relu", "ffn", "ffn-multilayer"])
 def test_a_synthetic_model_has_the_sizes_of_the_default_family(block: str) -> None:
     family = MODELS.families["tinyllama"]

@@ -22,13 +22,6 @@ def test_the_default_is_the_default_preset() -> None:
     )
 
 
-@pytest.mark.parametrize("name", PRESETS.priorities)
-def test_a_preset_sets_the_weights(name: str) -> None:
-    chosen = choose_priorities(Answers(preset=name), builders.catalogue())
-    assert chosen == PRESETS.priorities[name].priorities
-    assert sum(getattr(chosen, pillar) for pillar in PILLARS) == 100
-
-
 def test_priority_sets_the_weights_of_the_three_ps() -> None:
     weights = choose_priorities(
         Answers(priority="performance=60, productivity = 25,portability=15"), builders.catalogue()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pathlib
-import sys
 from typing import Any, get_args
 
 import builders
@@ -31,7 +30,7 @@ from advisor.errors import (
 )
 from advisor.question.answers import Answers
 from advisor.question.devices import choose_gpu
-from advisor.question.resolve import choose_dtype, default_batch_sizes, resolve, worker_interpreter
+from advisor.question.resolve import choose_dtype, default_batch_sizes, resolve
 
 SHIPPED = builders.shipped_catalogue()
 H100, H200 = (
@@ -287,11 +286,6 @@ def test_a_cpu_build_of_torch_cannot_use_a_gpu() -> None:
     assert "--python" in problem.value.next_step
 
 
-def test_a_question_for_a_gpu_has_its_uuid() -> None:
-    asked = resolved(builders.gpu_machine(H100, H200), gpu="H200")
-    assert (asked.device, asked.gpu) == ("cuda", "GPU-bbbb")
-
-
 @pytest.mark.parametrize(
     ("model", "on_gpu", "expected"),
     [
@@ -402,11 +396,6 @@ def test_a_workflow_that_is_not_measured_is_never_suggested() -> None:
             with pytest.raises(UnknownWorkflowError) as problem:
                 resolved(workflows=f"{each.id}x")
             assert f"{each.id}?" not in problem.value.next_step
-
-
-def test_the_default_interpreter_is_the_current_one() -> None:
-    assert worker_interpreter(Answers()) == sys.executable
-    assert worker_interpreter(Answers(python="/opt/python")) == "/opt/python"
 
 
 @pytest.mark.parametrize("field", msgspec.structs.fields(Answers), ids=lambda field: field.name)

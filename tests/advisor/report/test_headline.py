@@ -69,14 +69,6 @@ def test_every_output_begins_with_all_lines_of_the_headline(
 
 
 @OUTPUTS
-def test_every_output_begins_with_the_lines_of_the_decision(first_lines: Reader) -> None:
-    made = built_answers.answer()
-    assert len(made.headline) >= 3
-    shown = first_lines(made)
-    assert all(line.text in shown for line in made.headline)
-
-
-@OUTPUTS
 def test_the_lines_of_an_unfinished_run_are_among_the_first(first_lines: Reader) -> None:
     shown = first_lines(msgspec.structs.replace(with_headline(*LINES), finished=False))
     assert all(line in shown for line in LINES)

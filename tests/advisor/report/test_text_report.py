@@ -44,11 +44,6 @@ TOO_SLOW = FailedConstraint(
 )
 
 
-def test_the_instruction_comes_first() -> None:
-    made = built_answers.answer()
-    assert text_report.render(made).splitlines()[0] == made.headline[0].text
-
-
 @pytest.mark.parametrize(("share", "shown"), [(0.25, True), (0.5, False)])
 def test_a_measured_arm_that_did_less_than_half_of_the_work_has_a_line(
     share: float, shown: bool, expect: Expect
@@ -95,13 +90,6 @@ def test_an_unfinished_run_of_a_fleet_is_resumed_with_its_fleet() -> None:
     made = built_answers.answer(finished=False, run_id="20261121-120001-0000-0001-1")
     (notice,) = stop_notice(made)
     assert "p3-advisor fleet 20261121-120001-0000 --resume" in notice
-
-
-def test_without_a_recommendation_the_problem_and_next_step_come_first() -> None:
-    assert text_report.render(NONE).splitlines()[:2] == [
-        "No recommendation: everything failed",
-        "Next: ask for less",
-    ]
 
 
 def test_trust_noise_and_lead_follow_the_headline(expect: Expect) -> None:
@@ -221,12 +209,6 @@ def test_arms_that_fail_a_constraint_alike_share_one_line() -> None:
     lines = text_report.render(made).splitlines()
     found = [line for line in lines if TOO_SLOW.text in line]
     assert found == [f"  compiled, {BASELINE}: {TOO_SLOW.text}"]
-
-
-def test_every_workflow_without_a_measurement_has_its_reason() -> None:
-    lines = text_report.render(built_answers.answer()).splitlines()
-    assert "  broken: crashed, it crashed" in lines
-    assert "  absent: not-installed, its environment has not been made" in lines
 
 
 def test_an_arm_that_failed_has_its_next_step_and_a_missing_workflow_none_of_its_own() -> None:

@@ -49,14 +49,6 @@ def zigzag(arm: str, mean: float, half_width: float) -> LogSeconds:
     return lambda name, number: (mean + half_width * (-1) ** (number + 1)) if name == arm else 0.0
 
 
-def test_the_same_seed_gives_the_same_order() -> None:
-    orders = []
-    for _ in range(2):
-        race = Race("abcd", baseline="a", seed=7)
-        orders.append([visit(race, noisy(0.1)) for _ in range(6)])
-    assert orders[0] == orders[1]
-
-
 def test_each_round_has_a_fresh_order() -> None:
     race = Race("abcd", baseline="a", most_rounds=20)
     orders = {visit(race, noisy(1.0)) for _ in range(20)}

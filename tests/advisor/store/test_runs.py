@@ -55,10 +55,6 @@ def test_a_stored_run_is_read_back_unchanged(home: pathlib.Path) -> None:
     assert made.scratch.is_dir()
 
 
-def test_a_new_run_has_no_events(home: pathlib.Path) -> None:
-    assert Store(home).create(header()).events() == []
-
-
 def test_events_can_be_read_while_the_writer_is_open(run: Run) -> None:
     (event,) = builders.events(Resumed())
     with run.writer() as writer:
@@ -360,11 +356,6 @@ def test_without_a_run_or_a_fleet_the_next_step_is_to_measure(home: pathlib.Path
             find("latest")
         assert "p3-advisor recommend" in problem.value.next_step
     assert store.history() == []
-
-
-def test_a_finished_run_is_not_resumable(home: pathlib.Path) -> None:
-    make_run(home, IDS[0], *builders.events(Finished()))
-    assert ids_of_resumable_runs(Store(home)) == []
 
 
 @pytest.fixture

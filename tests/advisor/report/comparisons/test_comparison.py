@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import statistics
@@ -13,12 +12,12 @@ import msgspec
 import pytest
 from report_runs import cell, run_answer, with_measurement, with_results
 
-from advisor.domain.answer import Answer, Status, encode
+from advisor.domain.answer import Answer, Status
 from advisor.domain.interval import Interval
 from advisor.domain.measurement import UndisturbedSpeedup
 from advisor.domain.model import TransformersModel
 from advisor.domain.question import Question
-from advisor.report.comparisons import comparison, comparison_text
+from advisor.report.comparisons import comparison_text
 from advisor.report.comparisons.comparison import Change, Comparison, compare_answers
 from advisor.report.comparisons.run_differences import find_differences
 from advisor.report.comparisons.speed_ratios import (
@@ -275,15 +274,6 @@ def test_the_text_lists_differences_before_speeds() -> None:
     assert text.index("9.9") < text.index("slower")
     assert comparison_text.conclusion(found)[0] in text.splitlines()
     assert "9.9" in comparison_text.render_markdown(found).replace("\\", "")
-
-
-def test_the_json_is_read_back() -> None:
-    found = compare_two(with_speedup(2.0), with_speedup(1.5, advisor_version="9.9"), 0.05)
-    encoded = json.loads(encode(found))
-    assert encoded["schema"] == comparison.SCHEMA
-    assert encoded["outcome"] == "regression"
-    assert {each["arm"]: each["verdict"] for each in encoded["changes"]} == {"compiled": "slower"}
-    assert msgspec.convert(encoded, Comparison) == found
 
 
 def test_the_conclusion_names_the_threshold() -> None:
