@@ -12,9 +12,9 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import builders
 import numpy as np
 
-from advisor.catalogue import rubric_files
 from advisor.domain.serving import ServingRules
 from advisor.statistics.goodput import Goodput, estimate_goodput
 from advisor.statistics.goodput_search import GoodputSearch
@@ -56,7 +56,7 @@ LOADS = tuple(
 
 @functools.cache
 def rules_of_serving() -> ServingRules:
-    rules = rubric_files.load().serving
+    rules = builders.shipped_catalogue().serving
     assert rules is not None
     return rules
 

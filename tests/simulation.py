@@ -17,7 +17,6 @@ from typing import Any
 import builders
 import sessions
 
-from advisor.catalogue import rubric_files
 from advisor.domain.answer import Answer
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
@@ -268,7 +267,7 @@ def race_context(
         session=session,  # type: ignore[arg-type]
         recorder=recorder,
         question=question,
-        limits=rubric_files.load().presets.guard,
+        limits=builders.shipped_catalogue().presets.guard,
         clock=session.machine.clock,
         evaluate=evaluate,
     )

@@ -220,7 +220,7 @@ def test_a_command_without_statistics_loads_no_slow_package(
 
 def test_detecting_the_machine_loads_no_stack(tmp_path: pathlib.Path) -> None:
     loaded, listed = run_and_list_packages(["workflows", "--json", "--gpu", "cpu"], tmp_path)
-    assert len(json.loads(listed)) == len(rubric_files.load().workflows)
+    assert len(json.loads(listed)) == len(builders.shipped_catalogue().workflows)
     assert loaded & NEVER_LOADED == set()
 
 
@@ -262,7 +262,7 @@ def workflow_files() -> dict[str, pathlib.Path]:
 def test_every_module_of_a_workflow_has_an_entry() -> None:
     expected = {
         rubric_files.probe_file(workflow.id)
-        for workflow in rubric_files.load().workflows
+        for workflow in builders.shipped_catalogue().workflows
         if workflow.has_probe
     }
     assert set(workflow_files()) == expected
@@ -270,7 +270,7 @@ def test_every_module_of_a_workflow_has_an_entry() -> None:
 
 @pytest.mark.parametrize(
     "workflow",
-    [each for each in rubric_files.load().workflows if each.has_probe],
+    [each for each in builders.shipped_catalogue().workflows if each.has_probe],
     ids=lambda workflow: workflow.id,
 )
 def test_a_workflow_module_supports_the_tasks_of_its_entry(workflow: Workflow) -> None:
@@ -334,7 +334,7 @@ def provides(requirement: str, package: str) -> bool:
 
 @pytest.mark.parametrize(
     "workflow",
-    [each for each in rubric_files.load().workflows if each.has_probe],
+    [each for each in builders.shipped_catalogue().workflows if each.has_probe],
     ids=lambda workflow: workflow.id,
 )
 def test_a_workflow_imports_only_the_packages_of_its_entry(workflow: Workflow) -> None:
@@ -354,7 +354,7 @@ def test_a_workflow_imports_only_the_packages_of_its_entry(workflow: Workflow) -
 
 def test_tensorrt_pins_have_four_parts() -> None:
     """The fourth part is the build number: `==11.1.0` does not match 11.1.0.106."""
-    environments = registry.own_environments(rubric_files.load().workflows).values()
+    environments = registry.own_environments(builders.shipped_catalogue().workflows).values()
     requirements = [
         requirement for each in environments for requirement in map(Requirement, each.requirements)
     ]

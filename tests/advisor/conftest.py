@@ -10,7 +10,7 @@ from golden_files import Expect, compare
 hypothesis.settings.register_profile(
     "untimed",
     deadline=None,
-    max_examples=200,
+    max_examples=100,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 # Mutants are many: each has to be met by fewer examples, the same ones every time.

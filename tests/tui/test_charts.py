@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pathlib
 
+import builders
 import pytest
 
-from advisor.catalogue import rubric_files
 from advisor.domain.interval import Interval
 from advisor.report.opening import read_answer
 from advisor.tui.answer import RunAnswer
@@ -25,7 +25,7 @@ DOCUMENTS = (
 
 @pytest.fixture(scope="module")
 def answers() -> dict[str, RunAnswer]:
-    known = rubric_files.load()
+    known = builders.shipped_catalogue()
     return {
         name: RunAnswer.of_file(read_answer(str(EVIDENCE / f"{name}.json")), known)
         for name in DOCUMENTS
@@ -49,7 +49,7 @@ def test_every_picture_fits_every_size(
 
 def test_an_answer_has_no_picture_without_figures() -> None:
     document = read_answer(str(EVIDENCE / "h100-served-llama3.1-8b-bfloat16.json"))
-    charts = charts_of(RunAnswer.of_file(document, rubric_files.load()))
+    charts = charts_of(RunAnswer.of_file(document, builders.shipped_catalogue()))
     assert 0 < len(charts) < ALL_CHARTS
     assert all(chart(118, 30) for chart in charts)
 

@@ -95,7 +95,7 @@ async def open_help(pilot: Pilot[int]) -> str:
     return shown
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", SIZES[2:])
 @async_test
 async def test_question_mark_explains_each_line_of_the_answer(
     size: tuple[int, int], tui_context: Context, sample_run: Run

@@ -162,6 +162,7 @@ async def test_the_title_names_the_answers_given_so_far(context: Context) -> Non
         ]
 
 
+@pytest.mark.slow
 @async_test
 async def test_after_escape_a_banner_shows_the_run_and_one_key_returns_to_it(
     context: Context, fake_host: StartHost
@@ -180,6 +181,7 @@ async def test_after_escape_a_banner_shows_the_run_and_one_key_returns_to_it(
         await wait_for_screen(pilot, LiveScreen)
 
 
+@pytest.mark.slow
 @async_test
 async def test_one_key_resumes_a_run_that_was_cancelled_in_the_same_session(
     context: Context, fake_host: StartHost
@@ -206,6 +208,7 @@ async def test_one_key_resumes_a_run_that_was_cancelled_in_the_same_session(
         await wait_for(pilot, lambda: not setup.query_one("#unfinished").display)
 
 
+@pytest.mark.slow
 @async_test
 async def test_a_run_of_another_instance_is_paused_continued_skipped_and_cancelled(
     context: Context, fake_host: StartHost

@@ -20,7 +20,6 @@ from onscreen import (
 from textual.pilot import Pilot
 from textual.widgets import Static, Tab
 
-from advisor.catalogue import rubric_files
 from advisor.context import Context
 from advisor.domain.interval import Interval
 from advisor.domain.priorities import FURTHER_CRITERIA
@@ -80,7 +79,7 @@ async def test_a_run_document_opens_like_a_stored_run(context: Context) -> None:
 
 @pytest.mark.parametrize("file", sorted(EVIDENCE.glob("*.json")), ids=lambda file: file.stem)
 def test_every_kept_document_has_an_answer(file: pathlib.Path) -> None:
-    answer = RunAnswer.of_file(read_answer(str(file)), rubric_files.load())
+    answer = RunAnswer.of_file(read_answer(str(file)), builders.shipped_catalogue())
     assert (answer.recommendation is None) == (answer.document.problem is not None)
     assert answer.ranked[0].scored.rank == 1
     again = answer.with_priorities(answer.priorities)
@@ -181,7 +180,7 @@ async def test_an_answer_with_hidden_lines_has_a_scroll_bar(context: Context) ->
 
 def test_the_title_of_a_server_has_its_task_and_no_batch_sizes() -> None:
     document = read_answer(str(EVIDENCE / "h100-served-llama3.1-8b-bfloat16.json"))
-    title = results_title(RunAnswer.of_file(document, rubric_files.load()), 120)
+    title = results_title(RunAnswer.of_file(document, builders.shipped_catalogue()), 120)
     assert TASK_NAMES["serve"] in title.plain
     assert "batch" not in title.plain
 
@@ -195,7 +194,7 @@ def marked_labels(screen: ResultsScreen) -> list[str]:
 @pytest.mark.parametrize("width", [200, 120, 100, 80, 72, 60])
 def test_the_title_shows_the_batch_sizes_at_every_width(width: int) -> None:
     document = read_answer(str(EVIDENCE / "h200-generate-tinyllama-bfloat16.json"))
-    title = results_title(RunAnswer.of_file(document, rubric_files.load()), width)
+    title = results_title(RunAnswer.of_file(document, builders.shipped_catalogue()), width)
     assert title.cell_len + PROGRAM_CELLS <= width
     assert title.plain.replace(", ", ",").endswith("batch 1,4,16,64")
     assert ("generate text" in title.plain) == (width >= 100)

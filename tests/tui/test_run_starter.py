@@ -84,6 +84,7 @@ async def test_a_run_on_a_busy_machine_waits_or_starts_at_once(
         assert header.question.wait_seconds == seconds
 
 
+@pytest.mark.slow
 @async_test
 async def test_m_measures_the_undecided_workflows_for_longer(
     context: Context, recorded: Run, fake_host: StartHost

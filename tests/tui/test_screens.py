@@ -241,6 +241,7 @@ async def test_quantised_weights_and_their_class_are_chosen_on_the_screens(
         assert app.answers.require == "accuracy>=2,accuracy<=1e-2"
 
 
+@pytest.mark.slow
 @async_test
 async def test_a_run_is_started_with_one_key_and_its_results_can_be_exported(
     tui_context: Context, fake_host: Callable[[Run], HostProcess], tmp_path: pathlib.Path
@@ -259,6 +260,7 @@ async def test_a_run_is_started_with_one_key_and_its_results_can_be_exported(
         assert json.loads(file.read_text())["recommendation"]["arm"] in {"quick", "pytorch-eager"}
 
 
+@pytest.mark.slow
 @async_test
 async def test_a_run_can_be_paused_continued_and_cancelled(
     tui_context: Context, fake_host: Callable[[Run], HostProcess]

@@ -11,7 +11,6 @@ from builders import BASELINE
 
 from advisor.applicability import planning
 from advisor.applicability.installation import required_packages
-from advisor.catalogue import rubric_files
 from advisor.domain.environment import Environment
 from advisor.domain.machine import CreatedEnvironment, Machine
 from advisor.domain.model import OnnxModel
@@ -198,7 +197,7 @@ def test_an_arm_on_request_is_measured_only_where_it_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    "budget", rubric_files.load().presets.budgets.values(), ids=lambda each: each.name
+    "budget", builders.shipped_catalogue().presets.budgets.values(), ids=lambda each: each.name
 )
 def test_no_budget_drops_an_arm_that_is_named(budget: Budget) -> None:
     many = builders.workflow("many", arms={f"option-{number}": {} for number in range(30)})

@@ -23,7 +23,7 @@ from advisor.domain.priorities import CRITERIA, PILLARS
 from advisor.domain.workflow import CitedFact, Workflow
 from advisor.errors import CatalogueError
 
-SHIPPED = rubric_files.load()
+SHIPPED = builders.shipped_catalogue()
 INTEGRATION = pathlib.Path(__file__).parents[2] / "stacks" / "integration.py"
 #: A model in each form.
 MODELS = {"torch": builders.question().model, "onnx": OnnxModel(name="model.onnx")}
@@ -339,7 +339,7 @@ def test_a_decision_tree_with_a_dead_end_or_a_cycle_is_an_error(
 
 
 def test_arm_tables_name_existing_arms() -> None:
-    for workflow in rubric_files.load().workflows:
+    for workflow in builders.shipped_catalogue().workflows:
         named = (
             workflow.arm_devices,
             workflow.arm_tasks,
@@ -390,7 +390,9 @@ def test_facts_for_a_task_name_existing_arms_tasks_and_devices() -> None:
 
 def test_an_arm_inherits_the_facts_of_its_workflow() -> None:
     eager = next(
-        workflow for workflow in rubric_files.load().workflows if workflow.id == "pytorch-eager"
+        workflow
+        for workflow in builders.shipped_catalogue().workflows
+        if workflow.id == "pytorch-eager"
     )
     graph = eager.for_arm("cuda-graph")
     assert graph.declared.vendors.value == 2
@@ -399,12 +401,12 @@ def test_an_arm_inherits_the_facts_of_its_workflow() -> None:
 
 
 def test_the_memory_of_engines_is_that_of_workflows() -> None:
-    shipped = rubric_files.load()
+    shipped = builders.shipped_catalogue()
     assert {*shipped.engine_memory} <= {workflow.id for workflow in shipped.workflows}
 
 
 def test_the_limits_of_a_quiet_machine_are_far_above_the_loads_before_kept_runs() -> None:
-    limits = rubric_files.load().presets.quiet
+    limits = builders.shipped_catalogue().presets.quiet
     assert limits is not None
     loads = [check.load for check in quiet_loads.load_checks() if not check.problems]
     busy = max(quiet_loads.busy_share(load) or 0.0 for load in loads)

@@ -63,7 +63,9 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def failing(*functions: str) -> FakeNvml:
-    return FakeNvml(**{name: NVMLError(f"{name} failed") for name in functions})
+    library = FakeNvml()
+    library.answers |= {name: NVMLError(f"{name} failed") for name in functions}
+    return library
 
 
 def process(pid: int, memory_bytes: int | None = 1 << 30) -> types.SimpleNamespace:

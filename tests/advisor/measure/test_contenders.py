@@ -4,7 +4,6 @@ import builders
 import msgspec
 import pytest
 
-from advisor.catalogue import rubric_files
 from advisor.domain.plan import Plan
 from advisor.domain.question import LoadQuestion, RequestLengths
 from advisor.domain.run_events import LoadMeasured
@@ -20,7 +19,7 @@ LOAD = LoadQuestion(
     ttft_seconds=0.5,
     itl_seconds=0.05,
 )
-RULES = rubric_files.load().serving
+RULES = builders.shipped_catalogue().serving
 GAIN = 1.3
 
 

@@ -11,13 +11,12 @@ import pytest
 from builders import BASELINE, DUPLICATE
 from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, simulate_run
 
-from advisor.catalogue import rubric_files
 from advisor.domain.interval import Interval
 from advisor.pipeline import decision
 
 pytestmark = pytest.mark.slow
 
-PRESETS = rubric_files.load().presets
+PRESETS = builders.shipped_catalogue().presets
 GAPS = {BASELINE: 0.0, "first": -0.5, "close": -0.47, "middle": -0.2, "slower": 0.1}
 RUNS = 20
 #: Shares of compatible pairs, and of intervals that contain the truth.

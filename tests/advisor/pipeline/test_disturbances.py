@@ -14,7 +14,6 @@ import sessions
 from builders import BASELINE, DUPLICATE
 from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, simulate_run
 
-from advisor.catalogue import rubric_files
 from advisor.context import Context
 from advisor.domain.answer import Answer
 from advisor.domain.question import Budget
@@ -32,7 +31,7 @@ from advisor.statistics.changepoint import MIN_ROUNDS
 
 pytestmark = pytest.mark.slow
 
-LIMITS = rubric_files.load().presets.guard
+LIMITS = builders.shipped_catalogue().presets.guard
 
 
 def simulate(regime: str, seed: int, shift: tuple[int, float] | None = None) -> Results:

@@ -13,7 +13,6 @@ import pytest
 from builders import DUPLICATE, priorities
 from recorded_runs import SECONDS, make_header, make_run
 
-from advisor.catalogue import rubric_files
 from advisor.context import Context
 from advisor.errors import GpuNotAttachedError
 from advisor.pipeline.decision import decide
@@ -78,7 +77,7 @@ def test_a_further_run_has_the_budget_that_the_headline_names(
     spent: str, duplicate: float, following: str, tmp_path: pathlib.Path
 ) -> None:
     """The duplicate is slower than the baseline, so the two leaders are not told apart."""
-    made, presets = make_header(generates=False), rubric_files.load().presets
+    made, presets = make_header(generates=False), builders.shipped_catalogue().presets
     run = make_run(
         Store(tmp_path),
         finished=True,

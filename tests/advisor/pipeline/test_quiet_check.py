@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import builders
 import msgspec
 import pytest
 import sessions
 from fake_clock import FakeClock
 
-from advisor.catalogue import rubric_files
 from advisor.context import Context
 from advisor.domain.machine import GpuProcess, MachineActivity
 from advisor.domain.run_events import QuietChecked
@@ -20,7 +20,7 @@ from advisor.report.formatting.phrases import describe_check
 
 QUIET = MachineActivity(seconds=1.0, usable_processors=2, idle_processors=2.0, stolen_share=0.0)
 BUSY = msgspec.structs.replace(QUIET, idle_processors=0.9)
-LIMITS = rubric_files.load().presets.quiet
+LIMITS = builders.shipped_catalogue().presets.quiet
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ FAULT = KnownFault(
     source="https://example.org/1",
 )
 NEXT_STEP = "ask for another precision: its products are wrong (https://example.org/1)"
-FAULTY = [workflow for workflow in rubric_files.load().workflows if workflow.faults]
+FAULTY = [workflow for workflow in builders.shipped_catalogue().workflows if workflow.faults]
 MISSING = Failure("model-refused", phase="load", reason="no module", missing_module="timm")
 OWN = Environment(kind="own", name="openvino")
 CUDA = Environment(kind="own", name="openvino-cuda")

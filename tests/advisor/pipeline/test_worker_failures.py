@@ -73,7 +73,8 @@ HARMLESS = (
 @pytest.fixture(scope="module")
 def earlier_children() -> list[psutil.Process]:
     """The processes of other tests, which stay for the whole session."""
-    return psutil.Process().children(recursive=True)
+    found: list[psutil.Process] = psutil.Process().children(recursive=True)
+    return found
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from advisor.probing.supervisor import Supervisor
 
 @pytest.fixture
 def supervisor() -> Iterator[Supervisor]:
-    with Supervisor(rubric_files.load().presets.deadlines) as supervisor:
+    with Supervisor(builders.shipped_catalogue().presets.deadlines) as supervisor:
         yield supervisor
 
 

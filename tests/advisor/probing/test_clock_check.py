@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+import builders
 import pytest
 from sessions import QUICK, expect_failure, outcomes_by_arm, start_workers
 
-from advisor.catalogue import rubric_files
 from advisor.probing.clock_check import ClockComparison
 from advisor.probing.conditions import ConditionsMonitor
 from advisor.probing.run_config import RunConfig
@@ -49,7 +49,9 @@ def test_without_a_visit_nothing_contradicts() -> None:
 
 def test_the_clock_of_a_paused_run_is_not_compared(run_config: RunConfig) -> None:
     """The clock of the deadlines stops while a run is paused; here it never runs."""
-    with Supervisor(rubric_files.load().presets.deadlines, clock=lambda: 0.0) as supervisor:
+    with Supervisor(
+        builders.shipped_catalogue().presets.deadlines, clock=lambda: 0.0
+    ) as supervisor:
         session = Session(supervisor, run_config, ConditionsMonitor())
         start_workers(session, QUICK)
         list(session.build("quick"))
@@ -62,7 +64,7 @@ def test_the_clock_of_a_paused_run_is_not_compared(run_config: RunConfig) -> Non
 def test_a_worker_whose_clock_differs_is_ended(run_config: RunConfig) -> None:
     """Our own clock runs at ten times its speed."""
     supervisor = Supervisor(
-        rubric_files.load().presets.deadlines, monotonic=lambda: 10 * time.monotonic()
+        builders.shipped_catalogue().presets.deadlines, monotonic=lambda: 10 * time.monotonic()
     )
     with supervisor:
         session = Session(supervisor, run_config, ConditionsMonitor())

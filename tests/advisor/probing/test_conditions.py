@@ -7,11 +7,11 @@ import pathlib
 import threading
 from typing import Any
 
+import builders
 import pytest
 import workers
 from nvml import UUID, FakeNvml
 
-from advisor.catalogue import rubric_files
 from advisor.domain.run_events import Conditions
 from advisor.pipeline.races import visit_quality
 from advisor.probing import conditions as conditions_module
@@ -19,7 +19,7 @@ from advisor.probing.conditions import ConditionsMonitor, GpuMonitor
 
 PID = 4711
 HEAT, POWER_LIMIT, IDLE = 0x20, 0x4, 0x1
-RULES = rubric_files.load().presets.guard
+RULES = builders.shipped_catalogue().presets.guard
 
 
 class Kernel:

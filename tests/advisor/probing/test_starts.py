@@ -7,6 +7,7 @@ import itertools
 import os
 import pathlib
 
+import builders
 import msgspec
 import psutil
 import pytest
@@ -20,7 +21,6 @@ from sessions import (
     worker_events_of,
 )
 
-from advisor.catalogue import rubric_files
 from advisor.domain.plan import REFERENCE, arm_directory_name
 from advisor.domain.run_events import WorkerSpawned
 from advisor.errors import NotWritableError
@@ -84,7 +84,7 @@ def temporary_folder_of(run_event: WorkerSpawned, run_config: RunConfig) -> path
 
 def test_a_worker_keeps_temporary_files_below_its_scratch_directory(run_config: RunConfig) -> None:
     found: list[tuple[str, pathlib.Path, pathlib.Path]] = []
-    with Supervisor(rubric_files.load().presets.deadlines) as supervisor:
+    with Supervisor(builders.shipped_catalogue().presets.deadlines) as supervisor:
         session = Session(supervisor, run_config, ConditionsMonitor())
         started = itertools.chain(
             session.start_reference(BASELINE, 0),

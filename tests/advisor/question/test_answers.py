@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import typing
 
+import builders
 import msgspec
 
-from advisor.catalogue import rubric_files
 from advisor.question.answers import Answers, command_of
 
 
@@ -28,7 +28,7 @@ def test_the_command_has_the_options_that_differ_from_their_defaults() -> None:
 
 
 def test_the_help_of_the_batch_sizes_has_the_defaults_of_the_catalogue() -> None:
-    models = rubric_files.load().models
+    models = builders.shipped_catalogue().models
     hint = typing.get_type_hints(Answers, include_extras=True)["batch_sizes"]
     (meta,) = (each for each in hint.__metadata__ if isinstance(each, msgspec.Meta))
     _, _, defaults = (meta.description or "").partition("default:")

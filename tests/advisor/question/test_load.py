@@ -3,15 +3,15 @@ from __future__ import annotations
 import pathlib
 from typing import Any
 
+import builders
 import pytest
 
-from advisor.catalogue import rubric_files
 from advisor.domain.model import SyntheticModel, TransformersModel
 from advisor.errors import SizeError, TaskError, UserError
 from advisor.question.answers import Answers
 from advisor.question.load import parse_load
 
-KNOWN = rubric_files.load()
+KNOWN = builders.shipped_catalogue()
 MODEL = TransformersModel(
     name="demo/llama", weights="random", config={"max_position_embeddings": 2048}
 )

@@ -6,12 +6,12 @@ import json
 import pathlib
 from typing import Any
 
+import builders
 import pytest
 
-from advisor.catalogue import rubric_files
 from advisor.question import sizes
 
-MODELS = rubric_files.load().models
+MODELS = builders.shipped_catalogue().models
 
 
 def write_tensors(file: pathlib.Path, **shapes: list[int]) -> None:

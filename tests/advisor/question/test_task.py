@@ -8,7 +8,6 @@ import builders
 import msgspec
 import pytest
 
-from advisor.catalogue import rubric_files
 from advisor.domain.model import TransformersModel
 from advisor.domain.question import Question
 from advisor.errors import TaskError
@@ -16,7 +15,7 @@ from advisor.question.answers import Answers
 from advisor.question.resolve import resolve
 from advisor.question.task import suggest_task
 
-SHIPPED = rubric_files.load()
+SHIPPED = builders.shipped_catalogue()
 
 
 def resolved(**answers: str | int) -> Question:

@@ -7,7 +7,6 @@ import msgspec
 import pytest
 
 from advisor.applicability.arms import list_arms
-from advisor.catalogue import rubric_files
 from advisor.context import Context
 from advisor.domain.constraints import Constraint
 from advisor.domain.plan import Arm
@@ -48,7 +47,7 @@ def test_a_baseline_that_differs_from_its_reference_has_a_next_step_of_its_own()
 
 
 def shipped_header() -> Header:
-    return builders.header(catalogue=rubric_files.load())
+    return builders.header(catalogue=builders.shipped_catalogue())
 
 
 def test_cheap_arms_come_first_with_the_controls() -> None:
@@ -117,6 +116,6 @@ def test_an_answer_comes_before_the_long_builds(module_context: Context) -> None
 def test_an_engine_whose_cache_is_a_share_of_the_free_gpu_memory_builds_alone(
     workflow: str, builds_alone: bool
 ) -> None:
-    engine = next(each for each in rubric_files.load().workflows if each.id == workflow)
+    engine = next(each for each in builders.shipped_catalogue().workflows if each.id == workflow)
     arms = list_arms(engine, "cuda")
     assert {arm.builds_alone for arm in arms} == {builds_alone}

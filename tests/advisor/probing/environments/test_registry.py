@@ -126,7 +126,7 @@ def test_an_unknown_name_is_an_error(name: str, message: str) -> None:
 
 def test_shipped_environments_have_requirements_imports_and_a_licence() -> None:
     rubric = rubric_files.rubric_directory()
-    known = registry.own_environments(rubric_files.load().workflows)
+    known = registry.own_environments(builders.shipped_catalogue().workflows)
     for name, environment in known.items():
         assert environment.requirements, name
         assert environment.imports, name

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import itertools
 
+import builders
 import pytest
 
-from advisor.catalogue import rubric_files
 from advisor.report.charts.marks import LONGEST_NAME, short_names, spread
 
 
 def test_names_of_all_arms_of_the_catalogue_stay_distinct_and_fit() -> None:
     arms = [
         f"{workflow.id}/{option}"
-        for workflow in rubric_files.load().workflows
+        for workflow in builders.shipped_catalogue().workflows
         for option in (*workflow.arms, "default")
     ]
     shown = short_names(arms)

@@ -173,6 +173,6 @@ def test_an_image_installs_the_measured_build_of_torch(version: str, backend: st
 
 
 def test_every_workflow_for_modules_has_the_lines_of_each_call() -> None:
-    for workflow in rubric_files.load().workflows:
+    for workflow in builders.shipped_catalogue().workflows:
         if workflow.has_probe and "forward" in workflow.tasks and workflow.integration:
             assert EACH_CALL.search(workflow.integration.source), workflow.id
