@@ -23,7 +23,7 @@ from advisor.report.comparisons.comparison import Comparison
 from advisor.report.fleets.fleet_matrix import FleetDocument
 from advisor.report.recipes.verification import Verification
 from advisor.report.sweeps.sweep_document import SweepDocument
-from advisor.store.index import HistoryEntry
+from advisor.store.entries import HistoryEntry
 from probes.wire.events import Event
 
 #: Schema name -> the type it describes.

@@ -17,7 +17,7 @@ from advisor.cli.output import STANDARD_OUTPUT, print_text, write_output
 from advisor.domain.answer import AnswerSummary
 from advisor.domain.sweep import is_sweep_id
 from advisor.errors import DateError, ExportFileError
-from advisor.store.index import HistoryEntry
+from advisor.store.entries import HistoryEntry
 
 if TYPE_CHECKING:
     from advisor.store.runs import RunStatus

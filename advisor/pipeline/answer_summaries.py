@@ -9,28 +9,27 @@ import msgspec
 from advisor.domain.answer import AnswerSummary
 from advisor.domain.sweep import is_sweep_id
 from advisor.errors import UserError
-from advisor.store.index import HistoryEntry
+from advisor.store.entries import HistoryEntry
 from advisor.store.runs import Run
 from advisor.store.store import Store
-from advisor.store.summaries import load_summary, save_summary
 
 
-def read_summary(run: Run) -> AnswerSummary:
+def read_summary(store: Store, entry: HistoryEntry) -> AnswerSummary:
     """Return the answer of a stored run; it is decided once and then read from the store.
 
     A run without an answer, or that cannot be read, has an empty summary.
     """
-    known = load_summary(run)
-    if known is not None:
-        return known
+    if entry.answer is not None:
+        return entry.answer
     from advisor.pipeline.decision import decide  # noqa: PLC0415 - most summaries are stored
 
+    run = Run(store.run_directory(entry.run_id))
     events_bytes = run.events_bytes()
     try:
         summary = AnswerSummary.of(decide(run))
     except UserError as problem:
         return AnswerSummary(headline=problem.what)
-    save_summary(run, summary, events_bytes)
+    store.save_answer(entry, summary, events_bytes)
     return summary
 
 
@@ -51,7 +50,7 @@ def read_summaries(store: Store, entries: Iterable[HistoryEntry]) -> dict[str, A
     return {
         entry.run_id: read_sweep_summary(store, entry.run_id)
         if is_sweep_id(entry.run_id)
-        else read_summary(Run(store.run_directory(entry.run_id)))
+        else read_summary(store, entry)
         for entry in entries
         if entry.finished
     }

@@ -1,7 +1,8 @@
-"""Stage: runs on disk. A run is a directory; the index over them can be deleted at any time.
+"""Stage: runs on disk. A run is a directory.
 
 <home>/runs/<id>/run.json       the header
                  events.jsonl   the events, appended
+                 entry.json     the run in a few fields, which can be deleted at any time
                  note           the user's note
                  lock           held by the process that works on the run
                  arms/          control directories of the workers, with their logs
@@ -9,5 +10,4 @@
 <home>/fleets/<id>.json         the runs of a fleet
               <id>.parquet      their figures, one row for each workflow and batch size
 <home>/sweeps/<id>.json         the lengths of a sweep and their runs
-<home>/index.sqlite
 """

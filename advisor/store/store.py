@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 import platformdirs
 
+from advisor.domain.answer import AnswerSummary
 from advisor.domain.run import Header
 from advisor.domain.run_events import Finished, is_measurement
 from advisor.domain.run_state import RunState
 from advisor.domain.sweep import is_sweep_id
 from advisor.errors import NotWritableError, RunFileError, RunIsActiveError, UnknownRunError
-from advisor.store.index import HistoryEntry, Index
+from advisor.store.entries import HistoryEntry, load_entry, save_entry
 from advisor.store.records import LATEST
 from advisor.store.run_groups import Fleets, Sweeps
 from advisor.store.runs import Run
@@ -103,7 +104,7 @@ class Store:
         A damaged run counts as measured, so that its error is reported.
         """
         for run_id in reversed(ids):
-            entry = self._read_entry(run_id)
+            entry = self._entry(run_id)
             if entry is None or entry.measured:
                 return [run_id]
         return ids[-1:]
@@ -153,25 +154,11 @@ class Store:
         return not os.path.isdir(self._runs)  # noqa: PTH112 - see above
 
     def history(self, wanted: HistoryFilter | None = None) -> list[HistoryEntry]:
-        """Return the readable runs, newest first; read only those that changed since the index."""
-        ids, index = self._ids(), Index(self._home / "index.sqlite")
-        known, changed = index.read(), dict[str, tuple[int, HistoryEntry]]()
-        removed = known.keys() - set(ids)
-        for run_id in ids:
-            size = _file_size(f"{self._runs}/{run_id}/events.jsonl")
-            if known.get(run_id, (None,))[0] != size:
-                entry = self._read_entry(run_id)
-                if entry is None:
-                    known.pop(run_id, None)
-                else:
-                    changed[run_id] = (size, entry)
-        known.update(changed)
-        if changed or removed:
-            index.write(changed, removed)
+        """Return the readable runs, newest first; read only those that changed since."""
         entries = [
-            msgspec.structs.replace(known[run_id][1], note=Run(self._runs / run_id).note())
-            for run_id in reversed(ids)
-            if run_id in known
+            msgspec.structs.replace(entry, note=Run(self._runs / run_id).note())
+            for run_id in reversed(self._ids())
+            if (entry := self._entry(run_id))
         ]
         return [entry for entry in entries if wanted is None or wanted.matches(entry)]
 
@@ -207,6 +194,22 @@ class Store:
             ) from problem
         # With a thousand runs, `Path` objects would take most of the time.
         return sorted(name for name, path in paths.items() if os.path.isfile(f"{path}/run.json"))  # noqa: PTH113 - see above
+
+    def _entry(self, run_id: str) -> HistoryEntry | None:
+        """Return the cached entry of a run, or read the run; None if it cannot be read."""
+        directory = f"{self._runs}/{run_id}"
+        size = _file_size(f"{directory}/events.jsonl")
+        entry = load_entry(directory, size)
+        if entry is None:
+            entry = self._read_entry(run_id)
+            if entry is not None:
+                save_entry(directory, size, entry)
+        return entry
+
+    def save_answer(self, entry: HistoryEntry, summary: AnswerSummary, events_bytes: int) -> None:
+        """Cache the answer of a run, decided from so many bytes of events, for the next list."""
+        answered = msgspec.structs.replace(entry, answer=summary, note="")
+        save_entry(f"{self._runs}/{entry.run_id}", events_bytes, answered)
 
     def _read_entry(self, run_id: str) -> HistoryEntry | None:
         run = Run(self.run_directory(run_id))

@@ -20,6 +20,7 @@ from advisor.domain.run_events import LoggedEvent
 from advisor.errors import UserError
 from advisor.pipeline.stored.remaining import newest_resumable
 from advisor.store import export_file
+from advisor.store.entries import FILE_NAME
 from advisor.store.runs import Run
 from advisor.store.store import Store
 
@@ -111,19 +112,19 @@ class StoreMachine(RuleBasedStateMachine):
                 copy = export_file.import_run(Store(pathlib.Path(other)), header, events)
                 assert len(copy.events()) == len(self.stored[run_id])
 
-    @rule(seed=st.integers(0, 2**16))
-    def damage_the_index(self, seed: int) -> None:
-        index = self.home / "index.sqlite"
-        if index.exists():
-            content = bytearray(index.read_bytes())
+    @rule(run_id=runs, seed=st.integers(0, 2**16))
+    def damage_the_entry(self, run_id: str, seed: int) -> None:
+        file = self.home / "runs" / run_id / FILE_NAME
+        if file.exists():
+            content = bytearray(file.read_bytes())
             chance = random.Random(seed)
             for _ in range(20):
                 content[chance.randrange(len(content))] = chance.randrange(256)
-            index.write_bytes(content)
+            file.write_bytes(content)
 
-    @rule()
-    def remove_the_index(self) -> None:
-        (self.home / "index.sqlite").unlink(missing_ok=True)
+    @rule(run_id=runs)
+    def remove_the_entry(self, run_id: str) -> None:
+        (self.home / "runs" / run_id / FILE_NAME).unlink(missing_ok=True)
 
     @rule()
     def leave_files_of_others(self) -> None:

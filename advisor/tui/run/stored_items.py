@@ -14,7 +14,7 @@ from advisor.catalogue.rubric_files import rubric_directory
 from advisor.domain.answer import Answer, AnswerSummary
 from advisor.domain.sweep import SweepRecord
 from advisor.errors import RunFileError
-from advisor.store.index import HistoryEntry
+from advisor.store.entries import HistoryEntry
 from advisor.store.runs import Run, RunStatus, state_of
 from advisor.store.store import Store
 from advisor.system.number_format import format_speedup

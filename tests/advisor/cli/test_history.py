@@ -12,9 +12,9 @@ from collections.abc import Callable
 import builders
 
 from advisor.domain.run_events import Finished, Planned
+from advisor.store.entries import FILE_NAME
 from advisor.store.runs import Run
 from advisor.store.store import Store
-from advisor.store.summaries import FILE_NAME
 
 RunCli = Callable[..., subprocess.CompletedProcess[str]]
 
