@@ -69,7 +69,6 @@ def examine(
 
 
 def check_uv() -> Finding:
-    """Report whether environments can be created."""
     try:
         return Finding(name="uv", status="ok", what=str(uv.find_uv_bin()))
     except FileNotFoundError:
@@ -104,7 +103,6 @@ def check_environments(catalogue: Catalogue, variables: Mapping[str, str]) -> li
 
 
 def broken_environments(findings: Iterable[Finding]) -> list[str]:
-    """Return the names of the environments that do not work."""
     return [
         finding.name.removeprefix(ENVIRONMENT_PREFIX)
         for finding in findings
@@ -156,7 +154,6 @@ def check_compiler() -> Finding:
 
 
 def check_load() -> Finding:
-    """Report whether other work would disturb the timing."""
     # The load average is that of the whole host, also within a cgroup.
     load = os.getloadavg()[0] / len(os.sched_getaffinity(0))
     what = f"the load average of one minute is {format_share(load)} of the usable CPUs"
@@ -184,7 +181,6 @@ def check_host_speed() -> Finding:
 
 
 def check_home(home: pathlib.Path) -> Finding:
-    """Report whether runs can be stored."""
     existing = next((parent for parent in (home, *home.parents) if parent.exists()), home)
     if os.access(existing, os.W_OK):
         free = shutil.disk_usage(existing).free / GIBIBYTE

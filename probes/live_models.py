@@ -71,7 +71,6 @@ def save(
 
 
 def _has_importable_classes(module: torch.nn.Module) -> bool:
-    """Return whether a new process can import the classes of the module and its parts."""
     names = {type(part).__module__ for part in module.modules()}
     return all(name != "__main__" and importlib.util.find_spec(name) is not None for name in names)
 

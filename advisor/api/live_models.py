@@ -40,7 +40,6 @@ def save_live_model(model: object, inputs: object, directory: pathlib.Path) -> s
 
 
 def _split(inputs: object) -> tuple[tuple[object, ...], dict[str, object]]:
-    """Return positional and keyword inputs."""
     if isinstance(inputs, Mapping):
         return (), dict(inputs)
     return (tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)), {}

@@ -72,7 +72,6 @@ class Report:
         return compare_answers(before.answer, self.answer, threshold)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON document as built-in values."""
         built: dict[str, Any] = msgspec.to_builtins(without_rounds(self.answer))
         return built
 
@@ -81,7 +80,6 @@ class Report:
         return encode(self.answer)
 
     def to_html(self) -> str:
-        """Return the whole report as one HTML page."""
         return page.render(self.answer)
 
     def to_markdown(self) -> str:
@@ -100,7 +98,6 @@ class Report:
         return pd.DataFrame(csv_rows.rows(self.answer), columns=csv_rows.COLUMNS)
 
     def save(self, file: str | pathlib.Path) -> pathlib.Path:
-        """Write the report as .json, .html, .md or .csv, by the file's suffix; return its path."""
         return save_by_suffix(
             file,
             {

@@ -41,5 +41,4 @@ class Session:
         yield from execute(self._run, self._context)
 
     def report(self) -> Report:
-        """Return the results so far."""
         return Report(decide(self._run))

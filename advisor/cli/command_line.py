@@ -81,7 +81,6 @@ def program() -> TyperGroup:
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line and exit."""
     args = list(sys.argv[1:] if arguments is None else arguments)
     if COMPLETION_VARIABLE in os.environ:
         _run(args)

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 
 def open_store() -> Store:
-    """Return the stored runs of this user."""
     from advisor.store.store import Store, default_home
 
     return Store(default_home(os.environ))

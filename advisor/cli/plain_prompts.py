@@ -95,7 +95,6 @@ def _ask_all(answers: Answers, context: Context) -> Answers:
 
 
 def _read_limits(answers: Answers) -> dict[str, str]:
-    """Ask for the limits on the latency of servers."""
     from advisor.question.load import FIRST_ITL, FIRST_TTFT
 
     return {

@@ -55,7 +55,6 @@ class Gate:
         self._open.clear()
 
     def open(self) -> None:
-        """Let the run continue."""
         self._open.set()
 
     def clock(self) -> float:
@@ -63,7 +62,6 @@ class Gate:
         return self._clock() - self._closed_seconds
 
     def pass_through(self) -> None:
-        """Wait while the gate is closed."""
         if self._open.is_set():
             return
         since = self._clock()
@@ -109,7 +107,6 @@ def _follow_workers(run_event: object, run: Run, workers: dict[str, pathlib.Path
 def _obey(
     control: RunControl, gate: Gate, workers: Mapping[str, pathlib.Path], is_over: threading.Event
 ) -> None:
-    """Obey the commands until the run is over."""
     offset = 0
     while not is_over.wait(POLL_SECONDS):
         commands, offset = control.read_commands(offset)

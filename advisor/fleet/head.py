@@ -65,7 +65,6 @@ def check_address(address: str) -> None:
 
 
 def unreachable(address: str, problem: Exception) -> FleetUnreachableError:
-    """Return the error for a cluster that cannot be joined."""
     first_line = str(problem).strip().partition("\n")[0]
     return FleetUnreachableError(
         f"no Ray cluster answers at {address!r}: {first_line}",

@@ -47,7 +47,6 @@ class _AssignmentState:
 
 
 def list_assignments(request: FleetRequest) -> tuple[Assignment, ...]:
-    """Return one assignment for each model and kind of device."""
     pairs = [(model, pool.kind) for model in request.models for pool in request.pools]
     return tuple(
         Assignment(number=number, model=model, kind=kind)

@@ -24,7 +24,6 @@ class ArmMemory:
         self._built_side_by_side: set[str] = set()
 
     def add_side_by_side(self, arm: str) -> None:
-        """Record that the arm is built next to others."""
         self._built_side_by_side.add(arm)
 
     def reset(self, arm: str) -> None:

@@ -74,7 +74,6 @@ class GpuMonitor:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """Sample while the block runs."""
         stop = threading.Event()
 
         def collect() -> None:

@@ -24,20 +24,16 @@ class ProcessorShares:
         self._taken: dict[str, frozenset[int]] = {}
 
     def has_free(self) -> bool:
-        """Return whether one more build may start."""
         return bool(self._free)
 
     def take(self, arm: str) -> frozenset[int]:
-        """Return the processors of the arm's build."""
         self._taken[arm] = self._free.pop(0)
         return self._taken[arm]
 
     def size(self, arm: str) -> int:
-        """Return the number of processors of the arm's build."""
         return len(self._taken[arm])
 
     def release(self, arm: str) -> None:
-        """Return the processors of a build that has ended."""
         self._free.append(self._taken.pop(arm))
 
     def extend(self) -> dict[str, frozenset[int]]:
@@ -55,7 +51,6 @@ class ProcessorShares:
 
     @property
     def count(self) -> int:
-        """The number of all processors."""
         return sum(map(len, (*self._free, *self._taken.values())))
 
 
@@ -80,5 +75,4 @@ def divide_processors(usable: Collection[int], generator: int) -> tuple[set[int]
 
 
 def usable_processors() -> set[int]:
-    """Return the processors that this process may use."""
     return os.sched_getaffinity(0)

@@ -124,7 +124,6 @@ class RunConfig:
         temporary: pathlib.Path | None = None,
         compile_threads: int | None = None,
     ) -> dict[str, str]:
-        """Return the environment variables of a worker of `arm`."""
         return variables.worker_environment(
             self.environment,
             self.question,

@@ -237,11 +237,9 @@ class Session:
     # States
 
     def last_visit(self, arm: str) -> BlockTimed | None:
-        """Return the result of the last `visit`; None if the worker ended instead."""
         return self._pool.workers.last_visit(arm)
 
     def last_conditions(self, arm: str) -> Conditions:
-        """Return the conditions of the machine during the last `visit`."""
         return self._conditions[arm]
 
     def process_number(self, arm: str) -> int:
@@ -267,17 +265,13 @@ class Session:
         yield from self._pool.run_until(lambda: not any(map(self.is_running, arms)))
 
     def is_running(self, arm: str) -> bool:
-        """Return whether the arm has a worker that has not ended."""
         return self._pool.workers.is_running(arm)
 
     def has_started(self, arm: str) -> bool:
-        """Return whether this session has started a worker of the arm."""
         return self._pool.workers.has_started(arm)
 
     def is_prepared(self, arm: str) -> bool:
-        """Return whether the arm's worker has built everything and waits to warm up."""
         return self._pool.workers.is_prepared(arm)
 
     def is_warmed_up(self, arm: str) -> bool:
-        """Return whether the arm's last worker has built everything and has warmed up."""
         return self._pool.workers.is_warmed_up(arm)

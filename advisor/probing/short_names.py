@@ -27,7 +27,6 @@ class ShortNames:
         return self._links[directory]
 
     def remove(self) -> None:
-        """Remove the links and their folder."""
         self._links.clear()
         self._folder = None
         self._cleanup.close()

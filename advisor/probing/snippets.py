@@ -117,7 +117,6 @@ def run_pair(first: Snippet, second: Snippet, settings: Settings) -> Pair:
 
 
 def time_in_turns(processes: Sequence[Process], seconds: float) -> list[tuple[float, ...]]:
-    """Return the seconds of a call of each process, by block."""
     rounds: list[tuple[float, ...]] = []
     end = time.monotonic() + seconds * len(processes)
     while len(rounds) < MIN_ROUNDS or time.monotonic() < end:
@@ -132,7 +131,6 @@ class Process:
         self._popen, self._folder, self._end = popen, folder, end
 
     def time_block(self) -> float:
-        """Return the seconds of a call."""
         assert self._popen.stdin is not None  # noqa: S101 - for the type checker: stdin=PIPE
         with contextlib.suppress(BrokenPipeError):  # `read` finds the reason
             self._popen.stdin.write(b"block\n")

@@ -159,7 +159,6 @@ class Supervisor:
             yield worker, worker.outcome
 
     def kill(self, worker: Worker) -> None:
-        """Kill the worker and everything that it started."""
         self._terminate(worker)
 
     def _drain_notifications(self, worker: Worker) -> None:

@@ -130,7 +130,6 @@ class Worker:
         self.deadline = now + seconds
 
     def apply_event(self, event: Event, deadlines: Deadlines, now: float) -> None:
-        """Update phase, deadline and build time."""
         if isinstance(event, PhaseStarted):
             self.start_phase(event.phase, deadlines, now)
         elif isinstance(event, Built):

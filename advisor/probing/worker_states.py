@@ -45,11 +45,9 @@ class WorkerStates:
         self._workers[arm] = worker
 
     def add_failure(self, arm: str) -> None:
-        """Record that no worker of the arm could be started."""
         self._progress[arm].failed = True
 
     def update(self, arm: str, message: Message) -> None:
-        """Record a message of the arm's worker."""
         progress = self._progress[arm]
         if isinstance(message, Outcome):
             progress.failed = message.failure is not None
@@ -76,7 +74,6 @@ class WorkerStates:
         return self._visits.get(arm)
 
     def running(self) -> list[str]:
-        """Return the arms that have a worker that has not ended."""
         return [arm for arm in self._workers if self.is_running(arm)]
 
     def importing(self) -> list[str]:

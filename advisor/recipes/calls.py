@@ -96,7 +96,6 @@ def call_class(
 
 
 def random_values(each: InputFacts, batch_size: int) -> str:
-    """Return the expression for random values of an input."""
     shape = f"({', '.join(map(str, (batch_size, *each.shape)))})"
     if each.low is not None and each.high is not None:
         return f"torch.randint({each.low}, {each.high}, {shape})"

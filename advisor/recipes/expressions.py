@@ -20,7 +20,6 @@ def trust_argument(question: Question) -> str:
 
 
 def config_line(model: TransformersModel, trusted: str = "") -> str:
-    """Return the line that opens the configuration."""
     if model.config is None:
         name, comment = quoted(model_name(model.name)), place_comment(model.name)
         return f"config = transformers.AutoConfig.from_pretrained({name}{trusted}){comment}"
@@ -29,7 +28,6 @@ def config_line(model: TransformersModel, trusted: str = "") -> str:
 
 
 def checkpoint_line(model: TransformersModel) -> str:
-    """Return the line that names the checkpoint of a model with weights."""
     return f"CHECKPOINT = {quoted(model_name(model.name))}{place_comment(model.name)}"
 
 

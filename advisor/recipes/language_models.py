@@ -33,7 +33,6 @@ WRITTEN_CHECKPOINT = "checkpoint"
 
 
 def language_model_lines(model: TransformersModel, question: Question) -> list[str]:
-    """Return the lines that open the checkpoint, or a model with random weights."""
     dtype = f"dtype=torch.{question.dtype}{trust_argument(question)}"
     if model.weights != "random":
         source = f"transformers.AutoModelForCausalLM.from_pretrained(CHECKPOINT, {dtype})"

@@ -90,7 +90,6 @@ def split_imports(source: str) -> tuple[list[str], list[str]]:
 
 
 def imported_packages(source: str) -> set[str]:
-    """Return the top-level names of the packages that the source imports anywhere."""
     packages: set[str] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -101,7 +100,6 @@ def imported_packages(source: str) -> set[str]:
 
 
 def strip_blank(lines: Sequence[str]) -> list[str]:
-    """Return the lines without blank ones at both ends."""
     return "\n".join(lines).strip("\n").splitlines()
 
 

@@ -66,7 +66,6 @@ class RunControl:
             return 0
 
     def set_paused(self, *, paused: bool) -> None:
-        """Store whether the run is paused."""
         with contextlib.suppress(OSError):
             if paused:
                 write_atomically(self._state, PAUSED.encode())
@@ -81,7 +80,6 @@ class RunControl:
             return False
 
     def clear(self) -> None:
-        """Remove the files when the run ends."""
         for file in (self._commands, self._state):
             with contextlib.suppress(OSError):
                 file.unlink(missing_ok=True)

@@ -36,7 +36,6 @@ class HistoryEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_resumable(self) -> bool:
-        """Whether the run is unfinished, of this machine and not part of a fleet."""
         return not self.finished and not self.imported and fleet_id_of(self.run_id) is None
 
 

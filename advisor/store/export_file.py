@@ -57,7 +57,6 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def encode_run(run: Run, host: str | None = None) -> bytes:
-    """Return the content of the file for a run."""
     header = run.header()
     shared = msgspec.structs.replace(
         header,

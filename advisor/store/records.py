@@ -43,7 +43,6 @@ class Records(Generic[Record]):
             ) from problem
 
     def save_record(self, record_id: str, record: Record) -> None:
-        """Store a record, or replace it."""
         self._write(f"{record_id}.json", msgspec.json.encode(record))
 
     def delete(self, name: str) -> str:

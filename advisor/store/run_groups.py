@@ -18,11 +18,9 @@ class Fleets(Records[FleetRecord]):
         super().__init__(directory, FleetRecord, "fleet")
 
     def save(self, record: FleetRecord) -> None:
-        """Store the result of a fleet so far."""
         self.save_record(record.request.fleet_id, record)
 
     def save_parquet(self, fleet_id: str, content: bytes) -> pathlib.Path:
-        """Store the figures of a fleet's runs as a Parquet file; return its path."""
         return self._write(f"{fleet_id}.parquet", content)
 
 

@@ -157,7 +157,6 @@ class Run:
         return False
 
     def worker_log_path(self, arm: str, process: int) -> pathlib.Path:
-        """Return the file with the output of one worker process."""
         return self.arms / arm_directory_name(arm) / str(process) / "log"
 
     @contextlib.contextmanager
@@ -190,7 +189,6 @@ class Run:
             write_atomically(self.directory / path, text)
 
     def clear_scratch(self) -> None:
-        """Remove the files that only an unfinished run needs."""
         shutil.rmtree(self.scratch, ignore_errors=True)
 
     def _remove_partial_line(self) -> None:
@@ -234,7 +232,6 @@ RunStatus = Literal["running", "paused", "stopped", "finished", "imported"]
 
 
 def state_of(entry: HistoryEntry, run: Run) -> RunStatus:
-    """Return the state of a stored run."""
     if entry.imported:
         return "imported"
     if run.is_active():

@@ -41,7 +41,6 @@ class HistoryFilter(msgspec.Struct, frozen=True, kw_only=True):
     imported: bool | None = None
 
     def matches(self, entry: HistoryEntry) -> bool:
-        """Return whether a run is selected."""
         texts = ((self.model, entry.model), (self.device, entry.device), (self.note, entry.note))
         flags = ((self.finished, entry.finished), (self.imported, entry.imported))
         return (
@@ -110,11 +109,9 @@ class Store:
         return ids[-1:]
 
     def run_directory(self, run_id: str) -> pathlib.Path:
-        """Return the directory of the run with this id, which may not exist."""
         return self._runs / run_id
 
     def has_run(self, run_id: str) -> bool:
-        """Return whether a run with this id is stored."""
         return (self.run_directory(run_id) / "run.json").is_file()
 
     def delete(self, name: str) -> str:

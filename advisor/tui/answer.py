@@ -28,7 +28,6 @@ class RunAnswer:
         return cls(decide_again(answer, catalogue), catalogue.for_question(answer.question))
 
     def with_priorities(self, priorities: Priorities) -> RunAnswer:
-        """Return the answer for other priorities, from the same figures."""
         again = decide_again(self.document, self.catalogue, priorities=priorities)
         return dataclasses.replace(self, document=again)
 
@@ -60,5 +59,4 @@ class RunAnswer:
 
 
 def option_of(arm: RankedArm) -> str:
-    """Return the name of the arm's options within its workflow."""
     return arm.measured.option if arm.measured else DEFAULT_OPTION

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 
 def show_code(app: AdvisorApp, answer: RunAnswer, arm: str) -> None:
-    """Show the snippet of an arm, or the server that was under load."""
     run = answer.run
     if run is None:
         return
@@ -35,7 +34,6 @@ def show_code(app: AdvisorApp, answer: RunAnswer, arm: str) -> None:
 
 
 def verify(app: AdvisorApp, answer: RunAnswer, arm: str) -> None:
-    """Run the snippet of an arm and check its outputs and its speed-up."""
     if answer.run is None or app.run_controller.refuse_if_busy():
         return
     arguments = ("verify", answer.document.run_id, "--workflow", arm)

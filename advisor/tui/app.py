@@ -246,7 +246,6 @@ class AdvisorApp(App[int]):
         )
 
     def show_absent_gpu(self, document: Answer) -> None:
-        """Show the answer for a GPU that is not attached."""
         from advisor.tui.screens.absent_gpu import AbsentGpuScreen  # noqa: PLC0415 - see the class
 
         self.clear_notifications()  # they would cover the answer

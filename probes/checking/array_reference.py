@@ -195,7 +195,6 @@ def save_reference(reference: Reference, file: pathlib.Path) -> None:
 
 
 def load_reference(file: pathlib.Path) -> Reference:
-    """Read what `save_reference` wrote."""
     import numpy as np  # noqa: PLC0415
 
     with np.load(file, allow_pickle=False) as archive:

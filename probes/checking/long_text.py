@@ -248,7 +248,6 @@ def save(text: LongText, file: pathlib.Path) -> None:
 
 
 def load(file: pathlib.Path) -> LongText:
-    """Read what `save` wrote."""
     import numpy as np  # noqa: PLC0415
 
     with np.load(file, allow_pickle=False) as archive:

@@ -226,7 +226,6 @@ def time_calls(
     synchronise: Callable[[], None],
     count: int,
 ) -> list[float]:
-    """Return the durations of `count` calls."""
     seconds = []
     with _garbage_collection_paused():
         for value in itertools.islice(itertools.cycle(device_inputs), count):

@@ -17,7 +17,6 @@ FIXED_PRECISION = {"exported", "onnx"}
 
 
 def load_subject(workflow: Any, request: protocol.Request, channel: Channel) -> Subject:
-    """Return the model in the stack's form."""
     channel.start_phase("load")
     if request.task not in getattr(workflow, "TASKS", (protocol.FORWARD,)):
         message = f"this release of p3-advisor does not measure it for the task {request.task}"

@@ -70,7 +70,6 @@ class ServedWorkflow:
         return settings
 
     def open_subject(self, request: Request) -> EngineSubject:
-        """Return the checkpoint as the server opens it."""
         self._subject = EngineSubject(request)
         return self._subject
 
@@ -121,16 +120,13 @@ class ServedWorkflow:
         return Engagement(1.0, proof, dict(program.server.settings))
 
     def read_memory(self) -> events.MemoryRead:
-        """Return the peak memory of the server's processes."""
         assert self._process is not None  # noqa: S101 - for the type checker: `build` came before
         return events.MemoryRead(memory.peak_rss_bytes_of_tree(self._process.pid))
 
     def integration(self, request: Request) -> str:
-        """Return the command that starts the server."""
         return f"{self.serving_command(request)}\n"
 
     def serving_command(self, request: Request) -> str:  # noqa: ARG002 - the server has its values
-        """Return the command that starts the server."""
         assert self._server is not None  # noqa: S101 - for the type checker: `build` came before
         return self._server.user_command or shlex.join(self._server.command)
 

@@ -243,7 +243,6 @@ def compare_texts(snippet: Snippet, tokens: Any, allowed: float) -> tuple[str | 
 
 
 def size_block(snippet: Snippet, request: Mapping[str, Any]) -> timing.Block:
-    """Warm up, and return the size of a block."""
     warm = timing.warm_up(
         lambda _: snippet.call(), [None], snippet.synchronise, request["warmup_seconds"]
     )

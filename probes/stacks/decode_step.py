@@ -169,7 +169,6 @@ def capture_step(model: Any, buffers: StepBuffers) -> Callable[[], None]:
 
 
 def integration(request: Request) -> str:
-    """Return the lines of the loop, with a compiled or a captured step."""
     step = captured_lines() if request.options["loop"] == "cuda-graph" else compiled_lines(request)
     length = request.input_tokens + request.output_tokens
     return f"""\

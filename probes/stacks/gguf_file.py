@@ -42,7 +42,6 @@ LLAMA3_ROPE = ("factor", "low_freq_factor", "high_freq_factor", "original_max_po
 
 
 def model_file(request: Request) -> pathlib.Path:
-    """Return the file that `write_model` writes."""
     return pathlib.Path(request.scratch_directory) / "model.gguf"
 
 

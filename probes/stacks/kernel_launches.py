@@ -25,7 +25,6 @@ class KernelLaunches:
 
     @property
     def share_in_graphs(self) -> float:
-        """Share of the kernels that a captured graph starts."""
         if not self.graph_launches or not self.kernels:
             return 0.0
         return max(len(self.kernels) - self.single_launches, 0) / len(self.kernels)

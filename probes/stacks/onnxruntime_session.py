@@ -67,7 +67,6 @@ class SessionProgram:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of ONNX Runtime and of the packages that export for it."""
     return {"onnxruntime": ort.__version__, **pytorch.versions("onnx", "onnxscript")}
 
 
@@ -228,7 +227,6 @@ def racing_operators(program: SessionProgram) -> list[str]:
 
 
 def nodes_of(session: ort.InferenceSession) -> list[Any]:
-    """Return the nodes of a session, on all providers."""
     parts = session.get_provider_graph_assignment_info()
     return [node for part in parts for node in part.get_nodes()]
 

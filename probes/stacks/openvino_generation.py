@@ -124,7 +124,6 @@ def require_key_values(model: Any) -> None:
 
 
 def build(subject: CausalLm, inputs: list[Any], request: Request) -> OpenVinoGeneration:
-    """Export both passes for this batch size, convert and compile them."""
     require_key_values(subject.model)
     core = openvino.Core()
     configuration = openvino_model.configuration(subject.dtype, request)
@@ -155,7 +154,6 @@ def build(subject: CausalLm, inputs: list[Any], request: Request) -> OpenVinoGen
 
 
 def integration(request: Request, hint: str) -> str:
-    """Return the lines that export both passes, compile them and run them."""
     converted, package = "openvino.convert_model(each)", ""
     if weights := request.options.get("weights"):
         from probes.stacks import openvino_compression  # noqa: PLC0415 - as above

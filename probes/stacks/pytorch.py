@@ -21,7 +21,6 @@ GRAPH_REGION = "## Call CompiledFxGraph"
 
 
 def versions(*packages: str) -> dict[str, str]:
-    """Return the versions of torch, of CUDA if torch has it, and of these distributions."""
     from importlib import metadata  # noqa: PLC0415
 
     found = {

@@ -44,7 +44,6 @@ def settings(request: Request) -> dict[str, str]:
 
 
 def input_shapes(subject: TorchSubject | OnnxSubject, request: Request) -> list[Shapes]:
-    """Return the shapes of the inputs at each batch size."""
     return [[array.shape for array in subject.inputs(size, 0)] for size in request.batch_sizes]
 
 
@@ -193,7 +192,6 @@ def engagement(program: EngineContext | CapturedProgram, device_inputs: Any) -> 
 
 
 def integration(module: str, request: Request) -> str:
-    """Return the lines that export, build, save, load and run the engine."""
     export, file = onnx_export.integration(request)
     run = "# Each call:\ncontext.execute_async_v3(stream.cuda_stream)\nstream.synchronize()\n"
     capture = """\

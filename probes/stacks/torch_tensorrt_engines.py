@@ -24,7 +24,6 @@ ENGINE_REGIONS = ("tensorrt::execute_engine", "PythonTorchTensorRTModule", "Torc
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Torch-TensorRT, of the TensorRT that it uses, and of torch."""
     kind = "tensorrt-rtx" if torch_tensorrt.ENABLED_FEATURES.tensorrt_rtx else "tensorrt"
     # On import, Torch-TensorRT registers the library it was built for under this name, so it
     # cannot be imported at the top.
@@ -92,7 +91,6 @@ def compare_operators(call: Callable[[], object], eager: Callable[[], object]) -
 
 
 def no_engine(outside: int, facts: dict[str, Any]) -> Engagement:
-    """Return the engagement of a call that runs no engine."""
     return Engagement(0.0, f"no TensorRT engine ran: {outside} operators ran in PyTorch", facts)
 
 

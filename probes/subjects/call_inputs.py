@@ -39,7 +39,6 @@ class StructuredCall(torch.nn.Module):
         self.arguments, self.keywords = arguments, keywords
 
     def forward(self, *tensors: torch.Tensor) -> Any:
-        """Return what the module returns."""
         return self.module(*fill(self.arguments, tensors), **fill(self.keywords, tensors))
 
 

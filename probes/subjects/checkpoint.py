@@ -55,7 +55,6 @@ def write_info(folder: pathlib.Path, info: CheckpointInfo) -> None:
 
 
 def read_info(request: Request) -> CheckpointInfo:
-    """Return the info file of the request's checkpoint."""
     text = (folder_of(request) / INFO_FILE).read_text(encoding="utf-8")
     return CheckpointInfo(**json.loads(text))
 

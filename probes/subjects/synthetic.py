@@ -68,7 +68,6 @@ def linear(inputs: int, outputs: int, gain: float = 1.0) -> nn.Linear:
 
 
 def create(request: Request) -> LoadedModel:
-    """Make the request's synthetic model in the request's precision."""
     subject = request.subject
     dtype = getattr(torch, request.dtype)
     return LoadedModel(
@@ -80,7 +79,6 @@ def create(request: Request) -> LoadedModel:
 
 
 def block(subject: dict[str, Any]) -> nn.Module:
-    """Return the module of a subject in float32."""
     hidden, intermediate = subject["hidden"], subject["intermediate"]
     match subject["block"]:
         case "matmul":

@@ -135,7 +135,6 @@ def parse_line(line: str, number: int, file: str) -> dict[str, Any]:
 
 
 def is_object(value: object) -> bool:
-    """Return whether a JSON value is an object."""
     return isinstance(value, dict)
 
 

@@ -159,7 +159,6 @@ class TorchSubject:
         )
 
     def run(self, inputs: list[Any]) -> list[Any]:
-        """Return the module's outputs on the host."""
         return collect(self.module(*self.tensors(inputs)))
 
     def reference(self, input_sets: list[list[Any]]) -> tuple[str, Iterator[list[Any]]]:

@@ -67,7 +67,6 @@ def arguments_of(
 
 
 def unknown_input(name: str) -> ModelError:
-    """Return the error for an input that cannot be generated."""
     reason = f"the model takes {name!r}, an input of a kind that p3-advisor cannot generate"
     return ModelError(reason, "give the model as file.py:factory with example inputs")
 

@@ -188,7 +188,6 @@ class ClosedLoop(Event):
 
     @property
     def rate(self) -> float:
-        """Requests per second."""
         return self.requests / self.seconds
 
 

@@ -22,7 +22,6 @@ synchronise = pytorch.synchronise
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of torch and, on a GPU, of Triton."""
     return pytorch.versions(*(["triton"] if torch.version.cuda else []))
 
 
@@ -71,7 +70,6 @@ def engagement(program: TorchProgram | CapturedProgram, device_inputs: Any) -> E
 
 
 def integration(request: Request) -> str:
-    """Return the lines that compile, load and run the package."""
     captured = request.options.get("cuda_graph")
     run = (
         cuda_graphs.integration("compiled")

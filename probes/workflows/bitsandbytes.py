@@ -25,7 +25,6 @@ synchronise = pytorch.synchronise
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of torch, transformers, accelerate and bitsandbytes."""
     return pytorch.versions("transformers", "accelerate", "bitsandbytes")
 
 
@@ -96,7 +95,6 @@ def stored_tensors(parameter: Any) -> Iterator[Any]:
 
 
 def integration(request: Request) -> str:
-    """Return the lines that load the checkpoint quantised, and generate."""
     dtype = f"torch.{request.dtype}"
     arguments = (
         "load_in_8bit=True"

@@ -31,7 +31,6 @@ COPIES = ("aten::clone",)
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of ExecuTorch and of torch."""
     return pytorch.versions("executorch")
 
 
@@ -81,7 +80,6 @@ def build(subject: TorchSubject, inputs: list[Any], request: Request) -> ExecuTo
 
 
 def counts_file(program_file: pathlib.Path) -> pathlib.Path:
-    """Return where the operator counts of a program are kept."""
     return program_file.with_suffix(".json")
 
 
@@ -116,7 +114,6 @@ def engagement(program: ExecuTorchProgram, device_inputs: Any) -> Engagement:
 
 
 def integration(request: Request) -> str:
-    """Return the lines that export, lower, write, load and run the program."""
     return """\
 import pathlib
 

@@ -47,7 +47,6 @@ PARAMETER_SCOPE = "model"
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of IREE and of the packages that export for it."""
     return pytorch.versions("iree-base-compiler", "iree-base-runtime", "onnx", "onnxscript")
 
 
@@ -74,7 +73,6 @@ def driver_of(request: Request) -> str:
 
 
 def compile_flags(device: str) -> list[str]:
-    """Return the compiler's flags for a device."""
     return [OPTIMISE, *FLAGS[device]]
 
 
@@ -257,7 +255,6 @@ BITS_AS_BFLOAT16 = "tensor.cpu().view(torch.int16).numpy().view(ml_dtypes.bfloat
 
 
 def integration(request: Request) -> str:
-    """Return the lines that export, import, compile, load and run the module."""
     is_file = request.subject["kind"] == "onnx"
     file = "model" if is_file else '"model.onnx"'
     is_bfloat16 = request.dtype == "bfloat16"

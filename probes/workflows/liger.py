@@ -28,7 +28,6 @@ LIGER = "Liger"
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of torch, transformers, Triton and Liger."""
     return pytorch.versions("transformers", "triton", "liger-kernel")
 
 
@@ -75,7 +74,6 @@ def engagement(program: Program, device_inputs: Any) -> Engagement:
 
 
 def integration(request: Request) -> str:
-    """Return the lines that replace the parts and run the model."""
     run = (
         "tokens = model.generate(prompts, attention_mask=torch.ones_like(prompts), "
         f"do_sample=False, max_new_tokens={request.output_tokens})"

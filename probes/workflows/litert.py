@@ -24,7 +24,6 @@ DELEGATE = "DELEGATE"
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of torch, of the converter and of the runtime."""
     return pytorch.versions("litert-torch", "ai-edge-litert")
 
 
@@ -96,7 +95,6 @@ def engagement(program: LiteRtProgram, device_inputs: Any) -> Engagement:
 
 
 def integration(request: Request) -> str:
-    """Return the lines that convert, save, load and run the model."""
     return """\
 import litert_torch
 from ai_edge_litert.interpreter import Interpreter

@@ -41,7 +41,6 @@ LOG_LEVEL = 2
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of the bindings, which contain llama.cpp, and of the file writer."""
     from importlib import metadata  # noqa: PLC0415
 
     return {name: metadata.version(name) for name in ("xllamacpp", "gguf")}
@@ -234,7 +233,6 @@ def serving_command(request: Request) -> str:
 
 
 def integration(request: Request) -> str:
-    """Return the lines that convert the model, start the engine and generate."""
     slots = max(request.batch_sizes)
     context = slots * (request.input_tokens + request.output_tokens + 1)
     native, quantised = TYPES[request.dtype], request.options.get("weights")

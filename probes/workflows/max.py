@@ -19,7 +19,6 @@ open_subject = EngineSubject
 
 
 def versions() -> dict[str, str]:
-    """Return MAX's version and the number of GPUs that it sees."""
     from importlib import metadata  # noqa: PLC0415
 
     import max.driver  # noqa: PLC0415
@@ -142,7 +141,6 @@ def serving_command(request: Request) -> str:
 
 
 def integration(request: Request) -> str:
-    """Return the lines that open the model and generate."""
     graphs = ", device_graph_capture=True" if request.device == "cuda" else ""
     device, batch_size = "gpu:0" if request.device == "cuda" else "cpu", max(request.batch_sizes)
     return f"""\

@@ -29,5 +29,4 @@ def synchronise() -> None:
 
 
 def integration(request: Request) -> str:
-    """Return the lines that export, open the session and run it."""
     return onnxruntime_session.integration(request, onnxruntime_session.CPU)

@@ -30,5 +30,4 @@ def build(
 
 
 def integration(request: Request) -> str:
-    """Return the lines that export, open the session and run it."""
     return onnxruntime_session.integration(request, CUDA)

@@ -36,7 +36,6 @@ MASKED_LOGIT = np.float32(-1e30)
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of ONNX Runtime GenAI and ONNX Runtime."""
     return {"onnxruntime-genai": og.__version__, "onnxruntime": ort.__version__}
 
 
@@ -255,7 +254,6 @@ def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:
 
 
 def integration(request: Request) -> str:
-    """Return the command that writes the model, and the lines that generate."""
     at_once = request.options["prompts_at_once"]
     return f"""\
 import subprocess

@@ -25,7 +25,6 @@ IMPORT_LINE = "import tensorrt  # loads the libraries that the provider needs"
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of TensorRT, ONNX Runtime and the packages that export for it."""
     return {**onnxruntime_session.versions(), trt.__name__: trt.__version__}
 
 
@@ -53,5 +52,4 @@ def build(
 
 
 def integration(request: Request) -> str:
-    """Return the lines that load TensorRT, export, open the session and run it."""
     return f"{IMPORT_LINE}\n{onnxruntime_session.integration(request, PROVIDER)}"

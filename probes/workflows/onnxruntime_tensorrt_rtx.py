@@ -22,7 +22,6 @@ synchronise = pytorch.synchronise
 
 
 def versions() -> dict[str, str]:
-    """Register the plug-in, and return its version and those of ONNX Runtime and the exporters."""
     ort.register_execution_provider_library(plugin.get_ep_name(), plugin.get_library_path())
     return {
         **onnxruntime_session.versions(),
@@ -54,7 +53,6 @@ def build(
 
 
 def integration(request: Request) -> str:
-    """Return the lines that export, register the plug-in, open the session and run it."""
     opening = """\
 import onnxruntime_ep_nv_tensorrt_rtx as plugin
 

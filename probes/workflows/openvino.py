@@ -148,7 +148,6 @@ def engagement(program: OpenVinoProgram | OpenVinoGeneration, device_inputs: Any
 
 
 def integration(request: Request) -> str:
-    """Return the lines that export, convert, compile and run the model."""
     hint = openvino_model.PRECISION_HINTS.get(request.dtype, "f32")
     if request.task == protocol.GENERATE:
         from probes.stacks import openvino_generation  # noqa: PLC0415 - as above

@@ -65,7 +65,6 @@ torchax = import_torchax()
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of torchax, JAX and torch."""
     return pytorch.versions("torchax", "jax", "jaxlib")
 
 
@@ -185,7 +184,6 @@ def engagement(program: XlaProgram, device_inputs: Any) -> Engagement:
 
 
 def integration(request: Request) -> str:
-    """Return the lines that turn the module into a JAX function, compile and run it."""
     return """\
 import jax
 import torch

@@ -21,7 +21,6 @@ synchronise = pytorch.synchronise
 
 
 def versions() -> dict[str, str]:
-    """Return torch's version."""
     return pytorch.versions()
 
 
@@ -54,7 +53,6 @@ def engagement(program: Program, device_inputs: Any) -> Engagement:
 
 
 def integration(request: Request) -> str:
-    """Return the lines that run the module or generate with it."""
     if request.task == protocol.GENERATE:
         return f"""\
 import torch

@@ -29,7 +29,6 @@ RESERVED_POSITIONS = 8
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of SGLang and torch."""
     import sglang  # noqa: PLC0415
     import torch  # noqa: PLC0415
 
@@ -193,7 +192,6 @@ def serving_command(request: Request) -> str:
 
 
 def integration(request: Request) -> str:
-    """Return the lines that start the engine and generate."""
     return f"""\
 import sglang
 

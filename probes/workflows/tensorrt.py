@@ -22,7 +22,6 @@ synchronise = pytorch.synchronise
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of TensorRT and of the packages that export for it."""
     return {trt.__name__: trt.__version__, **pytorch.versions("onnx", "onnxscript")}
 
 
@@ -34,5 +33,4 @@ def build(
 
 
 def integration(request: Request) -> str:
-    """Return the lines that export, build, save, load and run the engine."""
     return tensorrt_engine.integration(trt.__name__, request)

@@ -23,7 +23,6 @@ UNSUPPORTED_PHRASE = "Unknown architecture"
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of TensorRT-LLM and torch."""
     import tensorrt_llm  # noqa: PLC0415
     import torch  # noqa: PLC0415
 
@@ -137,7 +136,6 @@ def serving_command(request: Request) -> str:
 
 
 def integration(request: Request) -> str:
-    """Return the lines that start the engine and generate."""
     return f"""\
 from tensorrt_llm import LLM, SamplingParams
 

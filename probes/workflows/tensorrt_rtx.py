@@ -23,7 +23,6 @@ synchronise = pytorch.synchronise
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of TensorRT for RTX and of the packages that export for it."""
     return {trt.__name__: trt.__version__, **pytorch.versions("onnx", "onnxscript")}
 
 
@@ -45,5 +44,4 @@ def build_for(
 
 
 def integration(request: Request) -> str:
-    """Return the lines that export, build, save, load and run the engine."""
     return tensorrt_engine.integration(trt.__name__, request)

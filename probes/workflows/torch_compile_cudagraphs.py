@@ -22,7 +22,6 @@ CALLS_UNTIL_REPLAY = 2
 
 
 def versions() -> dict[str, str]:
-    """Return torch's version."""
     return pytorch.versions()
 
 
@@ -52,7 +51,6 @@ def engagement(program: TorchProgram, device_inputs: Any) -> Engagement:
 
 
 def integration(request: Request) -> str:
-    """Return the lines that capture and run the module."""
     return """\
 import torch
 

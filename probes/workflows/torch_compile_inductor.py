@@ -28,7 +28,6 @@ CAPTURING_MODES = {"reduce-overhead", "max-autotune"}
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of torch and, on a GPU, of Triton."""
     return pytorch.versions(*(["triton"] if torch.version.cuda else []))
 
 
@@ -134,7 +133,6 @@ def with_graphs(engaged: Engagement, launches: kernel_launches.KernelLaunches) -
 
 
 def integration(request: Request) -> str:
-    """Return the lines that compile and run the module."""
     arguments = "".join(
         f", {name}={value!r}"
         for name in ("dynamic", "mode")

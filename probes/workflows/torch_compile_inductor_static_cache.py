@@ -25,7 +25,6 @@ synchronise = pytorch.synchronise
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of torch, transformers and, on a GPU, of Triton."""
     return pytorch.versions("transformers", *(["triton"] if torch.version.cuda else []))
 
 
@@ -77,7 +76,6 @@ def engagement(
 
 
 def integration(request: Request) -> str:
-    """Return the lines that compile and generate."""
     if request.options.get("loop"):
         return decode_step.integration(request)
     return static_cache.integration(request, is_kept=request.options.get("cache") == "kept")

@@ -132,7 +132,6 @@ def count_operators(call: Callable[[], object]) -> int:
 
 
 def integration(request: Request) -> str:
-    """Return the lines that compile and run the module."""
     hint = openvino_model.PRECISION_HINTS.get(request.dtype, "f32")
     return f"""\
 import openvino.torch

@@ -27,7 +27,6 @@ OUTSIDE_GRAPH = "xla::"
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of PyTorch/XLA and torch."""
     return pytorch.versions("torch-xla")
 
 
@@ -112,7 +111,6 @@ def engagement(program: XlaProgram, device_inputs: Any) -> Engagement:
 
 
 def integration(request: Request) -> str:
-    """Return the lines that compile and run the module."""
     return """\
 import torch
 import torch_xla

@@ -93,7 +93,6 @@ def engagement(program: Any, device_inputs: Any) -> Engagement:
 
 
 def integration(request: Request) -> str:
-    """Return the lines that compile and run the module."""
     options: dict[str, Any] = {"min_block_size": 1, "pass_through_build_failures": True}
     if request.options.get("fp32_accumulation"):
         options["use_fp32_acc"] = True

@@ -125,7 +125,6 @@ def engagement(program: EngineProgram, device_inputs: Any) -> Engagement:
 
 
 def integration(request: Request) -> str:
-    """Return the lines that compile, save, load and run the module."""
     accumulate = ", use_fp32_acc=True" if request.options.get("fp32_accumulation") else ""
     graphs = (
         "torch_tensorrt.runtime.set_cudagraphs_mode(True)\n"

@@ -25,7 +25,6 @@ COMPILED_REGIONS = (pytorch.COMPILED_REGION, pytorch.GRAPH_REGION)
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of torch, torchao and, on a GPU, of Triton."""
     return pytorch.versions("torchao", *(["triton"] if torch.version.cuda else []))
 
 
@@ -71,7 +70,6 @@ def engagement(program: Any, device_inputs: Any) -> Engagement:
 
 
 def integration(request: Request) -> str:
-    """Return the lines that quantise, compile and run the model."""
     imports = torchao_weights.import_line(request)
     quantise = f"quantize_(model, {torchao_weights.expression(request)})"
     if request.task == protocol.GENERATE:

@@ -16,7 +16,6 @@ open_subject = EngineSubject
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of the distributions that determine the server's speed."""
     from importlib import metadata  # noqa: PLC0415
 
     return {name: metadata.version(name) for name in ("transformers", "torch", "uvicorn")}
@@ -50,7 +49,6 @@ def server(subject: EngineSubject, request: Request, port: int) -> Server:
 
 
 def integration(request: Request) -> str:
-    """Return the lines that start the server."""
     device = "cuda:0" if request.device == "cuda" else "cpu"
     return f"""\
 import subprocess

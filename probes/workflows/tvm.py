@@ -23,7 +23,6 @@ synchronise = pytorch.synchronise
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of TVM and of torch."""
     return pytorch.versions("apache-tvm")
 
 
@@ -102,7 +101,6 @@ def engagement(program: TvmProgram, device_inputs: Any) -> Engagement:
 
 
 def integration(request: Request) -> str:
-    """Return the lines that export, import, compile and run the model."""
     return """\
 import torch
 import tvm

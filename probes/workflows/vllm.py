@@ -40,7 +40,6 @@ DEFAULT_VARIABLES = {"VLLM_USE_FLASHINFER_SAMPLER": "0"}
 
 
 def versions() -> dict[str, str]:
-    """Set the variables that vLLM reads on import, and return its version and torch's."""
     os.environ.update(
         {
             **DEFAULT_VARIABLES,
@@ -231,7 +230,6 @@ def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:
 
 
 def integration(request: Request) -> str:
-    """Return the lines that start the engine and generate."""
     quantization, scheme = request.options.get("quantization"), request.options.get("scheme")
     quantised = f'quantization="{quantization}", ' if quantization else ""
     write = llm_compressor.integration_lines(scheme) if scheme else ""

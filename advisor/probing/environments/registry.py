@@ -58,7 +58,6 @@ def default_root(environment: Mapping[str, str]) -> pathlib.Path:
 
 
 def own_environments(workflows: Iterable[Workflow]) -> dict[str, Environment]:
-    """Return the environments that p3-advisor creates for workflows, by name."""
     return {
         environment.name or workflow.id: environment
         for workflow in workflows
@@ -131,7 +130,6 @@ def environment_directory(root: pathlib.Path, name: str, digest: str) -> pathlib
 
 
 def staging_directory(root: pathlib.Path, name: str) -> pathlib.Path:
-    """Return the folder in which an environment is built."""
     return root / f".making-{name}"
 
 
@@ -153,7 +151,6 @@ def read_record(directory: pathlib.Path) -> CreationRecord | None:
 
 
 def find_versions(root: pathlib.Path, name: str) -> list[pathlib.Path]:
-    """Return the directories of this environment, one for each digest."""
     pattern = f"{name}-{'[0-9a-f]' * DIGEST_LENGTH}"
     return sorted(directory for directory in root.glob(pattern) if directory.is_dir())
 

@@ -156,7 +156,6 @@ def _is_network_error(output: str) -> bool:
 def explain_os_error(
     name: str, environment: Environment, settings: BuildSettings, problem: OSError
 ) -> EnvironmentNotUsableError:
-    """Return the error for a file operation that failed."""
     if problem.errno in DISK_FULL_ERRNOS:
         return disk_full_error(name, environment, settings)
     return EnvironmentNotUsableError(

@@ -60,7 +60,6 @@ PYTHON_PATH_VARIABLES = (
 
 
 def without_python_paths(inherited: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables without `PYTHON_PATH_VARIABLES`."""
     return {name: value for name, value in inherited.items() if name not in PYTHON_PATH_VARIABLES}
 
 

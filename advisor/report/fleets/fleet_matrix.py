@@ -45,7 +45,6 @@ class MatrixCell(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_retried(self) -> bool:
-        """Whether the answer needed more than one attempt."""
         return self.attempts > 1 and self.reason is None
 
 
@@ -142,7 +141,6 @@ def _price(cell: MatrixCell) -> float | None:
 
 
 def render(document: FleetDocument) -> str:
-    """Return the matrix and its notes as plain text."""
     head = "model", "device", "strategy", "speed-up", "throughput", "cost", "decision", "trust"
     rows = [
         [cell.model, cell.kind, *render_cell(cell).values(), cell.run_id or MISSING]
@@ -216,7 +214,6 @@ def _cell(result: AssignmentResult, answers: Mapping[str, Answer]) -> MatrixCell
 
 
 def _answered(cell: MatrixCell, answer: Answer, advice: Recommendation) -> MatrixCell:
-    """Return the cell with the figures of the recommended arm."""
     costs = [cost for cost in advice.costs if cost.arm == advice.arm]
     served = answer.results.serving.arms if answer.results.serving is not None else ()
     return msgspec.structs.replace(

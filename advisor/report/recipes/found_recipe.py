@@ -75,7 +75,6 @@ def _no_recipe(answer: Answer, run: Run, name: str) -> NoRecipeError:
 
 
 def find_recipe(run: Run, arm: str) -> FoundRecipe | None:
-    """Return the recipe of an arm, or None if no process of it has reported what it needs."""
     question, state = run.header().question, run.state()
     process = _last_process(state, arm)
     if process is None or state.plan is None:

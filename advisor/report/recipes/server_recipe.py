@@ -67,7 +67,6 @@ returns {{"outputs": [...]}}. {use}.
 
 
 def _batch_size(answer: Answer, entry: RankedArm) -> int:
-    """Return the measured batch size with the greatest throughput."""
     if not entry.cells:
         return answer.question.batch_sizes[0]
     return max(entry.cells, key=lambda cell: cell.throughput.value).batch_size

@@ -187,7 +187,6 @@ def changed_versions(requirements: Sequence[str], installed: Mapping[str, str]) 
 
 
 def render(found: Verification) -> str:
-    """Return the verification as text."""
     outputs = "not compared: they differ from call to call"
     if found.error is not None:
         share = format_share(found.error)

@@ -90,7 +90,6 @@ def _notes(answer: RunAnswer) -> list[tuple[str, str]]:
 
 
 def describe_arm(answer: RunAnswer, arm: str) -> str:
-    """Return the title of an arm, its options and its cost."""
     entry = answer.ranked_arm(arm)
     workflow = answer.workflow(entry)
     title = f": {text.printable(workflow.title, 80)}" if workflow is not None else ""

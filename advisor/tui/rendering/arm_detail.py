@@ -65,7 +65,6 @@ def _render_grade(score: Rating, share: float) -> Text:
 
 
 def render_timing(answer: RunAnswer, entry: RankedArm) -> Text:
-    """Return the times of each visit, the build, the memory and the check of the outputs."""
     lines = Text()
     for cell in entry.cells:
         lines += _render_cell(cell) + _render_visits(answer, entry.arm, cell.batch_size)
@@ -74,7 +73,6 @@ def render_timing(answer: RunAnswer, entry: RankedArm) -> Text:
 
 
 def _render_measured(measured: Measurement) -> Text:
-    """Return the build, the memory, the compiled share and the check of the outputs."""
     build, memory, loss = measured.build_seconds, measured.memory_bytes, measured.trained_loss
     warm = f"{format_seconds(build.warm)} s" if build.warm is not None else "not measured"
     lines = Text(f"Build cold {format_seconds(build.cold)} s, warm {warm}.\n")
@@ -92,7 +90,6 @@ def _render_measured(measured: Measurement) -> Text:
 
 
 def render_new_shapes(entry: RankedArm) -> Text:
-    """Return what the arm did with each batch size and length that was not built."""
     tried = entry.measured.new_shape_results if entry.measured else ()
     if not tried:
         return Text()
@@ -133,7 +130,6 @@ def _render_visits(answer: RunAnswer, arm: str, batch_size: int) -> Text:
 
 
 def render_code(answer: RunAnswer, entry: RankedArm) -> Text:
-    """Return the options, the requirements and the measured code of an arm."""
     workflow = answer.workflow(entry)
     if workflow is None:
         return Text("This version does not know the workflow.")
@@ -181,7 +177,6 @@ def _render_recipe(answer: RunAnswer, arm: str) -> Text:
 
 
 def render_environment(answer: RunAnswer, entry: RankedArm) -> Text:
-    """Return the versions and settings of an arm, and the machine."""
     machine = answer.document.machine
     lines = _render_pairs("Versions", entry.measured.versions if entry.measured else {}, " ")
     lines += _render_pairs("Settings", entry.measured.settings if entry.measured else {}, " = ")

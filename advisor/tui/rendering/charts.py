@@ -26,7 +26,6 @@ Chart = Callable[[int, int], list[str]]
 
 
 def charts_of(answer: RunAnswer) -> tuple[Chart, ...]:
-    """Return the pictures for which the answer has figures."""
     plots = (speed_by_batch_size(answer), speed_by_build(answer))
     charts: list[Chart] = [functools.partial(plot_lines, plot) for plot in plots if plot.series]
     if answer.ranked:
@@ -35,7 +34,6 @@ def charts_of(answer: RunAnswer) -> tuple[Chart, ...]:
 
 
 def speed_by_batch_size(answer: RunAnswer) -> Plot:
-    """Return the speed-up of each arm against the batch size, with its interval."""
     sizes = sorted({cell.batch_size for entry in answer.ranked for cell in entry.cells})
     return Plot(
         "Speed-up over eager PyTorch by batch size, with 95 % intervals",

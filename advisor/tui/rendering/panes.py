@@ -20,7 +20,6 @@ NO_FLIP = "No weighting of the three Ps changes the answer."
 
 
 def render_why(answer: RunAnswer) -> Text:
-    """Return the reasons of the advice, and the best arm at each batch size."""
     advice, problem = answer.recommendation, answer.document.problem
     if advice is None:
         return _items([problem.next_step] if problem is not None else [], ">")
@@ -53,7 +52,6 @@ def _render_section(section: Sequence[str]) -> Text:
 
 
 def render_trust(answer: RunAnswer) -> Text:
-    """Return the evidence behind the advice, and what would make it better."""
     advice, noise_floor = answer.recommendation, answer.document.results.noise_floor
     if advice is None:
         return Text("Nothing is advised, so there is nothing to trust.\n")
@@ -83,7 +81,6 @@ def render_trust(answer: RunAnswer) -> Text:
 
 
 def render_next(answer: RunAnswer) -> Text:
-    """Return the next steps and the keys that take them."""
     advice, problem = answer.recommendation, answer.document.problem
     if advice is None:
         return _items([problem.next_step] if problem is not None else [], ">")
@@ -101,7 +98,6 @@ def count_unmeasured(answer: RunAnswer) -> int:
 
 
 def describe_weights(answer: RunAnswer) -> Text:
-    """Return how much the weights count, and where each changes the answer."""
     priorities = answer.priorities
     further = [
         f"{name.replace('_', ' ')} {getattr(priorities, name):g} %" for name in FURTHER_CRITERIA

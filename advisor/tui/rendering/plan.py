@@ -142,7 +142,6 @@ def describe_row(draft: DraftRun, row: str) -> Text:
 
 
 def describe_environment(environment: Environment) -> str:
-    """Return the packages, size and licence of a workflow's own environment."""
     footprint = environment.footprint
     size = (
         f"{footprint.disk_mib} MiB on disk, created in {footprint.seconds} s ({footprint.where})"
