@@ -49,7 +49,6 @@ CORE_MODULES = (
     "runtime.opening",
     "runtime.reference",
     "runtime.service",
-    "runtime.source_digest",
     "runtime.watchdog",
     "wire.bounds",
     "wire.checks",

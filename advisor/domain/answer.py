@@ -12,6 +12,7 @@ import msgspec
 from advisor.domain.interval import Interval
 from advisor.domain.machine import Machine, QuietCheck, describe_gpus
 from advisor.domain.measurement import Cell, Measurement
+from advisor.domain.plan import ExclusionStatus
 from advisor.domain.provenance import Provenance
 from advisor.domain.question import Question
 from advisor.domain.recommendation import DecisionWord, Recommendation, Trust
@@ -19,27 +20,14 @@ from advisor.domain.results import Results
 from advisor.domain.scores import Evidence, ScoredArm
 from advisor.errors import UserError
 from probes.wire.checks import Checked
+from probes.wire.outcome import FailureStatus
 
 SCHEMA: Final = "p3-advisor/run/2"
 #: The run id in an answer from published figures, which has no stored run.
 PUBLISHED = "published"
 
 #: Why an arm or a workflow has no measurement.
-Status = Literal[
-    "unsupported",
-    "not-installed",
-    "build-failed",
-    "incorrect",
-    "nondeterministic",
-    "not-engaged",
-    "out-of-memory",
-    "disk-full",
-    "timed-out",
-    "crashed",
-    "skipped",
-    "excluded",
-    "not-covered",
-]
+Status = Literal[FailureStatus, ExclusionStatus]
 
 
 class UnmeasuredArm(msgspec.Struct, frozen=True, kw_only=True):

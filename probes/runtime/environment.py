@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import pathlib
 import sys
 from importlib import metadata
 
-from probes.runtime.source_digest import source_digest
 from probes.wire.events import Environment
 
-PROBES = pathlib.Path(__file__).parents[1]
 #: Ends of the names of files that can be imported.
 MODULES = (".py", ".so", ".pyd")
 
@@ -22,7 +19,6 @@ def read_environment() -> Environment:
         interpreter=sys.executable,
         distributions=versions,
         providers=providers,
-        source_digest=source_digest(PROBES),
     )
 
 

@@ -104,6 +104,30 @@ class EngineSubject:
         return float(min(math.ceil(1000 * needed / available_bytes) / 1000, memory.most_share))
 
 
+class EngineProgram:
+    """Generates with an engine; the base of the engines' `probes.adapter.TextProgram`."""
+
+    def __init__(self, subject: EngineSubject, request: Request) -> None:
+        self.engine, self.request = subject.engine, request
+
+    def feed(self, inputs: list[Any]) -> Any:
+        return inputs[0].tolist()
+
+    def __call__(self, device_inputs: Any) -> Any:
+        return self.generate(device_inputs, self.request.output_tokens)
+
+    def first_token(self, device_inputs: Any) -> Any:
+        return self.generate(device_inputs, 1)
+
+    def generate(self, device_inputs: Any, new_tokens: int) -> Any:
+        """Return the engine's output for the prompts."""
+        raise NotImplementedError
+
+
+def synchronise() -> None:
+    """Return at once: the tokens are on the host when a call of an engine returns."""
+
+
 def require_architecture(subject: EngineSubject, supported: Collection[str], engine: str) -> None:
     """Raise `UnsupportedError` if the engine does not list the model's architecture."""
     if subject.info.architecture not in supported:

@@ -44,8 +44,6 @@ class Environment:
     distributions: dict[str, str]
     #: The distributions that provide each top-level package.
     providers: dict[str, tuple[str, ...]]
-    #: Identifies the source of the probes.
-    source_digest: str
 
 
 @dataclasses.dataclass(frozen=True)

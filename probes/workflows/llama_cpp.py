@@ -17,7 +17,8 @@ from probes.adapter import Server
 from probes.checking.logprobs import TokenLogprobs, logprobs_from_top_tokens
 from probes.protocol import Request
 from probes.stacks.gguf_file import OUTER_TYPE, model_file, write_model
-from probes.subjects.checkpoint import EngineSubject, token_word
+from probes.subjects import checkpoint
+from probes.subjects.checkpoint import EngineProgram, EngineSubject, token_word
 from probes.wire.events import Engagement
 
 #: The engine's threads meet several times in each layer. If they spin there and share a processor,
@@ -29,6 +30,7 @@ import xllamacpp  # noqa: E402
 TASKS = (protocol.GENERATE,)
 
 open_subject = EngineSubject
+synchronise = checkpoint.synchronise
 
 #: Types of weights and of the key-value cache by precision.
 TYPES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
@@ -95,25 +97,14 @@ def socket_path(request: Request) -> str:
     return f"/proc/self/fd/{directory}/engine-{os.getpid()}.sock"
 
 
-class EngineGeneration:
-    """See `probes.adapter.TextProgram`."""
+class EngineGeneration(EngineProgram):
+    """Generates with the engine of the server, without HTTP."""
 
     def __init__(self, subject: EngineSubject, request: Request) -> None:
-        self.engine = subject.engine
+        super().__init__(subject, request)
         self.weight_types = {TYPES[subject.dtype]}
         if quantised := request.options.get("weights"):
             self.weight_types = {quantised, OUTER_TYPE}
-        self.request = request
-
-    def feed(self, inputs: list[Any]) -> list[list[int]]:
-        prompts: list[list[int]] = inputs[0].tolist()
-        return prompts
-
-    def __call__(self, device_inputs: list[list[int]]) -> Any:
-        return self._complete(device_inputs, self.request.output_tokens)
-
-    def first_token(self, device_inputs: list[list[int]]) -> Any:
-        return self._complete(device_inputs, 1)
 
     def score(self, device_inputs: list[list[int]], tokens: Any, rows: int) -> TokenLogprobs:
         """Ask for one token after each prefix of `tokens`; the prefixes stay in the cache."""
@@ -123,7 +114,7 @@ class EngineGeneration:
                 [*prompt, *row[:position]]
                 for prompt, row in zip(device_inputs[:rows], tokens[:rows].tolist(), strict=True)
             ]
-            choices = self._complete(prefixes, 1, cache_prompt=True, logprobs=TOP_LOGPROBS)
+            choices = self.generate(prefixes, 1, cache_prompt=True, logprobs=TOP_LOGPROBS)
             for row, choice in zip(tops, choices, strict=True):
                 (step,) = choice["logprobs"]["content"]
                 row.append({top["id"]: top["logprob"] for top in step["top_logprobs"]})
@@ -139,12 +130,10 @@ class EngineGeneration:
         ]
         return [np.array(rows, dtype=np.int64)]
 
-    def _complete(
-        self, prompts: list[list[int]], new_tokens: int, **options: Any
-    ) -> list[dict[str, Any]]:
+    def generate(self, device_inputs: list[list[int]], new_tokens: int, **options: Any) -> Any:
         """Return the engine's answer to each prompt."""
         request = {
-            "prompt": prompts,
+            "prompt": device_inputs,
             "max_tokens": new_tokens,
             "temperature": 0,
             "cache_prompt": False,
@@ -155,10 +144,6 @@ class EngineGeneration:
             message = f"the engine refuses the prompts: {answer}"
             raise RuntimeError(message)
         return sorted(answer["choices"], key=lambda choice: choice["index"])
-
-
-def synchronise() -> None:
-    """Return at once: the tokens are on the host when a call returns."""
 
 
 def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:

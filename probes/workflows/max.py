@@ -10,12 +10,14 @@ import numpy as np
 from probes import protocol
 from probes.adapter import UnsupportedError
 from probes.protocol import Request
-from probes.subjects.checkpoint import EngineSubject
+from probes.subjects import checkpoint
+from probes.subjects.checkpoint import EngineProgram, EngineSubject
 from probes.wire.events import Engagement
 
 TASKS = (protocol.GENERATE,)
 
 open_subject = EngineSubject
+synchronise = checkpoint.synchronise
 
 
 def versions() -> dict[str, str]:
@@ -42,7 +44,7 @@ def build(subject: EngineSubject, inputs: list[Any], request: Request) -> Engine
 
         check_support(subject)
         subject.engine = AutoModel(str(subject.folder), **engine_arguments(subject, request))
-    return EngineGeneration(subject.engine, request)
+    return EngineGeneration(subject, request)
 
 
 def check_support(subject: EngineSubject) -> None:
@@ -90,36 +92,18 @@ def memory_share(subject: EngineSubject, request: Request) -> float:
     return subject.engine_memory_share(request, Accelerator().stats["free_memory"])
 
 
-class EngineGeneration:
-    """See `probes.adapter.TextProgram`."""
-
-    def __init__(self, engine: Any, request: Request) -> None:
-        self.engine = engine
-        self.request = request
-
-    def feed(self, inputs: list[Any]) -> list[list[int]]:
-        prompts: list[list[int]] = inputs[0].tolist()
-        return prompts
-
-    def __call__(self, device_inputs: list[list[int]]) -> Any:
-        return self._generate(device_inputs, self.request.output_tokens)
-
-    def first_token(self, device_inputs: list[list[int]]) -> Any:
-        return self._generate(device_inputs, 1)
+class EngineGeneration(EngineProgram):
+    """Generates with MAX's pipeline."""
 
     def collect(self, output: Any) -> list[Any]:
         return [
             np.array([row[self.request.input_tokens :] for row in output.sequences], dtype=np.int64)
         ]
 
-    def _generate(self, device_inputs: list[list[int]], new_tokens: int) -> Any:
+    def generate(self, device_inputs: list[list[int]], new_tokens: int) -> Any:
         return self.engine.generate(
             device_inputs, max_new_tokens=new_tokens, temperature=0.0, ignore_eos=True
         )
-
-
-def synchronise() -> None:
-    """Return at once: the tokens are on the host when a call returns."""
 
 
 def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:

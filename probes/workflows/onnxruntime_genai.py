@@ -18,12 +18,14 @@ from probes import protocol
 from probes.adapter import UnsupportedError
 from probes.checking.logprobs import TokenLogprobs
 from probes.protocol import Request
-from probes.subjects.checkpoint import EngineSubject
+from probes.subjects import checkpoint
+from probes.subjects.checkpoint import EngineProgram, EngineSubject
 from probes.wire.events import Engagement
 
 TASKS = (protocol.GENERATE,)
 
 open_subject = EngineSubject
+synchronise = checkpoint.synchronise
 
 PRECISIONS = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
@@ -117,20 +119,16 @@ def write_settings(file: pathlib.Path, request: Request) -> None:
     file.write_text(json.dumps(config, indent=2), encoding="utf-8")
 
 
-class EngineGeneration:
-    """Generates for a limited number of prompts at a time; see `probes.adapter.TextProgram`."""
+class EngineGeneration(EngineProgram):
+    """Generates for a limited number of prompts at a time."""
 
     def __init__(self, subject: EngineSubject, request: Request) -> None:
-        self.model = subject.engine
-        self.request = request
+        super().__init__(subject, request)
         self.vocabulary = subject.info.vocabulary
 
     def feed(self, inputs: list[Any]) -> Any:
         """Return the prompts, `(rows, input_tokens) int32`."""
         return inputs[0].astype(np.int32)
-
-    def __call__(self, device_inputs: Any) -> Any:
-        return self._generate(device_inputs, self.request.output_tokens)
 
     def first_token(self, device_inputs: Any) -> Any:
         """Generate one new token; raise `UnsupportedError` if the prompts need several turns."""
@@ -141,7 +139,7 @@ class EngineGeneration:
                 "their first token and no more"
             )
             raise UnsupportedError(message)
-        return self._generate(device_inputs, 1)
+        return super().first_token(device_inputs)
 
     def score(self, device_inputs: Any, tokens: Any, rows: int) -> TokenLogprobs:
         """Decode `tokens` instead of the likeliest ones and return their log probabilities."""
@@ -162,7 +160,7 @@ class EngineGeneration:
     def collect(self, output: Any) -> list[Any]:
         return [np.stack(output)[:, self.request.input_tokens :].astype(np.int64)]
 
-    def _generate(self, device_inputs: Any, new_tokens: int) -> list[Any]:
+    def generate(self, device_inputs: Any, new_tokens: int) -> list[Any]:
         """Return the sequence of each prompt; groups of prompts take turns."""
         at_once = self.request.options["prompts_at_once"]
         sequences: list[Any] = []
@@ -193,13 +191,13 @@ class EngineGeneration:
         return np.stack(kept, axis=1)
 
     def _make_generator(self, device_inputs: Any, new_tokens: int) -> Any:
-        parameters = og.GeneratorParams(self.model)
+        parameters = og.GeneratorParams(self.engine)
         parameters.set_search_options(
             batch_size=len(device_inputs),
             max_length=device_inputs.shape[1] + new_tokens,
             do_sample=False,
         )
-        generator = og.Generator(self.model, parameters)
+        generator = og.Generator(self.engine, parameters)
         generator.append_tokens(device_inputs)
         return generator
 
@@ -208,10 +206,6 @@ def log_softmax(logits: Any) -> Any:
     """Return the log probabilities along the last axis of `(..., vocabulary)`, in its dtype."""
     shifted = logits - logits.max(-1, keepdims=True)
     return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
-
-
-def synchronise() -> None:
-    """Return at once: the tokens are on the host when a call returns."""
 
 
 def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:
@@ -249,7 +243,7 @@ def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:
     return Engagement(
         placed[wanted] / nodes if nodes else 0.0,
         proof,
-        {"nodes": dict(placed), "device": program.model.device_type},
+        {"nodes": dict(placed), "device": program.engine.device_type},
     )
 
 

@@ -12,12 +12,18 @@ from probes import protocol
 from probes.adapter import Server
 from probes.checking.logprobs import TokenLogprobs, logprobs_from_top_tokens
 from probes.protocol import Request
-from probes.subjects.checkpoint import EngineSubject, require_architecture
+from probes.subjects import checkpoint
+from probes.subjects.checkpoint import (
+    EngineProgram,
+    EngineSubject,
+    require_architecture,
+)
 from probes.wire.events import Engagement
 
 TASKS = (protocol.GENERATE,)
 
 open_subject = EngineSubject
+synchronise = checkpoint.synchronise
 
 TOP_LOGPROBS = 20
 #: The model's name in requests to the server.
@@ -52,7 +58,7 @@ def build(subject: EngineSubject, inputs: list[Any], request: Request) -> Engine
         subject.engine = sglang.Engine(
             model_path=str(subject.folder), **engine_arguments(subject, request)
         )
-    return EngineGeneration(subject.engine, request)
+    return EngineGeneration(subject, request)
 
 
 def engine_arguments(subject: EngineSubject, request: Request) -> dict[str, Any]:
@@ -82,22 +88,8 @@ def memory_share(subject: EngineSubject, request: Request) -> float:
     return subject.engine_memory_share(request, free)
 
 
-class EngineGeneration:
-    """See `probes.adapter.TextProgram`."""
-
-    def __init__(self, engine: Any, request: Request) -> None:
-        self.engine = engine
-        self.request = request
-
-    def feed(self, inputs: list[Any]) -> list[list[int]]:
-        prompts: list[list[int]] = inputs[0].tolist()
-        return prompts
-
-    def __call__(self, device_inputs: list[list[int]]) -> Any:
-        return self._generate(device_inputs, self.request.output_tokens)
-
-    def first_token(self, device_inputs: list[list[int]]) -> Any:
-        return self._generate(device_inputs, 1)
+class EngineGeneration(EngineProgram):
+    """Generates with SGLang's offline engine."""
 
     def score(self, device_inputs: list[list[int]], tokens: Any, rows: int) -> TokenLogprobs:
         """Pass `tokens` as part of the prompts and return the likeliest tokens at their places."""
@@ -122,13 +114,9 @@ class EngineGeneration:
     def collect(self, output: Any) -> list[Any]:
         return [np.array([one["output_ids"] for one in output], dtype=np.int64)]
 
-    def _generate(self, device_inputs: list[list[int]], new_tokens: int) -> Any:
+    def generate(self, device_inputs: list[list[int]], new_tokens: int) -> Any:
         sampling = {"temperature": 0, "max_new_tokens": new_tokens, "ignore_eos": True}
         return self.engine.generate(input_ids=device_inputs, sampling_params=sampling)
-
-
-def synchronise() -> None:
-    """Return at once: the tokens are on the host when a call returns."""
 
 
 def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:

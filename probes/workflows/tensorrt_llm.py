@@ -11,12 +11,14 @@ import numpy as np
 from probes import protocol
 from probes.adapter import UnsupportedError
 from probes.protocol import Request
-from probes.subjects.checkpoint import EngineMemory, EngineSubject
+from probes.subjects import checkpoint
+from probes.subjects.checkpoint import EngineMemory, EngineProgram, EngineSubject
 from probes.wire.events import Engagement
 
 TASKS = (protocol.GENERATE,)
 
 open_subject = EngineSubject
+synchronise = checkpoint.synchronise
 
 #: Part of the engine's error for an unknown architecture.
 UNSUPPORTED_PHRASE = "Unknown architecture"
@@ -37,7 +39,7 @@ def build(subject: EngineSubject, inputs: list[Any], request: Request) -> Engine
     """Start the engine once for all batch sizes, which loads the model and captures graphs."""
     if subject.engine is None:
         subject.engine = start_engine(subject, request)
-    return EngineGeneration(subject.engine, request)
+    return EngineGeneration(subject, request)
 
 
 def start_engine(subject: EngineSubject, request: Request) -> Any:
@@ -76,30 +78,19 @@ def cache_tokens(request: Request) -> int:
     return math.ceil(factor * max(request.batch_sizes) * each)
 
 
-class EngineGeneration:
-    """See `probes.adapter.TextProgram`; it has no `score`, so only its tokens are checked."""
+class EngineGeneration(EngineProgram):
+    """It has no `score`, so only its tokens are checked."""
 
-    def __init__(self, engine: Any, request: Request) -> None:
+    def __init__(self, subject: EngineSubject, request: Request) -> None:
         import tensorrt_llm  # noqa: PLC0415
 
-        self.engine = engine
-        self.request = request
+        super().__init__(subject, request)
         self._sampling_params = tensorrt_llm.SamplingParams
-
-    def feed(self, inputs: list[Any]) -> list[list[int]]:
-        prompts: list[list[int]] = inputs[0].tolist()
-        return prompts
-
-    def __call__(self, device_inputs: list[list[int]]) -> Any:
-        return self._generate(device_inputs, self.request.output_tokens)
-
-    def first_token(self, device_inputs: list[list[int]]) -> Any:
-        return self._generate(device_inputs, 1)
 
     def collect(self, output: Any) -> list[Any]:
         return [np.array([list(one.outputs[0].token_ids) for one in output], dtype=np.int64)]
 
-    def _generate(self, device_inputs: list[list[int]], new_tokens: int) -> Any:
+    def generate(self, device_inputs: list[list[int]], new_tokens: int) -> Any:
         # Without a tokenizer the engine needs ids for the end and padding; -1 is not a token.
         sampling = self._sampling_params(
             max_tokens=new_tokens,
@@ -111,10 +102,6 @@ class EngineGeneration:
             detokenize=False,
         )
         return self.engine.generate(device_inputs, sampling_params=sampling, use_tqdm=False)
-
-
-def synchronise() -> None:
-    """Return at once: the tokens are on the host when a call returns."""
 
 
 def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:

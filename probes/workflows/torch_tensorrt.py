@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import pathlib
 from typing import Any
 
 import torch
 import torch_tensorrt
 
-from probes.partial_file import replace_when_complete
 from probes.protocol import Request
 from probes.stacks import free_dimensions, kernel_launches, pytorch, torch_tensorrt_engines
 from probes.stacks.pytorch import TorchProgram
@@ -20,9 +18,6 @@ versions = torch_tensorrt_engines.versions
 settings = torch_tensorrt_engines.settings
 open_subject = open_torch_subject
 synchronise = pytorch.synchronise
-
-#: Older pickle protocols are limited to 4 GB.
-PICKLE_PROTOCOL = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,30 +81,6 @@ def batch_range(sizes: list[int]) -> tuple[int, int, int]:
 def repeat_rows(tensor: torch.Tensor, batch_size: int) -> torch.Tensor:
     """Return `tensor` with its rows repeated to `batch_size`."""
     return tensor[torch.arange(batch_size, device=tensor.device) % len(tensor)]
-
-
-def save(
-    compiled: torch.fx.GraphModule, tensors: tuple[torch.Tensor, ...], file: pathlib.Path
-) -> None:
-    """Write the engines and the module around them, complete or not at all.
-
-    A build does not save: the file holds the engines as text, so writing and reading 1 GB of
-    weights takes ten times as long as the build.
-    """
-    with replace_when_complete(file) as partial:
-        # Engines cannot be traced, so `retrace` is off.
-        torch_tensorrt.save(
-            compiled,
-            str(partial),
-            arg_inputs=list(tensors),
-            retrace=False,
-            pickle_protocol=PICKLE_PROTOCOL,
-        )
-
-
-def load(file: pathlib.Path) -> torch.nn.Module:
-    """Return the module that `save` wrote."""
-    return torch_tensorrt.load(str(file)).module()
 
 
 def engagement(program: EngineProgram, device_inputs: Any) -> Engagement:

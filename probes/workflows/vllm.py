@@ -15,12 +15,19 @@ from probes.checking.logprobs import TokenLogprobs, logprobs_from_top_tokens
 from probes.protocol import Request
 from probes.stacks import llm_compressor, vllm_server, vllm_weights
 from probes.stacks.vllm_server import SCORED_TOKENS
-from probes.subjects.checkpoint import GIBIBYTE, EngineSubject, require_architecture
+from probes.subjects import checkpoint
+from probes.subjects.checkpoint import (
+    GIBIBYTE,
+    EngineProgram,
+    EngineSubject,
+    require_architecture,
+)
 from probes.wire.events import Engagement
 
 TASKS = (protocol.GENERATE,)
 
 open_subject = EngineSubject
+synchronise = checkpoint.synchronise
 server = vllm_server.server
 serving_command = vllm_server.serving_command
 
@@ -136,24 +143,17 @@ def memory_share(subject: EngineSubject, request: Request) -> float:
     return subject.engine_memory_share(request, total)
 
 
-class EngineGeneration:
-    """See `probes.adapter.TextProgram`."""
+class EngineGeneration(EngineProgram):
+    """Generates with vLLM's offline engine."""
 
     def __init__(self, subject: EngineSubject, request: Request) -> None:
         import vllm  # noqa: PLC0415
 
-        self.engine = subject.engine
-        self.request = request
+        super().__init__(subject, request)
         self._sampling_params = vllm.SamplingParams
 
     def feed(self, inputs: list[Any]) -> list[dict[str, list[int]]]:
-        return as_prompts(inputs[0])
-
-    def __call__(self, device_inputs: list[Any]) -> Any:
-        return self._generate(device_inputs, self.request.output_tokens)
-
-    def first_token(self, device_inputs: list[Any]) -> Any:
-        return self._generate(device_inputs, 1)
+        return [{"prompt_token_ids": row} for row in inputs[0].tolist()]
 
     def score(self, device_inputs: list[Any], tokens: Any, rows: int) -> TokenLogprobs:
         """Pass `tokens` as part of the prompts and return the likeliest tokens at their places."""
@@ -182,20 +182,11 @@ class EngineGeneration:
     def collect(self, output: Any) -> list[Any]:
         return [np.array([list(one.outputs[0].token_ids) for one in output], dtype=np.int64)]
 
-    def _generate(self, device_inputs: list[Any], new_tokens: int) -> Any:
+    def generate(self, device_inputs: list[Any], new_tokens: int) -> Any:
         sampling = self._sampling_params(
             temperature=0.0, max_tokens=new_tokens, ignore_eos=True, detokenize=False
         )
         return self.engine.generate(device_inputs, sampling, use_tqdm=False)
-
-
-def as_prompts(tokens: Any) -> list[dict[str, list[int]]]:
-    """Return the rows of `tokens` in the form in which the engine takes token ids as prompts."""
-    return [{"prompt_token_ids": row} for row in tokens.tolist()]
-
-
-def synchronise() -> None:
-    """Return at once: the tokens are on the host when a call returns."""
 
 
 def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:

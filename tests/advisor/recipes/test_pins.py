@@ -22,7 +22,6 @@ def environment(
         interpreter="python3",
         distributions=distributions,
         providers=providers,
-        source_digest="",
     )
 
 

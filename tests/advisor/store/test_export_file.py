@@ -33,7 +33,6 @@ IMPORTED = Imported(
         interpreter="/home/somebody/own/bin/python3",
         distributions={"torch": "2.13.0"},
         providers={"torch": ("torch",)},
-        source_digest="0",
     ),
 )
 PLAN = builders.plan("compiled")

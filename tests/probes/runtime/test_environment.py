@@ -1,9 +1,8 @@
-"""A measured worker reports its interpreter, what is installed for it, and the source it runs."""
+"""A measured worker reports its interpreter and what is installed for it."""
 
 from __future__ import annotations
 
 import pathlib
-import shutil
 import sys
 from importlib import metadata
 
@@ -11,7 +10,6 @@ import pytest
 import workers
 
 from probes.runtime import environment, harness
-from probes.runtime.source_digest import source_digest
 
 
 def test_installed_versions_and_the_providers_of_packages_are_read() -> None:
@@ -20,7 +18,6 @@ def test_installed_versions_and_the_providers_of_packages_are_read() -> None:
     assert found.python == "{}.{}".format(*sys.version_info)
     assert found.distributions["msgspec"] == metadata.version("msgspec")
     assert found.providers["msgspec"] == ("msgspec",)
-    assert found.source_digest == source_digest(environment.PROBES)
 
 
 @pytest.mark.parametrize(("role", "is_reported"), [("measure", True), ("reference", False)])
@@ -34,7 +31,6 @@ def test_only_a_measured_worker_reports_its_environment(
     assert (imported["environment"] is not None) == is_reported
     if is_reported:
         assert imported["environment"]["interpreter"] == sys.executable
-        assert imported["environment"]["source_digest"] == source_digest(fake_probes)
 
 
 def test_an_environment_that_cannot_be_read_is_left_out(
@@ -47,21 +43,6 @@ def test_an_environment_that_cannot_be_read_is_left_out(
     monkeypatch.setattr(environment, "read_environment", fail)
     assert harness.try_optional(environment.read_environment) is None
     assert "damaged metadata" in capsys.readouterr().err
-
-
-def test_the_digest_changes_with_the_content_and_the_name_of_a_file(tmp_path: pathlib.Path) -> None:
-    source = tmp_path / "probes"
-    (source / "workflows").mkdir(parents=True)
-    file = source / "workflows" / "one.py"
-    file.write_text("A = 1\n")
-    before = source_digest(source)
-    shutil.copytree(source, tmp_path / "copy")
-    (source / "notes.txt").write_text("no source\n")
-    assert source_digest(source) == source_digest(tmp_path / "copy") == before
-    file.write_text("A = 2\n")
-    changed = source_digest(source)
-    file.rename(source / "workflows" / "two.py")
-    assert len({before, changed, source_digest(source)}) == 3
 
 
 def test_packages_are_those_that_the_standard_library_finds() -> None:

@@ -53,7 +53,6 @@ def measured(serving: Serving, **facts: Any) -> Any:
         interpreter="/envs/engine/bin/python",
         distributions={"engine": "1.2+cu130", "torch": "2.13.0", "transformers": "5.17.0"},
         providers={"torch": ("torch",), "transformers": ("transformers",)},
-        source_digest="",
     )
     process = builders.process(
         imported=Imported(

@@ -115,7 +115,6 @@ def measured(arm: str = "compiled", **changes: Any) -> Any:
         interpreter="/usr/bin/python3",
         distributions={"torch": "2.13.0+cpu", "numpy": "2.4.6", "onnx": "1.23.2"},
         providers={"torch": ("torch",), "numpy": ("numpy",)},
-        source_digest="",
     )
     facts = {
         "imported": Imported(

@@ -59,7 +59,6 @@ def measured(lines: str = LINES, *, arm_changes: Any = None, **question: Any) ->
             interpreter=interpreter,
             distributions={"torch": "2.13.0+cpu"},
             providers={"torch": ("torch",)},
-            source_digest="",
         )
         imported = Imported(versions={}, settings={}, seconds=1.0, environment=environment)
         facts = RecipeFacts(allowances={1: (1e-7,)}, serving_command=None, integration=lines)
