@@ -30,6 +30,11 @@ class Priorities(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         left = 1 - sum(further.values())
         return {**{name: getattr(self, name) / 100 * left for name in PILLARS}, **further}
 
+    def describe(self) -> str:
+        """Return the share of each criterion, such as `performance 32 %, productivity 28 %`."""
+        shares = self.shares().items()
+        return ", ".join(f"{name.replace('_', ' ')} {share * 100:.3g} %" for name, share in shares)
+
     def weigh(self, grades: Mapping[str, float]) -> float:
         """Return the score: the weighted mean of the grades."""
         return sum(share * grades[name] for name, share in self.shares().items())

@@ -126,8 +126,11 @@ class GuidelineOpinion(msgspec.Struct, frozen=True, kw_only=True):
     source: str
 
 
-#: Whether the measurements decide: one workflow leads, several are equally good, or neither.
-DecisionWord = Literal["CLEAR", "EITHER", "OPEN"]
+#: Whether the measurements decide: surely, probably, or not yet.
+DecisionWord = Literal["CLEAR", "LIKELY", "OPEN"]
+#: Why an arm is advised: it has the highest score, or nearly so and is faster, is exact where the
+#: first is not, or is the baseline.
+ChosenFor = Literal["score", "speed", "exactness", "no-change"]
 
 
 class SpeedRegret(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,14 +140,6 @@ class SpeedRegret(msgspec.Struct, frozen=True, kw_only=True):
     arm: str | None
     value: float
     #: Upper end of the 95 % range over all measured arms.
-    high: float
-
-
-class ScoreRegret(msgspec.Struct, frozen=True, kw_only=True):
-    """Points of score lost if another workflow is really the best one."""
-
-    expected: float
-    #: Exceeded in 5 % of the draws.
     high: float
 
 
@@ -161,19 +156,26 @@ class BatchAdvice(msgspec.Struct, frozen=True, kw_only=True):
 class Certainty(msgspec.Struct, frozen=True, kw_only=True):
     """What draws from the uncertainty of the measurements say about the decision."""
 
-    decision_word: DecisionWord
-    #: Share of the draws in which the advised workflow leads or is within the indifference.
+    #: Null with one workflow, which is compared with nothing.
+    decision_word: DecisionWord | None
+    #: Share of the draws in which the advised arm loses no more score than counts as nothing.
     share: float
     seed: int
-    #: Points of score that count as equal: a value of the rubric.
-    indifference: float
-    #: Workflows that lead or are within the indifference in at least 5 % of the draws, the advised
-    #: one first, with that share; several can be within the indifference in one draw.
+    chosen_for: ChosenFor
+    #: Workflows with more than 5 % of such draws, the advised one first, with their share; several
+    #: can be as good as the best one in one draw.
     contenders: dict[str, float]
+    #: Other workflows that are about as good, the likeliest first.
+    as_good: tuple[str, ...]
+    #: Points of score that are lost if another workflow is really the best; exceeded in 5 % of the
+    #: draws.
+    lost_score: float
+    #: The same as a share of speed: a wrong choice costs as much as this loss of speed. Null where
+    #: performance has no weight.
+    lost_speed: float | None
     speed_regret: SpeedRegret
-    score_regret: ScoreRegret
-    #: Further repetitions in fresh processes that would settle an open decision, from the present
-    #: spread; null where none are needed and where 16 would not be enough.
+    #: Further repetitions in fresh processes after which the decision would be clear, from the
+    #: present spread; null where none are needed and where 16 would not be enough.
     needed_repetitions: int | None
 
 
@@ -203,8 +205,8 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
     #: tell apart.
     ties: tuple[str, ...]
     flips: tuple[Flip, ...]
-    #: Share of all weights of the three Ps at which the arm leads, or a less exact arm of its
-    #: workflow that scores as well.
+    #: Share of all weights of the three Ps at which the arm leads, or an arm of its workflow
+    #: that scores a little more but is slower or less exact.
     simplex_share: float | None = None
     #: The share of each arm that meets the constraints.
     simplex: dict[str, float] = {}

@@ -90,12 +90,37 @@ class Criterion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     tiers: tuple[TierRule, ...]
 
 
+class DecisionRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How an arm is chosen from the scores, and when the choice is clear.
+
+    Losses and bonuses are in points of score, the others are shares.
+    """
+
+    #: What a loss may be that counts as none, that leaves a choice likely, and at most.
+    near: Annotated[float, msgspec.Meta(ge=0)]
+    likely: Annotated[float, msgspec.Meta(ge=0)]
+    doubtful: Annotated[float, msgspec.Meta(ge=0)]
+    #: Shares of the draws that make a choice clear, and likely.
+    certain: Annotated[float, msgspec.Meta(gt=0.5, lt=1)]
+    probable: Annotated[float, msgspec.Meta(gt=0, lt=1)]
+    #: Share of the draws above which a workflow may lead, and is named as about as good; the most
+    #: that are named.
+    contending: Annotated[float, msgspec.Meta(gt=0, lt=1)]
+    named: Annotated[float, msgspec.Meta(gt=0, lt=1)]
+    most_named: Annotated[int, msgspec.Meta(ge=0)]
+    #: The bonus of a speed-up, in full from a factor on, and that of the baseline.
+    speed_bonus: Annotated[float, msgspec.Meta(ge=0)]
+    speed_bonus_at: Annotated[float, msgspec.Meta(gt=1)]
+    baseline_bonus: Annotated[float, msgspec.Meta(ge=0)]
+    basis: Basis
+    source: Annotated[str, msgspec.Meta(min_length=1)]
+
+
 class Rubric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The criteria, the facts that they use, and the margins of the decision."""
+    """The criteria, the facts that they use, and the rule of the decision."""
 
     name: str
     minimum_engaged_share: Annotated[float, msgspec.Meta(ge=0, le=1)]
-    #: Points of score within which two workflows count as equally good.
-    indifference: Annotated[float, msgspec.Meta(ge=0)] = 0.05
+    decision: DecisionRule
     facts: dict[str, Fact]
     criteria: tuple[Criterion, ...]

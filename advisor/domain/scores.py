@@ -60,6 +60,8 @@ class ScoredArm(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     ratings: dict[str, Rating]
     score: float
+    #: Points that the choice adds to the score, for speed or for needing no change.
+    bonus: float = 0.0
     rank: int
     #: Constraints it fails; an arm with any is listed but not recommended.
     failures: tuple[FailedConstraint, ...] = ()

@@ -12,53 +12,14 @@ from advisor.domain.results import Results
 from advisor.domain.scores import ScoredArm
 
 
-def find_best_native(scored: Sequence[ScoredArm], indifference: float) -> tuple[str, ...]:
-    """Return the best arms that meet the constraints and have no quantised weights.
-
-    These are the first by rank and, of the other workflows, the first arms whose scores are less
-    than the `indifference` lower.
-    """
-    return _best_of_each([arm for arm in scored if arm.weights is None], indifference)
-
-
-def find_best_exact(
-    scored: Sequence[ScoredArm], results: Results, indifference: float
-) -> tuple[str, ...]:
-    """Return the best arms that meet the constraints and whose outputs are exact, as above."""
+def find_best_exact(viable: Sequence[ScoredArm], results: Results) -> str | None:
+    """Return the first arm by rank whose outputs are exact; None without one."""
     exact = {
         entry.arm
         for entry in results.measurements
         if all(checked.accuracy_class == "exact" for checked in entry.correctness)
     }
-    return _best_of_each([arm for arm in scored if arm.arm in exact], indifference)
-
-
-def _best_of_each(arms: Sequence[ScoredArm], indifference: float) -> tuple[str, ...]:
-    first: dict[str, ScoredArm] = {}
-    for arm in sorted(arms, key=lambda arm: arm.rank):
-        if not arm.failed_constraints:
-            first.setdefault(arm.workflow, arm)
-    best = next(iter(first.values()), None)
-    if best is None:
-        return ()
-    return tuple(arm.arm for arm in first.values() if arm.score >= best.score - indifference)
-
-
-def find_most_exact(
-    advised: ScoredArm, viable: Sequence[ScoredArm], results: Results, indifference: float
-) -> ScoredArm:
-    """Return the most exact of the advised workflow's arms that score as well as `advised`.
-
-    Arms score as well if they are less than the `indifference` apart. Exact outputs have no error;
-    of arms with the same error the one with the higher rank is returned.
-    """
-    errors = find_errors(results)
-    equal = [
-        arm
-        for arm in viable
-        if arm.workflow == advised.workflow and arm.score >= advised.score - indifference
-    ]
-    return min(equal, key=lambda arm: (errors.get(arm.arm, math.inf), arm.rank))
+    return next((arm.arm for arm in viable if arm.arm in exact), None)
 
 
 def find_errors(results: Results) -> dict[str, float]:

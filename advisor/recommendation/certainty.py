@@ -1,6 +1,8 @@
-"""How certain the advice is, given the uncertainty of the measured speed-ups.
+"""Choose the arm to advise, and say how certain the choice is. Pure.
 
-Draws of the speed-ups are scored like the measurement itself. Pure.
+The choice is made on the measured scores. Draws of the speed-ups from their uncertainty are scored
+like the measurement itself; the word of the decision follows from the score that is lost if
+another workflow is really the best.
 """
 
 from __future__ import annotations
@@ -9,11 +11,10 @@ import math
 from collections.abc import Collection, Sequence
 
 from advisor.domain.priorities import Priorities
-from advisor.domain.recommendation import Certainty, DecisionWord, ScoreRegret, SpeedRegret
+from advisor.domain.recommendation import Certainty, ChosenFor, DecisionWord, SpeedRegret
 from advisor.domain.results import Results
-from advisor.domain.rubric import Rubric
+from advisor.domain.rubric import DecisionRule, GradeRule, Rubric
 from advisor.domain.scores import ScoredArm
-from advisor.recommendation.best_arms import find_most_exact
 from advisor.recommendation.speedup_draws import (
     Draws,
     GradeCurve,
@@ -22,12 +23,10 @@ from advisor.recommendation.speedup_draws import (
     speedup_errors,
 )
 
-#: Share of the draws that makes a decision certain, and that makes a workflow a contender.
-CERTAIN, CONTENDING = 0.95, 0.05
 #: Numbers of further repetitions of which the least that is enough is named.
 REPETITIONS_TO_TRY = (1, 2, 4, 8, 16)
-#: The fact that the draws are about.
-SPEEDUP = "speedup"
+#: The fact that the draws are about, and its criterion.
+SPEEDUP, PERFORMANCE = "speedup", "performance"
 
 
 def assess(
@@ -44,36 +43,93 @@ def assess(
     `measured` has all scored arms, those that fail a constraint included: the fastest of them is
     named whatever the constraints are.
     """
+    rule = rubric.decision
+    candidates = candidates_of(viable)
+    advised = choose(candidates)
     draws = _ScoredDraws(results, {arm.arm for arm in measured}, seed)
-    scores = draws.scores(viable, priorities, rubric)
-    shares = _shares_within(scores, viable, rubric.indifference)
-    equal = [workflow for workflow, share in shares.items() if share >= CERTAIN]
-    first = _cheapest(equal, viable) if len(equal) > 1 else viable[0].workflow
-    advised = find_most_exact(_best_arm(first, viable), viable, results, rubric.indifference)
-    certainty = shares[first]
-    decision_word: DecisionWord = (
-        "EITHER" if len(equal) > 1 else "CLEAR" if certainty >= CERTAIN else "OPEN"
-    )
-    own = [arm.arm for arm in viable].index(advised.arm)
-    lost = scores[:, sorted({own, *_columns_of_best(viable).values()})].max(axis=1) - scores[:, own]
-    near = equal if len(equal) > 1 else [w for w, each in shares.items() if each > CONTENDING]
-    contenders = (first, *(workflow for workflow in near if workflow != first))
+    lost = _lost_scores(draws, candidates, priorities, rubric)
+    own = lost[:, candidates.index(advised)]
+    shares = {
+        arm.workflow: round(float((lost[:, column] <= rule.near).mean()), 4)
+        for column, arm in enumerate(candidates)
+    }
+    word = _word(own, rule) if len(candidates) > 1 else None
+    rivals = sorted((w for w in shares if w != advised.workflow), key=lambda w: -shares[w])
     return advised, Certainty(
-        decision_word=decision_word,
-        share=round(certainty, 4),
+        decision_word=word,
+        share=shares[advised.workflow],
         seed=seed,
-        indifference=rubric.indifference,
-        contenders={workflow: round(shares[workflow], 4) for workflow in contenders},
-        speed_regret=draws.speed_regret(advised, measured),
-        score_regret=ScoreRegret(
-            expected=_rounded(lost.mean()), high=_rounded(_quantile(lost, CERTAIN))
-        ),
+        chosen_for=_chosen_for(advised, viable, results),
+        contenders={
+            workflow: shares[workflow]
+            for workflow in (advised.workflow, *rivals)
+            if workflow == advised.workflow or shares[workflow] > rule.contending
+        },
+        as_good=tuple(each for each in rivals if shares[each] > rule.named)[: rule.most_named],
+        lost_score=_rounded(_quantile(own, rule.certain)),
+        lost_speed=draws.lost_speed(advised, own, priorities, rubric),
+        speed_regret=draws.speed_regret(advised, measured, rule.certain),
         needed_repetitions=_needed_repetitions(
-            draws, viable, _processes(results, viable, contenders), priorities, rubric
+            draws,
+            candidates,
+            advised,
+            _processes(results, candidates, shares, rule),
+            priorities,
+            rubric,
         )
-        if decision_word == "OPEN"
+        if word not in {"CLEAR", None}
         else None,
     )
+
+
+def choose(arms: Sequence[ScoredArm]) -> ScoredArm:
+    """Return the arm with the highest score and bonus; among equals the faster, then by rank."""
+    return max(arms, key=lambda arm: (round(arm.score + arm.bonus, 9), arm.speedup, -arm.rank))
+
+
+def candidates_of(arms: Sequence[ScoredArm]) -> list[ScoredArm]:
+    """Return the arm of each workflow that would be chosen.
+
+    The other arms do not count: the best draw of several arms that differ by chance is better than
+    any of them.
+    """
+    by_workflow: dict[str, list[ScoredArm]] = {}
+    for arm in arms:
+        by_workflow.setdefault(arm.workflow, []).append(arm)
+    return [choose(own) for own in by_workflow.values()]
+
+
+def _chosen_for(advised: ScoredArm, viable: Sequence[ScoredArm], results: Results) -> ChosenFor:
+    first = max(viable, key=lambda arm: arm.score)
+    if advised.score >= first.score:
+        return "score"
+    if advised.arm == results.baseline:
+        return "no-change"
+    return "speed" if advised.speedup > first.speedup else "exactness"
+
+
+def _lost_scores(
+    draws: _ScoredDraws,
+    candidates: Sequence[ScoredArm],
+    priorities: Priorities,
+    rubric: Rubric,
+    scale: float = 1.0,
+) -> Draws:
+    """Return how far each candidate is below the best one in each draw, `(draws, candidates)`."""
+    scores = draws.scores(candidates, priorities, rubric, scale=scale)
+    lost: Draws = scores.max(axis=1, keepdims=True) - scores
+    return lost
+
+
+def _word(lost: Draws, rule: DecisionRule) -> DecisionWord:
+    """Return the word of the decision from the scores that the advised arm loses."""
+    share = float((lost <= rule.near).mean())
+    high = _quantile(lost, rule.certain)
+    if share >= rule.certain:
+        return "CLEAR"
+    if high <= rule.likely or (share >= rule.probable and high <= rule.doubtful):
+        return "LIKELY"
+    return "OPEN"
 
 
 class _ScoredDraws:
@@ -116,7 +172,30 @@ class _ScoredDraws:
             moving_part += shares[criterion.id] * np.minimum(grades, limits)
         return np.broadcast_to(fixed_part + moving_part, (len(self.logs), len(viable)))
 
-    def speed_regret(self, advised: ScoredArm, measured: Sequence[ScoredArm]) -> SpeedRegret:
+    def lost_speed(
+        self, advised: ScoredArm, lost: Draws, priorities: Priorities, rubric: Rubric
+    ) -> float | None:
+        """Return as which share of its speed the advised arm's lost score counts.
+
+        An arm that is faster by this share would make up for it. None where performance has no
+        weight, or where another fact than the speed-up limits its grade.
+        """
+        import numpy as np  # noqa: PLC0415 - as above
+
+        weight = priorities.shares()[PERFORMANCE]
+        rule = _speed_rule(rubric)
+        if weight <= 0 or rule is None or advised.ratings[PERFORMANCE].fact != SPEEDUP:
+            return None
+        logs = self.logs[:, self._column[advised.arm]]
+        figures = np.array([math.log(figure) for figure, _ in rule.knots])
+        heights = np.array([grade for _, grade in rule.knots])
+        grades = _extended(logs, figures, heights) + lost / weight
+        factors = np.exp(_extended(grades, heights, figures) - logs)
+        return _rounded(_quantile(factors, rubric.decision.certain) - 1)
+
+    def speed_regret(
+        self, advised: ScoredArm, measured: Sequence[ScoredArm], certain: float
+    ) -> SpeedRegret:
         """Return how much faster than the advised arm the fastest one is, and may be."""
         own = self.logs[:, [self._column[advised.arm]]]
         gains = (self.logs - own).max(axis=1)
@@ -125,49 +204,36 @@ class _ScoredDraws:
         return SpeedRegret(
             arm=fastest.arm if fastest.arm != advised.arm else None,
             value=_rounded(value),
-            high=_rounded(max(math.exp(_quantile(gains, CERTAIN)), value)),
+            high=_rounded(max(math.exp(_quantile(gains, certain)), value)),
         )
 
 
-def _shares_within(
-    scores: Draws, viable: Sequence[ScoredArm], indifference: float
-) -> dict[str, float]:
-    """Return, by workflow, the share of draws in which its best arm is within the indifference."""
-    best = _columns_of_best(viable)
-    of_best = scores[:, list(best.values())]
-    near = of_best >= of_best.max(axis=1, keepdims=True) - indifference - 1e-12
-    return dict(zip(best, map(float, near.mean(axis=0)), strict=True))
+def _speed_rule(rubric: Rubric) -> GradeRule | None:
+    """Return the rule that grades the speed-up."""
+    rules = (rule for criterion in rubric.criteria for rule in criterion.grades)
+    return next((rule for rule in rules if rule.fact == SPEEDUP), None)
 
 
-def _columns_of_best(viable: Sequence[ScoredArm]) -> dict[str, int]:
-    """Return, by workflow, the column of its best arm in the scores of `viable`.
+def _extended(values: Draws, xs: Draws, ys: Draws) -> Draws:
+    """Interpolate linearly; the first and the last slope continue beyond the points."""
+    import numpy as np  # noqa: PLC0415 - as above
 
-    The other arms do not count: the best draw of several arms that differ by chance is better than
-    any of them.
-    """
-    columns: dict[str, int] = {}
-    for column, arm in enumerate(viable):
-        columns.setdefault(arm.workflow, column)
-    return columns
-
-
-def _cheapest(workflows: Sequence[str], viable: Sequence[ScoredArm]) -> str:
-    """Return the workflow that is the cheapest to adopt; among equals the one that scores more."""
-    best = {name: _best_arm(name, viable) for name in workflows}
-    return min(
-        workflows,
-        key=lambda name: (-best[name].ratings["productivity"].grade, best[name].rank),
-    )
+    slopes = np.diff(ys) / np.diff(xs)
+    found: Draws = np.interp(values, xs, ys)
+    found += np.minimum(values - xs[0], 0.0) * slopes[0]
+    found += np.maximum(values - xs[-1], 0.0) * slopes[-1]
+    return found
 
 
 def _needed_repetitions(
     draws: _ScoredDraws,
-    viable: Sequence[ScoredArm],
+    candidates: Sequence[ScoredArm],
+    advised: ScoredArm,
     processes: int,
     priorities: Priorities,
     rubric: Rubric,
 ) -> int | None:
-    """Return the further repetitions in fresh processes after which the decision would be certain.
+    """Return the further repetitions in fresh processes after which the decision would be CLEAR.
 
     The errors fall with the square root of the number of processes. None where the
     largest of `REPETITIONS_TO_TRY` is not enough, and for servers, which have no cells.
@@ -176,16 +242,22 @@ def _needed_repetitions(
         return None
     for repetitions in REPETITIONS_TO_TRY:
         scale = math.sqrt(processes / (processes + repetitions))
-        scores = draws.scores(viable, priorities, rubric, scale=scale)
-        if max(_shares_within(scores, viable, rubric.indifference).values()) >= CERTAIN:
+        lost = _lost_scores(draws, candidates, priorities, rubric, scale)
+        if _word(lost[:, candidates.index(advised)], rubric.decision) == "CLEAR":
             return repetitions
     return None
 
 
-def _processes(results: Results, viable: Sequence[ScoredArm], contenders: Sequence[str]) -> int:
+def _processes(
+    results: Results,
+    candidates: Sequence[ScoredArm],
+    shares: dict[str, float],
+    rule: DecisionRule,
+) -> int:
     """Return the fewest processes in which an arm that may lead was timed; 0 if none was."""
-    leading = {_best_arm(workflow, viable).arm for workflow in contenders} - {results.baseline}
-    compared = leading or {arm.arm for arm in viable} - {results.baseline}
+    arms = {arm.arm for arm in candidates} - {results.baseline}
+    leading = {arm.arm for arm in candidates if shares[arm.workflow] > rule.contending}
+    compared = leading - {results.baseline} or arms
     return min(
         (
             cell.processes
@@ -195,10 +267,6 @@ def _processes(results: Results, viable: Sequence[ScoredArm], contenders: Sequen
         ),
         default=0,
     )
-
-
-def _best_arm(workflow: str, viable: Sequence[ScoredArm]) -> ScoredArm:
-    return next(arm for arm in viable if arm.workflow == workflow)
 
 
 def _quantile(values: Draws, share: float) -> float:

@@ -9,12 +9,9 @@ from advisor.domain.model import has_random_weights, name_own_shapes
 from advisor.domain.recommendation import BatchAdvice
 from advisor.domain.results import EQUIVALENCE_MARGIN
 from advisor.recommendation.advised_answer import AdvisedAnswer, join_names
-from advisor.recommendation.best_arms import find_best_exact, find_best_native
 from advisor.system.number_format import format_number, format_share
 from probes.wire.checks import Checked
 
-#: Further arms that are as good are not named.
-MOST_ALTERNATIVES = 3
 #: Smaller relative errors are written with an exponent.
 LEAST_PERCENT = 1e-3
 #: Why outputs were not compared.
@@ -47,9 +44,7 @@ def describe_weights(facts: AdvisedAnswer) -> list[str]:
     """Return the format of the advised arm's weights and the best native arm, if it has one."""
     if facts.scored.weights is None:
         return []
-    native = _join_alternatives(
-        facts, find_best_native(facts.answer.scores, facts.certainty.indifference)
-    )
+    native = _alternative(facts, facts.advice.best_native)
     instead = (
         f"Best without quantised weights: {native}."
         if native
@@ -63,12 +58,9 @@ def describe_weights(facts: AdvisedAnswer) -> list[str]:
     return [f"Its weights are quantised to {facts.scored.weights}. {instead}{random}"]
 
 
-def _join_alternatives(facts: AdvisedAnswer, arms: Sequence[str]) -> str:
-    """Return the titles of equally good arms with their speed-ups."""
-    names = [
-        f"{facts.titles[arm]} ({facts.arms[arm].speedup:.2f}x)" for arm in arms[:MOST_ALTERNATIVES]
-    ]
-    return join_names(names, "or") if names else ""
+def _alternative(facts: AdvisedAnswer, arm: str | None) -> str:
+    """Return the title of an arm with its speed-up; empty for none."""
+    return f"{facts.titles[arm]} ({facts.arms[arm].speedup:.2f}x)" if arm else ""
 
 
 def describe_accuracy(facts: AdvisedAnswer) -> list[str]:
@@ -80,8 +72,7 @@ def describe_accuracy(facts: AdvisedAnswer) -> list[str]:
         return [f"Its outputs could not be checked: {UNCHECKED[worst.accuracy.fault]}."]
     if facts.scored.weights is not None:
         return [f"Its outputs differ from the reference: {_cost(worst, is_quantised=True)}."]
-    best = find_best_exact(facts.answer.scores, facts.answer.results, facts.certainty.indifference)
-    exact = _join_alternatives(facts, best)
+    exact = _alternative(facts, facts.advice.best_exact)
     instead = f"Best with exact outputs: {exact}." if exact else "No exact arm was measured."
     return [f"Its outputs are close, not exact: {_cost(worst)}. {instead}"]
 

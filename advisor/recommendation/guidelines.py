@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from advisor.domain.answer import UnmeasuredArm
 from advisor.domain.published import DecisionTree, Guideline, TreeNode
 from advisor.domain.question import Question
-from advisor.domain.recommendation import DecisionWord, GuidelineOpinion, TreeAdvice, TreeStep
+from advisor.domain.recommendation import GuidelineOpinion, TreeAdvice, TreeStep
 from advisor.domain.rubric import LETTERS
 from advisor.domain.scores import ScoredArm
 
@@ -40,24 +40,19 @@ def compare_with_guideline(
     scored: Sequence[ScoredArm],
     excluded: Sequence[UnmeasuredArm],
     *,
-    decision_word: DecisionWord | None,
-    contenders: Sequence[str],
+    as_good: Sequence[str] = (),
 ) -> GuidelineOpinion:
     """Return the guideline and whether the answer agrees.
 
-    That is null if nothing it names was measured, and if the decision is open and one of the
-    `contenders`, the workflows that may be the best, is named. `decision_word` is None for an
-    answer that was not measured.
+    That is null if nothing it names was measured, and if it names a workflow that is about as good.
     """
     agrees: bool | None
     named = [arm for arm in scored if arm.workflow in guideline.workflows]
-    rivals = [name for name in contenders if name in guideline.workflows]
+    rivals = [name for name in as_good if name in guideline.workflows]
     if winner.workflow in guideline.workflows:
         agrees, why = True, f"the guideline recommends {winner.workflow}"
-    elif rivals and decision_word == "EITHER":
-        agrees, why = True, f"the guideline recommends {rivals[0]}, which is equally good"
-    elif rivals and decision_word == "OPEN":
-        agrees, why = None, f"{rivals[0]}, which the guideline recommends, may be the best"
+    elif rivals:
+        agrees, why = None, f"{rivals[0]}, which the guideline recommends, is about as good"
     elif named:
         agrees, why = False, _explain_difference(winner, named[0])
     else:

@@ -14,7 +14,7 @@ from advisor.domain.answer import Answer, HeadlineLine, HeadlinePart
 from advisor.domain.interval import Interval
 from advisor.domain.model import short_name
 from advisor.domain.question import Budget
-from advisor.domain.recommendation import DecisionWord
+from advisor.domain.recommendation import ChosenFor
 from advisor.domain.results import EQUIVALENCE_MARGIN
 from advisor.domain.rubric import LETTERS
 from advisor.domain.scores import ScoredArm
@@ -42,8 +42,14 @@ from advisor.system.number_format import (
 
 #: Beginning of an answer from published figures.
 FROM_FIGURES = "Not measured. By published figures: "
-#: Share of the draws from which a workflow is more likely as good as the answer than not.
-AS_GOOD = 0.5
+#: Why an arm is advised that has not the highest score.
+CHOSEN_FOR: dict[ChosenFor, str] = {
+    "speed": "is slower",
+    "exactness": "is less exact",
+    "no-change": "needs a change of the code",
+}
+#: A loss of speed that is less than this share counts as nothing.
+NOTHING = 0.005
 
 
 def write_headline(answer: Answer, scope: str = "") -> tuple[HeadlineLine, ...]:
@@ -79,46 +85,30 @@ def _without_measurement(answer: Answer) -> str:
 
 
 def _instruction(facts: AdvisedAnswer, scope: str) -> str:
-    title = facts.titles[facts.scored.arm]
-    subject = f"{facts.subject}{scope}"
-    _, *contenders = facts.certainty.contenders
-    others = [facts.titles[_best_of(facts, workflow)] for workflow in contenders]
-    if facts.certainty.decision_word == "CLEAR" or not others:
-        return f"Use {title} for {subject}."
-    names = join_names([title, *others], "or")
-    if facts.certainty.decision_word == "EITHER":
-        return (
-            f"Use {names} for {subject}: they are equally good, the first is the simplest to adopt."
-        )
-    return f"Not settled for {subject}: {names}. The first leads so far."
-
-
-def _best_of(facts: AdvisedAnswer, workflow: str) -> str:
-    own = [
-        arm
-        for arm in facts.arms.values()
-        if arm.workflow == workflow and not arm.failed_constraints
-    ]
-    return min(own, key=lambda arm: arm.rank).arm
+    meanwhile = " for now" if facts.certainty.decision_word == "OPEN" else ""
+    return f"Use {facts.scored.title} for {facts.subject}{scope}{meanwhile}."
 
 
 def _certainty(facts: AdvisedAnswer) -> str:
-    if len(facts.arms) == 1:
-        return (
-            "Nothing was compared: it is the only arm with a result"
-            f"{_left_out(facts)}. {_speed(facts)}"
-        )
-    found = facts.certainty
-    share = f"{format_share_of_draws(found.share)} certainty"
-    as_good, shared = _as_good(facts), _shared_with(facts)
-    sentences: dict[DecisionWord, str] = {
-        "CLEAR": f"CLEAR: with {share} no workflow scores clearly higher{as_good}."
-        if as_good
-        else f"CLEAR: highest score with {share}{shared}.",
-        "EITHER": f"EITHER: equally good with {share}.",
-        "OPEN": f"OPEN: highest score with only {share}{shared}. {_what_settles(facts)}",
-    }
-    return f"{sentences[found.decision_word]} {_speed(facts)} {_faster(facts)}"
+    word = facts.certainty.decision_word
+    if word is None:
+        return f"Nothing was compared: it is the only workflow {_why_alone(facts)}. {_speed(facts)}"
+    sentences = [
+        f"{word}{_why_not_clear(facts)}.",
+        _speed(facts),
+        _chosen_for(facts),
+        _as_good(facts),
+        _wrong_choice(facts),
+        _faster(facts),
+        _what_settles(facts) if word == "OPEN" else "",
+    ]
+    return " ".join(filter(None, sentences))
+
+
+def _why_alone(facts: AdvisedAnswer) -> str:
+    if any(arm.workflow != facts.scored.workflow for arm in facts.answer.scores):
+        return "that meets the constraints"
+    return f"with a result{_left_out(facts)}"
 
 
 def _left_out(facts: AdvisedAnswer) -> str:
@@ -132,23 +122,47 @@ def _left_out(facts: AdvisedAnswer) -> str:
     return f"; {' and '.join(options)} left out {left_out} other {builds}"
 
 
+def _why_not_clear(facts: AdvisedAnswer) -> str:
+    """Return the share of the draws that decided against a clear answer, and what would help."""
+    if facts.certainty.decision_word == "CLEAR":
+        return ""
+    share = format_share_of_draws(facts.certainty.share)
+    return f": the best choice in {share} of what the measurements allow"
+
+
+def _chosen_for(facts: AdvisedAnswer) -> str:
+    """Return why an arm is advised that has not the highest score."""
+    reason = CHOSEN_FOR.get(facts.certainty.chosen_for)
+    if reason is None:
+        return ""
+    first = next(arm for arm in facts.answer.scores if not arm.failures)
+    return f"{first.title} scores {first.score - facts.scored.score:.2f} points more, but {reason}."
+
+
 def _as_good(facts: AdvisedAnswer) -> str:
-    """Name the workflow that is more likely than not as good as the answer."""
+    """Name the workflows that are about as good, with their shares and speed-ups."""
     shares = facts.certainty.contenders
-    _, *rivals = shares
-    rival = max(rivals, key=shares.__getitem__, default=None)
-    if rival is None or shares[rival] < AS_GOOD:
-        return ""
-    title = facts.titles[_best_of(facts, rival)]
-    return f"; {title} is probably as good ({format_share_of_draws(shares[rival])})"
+    arms = [_best_of(facts, workflow) for workflow in facts.certainty.as_good]
+    named = [
+        f"{arm.title} ({arm.speedup:.2f}x, {format_share_of_draws(shares[arm.workflow])})"
+        for arm in arms
+    ]
+    return f"About as good: {join_names(named, 'or')}." if named else ""
 
 
-def _shared_with(facts: AdvisedAnswer) -> str:
-    """Name the arm of the advised workflow that scores highest, if the advised one is another."""
-    best = _best_of(facts, facts.scored.workflow)
-    if best == facts.scored.arm:
+def _best_of(facts: AdvisedAnswer, workflow: str) -> ScoredArm:
+    own = (arm for arm in facts.answer.scores if arm.workflow == workflow and not arm.failures)
+    return next(own)
+
+
+def _wrong_choice(facts: AdvisedAnswer) -> str:
+    """Return what being wrong costs at these weights."""
+    lost = facts.certainty.lost_speed
+    if lost is None:
         return ""
-    return f", shared with {facts.titles[best]}, which is less exact"
+    if lost < NOTHING:
+        return "A wrong choice would cost nothing."
+    return f"A wrong choice would cost as much as {format_share(lost)} of speed."
 
 
 def _what_settles(facts: AdvisedAnswer) -> str:
@@ -167,11 +181,7 @@ def _what_settles(facts: AdvisedAnswer) -> str:
         )
     if write_load_lines(facts):
         return f"Another run, with more blocks of load, may settle it{longer and ':' + longer}."
-    most, loss = REPETITIONS_TO_TRY[-1], certainty.score_regret.high
-    return (
-        f"More than {most} further repetitions would be needed to settle it; a wrong choice costs "
-        f"at most {loss:.2f} points of the score (95 %)."
-    )
+    return f"More than {REPETITIONS_TO_TRY[-1]} further repetitions would be needed to settle it."
 
 
 def _which_budget(budget: Budget | None, repeats: int) -> str:
@@ -185,7 +195,7 @@ def _which_budget(budget: Budget | None, repeats: int) -> str:
 
 def _speed(facts: AdvisedAnswer) -> str:
     baseline = facts.baseline_title
-    if facts.scored.arm == facts.answer.results.baseline:
+    if _is_baseline(facts):
         return f"It is the baseline, {baseline}."
     speedup = facts.measured.speedup
     if write_load_lines(facts):
@@ -220,13 +230,25 @@ def _bounds(speedup: Interval) -> str:
 
 
 def _faster(facts: AdvisedAnswer) -> str:
-    regret = facts.certainty.speed_regret
-    if regret.arm is None or regret.value < 1 + EQUIVALENCE_MARGIN:
-        return "Nothing measured is faster."
-    faster = facts.arms[regret.arm]
-    name = facts.titles[faster.arm]
-    found = f"{regret.value:.2f}x as fast as this one{_less_exact(facts, faster)}"
-    return f"Faster: {name}, {found}; {_why_not(facts, faster)}."
+    """Name the fastest arm if it is another one and, beside the baseline, the best other one."""
+    regret, is_baseline = facts.certainty.speed_regret, _is_baseline(facts)
+    sentences = []
+    if regret.arm is not None and regret.value >= 1 + EQUIVALENCE_MARGIN:
+        faster = facts.arms[regret.arm]
+        gain = f"{regret.value:.2f}x as fast as this one{_less_exact(facts, faster)}"
+        sentences.append(f"Faster: {faster.title}, {gain}; {_why_not(facts, faster)}.")
+    elif not is_baseline:
+        sentences.append("Nothing measured is faster.")
+    others = (arm for arm in facts.answer.scores if arm.workflow != facts.scored.workflow)
+    best = next((arm for arm in others if not arm.failures), None)
+    is_named = best is None or best.arm == regret.arm or best.workflow in facts.certainty.as_good
+    if is_baseline and best is not None and not is_named:
+        sentences.append(f"The best other workflow is {best.title}, {best.speedup:.2f}x.")
+    return " ".join(sentences)
+
+
+def _is_baseline(facts: AdvisedAnswer) -> bool:
+    return facts.scored.arm == facts.answer.results.baseline
 
 
 def _less_exact(facts: AdvisedAnswer, faster: ScoredArm) -> str:
@@ -257,7 +279,7 @@ def _why_not(facts: AdvisedAnswer, faster: ScoredArm) -> str:
 def _when_it_leads(facts: AdvisedAnswer, faster: ScoredArm) -> str:
     """Return from which weight of performance an arm leads all others, as the flips have it."""
     if faster.score >= facts.scored.score:
-        return f"scores at most {facts.certainty.indifference:g} points more, which counts as equal"
+        return f"scores only {faster.score - facts.scored.score:.2f} points more"
     theirs, now = grades_of(faster), facts.answer.question.priorities.performance
     # Arms of equal grades lead together.
     weights = [
@@ -273,24 +295,17 @@ def _when_it_leads(facts: AdvisedAnswer, faster: ScoredArm) -> str:
 
 
 def _change(facts: AdvisedAnswer) -> str:
-    if len(facts.arms) == 1:
+    if facts.certainty.decision_word is None:
         return "To compare it, measure another workflow: p3-advisor workflows lists them."
-    found, priorities = facts.certainty, facts.answer.question.priorities
-    # The lead may pass between equally good workflows without changing the answer.
-    equal = tuple(found.contenders) if found.decision_word == "EITHER" else ()
-    flips = [
-        flip
-        for flip in facts.advice.flips
-        if flip.to != facts.scored.arm and facts.arms[flip.to].workflow not in equal
-    ]
-    if not flips and equal:
-        return "No weighting of the three Ps makes any other workflow lead."
+    priorities = facts.answer.question.priorities
+    shares = priorities.describe()
+    flips = [flip for flip in facts.advice.flips if flip.to != facts.scored.arm]
     if not flips:
-        return "No weighting of the three Ps changes the answer."
+        return f"Your weights: {shares}. No weighting of the three Ps gives another one the lead."
     nearest = min(flips, key=lambda flip: abs(flip.weight - getattr(priorities, flip.criterion)))
     now = getattr(priorities, nearest.criterion)
     bound = format_bound(nearest.weight, now, nearest.when)
     return (
-        f"The answer changes to {facts.titles[nearest.to]} if {nearest.criterion} weighs {bound} "
-        f"(now {now:g} %)."
+        f"Your weights: {shares}. {facts.titles[nearest.to]} leads if {nearest.criterion} weighs "
+        f"{bound} of the three Ps (now {now:g} %)."
     )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from advisor.domain.answer import UnmeasuredArm
 from advisor.domain.measurement import Measurement
-from advisor.domain.priorities import FURTHER_CRITERIA, PILLARS, Priorities
+from advisor.domain.priorities import Priorities
 from advisor.domain.question import Budget
 from advisor.domain.recommendation import ConstraintEffect, HorizonBest, MemoryFit, Trust
 from advisor.domain.results import Results, StoppedBuild
@@ -34,13 +34,7 @@ def give_reasons(
         if speedup.low is not None and speedup.high is not None
         else ""
     )
-    weights, further = (
-        ", ".join(f"{name.replace('_', ' ')} {getattr(priorities, name):g} %" for name in names)
-        for names in (PILLARS, FURTHER_CRITERIA)
-    )
-    reasons = [
-        f"it scores {winner.score:.2f} with the weights {weights}, and on top of that {further}"
-    ]
+    reasons = [f"it scores {winner.score:.2f} with the weights {priorities.describe()}"]
     if winner.arm != results.baseline and results.serving is not None:
         reasons.append(
             f"it sustains {speedup.value:.2f}x the request rate of {results.baseline}{bounds}"

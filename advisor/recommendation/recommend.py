@@ -21,7 +21,6 @@ from advisor.recommendation import certainty, costs, guidelines, sensitivity, tr
 from advisor.recommendation.best_arms import (
     advise_by_batch_size,
     find_best_exact,
-    find_best_native,
 )
 from advisor.recommendation.choice import Choice
 from advisor.recommendation.flips import SAME_SCORE, find_flips
@@ -91,8 +90,8 @@ def _figures_of(choice: Choice, by_batch_size: Mapping[int, Sequence[ScoredArm]]
         workflow=winner.workflow,
         certainty=found,
         next_budget=choice.next_budget,
-        best_exact=next(iter(find_best_exact(choice.scored, results, found.indifference)), None),
-        best_native=next(iter(find_best_native(choice.scored, found.indifference)), None),
+        best_exact=find_best_exact(viable, results),
+        best_native=next((arm.arm for arm in viable if arm.weights is None), None),
         verdict=_weakest_verdict(choice),
         trust=trust_grade,
         trust_reasons=trust_reasons,
@@ -139,7 +138,7 @@ def _share_of_workflow(
 ) -> float:
     """Return the share of all weights at which the winner, or an arm it stands for, leads.
 
-    It stands for the arms of its workflow with a higher rank, which are as good and less exact.
+    It stands for the arms of its workflow with a higher rank, which are slower or less exact.
     """
     return sum(
         simplex[arm.arm]
@@ -165,8 +164,7 @@ def _guideline_opinion(choice: Choice) -> GuidelineOpinion | None:
         choice.arm,
         choice.scored,
         choice.excluded,
-        decision_word=choice.certainty.decision_word,
-        contenders=tuple(choice.certainty.contenders),
+        as_good=choice.certainty.as_good,
     )
 
 

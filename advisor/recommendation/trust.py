@@ -1,6 +1,6 @@
 """How good the evidence behind a decision is: a grade from A to D with its reasons. Pure.
 
-A: the decision is CLEAR or EITHER, its leaders were repeated in fresh processes, the intervals
+A: the decision is CLEAR or LIKELY, its leaders were repeated in fresh processes, the intervals
 include what differs between processes, the machine was steady, and the outputs were compared. B:
 one of the last four is missing. C: more of them are missing. D: the decision is OPEN, a batch size
 was not measured, or the machine was too busy or too noisy.
@@ -31,7 +31,7 @@ UNCHECKED_REASONS = {
 
 
 def grade(
-    results: Results, decision: DecisionWord, missing: Sequence[int] = ()
+    results: Results, decision: DecisionWord | None, missing: Sequence[int] = ()
 ) -> tuple[Trust, tuple[str, ...]]:
     """Return the trust and what keeps it from being higher.
 

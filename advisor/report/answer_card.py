@@ -20,7 +20,7 @@ from advisor.system.number_format import (
 #: A short explanation of each decision word.
 CONFIDENCE: dict[DecisionWord, str] = {
     "CLEAR": "the measurements decide",
-    "EITHER": "several workflows are equally good",
+    "LIKELY": "the measurements probably decide",
     "OPEN": "the measurements do not decide",
 }
 
@@ -55,7 +55,11 @@ def tiles(answer: Answer) -> list[Tile]:
         _text_latency(measured) or _call_time(measured),
         *([_memory(measured)] if measured.memory_bytes.peak else []),
         _build(measured, advice),
-        *([_confidence(advice, advice.certainty)] if advice.certainty else []),
+        *(
+            [_confidence(advice, advice.certainty, advice.certainty.decision_word)]
+            if advice.certainty and advice.certainty.decision_word
+            else []
+        ),
     ]
 
 
@@ -123,9 +127,9 @@ def _payback(advice: Recommendation) -> str:
     return f"never paid back at batch size {', '.join(never)}" if never else ""
 
 
-def _confidence(advice: Recommendation, certainty: Certainty) -> Tile:
-    word, share = certainty.decision_word, format_share_of_draws(certainty.share)
-    leads = f"leads in {share} of the draws, trust {advice.trust}"
+def _confidence(advice: Recommendation, certainty: Certainty, word: DecisionWord) -> Tile:
+    share = format_share_of_draws(certainty.share)
+    leads = f"the best choice in {share} of the draws, trust {advice.trust}"
     return Tile("Confidence", word, f"{CONFIDENCE[word]}; {leads}")
 
 

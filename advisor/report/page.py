@@ -117,6 +117,7 @@ def _ranking_data(answer: Answer, ranked: Sequence[RankedArm]) -> str:
     arms = [
         {
             "arm": arm.arm,
+            "bonus": arm.scored.bonus,
             "grades": [arm.scored.ratings[name].grade for name in CRITERIA],
             "rank": arm.scored.rank,
             "speedup": arm.scored.speedup,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -11,7 +12,7 @@ from advisor.domain.catalogue import Catalogue
 from advisor.domain.measurement import Measurement
 from advisor.domain.question import Question
 from advisor.domain.results import Results
-from advisor.domain.rubric import Rubric
+from advisor.domain.rubric import DecisionRule, Rubric
 from advisor.domain.scores import Adoption, Evidence, Rating, ScoredArm
 from advisor.domain.workflow import Workflow
 from advisor.score import performance_portability
@@ -28,6 +29,8 @@ class RatedArm:
     workflow: Workflow
     #: By criterion.
     ratings: dict[str, Rating]
+    #: Points that the choice adds to the score.
+    bonus: float
     #: Breaks ties of score and speed; the smaller tuple comes first.
     adoption_cost: tuple[float, ...]
 
@@ -112,7 +115,23 @@ def _rate_arm(
         )
         for criterion in rubric.criteria
     }
-    return RatedArm(measurement, workflow, ratings, adoption_cost(facts.values))
+    bonus = _bonus(measurement, results.baseline, rubric.decision)
+    return RatedArm(measurement, workflow, ratings, bonus, adoption_cost(facts.values))
+
+
+def _bonus(measurement: Measurement, baseline: str, rule: DecisionRule) -> float:
+    """Return what the choice adds to the score of an arm, whatever the weights are.
+
+    Speed saves what the score does not know, and the baseline needs no change. Arms whose outputs
+    are less exact get nothing for their speed.
+    """
+    if measurement.arm == baseline:
+        return rule.baseline_bonus
+    classes = {checked.accuracy_class for checked in measurement.correctness}
+    if not classes <= {"exact", "unchecked"}:
+        return 0.0
+    share = math.log(measurement.speedup.value) / math.log(rule.speed_bonus_at)
+    return rule.speed_bonus * min(max(share, 0.0), 1.0)
 
 
 def _at_batch_size(results: Results, size: int) -> Results:
@@ -135,6 +154,7 @@ def score_arm(rated: RatedArm, question: Question) -> ScoredArm:
         title=workflow.title_of(measurement.arm),
         ratings=rated.ratings,
         score=weigh(rated.ratings, question),
+        bonus=rated.bonus,
         rank=0,
         failures=find_failures(rated.ratings, question.constraints, measurement),
         speedup=measurement.speedup.value,

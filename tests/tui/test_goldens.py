@@ -167,13 +167,13 @@ async def test_results_of_equal_and_of_many_arms(
     equal = {**SECONDS, "compiled": 0.0039}
     app = AdvisorApp(LaunchOptions(), dataclasses.replace(tui_context, store=Store(tmp_path)))
     workflows = [builders.workflow(name) for name in ("compiled", "exported", "broken", "absent")]
-    either = make_run(
+    equally_good = make_run(
         app.context.store,
         finished=True,
         seconds_of=equal,
         catalogue=builders.catalogue(*workflows),
     )
-    for name, run in (("either", either), ("16-arms", make_long_run(app.context.store))):
+    for name, run in (("equal", equally_good), ("16-arms", make_long_run(app.context.store))):
         async with running_app(replay_app(tui_context, run)) as pilot:
             await wait_for_screen(pilot, ResultsScreen)
             await compare(f"results-{name}", pilot, update=update)

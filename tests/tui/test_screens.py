@@ -350,7 +350,7 @@ async def test_the_results_show_the_lines_of_the_headline(
         screen = await wait_for_screen(pilot, ResultsScreen)
         lines = (
             HeadlineLine(part="answer", text="Use alike."),
-            HeadlineLine(part="certainty", text="EITHER: so."),
+            HeadlineLine(part="certainty", text="LIKELY: so."),
         )
         document = msgspec.structs.replace(screen.original.document, headline=lines)
         screen.answer = dataclasses.replace(screen.original, document=document)
@@ -358,7 +358,7 @@ async def test_the_results_show_the_lines_of_the_headline(
         await settle(pilot)
         first, second = screen_text(pilot).splitlines()[1:3]
         assert first.split() == ["Answer", "Use", "alike."]
-        assert second.split() == ["Sure?", "EITHER:", "so."]
+        assert second.split() == ["Sure?", "LIKELY:", "so."]
 
 
 def test_the_plain_prompts_and_the_screens_ask_the_same_question(

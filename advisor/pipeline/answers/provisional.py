@@ -25,5 +25,5 @@ def answer_so_far(header: Header, state: RunState) -> ProvisionalAnswer | None:
 
 def has_answer(header: Header, state: RunState) -> bool:
     """Return whether the decision is made with what has been measured so far."""
-    word = AnswerSummary.of(evaluate(header, state)).decision_word
-    return word in {"CLEAR", "EITHER"}
+    summary = AnswerSummary.of(evaluate(header, state))
+    return summary.arm is not None and summary.decision_word != "OPEN"

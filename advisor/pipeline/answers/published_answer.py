@@ -154,8 +154,6 @@ def _recommend(
             winner,
             scored,
             published_failures(question, catalogue),
-            decision_word=None,
-            contenders=(),
         )
         if guideline
         else None,

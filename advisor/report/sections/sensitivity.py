@@ -52,7 +52,9 @@ def robustness(advice: Recommendation) -> list[str]:
     if share is not None:
         part = "all" if share == 1 else f"{format_share_of_draws(share)} of all"
         stands_for_others = share > advice.simplex.get(advice.arm, share)
-        subject = "it, or a less exact arm that it stands for," if stands_for_others else "it"
+        subject = (
+            "it, or a less exact or slower arm that it stands for," if stands_for_others else "it"
+        )
         lines.append(
             f"{subject} has the highest score for {part} weightings "
             "of performance, productivity and portability"

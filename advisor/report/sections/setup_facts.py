@@ -12,7 +12,6 @@ from advisor.domain.model import (
     TransformersModel,
     name_own_shapes,
 )
-from advisor.domain.priorities import FURTHER_CRITERIA, PILLARS, Priorities
 from advisor.domain.question import LoadQuestion
 from advisor.recommendation.advised_answer import join_names
 from advisor.report.formatting.phrases import describe_problem
@@ -96,15 +95,6 @@ def input_facts(answer: Answer) -> list[tuple[str, str]]:
     return [("inputs", f"{what} the values of the examples, {why}")]
 
 
-def _weights(priorities: Priorities) -> str:
-    """Return the weights of the three Ps, which sum to 100 %, and those that are added to them."""
-    pillars, further = (
-        ", ".join(f"{name.replace('_', ' ')} {getattr(priorities, name):g} %" for name in names)
-        for names in (PILLARS, FURTHER_CRITERIA)
-    )
-    return f"{pillars}; on top of that {further}"
-
-
 def _question_facts(answer: Answer) -> list[tuple[str, str]]:
     question = answer.question
     constraints = (constraint.text for constraint in question.constraints)
@@ -115,7 +105,7 @@ def _question_facts(answer: Answer) -> list[tuple[str, str]]:
         *_served_load_facts(answer),
         ("batch sizes", _batch_sizes(answer)),
         ("device", answer.device_name),
-        ("weights", _weights(question.priorities)),
+        ("weights", question.priorities.describe()),
         ("constraints", ", ".join(constraints) or "none"),
         ("budget", f"{question.budget.name}, {question.budget.measuring_seconds:g} s of measuring"),
         ("seed", str(question.seed)),

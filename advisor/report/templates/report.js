@@ -1,6 +1,7 @@
 "use strict";
 // This repeats the program's rule with the same operations in the same order, so that the same weights give the same
-// floating-point scores: advisor/domain/priorities.py (shares, weigh, with_weight) and advisor/score/scoring.py (rank).
+// floating-point scores: advisor/domain/priorities.py (shares, weigh, with_weight) and advisor/score/scoring.py (rank) and
+// advisor/recommendation/certainty.py (choose).
 const PILLARS = ["performance", "productivity", "portability"];
 const FURTHER_CRITERIA = ["input_flexibility", "architecture_support"];
 const data = JSON.parse(document.getElementById("ranking-data").textContent);
@@ -25,6 +26,12 @@ function rank(weights) {
   return scored.sort(compareArms);
 }
 
+function choose(ranked) {
+  const viable = ranked.some((arm) => !arm.barred) ? ranked.filter((arm) => !arm.barred) : ranked;
+  const points = (arm) => Math.round((arm.score + arm.bonus) * 1e9) / 1e9;
+  return [...viable].sort((left, right) => points(right) - points(left) || right.speedup - left.speedup)[0];
+}
+
 function withWeight(pillar, weight) {
   const others = PILLARS.filter((name) => name !== pillar);
   const total = 0 + weights[others[0]] + weights[others[1]];
@@ -47,7 +54,7 @@ function update() {
     document.getElementById("weight-" + pillar).value = weights[pillar];
     document.getElementById("shown-" + pillar).textContent = weights[pillar].toFixed(1) + " %";
   }
-  const best = ranked[0];
+  const best = choose(ranked);
   document.getElementById("answer").textContent = best.barred ? "Every workflow fails a constraint." : "Use " + best.arm + ".";
   const priority = PILLARS.map((name) => name + "=" + weights[name]).join(",");
   document.getElementById("command").textContent = "p3-advisor decide " + data.run + " --priority " + priority + data.further;

@@ -31,7 +31,7 @@ LABEL_WIDTH = 8
 #: Terms of the glossary that explain a line, by its label.
 LINE_TERMS = {
     "Answer": ("workflow", "arm"),
-    "Sure?": ("CLEAR, EITHER, OPEN", "certainty", "speed-up", "interval", "baseline"),
+    "Sure?": ("CLEAR, LIKELY, OPEN", "certainty", "speed-up", "interval", "baseline"),
     "Unless": ("flip", "weights", "criterion"),
     "Cost": ("cold build", "memory", "break-even"),
     "Trust": ("trust", "noise floor"),
@@ -46,7 +46,7 @@ LINE_TERMS = {
 #: Labels of the lines of which short terminals show one row.
 CUT_LABELS = {"Cost", "Trust"}
 #: Colours of the decision's word.
-DECISION_COLOURS: dict[DecisionWord, str] = {"CLEAR": "green", "EITHER": "cyan", "OPEN": "yellow"}
+DECISION_COLOURS: dict[DecisionWord, str] = {"CLEAR": "green", "LIKELY": "cyan", "OPEN": "yellow"}
 EXPLORED = "With these weights: "
 #: Names of the tasks other than a forward pass.
 TASK_NAMES = {"generate": "generate text", "serve": "serve requests"}
@@ -111,7 +111,7 @@ def render_line(label: str, line: str, *, is_short: bool) -> Table:
     shown = Text(text.printable(line, 600), "bold" if is_answer else "", no_wrap=cut)
     shown.overflow = "ellipsis" if cut else "fold"
     for word, colour in DECISION_COLOURS.items():
-        if line.startswith(f"{word}:"):
+        if line.startswith(word):
             shown.stylize(f"bold {colour}", 0, len(word))
     grid.add_row(Text(label, "bold" if is_answer else "dim"), shown)
     return grid

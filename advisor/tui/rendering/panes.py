@@ -61,12 +61,9 @@ def render_trust(answer: RunAnswer) -> Text:
     certainty = advice.certainty
     if certainty is not None:
         found.append(
-            f"{certainty.decision_word}: leads in {format_share(certainty.share)} of what the"
-            " measurements allow"
+            f"the best choice in {format_share(certainty.share)} of what the measurements allow"
         )
-        found.append(
-            f"if it is wrong, at most {certainty.score_regret.high:.2f} points are lost (95 %)"
-        )
+        found.append(f"if it is wrong, at most {certainty.lost_score:.2f} points are lost (95 %)")
     if certainty is not None and certainty.needed_repetitions is not None:
         plural = "s" if certainty.needed_repetitions > 1 else ""
         found.append(

@@ -54,7 +54,7 @@ at 1x. Letters grade the criteria: A is best, C lowest. tab, or a number, goes t
 below the ranking. Changing a weight ranks again at once; marks on the bars show where the answer
 changes, and u restores the weights of the run. For generated text, TTFT is the time to the first
 token and ITL the time between tokens, in milliseconds, at the first batch size."""
-    TERMS = ("interval", "CLEAR, EITHER, OPEN", "trust", "flip", "grade", "weights", "arm")
+    TERMS = ("interval", "CLEAR, LIKELY, OPEN", "trust", "flip", "grade", "weights", "arm")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "detail", "Evidence", id="detail"),
         Binding("tab", "part(1)", "Next pane", show=False, priority=True),

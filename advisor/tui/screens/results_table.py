@@ -95,7 +95,7 @@ def ranking_columns(answer: RunAnswer, width: int, sort: str) -> list[Column]:
         column.heading += SORT_ARROW if column.key == sort else ""
         column.is_numeric = column.key not in CRITERION_HEADS
     return [
-        Column("rank", "#", 3, is_numeric=True, terms=("score", "indifference")),
+        Column("rank", "#", 3, is_numeric=True, terms=("score",)),
         Column("arm", "Workflow", 16, most=40, is_name=True, terms=("workflow", "arm")),
         Column("interval", "", 16, most=60, terms=("interval", "speed-up", "baseline")),
         *figures,
@@ -123,19 +123,15 @@ def ranking_cells(answer: RunAnswer, entry: RankedArm) -> Row:
 
 
 def rank_mark(answer: RunAnswer, entry: RankedArm) -> str:
-    """Return `!` for an arm that fails a constraint, `=` for one of several equally good ones."""
+    """Return `!` for an arm that fails a constraint, `=` for one that is about as good."""
     if entry.scored.failures:
         return "!"
     certainty = answer.recommendation.certainty if answer.recommendation else None
     workflow = entry.scored.workflow
-    if (
-        certainty is None
-        or certainty.decision_word != "EITHER"
-        or workflow not in certainty.contenders
-    ):
+    if certainty is None or workflow not in certainty.as_good:
         return " "
-    own = [each for each in answer.document.scores if each.workflow == workflow]
-    best = next(each for each in own if not each.failures)
+    viable = (each for each in answer.document.scores if not each.failures)
+    best = next(each for each in viable if each.workflow == workflow)
     return "=" if best.arm == entry.arm else " "
 
 

@@ -52,7 +52,7 @@ The first lines are the answer for the mix of the lengths. Each row of the first
 length, with the workflow that is advised there; enter opens its run: the results, or the progress
 while it is measured. The second table has the arms of the mix, with the speed-up over the mix and
 at each length. ctrl+g measures the lengths that are left, or shows the run that is going on."""
-    TERMS = ("sweep", "speed-up", "CLEAR, EITHER, OPEN", "trust", "arm")
+    TERMS = ("sweep", "speed-up", "CLEAR, LIKELY, OPEN", "trust", "arm")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
             "ctrl+g",

@@ -91,7 +91,7 @@ def length_columns(document: SweepDocument, width: int) -> list[Column]:
         Column("share", "Share", 6, is_numeric=True, terms=("sweep",)),
         Column("arm", "Advised", 12, most=44, is_name=True, terms=("workflow", "arm")),
         Column("speed", "Speed", speed, is_numeric=True, terms=(*SPEED_TERMS, "interval")),
-        Column("decision", "Decision", 8, terms=("CLEAR, EITHER, OPEN",)),
+        Column("decision", "Decision", 8, terms=("CLEAR, LIKELY, OPEN",)),
         Column("trust", "Trust", 5, terms=("trust",)),
         Column("run", "Run", 20, shown_from=140),
     ]

@@ -118,7 +118,7 @@ def test_verifications_are_read_from_verified_toml(rubric: pathlib.Path) -> None
 
 
 def test_another_rubric_replaces_only_the_criteria(rubric: pathlib.Path, edit: Edit) -> None:
-    edit("criteria.toml", 'name = "p3-advisor 2"', 'name = "mine"')
+    edit("criteria.toml", 'name = "p3-advisor 3"', 'name = "mine"')
     known = rubric_files.load(rubric=rubric / "criteria.toml")
     assert known.rubric.name == "mine"
     assert msgspec.structs.replace(known, rubric=SHIPPED.rubric) == SHIPPED
@@ -173,8 +173,8 @@ def test_a_file_with_other_content_is_an_error_that_names_it(
         ("gpus.toml", "memory_gib = 24", "memory = 24", "memory"),
         (
             "criteria.toml",
-            'name = "p3-advisor 2"',
-            'name = "p3-advisor 2"\ncolour = "red"',
+            'name = "p3-advisor 3"',
+            'name = "p3-advisor 3"\ncolour = "red"',
             "colour",
         ),
         (

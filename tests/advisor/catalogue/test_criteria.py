@@ -12,7 +12,7 @@ from advisor.errors import CatalogueError
 
 Edit = Callable[[str, str, str], None]
 #: The grades of the first fact of the shipped rubric.
-KNOTS = "[[0.5, 0.0], [1.0, 1.0], [1.05, 1.5], [1.2, 2.5], [2.4, 3.5]]"
+KNOTS = "[[0.5, -0.5], [1.0, 1.0], [1.1, 1.5], [1.5, 2.5], [3.0, 4.0]]"
 
 
 def load_error(rubric: pathlib.Path) -> CatalogueError:
@@ -40,17 +40,17 @@ def load_error(rubric: pathlib.Path) -> CatalogueError:
             'fact = "speedup_high"',
             "performance: unknown fact 'speedup_high'",
         ),
-        ("[1.2, 2.5], [2.4, 3.5]", "[1.2, 2.5], [2.4, 2.0]", "speedup are not monotone"),
-        ("[1.2, 2.5], [2.4, 3.5]", "[2.4, 2.5], [1.2, 3.5]", "speedup must have rising figures"),
-        ("[1.2, 2.5], [2.4, 3.5]", "[1.2, 2.5], [1.2, 3.5]", "speedup must have rising figures"),
-        ("[0.5, 0.0]", "[0.0, 0.0]", "speedup need two figures above 0"),
-        ("[0.5, 0.0]", "[-0.5, 0.0]", "speedup need two figures above 0"),
+        ("[1.5, 2.5], [3.0, 4.0]", "[1.5, 2.5], [3.0, 2.0]", "speedup are not monotone"),
+        ("[1.5, 2.5], [3.0, 4.0]", "[3.0, 2.5], [1.5, 4.0]", "speedup must have rising figures"),
+        ("[1.5, 2.5], [3.0, 4.0]", "[1.5, 2.5], [1.5, 4.0]", "speedup must have rising figures"),
+        ("[0.5, -0.5]", "[0.0, -0.5]", "speedup need two figures above 0"),
+        ("[0.5, -0.5]", "[-0.5, -0.5]", "speedup need two figures above 0"),
         (KNOTS, "[[1.0, 1.0]]", "speedup need two figures above 0"),
         (KNOTS, "[]", "speedup needs either knots or values"),
         (KNOTS, f"{KNOTS}\nvalues = {{ yes = 3.0 }}", "speedup needs either knots or values"),
-        ("[1.2, 2.5], [2.4, 3.5]", "[1.2, 2.5], [2.4, inf]", "speedup is not a finite number"),
-        ("[1.2, 2.5], [2.4, 3.5]", "[1.2, 2.5], [inf, 3.5]", "speedup is not a finite number"),
-        ("[1.2, 2.5], [2.4, 3.5]", "[1.2, 2.5], [nan, 3.5]", "speedup is not a finite number"),
+        ("[1.5, 2.5], [3.0, 4.0]", "[1.5, 2.5], [3.0, inf]", "speedup is not a finite number"),
+        ("[1.5, 2.5], [3.0, 4.0]", "[1.5, 2.5], [inf, 4.0]", "speedup is not a finite number"),
+        ("[1.5, 2.5], [3.0, 4.0]", "[1.5, 2.5], [nan, 4.0]", "speedup is not a finite number"),
         ("[0, 3.0], [6, 2.0]", "[-inf, 3.0], [6, 2.0]", "lines_changed is not a finite number"),
         ("false = 3.0, true = 2.0", "false = nan, true = 2.0", "export_step is not a finite"),
         ('between = "step"', 'between = "spline"', "spline"),
@@ -75,8 +75,8 @@ def test_a_criterion_without_grades_is_an_error(rubric: pathlib.Path) -> None:
     ("old", "new", "table"),
     [
         ('fact = "speedup"', 'fact = "speedup_high"', "[[criteria]]"),
-        ("[1.2, 2.5], [2.4, 3.5]", "[1.2, 2.5], [inf, 3.5]", "[[criteria]]"),
-        ("[1.2, 2.5], [2.4, 3.5]", "[1.2, 2.5], [2.4, 2.0]", "[[criteria.grades]]"),
+        ("[1.5, 2.5], [3.0, 4.0]", "[1.5, 2.5], [inf, 4.0]", "[[criteria]]"),
+        ("[1.5, 2.5], [3.0, 4.0]", "[1.5, 2.5], [3.0, 2.0]", "[[criteria.grades]]"),
         ('why = "a substantial gain over the baseline"\n', "", "[[criteria.tiers]]"),
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 from golden_files import Expect
 
 from advisor.domain.published import DecisionTree
-from advisor.domain.recommendation import DecisionWord, GuidelineOpinion
+from advisor.domain.recommendation import GuidelineOpinion
 from advisor.recommendation import guidelines
 
 SHIPPED = builders.shipped_catalogue()
@@ -50,23 +50,20 @@ def opinion(
     winner: str,
     *others: str,
     tiers: tuple[int, ...] = (1, 2, 2, 2, 2),
-    decision_word: DecisionWord = "CLEAR",
+    as_good: tuple[str, ...] = (),
 ) -> GuidelineOpinion:
-    """Return the opinion on a decision in which all arms are contenders unless it is clear."""
     research = next(guideline for guideline in SHIPPED.guidelines if guideline.id == "research")
     scored = [
         builders.scored_arm(winner),
         *(builders.scored_arm(name, tiers=tiers) for name in others),
     ]
     left_out = [builders.unmeasured("torch-compile-inductor", reason="it is broken")]
-    contenders = [arm.workflow for arm in scored]
     return guidelines.compare_with_guideline(
         research,
         scored[0],
         scored,
         left_out,
-        decision_word=decision_word,
-        contenders=contenders[:1] if decision_word == "CLEAR" else contenders,
+        as_good=as_good,
     )
 
 
@@ -74,13 +71,10 @@ def test_the_answer_that_the_guideline_names_agrees() -> None:
     assert opinion("torch-compile-inductor/max-autotune").agrees is True
 
 
-@pytest.mark.parametrize(("decision_word", "agrees"), [("EITHER", True), ("OPEN", None)])
-def test_a_contender_that_the_guideline_names_does_not_disagree(
-    decision_word: DecisionWord, agrees: bool | None
-) -> None:
-    found = opinion("other", "torch-compile-inductor", decision_word=decision_word)
-    assert found.agrees is agrees
-    assert found.why.startswith("torch-compile-inductor,") or agrees
+def test_a_workflow_that_is_about_as_good_and_that_the_guideline_names_does_not_disagree() -> None:
+    found = opinion("other", "torch-compile-inductor", as_good=("torch-compile-inductor",))
+    assert found.agrees is None
+    assert found.why.startswith("torch-compile-inductor,")
 
 
 def test_another_answer_says_in_what_the_named_one_is_behind(expect: Expect) -> None:

@@ -49,8 +49,8 @@ def measured(**changes: Any) -> dict[str, Any]:
     return {"measurements": (builders.measurement("compiled", **changes),)}
 
 
-@pytest.mark.parametrize("decision", ["CLEAR", "EITHER"])
-def test_complete_evidence_for_a_decision_is_trusted_most(decision: DecisionWord) -> None:
+@pytest.mark.parametrize("decision", ["CLEAR", "LIKELY", None])
+def test_complete_evidence_for_a_decision_is_trusted_most(decision: DecisionWord | None) -> None:
     assert trust.grade(good(), decision) == ("A", ())
 
 

@@ -68,6 +68,7 @@ KEPT_KEYS = {
     "criterion",
     "outcome",
     "decision_word",
+    "chosen_for",
     "repeated",
     "part",
 }

@@ -185,7 +185,7 @@ def test_every_ranked_arm_has_a_row_with_its_figures() -> None:
         "Port": "A",
         "Flex": "A",
         "Arch": "A",
-        "score": "3.40",
+        "score": "3.52",
     }
     assert columns(built_answers.answer())[BASELINE]["Perf"] == "C"
 

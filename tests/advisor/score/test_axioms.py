@@ -226,17 +226,17 @@ def test_the_rubric_that_ships_has_the_figures_of_its_description() -> None:
         speedup: rate(
             performance, {**dict.fromkeys(rubric.facts, None), "speedup": speedup}, rubric
         ).grade
-        for speedup in (0.25, 0.5, 1.0, 1.05, 1.2, 2.4, 4.8, 9.6)
+        for speedup in (0.25, 0.5, 1.0, 1.1, 1.5, 3.0, 6.0, 12.0)
     }
     assert grades == {
-        0.25: -1.0,
-        0.5: 0.0,
+        0.25: -2.0,
+        0.5: -0.5,
         1.0: 1.0,
-        1.05: 1.5,
-        1.2: 2.5,
-        2.4: 3.5,
-        4.8: 4.5,
-        9.6: 5.5,
+        1.1: 1.5,
+        1.5: 2.5,
+        3.0: 4.0,
+        6.0: 5.5,
+        12.0: 7.0,
     }
 
 

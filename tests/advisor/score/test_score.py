@@ -139,7 +139,7 @@ def scored(
 
 def test_a_score_is_the_weighted_mean_of_the_grades() -> None:
     # Performance, with 40 % of 80 %, is half a letter below the other criteria.
-    assert scored(builders.measurement("one", speedup=1.2))["one"] == pytest.approx(
+    assert scored(builders.measurement("one", speedup=1.5))["one"] == pytest.approx(
         (1, 3 - 0.4 * 0.8 * 0.5)
     )
 

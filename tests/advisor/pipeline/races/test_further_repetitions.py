@@ -76,7 +76,7 @@ def repeat(
     return session, recorder.state
 
 
-@pytest.mark.parametrize("answer", [CLEAR, decided("EITHER", None), decided("OPEN", None)])
+@pytest.mark.parametrize("answer", [CLEAR, decided("LIKELY", 1), decided("OPEN", None)])
 def test_no_repetition_follows_that_cannot_settle_the_decision(answer: Answer) -> None:
     _, state = repeat(after_repetitions(answer))
     assert sorted(state.repeats) == [1]

@@ -14,7 +14,6 @@ from advisor.domain.recommendation import (
     Certainty,
     DecisionWord,
     Recommendation,
-    ScoreRegret,
     SpeedRegret,
 )
 from advisor.domain.run_events import RaceClosed, RaceOpened
@@ -49,10 +48,12 @@ def advised(word: DecisionWord) -> Recommendation:
             decision_word=word,
             share=1.0,
             seed=0,
-            indifference=0.05,
+            chosen_for="score",
             contenders={"one": 1.0},
+            as_good=(),
+            lost_score=0.0,
+            lost_speed=0.0,
             speed_regret=SpeedRegret(arm=None, value=1.0, high=1.0),
-            score_regret=ScoreRegret(expected=0.0, high=0.0),
             needed_repetitions=None,
         ),
         arm="one/fast",
