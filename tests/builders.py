@@ -121,6 +121,7 @@ def declared(**facts: str | int) -> DeclaredFacts:
         "export_step": False,
         "vendors": 4,
         "artefact_scope": "any",
+        "target_needs": "runtime",
         "new_shapes": "served",
         "architectures": "any",
         **facts,

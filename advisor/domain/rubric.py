@@ -40,8 +40,9 @@ class GradeRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     fact: str
     #: Pairs of figure and grade, figures rising.
     knots: tuple[tuple[float, float], ...] = ()
-    #: `log`: linear in the logarithm of the figure; `step`: the grade of the last knot reached.
-    between: Literal["log", "step"] = "log"
+    #: `log`: linear in the logarithm of the figure; `linear`: in the figure itself; `step`: the
+    #: grade of the last knot reached.
+    between: Literal["log", "linear", "step"] = "log"
     below: Outside = "extend"
     above: Outside = "extend"
     #: Grades by value, truth values as `true` and `false`.
@@ -66,6 +67,9 @@ class GradeRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             raise ValueError(message)
         if self.between == "log" and self.knots and (figures[0] <= 0 or len(figures) == 1):
             message = f"the knots of {self.fact} need two figures above 0"
+            raise ValueError(message)
+        if self.between == "linear" and len(figures) == 1:
+            message = f"the knots of {self.fact} need two figures"
             raise ValueError(message)
 
 

@@ -44,6 +44,9 @@ class DeclaredFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     vendors: CitedFact
     #: Where a built artefact can be used: `process`, `gpu-model`, `vendor`, `any`.
     artefact_scope: CitedFact
+    #: What the target needs beside the driver: `pytorch` (with Python), `python`, `libtorch`, or
+    #: only a `runtime` of its own.
+    target_needs: CitedFact
     #: Behaviour for a shape that was not built: `served`, `recompiles`, `refused`.
     new_shapes: CitedFact
     #: Supported models: `any`, `most`, `listed`.
@@ -90,6 +93,7 @@ class ArmDeclaredFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     export_step: CitedFact | None = None
     vendors: CitedFact | None = None
     artefact_scope: CitedFact | None = None
+    target_needs: CitedFact | None = None
     new_shapes: CitedFact | None = None
     architectures: CitedFact | None = None
 

@@ -83,6 +83,7 @@ def declared_facts(workflow: Workflow) -> dict[str, FactValue]:
         "export_step": declared.export_step.value,
         "vendors": declared.vendors.value,
         "artefact_scope": declared.artefact_scope.value,
+        "target_needs": declared.target_needs.value,
         "new_shapes": declared.new_shapes.value,
         "architectures": declared.architectures.value,
     }

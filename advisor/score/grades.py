@@ -39,9 +39,9 @@ def grade_of(rule: GradeRule, value: FactValue) -> float:
         return UNKNOWN
     if rule.between == "step":
         return _last_knot(rule, value)
-    if value <= 0:
+    if rule.between == "log" and value <= 0:
         return rule.knots[0][1] if rule.below == "flat" else -math.inf
-    return _interpolate(rule, math.log(value))
+    return _interpolate(rule, value)
 
 
 def _last_knot(rule: GradeRule, value: float) -> float:
@@ -49,15 +49,17 @@ def _last_knot(rule: GradeRule, value: float) -> float:
     return rule.knots[max(index, 0)][1]
 
 
-def _interpolate(rule: GradeRule, logarithm: float) -> float:
-    points = [(math.log(figure), grade) for figure, grade in rule.knots]
-    if logarithm <= points[0][0] and rule.below == "flat":
+def _interpolate(rule: GradeRule, figure: float) -> float:
+    scale = math.log if rule.between == "log" else float
+    points = [(scale(each), grade) for each, grade in rule.knots]
+    position = scale(figure)
+    if position <= points[0][0] and rule.below == "flat":
         return points[0][1]
-    if logarithm >= points[-1][0] and rule.above == "flat":
+    if position >= points[-1][0] and rule.above == "flat":
         return points[-1][1]
-    index = bisect.bisect_right([each for each, _ in points], logarithm)
+    index = bisect.bisect_right([each for each, _ in points], position)
     (x0, y0), (x1, y1) = points[(end := min(max(index, 1), len(points) - 1)) - 1], points[end]
-    return y0 + (y1 - y0) * (logarithm - x0) / (x1 - x0)
+    return y0 + (y1 - y0) * (position - x0) / (x1 - x0)
 
 
 def figure_for(rule: GradeRule, grade: float) -> float | None:
@@ -67,8 +69,14 @@ def figure_for(rule: GradeRule, grade: float) -> float | None:
     pairs = zip(rule.knots, rule.knots[1:], strict=False)
     for (x0, y0), (x1, y1) in pairs:
         if y0 != y1 and min(y0, y1) <= grade <= max(y0, y1):
-            return float(x0 * (x1 / x0) ** ((grade - y0) / (y1 - y0)))
+            share = (grade - y0) / (y1 - y0)
+            return x0 + (x1 - x0) * share if rule.between == "linear" else _between(x0, x1, share)
     return None
+
+
+def _between(low: float, high: float, share: float) -> float:
+    """Return the figure at a share of the way between two, on a logarithmic scale."""
+    return float(low * (high / low) ** share)
 
 
 def _by_ascending_grade(rule: GradeRule) -> list[tuple[float, float]]:

@@ -41,14 +41,16 @@ def platform_from_results(
     `refused` are the workflows that cannot run there.
     """
     by_id = {workflow.id: workflow for workflow in workflows}
-    fastest = max((entry.speedup.value for entry in results.measurements), default=1.0)
+    own = _efficiencies(results)
     best: dict[str, Measurement] = {}
-    for entry in sorted(results.measurements, key=lambda entry: (-entry.speedup.value, entry.arm)):
+    for entry in sorted(
+        results.measurements, key=lambda entry: (-own[entry.arm], -entry.speedup.value, entry.arm)
+    ):
         best.setdefault(application_of(by_id[entry.workflow]), entry)
     efficiencies = {
         application: Efficiency(
             workflow=entry.workflow,
-            application_efficiency=entry.speedup.value / fastest,
+            application_efficiency=own[entry.arm],
             architectural_efficiency=_architectural(entry),
         )
         for application, entry in best.items()
@@ -62,6 +64,26 @@ def platform_from_results(
     return Platform(
         name=name, run=run, created=created, efficiencies=efficiencies, refused=tuple(impossible)
     )
+
+
+def _efficiencies(results: Results) -> dict[str, float]:
+    """Return each arm's speed over that of the fastest arm whose outputs are as exact.
+
+    A lower precision is faster for another result, so it is no measure for exact arms.
+    """
+    fastest = max((entry.speedup.value for entry in results.measurements), default=1.0)
+    exact = [entry.speedup.value for entry in results.measurements if is_lossless(entry)]
+    fastest_exact = max(exact, default=fastest)
+    return {
+        entry.arm: entry.speedup.value / (fastest_exact if is_lossless(entry) else fastest)
+        for entry in results.measurements
+    }
+
+
+def is_lossless(measurement: Measurement) -> bool:
+    """Check that all outputs are exact, or could not be compared."""
+    classes = {checked.accuracy_class for checked in measurement.correctness}
+    return classes <= {"exact", "unchecked"}
 
 
 def _architectural(entry: Measurement) -> float | None:

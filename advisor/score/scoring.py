@@ -110,6 +110,7 @@ def _rate_arm(
                     for fact, known in facts.evidence.items()
                 },
             ),
+            criterion.id,
             results,
             workflow,
         )
@@ -127,8 +128,7 @@ def _bonus(measurement: Measurement, baseline: str, rule: DecisionRule) -> float
     """
     if measurement.arm == baseline:
         return rule.baseline_bonus
-    classes = {checked.accuracy_class for checked in measurement.correctness}
-    if not classes <= {"exact", "unchecked"}:
+    if not performance_portability.is_lossless(measurement):
         return 0.0
     share = math.log(measurement.speedup.value) / math.log(rule.speed_bonus_at)
     return rule.speed_bonus * min(max(share, 0.0), 1.0)
@@ -200,12 +200,12 @@ def rank(
     )
 
 
-def _explain(rating: Rating, results: Results, workflow: Workflow) -> Rating:
+def _explain(rating: Rating, criterion: str, results: Results, workflow: Workflow) -> Rating:
     """Return the rating with what other platforms add to its explanation."""
-    more = ""
-    if rating.fact in {"performance_portability", "vendors", "artefact_scope"}:
-        more = performance_portability.describe_portability(results.portability, workflow)
-    return msgspec.structs.replace(rating, why=f"{rating.why}; {more}") if more else rating
+    if criterion != "portability":
+        return rating
+    more = performance_portability.describe_portability(results.portability, workflow)
+    return msgspec.structs.replace(rating, why=f"{rating.why}; {more}")
 
 
 @dataclasses.dataclass(frozen=True)

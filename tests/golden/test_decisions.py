@@ -119,6 +119,19 @@ def test_a_decision_is_one_that_an_engineer_would_make(case: Case) -> None:
     assert case.decision in {None, found.certainty.decision_word}
 
 
+def test_portability_alone_tells_the_kinds_of_workflows_apart() -> None:
+    case = next(each for each in CASES if each.name == "portability alone")
+    scores = {arm.arm: arm.score for arm in advise(case).answer.scores}
+    ranked = sorted(scores, key=scores.__getitem__, reverse=True)
+    assert ranked == [
+        "onnxruntime-cuda/host",
+        "pytorch-eager",
+        "torch-compile-inductor",
+        "onnxruntime-cuda/io-binding",
+    ]
+    assert len(set(scores.values())) == len(scores)
+
+
 def test_there_are_enough_cases_and_each_has_its_name() -> None:
     assert len(CASES) >= FEWEST_CASES
     assert len({case.name for case in CASES}) == len(CASES)

@@ -59,6 +59,7 @@ def test_declared_facts_have_the_types_that_rules_compare(workflow: Workflow) ->
     assert type(declared.vendors.value) is int
     assert type(declared.export_step.value) is bool
     assert declared.artefact_scope.value in {"any", "vendor", "gpu-model"}
+    assert declared.target_needs.value in {"pytorch", "python", "libtorch", "runtime"}
     assert declared.new_shapes.value in {"served", "recompiles", "refused"}
     assert declared.architectures.value in {"any", "most", "listed"}
 

@@ -27,6 +27,7 @@ from advisor.score.grades import BAND_STARTS, rate
 ORDERS: dict[str, tuple[str | bool, ...]] = {
     "export_step": (True, False),
     "artefact_scope": ("gpu-model", "vendor", "any"),
+    "target_needs": ("pytorch", "libtorch", "runtime"),
     "new_shapes": ("refused", "recompiles", "served"),
     "architectures": ("listed", "most", "any"),
 }

@@ -129,6 +129,24 @@ def test_a_run_is_a_platform_with_the_fastest_arm_of_each_application() -> None:
     assert found.refused == ("vendor-only",), "the runtime runs there by another provider"
 
 
+def test_a_lower_precision_is_no_measure_for_exact_arms() -> None:
+    close = (builders.checked(accuracy_class="close"),)
+    results = builders.results(
+        builders.measurement(builders.BASELINE, speedup=1.0),
+        builders.measurement("compiled", speedup=4.0, correctness=close),
+        builders.measurement("runtime-cpu/host", speedup=3.0, correctness=close),
+        builders.measurement("runtime-cpu/io-binding", speedup=2.0),
+    )
+    found = performance_portability.platform_from_results(
+        results, WORKFLOWS, name="CPU", run="a", created="now"
+    )
+    assert {name: entry.application_efficiency for name, entry in found.efficiencies.items()} == {
+        "compiled": 1.0,
+        "runtime": 1.0,
+        "pytorch-eager": 0.5,
+    }
+
+
 def rated(found: Portability | None) -> Any:
     known = builders.catalogue(builders.workflow("compiled"))
     results = builders.results(builders.measurement("compiled"), portability=found)
@@ -141,7 +159,7 @@ def test_with_one_platform_the_cell_stays_declared_and_says_so(expect: Expect) -
     expect("portability-one-platform", rating.why)
 
 
-@pytest.mark.parametrize(("elsewhere", "tier"), [(1.0, 3), (0.2, 2), (None, 1)])
+@pytest.mark.parametrize(("elsewhere", "tier"), [(1.0, 3), (0.1, 2), (None, 1)])
 def test_with_more_platforms_it_is_measured_and_they_are_named(
     elsewhere: float | None, tier: int, expect: Expect
 ) -> None:

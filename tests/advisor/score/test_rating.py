@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from advisor.domain.rubric import Criterion, GradeRule, TierRule
-from advisor.score.grades import FactValue, rate
+from advisor.score.grades import FactValue, describe_rule, figure_for, grade_of, rate
 
 RUBRIC = builders.shipped_catalogue().rubric
 
@@ -54,6 +54,17 @@ def test_the_smallest_grade_of_the_facts_counts(
     rating = rate(CRITERION, {**BEST, **changes}, RUBRIC)
     assert rating.tier == tier
     assert rating.grade == pytest.approx(grade, abs=2e-3)
+
+
+def test_a_linear_rule_is_linear_between_its_knots() -> None:
+    knots = ((0.0, 1.0), (0.1, 2.0), (0.5, 3.0))
+    share = rule("share", knots=knots, between="linear", below="flat")
+        "share", knots=((0.0, 1.0), (0.1, 2.0), (0.5, 3.0)), between="linear", below="flat"
+    )
+    found = [grade_of(share, value) for value in (-1.0, 0.0, 0.05, 0.1, 0.3, 0.5, 0.7)]
+    assert found == pytest.approx([1.0, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5])
+    assert [figure_for(share, grade) for grade in (1.5, 2.5)] == pytest.approx([0.05, 0.3])
+    assert describe_rule(share) == "share: A >= 0.3, B >= 0.05"
 
 
 def test_a_rating_names_the_fact_with_the_smallest_grade_and_what_the_next_letter_needs() -> None:

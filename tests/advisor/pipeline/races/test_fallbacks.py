@@ -42,6 +42,7 @@ lines_changed = { value = 0, source = "a fake" }
 export_step = { value = false, source = "a fake" }
 vendors = { value = 4, source = "a fake" }
 artefact_scope = { value = "any", source = "a fake" }
+target_needs = { value = "runtime", source = "a fake" }
 new_shapes = { value = "served", source = "a fake" }
 architectures = { value = "any", source = "a fake" }
 """
