@@ -59,8 +59,6 @@ def test_the_smallest_grade_of_the_facts_counts(
 def test_a_linear_rule_is_linear_between_its_knots() -> None:
     knots = ((0.0, 1.0), (0.1, 2.0), (0.5, 3.0))
     share = rule("share", knots=knots, between="linear", below="flat")
-        "share", knots=((0.0, 1.0), (0.1, 2.0), (0.5, 3.0)), between="linear", below="flat"
-    )
     found = [grade_of(share, value) for value in (-1.0, 0.0, 0.05, 0.1, 0.3, 0.5, 0.7)]
     assert found == pytest.approx([1.0, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5])
     assert [figure_for(share, grade) for grade in (1.5, 2.5)] == pytest.approx([0.05, 0.3])
