@@ -24,7 +24,8 @@ def seed_of_today() -> int:
 
 
 @pytest.mark.parametrize(
-    "seed", [FIXED_SEED, pytest.param(seed_of_today(), id="the seed of today")]
+    "seed",
+    [FIXED_SEED, pytest.param(seed_of_today(), id="the seed of today", marks=pytest.mark.long)],
 )
 @pytest.mark.parametrize("name", [*campaign.TARGETS, campaign.STORE])
 def test_random_inputs_find_no_defect(

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from stacks import trained_encoder
+import trained_encoder
 
 from advisor.errors import MachineUnfitError
 

@@ -1,6 +1,6 @@
 """Try random inputs on every part of the program that reads some, and keep what it finds.
 
-    python tests/fuzz/campaign.py --minutes 30 [--seed 7] [--target documents] [--inputs 10000]
+    python studies/fuzz/campaign.py --minutes 30 [--seed 7] [--target documents] [--inputs 10000]
 
 Takes the named minutes, or ends after `--inputs` inputs. Each target gets an equal share of the
 time. An input is a changed file, a text, a command line or a session of keys; the stateful test of
@@ -24,7 +24,8 @@ import traceback
 from collections.abc import Iterator, Sequence
 
 HERE = pathlib.Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parents[1])]
+ROOT = HERE.parents[1]
+sys.path[:0] = [str(HERE), str(ROOT / "tests"), str(ROOT)]
 
 import command_targets
 import program
@@ -32,7 +33,7 @@ import screen_target
 import store_machine
 import targets
 
-REGRESSIONS = HERE / "regressions"
+REGRESSIONS = ROOT / "tests" / "fuzz" / "regressions"
 TARGETS: dict[str, type[targets.Target]] = {
     kind.name: kind
     for kind in (

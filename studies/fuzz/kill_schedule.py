@@ -1,6 +1,6 @@
 """Send signals to a run in every phase, then resume it: nothing may be left, lost or stuck.
 
-    python tests/fuzz/kill_schedule.py [--kills 100] [--seed 7] [--skip 50]
+    python studies/fuzz/kill_schedule.py [--kills 100] [--seed 7] [--skip 50]
 
 Runs fake workflows in real processes; a kill takes about ten seconds. The schedule is every
 combination of a phase, a signal and a victim, in random order: the advisor, the newest worker, its
@@ -32,7 +32,8 @@ import time
 from collections.abc import Iterator
 
 HERE = pathlib.Path(__file__).parent
-sys.path[:0] = [str(HERE.parent), str(HERE.parents[1])]
+ROOT = HERE.parents[1]
+sys.path[:0] = [str(HERE), str(ROOT / "tests"), str(ROOT)]
 
 import psutil
 
@@ -42,7 +43,7 @@ from advisor.pipeline.decision import decide
 from advisor.store.runs import Run
 from probes.wire.events import PhaseStarted
 
-FAKES = HERE.parent / "fakes"
+FAKES = ROOT / "tests" / "fakes"
 PHASES = ("import", "build", "correctness", "warmup", "measure")
 SIGNALS = ("SIGKILL", "SIGTERM", "SIGHUP", "SIGINT", "SIGSTOP")
 VICTIMS = ("advisor", "worker", "watchdog", "host")
@@ -106,7 +107,7 @@ def prepare_run(fakes: Fakes, home: pathlib.Path) -> None:
         "environment=dict(os.environ), store=Store(home), probes=probes, rubric=rubric))"
     )
     paths = [str(home), str(fakes.probes), str(fakes.rubric)]
-    subprocess.run([sys.executable, "-c", program, *paths], check=True, cwd=HERE.parents[1])
+    subprocess.run([sys.executable, "-c", program, *paths], check=True, cwd=ROOT)
 
 
 def the_run(home: pathlib.Path) -> Run | None:
