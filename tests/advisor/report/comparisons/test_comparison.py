@@ -329,9 +329,10 @@ def test_a_slowdown_of_the_stated_size_is_found_nine_times_in_ten(
 
     slower = [
         change(measured(2.0), measured(2.0 * (1 - found_from))).verdict == "slower"
-        for _ in range(600)
+        for _ in range(200)
     ]
-    assert 0.86 < statistics.fmean(slower) < 0.94
+    # The share of 200 draws varies by 0.02.
+    assert 0.85 < statistics.fmean(slower) < 0.95
 
 
 def test_more_processes_find_smaller_slowdowns() -> None:
