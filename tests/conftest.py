@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime as dt
 import fcntl
+import gc
 import itertools
 import os
 import pathlib
@@ -79,6 +80,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
+    """Refuse modules that import a stack; keep the collector from the objects that stay."""
+    gc.collect()
+    gc.freeze()
     imported = sys.modules.keys() & {"torch", "transformers", "onnx", "onnxruntime", "pandas"}
     if imported:
         raise pytest.UsageError(f"collecting tests imported {sorted(imported)}: see tests/lazy.py")
