@@ -100,10 +100,6 @@ class CatalogueError(UserError):
     """A TOML file of the rubric is invalid."""
 
 
-class DateError(UserError):
-    """A date is not written as 2026-11-21."""
-
-
 class UnknownRunError(UserError):
     """No stored run has this id."""
 

@@ -16,14 +16,12 @@ Nothing is printed; a notebook shows a line of progress. Errors that the user ca
 `advisor.errors.UserError`.
 """
 
-from advisor.api.answers import Options
 from advisor.api.functions import load, load_sweep, prepare, recommend, sweep
 from advisor.api.report import Report
 from advisor.api.session import Session
 from advisor.api.sweeps import SweepReport
 
 __all__ = [
-    "Options",
     "Report",
     "Session",
     "SweepReport",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, TypedDict, TypeVar
+from typing import TypeVar
 
 import msgspec
 from typing_extensions import ParamSpec
@@ -16,58 +16,15 @@ Arguments = ParamSpec("Arguments")
 Returned = TypeVar("Returned")
 
 
-class SweepOptions(TypedDict, total=False):
-    """Options of a question but its lengths; `p3-advisor recommend --help` describes them."""
-
-    task: Literal["auto", "forward", "generate", "serve"]
-    ttft: str
-    itl: str
-    lengths: str
-    rate: float
-    percentile: float
-    gpu: str
-    gpus_per_model: int
-    dtype: Literal["auto", "float32", "float16", "bfloat16"]
-    batch_sizes: Sequence[int] | int | str
-    accuracy: str | float
-    quantised: Sequence[str] | str
-    data: str
-    metric: str
-    require: Sequence[str] | str
-    budget: str | float
-    wait_for_quiet: str
-    max_load_seconds: float
-    max_build_seconds: float
-    max_build_times: Mapping[str, str] | str
-    build_minutes: float
-    requests: int
-    price_per_hour: float
-    sandbox: bool
-    workflows: Sequence[str] | str
-    weights_from: str
-    python: str
-    rubric: str
-    seed: int
-    offline: bool
-    trust_remote_code: bool
-    allow_pickle: bool
-
-
-class Options(SweepOptions, total=False):
-    """Options of a question; `p3-advisor recommend --help` describes them."""
-
-    input_tokens: int
-    output_tokens: int
-
-
 def make_answers(
-    model: str, priorities: Mapping[str, float] | str | None, options: Options | SweepOptions
+    model: str, priorities: Mapping[str, float] | str | None, options: Mapping[str, object]
 ) -> Answers:
-    """Return the answers.
+    """Return the answers; `options` are the fields of `Answers` but those that other arguments set.
 
     Raise `TypeError` for an unknown option and `SizeError` for a wrong value.
     """
-    unknown = [name for name in options if name not in Options.__annotations__]
+    known = {*Answers.__struct_fields__} - {"model", "priority", "preset"}
+    unknown = [name for name in options if name not in known]
     if unknown:
         message = f"unknown options: {', '.join(unknown)}"
         raise TypeError(message)

@@ -6,9 +6,7 @@ import os
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 
-from typing_extensions import Unpack
-
-from advisor.api.answers import Options, SweepOptions, make_answers, reports_errors
+from advisor.api.answers import make_answers, reports_errors
 from advisor.api.live_models import save_live_model
 from advisor.api.notebook import notebook_progress
 from advisor.api.report import Report
@@ -41,7 +39,7 @@ def recommend(
     priorities: Mapping[str, float] | str | None = None,
     on_event: OnEvent | None = None,
     progress: bool | None = None,
-    **options: Unpack[Options],
+    **options: object,
 ) -> Report:
     """Measure the workflows for a model on this machine, and return the recommendation.
 
@@ -76,7 +74,7 @@ def prepare(
     *,
     inputs: object = None,
     priorities: Mapping[str, float] | str | None = None,
-    **options: Unpack[Options],
+    **options: object,
 ) -> Session:
     """Check a question and store it as a run that is not measured yet.
 
@@ -96,7 +94,7 @@ def sweep(
     length_mix: Mapping[int | tuple[int, int], float] | None = None,
     priorities: Mapping[str, float] | str | None = None,
     on_event: OnEvent | None = None,
-    **options: Unpack[SweepOptions],
+    **options: object,
 ) -> SweepReport:
     """Measure several lengths of one question, and return the recommendation for their mix.
 

@@ -16,7 +16,7 @@ from advisor.cli.options import AsJson, StoredRunName
 from advisor.cli.output import STANDARD_OUTPUT, print_text, write_output
 from advisor.domain.answer import AnswerSummary
 from advisor.domain.sweep import is_sweep_id
-from advisor.errors import DateError, ExportFileError
+from advisor.errors import ExportFileError
 from advisor.store.entries import HistoryEntry
 
 if TYPE_CHECKING:
@@ -28,44 +28,15 @@ app = typer.Typer(rich_markup_mode=None)
 @app.command()
 def history(
     *,
-    model: Annotated[
-        str, typer.Option(metavar="TEXT", help="only runs whose model name contains this")
-    ] = "",
-    device: Annotated[
-        str, typer.Option(metavar="TEXT", help="only runs on a device whose name contains this")
-    ] = "",
-    noted: Annotated[
-        str, typer.Option(metavar="TEXT", help="only runs whose note contains this")
-    ] = "",
-    since: Annotated[
-        str, typer.Option(metavar="DATE", help="only runs from this day on, such as 2026-11-21")
-    ] = "",
-    finished: Annotated[
-        bool | None,
-        typer.Option("--finished/--stopped", help="only finished runs, or only unfinished ones"),
-    ] = None,
-    imported: Annotated[
-        bool | None,
-        typer.Option("--imported/--own", help="only runs from other machines, or only own ones"),
-    ] = None,
     json: AsJson = False,
 ) -> None:
     """List the stored runs with their answers, and the sweeps, newest first."""
     from advisor.pipeline.answer_summaries import with_answers
     from advisor.report.formatting.tabular import plain_table
     from advisor.store.runs import Run, state_of
-    from advisor.store.store import HistoryFilter
 
-    run_filter = HistoryFilter(
-        model=model,
-        device=device,
-        note=noted,
-        since=parse_day(since) if since else "",
-        finished=finished,
-        imported=imported,
-    )
     store = open_store()
-    entries = with_answers(store, store.history(run_filter))
+    entries = with_answers(store, store.history())
     if unreadable := store.unreadable_ids():
         print_status(
             f"{len(unreadable)} stored run{'s' if len(unreadable) > 1 else ''} cannot be read: "
@@ -79,10 +50,9 @@ def history(
         state = _describe_state(entry, state_of(entry, Run(store.run_directory(entry.run_id))))
         question = [entry.run_id, _local_time(entry.created), entry.model, entry.device]
         rows.append([*question, state, *_describe_answer(entry.answer), entry.note])
-    is_unfiltered = run_filter == HistoryFilter()
-    empty = "No runs yet. p3-advisor --json starts one." if is_unfiltered else "No run matches."
+    empty = "No runs yet. p3-advisor --json starts one."
     print_text("\n".join(plain_table(rows)) if entries else empty)
-    if is_unfiltered and (ids := store.sweeps.ids()):
+    if ids := store.sweeps.ids():
         print_text(f"Sweeps over several lengths: {', '.join(reversed(ids))}")
 
 
@@ -109,14 +79,6 @@ def _describe_answer(answer: AnswerSummary | None) -> tuple[str, str]:
     if answer is None:
         return "", ""
     return answer.arm or "no answer", answer.decision_word or ""
-
-
-def parse_day(text: str) -> str:
-    """Return a day such as 2026-11-21; raise `DateError` for any other text."""
-    try:
-        return dt.date.fromisoformat(text).isoformat()
-    except ValueError as problem:
-        raise DateError(f"{text!r} is not a day", "write it as 2026-11-21") from problem
 
 
 @app.command("export-run")

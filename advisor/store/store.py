@@ -28,28 +28,6 @@ from advisor.system.home import HOME_VARIABLE, named_home
 MOST_NAMED = 5
 
 
-class HistoryFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """A selection of runs; an empty or null field selects all."""
-
-    #: Part of the name, case-insensitive; the same for `device` and `note`.
-    model: str = ""
-    device: str = ""
-    note: str = ""
-    #: First day, as 2026-11-21.
-    since: str = ""
-    finished: bool | None = None
-    imported: bool | None = None
-
-    def matches(self, entry: HistoryEntry) -> bool:
-        texts = ((self.model, entry.model), (self.device, entry.device), (self.note, entry.note))
-        flags = ((self.finished, entry.finished), (self.imported, entry.imported))
-        return (
-            all(part.lower() in text.lower() for part, text in texts)
-            and entry.created >= self.since
-            and all(wanted is None or wanted == flag for wanted, flag in flags)
-        )
-
-
 def default_home(environment: Mapping[str, str]) -> pathlib.Path:
     """Return `P3_ADVISOR_HOME` if it is set, else the platform's folder for the user's state."""
     return named_home(environment) or platformdirs.user_state_path("p3-advisor")
@@ -150,14 +128,13 @@ class Store:
         # `Path.is_dir` raises an error for a directory that is not readable.
         return not os.path.isdir(self._runs)  # noqa: PTH112 - see above
 
-    def history(self, wanted: HistoryFilter | None = None) -> list[HistoryEntry]:
+    def history(self) -> list[HistoryEntry]:
         """Return the readable runs, newest first; read only those that changed since."""
-        entries = [
+        return [
             msgspec.structs.replace(entry, note=Run(self._runs / run_id).note())
             for run_id in reversed(self._ids())
             if (entry := self._entry(run_id))
         ]
-        return [entry for entry in entries if wanted is None or wanted.matches(entry)]
 
     def unreadable_ids(self) -> list[str]:
         """Return the ids of the runs that `history` cannot list, newest first."""

@@ -246,10 +246,11 @@ class AdvisorApp(App[int]):
         )
 
     def show_absent_gpu(self, document: Answer) -> None:
+        from advisor.tui.answer import RunAnswer  # noqa: PLC0415 - see the class
         from advisor.tui.screens.absent_gpu import AbsentGpuScreen  # noqa: PLC0415 - see the class
 
         self.clear_notifications()  # they would cover the answer
-        self.push_screen(AbsentGpuScreen(document))
+        self.push_screen(AbsentGpuScreen(RunAnswer(document, self.catalogue)))
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         from advisor.tui import command_palette  # noqa: PLC0415 - rarely used

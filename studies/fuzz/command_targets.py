@@ -16,7 +16,6 @@ import recorded_runs
 from targets import Target, allow_user_errors, encoded
 
 from advisor.catalogue import rubric_files
-from advisor.cli.history import parse_day
 from advisor.cli.options import parse_share
 from advisor.cli.reports import parse_formats
 from advisor.domain.catalogue import Deadlines
@@ -97,7 +96,6 @@ WORDS = [
     "--require",
     "--priority",
     "--preset",
-    "--since",
     "--format",
     "--max-load-seconds",
     "--rubric",
@@ -134,7 +132,6 @@ class OptionTexts(Target):
             "budget": lambda text: choose_budget(text, known),
             "share": parse_share,
             "formats": parse_formats,
-            "day": parse_day,
         }
 
     def make_input(self, chance: random.Random) -> Any:

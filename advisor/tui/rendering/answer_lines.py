@@ -47,7 +47,6 @@ LINE_TERMS = {
 CUT_LABELS = {"Cost", "Trust"}
 #: Colours of the decision's word.
 DECISION_COLOURS: dict[DecisionWord, str] = {"CLEAR": "green", "LIKELY": "cyan", "OPEN": "yellow"}
-EXPLORED = "With these weights: "
 #: Names of the tasks other than a forward pass.
 TASK_NAMES = {"generate": "generate text", "serve": "serve requests"}
 LEAD = "Results  "
@@ -57,7 +56,8 @@ PROGRAM_CELLS = 5
 MAX_MODEL_CELLS, MIN_MODEL_CELLS, MAX_DEVICE_CELLS = 30, 12, 24
 
 
-def answer_lines(answer: RunAnswer, *, is_explored: bool = False) -> list[tuple[str, str]]:
+def answer_lines(answer: RunAnswer, lead: str = "") -> list[tuple[str, str]]:
+    """Return pairs of label and line; `lead` comes before the answer."""
     document, advice = answer.document, answer.recommendation
     if advice is None or document.advised is None:
         lines = [("Answer", headline(document))]
@@ -66,8 +66,7 @@ def answer_lines(answer: RunAnswer, *, is_explored: bool = False) -> list[tuple[
         return [*lines, *_notes(answer)]
     lines = headline_lines(document)
     lines, further = lines[:FIRST_LINES], lines[FIRST_LINES:]
-    if is_explored:
-        lines[0] = ("Answer", EXPLORED + lines[0][1])
+    lines[0] = ("Answer", lead + lines[0][1])
     reason = f": {advice.trust_reasons[0]}" if advice.trust_reasons else ""
     return [
         *lines,

@@ -10,16 +10,14 @@ from rich.text import Text
 
 from advisor.domain.answer import RankedArm
 from advisor.domain.measurement import Cell, Measurement
-from advisor.domain.rubric import LETTERS
-from advisor.domain.scores import Rating
+from advisor.domain.priorities import CRITERIA
 from advisor.errors import NoRecipeError
 from advisor.report.formatting.phrases import accuracy_line
 from advisor.report.recipes import found_recipe, short_recipe
-from advisor.report.sections import new_shapes
+from advisor.report.sections import explanation, new_shapes
 from advisor.report.sections.text_generation import render_generation
 from advisor.system.number_format import (
     MISSING,
-    format_fact,
     format_interval,
     format_mebibytes,
     format_seconds,
@@ -35,33 +33,10 @@ NEW_SHAPES = "Shapes that were not built"
 
 
 def render_score(answer: RunAnswer, entry: RankedArm) -> Text:
-    """Return the grade of each criterion, its rule, and the distance to the next letter."""
-    shares, ratings = answer.priorities.shares(), entry.scored.ratings
-    lines = text.styled(f"{'Criterion':<22}Grade   Weight  Value\n", "bold")
-    for criterion in answer.catalogue.rubric.criteria:
-        if criterion.id in ratings:
-            lines += Text(f"{criterion.title:<22}", "bold")
-            lines += _render_grade(ratings[criterion.id], shares[criterion.id])
-    lines += Text(
-        "The three Ps share what input flexibility and architecture support leave of the score.\n",
-        "dim",
-    )
-    for constraint in entry.scored.failed_constraints:
-        lines += Text(f"\nnot recommended: {text.printable(constraint, 200)}", "bold")
-    return lines
-
-
-def _render_grade(score: Rating, share: float) -> Text:
-    value = text.printable(f"{score.fact} {format_fact(score.value)}", 60)
-    lines = Text(f"{LETTERS[score.tier]} {score.grade:5.2f} {share:>7.0%}   {value}\n")
-    lines += Text(f"  {text.printable(score.why, 200)}\n")
-    rule = text.printable(score.rule, 200)
-    lines += Text(f"  {score.evidence}; rule ({score.basis}): {rule}\n", "dim")
-    for gap in score.to_next:
-        distance = f", {gap.missing:.3g} away" if gap.missing is not None else ""
-        threshold = text.printable(gap.threshold, 100)
-        lines += Text(f"  for {LETTERS[gap.tier]}, {gap.fact} must be {threshold}{distance}\n")
-    return lines
+    """Return what `p3-advisor explain` prints for the arm."""
+    published = answer.catalogue.published
+    lines = explanation.explain_arm(answer.document, entry, CRITERIA, published)
+    return Text("\n".join(text.printable(line, 400) for line in lines))
 
 
 def render_timing(answer: RunAnswer, entry: RankedArm) -> Text:

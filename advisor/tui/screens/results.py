@@ -8,6 +8,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, TabbedContent
 
+from advisor.errors import UserError
 from advisor.pipeline.further_run import arms_to_retry
 from advisor.report.sections.answer import has_unfit_problem
 from advisor.tui import answer_actions, run_starter
@@ -30,6 +31,7 @@ from advisor.tui.widgets.table import SelectableTable, Table
 from advisor.tui.widgets.weights import Weights
 
 ANSWER, RANKING = "answer", "ranking"
+EXPLORED = "With these weights: "
 #: The parts of the screen in the order of tab.
 PARTS = (ANSWER, RANKING, *PANES)
 #: Height of the terminal from which every line of the answer wraps.
@@ -126,6 +128,9 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
         ),
     ]
 
+    #: Comes before the answer.
+    lead = ""
+
     def __init__(self, answer: RunAnswer) -> None:
         super().__init__()
         #: The answer with the weights of the run, and with the weights of the bars.
@@ -173,7 +178,7 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
         title = results_title(answer, self.size.width, with_lengths=self._is_above_sweep)
         mark = " *" if self.is_explored else ""
         self.set_title(title, f"{answer.document.run_id[-11:]}{mark} ")
-        lines = answer_lines(answer, is_explored=self.is_explored)
+        lines = answer_lines(answer, EXPLORED if self.is_explored else self.lead)
         self.query_one(AnswerPanel).show(lines, is_short=self.size.height < TALL_HEIGHT)
         columns = ranking_columns(answer, self.size.width, self._sort)
         entries = sort_entries(answer, self._sort)
@@ -187,8 +192,11 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
         self.refresh_bindings()
 
     def on_weights_changed(self, event: Weights.Changed) -> None:
-        """Decide again with the changed weights."""
-        self.answer = self.original.with_priorities(event.priorities)
+        """Decide again with the changed weights; published figures cannot be decided again."""
+        try:
+            self.answer = self.original.with_priorities(event.priorities)
+        except UserError as error:
+            self.app.show_error(error)
         self.draw()
 
     def action_undo(self) -> None:
