@@ -26,10 +26,9 @@ from advisor.cli import (
     stored_runs,
     terminal,
 )
-from advisor.cli.data_flags import DATA_FLAGS, move_behind_command
 from advisor.cli.help_sections import GroupedProgram
 from advisor.cli.interruption import InterruptedRunError, Interruptions
-from advisor.cli.output import print_text
+from advisor.cli.output import DATA_FLAGS, move_behind_command, print_text
 from advisor.errors import OutputFileError, UserError
 from advisor.version import __version__
 

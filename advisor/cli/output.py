@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pathlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal, TypeVar
 
 import msgspec
 import typer
+from typer.core import TyperGroup
 
 from advisor.errors import FormatError, OutputFileError
 from advisor.system.terminal_text import escape_control_chars
@@ -79,3 +80,25 @@ def write_output(output: str, content: str | bytes) -> None:
         raise OutputFileError(
             f"{output} cannot be written: {problem.strerror}", "name another file with --output"
         ) from problem
+
+
+#: Flags that ask for data on standard output.
+DATA_FLAGS = ("--json", "--jsonl")
+
+
+def move_behind_command(args: Sequence[str], command: object) -> list[str]:
+    """Return the arguments with the data flags behind the name of the command that they precede.
+
+    Arguments that name no command are returned as they are.
+    """
+    flags: list[str] = []
+    names: list[str] = []
+    rest = list(args)
+    while isinstance(command, TyperGroup):
+        while rest and rest[0] in DATA_FLAGS:
+            flags.append(rest.pop(0))
+        if not rest or rest[0] not in command.commands:
+            break
+        names.append(rest.pop(0))
+        command = command.commands[names[-1]]
+    return [*names, *flags, *rest] if names else list(args)

@@ -33,10 +33,10 @@ def recipe(
 ) -> None:
     """Write code that runs a workflow as it was measured."""
     from advisor.pipeline.decision import decide
-    from advisor.report.recipes import found_recipe, script_recipe, server_recipe, short_recipe
+    from advisor.report.recipes import found_recipe, script_recipe, server_recipe
 
     styles = {
-        "snippet": short_recipe.render_short,
+        "snippet": server_recipe.render_short,
         "server": server_recipe.render_server,
         "dockerfile": server_recipe.render_dockerfile,
     }

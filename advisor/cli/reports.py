@@ -63,7 +63,7 @@ def report(
     from advisor.pipeline.decision import decide
     from advisor.report import opening, page
     from advisor.report.exports import csv_rows
-    from advisor.report.recipes import short_recipe
+    from advisor.report.recipes import server_recipe
 
     selected = parse_formats(formats)
     names = runs or ["latest"]
@@ -79,7 +79,7 @@ def report(
     run, *elsewhere = [store.find(name) for name in names]
     answer = decide(run, platforms=elsewhere)
     renderers = _renderers(answer) | {
-        "html": lambda: page.render(answer, short_recipe.render_recommended(answer, run)),
+        "html": lambda: page.render(answer, server_recipe.render_recommended(answer, run)),
         "csv": lambda: csv_rows.render([answer, *map(decide, elsewhere)]),
     }
     _write_reports(answer, selected, directory, renderers)

@@ -12,10 +12,9 @@ import msgspec
 import typer
 
 from advisor.cli.context import make_context
-from advisor.cli.data_flags import DATA_FLAGS
 from advisor.cli.help_sections import GroupedCommand
 from advisor.cli.options import InputTokens, LengthMix, OutputTokens, takes_answers
-from advisor.cli.output import print_text
+from advisor.cli.output import DATA_FLAGS, print_text
 from advisor.errors import NoTerminalError, SweepError
 from advisor.question.answers import Answers
 from advisor.question.sweep import DEFAULT_LENGTHS, LengthAnswers

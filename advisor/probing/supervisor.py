@@ -19,7 +19,6 @@ import msgspec
 from typing_extensions import Self
 
 from advisor.domain.catalogue import Deadlines
-from advisor.probing.short_names import ShortNames
 from advisor.probing.spawn import require_writable, spawn
 from advisor.probing.termination import kill_worker
 from advisor.probing.worker_log import MAX_REASON_CHARS
@@ -212,3 +211,28 @@ class Supervisor:
         for stream in (worker.popen.stdin, worker.popen.stdout):
             with contextlib.suppress(BrokenPipeError):
                 stream.close()  # type: ignore[union-attr]
+
+
+class ShortNames:
+    """Links to directories, in a folder of their own that is made for the first one."""
+
+    def __init__(self) -> None:
+        self._cleanup = contextlib.ExitStack()
+        self._links: dict[pathlib.Path, pathlib.Path] = {}
+        self._folder: pathlib.Path | None = None
+
+    def of(self, directory: pathlib.Path) -> pathlib.Path:
+        """Return a short path to `directory`, always the same."""
+        if self._folder is None:
+            made = tempfile.TemporaryDirectory(prefix="p3-")
+            self._folder = pathlib.Path(self._cleanup.enter_context(made))
+        if directory not in self._links:
+            link = self._folder / str(len(self._links))
+            link.symlink_to(directory.resolve())
+            self._links[directory] = link
+        return self._links[directory]
+
+    def remove(self) -> None:
+        self._links.clear()
+        self._folder = None
+        self._cleanup.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import pathlib
 import signal
 import subprocess
@@ -12,7 +13,6 @@ import psutil
 
 from advisor.domain.catalogue import Deadlines
 from advisor.domain.wire import decode
-from advisor.probing.clock_check import ClockComparison
 from advisor.probing.termination import SKIPPED_FILE
 from advisor.probing.worker_log import failure_reason
 from probes import protocol
@@ -40,6 +40,33 @@ class BuildLimit:
 
 
 NO_LIMIT = BuildLimit(NEVER, "", "", "")
+
+
+#: A contradiction up to this long is no fault: two correct clocks may be adjusted separately.
+TOLERANCE_SECONDS = 0.005
+
+
+@dataclasses.dataclass
+class ClockComparison:
+    """Bounds of the offset of a worker's clock from the supervisor's, in seconds."""
+
+    low: float = -math.inf
+    high: float = math.inf
+
+    def add_visit(self, began: float, ended: float, sent: float, received: float) -> None:
+        """Add a visit.
+
+        `began` and `ended` are readings of the worker's clock; `sent` and `received`, of the
+        supervisor's, are those of its token and its result.
+        """
+        self.low = max(self.low, ended - received)
+        self.high = min(self.high, began - sent)
+
+    @property
+    def contradiction_seconds(self) -> float:
+        """By how much the clocks have differed; 0.0 if they agree."""
+        difference = self.low - self.high
+        return difference if difference > TOLERANCE_SECONDS else 0.0
 
 
 @dataclasses.dataclass(eq=False)

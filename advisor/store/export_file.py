@@ -30,8 +30,7 @@ from advisor.store import decoders
 from advisor.store.decoders import DECODE_ERRORS
 from advisor.store.runs import Run
 from advisor.store.store import Store
-from advisor.store.write_errors import report_unwritable
-from advisor.system.atomic_write import write_atomically
+from advisor.system.atomic_write import report_unwritable, write_atomically
 from advisor.system.home import HOME_VARIABLE
 from probes.wire.events import Environment, Imported
 

@@ -9,8 +9,7 @@ import msgspec
 
 from advisor.errors import RunFileError, UnknownRunError
 from advisor.store.decoders import DECODE_ERRORS, DECODING
-from advisor.store.write_errors import report_unwritable
-from advisor.system.atomic_write import write_atomically
+from advisor.system.atomic_write import report_unwritable, write_atomically
 
 LATEST = "latest"
 

@@ -27,8 +27,7 @@ from advisor.store import decoders
 from advisor.store.control import RunControl
 from advisor.store.decoders import DECODE_ERRORS
 from advisor.store.entries import HistoryEntry
-from advisor.store.write_errors import report_unwritable
-from advisor.system.atomic_write import write_atomically
+from advisor.system.atomic_write import report_unwritable, write_atomically
 from advisor.system.home import HOME_VARIABLE
 
 NOTE = "note"

@@ -20,8 +20,7 @@ from advisor.store.entries import HistoryEntry, load_entry, save_entry
 from advisor.store.records import LATEST
 from advisor.store.run_groups import Fleets, Sweeps
 from advisor.store.runs import Run
-from advisor.store.write_errors import report_unwritable
-from advisor.system.atomic_write import write_atomically
+from advisor.system.atomic_write import report_unwritable, write_atomically
 from advisor.system.home import HOME_VARIABLE, named_home
 
 #: Runs that an error names when a prefix has several.

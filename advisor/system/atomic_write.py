@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import pathlib
+from collections.abc import Iterator
+
+from advisor.errors import NotWritableError
 
 
 def write_atomically(file: pathlib.Path, content: bytes) -> None:
@@ -20,3 +23,13 @@ def write_atomically(file: pathlib.Path, content: bytes) -> None:
         with contextlib.suppress(OSError):
             partial.unlink(missing_ok=True)
         raise
+
+
+@contextlib.contextmanager
+def report_unwritable(path: pathlib.Path, next_step: str = "make it writable") -> Iterator[None]:
+    """Raise `NotWritableError` for an `OSError` of the block."""
+    try:
+        yield
+    except OSError as problem:
+        message = f"{path} cannot be written: {problem.strerror}"
+        raise NotWritableError(message, next_step) from problem

@@ -10,9 +10,8 @@ from advisor.report.sweeps import sweep_text
 from advisor.report.sweeps.sweep_document import SweepDocument
 from advisor.system.import_path import ADVISOR_COMMAND
 from advisor.tui.answer import RunAnswer
-from advisor.tui.dialogs.code_dialog import CodeDialog
-from advisor.tui.dialogs.questions import FileDialog
-from advisor.tui.dialogs.verify_dialog import VerifyDialog
+from advisor.tui.dialogs.create_env_dialog import VerifyDialog
+from advisor.tui.dialogs.questions import CodeDialog, FileDialog
 
 if TYPE_CHECKING:
     from advisor.tui.app import AdvisorApp
@@ -24,11 +23,10 @@ def show_code(app: AdvisorApp, answer: RunAnswer, arm: str) -> None:
         return
 
     def compose_code() -> str:
-        # Most sessions need no code.
-        from advisor.report.recipes import found_recipe, short_recipe  # noqa: PLC0415
+        from advisor.report.recipes import found_recipe, server_recipe  # noqa: PLC0415 - rarely used
 
         document = answer.document
-        return short_recipe.render_short(document, *found_recipe.choose(document, run, arm))
+        return server_recipe.render_short(document, *found_recipe.choose(document, run, arm))
 
     app.background.start("code", compose_code, lambda code: app.push_screen(CodeDialog(arm, code)))
 
@@ -53,11 +51,11 @@ def render_answer(answer: RunAnswer, extension: str) -> str:
     """Return an answer in the format of an extension; a page has the recipe of a stored run."""
     from advisor.report import markdown, page  # noqa: PLC0415 - template engines import slowly
     from advisor.report.exports import csv_rows  # noqa: PLC0415 - as above
-    from advisor.report.recipes import short_recipe  # noqa: PLC0415 - as above
+    from advisor.report.recipes import server_recipe  # noqa: PLC0415 - as above
 
     document, run = answer.document, answer.run
     if extension == ".html":
-        recipe = short_recipe.render_recommended(document, run) if run else None
+        recipe = server_recipe.render_recommended(document, run) if run else None
         return page.render(document, recipe)
     if extension == ".md":
         return markdown.render(document)

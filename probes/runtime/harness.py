@@ -20,11 +20,11 @@ from probes import protocol
 from probes.adapter import Subject, UnsupportedError
 from probes.checking import dispatch
 from probes.measuring import flexibility, host_probe, timing
-from probes.measuring.allocator import keep_freed_blocks
 from probes.runtime import caches, environment, losses, memory, reference, sandbox
 from probes.runtime.cells import Cell, build_cell, check_engagement, warm_up_cell
 from probes.runtime.channel import Channel
 from probes.runtime.failures import classify, exception_summary
+from probes.runtime.memory import keep_freed_blocks
 from probes.runtime.opening import load_subject
 from probes.runtime.service import Service
 from probes.wire import events

@@ -25,9 +25,9 @@ from probes.checking.deviation import root_mean_square, sample
 from probes.checking.mask_values import subtract, unmasked
 from probes.checking.rules import Rules, allowed_error, rules_for
 from probes.measuring import timing
-from probes.measuring.allocator import keep_freed_blocks
 from probes.runtime import sandbox
 from probes.runtime.environment import read_distributions
+from probes.runtime.memory import keep_freed_blocks
 
 EACH_CALL = re.compile(r"^ *# Each call\b.*\n", re.MULTILINE)
 #: The process is idle if it uses less than this share of a processor for this long. Some threads

@@ -22,7 +22,6 @@ from probes.subjects import (
     exported,
     factory,
     higher_precision,
-    perturbation,
     precision,
     row_parts,
     shared_weights,
@@ -215,13 +214,13 @@ class TorchSubject:
         generator = torch.Generator(device=self._device).manual_seed(seed)
         try:
             precise = copy.deepcopy(self.module)
-            units = [perturbation.unit_of(parameter) for parameter in precise.parameters()]
+            units = [precision.unit_of(parameter) for parameter in precise.parameters()]
             precise = precision.cast_module(precise, torch.float64)
             for parameter, unit in zip(precise.parameters(), units, strict=True):
-                parameter.data = perturbation.step_any(parameter.data, unit, generator)
+                parameter.data = precision.step_any(parameter.data, unit, generator)
             tensors = [
-                perturbation.step_any(
-                    precision.cast(tensor, torch.float64), perturbation.unit_of(tensor), generator
+                precision.step_any(
+                    precision.cast(tensor, torch.float64), precision.unit_of(tensor), generator
                 )
                 for tensor in self.tensors(inputs)
             ]

@@ -20,12 +20,11 @@ from textual.widgets import Input
 
 from advisor.context import Context
 from advisor.pipeline.decision import decide
-from advisor.report.recipes import found_recipe, short_recipe
+from advisor.report.recipes import found_recipe, server_recipe
 from advisor.store.runs import Run
 from advisor.tui import answer_actions
-from advisor.tui.dialogs.code_dialog import CodeDialog
-from advisor.tui.dialogs.questions import FileDialog
-from advisor.tui.dialogs.verify_dialog import VerifyDialog
+from advisor.tui.dialogs.create_env_dialog import VerifyDialog
+from advisor.tui.dialogs.questions import CodeDialog, FileDialog
 from advisor.tui.screens.results import ResultsScreen
 
 SUCCEEDS, FAILS = "", "sys.exit(1)"
@@ -33,7 +32,7 @@ SUCCEEDS, FAILS = "", "sys.exit(1)"
 
 def code_of(run: Run, arm: str) -> str:
     answer = decide(run)
-    return short_recipe.render_short(answer, *found_recipe.choose(answer, run, arm))
+    return server_recipe.render_short(answer, *found_recipe.choose(answer, run, arm))
 
 
 @async_test

@@ -20,8 +20,7 @@ from advisor.domain.run_events import (
 from advisor.domain.run_state import RunState
 from advisor.domain.serving import ServedRequest
 from advisor.tui.rendering.load_levels import BAR_WIDTH, EMPTY, FULL, draw_load
-from advisor.tui.run.progress import RunStage, current_stage, progress_rows
-from advisor.tui.run.remaining_time import remaining_seconds
+from advisor.tui.run.progress import RunStage, current_stage, progress_rows, remaining_seconds
 from probes.wire.events import Built, Ready, Serving
 
 QUESTION = builders.question(batch_sizes=(1, 2))

@@ -24,7 +24,7 @@ from advisor.pipeline.decision import decide
 from advisor.pipeline.draft import prepare
 from advisor.pipeline.further_run import arms_to_retry
 from advisor.question.answers import Answers
-from advisor.report.recipes import short_recipe
+from advisor.report.recipes import server_recipe
 from advisor.report.sections import answer
 from advisor.store.runs import Run
 from advisor.store.store import Store
@@ -170,7 +170,7 @@ async def test_a_run_whose_host_process_was_killed_is_resumed_from_the_history(
 def test_the_extension_selects_the_format_of_an_export(
     extension: str, content: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(short_recipe, "render_recommended", lambda *_: "print('the script')")
+    monkeypatch.setattr(server_recipe, "render_recommended", lambda *_: "print('the script')")
     run = make_run(Store(tmp_path), finished=True)
     answer = RunAnswer(decide(run), run.header().catalogue, run)
     written = render_answer(answer, extension).lower()

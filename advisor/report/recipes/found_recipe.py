@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
+
+from packaging.utils import canonicalize_name
 
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.errors import NoRecipeError
-from advisor.recipes.pins import pin
 from advisor.recipes.server import portable_command
 from advisor.recipes.snippet import compose_snippet, imported_packages
 from advisor.report.sections.explanation import find_arms
 from advisor.store.runs import Run
-from probes.wire.events import InputFacts
+from probes.wire.events import Environment, InputFacts
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -131,3 +132,30 @@ def _last_process(state: RunState, arm: str) -> ProcessState | None:
         ),
         None,
     )
+
+
+def pin(
+    packages: Collection[str],
+    versions: Collection[str],
+    environment: Environment,
+    extras: Mapping[str, Sequence[str]],
+) -> list[str]:
+    """Return a requirement for each distribution that provides a package or is in `versions`.
+
+    `packages` are names that are imported; `extras` are the optional dependencies of distributions.
+    A local version such as `+cpu` is left out, because the default index does not have it.
+    """
+    installed = {
+        canonicalize_name(name): version for name, version in environment.distributions.items()
+    }
+    needed = {min(found) for name in packages if (found := environment.providers.get(name))}
+    needed |= set(versions)
+    return sorted(
+        f"{_with_extras(name, extras)}=={installed[canonicalize_name(name)].partition('+')[0]}"
+        for name in needed
+        if canonicalize_name(name) in installed
+    )
+
+
+def _with_extras(name: str, extras: Mapping[str, Sequence[str]]) -> str:
+    return f"{name}[{','.join(extras[name])}]" if name in extras else name

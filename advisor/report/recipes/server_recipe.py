@@ -1,10 +1,11 @@
-"""Render the server of an arm, and the Dockerfile for it.
+"""Render the server of an arm, the Dockerfile for it, and the shortest code that runs the arm.
 
 A module gets a Python server; an engine gets the command of its own server.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import pathlib
 import re
@@ -18,7 +19,8 @@ from advisor.errors import NoRecipeError
 from advisor.recipes import server
 from advisor.recipes.expressions import file_name, model_name
 from advisor.recipes.snippet import compose_snippet
-from advisor.report.recipes.found_recipe import FoundRecipe
+from advisor.report.recipes import script_recipe
+from advisor.report.recipes.found_recipe import FoundRecipe, choose
 from advisor.report.recipes.script_recipe import (
     DOCSTRING_WIDTH,
     clean,
@@ -26,6 +28,7 @@ from advisor.report.recipes.script_recipe import (
     script_header,
 )
 from advisor.report.sections.answer import caveats
+from advisor.store.runs import Run
 from advisor.system.number_format import format_interval
 
 #: Builds of torch that an index has.
@@ -156,3 +159,19 @@ def _files(question: Question) -> list[str]:
         case TransformersModel(name=name) if pathlib.PurePath(name).is_absolute():
             return [file_name(name)]
     return []
+
+
+def render_short(answer: Answer, arm: RankedArm, found: FoundRecipe) -> str:
+    """Return the server that was under load, or the snippet; raise `NoRecipeError` without one."""
+    if answer.question.load is not None:
+        return render_server(answer, arm, found)
+    return script_recipe.render_snippet(answer, arm, found)
+
+
+def render_recommended(answer: Answer, run: Run) -> str | None:
+    """Return the recipe of the recommended arm; None without a recommendation or a recipe."""
+    if answer.recommendation is None:
+        return None
+    with contextlib.suppress(NoRecipeError):
+        return render_short(answer, *choose(answer, run, ""))
+    return None

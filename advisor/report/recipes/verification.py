@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
 import msgspec
+from packaging.utils import canonicalize_name
 
 from advisor.context import Context
 from advisor.domain.answer import Answer, RankedArm
@@ -18,7 +19,6 @@ from advisor.domain.worker_settings import measured_fields, thread_count
 from advisor.errors import RunIsImportedError, VerificationError
 from advisor.machine.gpus import detect_gpus
 from advisor.probing.snippets import FirstCall, Settings, Snippet, run_pair
-from advisor.recipes.pins import normalise
 from advisor.recipes.snippet import EACH_CALL, MAIN_GUARD
 from advisor.report.recipes.found_recipe import FoundRecipe, choose
 from advisor.report.recipes.script_recipe import render_snippet, snippet_cell
@@ -176,13 +176,15 @@ def classify(call: FirstCall, measured: Interval, reached: float, tolerance: flo
 
 def changed_versions(requirements: Sequence[str], installed: Mapping[str, str]) -> dict[str, str]:
     """Return the installed versions of the packages that have another than the pinned one."""
-    present = {normalise(name): version.partition("+")[0] for name, version in installed.items()}
+    present = {
+        canonicalize_name(name): version.partition("+")[0] for name, version in installed.items()
+    }
     pins = (requirement.split("==") for requirement in requirements)
     measured = {name.partition("[")[0]: version for name, version in pins}
     return {
-        name: present.get(normalise(name), "missing")
+        name: present.get(canonicalize_name(name), "missing")
         for name, version in measured.items()
-        if present.get(normalise(name)) != version
+        if present.get(canonicalize_name(name)) != version
     }
 
 

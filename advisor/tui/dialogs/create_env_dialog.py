@@ -1,4 +1,4 @@
-"""Create the environment of a workflow and show the output of the installer."""
+"""Run a command of the program after a confirmation, and show its output."""
 
 from __future__ import annotations
 
@@ -147,3 +147,17 @@ class CreateEnvDialog(Dialog[bool]):
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGINT)
         return True
+
+
+class VerifyDialog(CreateEnvDialog):
+    """Runs `p3-advisor verify` after a confirmation and shows its output."""
+
+    LEAD = "Run the code of {title} and check its outputs and its speed?"
+    CHOICES = "y    run it; this takes the build and a few seconds\nesc  not now"
+    RUNNING = "Running it"
+    FAILED = "It does not do what was measured, or cannot be run; see below.  esc closes"
+    SUCCEEDED = "Its outputs are right and it is as fast as measured.  esc closes"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "create", "Run it"),
+        Binding("escape,n", "back", "Not now"),
+    ]

@@ -13,7 +13,7 @@ from advisor.domain.measurement import Cell, Measurement
 from advisor.domain.priorities import CRITERIA
 from advisor.errors import NoRecipeError
 from advisor.report.formatting.phrases import accuracy_line
-from advisor.report.recipes import found_recipe, short_recipe
+from advisor.report.recipes import found_recipe, server_recipe
 from advisor.report.sections import explanation, new_shapes
 from advisor.report.sections.text_generation import render_generation
 from advisor.system.number_format import (
@@ -143,7 +143,7 @@ def _render_recipe(answer: RunAnswer, arm: str) -> Text:
     if answer.run is None:
         return Text()
     try:
-        code = short_recipe.render_short(document, *found_recipe.choose(document, answer.run, arm))
+        code = server_recipe.render_short(document, *found_recipe.choose(document, answer.run, arm))
     except NoRecipeError:
         return Text()
     command = text.printable(f"p3-advisor recipe {document.run_id} --workflow {arm}", 200)

@@ -24,8 +24,8 @@ from advisor.tui.run.progress import (
     RunStage,
     current_stage,
     progress_rows,
+    remaining_seconds,
 )
-from advisor.tui.run.remaining_time import remaining_seconds
 from advisor.tui.run.session import NOT_CONTROLLED_MESSAGE, RunSession, SkipResult
 from advisor.tui.run.sweep_view import describe_place
 from advisor.tui.screens.advisor_screen import AdvisorScreen

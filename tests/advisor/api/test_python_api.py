@@ -158,7 +158,7 @@ def test_python_values_become_the_texts_of_the_command_line() -> None:
 
 def test_a_wrong_option_is_refused() -> None:
     with pytest.raises(TypeError, match="colour"):
-        make_answers("demo", None, {"colour": "red"})  # type: ignore[arg-type]
+        make_answers("demo", None, {"colour": "red"})
     with pytest.raises(errors.SizeError):
         make_answers("demo", None, {"input_tokens": -1})
 

@@ -11,7 +11,7 @@ import pytest
 from typer.core import TyperGroup
 
 from advisor.cli.command_line import program
-from advisor.cli.data_flags import DATA_FLAGS, move_behind_command
+from advisor.cli.output import DATA_FLAGS, move_behind_command
 
 RunCli = Callable[..., subprocess.CompletedProcess[str]]
 

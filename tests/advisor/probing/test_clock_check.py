@@ -9,11 +9,11 @@ import builders
 import pytest
 from sessions import QUICK, expect_failure, outcomes_by_arm, start_workers
 
-from advisor.probing.clock_check import ClockComparison
 from advisor.probing.conditions import ConditionsMonitor
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
 from advisor.probing.supervisor import Supervisor
+from advisor.probing.worker_process import ClockComparison
 
 #: Seconds from a token to the first call, of the calls, and from the last call to the report.
 BEFORE, CALLS, AFTER = 0.003, 0.2, 0.002

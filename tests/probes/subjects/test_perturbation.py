@@ -6,7 +6,7 @@ import pytest
 from lazy import lazy
 
 torch = lazy("torch")
-perturbation = lazy("probes.subjects.perturbation")
+perturbation = lazy("probes.subjects.precision")
 
 pytestmark = pytest.mark.stack
 

@@ -22,7 +22,7 @@ from advisor.domain.question import LoadQuestion, RequestLengths
 from advisor.domain.serving import ServedArm, ServingResults
 from advisor.errors import NoRecipeError
 from advisor.recipes.server import portable_command
-from advisor.report.recipes import found_recipe, short_recipe
+from advisor.report.recipes import found_recipe, server_recipe
 from probes.wire.events import Environment, Imported, RecipeFacts, Serving
 
 MODEL = TransformersModel(name="org/model", config={"model_type": "llama"}, weights="hub")
@@ -86,7 +86,7 @@ def answered() -> Answer:
 
 def short(run: Any) -> str:
     entry, found = found_recipe.choose(answered(), run, "compiled")
-    return short_recipe.render_short(answered(), entry, found)
+    return server_recipe.render_short(answered(), entry, found)
 
 
 @pytest.mark.parametrize(
@@ -134,4 +134,4 @@ def test_an_engine_is_started_with_its_variables_and_the_users_port(tmp_path: pa
 
 def test_the_recipe_of_a_run_under_load_is_its_server() -> None:
     run = measured(SERVING, serving_command="engine", integration="")
-    assert short_recipe.render_recommended(answered(), run) == short(run)
+    assert server_recipe.render_recommended(answered(), run) == short(run)

@@ -18,7 +18,7 @@ from advisor.domain.answer import Answer, Problem
 from advisor.domain.model import FactoryModel
 from advisor.domain.plan import Plan
 from advisor.errors import NoRecipeError
-from advisor.report.recipes import found_recipe, script_recipe, server_recipe, short_recipe
+from advisor.report.recipes import found_recipe, script_recipe, server_recipe
 from advisor.report.sections.answer import caveats
 from advisor.system.number_format import format_interval
 from probes.wire.events import Environment, Imported, RecipeFacts
@@ -140,7 +140,7 @@ def test_a_recipe_pins_what_its_lines_import_and_what_the_worker_named() -> None
     }
     assert found.allowances == {1: (1e-7,)}
     assert script.endswith("# Each call:\noutput = model(*inputs)\n")
-    assert short_recipe.render_recommended(document, run) == script
+    assert server_recipe.render_recommended(document, run) == script
 
 
 def test_a_run_without_a_recipe_names_the_arms_that_have_one() -> None:
@@ -148,7 +148,7 @@ def test_a_run_without_a_recipe_names_the_arms_that_have_one() -> None:
     with pytest.raises(NoRecipeError) as problem:
         found_recipe.choose(built_answers.answer(), run, "")
     assert builders.BASELINE in problem.value.next_step
-    assert short_recipe.render_recommended(built_answers.answer(), run) is None
+    assert server_recipe.render_recommended(built_answers.answer(), run) is None
 
 
 def test_a_run_without_a_recommendation_gives_its_reason_and_no_step_of_a_measurement() -> None:

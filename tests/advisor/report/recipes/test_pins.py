@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from packaging.requirements import Requirement
 
-from advisor.recipes.pins import pin
+from advisor.report.recipes.found_recipe import pin
 from probes.runtime.environment import read_environment
 from probes.wire.events import Environment
 
