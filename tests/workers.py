@@ -29,7 +29,6 @@ CORE_MODULES = (
     "checking.logprobs",
     "checking.text_correctness",
     "checking.text_reference",
-    "measuring.allocator",
     "measuring.flexibility",
     "measuring.new_length",
     "measuring.host_probe",

@@ -333,7 +333,7 @@ async def test_results_show_exclusions_and_details_and_can_be_sorted(
         assert "Speed\N{BLACK DOWN-POINTING TRIANGLE}" in screen_text(pilot)
         await pilot.press("enter")
         detail = await wait_for_screen(pilot, DetailScreen)
-        assert "Input Flexibility" in screen_text(pilot)
+        assert "letters: A for a grade" in screen_text(pilot)
         await pilot.press("2")
         await wait_for(pilot, lambda: detail.query_one(TabbedContent).active == "timing")
         await pilot.press("question_mark")

@@ -80,13 +80,6 @@ def test_a_run_in_which_an_arm_stands_twice_is_damaged(
         assert_user_error(run_program(command, "latest", home=home), 2)
 
 
-@pytest.mark.parametrize("since", ["yesterday", "2026-13-99", "2026-11-21T10", "26-11-21"])
-def test_an_invalid_date_is_a_user_error(
-    since: str, home: pathlib.Path, run_program: RunProgram
-) -> None:
-    assert_user_error(run_program("history", "--since", since, home=home), 2)
-
-
 @pytest.mark.parametrize("name", ["md", "csv", "html", "json"])
 def test_reports_hold_no_control_characters(
     name: str, home: pathlib.Path, tmp_path: pathlib.Path, run_program: RunProgram
