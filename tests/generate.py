@@ -7,13 +7,16 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
-from stacks import build_times, extras, portability_charts, table, verified
+ROOT = pathlib.Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "studies"))
+
+from kept import build_times, portability_charts, table, verified
+from stacks import extras
 
 from advisor import schemas
 from advisor.catalogue import rubric_files
 from advisor.probing.environments import registry
 
-ROOT = pathlib.Path(__file__).parents[1]
 INTEGRATION_SCRIPT = ROOT / "tests" / "stacks" / "integration.py"
 
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import builders
 import msgspec
 import pytest
+from kept import run_serving
 from report_runs import run_answer
-from stacks import run_serving
 
 from advisor.domain.answer import Answer
 from advisor.domain.interval import Interval

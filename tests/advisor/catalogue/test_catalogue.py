@@ -13,7 +13,7 @@ from collections.abc import Callable
 import builders
 import msgspec
 import pytest
-from stacks import quiet_loads
+from kept import quiet_loads
 
 from advisor.catalogue import rubric_files
 from advisor.catalogue.toml_file import read

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stacks.kept_runs import device_of, read_run, versions_of
-from stacks.run_tables import EVIDENCE_LINK, failures
+from kept.run_tables import EVIDENCE_LINK, failures
+from kept.runs import device_of, read_run, versions_of
 
 from advisor.domain.answer import Answer
 from advisor.report.formatting.tabular import markdown_table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pathlib
 
-from stacks.kept_runs import read_run
+from kept.runs import read_run
 
 from advisor.report.charts.pictures import cascade_chart
 from advisor.report.page_files import package_file

@@ -6,7 +6,7 @@ import json
 import pathlib
 from typing import Any
 
-from stacks.kept_runs import (
+from kept.runs import (
     device_of,
     read_gpu_checks,
     read_run,
@@ -33,7 +33,7 @@ from advisor.system.number_format import (
 
 #: Place of the kept runs in links from the root of the repository.
 EVIDENCE_LINK = "tests/stacks/evidence"
-SURVEY = pathlib.Path(__file__).parents[2] / "studies/results/architecture-survey.json"
+SURVEY = pathlib.Path(__file__).parents[1] / "results" / "architecture-survey.json"
 BASELINE = "pytorch-eager"
 GIBIBYTE = 1 << 30
 FAILED = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import msgspec
-from stacks import verified
+from kept import verified
 
 from advisor.catalogue import rubric_files
 from advisor.domain.workflow import Workflow

@@ -10,10 +10,9 @@ import pathlib
 import re
 from collections.abc import Callable
 
-from stacks import quiet_loads
-from stacks.kept_runs import EVIDENCE
-from stacks.run_serving import serving_section
-from stacks.run_tables import (
+from kept import quiet_loads
+from kept.run_serving import serving_section
+from kept.run_tables import (
     EVIDENCE_LINK,
     blocks_table,
     failures_of,
@@ -26,7 +25,8 @@ from stacks.run_tables import (
     text_section,
     text_table,
 )
-from stacks.source_systems import systems_section
+from kept.runs import EVIDENCE
+from kept.source_systems import systems_section
 
 RESULTS = pathlib.Path(__file__).parents[2] / "docs" / "results.md"
 PAGES = (RESULTS, EVIDENCE / "README.md")

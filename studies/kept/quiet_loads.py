@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 from collections.abc import Iterable, Iterator, Sequence
 
-from stacks.kept_runs import EVIDENCE, read_run
+from kept.runs import EVIDENCE, read_run
 from tabulate import tabulate
 
 from advisor.domain.machine import MachineActivity, QuietCheck

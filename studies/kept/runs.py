@@ -1,4 +1,4 @@
-"""Read the answers of the runs that are kept under `evidence/`."""
+"""Read the answers of the runs that are kept under `tests/stacks/evidence`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 from advisor.domain.answer import Answer, RankedArm
 
-EVIDENCE = pathlib.Path(__file__).parent / "evidence"
+EVIDENCE = pathlib.Path(__file__).parents[2] / "tests" / "stacks" / "evidence"
 
 
 def read_run(file: str) -> Answer:
