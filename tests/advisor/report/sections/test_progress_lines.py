@@ -98,14 +98,3 @@ def test_slow_steps_and_results_have_a_line(run_event: RunEvent, line: str) -> N
 )
 def test_other_events_have_no_line(run_event: RunEvent) -> None:
     assert render(run_event) is None
-
-
-def test_a_failed_reference_has_a_line() -> None:
-    line = render(
-        WorkerEnded(
-            arm=REFERENCE,
-            process=0,
-            outcome=Outcome(Failure("crashed", phase="load", reason="no memory")),
-        )
-    )
-    assert line == f"{REFERENCE}: crashed, no memory"
