@@ -35,6 +35,10 @@ for number in (signal.SIGINT, signal.SIGHUP):
 # The tests start a thousand processes, which would each compile the sources again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+# The speed of stacks is no subject of the tests: threads of OpenMP sleep while they wait, and
+# Inductor starts no further processes, which would import torch to compile a few lines.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -110,7 +114,7 @@ def copy_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., pathlib.P
     return copy
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def run_script() -> Iterator[RunScript]:
     """Return a function that runs scripts with real and fake stacks in processes of their own."""
     server = ForkServer("torch", "workers")
