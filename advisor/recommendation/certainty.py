@@ -8,7 +8,7 @@ another workflow is really the best.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from advisor.domain.priorities import Priorities
 from advisor.domain.recommendation import Certainty, ChosenFor, DecisionWord, SpeedRegret
@@ -48,12 +48,14 @@ def assess(
     advised = choose(candidates)
     draws = _ScoredDraws(results, {arm.arm for arm in measured}, seed)
     lost = _lost_scores(draws, candidates, priorities, rubric)
-    own = lost[:, candidates.index(advised)]
     shares = {
         arm.workflow: round(float((lost[:, column] <= rule.near).mean()), 4)
         for column, arm in enumerate(candidates)
     }
-    word = _word(own, rule) if len(candidates) > 1 else None
+    own = _losses_of(draws, candidates, advised, priorities, rubric)
+    share, high = _share_and_quantile(own.values(), rule)
+    word = _word(share, high, rule) if len(candidates) > 1 else None
+    shares[advised.workflow] = round(share, 4)
     rivals = sorted((w for w in shares if w != advised.workflow), key=lambda w: -shares[w])
     return advised, Certainty(
         decision_word=word,
@@ -66,7 +68,7 @@ def assess(
             if workflow == advised.workflow or shares[workflow] > rule.contending
         },
         as_good=tuple(each for each in rivals if shares[each] > rule.named)[: rule.most_named],
-        lost_score=_rounded(_quantile(own, rule.certain)),
+        lost_score=_rounded(high),
         lost_speed=draws.lost_speed(advised, own, priorities, rubric),
         speed_regret=draws.speed_regret(advised, measured, rule.certain),
         needed_repetitions=_needed_repetitions(
@@ -114,17 +116,41 @@ def _lost_scores(
     priorities: Priorities,
     rubric: Rubric,
     scale: float = 1.0,
+    exact: str | None = None,
 ) -> Draws:
     """Return how far each candidate is below the best one in each draw, `(draws, candidates)`."""
-    scores = draws.scores(candidates, priorities, rubric, scale=scale)
+    scores = draws.scores(candidates, priorities, rubric, scale=scale, exact=exact)
     lost: Draws = scores.max(axis=1, keepdims=True) - scores
     return lost
 
 
-def _word(lost: Draws, rule: DecisionRule) -> DecisionWord:
-    """Return the word of the decision from the scores that the advised arm loses."""
-    share = float((lost <= rule.near).mean())
-    high = _quantile(lost, rule.certain)
+def _losses_of(
+    draws: _ScoredDraws,
+    candidates: Sequence[ScoredArm],
+    advised: ScoredArm,
+    priorities: Priorities,
+    rubric: Rubric,
+    scale: float = 1.0,
+) -> dict[str | None, Draws]:
+    """Return the advised arm's lost scores in two sets of draws, of which the worse counts.
+
+    In the second one its speed-up is exact. An error of its own makes the errors of the other arms
+    look alike, so without the second set a larger error could make the answer look more certain.
+    """
+    column = candidates.index(advised)
+    return {
+        exact: _lost_scores(draws, candidates, priorities, rubric, scale, exact)[:, column]
+        for exact in (None, advised.arm)
+    }
+
+
+def _share_and_quantile(own: Collection[Draws], rule: DecisionRule) -> tuple[float, float]:
+    """Return in which share of the draws nothing is lost, and the loss that few draws exceed."""
+    share = min(float((lost <= rule.near).mean()) for lost in own)
+    return share, max(_quantile(lost, rule.certain) for lost in own)
+
+
+def _word(share: float, high: float, rule: DecisionRule) -> DecisionWord:
     if share >= rule.certain:
         return "CLEAR"
     if high <= rule.likely or (share >= rule.probable and high <= rule.doubtful):
@@ -148,11 +174,12 @@ class _ScoredDraws:
         priorities: Priorities,
         rubric: Rubric,
         *,
-        scale: float = 1.0,
+        scale: float,
+        exact: str | None,
     ) -> Draws:
         """Return the score of each viable arm in each draw, `(draws, arms) float64`.
 
-        `scale` scales the errors of the speed-ups.
+        `scale` and `exact` are those of `draw_log_speedups`.
         """
         import numpy as np  # noqa: PLC0415 - slow to import, and most commands decide nothing
 
@@ -168,12 +195,16 @@ class _ScoredDraws:
             limited = np.array([arm.ratings[criterion.id].fact != SPEEDUP for arm in viable])
             limits = np.where(limited, fixed, np.inf)
             curve = GradeCurve(rule.knots, rule.between, rule.below, rule.above)
-            grades = draw_grades(self._errors, self._seed, scale, curve)[:, columns]
+            grades = draw_grades(self._errors, self._seed, scale, curve, exact)[:, columns]
             moving_part += shares[criterion.id] * np.minimum(grades, limits)
         return np.broadcast_to(fixed_part + moving_part, (len(self.logs), len(viable)))
 
     def lost_speed(
-        self, advised: ScoredArm, lost: Draws, priorities: Priorities, rubric: Rubric
+        self,
+        advised: ScoredArm,
+        own: Mapping[str | None, Draws],
+        priorities: Priorities,
+        rubric: Rubric,
     ) -> float | None:
         """Return as which share of its speed the advised arm's lost score counts.
 
@@ -186,12 +217,16 @@ class _ScoredDraws:
         rule = _speed_rule(rubric)
         if weight <= 0 or rule is None or advised.ratings[PERFORMANCE].fact != SPEEDUP:
             return None
-        logs = self.logs[:, self._column[advised.arm]]
         figures = np.array([math.log(figure) for figure, _ in rule.knots])
         heights = np.array([grade for _, grade in rule.knots])
-        grades = _extended(logs, figures, heights) + lost / weight
-        factors = np.exp(_extended(grades, heights, figures) - logs)
-        return _rounded(_quantile(factors, rubric.decision.certain) - 1)
+        found = []
+        for exact, lost in own.items():
+            logs = draw_log_speedups(self._errors, self._seed, 1.0, exact)
+            logs = logs[:, self._column[advised.arm]]
+            grades = _extended(logs, figures, heights) + lost / weight
+            factors = np.exp(_extended(grades, heights, figures) - logs)
+            found.append(_quantile(factors, rubric.decision.certain) - 1)
+        return _rounded(max(found))
 
     def speed_regret(
         self, advised: ScoredArm, measured: Sequence[ScoredArm], certain: float
@@ -242,8 +277,8 @@ def _needed_repetitions(
         return None
     for repetitions in REPETITIONS_TO_TRY:
         scale = math.sqrt(processes / (processes + repetitions))
-        lost = _lost_scores(draws, candidates, priorities, rubric, scale)
-        if _word(lost[:, candidates.index(advised)], rubric.decision) == "CLEAR":
+        own = _losses_of(draws, candidates, advised, priorities, rubric, scale)
+        if _word(*_share_and_quantile(own.values(), rubric.decision), rubric.decision) == "CLEAR":
             return repetitions
     return None
 

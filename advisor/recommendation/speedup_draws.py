@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+import zlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -30,6 +31,7 @@ BASELINE_PART = 0.5
 class SpeedupErrors(NamedTuple):
     """The measured log speed-ups of several arms, with their standard errors."""
 
+    arms: tuple[str, ...]
     #: By arm and batch size; the means over the sizes where the arms have different ones.
     logs: tuple[tuple[float, ...], ...]
     #: Standard errors within the processes, by arm and batch size.
@@ -44,6 +46,7 @@ def speedup_errors(results: Results, arms: Sequence[str]) -> SpeedupErrors:
     speedups = _speedups([by_name[arm] for arm in arms])
     is_exact = [arm == results.baseline for arm in arms]
     return SpeedupErrors(
+        arms=tuple(arms),
         logs=tuple(tuple(math.log(one.value) for one in each) for each in speedups),
         within=tuple(
             tuple(0.0 if exact else _standard_error(one) for one in each)
@@ -56,31 +59,44 @@ def speedup_errors(results: Results, arms: Sequence[str]) -> SpeedupErrors:
     )
 
 
-@functools.lru_cache(maxsize=8)
-def draw_log_speedups(errors: SpeedupErrors, seed: int, scale: float = 1.0) -> Draws:
+@functools.lru_cache(maxsize=16)
+def draw_log_speedups(
+    errors: SpeedupErrors, seed: int, scale: float = 1.0, exact: str | None = None
+) -> Draws:
     """Return mean log speed-ups over the batch sizes, `(draws, arms) float64`, not to be changed.
 
-    `scale` scales the errors, as more repetitions would. The draws are kept, because a change of a
-    weight does not change them.
+    `scale` scales the errors, as more repetitions would. With `exact`, the name of an arm, its
+    error is left out, and the other arms share none. The draws are kept, because a change of a
+    weight does not change them. Those of an arm do not depend on which other arms there are, but
+    for the part of the error that they share.
     """
     import numpy as np  # noqa: PLC0415 - slow to import, and most commands decide nothing
 
-    logs, own_errors = np.array(errors.logs), np.array(errors.within)
-    process_errors = np.array(errors.between, dtype=float)
-    arms, sizes = logs.shape
-    stream = np.random.RandomState(seed % 2**32)
-    shared_within = stream.standard_normal((DRAW_COUNT, 1, sizes))
-    own_within = stream.standard_normal((DRAW_COUNT, arms, sizes))
-    shared_between = stream.standard_normal((DRAW_COUNT, 1))
-    own_between = stream.standard_normal((DRAW_COUNT, arms))
-    uncertain = own_errors[own_errors.max(axis=1) > 0]
-    shared = BASELINE_PART * uncertain.min(axis=0) ** 2 if len(uncertain) else np.zeros(sizes)
-    common = np.where(own_errors > 0, shared_within * np.sqrt(shared), 0.0)
-    noise = common + own_within * np.sqrt(np.maximum(own_errors**2 - shared, 0.0))
-    between = (shared_between + own_between) * process_errors
-    drawn: Draws = logs.mean(axis=1) + scale * (noise.mean(axis=2) + between)
+    logs = np.array(errors.logs)
+    sizes = logs.shape[1]
+    # The last column is the difference between processes.
+    totals = np.column_stack([np.array(errors.within), np.array(errors.between)])
+    normals = np.stack([_normals(seed, arm, sizes + 1) for arm in errors.arms], axis=1)
+    if exact is None:
+        uncertain = np.where(totals > 0, totals, np.inf).min(axis=0)
+        shared = np.where(np.isfinite(uncertain), BASELINE_PART * uncertain**2, 0.0)
+    else:
+        totals[errors.arms.index(exact)] = 0.0
+        shared = np.zeros(sizes + 1)
+    common = _normals(seed, "", sizes + 1)[:, np.newaxis] * np.sqrt(shared)
+    own = normals * np.sqrt(np.maximum(totals**2 - shared, 0.0))
+    noise = np.where(totals > 0, common, 0.0) + own
+    drawn: Draws = logs.mean(axis=1) + scale * (noise[..., :-1].mean(axis=2) + noise[..., -1])
     drawn.setflags(write=False)
     return drawn
+
+
+def _normals(seed: int, arm: str, columns: int) -> Draws:
+    """Return the normal deviates of an arm, `(draws, columns)`."""
+    import numpy as np  # noqa: PLC0415 - as above
+
+    stream = np.random.RandomState(zlib.crc32(f"{seed}/{arm}".encode()))
+    return stream.standard_normal((DRAW_COUNT, columns))
 
 
 class GradeCurve(NamedTuple):
@@ -92,15 +108,17 @@ class GradeCurve(NamedTuple):
     above: str
 
 
-@functools.lru_cache(maxsize=8)
-def draw_grades(errors: SpeedupErrors, seed: int, scale: float, curve: GradeCurve) -> Draws:
+@functools.lru_cache(maxsize=16)
+def draw_grades(
+    errors: SpeedupErrors, seed: int, scale: float, curve: GradeCurve, exact: str | None = None
+) -> Draws:
     """Return the grades of the drawn speed-ups, `(draws, arms) float64`, not to be changed.
 
     They are those of `score.grades.grade_of` for each value.
     """
     import numpy as np  # noqa: PLC0415 - as above
 
-    logs = draw_log_speedups(errors, seed, scale)
+    logs = draw_log_speedups(errors, seed, scale, exact)
     figures = np.array([math.log(figure) for figure, _ in curve.knots])
     heights = np.array([grade for _, grade in curve.knots])
     if curve.between == "step":
@@ -142,12 +160,12 @@ def _standard_error(speedup: Interval) -> float:
 
 
 def _process_error(measurement: Measurement) -> float:
-    """Return the standard error of one process that a fresh one would show.
+    """Return the standard error of the log speed-up by what differs between processes.
 
-    Zero where the draws within processes include the differences between processes.
+    Zero where the draws within processes include it.
     """
     between = measurement.speedup.process_error
     if between is not None:
-        # Two processes differ by the square root of two times what one of them does.
-        return between / math.sqrt(2)
-    return 0.0 if includes_processes(measurement) else UNBOUNDED
+        return between
+    # Two processes differ by the square root of two times what one of them does.
+    return 0.0 if includes_processes(measurement) else math.sqrt(2) * UNBOUNDED
