@@ -61,6 +61,9 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
     arm: str
     batch_size: int
+    #: Median seconds of a call in the first and in the second run.
+    seconds_before: float
+    seconds_after: float
     #: Of calls per second, which a slower machine changes as well.
     speed: Interval
     speedup: float
@@ -241,6 +244,8 @@ def _changes(before: Answer, after: Answer, threshold: float) -> tuple[Change, .
             Change(
                 arm=arm,
                 batch_size=first.batch_size,
+                seconds_before=first.seconds.median,
+                seconds_after=second.seconds.median,
                 speed=speed_ratio(first, second, noise),
                 speedup=ratio.value,
                 speedup_ratio=ratio,

@@ -10,19 +10,26 @@ from advisor.report.comparisons.comparison import Change, Comparison, Drift
 from advisor.report.comparisons.goodput_comparison import GoodputChange
 from advisor.report.formatting.tabular import markdown_table, plain_table
 from advisor.report.markdown import escape
-from advisor.system.number_format import format_interval, format_number, format_share
+from advisor.system.number_format import (
+    format_interval,
+    format_milliseconds,
+    format_number,
+    format_share,
+)
 
 #: Most characters of a value in the table of differences.
 LONGEST_VALUE = 60
 CHANGE_HEAD = [
     "arm",
     "batch",
+    "ms before",
+    "ms after",
     "speed-up, times before (95 %)",
     "speed, times before",
     "slowdown found from",
     "verdict",
 ]
-CHANGE_TEXT_COLUMNS = {0, 5}
+CHANGE_TEXT_COLUMNS = {0, 7}
 GOODPUT_HEAD = [
     "server",
     "requests/s before (95 %)",
@@ -103,6 +110,8 @@ def _change_row(change: Change) -> list[str]:
     return [
         change.arm,
         str(change.batch_size),
+        format_milliseconds(change.seconds_before),
+        format_milliseconds(change.seconds_after),
         format_interval(change.speedup_ratio, unit="", decimals=3),
         format_number(change.speed.value, decimals=3),
         "" if change.found_from is None else _rounded_up(change.found_from),

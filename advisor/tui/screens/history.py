@@ -13,13 +13,14 @@ from textual.widgets import Static
 from advisor.domain.answer import AnswerSummary
 from advisor.errors import UserError
 from advisor.pipeline.answer_summaries import read_summaries
+from advisor.report.comparisons.comparison import Comparison, compare_answers
 from advisor.report.opening import open_answer
 from advisor.store.store import Store
 from advisor.tui.dialogs.questions import DeleteDialog, NoteDialog
 from advisor.tui.rendering import text
 from advisor.tui.run.stored_items import StoredItem, format_age, list_cells, list_items
 from advisor.tui.screens.advisor_screen import FilteredScreen
-from advisor.tui.screens.compare import CompareScreen, compare_runs
+from advisor.tui.screens.compare import THRESHOLD, CompareScreen
 from advisor.tui.widgets.table import Column, SelectableTable, Table
 
 COMPARE_TITLE = "Compare with which run?  enter chooses it, esc goes back"
@@ -222,9 +223,15 @@ kind of device."""
         if pair is None:
             self.notify("this is the marked run: choose another one", markup=False)
             return
+        first, second = pair
+
+        def compare() -> Comparison:
+            answers = open_answer(first, store), open_answer(second, store)
+            return compare_answers(*answers, threshold=THRESHOLD)
+
         self.app.background.start(
             "compare",
-            lambda: compare_runs(*(open_answer(run_id, store) for run_id in pair)),
+            compare,
             lambda found: self.app.push_screen(CompareScreen(found)),
         )
 
