@@ -19,7 +19,7 @@ def test_an_error_of_the_model_is_the_reason(arm: str) -> None:
     problem = find_failure(builders.run_state({arm: builders.process(ready=False, outcome=RAISES)}))
     assert problem is not None
     assert (problem.name, problem.what, problem.next_step) == (
-        "model-failed",
+        "model-call",
         "it raises an error",
         "mend it",
     )
@@ -46,7 +46,7 @@ def test_a_reference_that_was_stored_or_stopped_is_no_reason(
     [
         (
             Outcome(Failure("model-failed", phase="build", reason="r", fix="f")),
-            "model-failed",
+            "model-call",
             "r",
             "f",
         ),
