@@ -56,8 +56,8 @@ from advisor.tui.screens.sweep import SweepScreen
 
 EVIDENCE = pathlib.Path(__file__).parents[1] / "stacks" / "evidence"
 GOLDENS = pathlib.Path(__file__).parent / "goldens"
-#: Shorter than other timeouts, because a screen that differs fails at every size.
-TIMEOUT_SECONDS = 20
+#: Of work in the background; a screen that differs is compared so long.
+TIMEOUT_SECONDS = 60
 #: Screens with more columns or lines at every size; others are compared at the first two.
 AT_EVERY_SIZE = {"compare", "history", "home", "live", "results", "sweep", "target"}
 #: Lines with the time and the load differ in every run.
