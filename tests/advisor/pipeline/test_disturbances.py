@@ -74,7 +74,7 @@ def without_shifts(results: Results) -> Results:
 @pytest.mark.parametrize("share", [0.25, -0.2], ids=["throttled", "settles late"])
 @pytest.mark.parametrize("visit", [3, 8])
 def test_a_change_of_speed_during_the_race_is_always_found(visit: int, share: float) -> None:
-    runs = {seed: simulate("normal", seed, (visit, math.log1p(share))) for seed in range(6)}
+    runs = {seed: simulate("normal", seed, (visit, math.log1p(share))) for seed in range(10)}
     # A run whose race ended too soon after the change cannot show it.
     changed = {
         seed: results
