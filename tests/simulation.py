@@ -237,11 +237,15 @@ class SimulatedRun:
 
 
 def simulate_run(
-    session: SimulatedSession, arms: Sequence[str], question: Question
+    session: SimulatedSession,
+    arms: Sequence[str],
+    question: Question,
+    has_answer: Callable[[Header, RunState], bool] = provisional.has_answer,
 ) -> SimulatedRun:
     """Race these arms and the baseline by the pipeline's rules, then repeat the leaders.
 
-    Each arm is a workflow of the same grades, so that the speeds decide.
+    Each arm is a workflow of the same grades, so that the speeds decide. A race may end before its
+    time only while it `has_answer`.
     """
     workflows = (builders.workflow(arm) for arm in arms)
     header = builders.header(question=question, catalogue=builders.catalogue(*workflows))
@@ -249,8 +253,7 @@ def simulate_run(
     races = race_context(session, recorder, question, functools.partial(evaluate, header))
     started = [(arm, 0) for arm in plan_of(recorder.state).arms]
     sessions.exhaust(recorder.record_each(session.start(started)))
-    has_answer = functools.partial(provisional.has_answer, header)
-    sessions.exhaust(racing.race_batch_sizes(races, has_answer))
+    sessions.exhaust(racing.race_batch_sizes(races, functools.partial(has_answer, header)))
     sessions.exhaust(recorder.record_each(session.stop()))
     sessions.exhaust(repetitions.repeat_leaders(races))
     return SimulatedRun(session, header, recorder.state)
