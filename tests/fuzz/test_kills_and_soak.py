@@ -36,6 +36,7 @@ def test_the_schedule_has_every_combination() -> None:
     assert len(set(cases)) == 100
 
 
+@pytest.mark.long
 def test_runs_in_a_row_hold_nothing_afterwards(
     fakes: kill_schedule.Fakes, tmp_path: pathlib.Path
 ) -> None:
@@ -50,6 +51,7 @@ def test_runs_in_a_row_hold_nothing_afterwards(
     assert last.temporary_files == first.temporary_files
 
 
+@pytest.mark.long
 def test_runs_at_once_do_not_disturb_each_other(
     fakes: kill_schedule.Fakes, tmp_path: pathlib.Path
 ) -> None:

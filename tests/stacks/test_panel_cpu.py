@@ -1,4 +1,4 @@
-"""Every model of the panel of the benchmarks opens and runs."""
+"""Every model of the panel of the studies opens and runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.stack, pytest.mark.long, pytest.mark.timeout(600)]
 
 TESTS = pathlib.Path(__file__).parents[1]
 STUDIES = TESTS.parent / "studies"
