@@ -43,7 +43,6 @@ ACTIONS = {
     "go-on",
     "help",
     "history",
-    "jump",
     "leave-out",
     "log",
     "make",

@@ -17,8 +17,7 @@ Nothing is printed; a notebook shows a line of progress. Errors that the user ca
 """
 
 from advisor.api.functions import load, load_sweep, prepare, recommend, sweep
-from advisor.api.report import Report
-from advisor.api.session import Session
+from advisor.api.report import Report, Session
 from advisor.api.sweeps import SweepReport
 
 __all__ = [

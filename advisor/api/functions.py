@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from advisor.api.answers import make_answers, reports_errors
 from advisor.api.live_models import save_live_model
 from advisor.api.notebook import notebook_progress
-from advisor.api.report import Report
-from advisor.api.session import Session
+from advisor.api.report import Report, Session
 from advisor.api.sweeps import SweepReport, format_mix, format_tokens
 from advisor.context import Context
 from advisor.domain.answer import Answer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -12,14 +12,19 @@ from advisor.api.answers import format_priorities, reports_errors
 from advisor.api.notebook import render_summary
 from advisor.api.saving import save_by_suffix
 from advisor.catalogue import rubric_files
+from advisor.context import Context
 from advisor.domain.answer import Answer, Problem, encode, without_rounds
+from advisor.domain.plan import Plan
 from advisor.domain.recommendation import Recommendation
-from advisor.pipeline.decision import decide_again
+from advisor.domain.run_events import LoggedEvent
+from advisor.pipeline.decision import decide, decide_again
+from advisor.pipeline.execution import execute
 from advisor.question.constraints import parse_constraints
 from advisor.question.priorities import parse_priorities
 from advisor.report import markdown, page
 from advisor.report.comparisons.comparison import Comparison, compare_answers
 from advisor.report.exports import csv_rows
+from advisor.store.runs import Run
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -114,3 +119,34 @@ class Report:
     def _repr_html_(self) -> str:
         """Return the headline and a table of the arms, for notebooks."""
         return render_summary(self.answer.ranked, self.headline)
+
+
+class Session:
+    """A stored run with its plan; reading its events measures it."""
+
+    def __init__(self, run: Run, context: Context) -> None:
+        self._run = run
+        self._context = context
+
+    @property
+    def run_id(self) -> str:
+        return self._run.directory.name
+
+    @property
+    def plan(self) -> Plan:
+        """The arms that are measured, and the reason for every other workflow."""
+        plan = self._run.state().plan
+        if plan is None:
+            message = "a stored run has a plan"
+            raise RuntimeError(message)
+        return plan
+
+    def events(self) -> Generator[LoggedEvent, None, None]:
+        """Measure what is not measured yet; yield each event after it is stored.
+
+        Closing the iterator stops the workers; a later call continues the run.
+        """
+        yield from execute(self._run, self._context)
+
+    def report(self) -> Report:
+        return Report(decide(self._run))

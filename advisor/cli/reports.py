@@ -33,11 +33,7 @@ FORMATS = {
     "junit": ".junit.xml",
     "openmetrics": ".openmetrics.txt",
     "github-summary": "",
-    "mlflow": "",
-    "wandb-offline": "",
 }
-#: Formats that are not a single file.
-TRACKERS = ("mlflow", "wandb-offline")
 #: The file to which a step of a GitHub workflow appends its summary.
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 
@@ -110,12 +106,7 @@ def _write_reports(
     renderers: Mapping[str, Callable[[], str | bytes]],
 ) -> None:
     """Write each format to a file of its own, and the summary of a GitHub workflow to its file."""
-    from advisor.report.exports import tracking
-
     for name in selected:
-        if name in TRACKERS:
-            print_text(str(tracking.track(name, answer, pathlib.Path(directory))))
-            continue
         content = renderers[name]()
         if name == "github-summary":
             _append_summary(str(content))

@@ -25,8 +25,7 @@ from advisor.domain.run_events import (
 from advisor.probing import idle
 from advisor.probing.arm_memory import ArmMemory
 from advisor.probing.conditions import ConditionsMonitor
-from advisor.probing.device_memory import DeviceMemoryMonitor, increase
-from advisor.probing.memory_headroom import MemoryHeadroom
+from advisor.probing.device_memory import DeviceMemoryMonitor, MemoryHeadroom, increase
 from advisor.probing.processors import confine
 from advisor.probing.run_config import RunConfig
 from advisor.probing.side_by_side import ChooseBuild, SideBySideBuilds

@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterator
 from advisor.domain.plan import Arm, arm_directory_name
 from advisor.domain.run_events import RunEvent, WorkerEnded, WorkerReported, WorkerSpawned
 from advisor.probing import idle
-from advisor.probing.memory_headroom import MemoryHeadroom
+from advisor.probing.device_memory import MemoryHeadroom
 from advisor.probing.run_config import RunConfig
-from advisor.probing.spawn import require_writable
-from advisor.probing.supervisor import Message, Supervisor
+from advisor.probing.supervisor import Message, Supervisor, require_writable
 from advisor.probing.worker_process import Worker
 from advisor.probing.worker_states import WorkerStates
 from probes import protocol

@@ -10,7 +10,7 @@ import tomlkit
 from advisor.domain.environment import Environment
 
 #: Extras that belong to no environment of a workflow.
-WRITTEN_BY_HAND = {"stack", "fleet", "export", "tracking", "notebook", "dev"}
+WRITTEN_BY_HAND = {"stack", "fleet", "export", "notebook", "dev"}
 
 
 def render(pyproject: str, environments: Mapping[str, Environment]) -> str:

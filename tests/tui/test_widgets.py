@@ -1,4 +1,4 @@
-"""The key footer, the jump overlay, background tasks, and crash reports."""
+"""The key footer, background tasks, and crash reports."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import uuid
 import pytest
 from onscreen import (
     async_test,
-    go_to_step,
     replay_app,
     running_app,
     screen_text,
@@ -29,12 +28,10 @@ from advisor.system.home import HOME_VARIABLE
 from advisor.tui import launch
 from advisor.tui.app import AdvisorApp
 from advisor.tui.background import BackgroundTasks
-from advisor.tui.dialogs.jump_overlay import JumpOverlay
 from advisor.tui.dialogs.questions import FileDialog
 from advisor.tui.options import LaunchOptions
 from advisor.tui.screens.detail import DetailScreen
 from advisor.tui.screens.results import ResultsScreen
-from advisor.tui.screens.setup import SetupScreen
 from advisor.tui.widgets.key_footer import HELP, MORE, hide_excess_hints
 
 HINTS = [
@@ -77,24 +74,6 @@ async def test_the_help_says_more_while_the_footer_hides_keys(
             hints = list(screen.query(FooterKey))
             assert any(not hint.display for hint in hints) == hides
             assert f"? {label}" in screen_text(pilot).splitlines()[-1]
-
-
-@async_test
-async def test_the_jump_overlay_moves_the_focus_to_any_widget(tui_context: Context) -> None:
-    async with running_app(AdvisorApp(LaunchOptions(), tui_context)) as pilot:
-        setup = await go_to_step(pilot, 1)
-        await pilot.press("ctrl+o")
-        overlay = await wait_for_screen(pilot, JumpOverlay)
-        target = setup.query_one("#batch_sizes", Input)
-        letter = next(letter for letter, widget in overlay.targets.items() if widget is target)
-        assert f" {letter} " in screen_text(pilot)
-        await pilot.press(letter, "4", ",", "8")
-        await settle(pilot)
-        assert target.value == "4,8"
-        await pilot.press("ctrl+o")
-        await wait_for_screen(pilot, JumpOverlay)
-        await pilot.press("escape")
-        await wait_for_screen(pilot, SetupScreen)
 
 
 @async_test

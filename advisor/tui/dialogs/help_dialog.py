@@ -24,8 +24,8 @@ GENERAL = """\
 ?  F1        this help              ctrl+p  all commands
 esc          up one level           q  ctrl+q  quit
 arrows hjkl  move                   tab     next widget
-ctrl+o       jump to any widget     y       copy, on screens with a command to copy
-ctrl+g       the run in progress    H       the stored runs
+ctrl+g       the run in progress    y       copy, on screens with a command to copy
+H            the stored runs
 ctrl+z       suspend; fg returns, and a run continues meanwhile
 """
 #: The option of the command line that a widget answers, where their names differ.

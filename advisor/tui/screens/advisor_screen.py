@@ -69,7 +69,6 @@ class AdvisorScreen(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("question_mark", "help", "Help", key_display="?", id="help"),
         Binding("f1", "help", "Help", key_display="F1"),  # in inputs, ? is text
-        Binding("ctrl+o", "jump", "Jump", show=False, priority=True, id="jump"),
         Binding("escape", "back", "Back", id="back"),
         Binding("q", "app.leave", "Quit", id="quit"),
     ]
@@ -126,11 +125,6 @@ class AdvisorScreen(Screen[None]):
         from advisor.tui.dialogs.help_dialog import HelpDialog  # noqa: PLC0415 - only when asked for
 
         self.app.push_screen(HelpDialog(self))
-
-    def action_jump(self) -> None:
-        from advisor.tui.dialogs.jump_overlay import JumpOverlay  # noqa: PLC0415 - only when asked for
-
-        self.app.push_screen(JumpOverlay(self))
 
 
 class FilteredScreen(AdvisorScreen):

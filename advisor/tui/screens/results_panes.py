@@ -73,7 +73,7 @@ class ResultsPanes(Horizontal):
                     elif pane == CHARTS:
                         yield ChartView(self._first)
                     else:
-                        yield Weights(self._first.priorities, takes_digits=False)
+                        yield Weights(self._first.priorities)
                         yield Static("", id="weights-note", markup=False)
         yield ChartView(self._first, id="side-chart")
 

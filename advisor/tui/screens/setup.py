@@ -40,7 +40,7 @@ Four questions, each with a default answer: enter goes to the next, esc to the p
 starts a run with the current answers. Nothing is installed and nothing leaves this machine.
 Several input tokens, such as 32,512,2048, are a sweep: one run for each length, and an answer for
 their mix, in which each length has a share.
-Bars: arrows change a weight by 5, with shift by 1, digits set it, = makes the three equal."""
+Bars: arrows change a weight by 5, with shift by 1, = makes the three equal."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "next", "Next", id="next"),
         Binding("ctrl+r", "start", "Run now", key_display="^r", priority=True, id="run"),

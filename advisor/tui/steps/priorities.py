@@ -25,7 +25,7 @@ class PrioritiesStep(Step):
     def compose(self) -> ComposeResult:
         presets = self.app.catalogue.presets
         yield Static("What matters to you?  The three sum to 100 %.", classes="lead", markup=False)
-        yield Weights(choose_priorities(self.answers, self.app.catalogue), id="weights")
+        yield Weights(choose_priorities(self.answers, self.app.catalogue))
         names = [*((name, name) for name in presets.priorities), CUSTOM_PRESET]
         preset = self.answers.preset or ("" if self.answers.priority else presets.default_preset)
         yield Field("Preset", Choice(names, preset, id="preset"))

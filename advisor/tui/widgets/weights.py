@@ -41,7 +41,6 @@ the recommendation changes."""
         Binding("shift+right", "step(1)", show=False),
         Binding("up,k", "app.focus_previous", show=False),
         Binding("down,j", "app.focus_next", show=False),
-        *[Binding(str(digit), f"type({digit})", show=False) for digit in range(10)],
     ]
     weight: reactive[float] = reactive(0.0)
     ticks: reactive[tuple[float, ...]] = reactive(())
@@ -60,11 +59,9 @@ the recommendation changes."""
         def can_replace(self, message: Message) -> bool:
             return isinstance(message, WeightBar.Moved) and message.bar is self.bar
 
-    def __init__(self, pillar: str, *, takes_digits: bool = True) -> None:
+    def __init__(self, pillar: str) -> None:
         super().__init__(id=f"weight-{pillar}")
         self.pillar = pillar
-        self._takes_digits = takes_digits
-        self._typed = ""
 
     def render(self) -> RenderResult:
         mark = ">" if self.has_focus else " "
@@ -88,27 +85,11 @@ the recommendation changes."""
     def help_terms(self) -> tuple[str, ...]:
         return (self.pillar.capitalize(), "weights", "flip")
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's interface
-        """Leave digits to the screen where they have another meaning."""
-        return action != "type" or self._takes_digits
-
     def _bar_width(self) -> int:
         return max(self.size.width - BAR_START - 1, 4)
 
     def action_step(self, points: int) -> None:
-        self._typed = ""
         self._request(round(self.weight) + points)
-
-    def action_type(self, digit: int) -> None:
-        """Set the weight to the number typed so far."""
-        self._typed = f"{self._typed}{digit}"[-3:]
-        if int(self._typed) > WHOLE:
-            self._typed = str(digit)
-        self._request(int(self._typed))
-
-    def on_blur(self) -> None:
-        """Discard a partly typed number."""
-        self._typed = ""
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         self.capture_mouse()
@@ -150,21 +131,13 @@ class Weights(Vertical):
         def can_replace(self, message: Message) -> bool:
             return isinstance(message, Weights.Changed)
 
-    def __init__(
-        self,
-        priorities: Priorities,
-        *,
-        id: str = "weights",  # noqa: A002 - Textual's word
-        takes_digits: bool = True,
-    ) -> None:
-        """With `takes_digits`, digits set the weight of the focused bar."""
-        super().__init__(id=id)
+    def __init__(self, priorities: Priorities) -> None:
+        super().__init__(id="weights")
         self.priorities = priorities
-        self._takes_digits = takes_digits
 
     def compose(self) -> ComposeResult:
         for pillar in PILLARS:
-            yield WeightBar(pillar, takes_digits=self._takes_digits)
+            yield WeightBar(pillar)
 
     def on_mount(self) -> None:
         self.set_priorities(self.priorities)

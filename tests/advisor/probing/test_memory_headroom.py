@@ -8,8 +8,7 @@ import nvml
 import pytest
 
 from advisor.domain.run_events import DeviceMemory, WorkerReported
-from advisor.probing.device_memory import DeviceMemoryMonitor
-from advisor.probing.memory_headroom import MemoryHeadroom, available_host_bytes
+from advisor.probing.device_memory import DeviceMemoryMonitor, MemoryHeadroom, available_host_bytes
 from probes.wire.events import MemoryRead
 
 GIBIBYTE = 1 << 30
