@@ -33,7 +33,6 @@ ACTIONS = {
     "copy",
     "delete",
     "detail",
-    "differences",
     "doctor",
     "excluded",
     "export",
