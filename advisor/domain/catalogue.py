@@ -141,6 +141,8 @@ class NoisePrior(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     process_deviation: Annotated[float, msgspec.Meta(gt=0)] = 0.006
     #: Number of measured differences that it counts as.
     weight: Annotated[float, msgspec.Meta(gt=0)] = 2.0
+    #: Share by which the ratios of typical and of the fastest calls may differ.
+    fastest_margin: Annotated[float, msgspec.Meta(ge=0)] = 0.2
     source: str = ""
 
 

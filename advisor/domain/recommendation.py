@@ -162,6 +162,11 @@ class Certainty(msgspec.Struct, frozen=True, kw_only=True):
     share: float
     seed: int
     chosen_for: ChosenFor
+    #: False where the machine was busy or unsteady; the decision is then never CLEAR, but for
+    #: weights that leave out performance.
+    fit: bool = True
+    #: Arms that timed out or were not reached, and might lead; the decision is not CLEAR with any.
+    outstanding: tuple[str, ...] = ()
     #: Workflows with more than 5 % of such draws, the advised one first, with their share; several
     #: can be as good as the best one in one draw.
     contenders: dict[str, float]

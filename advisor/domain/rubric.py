@@ -116,6 +116,8 @@ class DecisionRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     speed_bonus: Annotated[float, msgspec.Meta(ge=0)]
     speed_bonus_at: Annotated[float, msgspec.Meta(gt=1)]
     baseline_bonus: Annotated[float, msgspec.Meta(ge=0)]
+    #: Gain over the fastest measured arm that an arm without a measurement may have.
+    outstanding_gain: Annotated[float, msgspec.Meta(ge=1)]
     basis: Basis
     source: Annotated[str, msgspec.Meta(min_length=1)]
 

@@ -22,6 +22,7 @@ from advisor.domain.results import (
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.measure.arms import TAIL, Series, count_visits, summarise_arm
 from advisor.measure.drift import bound_by_speedups
+from advisor.measure.fastest_calls import reconcile
 from advisor.measure.process_differences import (
     estimate_process_variances,
     widen_by_variances,
@@ -72,12 +73,13 @@ def summarise(
     known_floors = [floor for floor in noise_floors.values() if floor is not None]
     margins = {size: max(EQUIVALENCE_MARGIN, floor or 0.0) for size, floor in noise_floors.items()}
     peaks = device_peaks(state, dtype)
+    prior = noise or NoisePrior()
     variances = estimate_process_variances(
         {arm: each for arm, each in series.items() if arm != baseline},
         _duplicate_of(state.plan),
-        noise or NoisePrior(),
+        prior,
     )
-    measurements = [
+    paired = [
         widen_by_variances(
             summarise_arm(state, arm, series[arm.id], peaks, dtype=dtype),
             variances.get(arm.id, {}),
@@ -85,6 +87,7 @@ def summarise(
         )
         for arm in (_comparable_arms(state.plan, log_speedups) if races else ())
     ]
+    measurements = [reconcile(state, each, baseline, prior.fastest_margin) for each in paired]
     return Results(
         baseline=baseline,
         measurements=tuple(_bound_call_times(measurements, baseline)),

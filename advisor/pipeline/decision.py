@@ -139,8 +139,9 @@ def evaluate(
     results = summarise_run(header, state)
     evidence = evidence or ("imported" if header.imported else "measured")
     excluded = list_excluded(header, plan_of(state))
+    planned = list_planned(header, state, results, None)
     scores, recommendation, error = _advise(
-        header, results, excluded, evidence, while_running=while_running
+        header, results, excluded, planned, evidence, while_running=while_running
     )
     if not scores:
         error = _early_end(state) or error
@@ -223,7 +224,10 @@ def decide_again(
     )
     # An arm with an option was planned, and failed or was not reached.
     excluded = [each for each in answer.unmeasured if each.option is None]
-    scores, recommendation, error = _advise(header, answer.results, excluded, answer.evidence)
+    planned = [each for each in answer.unmeasured if each.option is not None]
+    scores, recommendation, error = _advise(
+        header, answer.results, excluded, planned, answer.evidence
+    )
     again = msgspec.structs.replace(
         answer,
         question=question,
@@ -251,6 +255,7 @@ def _advise(
     header: Header,
     results: Results,
     excluded: Sequence[UnmeasuredArm],
+    planned: Sequence[UnmeasuredArm],
     evidence: Evidence,
     *,
     while_running: bool = False,
@@ -262,11 +267,45 @@ def _advise(
     by_batch_size = scoring.weigh_by_batch_size(rated, question)
     try:
         recommendation = recommend(
-            header, results, scores, by_batch_size, excluded, while_running=while_running
+            header,
+            results,
+            scores,
+            by_batch_size,
+            excluded,
+            outstanding=_outstanding(header, results, planned),
+            while_running=while_running,
         )
     except UserError as problem:
         return scores, None, problem
     return scores, recommendation, None
+
+
+def _outstanding(
+    header: Header, results: Results, planned: Sequence[UnmeasuredArm]
+) -> dict[str, float]:
+    """Return the highest possible score of each arm that timed out or was not reached.
+
+    Arms of workflows that have a measurement are left out: their kind is known.
+    """
+    rubric, question = header.catalogue.rubric, header.question
+    workflows = {workflow.id: workflow for workflow in header.catalogue.workflows}
+    known = {entry.workflow for entry in results.measurements}
+    too_slow = {served.arm for served in results.serving.arms} if results.serving else set()
+    fastest = max((entry.speedup.value for entry in results.measurements), default=1.0)
+    scores = {
+        arm.arm: scoring.highest_score(
+            arm,
+            workflows[arm.workflow],
+            rubric.decision.outstanding_gain * fastest,
+            question,
+            rubric,
+        )
+        for arm in planned
+        if arm.status in {"timed-out", "excluded"}
+        and arm.workflow not in known
+        and arm.arm not in too_slow
+    }
+    return {arm: score for arm, score in scores.items() if score is not None}
 
 
 def evaluate_imported(header: Header, events: Iterable[LoggedEvent], name: str) -> Answer:

@@ -37,11 +37,14 @@ def assess(
     rubric: Rubric,
     *,
     seed: int,
+    fit: bool = True,
+    outstanding: Mapping[str, float] | None = None,
 ) -> tuple[ScoredArm, Certainty]:
     """Choose among the `viable` arms, best first, and say how certain that is.
 
     `measured` has all scored arms, those that fail a constraint included: the fastest of them is
-    named whatever the constraints are.
+    named whatever the constraints are. `fit` is whether the machine was fit to measure on, and
+    `outstanding` has the highest possible score of each arm that may still be measured.
     """
     rule = rubric.decision
     candidates = candidates_of(viable)
@@ -54,7 +57,15 @@ def assess(
     }
     own = _losses_of(draws, candidates, advised, priorities, rubric)
     share, high = _share_and_quantile(own.values(), rule)
-    word = _word(share, high, rule) if len(candidates) > 1 else None
+    leaders = tuple(
+        arm for arm, score in (outstanding or {}).items() if score > advised.score + rule.near
+    )
+    needs_speed = priorities.shares()[PERFORMANCE] > 0
+    is_limited = bool(leaders) or (needs_speed and not fit)
+    drawn_word = _word(share, high, rule)
+    word: DecisionWord | None = drawn_word if len(candidates) > 1 else None
+    if word == "CLEAR" and is_limited:
+        word = "LIKELY"
     shares[advised.workflow] = round(share, 4)
     rivals = sorted((w for w in shares if w != advised.workflow), key=lambda w: -shares[w])
     return advised, Certainty(
@@ -62,6 +73,8 @@ def assess(
         share=shares[advised.workflow],
         seed=seed,
         chosen_for=_chosen_for(advised, viable, results),
+        fit=fit,
+        outstanding=leaders,
         contenders={
             workflow: shares[workflow]
             for workflow in (advised.workflow, *rivals)
@@ -79,7 +92,7 @@ def assess(
             priorities,
             rubric,
         )
-        if word not in {"CLEAR", None}
+        if drawn_word != "CLEAR" and word is not None
         else None,
     )
 

@@ -31,7 +31,7 @@ from advisor.recommendation.further_lines import (
 )
 from advisor.recommendation.load_lines import write_load_lines
 from advisor.recommendation.speedup_draws import includes_processes
-from advisor.recommendation.trust import STEADY_NOISE, UNFIT_NOISE
+from advisor.recommendation.trust import STEADY_NOISE, describe_unfitness, is_unfit
 from advisor.system.number_format import (
     format_bound,
     format_number,
@@ -50,6 +50,8 @@ CHOSEN_FOR: dict[ChosenFor, str] = {
 }
 #: A loss of speed that is less than this share counts as nothing.
 NOTHING = 0.005
+#: Further arms that are outstanding are counted.
+MOST_OUTSTANDING = 3
 
 
 def write_headline(answer: Answer, scope: str = "") -> tuple[HeadlineLine, ...]:
@@ -123,11 +125,21 @@ def _left_out(facts: AdvisedAnswer) -> str:
 
 
 def _why_not_clear(facts: AdvisedAnswer) -> str:
-    """Return the share of the draws that decided against a clear answer, and what would help."""
-    if facts.certainty.decision_word == "CLEAR":
+    """Return what speaks against a clear answer."""
+    found = facts.certainty
+    if found.decision_word == "CLEAR":
         return ""
-    share = format_share_of_draws(facts.certainty.share)
-    return f": the best choice in {share} of what the measurements allow"
+    share = format_share_of_draws(found.share)
+    reasons = [f"the best choice in {share} of what the measurements allow"]
+    if not found.fit and _is_baseline(facts):
+        # The speed of another arm has the reason beside it.
+        reasons.append(describe_unfitness(facts.answer.results))
+    if found.outstanding:
+        titles = [facts.titles[arm] for arm in found.outstanding[:MOST_OUTSTANDING]]
+        left = len(found.outstanding) - len(titles)
+        names = join_names([*titles, *([f"{left} more"] if left else [])])
+        reasons.append(f"not measured, and might lead: {names}")
+    return ": " + "; ".join(reasons)
 
 
 def _chosen_for(facts: AdvisedAnswer) -> str:
@@ -144,7 +156,7 @@ def _as_good(facts: AdvisedAnswer) -> str:
     shares = facts.certainty.contenders
     arms = [_best_of(facts, workflow) for workflow in facts.certainty.as_good]
     named = [
-        f"{arm.title} ({arm.speedup:.2f}x, {format_share_of_draws(shares[arm.workflow])})"
+        f"{arm.title} ({_gain(facts, arm)}, {format_share_of_draws(shares[arm.workflow])})"
         for arm in arms
     ]
     return f"About as good: {join_names(named, 'or')}." if named else ""
@@ -202,25 +214,16 @@ def _speed(facts: AdvisedAnswer) -> str:
         return f"{speedup.value:.2f}x the request rate of {baseline}{_bounds(speedup)}."
     if speedup.low is None or speedup.high is None:
         return f"{speedup.value:.2f}x as fast as {baseline} (interval not known)."
+    if is_unfit(facts.answer.results):
+        why = describe_unfitness(facts.answer.results)
+        return f"{_range(speedup).capitalize()} as fast as {baseline}: {why}."
     bounds = f"{speedup.low:.2f} to {speedup.high:.2f}"
     if not includes_processes(facts.measured):
         return (
             f"{speedup.value:.2f}x as fast as {baseline} ({bounds} in one process each; no two "
             "equal workers were compared, so another process may differ by more)."
         )
-    return f"{speedup.value:.2f}x as fast as {baseline} ({bounds}{_unsteadiness(facts)})."
-
-
-def _unsteadiness(facts: AdvisedAnswer) -> str:
-    """Return how far equal workers were apart on a machine that was not fit to measure on.
-
-    Such a machine slows arms by different factors, which no interval covers.
-    """
-    noise = facts.noise_floor
-    if noise <= UNFIT_NOISE:
-        return ""
-    factor = format_number(1 + noise, digits=2)
-    return f", but equal workers may differ by a factor of {factor}: the machine was unsteady"
+    return f"{speedup.value:.2f}x as fast as {baseline} ({bounds})."
 
 
 def _bounds(speedup: Interval) -> str:
@@ -235,16 +238,33 @@ def _faster(facts: AdvisedAnswer) -> str:
     sentences = []
     if regret.arm is not None and regret.value >= 1 + EQUIVALENCE_MARGIN:
         faster = facts.arms[regret.arm]
-        gain = f"{regret.value:.2f}x as fast as this one{_less_exact(facts, faster)}"
-        sentences.append(f"Faster: {faster.title}, {gain}; {_why_not(facts, faster)}.")
+        gain = (
+            f"{_gain(facts, faster)} as fast as {facts.baseline_title}"
+            if is_unfit(facts.answer.results)
+            else f"{regret.value:.2f}x as fast as this one"
+        )
+        exactness, reason = _less_exact(facts, faster), _why_not(facts, faster)
+        sentences.append(f"Faster: {faster.title}, {gain}{exactness}; {reason}.")
     elif not is_baseline:
         sentences.append("Nothing measured is faster.")
     others = (arm for arm in facts.answer.scores if arm.workflow != facts.scored.workflow)
     best = next((arm for arm in others if not arm.failures), None)
     is_named = best is None or best.arm == regret.arm or best.workflow in facts.certainty.as_good
     if is_baseline and best is not None and not is_named:
-        sentences.append(f"The best other workflow is {best.title}, {best.speedup:.2f}x.")
+        sentences.append(f"The best other workflow is {best.title}, {_gain(facts, best)}.")
     return " ".join(sentences)
+
+
+def _gain(facts: AdvisedAnswer, arm: ScoredArm) -> str:
+    """Return the speed-up of an arm; its range where the machine was not fit to measure on."""
+    if not is_unfit(facts.answer.results) or arm.arm == facts.answer.results.baseline:
+        return f"{arm.speedup:.2f}x"
+    return _range(facts.answer.measurements[arm.arm].speedup)
+
+
+def _range(speedup: Interval) -> str:
+    low, high = (format_number(bound, digits=2) for bound in (speedup.low, speedup.high))
+    return f"between {low}x and {high}x"
 
 
 def _is_baseline(facts: AdvisedAnswer) -> bool:

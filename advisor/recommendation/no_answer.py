@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from advisor.domain.answer import RankedArm
 from advisor.domain.constrained_values import value_of
 from advisor.domain.constraints import Constraint
 from advisor.domain.measurement import Measurement
@@ -12,7 +13,7 @@ from advisor.domain.results import Results
 from advisor.domain.scores import ScoredArm
 from advisor.errors import MachineUnfitError, NothingViableError
 from advisor.recommendation import sensitivity, trust
-from advisor.system.number_format import format_share
+from advisor.system.number_format import format_number, format_share
 
 
 def nothing_viable(
@@ -56,7 +57,7 @@ def _nearest(
     return f"{constraint.criterion} {constraint.write_measured(known[arm])} ({arm})"
 
 
-def machine_unfit(results: Results, budget: Budget | None) -> MachineUnfitError:
+def machine_unfit(results: Results, budget: Budget | None, leader: RankedArm) -> MachineUnfitError:
     """Return the error of a run that is open because the machine was not fit to measure on.
 
     `budget` is that of a further run, None where no budget makes more repetitions.
@@ -70,4 +71,8 @@ def machine_unfit(results: Results, budget: Budget | None) -> MachineUnfitError:
         reason = f"the baseline and its duplicate may differ by {difference} or more"
         longer = f"longer with --budget {budget.name}, or " if budget else ""
         next_step = f"measure {longer}on a machine whose processors nothing else uses"
-    return MachineUnfitError(f"{reason}, so the measured speeds do not decide", next_step)
+    known, own = "", leader.speedup
+    if own.low is not None and own.high is not None and leader.arm != results.baseline:
+        between = f"{format_number(own.low, digits=2)}x and {format_number(own.high, digits=2)}x"
+        known = f"; so far {leader.scored.title} leads, between {between} as fast as eager PyTorch"
+    return MachineUnfitError(f"{reason}, so the measured speeds do not decide{known}", next_step)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from advisor.domain.answer import UnmeasuredArm
+from advisor.domain.answer import RankedArm, UnmeasuredArm
 from advisor.domain.recommendation import BreakEven, GuidelineOpinion, Recommendation
 from advisor.domain.results import (
     EQUIVALENCE_MARGIN,
@@ -44,9 +44,12 @@ def recommend(
     by_batch_size: Mapping[int, Sequence[ScoredArm]],
     excluded: Sequence[UnmeasuredArm],
     *,
+    outstanding: Mapping[str, float] | None = None,
     while_running: bool = False,
 ) -> Recommendation:
     """Return the advice; `scored` has all arms, and `by_batch_size` those at one batch size alone.
+
+    `outstanding` has the highest possible score of each arm that may still be measured.
 
     Raise `NothingViableError` when nothing was measured or every arm fails a constraint, and
     `MachineUnfitError` when the decision is open because the machine was not fit to measure on.
@@ -57,10 +60,17 @@ def recommend(
     viable = [arm for arm in scored if not arm.failed_constraints]
     if not viable:
         raise nothing_viable(scored, question.constraints, results.measurements)
+    is_unfit = (trust.is_busy if while_running else trust.is_unfit)(results)
     advised, found = certainty.assess(
-        viable, scored, results, question.priorities, rubric, seed=question.seed
+        viable,
+        scored,
+        results,
+        question.priorities,
+        rubric,
+        seed=question.seed,
+        fit=not is_unfit,
+        outstanding=outstanding,
     )
-    is_unfit = trust.is_busy if while_running else trust.is_unfit
     choice = Choice(
         header=header,
         results=results,
@@ -70,8 +80,8 @@ def recommend(
         arm=advised,
         certainty=found,
     )
-    if found.decision_word == "OPEN" and is_unfit(results):
-        raise machine_unfit(results, choice.next_budget)
+    if found.decision_word == "OPEN" and is_unfit:
+        raise machine_unfit(results, choice.next_budget, RankedArm(advised, choice.measurement))
     return _add_reasons(_figures_of(choice, by_batch_size), choice)
 
 

@@ -78,6 +78,14 @@ def _find_unfitness(results: Results) -> list[str]:
     return reasons
 
 
+def describe_unfitness(results: Results) -> str:
+    """Return in a few words why the machine was not fit to measure on."""
+    if is_busy(results):
+        return "the machine was busy"
+    difference = format_share(results.noise_floor)
+    return f"the machine was unsteady, equal workers differed by up to {difference}"
+
+
 def _describe_unfit_visits(results: Results) -> str:
     made = max(results.visits.made, 1)
     return f"the machine was busy or throttled during {results.visits.unfit} of {made} visits"
@@ -141,6 +149,15 @@ def _find_unsteadiness(results: Results) -> list[str]:
         reasons.append(
             f"{visits.stalled_calls} timed calls took far longer than usual, "
             "probably because the stack compiled in them"
+        )
+    contradicted = [
+        entry.arm
+        for entry in results.measurements
+        if any(cell.fastest_calls for cell in entry.cells)
+    ]
+    if contradicted:
+        reasons.append(
+            f"typical and fastest calls contradict each other: {', '.join(contradicted)}"
         )
     check = results.sustained
     if check is not None and not check.agrees:

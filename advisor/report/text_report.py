@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from advisor.domain.answer import PUBLISHED, Answer, RankedArm
+from advisor.domain.interval import Interval
 from advisor.domain.model import has_random_weights
 from advisor.domain.portability import ApplicationPortability, Platform
 from advisor.domain.rubric import LETTERS
+from advisor.recommendation.trust import is_unfit
 from advisor.report.formatting.phrases import LEGEND
 from advisor.report.formatting.tabular import plain_table
 from advisor.report.sections import new_shapes, serving_tables
@@ -111,7 +113,7 @@ def measured_line(answer: Answer) -> list[str]:
 
 def ranking(answer: Answer) -> list[str]:
     """Return the table of the arms with a score, best first."""
-    ranked, unfit = answer.ranked, has_unfit_problem(answer)
+    ranked = answer.ranked
     if not ranked:
         return []
     sizes = [cell.batch_size for cell in ranked[0].cells]
@@ -126,7 +128,7 @@ def ranking(answer: Answer) -> list[str]:
         "score",
     ]
     table = plain_table(
-        [head, *(_ranking_row(arm, sizes, unfit=unfit) for arm in ranked)],
+        [head, *(_ranking_row(arm, sizes, answer) for arm in ranked)],
         text_columns={1},
     )
     if answer.run_id == PUBLISHED:
@@ -144,7 +146,7 @@ def serving_tables_of(answer: Answer) -> list[list[str]]:
     ]
 
 
-def _ranking_row(arm: RankedArm, sizes: Sequence[int], *, unfit: bool) -> list[str]:
+def _ranking_row(arm: RankedArm, sizes: Sequence[int], answer: Answer) -> list[str]:
     speeds = {
         cell.batch_size: format_number(cell.throughput.value, 0)
         if cell.generation
@@ -152,15 +154,23 @@ def _ranking_row(arm: RankedArm, sizes: Sequence[int], *, unfit: bool) -> list[s
         for cell in arm.cells
     }
     scored, measured = arm
+    unfit = has_unfit_problem(answer)
     return [
         rank_cell(scored, is_unfit=unfit),
         scored.arm,
-        format_speedup(arm.speedup),
+        _speedup_cell(arm.speedup, unfit=is_unfit(answer.results)),
         *(speeds.get(size, MISSING) for size in sizes),
         *cost_cells(measured),
         *(LETTERS[scored.ratings[name].tier] for name in CRITERION_HEADS),
         score_cell(scored, is_unfit=unfit),
     ]
+
+
+def _speedup_cell(speedup: Interval, *, unfit: bool) -> str:
+    """Return a speed-up, or its range where the machine was not fit to measure on."""
+    if unfit and speedup.low is not None and speedup.high is not None:
+        return f"{format_number(speedup.low, 2)} to {format_number(speedup.high, 2)}"
+    return format_speedup(speedup)
 
 
 def portability(answer: Answer) -> list[str]:

@@ -24,7 +24,7 @@ from advisor.context import Context
 from advisor.domain.interval import Interval
 from advisor.domain.priorities import FURTHER_CRITERIA
 from advisor.report.opening import read_answer
-from advisor.report.sections.answer import UNSTEADY_NOTICE
+from advisor.report.sections.answer import UNFIT_NOTICE
 from advisor.store.runs import Run
 from advisor.tui.answer import RunAnswer
 from advisor.tui.app import AdvisorApp
@@ -223,4 +223,4 @@ def test_figures_of_an_unfit_machine_have_a_note_next_to_an_answer(
     results = msgspec.structs.replace(made.results, noise_floor=noise_floor)
     document = msgspec.structs.replace(made, results=results)
     answer = RunAnswer(document, builders.catalogue(builders.workflow("compiled")))
-    assert (("Note", UNSTEADY_NOTICE) in answer_lines(answer)) == unusable
+    assert (("Note", UNFIT_NOTICE) in answer_lines(answer)) == unusable

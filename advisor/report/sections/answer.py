@@ -10,14 +10,10 @@ from advisor.recommendation.trust import is_unfit
 from advisor.report.sections.cost import cost_line
 from advisor.system.number_format import format_bound, format_share
 
-#: Stands next to figures that were measured all the same.
+#: Stands next to figures of a machine that was not fit to measure on.
 UNFIT_NOTICE = (
-    "The figures of this run were measured while the machine was busy or unsteady: do not use them."
-)
-#: The same with a decision, for which the differences between equal workers count as noise.
-UNSTEADY_NOTICE = (
-    "The machine was busy or unsteady. The decision allows for that; "
-    "do not rely on the speed of a single arm."
+    "The machine was busy or unsteady: the ranges hold, single figures may be far from those of a "
+    "quiet machine."
 )
 
 
@@ -32,10 +28,8 @@ def has_unfit_problem(answer: Answer) -> bool:
 
 
 def unfit_notice(answer: Answer) -> list[str]:
-    """Return a line where figures must not be used, with or without an answer."""
-    if not (has_unfit_problem(answer) or is_unfit(answer.results)):
-        return []
-    return [UNFIT_NOTICE if answer.recommendation is None else UNSTEADY_NOTICE]
+    """Return a line for figures of a machine that was not fit to measure on."""
+    return [UNFIT_NOTICE] if has_unfit_problem(answer) or is_unfit(answer.results) else []
 
 
 def caveats(answer: Answer) -> list[str]:

@@ -10,7 +10,7 @@ from advisor.domain.answer import Problem
 from advisor.report.formatting.phrases import format_lengths, length_unit
 from advisor.report.formatting.tabular import markdown_table, plain_table
 from advisor.report.markdown import escape
-from advisor.report.sections.answer import UNSTEADY_NOTICE
+from advisor.report.sections.answer import UNFIT_NOTICE
 from advisor.report.sections.ranking_cells import COST_HEADS, cost_cells, rank_cell, score_cell
 from advisor.report.sweeps.missing_arms import MissingAt
 from advisor.report.sweeps.sweep_document import LengthEntry, SweepDocument
@@ -197,13 +197,13 @@ def notes(document: SweepDocument) -> list[str]:
 
 
 def _unfit_notes(document: SweepDocument) -> list[str]:
-    """Return a line with the lengths that have an answer, but figures that must not be used."""
+    """Return a line with the lengths whose answer is from an unfit machine."""
     unfit = [
         format_lengths(each.lengths, document.task)
         for each in document.lengths
         if each.machine_unfit and each.answer.arm
     ]
-    return [f"At {', '.join(unfit)}: {UNSTEADY_NOTICE}"] if unfit else []
+    return [f"At {', '.join(unfit)}: {UNFIT_NOTICE}"] if unfit else []
 
 
 def limit_note(entry: LengthEntry, document: SweepDocument) -> str:

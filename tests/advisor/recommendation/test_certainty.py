@@ -217,3 +217,30 @@ def test_shares_regrets_and_words_fit_together(speeds: Sequence[float], spread: 
     assert found.speed_regret.high >= found.speed_regret.value >= 1
     assert (found.decision_word == "CLEAR") == (found.share >= RULE.certain)
     assert next(iter(found.contenders)) == advised.workflow
+
+
+@pytest.mark.parametrize(
+    ("fit", "possible", "word"),
+    [(True, 0.0, "CLEAR"), (False, 0.0, "LIKELY"), (True, 9.0, "LIKELY")],
+    ids=["fit", "unfit", "outstanding"],
+)
+def test_the_word_claims_no_more_than_the_machine_and_the_time_allowed(
+    fit: bool, possible: float, word: str
+) -> None:
+    found = results(measured("fast", 5.0), measured("slow", 1.1))
+    asked = builders.question()
+    known = builders.catalogue(builders.workflow("fast"), builders.workflow("slow"))
+    scored = builders.score_arms(found, asked, known)
+    _, made = certainty.assess(
+        scored,
+        scored,
+        found,
+        asked.priorities,
+        known.rubric,
+        seed=0,
+        fit=fit,
+        outstanding={"late": possible},
+    )
+    assert (made.decision_word, made.fit) == (word, fit)
+    assert made.outstanding == (("late",) if possible else ())
+    assert made.needed_repetitions is None

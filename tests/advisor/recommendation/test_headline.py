@@ -331,10 +331,21 @@ def test_an_unknown_noise_floor_is_stated_with_the_interval(expect: Expect) -> N
     assert unknown.certainty.share < known.certainty.share
 
 
-def test_a_speed_up_of_an_unsteady_machine_is_marked(expect: Expect) -> None:
-    found = advise(measured("fast", 300.0), noise_floor=8.1)
-    assert found.certainty.decision_word == "CLEAR"
-    expect("headline-unsteady-machine", built_answers.headline(found.answer))
+@pytest.mark.parametrize("performance", [40, 0])
+def test_an_unfit_machine_gives_ranges_at_all_weights(performance: int, expect: Expect) -> None:
+    rest = (100 - performance) / 2
+    found = advise(
+        measured("fast", 3.0, spread=0.5),
+        measured("also", 1.5, spread=0.5),
+        noise_floor=0.6,
+        priorities=builders.priorities(performance, rest, rest),
+    )
+    assert found.certainty.fit is False
+    assert found.certainty.decision_word == ("LIKELY" if performance else "CLEAR")
+    certainty = "".join(built_answers.headline(found.answer, "certainty"))
+    assert ("between" in certainty.lower()) == (found.advice.arm != BASELINE)
+    assert "3.00x" not in certainty
+    expect(f"headline-unfit-{performance}", built_answers.headline(found.answer))
 
 
 def test_a_share_below_the_limit_is_not_rounded_up_to_it() -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import builders
+import msgspec
 from golden_files import Expect
 
+from advisor.domain.answer import RankedArm
 from advisor.domain.constraints import Constraint
+from advisor.domain.interval import Interval
 from advisor.domain.measurement import MemoryBytes
 from advisor.recommendation.no_answer import machine_unfit, nothing_viable
 
@@ -37,7 +40,11 @@ def test_the_value_nearest_to_each_constraint_is_named_when_nothing_is_left(
 def test_a_run_without_an_answer_names_the_budget_of_a_further_run(expect: Expect) -> None:
     noisy = builders.results(builders.measurement("one"), noise_floor=3.0)
     budget = builders.question().budget
-    further, last = (machine_unfit(noisy, each) for each in (budget, None))
+    (arm,) = noisy.measurements
+    ends = Interval(value=2.0, low=1.4, high=4.0)
+    leader = RankedArm(builders.scored_arm("one"), msgspec.structs.replace(arm, speedup=ends))
+    further, last = (machine_unfit(noisy, each, leader) for each in (budget, None))
+    assert "1.4x and 4x" in further.what
     assert f"--budget {budget.name}" in further.next_step
     assert "--budget" not in last.next_step
     expect("machine-unfit", [further.next_step, last.next_step])

@@ -27,7 +27,6 @@ from advisor.domain.recommendation import Flip, Side
 from advisor.report import markdown, page, text_report
 from advisor.report.sections.answer import (
     UNFIT_NOTICE,
-    UNSTEADY_NOTICE,
     confidence,
     stop_notice,
 )
@@ -127,7 +126,7 @@ def test_figures_of_an_unfit_machine_have_a_notice_next_to_an_answer(
     changes: dict[str, Any], unusable: bool, render: Callable[[Answer], str]
 ) -> None:
     made = with_results(built_answers.answer(), **changes)
-    assert (UNSTEADY_NOTICE in render(made)) == unusable
+    assert (UNFIT_NOTICE in render(made)) == unusable
 
 
 def test_an_unknown_noise_floor_and_a_missing_runner_up_are_named(expect: Expect) -> None:

@@ -19,7 +19,7 @@ from advisor.domain.answer import Answer, AnswerSummary, Problem, UnmeasuredArm,
 from advisor.domain.sweep import Lengths
 from advisor.errors import MachineUnfitError, SweepUnfinishedError
 from advisor.report.formatting.phrases import format_lengths
-from advisor.report.sections.answer import UNSTEADY_NOTICE
+from advisor.report.sections.answer import UNFIT_NOTICE
 from advisor.report.sweeps import missing_arms, sweep_document, sweep_page, sweep_text
 from advisor.report.sweeps.length_chart import length_charts
 from advisor.report.sweeps.sweep_document import SweepDocument
@@ -112,7 +112,7 @@ def test_a_length_on_an_unfit_machine_has_a_note(
     found = built_sweeps.document(built_sweeps.sweep_record({at(8): 0.5, at(32): 0.5}), answers)
     assert tuple(each.lengths for each in found.lengths if each.machine_unfit) == unfit
     for render in RENDERERS:
-        assert (UNSTEADY_NOTICE in render(found)) == bool(unfit)
+        assert (UNFIT_NOTICE in render(found)) == bool(unfit)
 
 
 def test_an_unfinished_sweep_shows_the_lengths_that_are_measured() -> None:
