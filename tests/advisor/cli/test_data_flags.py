@@ -48,14 +48,3 @@ def test_a_command_prints_json_wherever_the_flag_is(
     before, after = run_cli("--json", *command, *run), run_cli(*command, *run, "--json")
     assert before.returncode == after.returncode == 0, before.stderr
     assert json.loads(before.stdout) == json.loads(after.stdout)
-
-
-def test_a_run_is_resumed_with_the_flag_before_the_command(
-    run_cli: RunCli, recorded: pathlib.Path
-) -> None:
-    """A finished run is answered again, whatever the place of the flag."""
-    resumed = run_cli("--json", "resume", recorded.name)
-    assert resumed.returncode == run_cli("resume", recorded.name, "--json").returncode, (
-        resumed.stderr
-    )
-    assert json.loads(resumed.stdout)["run_id"] == recorded.name

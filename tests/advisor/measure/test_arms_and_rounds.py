@@ -26,18 +26,6 @@ def test_a_visit_counts_with_the_log_median_of_its_calls() -> None:
     assert log_median_seconds(visit) == pytest.approx(math.log(0.5))
 
 
-def test_rounds_hold_the_visits_of_their_batch_size_only() -> None:
-    state = builders.run_state(
-        {
-            BASELINE: builders.process(
-                *builders.visits([1.0], batch_size=1), *builders.visits([2.0], batch_size=4)
-            )
-        }
-    )
-    assert visits_by_round(state, 4) == {1: {BASELINE: builders.visits([2.0], batch_size=4)[0]}}
-    assert visits_by_round(state, 16) == {}
-
-
 def test_a_repeated_round_counts_with_its_second_visit() -> None:
     before, after = (
         builders.process(*builders.visits([1.0, 7.0])),
@@ -338,20 +326,3 @@ def test_memory_of_the_device_has_precedence_over_the_host(
     ).memory_bytes
     assert memory.peak == peak
     assert source in memory.source
-
-
-def test_missing_worker_events_leave_fields_empty() -> None:
-    measurement = only_measurement(
-        summarise(run_with(0.1, 0.1, engaged=None, imported=None, checked={}), RACES)
-    )
-    assert (measurement.engaged_share, measurement.versions, measurement.correctness) == (
-        0.0,
-        {},
-        (),
-    )
-
-
-def test_checks_are_sorted_by_batch_size() -> None:
-    checks = {size: builders.checked(size) for size in (16, 1, 4)}
-    measurement = only_measurement(summarise(run_with(0.1, 0.1, checked=checks), RACES))
-    assert [checked.batch_size for checked in measurement.correctness] == [1, 4, 16]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping
 
 import builders
@@ -125,54 +124,6 @@ def test_the_unit_of_the_times_does_not_matter(
     header = header_of(weight)
     assert recommendation_of(evaluate(header, state_of(seconds))) == recommendation_of(
         evaluate(header, state_of(rescaled))
-    )
-
-
-@settings(max_examples=40)
-@given(speeds, all_deviations, weights, st.randoms(use_true_random=False))
-def test_the_order_of_the_arms_does_not_matter(
-    drawn: tuple[float, ...],
-    deviations: list[float],
-    weight: tuple[int, int, int],
-    chance: random.Random,
-) -> None:
-    seconds = seconds_of(drawn, deviations)
-    shuffled = dict(chance.sample(list(seconds.items()), len(seconds)))
-    header = header_of(weight)
-    reordered = msgspec.structs.replace(
-        header,
-        catalogue=msgspec.structs.replace(
-            header.catalogue, workflows=tuple(reversed(header.catalogue.workflows))
-        ),
-    )
-    assert recommendation_of(evaluate(header, state_of(seconds))) == recommendation_of(
-        evaluate(reordered, state_of(shuffled))
-    )
-
-
-@settings(max_examples=40)
-@given(speeds, all_deviations, weights, st.sampled_from(ARMS), st.floats(0.2, 1.0))
-def test_a_faster_arm_never_scores_lower_or_ranks_lower_and_never_lifts_others(
-    drawn: tuple[float, ...],
-    deviations: list[float],
-    weight: tuple[int, int, int],
-    arm: str,
-    gain: float,
-) -> None:
-    seconds = seconds_of(drawn, deviations)
-    before = evaluate(header_of(weight), state_of(seconds))
-    after = evaluate(
-        header_of(weight), state_of({**seconds, arm: [each * gain for each in seconds[arm]]})
-    )
-    scores_before, scores_after = (
-        {each.arm: each for each in answer.scores} for answer in (before, after)
-    )
-    assert scores_after[arm].score >= scores_before[arm].score
-    assert scores_after[arm].rank <= scores_before[arm].rank
-    assert all(
-        scores_after[other].score <= scores_before[other].score
-        for other in scores_before
-        if other != arm
     )
 
 

@@ -57,12 +57,6 @@ def test_a_measured_arm_that_did_less_than_half_of_the_work_has_a_line(
         expect("text-partly-used", lines)
 
 
-def test_an_arm_without_a_time_has_no_line_on_its_share() -> None:
-    unused = with_measurement(built_answers.answer(), engaged_share=0.0)
-    assert len(partly_used(unused)) == 1 + 2
-    assert len(partly_used(with_measurement(unused, "compiled", cells=()))) == 1 + 1
-
-
 def test_an_unfinished_run_has_the_command_that_resumes_it() -> None:
     made = built_answers.answer(finished=False)
     (notice,) = stop_notice(made)
@@ -257,12 +251,6 @@ def test_reasons_and_the_command_for_all_figures_come_last() -> None:
     assert lines[lines.index("Why:") + 1] == "  because"
     assert lines[-3:-1] == ["Why trust is not higher:", "  noise"]
     assert f"p3-advisor show {made.run_id} --json" in text_report.render(made).splitlines()[-1]
-
-
-def test_full_trust_has_no_reasons() -> None:
-    assert "Why trust" not in text_report.render(
-        with_advice(built_answers.answer(), trust_reasons=())
-    )
 
 
 def test_the_report_has_printable_characters_only() -> None:
