@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -19,40 +20,57 @@ from advisor.measure.rounds import counted_visits
 from advisor.statistics.intervals import HALF_INTERVAL
 from advisor.statistics.undisturbed import fastest_call, fastest_call_error
 
+#: Seconds of the calls of each visit.
+Calls = Sequence[Sequence[float]]
+
 
 def reconcile(
-    state: RunState, measurement: Measurement, baseline: str, margin: float
-) -> Measurement:
-    """Return the measurement with the second estimate where it contradicts the paired rounds.
+    state: RunState, measurements: Sequence[Measurement], baseline: str, margin: float
+) -> Iterator[Measurement]:
+    """Yield the measurements with the second estimate where it contradicts the paired rounds.
 
     The speed-up is then that of the fastest calls, and its interval spans both. `margin` is the
     share by which typical and fastest calls may differ on a quiet machine.
     """
-    if measurement.arm == baseline:
-        return measurement
-    cells = tuple(
-        _reconcile(state, cell, measurement.arm, baseline, margin) for cell in measurement.cells
-    )
-    if all(cell.fastest_calls is None for cell in cells):
-        return measurement
-    ends = [
+    sizes = {cell.batch_size for entry in measurements for cell in entry.cells}
+    references = {size: _calls(state, baseline, size) for size in sizes}
+    for entry in measurements:
+        if entry.arm == baseline:
+            yield entry
+            continue
+        cells = tuple(
+            _reconcile(
+                cell,
+                _calls(state, entry.arm, cell.batch_size),
+                references[cell.batch_size],
+                margin,
+            )
+            for cell in entry.cells
+        )
+        is_changed = any(cell.fastest_calls for cell in cells)
+        yield _with_cells(entry, cells) if is_changed else entry
+
+
+def _calls(state: RunState, arm: str, batch_size: int) -> Calls:
+    return [visit.seconds for _, visit in counted_visits(state, arm, batch_size)]
+
+
+def _with_cells(measurement: Measurement, cells: tuple[Cell, ...]) -> Measurement:
+    """Return the measurement with the geometric means of its cells."""
+    low, high = (
         statistics.geometric_mean(bounds) if None not in bounds else None
         for bounds in zip(*((cell.speedup.low, cell.speedup.high) for cell in cells), strict=True)
-    ]
+    )
     speedup = Interval(
         value=statistics.geometric_mean(cell.speedup.value for cell in cells),
-        low=ends[0],
-        high=ends[1],
+        low=low,
+        high=high,
         process_error=measurement.speedup.process_error,
     )
     return msgspec.structs.replace(measurement, cells=cells, speedup=speedup)
 
 
-def _reconcile(state: RunState, cell: Cell, arm: str, baseline: str, margin: float) -> Cell:
-    ours, theirs = (
-        [visit.seconds for _, visit in counted_visits(state, name, cell.batch_size)]
-        for name in (arm, baseline)
-    )
+def _reconcile(cell: Cell, ours: Calls, theirs: Calls, margin: float) -> Cell:
     fastest, reference = fastest_call(ours), fastest_call(theirs)
     paired = cell.speedup
     if fastest is None or reference is None or paired.low is None or paired.high is None:

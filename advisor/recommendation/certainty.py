@@ -44,7 +44,8 @@ def assess(
 
     `measured` has all scored arms, those that fail a constraint included: the fastest of them is
     named whatever the constraints are. `fit` is whether the machine was fit to measure on, and
-    `outstanding` has the highest possible score of each arm that may still be measured.
+    `outstanding` has the highest possible score, with its bonus, of each arm that may still be
+    measured.
     """
     rule = rubric.decision
     candidates = candidates_of(viable)
@@ -57,9 +58,8 @@ def assess(
     }
     own = _losses_of(draws, candidates, advised, priorities, rubric)
     share, high = _share_and_quantile(own.values(), rule)
-    leaders = tuple(
-        arm for arm, score in (outstanding or {}).items() if score > advised.score + rule.near
-    )
+    least = advised.score + advised.bonus + rule.near
+    leaders = tuple(arm for arm, score in (outstanding or {}).items() if score > least)
     needs_speed = priorities.shares()[PERFORMANCE] > 0
     is_limited = bool(leaders) or (needs_speed and not fit)
     drawn_word = _word(share, high, rule)

@@ -168,7 +168,7 @@ def score_arm(rated: RatedArm, question: Question) -> ScoredArm:
 def highest_score(
     arm: UnmeasuredArm, workflow: Workflow, speedup: float, question: Question, rubric: Rubric
 ) -> float | None:
-    """Return the score of an arm without a measurement if it were as fast as `speedup`.
+    """Return score and bonus of an arm without a measurement if it were as fast as `speedup`.
 
     Its build costs nothing; the other facts are the declared ones. None where these fail a
     constraint.
