@@ -19,8 +19,8 @@ from advisor.domain.run_events import (
 )
 from advisor.domain.run_state import RunState
 from advisor.domain.serving import ServedRequest
-from advisor.tui.rendering.load_levels import BAR_WIDTH, EMPTY, FULL, draw_load
 from advisor.tui.run.progress import RunStage, current_stage, progress_rows, remaining_seconds
+from advisor.tui.screens.live_table import BAR_WIDTH, EMPTY, FULL, draw_load
 from probes.wire.events import Built, Ready, Serving
 
 QUESTION = builders.question(batch_sizes=(1, 2))

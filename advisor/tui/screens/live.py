@@ -16,7 +16,6 @@ from advisor.domain.plan import REFERENCE
 from advisor.errors import UserError
 from advisor.system.number_format import format_interval
 from advisor.tui.rendering import text
-from advisor.tui.rendering.load_levels import draw_load
 from advisor.tui.run import device_load
 from advisor.tui.run.logs import LogTail
 from advisor.tui.run.progress import (
@@ -29,7 +28,7 @@ from advisor.tui.run.progress import (
 from advisor.tui.run.session import NOT_CONTROLLED_MESSAGE, RunSession, SkipResult
 from advisor.tui.run.sweep_view import describe_place
 from advisor.tui.screens.advisor_screen import AdvisorScreen
-from advisor.tui.screens.live_table import STYLES, process_cells, process_columns
+from advisor.tui.screens.live_table import STYLES, draw_load, process_cells, process_columns
 from advisor.tui.widgets.table import Table
 
 #: Seconds without an event after which the screen shows how long ago the last one was.

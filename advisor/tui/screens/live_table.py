@@ -1,9 +1,15 @@
-"""Lay out the table of processes of a run in progress."""
+"""Lay out the table of processes of a run in progress, and the latency of a server under load."""
 
 from __future__ import annotations
 
+from rich.text import Text
+
 from advisor.domain.interval import Interval
-from advisor.system.number_format import MISSING
+from advisor.domain.question import LoadQuestion
+from advisor.domain.run_state import RunState
+from advisor.domain.serving import RateLevel
+from advisor.measure.load_blocks import levels_of, valid_blocks
+from advisor.system.number_format import MISSING, format_number, format_share
 from advisor.tui.rendering import text
 from advisor.tui.run.progress import GenerationFigures, ProcessRow, RowStatus
 from advisor.tui.widgets.table import Column, Row
@@ -61,3 +67,47 @@ def _generation_cells(figures: GenerationFigures | None) -> dict[str, str]:
         "ttft": text.format_milliseconds(figures.ttft_seconds),
         "itl": text.format_milliseconds(figures.itl_seconds),
     }
+
+
+#: Characters of a bar; a full one is at the limit or above it.
+BAR_WIDTH = 12
+FULL, EMPTY = "\N{FULL BLOCK}", "\N{LIGHT SHADE}"
+MILLI = 1e-3
+#: Place of the 95th percentile in the figures of a level.
+P95 = 1
+
+
+def draw_load(state: RunState, load: LoadQuestion, active_arm: str | None) -> Text:
+    """Return a line for each rate of the server under load, or of the one that was last."""
+    measured = [
+        arm
+        for arm, processes in state.processes.items()
+        if any(process.load_blocks for process in processes)
+    ]
+    if not measured:
+        return Text("No block of requests has ended yet.", "dim")
+    arm = active_arm if active_arm in measured else measured[-1]
+    levels = levels_of(valid_blocks(state.processes[arm]), load, None)
+    limits = f"bars end at the limits, {_ms(load.ttft_seconds)} and {_ms(load.itl_seconds)} ms"
+    head = f"{'requests/s':>10} {'in limits':>10} {'TTFT p95':>9} {'':{BAR_WIDTH}} {'ITL p95':>9}"
+    lines = [Text(f"{text.printable(arm, 44)}: {limits}", "bold"), Text(head, "dim")]
+    return Text("\n").join([*lines, *(Text(_line(level, load)) for level in levels)])
+
+
+def _line(level: RateLevel, load: LoadQuestion) -> str:
+    ttft = level.ttft_seconds[P95] if level.ttft_seconds else None
+    itl = level.itl_seconds[P95] if level.itl_seconds else None
+    return (
+        f"{format_number(level.rate):>10} {format_share(level.met):>10}"
+        f" {_ms(ttft):>9} {_bar(ttft, load.ttft_seconds)}"
+        f" {_ms(itl):>9} {_bar(itl, load.itl_seconds)}"
+    )
+
+
+def _ms(seconds: float | None) -> str:
+    return MISSING if seconds is None else format_number(seconds / MILLI)
+
+
+def _bar(seconds: float | None, limit: float) -> str:
+    full = min(round(BAR_WIDTH * (seconds or 0.0) / limit), BAR_WIDTH)
+    return FULL * full + EMPTY * (BAR_WIDTH - full)
