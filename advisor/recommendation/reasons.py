@@ -13,6 +13,7 @@ from advisor.domain.results import Results, StoppedBuild
 from advisor.domain.rubric import LETTERS, name_fact
 from advisor.domain.scores import Rating, ScoredArm
 from advisor.domain.workflow import Workflow
+from advisor.recommendation.trust import is_unfit
 from advisor.system.number_format import format_fact, format_share
 
 #: The measured peak may be too low by less than this factor.
@@ -29,9 +30,14 @@ def give_reasons(
 ) -> list[str]:
     """Return why the advised arm is advised."""
     speedup = measurement.speedup
+    factor = (
+        f"between {speedup.low:.2f} and {speedup.high:.2f} times"
+        if is_unfit(results) and speedup.low is not None and speedup.high is not None
+        else f"{speedup.value:.2f}x"
+    )
     bounds = (
         f" (95 %: {speedup.low:.2f} to {speedup.high:.2f})"
-        if speedup.low is not None and speedup.high is not None
+        if speedup.low is not None and speedup.high is not None and not is_unfit(results)
         else ""
     )
     reasons = [f"it scores {winner.score:.2f} with the weights {priorities.describe()}"]
@@ -42,8 +48,7 @@ def give_reasons(
     elif winner.arm != results.baseline:
         over = "the batch sizes that were measured" if missing else "the batch sizes"
         reasons.append(
-            f"it is {speedup.value:.2f}x as fast as {results.baseline}{bounds}, "
-            f"geometric mean over {over}"
+            f"it is {factor} as fast as {results.baseline}{bounds}, geometric mean over {over}"
         )
     else:
         reasons.append("no other measured workflow gains more than it costs in the other criteria")

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from advisor.domain.answer import Answer
 from advisor.domain.measurement import Measurement
 from advisor.domain.recommendation import Certainty, DecisionWord, Recommendation
+from advisor.recommendation.trust import is_unfit
 from advisor.report.sections.text_generation import format_latency
 from advisor.system.number_format import (
     format_mebibytes,
@@ -51,7 +52,7 @@ def tiles(answer: Answer) -> list[Tile]:
     if advice is None or measured is None or not measured.cells:
         return []
     return [
-        _speed(measured),
+        _speed(measured, unfit=is_unfit(answer.results)),
         _text_latency(measured) or _call_time(measured),
         *([_memory(measured)] if measured.memory_bytes.peak else []),
         _build(measured, advice),
@@ -63,8 +64,11 @@ def tiles(answer: Answer) -> list[Tile]:
     ]
 
 
-def _speed(measured: Measurement) -> Tile:
+def _speed(measured: Measurement, *, unfit: bool) -> Tile:
     speedup = measured.speedup
+    if unfit and speedup.low is not None and speedup.high is not None:
+        value = f"{speedup.low:.2f} to {speedup.high:.2f}x"
+        return Tile("Speed over eager PyTorch", value, "the machine was busy or unsteady")
     bounds = (
         [f"95 %: {speedup.low:.2f} to {speedup.high:.2f}"]
         if speedup.low is not None and speedup.high is not None

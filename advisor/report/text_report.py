@@ -168,8 +168,9 @@ def _ranking_row(arm: RankedArm, sizes: Sequence[int], answer: Answer) -> list[s
 
 def _speedup_cell(speedup: Interval, *, unfit: bool) -> str:
     """Return a speed-up, or its range where the machine was not fit to measure on."""
-    if unfit and speedup.low is not None and speedup.high is not None:
-        return f"{format_number(speedup.low, 2)} to {format_number(speedup.high, 2)}"
+    low, high = speedup.low, speedup.high
+    if unfit and low is not None and high is not None and low < high:
+        return f"{format_number(low, 2)} to {format_number(high, 2)}"
     return format_speedup(speedup)
 
 

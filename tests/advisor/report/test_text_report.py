@@ -12,6 +12,7 @@ import pytest
 from builders import BASELINE
 from golden_files import Expect
 from report_runs import (
+    advice_of,
     with_advice,
     with_measurement,
     with_results,
@@ -121,6 +122,18 @@ def test_figures_of_an_unfit_machine_have_a_notice_next_to_an_answer(
 ) -> None:
     made = with_results(built_answers.answer(), **changes)
     assert (UNFIT_NOTICE in render(made)) == unusable
+
+
+def test_an_unfit_machine_gives_ranges_in_table_and_reasons() -> None:
+    fit = built_answers.answer()
+    results = msgspec.structs.replace(fit.results, noise_floor=4.0)
+    unfit = built_answers.answer_of(results)
+    (row,) = (line for line in text_report.ranking(unfit) if line.split()[1] == "compiled")
+    speedup = unfit.measurements["compiled"].speedup
+    assert f"{speedup.low:.2f} to {speedup.high:.2f}" in row
+    assert f"{speedup.value:.2f}x" not in "".join(advice_of(unfit).reasons)
+    (eager,) = (line for line in text_report.ranking(unfit) if "pytorch-eager" in line)
+    assert "1.00x" in eager
 
 
 def test_an_unknown_noise_floor_and_a_missing_runner_up_are_named(expect: Expect) -> None:
