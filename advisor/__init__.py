@@ -21,24 +21,18 @@ if TYPE_CHECKING:
     from advisor.api import (
         Report,
         Session,
-        SweepReport,
         load,
-        load_sweep,
         prepare,
         recommend,
-        sweep,
     )
 
 __all__ = [
     "Report",
     "Session",
-    "SweepReport",
     "__version__",
     "load",
-    "load_sweep",
     "prepare",
     "recommend",
-    "sweep",
 ]
 
 

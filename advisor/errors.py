@@ -76,14 +76,6 @@ class SizeError(UserError):
     """A batch size, length, budget or other number is out of range."""
 
 
-class SweepError(UserError):
-    """A sweep of lengths does not fit its mix, its model or its task."""
-
-
-class SweepUnfinishedError(UserError, exit_code=4):
-    """A length of the mix is not measured, so the mix has no answer yet."""
-
-
 class WeightFormatError(UserError):
     """No such format of quantised weights."""
 

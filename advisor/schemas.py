@@ -22,7 +22,6 @@ from advisor.question.answers import Answers
 from advisor.report.comparisons.comparison import Comparison
 from advisor.report.fleets.fleet_matrix import FleetDocument
 from advisor.report.recipes.verification import Verification
-from advisor.report.sweeps.sweep_document import SweepDocument
 from advisor.store.entries import HistoryEntry
 from probes.wire.events import Event
 
@@ -33,7 +32,6 @@ SHIPPED: dict[str, Any] = {
     "verification": Verification,
     "history": list[HistoryEntry],
     "fleet": FleetDocument,
-    "sweep": SweepDocument,
     "run-header": Header,
     "event": LoggedEvent,
     "options": Answers,

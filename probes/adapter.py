@@ -2,7 +2,7 @@
 
 A module with the functions of `Workflow` is a workflow; there is no base class and no registration.
 The harness loads the module by the file named in the request. It calls `versions`, `settings` and
-`open_subject`; then, for each batch size, `build`, `Program.feed` and the program; then
+`open_subject`; then, for each shape, `build`, `Program.feed` and the program; then
 `engagement`. The code for users has the lines of `integration`; see `advisor.recipes.snippet`.
 """
 
@@ -40,6 +40,7 @@ class Subject(Protocol):
 
     A subject may also have these members, which the harness uses where they exist:
 
+    - `at(request)`: the same model with inputs of the lengths of `request`;
     - `settle_inputs(batch_size, input_sets)`: choose the kind of inputs that the model accepts;
     - `refuse_lasting_effects(input_sets)`: raise `ModelError` if a call changes a later one;
     - `perturbed(inputs, seed)`: outputs with inputs and weights off by a rounding error;
@@ -77,7 +78,7 @@ class Subject(Protocol):
 
 
 class Program(Protocol):
-    """A program that is built for one batch size."""
+    """A program that is built for one shape."""
 
     def feed(self, inputs: list[Any]) -> Any:
         """Convert numpy arrays to the program's own inputs; not timed."""
@@ -90,7 +91,7 @@ class Program(Protocol):
 
 
 class TextProgram(Program, Protocol):
-    """A program that generates text for one batch size.
+    """A program that generates text for one shape.
 
     `feed` takes the prompts, `(rows, input tokens) int64`; a call generates all new tokens, and
     `collect` returns them as one array, `(rows, output tokens) int64`.
@@ -158,6 +159,8 @@ class Workflow(Protocol):
 
     def build(self, subject: Subject, inputs: list[Any], request: Request) -> Program:
         """Compile for the shapes of `inputs`, which have one batch size.
+
+        `request` has the lengths of these inputs, and that of the subject the longest ones.
 
         Work that the stack leaves to the first call is timed separately.
         """

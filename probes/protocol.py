@@ -10,9 +10,9 @@ Standard input carries one-line tokens:
                                 warm up
     build hold                  the same, but report `prepared` after the builds and their checks
     warm                        warm up, after `build hold`
-    visit BATCH_SIZE ROUND      time one block of calls
-    sustain BATCH_SIZE SECONDS  call without a pause for that long
-    diagnose                    profile a few calls of each batch size
+    visit SHAPE ROUND           time one block of calls
+    sustain SHAPE SECONDS       call without a pause for that long
+    diagnose                    profile a few calls of each shape
     probe CONCURRENCY SECONDS   keep this many requests at the server (role `serve`) for that long
     sample SECONDS              check a text of the server every so many seconds
     enough                      end `sample`
@@ -28,7 +28,7 @@ After `build`, `warm`, `sustain`, `diagnose`, `probe`, `enough` and `allocate` t
 everything it started.
 Standard output carries one byte after each event, so that the advisor can sleep until there is one.
 
-`probes.wire` has the events and the outcome.
+SHAPE is the text of a `Shape`. `probes.wire` has shapes, the events and the outcome.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ import dataclasses
 import json
 import pathlib
 from typing import Any
+
+from probes.wire.shape import Shape
 
 VERSION = 1
 
@@ -84,6 +86,7 @@ class Request:
     #: `cpu` or `cuda`. The worker's environment variables select the GPU.
     device: str
     batch_sizes: list[int]
+    #: Of several lengths the longest.
     input_tokens: int
     seed: int
     threads: int
@@ -110,6 +113,9 @@ class Request:
     #: `forward`: one pass over the inputs. `generate`: `output_tokens` new tokens for each prompt.
     task: str = "forward"
     output_tokens: int = 1
+    #: Pairs of input and output tokens, the shortest first, where there are several. Each is
+    #: measured at each batch size; output tokens are None for the task `forward`.
+    lengths: list[list[int | None]] = dataclasses.field(default_factory=list)
     #: Whether the worker confines itself before it imports its stack.
     sandbox: bool = False
     #: Whether shapes that were not built may be tried. The reference worker then also makes a
@@ -133,6 +139,23 @@ class Request:
     #: GPU memory that an engine gets, the fields of `probes.subjects.checkpoint.EngineMemory`;
     #: empty for other workflows.
     engine_memory: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def shapes(self) -> list[Shape]:
+        """All shapes that are measured, in their order."""
+        pairs = self.lengths or [[None, None]]
+        return [Shape(size, *pair) for pair in pairs for size in self.batch_sizes]
+
+    def at(self, shape: Shape) -> Request:
+        """Return the request with the lengths of this shape alone, and all batch sizes."""
+        if not shape.lengths:
+            return self
+        return dataclasses.replace(
+            self,
+            input_tokens=shape.input_tokens or self.input_tokens,
+            output_tokens=shape.output_tokens or self.output_tokens,
+            lengths=[[shape.input_tokens, shape.output_tokens]],
+        )
 
 
 def read_request(directory: pathlib.Path) -> Request:

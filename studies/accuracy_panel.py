@@ -60,6 +60,7 @@ from probes.checking.integers import allowed_difference
 from probes.checking.rules import Rules
 from probes.subjects.outputs import collect
 from probes.subjects.torch_subject import TorchSubject, open_torch_subject
+from probes.wire.shape import Shape
 
 RESULTS = pathlib.Path(__file__).parent / "results" / "accuracy-panel.jsonl"
 DTYPES = ("float32", "bfloat16", "float16")
@@ -127,7 +128,7 @@ def make_case(request: protocol.Request) -> Case:
 
 def judge(case: Case, produced: list[list[Any]], rules: Rules) -> dict[str, Any]:
     """Return whether each rule calls the outputs exact, and the class of the new one."""
-    record, _ = correctness.check_outputs(case.reference, produced, rules, case.batch_size)
+    record, _ = correctness.check_outputs(case.reference, produced, rules, Shape(case.batch_size))
     return {
         "class": record.accuracy_class,
         "fault": record.accuracy.fault,

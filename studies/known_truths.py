@@ -48,6 +48,7 @@ from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
 from advisor.probing.supervisor import Supervisor
 from advisor.statistics.race import Race
+from probes.wire.shape import Shape
 
 MARGIN = 0.02
 GUARD_RULES = rubric_files.load().presets.guard
@@ -111,7 +112,7 @@ def race_once(workers: Session, arms: Sequence[str], seed: int) -> Race:
     while not race.finished:
         number = race.rounds + 1
         for arm in race.next_round():
-            for _ in racing.measure_visit(workers, arm, 1, number, discards):
+            for _ in racing.measure_visit(workers, arm, Shape(1), number, discards):
                 pass
             visit = workers.last_visit(arm)
             if visit is None:

@@ -34,6 +34,7 @@ from probes.checking.array_reference import create_reference
 from probes.runtime import cells
 from probes.stacks import onnxruntime_session
 from probes.subjects.torch_subject import open_torch_subject
+from probes.wire.shape import Shape
 from probes.workflows import onnxruntime_cpu
 
 NODES, EDGES, WIDTH = 2000, 12_000, 64
@@ -103,7 +104,7 @@ def find_difference(request: protocol.Request, weights: int) -> dict[str, Any]:
     program = onnxruntime_cpu.build(subject, inputs[0], request)
     fed = [program.feed(each) for each in inputs]
     rules = workers.rules("float32")
-    _, reason = dispatch.check_outputs(onnxruntime_cpu, program, fed, reference, rules, 1)
+    _, reason = dispatch.check_outputs(onnxruntime_cpu, program, fed, reference, rules, Shape(1))
     limits = cells.repeat_limits(cells.racing_operators(onnxruntime_cpu, program), request)
     calls, difference = dispatch.check_repeats(
         onnxruntime_cpu, program, fed, reference, rules, limits

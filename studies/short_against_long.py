@@ -48,6 +48,7 @@ from advisor.probing.session import Session
 from advisor.question.answers import Answers
 from advisor.store.runs import Run
 from advisor.store.store import Store
+from probes.wire.shape import Shape
 
 MODELS = "synthetic/matmul-relu@256x1024,synthetic/ffn@512x2048,synthetic/ffn-multilayer@256x1024x4"
 WORKFLOWS = "pytorch-eager,torch-compile-inductor,aotinductor,onnxruntime-cpu"
@@ -135,7 +136,7 @@ def race_all(
     for number in range(1, rounds + 1):
         values = {}
         for name in rng.sample(names, len(names)):
-            exhaust(racing.measure_visit(session, name, batch_size, number, discards))
+            exhaust(racing.measure_visit(session, name, Shape(batch_size), number, discards))
             visit = session.last_visit(name)
             if visit is not None:
                 values[name] = log_median_seconds(visit)
@@ -158,7 +159,7 @@ def run_both(
     start = time.monotonic()
     _, answer = run_short(answers, context)
     middle = time.monotonic()
-    races = {race.batch_size: race for race in answer.results.races}
+    races = {race.shape.batch_size: race for race in answer.results.races}
     arms = [measurement.arm for measurement in answer.results.measurements]
     rounds = {size: race.rounds * options.times for size, race in races.items()}
     long_medians = run_long(answers, context, dict.fromkeys(races, arms), rounds)
@@ -170,7 +171,7 @@ def run_both(
             size,
             race.best,
             race.verdict,
-            {arm: -statistics.fmean(short[arm][size]) for arm in arms},
+            {arm: -statistics.fmean(short[arm][str(size)]) for arm in arms},
             long_medians[size],
         )
         for size, race in races.items()

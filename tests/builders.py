@@ -20,7 +20,7 @@ from advisor.domain.measurement import BuildSeconds, CallDiagnosis, Measurement,
 from advisor.domain.model import SyntheticModel
 from advisor.domain.plan import Arm, Excluded, Plan
 from advisor.domain.priorities import CRITERIA, Priorities
-from advisor.domain.question import Budget, Question
+from advisor.domain.question import Budget, Lengths, Question
 from advisor.domain.results import RaceResult, Results
 from advisor.domain.run import SCHEMA, Header
 from advisor.domain.run_events import EndCause, LoggedEvent, RaceClosed, RunEvent
@@ -34,13 +34,14 @@ from advisor.score import scoring
 from advisor.statistics.replication import MIN_PROCESSES
 from probes.wire.checks import Accuracy, Checked
 from probes.wire.events import BlockTimed, Built, Engagement, Imported, Loaded, MemoryRead, WarmedUp
+from probes.wire.shape import Shape
 
 BASELINE = "pytorch-eager"
 DUPLICATE = "pytorch-eager#duplicate"
 DEMO = SyntheticModel(name="demo", block="encoder", hidden=8, intermediate=16)
 
 
-def question(**changes: Any) -> Question:
+def question(*, input_tokens: int = 32, output_tokens: int = 32, **changes: Any) -> Question:
     asked = Question(
         model=SyntheticModel(name="synthetic/ffn@8x16", block="ffn", hidden=8, intermediate=16),
         task="forward",
@@ -48,8 +49,7 @@ def question(**changes: Any) -> Question:
         gpu=None,
         dtype="float32",
         batch_sizes=(1,),
-        input_tokens=32,
-        output_tokens=32,
+        lengths=(Lengths(input_tokens=input_tokens, output_tokens=output_tokens),),
         priorities=priorities(),
         constraints=(),
         budget=Budget(name="quick", measuring_seconds=45, most_rounds=13),
@@ -224,7 +224,7 @@ def visits(
     """Return one visit for each round; all calls of a visit take the same time."""
     return tuple(
         BlockTimed(
-            batch_size=batch_size,
+            shape=Shape(batch_size),
             round=number,
             seconds=(each, each, each),
             enqueue_seconds=each,
@@ -240,7 +240,7 @@ def visits(
 
 def process(*made: BlockTimed, **changes: Any) -> ProcessState:
     """Return a worker process that is being measured and has made these visits."""
-    sizes = sorted({visit.batch_size for visit in made})
+    shapes = sorted({visit.shape for visit in made})
     state = ProcessState(
         phase="measure",
         imported=Imported(versions={"torch": "2.12.0"}, settings={"threads": "4"}, seconds=2.0),
@@ -253,21 +253,20 @@ def process(*made: BlockTimed, **changes: Any) -> ProcessState:
             units_per_sample=1,
         ),
         built={
-            size: Built(batch_size=size, build_seconds=2.0, first_call_seconds=1.0)
-            for size in sizes
+            shape: Built(shape=shape, build_seconds=2.0, first_call_seconds=1.0) for shape in shapes
         },
-        checked={size: checked(size) for size in sizes},
+        checked={shape: checked(shape.batch_size) for shape in shapes},
         engaged=Engagement(share=1.0, proof="a test says so", facts={"graphs": 1}),
         warmed_up={
-            size: WarmedUp(
-                batch_size=size,
+            shape: WarmedUp(
+                shape=shape,
                 typical_seconds=0.01,
                 warmup_calls=10,
                 calls_until_steady=0,
                 steady=True,
                 calls_per_visit=3,
             )
-            for size in sizes
+            for shape in shapes
         },
         memory=MemoryRead(
             peak_rss_bytes=300 << 20, device_allocated_bytes=None, device_reserved_bytes=None
@@ -280,7 +279,7 @@ def process(*made: BlockTimed, **changes: Any) -> ProcessState:
 
 def checked(batch_size: int = 1, **changes: Any) -> Checked:
     found = Checked(
-        batch_size=batch_size,
+        shape=Shape(batch_size),
         accuracy_class="exact",
         reference="float64 on the CPU",
         rmse=1e-7,
@@ -316,11 +315,11 @@ def run_state(
         id_: (made,) if isinstance(made, ProcessState) else tuple(made)
         for id_, made in processes.items()
     }
-    groups: dict[int, tuple[RaceGroup, ...]] = {
-        size: (RaceGroup(arms=arms, first_round=1),) for size, arms in (opened or {}).items()
+    groups: dict[Shape, tuple[RaceGroup, ...]] = {
+        Shape(size): (RaceGroup(arms=arms, first_round=1),) for size, arms in (opened or {}).items()
     }
     ended = {
-        size: RaceClosed(batch_size=size, reason=cause, cause=cause)
+        Shape(size): RaceClosed(shape=Shape(size), reason=cause, cause=cause)
         for size, cause in (closed or {}).items()
     }
     return msgspec.structs.replace(
@@ -328,9 +327,9 @@ def run_state(
     )
 
 
-def race_result(batch_size: int = 1, **changes: Any) -> RaceResult:
+def race_result(shape: Shape | int = 1, **changes: Any) -> RaceResult:
     result = RaceResult(
-        batch_size=batch_size,
+        shape=Shape(shape) if isinstance(shape, int) else shape,
         verdict="PROVEN",
         best=BASELINE,
         tied=(BASELINE,),
@@ -346,7 +345,7 @@ def race_result(batch_size: int = 1, **changes: Any) -> RaceResult:
 def call_diagnosis(**changes: Any) -> CallDiagnosis:
     """Return a diagnosis with these figures only."""
     blank = dict.fromkeys(CallDiagnosis.__struct_fields__)
-    given = {"batch_size": 1, "bound": "memory", "summary": "a test", **changes}
+    given = {"shape": Shape(1), "bound": "memory", "summary": "a test", **changes}
     return CallDiagnosis(**{**blank, **given})
 
 
@@ -384,13 +383,13 @@ def results(*measurements: Measurement, **changes: Any) -> Results:
         races=(race_result(noise_floor=0.004),),
         noise_floor=0.004,
         log_speedups={
-            entry.arm: {1: (math.log(entry.speedup.value),) * 4} for entry in measurements
+            entry.arm: {"1": (math.log(entry.speedup.value),) * 4} for entry in measurements
         },
     )
     made = msgspec.structs.replace(made, **changes)
     # In a run the intervals are widened by the variances of its processes.
     floors = {
-        race.batch_size: math.log1p(race.noise_floor)
+        race.shape: math.log1p(race.noise_floor)
         for race in made.races
         if race.noise_floor is not None
     }

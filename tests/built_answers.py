@@ -20,6 +20,7 @@ from advisor.recommendation.advised_answer import AdvisedAnswer
 from advisor.recommendation.headline import write_headline
 from advisor.recommendation.recommend import recommend
 from probes.wire.outcome import Failure, Outcome
+from probes.wire.shape import Shape
 
 
 def answer_of(measured: Results, head: Header | None = None, **changes: Any) -> Answer:
@@ -35,7 +36,7 @@ def recommend_for(
     head: Header | None = None,
     *,
     excluded: Sequence[UnmeasuredArm] = (),
-    by_batch_size: Mapping[int, Sequence[ScoredArm]] | None = None,
+    by_shape: Mapping[Shape, Sequence[ScoredArm]] | None = None,
 ) -> Answer:
     """Return the answer with the recommendation for these scores, which are not computed."""
     head = head or builders.header()
@@ -43,7 +44,7 @@ def recommend_for(
         _without_scores(measured, head),
         scores=tuple(scored),
         unmeasured=tuple(excluded),
-        recommendation=recommend(head, measured, scored, by_batch_size or {}, excluded),
+        recommendation=recommend(head, measured, scored, by_shape or {}, excluded),
     )
     return msgspec.structs.replace(made, headline=write_headline(made))
 
@@ -104,7 +105,7 @@ def answer(**changes: Any) -> Answer:
     measured = summarise(
         state,
         {
-            1: builders.race_result(
+            Shape(1): builders.race_result(
                 1, best="compiled", tied=("compiled",), eliminated={builders.BASELINE: 4}
             )
         },

@@ -28,6 +28,7 @@ from advisor.store.runs import Run
 from advisor.store.store import Store
 from probes.wire.events import Loaded, PhaseStarted, Ready, Workload
 from probes.wire.outcome import Failure, Outcome
+from probes.wire.shape import Shape
 
 SECONDS = {
     builders.BASELINE: 0.0094,
@@ -45,11 +46,11 @@ LOADED = Loaded(
     units_per_sample=32,
 )
 WORKLOAD = Workload(
-    batch_size=1, flops=41_000, moved_bytes=40_000, step_bytes=1_500, cache_bytes=256 << 10
+    shape=Shape(1), flops=41_000, moved_bytes=40_000, step_bytes=1_500, cache_bytes=256 << 10
 )
-WITH_BATCH = Workload(batch_size=1, flops=41_000, has_batch=True)
+WITH_BATCH = Workload(shape=Shape(1), flops=41_000, has_batch=True)
 #: Of a forward pass whose inputs have different first dimensions.
-WITHOUT_BATCH = Workload(batch_size=1, flops=41_000, has_batch=False)
+WITHOUT_BATCH = Workload(shape=Shape(1), flops=41_000, has_batch=False)
 CRASH = Failure(
     "crashed",
     phase="build",
@@ -62,17 +63,17 @@ CRASH = Failure(
 def reports_of(arm: str, process: ProcessState) -> list[WorkerReported]:
     """Return the events with which a worker reports the state of its process."""
     worker_events: list[Any] = [
-        PhaseStarted(phase="import", batch_size=None),
+        PhaseStarted(phase="import", shape=None),
         process.imported,
-        PhaseStarted(phase="load", batch_size=None),
+        PhaseStarted(phase="load", shape=None),
         process.loaded,
     ]
-    for size in process.built:
+    for shape in process.built:
         worker_events += [
-            PhaseStarted(phase="build", batch_size=size),
-            process.built[size],
-            process.checked[size],
-            process.warmed_up[size],
+            PhaseStarted(phase="build", shape=shape),
+            process.built[shape],
+            process.checked[shape],
+            process.warmed_up[shape],
         ]
     return [
         WorkerReported(arm=arm, process=0, worker_event=each)
@@ -103,7 +104,7 @@ def make_run(
     run_events: list[RunEvent] = [
         Planned(plan=plan),
         *start_workers(seconds_of, WORKLOAD if generates else workload, generates=generates),
-        RaceOpened(batch_size=1, arms=tuple(seconds_of)),
+        RaceOpened(shape=Shape(1), arms=tuple(seconds_of)),
         *(
             visit
             for number in rounds
@@ -112,7 +113,7 @@ def make_run(
     ]
     if finished:
         run_events += [
-            RaceClosed(batch_size=1, reason="the verdict stands: PROVEN", cause="decided"),
+            RaceClosed(shape=Shape(1), reason="the verdict stands: PROVEN", cause="decided"),
             *(WorkerEnded(arm=arm, process=0, outcome=Outcome()) for arm in seconds_of),
             Finished(),
         ]

@@ -10,12 +10,13 @@ from advisor.domain.results import RaceResult, Results
 from advisor.domain.run_state import RunState
 from advisor.measure import summary
 from probes.wire.outcome import Failure, Outcome
+from probes.wire.shape import Shape
 
 WRONG = Outcome(Failure("incorrect", phase="done", reason="its last output was wrong"))
-RACES = {1: builders.race_result(1)}
+RACES = {Shape(1): builders.race_result(1)}
 
 
-def summarise(state: RunState, races: dict[int, RaceResult]) -> Results:
+def summarise(state: RunState, races: dict[Shape, RaceResult]) -> Results:
     return summary.summarise(state, races, dtype="float32")
 
 

@@ -38,6 +38,7 @@ from advisor.pipeline.recorder import Recorder
 from advisor.pipeline.stored.arms import plan_of
 from probes.wire.events import BlockTimed, Ready
 from probes.wire.outcome import Outcome
+from probes.wire.shape import Shape
 
 QUIET_CONDITIONS = Conditions(
     seconds=0.05, stolen_share=0.0, queued_share=0.0, throttled_seconds=0.0
@@ -144,8 +145,8 @@ class SimulatedSession:
         self.machine = machine
         self.log_gaps = dict(log_gaps)
         self.calls = calls
-        #: Arm, batch size and round of every visit.
-        self.order: list[tuple[str, int, int]] = []
+        #: Arm, shape and round of every visit.
+        self.order: list[tuple[str, Shape, int]] = []
         #: By arm, a number of visits after which its log seconds change, and the change.
         self.shifts: dict[str, tuple[int, float]] = {}
         #: By arm, the number of its process and the constant offset of its log seconds.
@@ -172,17 +173,17 @@ class SimulatedSession:
         del arm
         yield from ()
 
-    def visit(self, arm: str, batch_size: int, number: int) -> Iterator[RunEvent]:
+    def visit(self, arm: str, shape: Shape, number: int) -> Iterator[RunEvent]:
         """Simulate the calls of one block."""
         process, offset = self._processes[arm]
-        self.order.append((arm, batch_size, number))
+        self.order.append((arm, shape, number))
         count = self._visit_counts[arm] = self._visit_counts.get(arm, 0) + 1
         first, shift = self.shifts.get(arm, (0, 0.0))
         level = math.log(BASE_SECONDS) + self.log_gaps[arm] + offset
         level += shift if count > first else 0.0
         first_call = self.machine.call(level + math.log(FIRST_CALL_FACTOR))
         visit = BlockTimed(
-            batch_size=batch_size,
+            shape=shape,
             round=number,
             seconds=tuple(self.machine.call(level) for _ in range(self.calls)),
             enqueue_seconds=0.0,
@@ -253,7 +254,7 @@ def simulate_run(
     races = race_context(session, recorder, question, functools.partial(evaluate, header))
     started = [(arm, 0) for arm in plan_of(recorder.state).arms]
     sessions.exhaust(recorder.record_each(session.start(started)))
-    sessions.exhaust(racing.race_batch_sizes(races, functools.partial(has_answer, header)))
+    sessions.exhaust(racing.race_shapes(races, functools.partial(has_answer, header)))
     sessions.exhaust(recorder.record_each(session.stop()))
     sessions.exhaust(repetitions.repeat_leaders(races))
     return SimulatedRun(session, header, recorder.state)

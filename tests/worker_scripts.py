@@ -58,7 +58,7 @@ def send_event(event, **fields):
     write_events(json.dumps({"event": event, **fields}) + "\\n")
 
 def enter_phase(phase):
-    send_event("phase_started", phase=phase, batch_size=None)
+    send_event("phase_started", phase=phase, shape=None)
 
 def respond(status=None, **fields):
     unfinished = directory / "unfinished"

@@ -1,4 +1,4 @@
-"""The Python interface: `advisor.recommend`, `prepare`, `sweep`, `load` and `load_sweep`.
+"""The Python interface: `advisor.recommend`, `prepare` and `load`.
 
     import advisor
 
@@ -16,17 +16,13 @@ Nothing is printed; a notebook shows a line of progress. Errors that the user ca
 `advisor.errors.UserError`.
 """
 
-from advisor.api.functions import load, load_sweep, prepare, recommend, sweep
+from advisor.api.functions import load, prepare, recommend
 from advisor.api.report import Report, Session
-from advisor.api.sweeps import SweepReport
 
 __all__ = [
     "Report",
     "Session",
-    "SweepReport",
     "load",
-    "load_sweep",
     "prepare",
     "recommend",
-    "sweep",
 ]

@@ -29,9 +29,11 @@ def make_answers(
         message = f"unknown options: {', '.join(unknown)}"
         raise TypeError(message)
     fields = {name: _as_text(value) for name, value in options.items()}
-    for name in ("budget", "accuracy", "batch_sizes"):
+    for name in ("budget", "accuracy", "batch_sizes", "input_tokens", "output_tokens"):
         if name in fields:
             fields[name] = str(fields[name])
+    if isinstance(mix := options.get("length_mix"), Mapping):
+        fields["length_mix"] = ",".join(f"{_pair_name(key)}:{mix[key]:g}" for key in mix)
     if isinstance(priorities, str):
         fields["preset"] = priorities
     elif priorities is not None:
@@ -42,6 +44,10 @@ def make_answers(
         raise SizeError(
             f"an option has a wrong value: {problem}", "see p3-advisor recommend --help"
         ) from problem
+
+
+def _pair_name(lengths: int | tuple[int, int]) -> str:
+    return "/".join(map(str, lengths)) if isinstance(lengths, tuple) else str(lengths)
 
 
 def format_priorities(priorities: Mapping[str, float]) -> str:

@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from advisor.api.answers import make_answers, reports_errors
 from advisor.api.live_models import save_live_model
 from advisor.api.notebook import notebook_progress
 from advisor.api.report import Report, Session
-from advisor.api.sweeps import SweepReport, format_mix, format_tokens
 from advisor.context import Context
-from advisor.domain.answer import Answer
 from advisor.domain.run_events import LoggedEvent
-from advisor.domain.sweep import Lengths
 from advisor.errors import GpuNotAttachedError, UnknownGpuError
 from advisor.pipeline.answers.imported_answer import answer_without_measurement
 from advisor.pipeline.draft import prepare as prepare_run
-from advisor.pipeline.execution import execute
-from advisor.pipeline.sweeps import runs as sweep_runs
-from advisor.pipeline.sweeps.decision import decide_lengths
-from advisor.question.sweep import parse_lengths
 from advisor.report import opening
-from advisor.report.sweeps.sweep_document import decide_and_compose
 from advisor.store.store import Store, default_home
 
 #: A function that is called with every event of a run, after it is stored.
@@ -82,46 +74,6 @@ def prepare(
     context = _context()
     answers = make_answers(_model_name(model, inputs, context), priorities, options)
     return Session(prepare_run(answers, context), context)
-
-
-@reports_errors
-def sweep(
-    model: str,
-    *,
-    input_tokens: Sequence[int] | int,
-    output_tokens: Sequence[int] | int = 32,
-    length_mix: Mapping[int | tuple[int, int], float] | None = None,
-    priorities: Mapping[str, float] | str | None = None,
-    on_event: OnEvent | None = None,
-    **options: object,
-) -> SweepReport:
-    """Measure several lengths of one question, and return the recommendation for their mix.
-
-    Every pair of an input and an output length gets a run; the runs share the budget. `length_mix`
-    has the share of each input length, or of each pair `(input, output)`, in any unit; without it
-    all have the same. The other arguments are those of `recommend`. What was measured before an
-    error is kept: `p3-advisor resume` continues the sweep.
-    """
-    context = _context()
-    mix = parse_lengths(
-        format_tokens(input_tokens), format_tokens(output_tokens), format_mix(length_mix or {})
-    )
-    record = sweep_runs.new_record(make_answers(model, priorities, options), mix, context)
-    decided: dict[Lengths, Answer] = {}
-    for found in sweep_runs.runs_left(record, decided, context):
-        record = found.record
-        for event in execute(found.run, context):
-            if on_event is not None:
-                on_event(event)
-    return SweepReport(decide_and_compose(record, decided, context.store))
-
-
-@reports_errors
-def load_sweep(sweep_id: str) -> SweepReport:
-    """Return a stored sweep, decided again with the present rubric; raise `UnknownRunError`."""
-    store = _context().store
-    record = store.sweeps.find(sweep_id)
-    return SweepReport(decide_and_compose(record, decide_lengths(record, store), store))
 
 
 @reports_errors

@@ -74,7 +74,7 @@ def _row(arm: RankedArm) -> str:
         arm.arm,
         format_interval(arm.speedup),
         ", ".join(
-            f"{format_number(cell.seconds.median * 1e3, digits=3)} ms @{cell.batch_size}"
+            f"{format_number(cell.seconds.median * 1e3, digits=3)} ms @{cell.shape}"
             for cell in arm.cells
         ),
         format_seconds(arm.measured.build_seconds.cold if arm.measured else None),

@@ -15,7 +15,6 @@ from advisor.cli.context import open_store, print_status
 from advisor.cli.options import AsJson, StoredRunName
 from advisor.cli.output import STANDARD_OUTPUT, print_text, write_output
 from advisor.domain.answer import AnswerSummary
-from advisor.domain.sweep import is_sweep_id
 from advisor.errors import ExportFileError
 from advisor.store.entries import HistoryEntry
 
@@ -30,7 +29,7 @@ def history(
     *,
     json: AsJson = False,
 ) -> None:
-    """List the stored runs with their answers, and the sweeps, newest first."""
+    """List the stored runs with their answers, newest first."""
     from advisor.pipeline.answer_summaries import with_answers
     from advisor.report.formatting.tabular import plain_table
     from advisor.store.runs import Run, state_of
@@ -52,8 +51,6 @@ def history(
         rows.append([*question, state, *_describe_answer(entry.answer), entry.note])
     empty = "No runs yet. p3-advisor --json starts one."
     print_text("\n".join(plain_table(rows)) if entries else empty)
-    if ids := store.sweeps.ids():
-        print_text(f"Sweeps over several lengths: {', '.join(reversed(ids))}")
 
 
 def _local_time(created: str) -> str:
@@ -139,9 +136,9 @@ def note(
 
 @app.command()
 def delete(
-    runs: Annotated[list[str], typer.Argument(help="ids of runs or sweeps, or unique beginnings")],
+    runs: Annotated[list[str], typer.Argument(help="ids of runs, or unique beginnings")],
 ) -> None:
-    """Delete stored runs permanently. A deleted sweep leaves its runs."""
+    """Delete stored runs permanently."""
     store = open_store()
     for run in runs:
-        print_text(store.sweeps.delete(run) if is_sweep_id(run) else store.delete(run))
+        print_text(store.delete(run))

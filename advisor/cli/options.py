@@ -30,30 +30,6 @@ WorkflowName = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="one JSON document on standard output")]
 
-InputTokens = Annotated[
-    str,
-    typer.Option(
-        metavar="TOKENS",
-        help="tokens of each input; several, such as 32,512,2048, are a sweep: one run for "
-        "each length, and an answer for their mix",
-    ),
-]
-OutputTokens = Annotated[
-    str,
-    typer.Option(
-        metavar="TOKENS",
-        help="tokens generated for each input; several are swept with every input length",
-    ),
-]
-LengthMix = Annotated[
-    str,
-    typer.Option(
-        metavar="SHARES",
-        help="with several lengths: the share of each in percent, such as "
-        "32:70,512:20,2048:10, or 32/16:70 with the output; default: equal shares",
-    ),
-]
-
 Output = Annotated[
     str,
     typer.Option("--output", "-o", metavar="FILE", help="where to write; - for standard output"),

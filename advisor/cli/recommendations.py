@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 
-from advisor.cli import sweeps
 from advisor.cli.context import make_context, open_store, print_status
 from advisor.cli.execution import execute, print_answer
 from advisor.cli.fleet import ALL_GPUS
 from advisor.cli.fleet import recommend as recommend_fleet
 from advisor.cli.help_sections import GroupedCommand
-from advisor.cli.options import AsJson, InputTokens, LengthMix, OutputTokens, takes_answers
+from advisor.cli.options import AsJson, takes_answers
 from advisor.cli.output import OutputFormat, choose_output_format
-from advisor.domain.sweep import is_sweep_id
 from advisor.errors import (
     FleetRequestError,
     GpuNotAttachedError,
-    SweepError,
     UnknownGpuError,
     UserError,
 )
 from advisor.question.answers import Answers
-from advisor.question.sweep import DEFAULT_LENGTHS, LengthAnswers
 
 if TYPE_CHECKING:
     from advisor.context import Context
     from advisor.domain.run import Header
-    from advisor.domain.sweep import MixedLengths
 
 AsEvents = Annotated[
     bool,
@@ -61,12 +54,9 @@ app = typer.Typer(rich_markup_mode=None)
 
 @app.command(cls=GroupedCommand)
 @takes_answers
-def recommend(  # noqa: PLR0913 - one for each option
+def recommend(
     answers: Answers,
     *,
-    input_tokens: InputTokens = DEFAULT_LENGTHS.input_tokens,
-    output_tokens: OutputTokens = DEFAULT_LENGTHS.output_tokens,
-    length_mix: LengthMix = DEFAULT_LENGTHS.length_mix,
     json: AsJson = False,
     jsonl: AsEvents = False,
     fleet: FleetAddress = "",
@@ -77,14 +67,6 @@ def recommend(  # noqa: PLR0913 - one for each option
     from advisor.pipeline.draft import prepare
 
     output_format = choose_output_format(json=json, jsonl=jsonl)
-    lengths = LengthAnswers(
-        input_tokens=input_tokens, output_tokens=output_tokens, length_mix=length_mix
-    )
-    mix = lengths.parse()
-    if len(mix) > 1:
-        _recommend_sweep(answers, mix, fleet or models or on, output_format)
-        return
-    answers = msgspec.structs.replace(answers, **msgspec.structs.asdict(mix[0].lengths))
     context = make_context()
     if fleet or answers.gpu == ALL_GPUS:
         code = recommend_fleet(answers, models, on or [], fleet, context, output_format)
@@ -106,21 +88,6 @@ def recommend(  # noqa: PLR0913 - one for each option
     execute(run, output_format)
 
 
-def _recommend_sweep(
-    answers: Answers,
-    mix: Sequence[MixedLengths],
-    devices: object,
-    output_format: OutputFormat,
-) -> None:
-    """Measure at several lengths on one device; raise `SweepError` for several `devices`."""
-    if devices or answers.gpu == ALL_GPUS:
-        raise SweepError(
-            "a fleet measures one length, and a sweep measures on one device",
-            "give --input-tokens and --output-tokens one value each, or leave out the fleet",
-        )
-    sweeps.recommend(answers, mix, output_format)
-
-
 def task_notice(answers: Answers, header: Header) -> str | None:
     """Return a line on a task that was chosen for a language model; None if the user chose it."""
     from advisor.question.task import suggest_task
@@ -136,18 +103,13 @@ def task_notice(answers: Answers, header: Header) -> str | None:
 
 @app.command()
 def resume(
-    run: Annotated[
-        str, typer.Argument(help="a run's or sweep's id; default: the newest that can go on")
-    ] = "",
+    run: Annotated[str, typer.Argument(help="a run's id; default: the newest that can go on")] = "",
     *,
     json: AsJson = False,
     jsonl: Annotated[bool, typer.Option("--jsonl", help="events, one a line")] = False,
 ) -> None:
-    """Resume an interrupted run or sweep. Its finished measurements are kept."""
+    """Resume an interrupted run. Its finished measurements are kept."""
     output_format = choose_output_format(json=json, jsonl=jsonl)
-    if is_sweep_id(run):
-        sweeps.resume(run, output_format)
-        return
     store = open_store()
     if run:
         execute(store.find(run), output_format)
@@ -155,13 +117,8 @@ def resume(
     from advisor.pipeline.stored.remaining import newest_resumable
 
     newest = newest_resumable(store)
-    sweep = store.sweeps.find_of_run(newest.directory.name)
-    if sweep is None:
-        print_status(f"resuming run {newest.directory.name}")
-        execute(newest, output_format)
-    else:
-        print_status(f"resuming sweep {sweep.sweep_id}")
-        sweeps.resume(sweep.sweep_id, output_format)
+    print_status(f"resuming run {newest.directory.name}")
+    execute(newest, output_format)
 
 
 def _answer_for_absent_gpu(

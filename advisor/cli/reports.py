@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from advisor.cli import sweeps
 from advisor.cli.context import open_store
 from advisor.cli.output import print_text, write_output
-from advisor.domain.sweep import is_sweep_id
 from advisor.errors import (
     FormatError,
     NoExportError,
@@ -42,7 +40,7 @@ SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 def report(
     runs: Annotated[
         list[str] | None,
-        typer.Argument(help="a run, one run for each device, or a sweep; default: latest"),
+        typer.Argument(help="a run, or one run for each device; default: latest"),
     ] = None,
     *,
     formats: Annotated[
@@ -63,9 +61,6 @@ def report(
 
     selected = parse_formats(formats)
     names = runs or ["latest"]
-    if is_sweep_id(names[0]):
-        sweeps.report(names[0], selected, directory)
-        return
     store = open_store()
     if opening.is_file(names[0]):
         # It has no recipe, which needs the run itself.

@@ -2,7 +2,7 @@
 
 `advisor.store.control` describes the commands. `host` is the process that works on a run for the
 screens: when its standard input closes without the line `stay`, the screens were killed, and the
-run ends. After a run of a sweep it measures the other lengths.
+run ends.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ from advisor.domain.run_events import (
     WorkerSpawned,
 )
 from advisor.pipeline.execution import execute
-from advisor.pipeline.sweeps.decision import decide_lengths
-from advisor.pipeline.sweeps.runs import runs_left
 from advisor.probing.termination import skip
 from advisor.store.control import RunControl
 from advisor.store.runs import Run
@@ -123,24 +121,13 @@ def _obey(
 
 
 def execute_for_screens(run: Run, context: Context, lifeline: TextIO) -> None:
-    """Execute the rest of `run`, and the lengths that are left of its sweep.
+    """Execute the rest of `run`.
 
     The process ends when `lifeline` closes without the line `stay`.
     """
     threading.Thread(target=_watch, args=(lifeline,), name="lifeline", daemon=True).start()
-    for each in _runs_to_execute(run, context):
-        for _ in execute_controlled(each, context):
-            pass
-
-
-def _runs_to_execute(run: Run, context: Context) -> Iterator[Run]:
-    record = context.store.sweeps.find_of_run(run.directory.name)
-    if record is None:
-        yield run
-        return
-    decisions = decide_lengths(record, context.store)
-    for found in runs_left(record, decisions, context):
-        yield found.run
+    for _ in execute_controlled(run, context):
+        pass
 
 
 def _watch(lifeline: TextIO) -> None:

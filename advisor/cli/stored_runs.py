@@ -7,13 +7,11 @@ from typing import Annotated
 
 import typer
 
-from advisor.cli import sweeps
 from advisor.cli.context import make_context, open_store, print_status
 from advisor.cli.execution import print_answer
 from advisor.cli.options import AsJson, RunName, StoredRunName
 from advisor.cli.output import choose_output_format, print_text
 from advisor.domain.priorities import CRITERIA
-from advisor.domain.sweep import is_sweep_id
 from advisor.question.answers import Answers
 
 app = typer.Typer(rich_markup_mode=None)
@@ -28,11 +26,8 @@ def show(
         bool, typer.Option("--times", help="with --json: the seconds of every timed call, too")
     ] = False,
 ) -> None:
-    """Show the results of a stored run or sweep."""
+    """Show the results of a stored run."""
     output_format = choose_output_format(json=json)
-    if is_sweep_id(run):
-        sweeps.show(run, output_format)
-        return
     from advisor.pipeline.decision import decide
     from advisor.report import opening
 
@@ -68,7 +63,7 @@ def decide_again(
     ] = "",
     json: AsJson = False,
 ) -> None:
-    """Score a stored run or sweep again. The options replace those of the run."""
+    """Score a stored run again. The options replace those of the run."""
     from advisor.catalogue import rubric_files
     from advisor.pipeline.decision import decide
     from advisor.question.constraints import parse_constraints
@@ -83,11 +78,6 @@ def decide_again(
     constraints = parse_constraints(require) if require else None
     criteria = pathlib.Path(rubric) if rubric else None
     output_format = choose_output_format(json=json)
-    if is_sweep_id(run):
-        sweeps.show(
-            run, output_format, priorities=priorities, constraints=constraints, rubric=criteria
-        )
-        return
     store = open_store()
     if opening.is_file(run):
         answer = opening.open_answer(

@@ -8,16 +8,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
-import msgspec
 import typer
 
 from advisor.cli.context import make_context
 from advisor.cli.help_sections import GroupedCommand
-from advisor.cli.options import InputTokens, LengthMix, OutputTokens, takes_answers
+from advisor.cli.options import takes_answers
 from advisor.cli.output import DATA_FLAGS, print_text
-from advisor.errors import NoTerminalError, SweepError
+from advisor.errors import NoTerminalError
 from advisor.question.answers import Answers
-from advisor.question.sweep import DEFAULT_LENGTHS, LengthAnswers
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -90,9 +88,6 @@ def wants_terminal(args: Sequence[str], environment: Mapping[str, str]) -> bool:
 def ask(  # noqa: PLR0913 - one for each option
     answers: Answers,
     *,
-    input_tokens: InputTokens = DEFAULT_LENGTHS.input_tokens,
-    output_tokens: OutputTokens = DEFAULT_LENGTHS.output_tokens,
-    length_mix: LengthMix = DEFAULT_LENGTHS.length_mix,
     replay: Replay = "",
     open_run: OpenRun = "",
     speed: Speed = 8.0,
@@ -106,14 +101,8 @@ def ask(  # noqa: PLR0913 - one for each option
     """Start the terminal program. It asks for the options and shows the run and its results."""
     from advisor.tui.options import LaunchOptions
 
-    lengths = LengthAnswers(
-        input_tokens=input_tokens, output_tokens=output_tokens, length_mix=length_mix
-    )
-    mix = lengths.parse()
-    answers = msgspec.structs.replace(answers, **msgspec.structs.asdict(mix[0].lengths))
     options = LaunchOptions(
         answers=answers,
-        lengths=lengths if len(mix) > 1 else None,
         replay=replay,
         open=open_run,
         speed=speed,
@@ -125,11 +114,6 @@ def ask(  # noqa: PLR0913 - one for each option
     if plain:
         from advisor.cli import plain_prompts
 
-        if len(mix) > 1:
-            raise SweepError(
-                "the plain prompts measure one length",
-                "give one length, or measure the sweep with p3-advisor recommend",
-            )
         code = plain_prompts.ask(answers, make_context())
     elif is_terminal(os.environ):
         from advisor.tui import launch

@@ -22,7 +22,7 @@ from advisor.errors import UserError
 from probes.wire.checks import Checked
 from probes.wire.outcome import FailureStatus
 
-SCHEMA: Final = "p3-advisor/run/2"
+SCHEMA: Final = "p3-advisor/run/3"
 #: The run id in an answer from published figures, which has no stored run.
 PUBLISHED = "published"
 
@@ -104,7 +104,7 @@ class HeadlineLine(msgspec.Struct, frozen=True, kw_only=True):
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """A run: the question, the machine, the results, their scores and the recommendation."""
 
-    schema: Literal["p3-advisor/run/2"] = SCHEMA
+    schema: Literal["p3-advisor/run/3"] = SCHEMA
     run_id: str
     created: str
     advisor_version: str

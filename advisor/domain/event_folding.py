@@ -82,7 +82,7 @@ def _run_changes(state: RunState, run_event: RunEvent) -> dict[str, Any]:
         case Planned() | ArmsAdded():
             return {"plan": _plan_after(state.plan, run_event)}
         case RaceClosed():
-            return {"closed": {**state.closed, run_event.batch_size: run_event}}
+            return {"closed": {**state.closed, run_event.shape: run_event}}
         case RepetitionStarted():
             return {"repeats": {**state.repeats, run_event.repeat: run_event.arms}}
         case QuietChecked():
@@ -114,9 +114,9 @@ def _plan_after(plan: Plan | None, run_event: Planned | ArmsAdded) -> Plan:
 
 
 def _open_group(state: RunState, run_event: RaceOpened) -> dict[str, Any]:
-    size = run_event.batch_size
+    shape = run_event.shape
     if state.plan is not None and state.plan.baseline.id not in run_event.arms:
-        message = f"the baseline is not among the arms of the race at batch size {size}"
+        message = f"the baseline is not among the arms of the race at {shape.description}"
         raise ValueError(message)
     raced = [
         process
@@ -124,13 +124,11 @@ def _open_group(state: RunState, run_event: RaceOpened) -> dict[str, Any]:
         for process in processes
         if process.repeat == 0
     ]
-    rounds = [
-        visit.round for process in raced for visit in process.visits if visit.batch_size == size
-    ]
+    rounds = [visit.round for process in raced for visit in process.visits if visit.shape == shape]
     group = RaceGroup(arms=run_event.arms, first_round=max(rounds, default=0) + 1)
     return {
-        "closed": {other: closed for other, closed in state.closed.items() if other != size},
-        "groups": {**state.groups, size: (*state.groups.get(size, ()), group)},
+        "closed": {other: closed for other, closed in state.closed.items() if other != shape},
+        "groups": {**state.groups, shape: (*state.groups.get(shape, ()), group)},
     }
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from advisor.domain.wire import snake_case
 
-FLEET_SCHEMA = "p3-advisor/fleet/1"
+FLEET_SCHEMA = "p3-advisor/fleet/2"
 #: Kind of the pool without accelerators.
 CPU = "cpu"
 

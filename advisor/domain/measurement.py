@@ -10,6 +10,7 @@ from advisor.domain.accuracy import TrainedLoss
 from advisor.domain.interval import Interval
 from probes.wire.checks import Checked
 from probes.wire.events import NewShapeResult
+from probes.wire.shape import Shape
 
 
 class CallSeconds(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,9 +90,11 @@ class UndisturbedSpeedup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of one arm at one batch size."""
+    """Result of one arm at one shape."""
 
-    batch_size: int
+    shape: Shape
+    #: Weight in means over the shapes, relative to the others; 0 for a length that does not count.
+    weight: float = 1.0
     seconds: CallSeconds
     throughput: Throughput
     #: Seconds of the baseline over the arm's, paired within rounds.
@@ -124,7 +127,7 @@ Bound = Literal["launch", "memory", "compute", "mixed", "unknown"]
 class CallDiagnosis(msgspec.Struct, frozen=True, kw_only=True):
     """Operators, kernels and bottleneck of one call; null for what is not known."""
 
-    batch_size: int
+    shape: Shape
     operators_per_call: float | None
     kernels_per_call: float | None
     launches_per_call: float | None
@@ -155,14 +158,14 @@ class VisitCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BuildSeconds(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds from the loaded model to the end of the first call, over all batch sizes.
+    """Seconds from the loaded model to the end of the first call, over all shapes.
 
     A warm build uses the caches of the cold build.
     """
 
     cold: float
     warm: float | None
-    #: Of the cold builds, the one for the batch size that takes longest; null where only their sum
+    #: Of the cold builds, the one for the shape that takes longest; null where only their sum
     #: is known.
     worst: float | None = None
     #: Processors of the cold build, and builds that may have run at the same time; null for a build
@@ -191,7 +194,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     workflow: str
     option: str
     cells: tuple[Cell, ...]
-    #: Geometric mean over the batch sizes.
+    #: Weighted geometric mean over the shapes.
     speedup: Interval
     build_seconds: BuildSeconds
     memory_bytes: MemoryBytes
@@ -206,7 +209,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     settings: dict[str, str]
     facts: dict[str, Any] = {}
     visits: VisitCounts = VisitCounts(made=0, discarded=0, unfit=0)
-    #: False if the warm-up ended at some batch size before the times were steady.
+    #: False if the warm-up ended at some shape before the times were steady.
     steady: bool = True
     diagnosis: tuple[CallDiagnosis, ...] = ()
     #: Results at shapes that were not built; empty if none was tried.

@@ -113,7 +113,7 @@ SEQUENCE_FIELDS: dict[type, str] = {
     TextsSampled: "texts_sampled",
 }
 #: By type of worker event, the field of `ProcessState` that keeps the last one of each batch size.
-BATCH_SIZE_FIELDS: dict[type, str] = {
+SHAPE_FIELDS: dict[type, str] = {
     Built: "built",
     Checked: "checked",
     WarmedUp: "warmed_up",
@@ -140,8 +140,8 @@ def _process_changes(process: ProcessState, worker_event: Event) -> dict[str, An
             field = SEQUENCE_FIELDS[type(worker_event)]
             return {field: (*getattr(process, field), worker_event)}
         case Built() | Checked() | WarmedUp() | Diagnosed() | NewShapeResult() | Workload():
-            field = BATCH_SIZE_FIELDS[type(worker_event)]
-            by_batch_size = getattr(process, field)
-            return {field: {**by_batch_size, worker_event.batch_size: worker_event}}
+            field = SHAPE_FIELDS[type(worker_event)]
+            by_shape = getattr(process, field)
+            return {field: {**by_shape, worker_event.shape: worker_event}}
         case _:
             return {LAST_EVENT_FIELDS[type(worker_event)]: worker_event}

@@ -10,6 +10,7 @@ import msgspec
 from advisor.domain.constraints import Constraint
 from advisor.domain.model import Model
 from advisor.domain.priorities import Priorities
+from probes.wire.shape import Shape
 
 Dtype = Literal["native", "float32", "float16", "bfloat16"]
 Task = Literal["forward", "generate", "serve"]
@@ -74,6 +75,15 @@ class RequestLengths(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     output_tokens: Annotated[int, msgspec.Meta(ge=2, le=1 << 20)]
 
 
+class Lengths(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Tokens of each input, tokens that are generated for it, and what part of the use has them."""
+
+    input_tokens: Annotated[int, msgspec.Meta(ge=1, le=1 << 20)]
+    output_tokens: Annotated[int, msgspec.Meta(ge=1, le=1 << 20)]
+    #: 0 for lengths that are measured and do not count; the shares of a question sum to 1.
+    share: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0
+
+
 class LoadQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a server has to sustain: the lengths of requests, and limits on their latency."""
 
@@ -119,8 +129,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     gpu: str | None
     dtype: Dtype
     batch_sizes: tuple[Annotated[int, msgspec.Meta(ge=1, le=65536)], ...]
-    input_tokens: Annotated[int, msgspec.Meta(ge=1, le=1 << 20)]
-    output_tokens: Annotated[int, msgspec.Meta(ge=1, le=1 << 20)]
+    #: The shortest first.
+    lengths: Annotated[tuple[Lengths, ...], msgspec.Meta(min_length=1)]
     priorities: Priorities
     constraints: tuple[Constraint, ...]
     budget: Budget
@@ -158,6 +168,38 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     load: LoadQuestion | None = None
     #: UUIDs of the GPUs over which each model is split, besides `gpu`; empty for one device.
     further_gpus: tuple[str, ...] = ()
+
+    @property
+    def input_tokens(self) -> int:
+        """Tokens of the longest input."""
+        return max(each.input_tokens for each in self.lengths)
+
+    @property
+    def output_tokens(self) -> int:
+        """Tokens generated for an input, at most."""
+        return max(each.output_tokens for each in self.lengths)
+
+    @property
+    def shapes(self) -> tuple[Shape, ...]:
+        """Every batch size at every length."""
+        return tuple(
+            Shape(size, *self.pair_of(each)) for each in self.lengths for size in self.batch_sizes
+        )
+
+    def pair_of(self, lengths: Lengths) -> tuple[int | None, int | None]:
+        """Return the lengths as a shape has them: None where there are no others."""
+        if len(self.lengths) == 1:
+            return None, None
+        return lengths.input_tokens, None if self.task == "forward" else lengths.output_tokens
+
+    @property
+    def weights(self) -> dict[Shape, float]:
+        """The weight of each shape in means over all shapes; the mean weight is 1."""
+        shares = (each.share for each in self.lengths for _ in self.batch_sizes)
+        return {
+            shape: share * len(self.lengths)
+            for shape, share in zip(self.shapes, shares, strict=True)
+        }
 
     @property
     def gpus(self) -> tuple[str, ...]:

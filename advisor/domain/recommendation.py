@@ -8,6 +8,7 @@ import msgspec
 
 from advisor.domain.question import Budget
 from advisor.domain.results import VerdictKind
+from probes.wire.shape import Shape
 
 #: From the best evidence behind a decision to the worst.
 Trust = Literal["A", "B", "C", "D"]
@@ -53,7 +54,7 @@ class BreakEven(msgspec.Struct, frozen=True, kw_only=True):
     Null for never or not bounded.
     """
 
-    batch_size: int
+    shape: Shape
     requests: float | None
     low: float | None
     high: float | None
@@ -62,7 +63,7 @@ class BreakEven(msgspec.Struct, frozen=True, kw_only=True):
 class HorizonBest(msgspec.Struct, frozen=True, kw_only=True):
     """The arm that serves a number of requests first, its cold build included."""
 
-    batch_size: int
+    shape: Shape
     requests: int
     arm: str
     seconds: float
@@ -72,7 +73,7 @@ class RunningCost(msgspec.Struct, frozen=True, kw_only=True):
     """Cost of serving without builds, in the currency of `--price-per-hour`."""
 
     arm: str
-    batch_size: int
+    shape: Shape
     value: float
     unit: Literal["million tokens", "thousand requests"]
 
@@ -93,7 +94,7 @@ class EnergyUse(msgspec.Struct, frozen=True, kw_only=True):
     """Energy of calls without a pause, by the device's counter."""
 
     arm: str
-    batch_size: int
+    shape: Shape
     joules_per_call: float
     #: Of a thousand requests.
     watt_hours: float
@@ -143,10 +144,10 @@ class SpeedRegret(msgspec.Struct, frozen=True, kw_only=True):
     high: float
 
 
-class BatchAdvice(msgspec.Struct, frozen=True, kw_only=True):
+class ShapeAdvice(msgspec.Struct, frozen=True, kw_only=True):
     """The best arm by score at one batch size."""
 
-    batch_size: int
+    shape: Shape
     arm: str
     #: Its speed-up over the baseline there, and that of the arm advised for all batch sizes.
     speedup: float
@@ -191,7 +192,7 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
     certainty: Certainty | None = None
     #: The budget of a further run; null where no budget makes more repetitions.
     next_budget: Budget | None = None
-    advice_by_batch_size: tuple[BatchAdvice, ...] = ()
+    advice_by_shape: tuple[ShapeAdvice, ...] = ()
     #: The first arm by rank whose outputs are exact: the advised one, or the one to use where its
     #: outputs are not exact enough; null where no arm is exact.
     best_exact: str | None = None

@@ -10,6 +10,7 @@ from advisor.domain.measurement import Measurement, VisitCounts
 from advisor.domain.portability import Portability
 from advisor.domain.serving import ServingResults
 from probes.wire.events import Peaks
+from probes.wire.shape import Shape
 
 #: Kind of a race's result; `advisor.statistics.race.Verdict` explains each.
 VerdictKind = Literal["PROVEN", "TIE", "SAFE", "INCONCLUSIVE"]
@@ -22,7 +23,7 @@ EQUIVALENCE_MARGIN = 0.02
 class RaceResult(msgspec.Struct, frozen=True, kw_only=True):
     """Result of the race at one batch size."""
 
-    batch_size: int
+    shape: Shape
     verdict: VerdictKind
     best: str
     tied: tuple[str, ...]
@@ -42,7 +43,7 @@ class SustainedCheck(msgspec.Struct, frozen=True, kw_only=True):
     without a pause (`sustained`).
     """
 
-    batch_size: int
+    shape: Shape
     arms: tuple[str, str]
     burst_ratio: float
     sustained_ratio: float
@@ -93,9 +94,10 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     races: tuple[RaceResult, ...]
     #: Largest noise floor of the races; null if none is known.
     noise_floor: float | None
-    #: Paired log speed-ups over the baseline by arm and batch size, in the order of the rounds;
+    #: Paired log speed-ups over the baseline by arm and the text of a shape, in the order of the
+    #: rounds;
     #: JSON leaves them out.
-    log_speedups: dict[str, dict[int, tuple[float, ...]]] = {}
+    log_speedups: dict[str, dict[str, tuple[float, ...]]] = {}
     visits: VisitCounts = VisitCounts(made=0, discarded=0, unfit=0)
     sustained: SustainedCheck | None = None
     peaks: Peaks | None = None

@@ -12,7 +12,7 @@ from advisor.domain.machine import Machine, describe_gpus
 from advisor.domain.question import Question
 
 #: Of `run.json` and of its events.
-SCHEMA: Final = "p3-advisor/stored-run/1"
+SCHEMA: Final = "p3-advisor/stored-run/2"
 #: Ids of a fleet's runs have the fleet's id, the number of the assignment and of the attempt.
 RUN_ID = re.compile(r"(?P<own>[0-9]{8}-[0-9]{6}-[0-9a-f]{4})(?P<race>-[0-9]{4,}-[0-9]+)?")
 
@@ -32,7 +32,7 @@ def resume_command(run_id: str) -> str:
 class Header(msgspec.Struct, frozen=True, kw_only=True):
     """`run.json`: everything that the decision depends on besides the events."""
 
-    schema: Literal["p3-advisor/stored-run/1"] = SCHEMA
+    schema: Literal["p3-advisor/stored-run/2"] = SCHEMA
     run_id: str
     #: RFC 3339 with time zone.
     created: str

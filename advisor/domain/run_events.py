@@ -15,9 +15,10 @@ from advisor.domain.plan import Arm, Plan
 from advisor.domain.portability import Platform
 from advisor.domain.serving import ServedRequest
 from advisor.domain.wire import check_bounds, snake_case
-from probes.wire.bounds import Amount, Count, Size
+from probes.wire.bounds import Amount, Count
 from probes.wire.events import BlockTimed, Event
 from probes.wire.outcome import Outcome
+from probes.wire.shape import Shape
 
 
 class _RunEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=snake_case):
@@ -157,7 +158,7 @@ class ConditionsRecorded(_RunEvent, frozen=True, kw_only=True):
 
     arm: str
     process: Count
-    batch_size: Size
+    shape: Shape
     round: Count
     conditions: Conditions
     unfit: str | None
@@ -180,7 +181,7 @@ class EnergyMeasured(_RunEvent, frozen=True, kw_only=True):
     arm: str
     process: Count
     #: For a server, the number of requests at once.
-    batch_size: Size
+    shape: Shape
     joules: Amount | None
 
 
@@ -211,7 +212,7 @@ class WorkerEnded(_RunEvent, frozen=True, kw_only=True):
 class RaceOpened(_RunEvent, frozen=True, kw_only=True):
     """The race at a batch size begins with these arms."""
 
-    batch_size: Size
+    shape: Shape
     arms: tuple[str, ...]
 
     def __post_init__(self) -> None:
@@ -228,7 +229,7 @@ EndCause = Literal["decided", "out-of-time", "baseline-ended"]
 class RaceClosed(_RunEvent, frozen=True, kw_only=True):
     """The race at a batch size ended."""
 
-    batch_size: Size
+    shape: Shape
     #: Why it ended, as a sentence.
     reason: str
     cause: EndCause

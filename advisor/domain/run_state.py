@@ -39,6 +39,7 @@ from probes.wire.events import (
     Workload,
 )
 from probes.wire.outcome import Failure, FailureStatus, Outcome, Phase
+from probes.wire.shape import Shape
 
 
 class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,14 +56,14 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
     build_started: BuildStarted | None = None
     imported: Imported | None = None
     loaded: Loaded | None = None
-    built: dict[int, Built] = {}
-    checked: dict[int, Checked] = {}
+    built: dict[Shape, Built] = {}
+    checked: dict[Shape, Checked] = {}
     caches: Caches | None = None
     engaged: Engagement | None = None
     text_scores: TextScores | None = None
     user_metric: UserMetric | None = None
     recipe_facts: RecipeFacts | None = None
-    warmed_up: dict[int, WarmedUp] = {}
+    warmed_up: dict[Shape, WarmedUp] = {}
     #: The first reading, of the built batch sizes, and the last, after other sizes were tried.
     warm_memory: MemoryRead | None = None
     memory: MemoryRead | None = None
@@ -70,7 +71,7 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
     ready: bool = False
     visits: tuple[BlockTimed, ...] = ()
     visit_conditions: tuple[ConditionsRecorded, ...] = ()
-    workloads: dict[int, Workload] = {}
+    workloads: dict[Shape, Workload] = {}
     peaks: Peaks | None = None
     sustained: tuple[Sustained, ...] = ()
     energy: tuple[EnergyMeasured, ...] = ()
@@ -78,8 +79,8 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
     closed_loops: tuple[ClosedLoop, ...] = ()
     texts_sampled: tuple[TextsSampled, ...] = ()
     load_blocks: tuple[LoadMeasured, ...] = ()
-    diagnosed: dict[int, Diagnosed] = {}
-    new_shape_results: dict[int, NewShapeResult] = {}
+    diagnosed: dict[Shape, Diagnosed] = {}
+    new_shape_results: dict[Shape, NewShapeResult] = {}
     #: The new shape that was tried last.
     new_shape_started: PhaseStarted | None = None
     outcome: Outcome | None = None
@@ -102,9 +103,9 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RaceGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """Arms that race together at a batch size.
+    """Arms that race together at a shape.
 
-    The numbers of the rounds continue over the groups of a batch size.
+    The numbers of the rounds continue over the groups of a shape.
     """
 
     arms: tuple[str, ...]
@@ -117,11 +118,11 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     plan: Plan | None = None
     #: By arm, its processes in the order of their start.
     processes: dict[str, tuple[ProcessState, ...]] = {}
-    #: By batch size, the groups of arms that raced; there are several if memory does not hold all
+    #: By shape, the groups of arms that raced; there are several if memory does not hold all
     #: arms at once.
-    groups: dict[int, tuple[RaceGroup, ...]] = {}
-    #: By batch size, the end of the race of the last group; missing while it is open.
-    closed: dict[int, RaceClosed] = {}
+    groups: dict[Shape, tuple[RaceGroup, ...]] = {}
+    #: By shape, the end of the race of the last group; missing while it is open.
+    closed: dict[Shape, RaceClosed] = {}
     #: By number of the repetition, its arms.
     repeats: dict[int, tuple[str, ...]] = {}
     memory_checked: MemoryChecked | None = None
@@ -136,9 +137,9 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     at: float = 0.0
 
     @property
-    def opened(self) -> dict[int, tuple[str, ...]]:
-        """By batch size, the arms of the last group."""
-        return {size: groups[-1].arms for size, groups in self.groups.items()}
+    def opened(self) -> dict[Shape, tuple[str, ...]]:
+        """By shape, the arms of the last group."""
+        return {shape: groups[-1].arms for shape, groups in self.groups.items()}
 
     def raced_process(self, arm: str) -> ProcessState | None:
         """Return the last process of the arm's race that became ready; None without one."""

@@ -71,6 +71,9 @@ def measured_fields(
         ),
         "task": worker_task(question),
         "output_tokens": question.output_tokens,
+        "lengths": [
+            list(question.pair_of(each)) for each in question.lengths if len(question.lengths) > 1
+        ],
         "engine_memory": _memory_of(engine_memory.get(arm.workflow)),
     }
 

@@ -6,6 +6,8 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 from advisor.domain.interval import Interval
 from advisor.domain.measurement import (
     CallDiagnosis,
@@ -57,15 +59,16 @@ from advisor.statistics.replication import (
 )
 from advisor.statistics.undisturbed import level_difference
 from probes.wire.events import BlockTimed, Loaded, Peaks
+from probes.wire.shape import Shape
 
 CONFIDENCE = 0.95
 #: Probability with which each bound of a two-sided interval fails.
 TAIL = (1 - CONFIDENCE) / 2
 TERA = 1e12
 
-#: By batch size, one series of paired log speed-ups over the baseline for each process; the
+#: By shape, one series of paired log speed-ups over the baseline for each process; the
 #: process of the race is the first.
-Series = Mapping[int, Sequence[Sequence[float]]]
+Series = Mapping[Shape, Sequence[Sequence[float]]]
 
 
 def summarise_arm(
@@ -75,19 +78,27 @@ def summarise_arm(
     peaks: Peaks | None,
     *,
     dtype: str,
+    weights: Mapping[Shape, float] | None = None,
     speedup: Interval | None = None,
 ) -> Measurement:
     """Return the measurement of one valid arm.
 
-    `speedup` is that of an arm without a series, such as a server.
+    Without `weights` all shapes have the same. `speedup` is that of an arm without a series, such
+    as a server.
     """
     processes = [process for process in state.processes[arm.id] if process.ready]
     main = _race_process(state, arm)
     imported = main.imported
     if speedup is None:
-        speedup = ratio_interval(_overall_log_speedup(series))
+        speedup = ratio_interval(_overall_log_speedup(series, weights or {}))
     new_shapes = compare_with_baseline(state, arm, results_of(main), speedup)
-    cells = tuple(_summarise_cell(state, arm, size, series[size], peaks, dtype) for size in series)
+    cells = tuple(
+        msgspec.structs.replace(
+            _summarise_cell(state, arm, shape, series[shape], peaks, dtype),
+            weight=(weights or {}).get(shape, 1.0),
+        )
+        for shape in series
+    )
     return Measurement(
         arm=arm.id,
         workflow=arm.workflow,
@@ -136,49 +147,58 @@ def count_visits(processes: Sequence[ProcessState]) -> VisitCounts:
     )
 
 
-def _overall_log_speedup(series: Series) -> Estimate:
-    """Return the mean over the batch sizes and over the processes that have all of them."""
+def _overall_log_speedup(series: Series, weights: Mapping[Shape, float]) -> Estimate:
+    """Return the mean over the shapes and over the processes that have all of them."""
     processes = min(len(each) for each in series.values())
-    samples = [each[number] for each in series.values() for number in range(processes)]
-    return geometric_mean_interval(samples, CONFIDENCE, correlated=True)
+    samples = [
+        (each[number], weights.get(shape, 1.0))
+        for shape, each in series.items()
+        for number in range(processes)
+    ]
+    return geometric_mean_interval(
+        [sample for sample, _ in samples],
+        CONFIDENCE,
+        correlated=True,
+        weights=[weight for _, weight in samples],
+    )
 
 
 def _summarise_cell(
     state: RunState,
     arm: Arm,
-    batch_size: int,
+    shape: Shape,
     series: Sequence[Sequence[float]],
     peaks: Peaks | None,
     dtype: str,
 ) -> Cell:
-    timed = [visit for _, visit in counted_visits(state, arm.id, batch_size)]
+    timed = [visit for _, visit in counted_visits(state, arm.id, shape)]
     baseline = state.plan.baseline.id if state.plan else arm.id
     speedup = ratio_interval(interval_within_processes(series, TAIL))
-    baseline_visits = [visit for _, visit in counted_visits(state, baseline, batch_size)]
+    baseline_visits = [visit for _, visit in counted_visits(state, baseline, shape)]
     visits = correct_drift(timed, baseline_visits, speedup.value)
     seconds = _call_seconds(visits)
     streamed = [visit.streamed_seconds for visit in timed if visit.streamed_seconds is not None]
-    process, flops = last_ready_process(state, arm.id), flops_per_call(state, batch_size)
+    process, flops = last_ready_process(state, arm.id), flops_per_call(state, shape)
     is_repeated = len(series) >= MIN_PROCESSES
     return Cell(
-        batch_size=batch_size,
+        shape=shape,
         seconds=seconds,
         throughput=_throughput(
             process.loaded if process else None,
-            batch_size,
+            shape,
             statistics.median(streamed) if streamed else seconds.median,
         ),
         speedup=speedup,
         tflops=flops / seconds.median / TERA if flops else None,
         processes=len(series),
         process_variation=math.expm1(math.sqrt(variance_between(series))) if is_repeated else None,
-        undisturbed=summarise_undisturbed(state, baseline, arm.id, batch_size)
+        undisturbed=summarise_undisturbed(state, baseline, arm.id, shape)
         if arm.id != baseline
         else None,
         shift=math.expm1(-find_shift(series[0], math.log1p(EQUIVALENCE_MARGIN))),
         percentiles=_percentiles([seconds for visit in timed for seconds in visit.seconds]),
         generation=summarise_generation(
-            visits, _race_process(state, arm), workload_of(state, batch_size), peaks, dtype
+            visits, _race_process(state, arm), workload_of(state, shape), peaks, dtype
         ),
     )
 
@@ -208,19 +228,19 @@ def _diagnose(
     peaks: Peaks | None,
     dtype: str,
 ) -> CallDiagnosis:
-    batch_size = cell.batch_size
-    timed = [visit for _, visit in counted_visits(state, arm.id, batch_size)]
+    shape = cell.shape
+    timed = [visit for _, visit in counted_visits(state, arm.id, shape)]
     factor = cell.seconds.median / typical_seconds(timed)  # the same as of the cell's times
-    visits = [visit for visit in process.visits if visit.batch_size == batch_size]
+    visits = [visit for visit in process.visits if visit.shape == shape]
     enqueued = [visit.enqueue_seconds for visit in visits]
-    rounds = visits_by_round(state, batch_size).values()
+    rounds = visits_by_round(state, shape).values()
     return diagnose(
-        process.diagnosed.get(batch_size),
-        batch_size=batch_size,
+        process.diagnosed.get(shape),
+        shape=shape,
         seconds=factor * typical_seconds([visits[arm.id] for visits in rounds if arm.id in visits]),
         enqueue_seconds=factor * statistics.median(enqueued) if enqueued else None,
-        flops=flops_per_call(state, batch_size),
-        weight_bytes=bytes_per_call(state, process, batch_size),
+        flops=flops_per_call(state, shape),
+        weight_bytes=bytes_per_call(state, process, shape),
         dtype=dtype,
         peaks=peaks,
     )
@@ -232,10 +252,19 @@ def ratio_interval(logarithm: Estimate) -> Interval:
     return Interval(value=value if value is not None else math.nan, low=low, high=high)
 
 
-def _throughput(loaded: Loaded | None, batch_size: int, seconds: float) -> Throughput:
+def units_per_sample(loaded: Loaded | None, shape: Shape) -> int:
+    """Return the units of a sample at this shape; of tokens those that are generated, if any."""
+    length = shape.output_tokens or shape.input_tokens
+    if loaded is None or loaded.unit != "tokens" or length is None:
+        return loaded.units_per_sample if loaded else 1
+    return length
+
+
+def _throughput(loaded: Loaded | None, shape: Shape, seconds: float) -> Throughput:
     if loaded is not None and loaded.unit == "tokens":
-        return Throughput(value=batch_size * loaded.units_per_sample / seconds, unit="tokens/s")
-    return Throughput(value=batch_size / seconds, unit="samples/s")
+        tokens = shape.batch_size * units_per_sample(loaded, shape)
+        return Throughput(value=tokens / seconds, unit="tokens/s")
+    return Throughput(value=shape.batch_size / seconds, unit="samples/s")
 
 
 #: Of fewer processes too few may be undisturbed, and resampling shows too small an error: in
@@ -244,7 +273,7 @@ FEWEST_PROCESSES = 6
 
 
 def summarise_undisturbed(
-    state: RunState, baseline: str, arm: str, batch_size: int
+    state: RunState, baseline: str, arm: str, shape: Shape
 ) -> UndisturbedSpeedup | None:
     """Return the speed-up between the fastest visits of the baseline and of `arm`.
 
@@ -253,7 +282,7 @@ def summarise_undisturbed(
     paired = [
         logs
         for repeat in (0, *sorted(state.repeats))
-        if (logs := _paired_logs(state, baseline, arm, batch_size, repeat))
+        if (logs := _paired_logs(state, baseline, arm, shape, repeat))
     ]
     if len(paired) < FEWEST_PROCESSES:
         return None
@@ -269,11 +298,11 @@ def summarise_undisturbed(
 
 
 def _paired_logs(
-    state: RunState, baseline: str, arm: str, batch_size: int, repeat: int
+    state: RunState, baseline: str, arm: str, shape: Shape, repeat: int
 ) -> list[tuple[float, float]]:
     """Return the logarithms of the seconds of both arms in each round that has both."""
     return [
         (log_median_seconds(visits[baseline]), log_median_seconds(visits[arm]))
-        for visits in visits_by_round(state, batch_size, repeat).values()
+        for visits in visits_by_round(state, shape, repeat).values()
         if baseline in visits and arm in visits
     ]

@@ -13,6 +13,7 @@ import msgspec
 from advisor.domain.measurement import Bound, CallDiagnosis
 from advisor.system.number_format import format_share
 from probes.wire.events import Diagnosed, Peaks
+from probes.wire.shape import Shape
 
 #: A call whose device is busy for less than this share is launch-bound. TensorRT's criterion (the
 #: time to enqueue is at least the GPU time) is not used: every synchronous call meets it.
@@ -41,7 +42,7 @@ class _PeakShares(NamedTuple):
 def diagnose(
     diagnosed: Diagnosed | None,
     *,
-    batch_size: int,
+    shape: Shape,
     seconds: float,
     enqueue_seconds: float | None,
     flops: int | None,
@@ -56,7 +57,7 @@ def diagnose(
     sees_kernels = diagnosed is not None and bool(diagnosed.kernels_per_call)
     counts = {name: getattr(diagnosed, name) if sees_kernels else None for name in DEVICE_COUNTS}
     call = CallDiagnosis(
-        batch_size=batch_size,
+        shape=shape,
         operators_per_call=diagnosed.operators_per_call if diagnosed else None,
         **counts,
         enqueue_share=min(enqueue_seconds / seconds, 1.0)

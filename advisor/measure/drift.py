@@ -51,10 +51,10 @@ def bound_by_speedups(measurement: Measurement, baseline: Measurement) -> Measur
     """
     if measurement.arm == baseline.arm:
         return measurement
-    times = {cell.batch_size: cell.seconds for cell in baseline.cells}
+    times = {cell.shape: cell.seconds for cell in baseline.cells}
     cells = tuple(
         msgspec.structs.replace(
-            cell, seconds=_bounded(cell.seconds, times[cell.batch_size], cell.speedup)
+            cell, seconds=_bounded(cell.seconds, times[cell.shape], cell.speedup)
         )
         for cell in measurement.cells
     )

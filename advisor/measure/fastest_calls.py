@@ -8,7 +8,6 @@ fastest calls 2.8x and 3.4x.
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -19,6 +18,7 @@ from advisor.domain.run_state import RunState
 from advisor.measure.rounds import counted_visits
 from advisor.statistics.intervals import HALF_INTERVAL
 from advisor.statistics.undisturbed import fastest_call, fastest_call_error
+from probes.wire.shape import Shape
 
 #: Seconds of the calls of each visit.
 Calls = Sequence[Sequence[float]]
@@ -32,8 +32,8 @@ def reconcile(
     The speed-up is then that of the fastest calls, and its interval spans both. `margin` is the
     share by which typical and fastest calls may differ on a quiet machine.
     """
-    sizes = {cell.batch_size for entry in measurements for cell in entry.cells}
-    references = {size: _calls(state, baseline, size) for size in sizes}
+    shapes = {cell.shape for entry in measurements for cell in entry.cells}
+    references = {shape: _calls(state, baseline, shape) for shape in shapes}
     for entry in measurements:
         if entry.arm == baseline:
             yield entry
@@ -41,8 +41,8 @@ def reconcile(
         cells = tuple(
             _reconcile(
                 cell,
-                _calls(state, entry.arm, cell.batch_size),
-                references[cell.batch_size],
+                _calls(state, entry.arm, cell.shape),
+                references[cell.shape],
                 margin,
             )
             for cell in entry.cells
@@ -51,23 +51,29 @@ def reconcile(
         yield _with_cells(entry, cells) if is_changed else entry
 
 
-def _calls(state: RunState, arm: str, batch_size: int) -> Calls:
-    return [visit.seconds for _, visit in counted_visits(state, arm, batch_size)]
+def _calls(state: RunState, arm: str, shape: Shape) -> Calls:
+    return [visit.seconds for _, visit in counted_visits(state, arm, shape)]
 
 
 def _with_cells(measurement: Measurement, cells: tuple[Cell, ...]) -> Measurement:
-    """Return the measurement with the geometric means of its cells."""
-    low, high = (
-        statistics.geometric_mean(bounds) if None not in bounds else None
-        for bounds in zip(*((cell.speedup.low, cell.speedup.high) for cell in cells), strict=True)
-    )
+    """Return the measurement with the weighted geometric means of its cells."""
     speedup = Interval(
-        value=statistics.geometric_mean(cell.speedup.value for cell in cells),
-        low=low,
-        high=high,
+        value=_mean(cells, [cell.speedup.value for cell in cells]) or math.nan,
+        low=_mean(cells, [cell.speedup.low for cell in cells]),
+        high=_mean(cells, [cell.speedup.high for cell in cells]),
         process_error=measurement.speedup.process_error,
     )
     return msgspec.structs.replace(measurement, cells=cells, speedup=speedup)
+
+
+def _mean(cells: Sequence[Cell], values: Sequence[float | None]) -> float | None:
+    """Return the geometric mean, with the weights of the cells; None without all values."""
+    known = [value for value in values if value is not None]
+    if len(known) < len(cells):
+        return None
+    whole = math.fsum(cell.weight for cell in cells)
+    logs = (cell.weight * math.log(value) / whole for cell, value in zip(cells, known, strict=True))
+    return math.exp(math.fsum(logs))
 
 
 def _reconcile(cell: Cell, ours: Calls, theirs: Calls, margin: float) -> Cell:

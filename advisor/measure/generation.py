@@ -57,7 +57,8 @@ def summarise_generation(
     """
     if workload is None or workload.moved_bytes is None:
         return None
-    output_tokens = process.loaded.units_per_sample if process.loaded else 1
+    shape, loaded = workload.shape, process.loaded
+    output_tokens = shape.output_tokens or (loaded.units_per_sample if loaded else 1)
     latencies = latencies_of_visits(visits, output_tokens)
     itl_seconds = latencies.itl_seconds if latencies else None
     whole_seconds = latencies.call_seconds if latencies else None

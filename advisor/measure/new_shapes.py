@@ -10,6 +10,7 @@ from advisor.domain.plan import Arm
 from advisor.domain.run_state import ProcessState, RunState
 from probes.wire.events import NewShapeOutcome, NewShapeResult
 from probes.wire.outcome import Failure
+from probes.wire.shape import Shape
 
 #: Lower bound of the speed-up from which a silent fallback to eager code shows.
 CLEAR_SPEEDUP = 1.2
@@ -27,8 +28,8 @@ def rate_new_shapes(results: Sequence[NewShapeResult]) -> str | None:
     return "recompiles" if outcomes & {"stalled", "eager"} else "served"
 
 
-def results_of(process: ProcessState) -> Mapping[int, NewShapeResult]:
-    """Return the results of a process by batch size, with the shape at which it ended.
+def results_of(process: ProcessState) -> Mapping[Shape, NewShapeResult]:
+    """Return the results of a process by shape, with the one at which it ended.
 
     A shape that took too long is `stalled` without seconds: the process was killed, completed but
     for its result. Any other end is a refusal.
@@ -38,19 +39,18 @@ def results_of(process: ProcessState) -> Mapping[int, NewShapeResult]:
         process.new_shape_started,
         process.outcome,
     )
-    if started is None or started.batch_size is None or started.batch_size in results:
+    if started is None or started.shape is None or started.shape in results:
         return results
     if outcome is None:
         return results
     ended = NewShapeResult(
-        batch_size=started.batch_size,
+        shape=started.shape,
         outcome=_outcome_at_end(outcome.failure),
         first_call_seconds=None,
         steady_seconds=None,
         reason=outcome.failure.reason if outcome.failure else "it took longer than the time limit",
-        input_tokens=started.input_tokens,
     )
-    return {**results, ended.batch_size: ended}
+    return {**results, ended.shape: ended}
 
 
 def _outcome_at_end(failure: Failure | None) -> NewShapeOutcome:
@@ -69,21 +69,21 @@ def is_complete(results: Sequence[NewShapeResult]) -> bool:
 
 
 def compare_with_baseline(
-    state: RunState, arm: Arm, results: Mapping[int, NewShapeResult], speedup: Interval
+    state: RunState, arm: Arm, results: Mapping[Shape, NewShapeResult], speedup: Interval
 ) -> tuple[NewShapeResult, ...]:
-    """Return the results by batch size; a shape served without the arm's speed-up has a reason.
+    """Return the results in order; a shape served without the arm's speed-up has a reason.
 
     Its outcome is `eager` if the workflow may have run eager code.
     """
     baseline = _baseline_results(state)
     gains = speedup.low is not None and speedup.low >= CLEAR_SPEEDUP
     return tuple(
-        _mark(arm, result, baseline.get(size)) if gains else result
-        for size, result in sorted(results.items())
+        _mark(arm, result, baseline.get(shape)) if gains else result
+        for shape, result in sorted(results.items())
     )
 
 
-def _baseline_results(state: RunState) -> Mapping[int, NewShapeResult]:
+def _baseline_results(state: RunState) -> Mapping[Shape, NewShapeResult]:
     if state.plan is None:
         return {}
     processes = state.processes[state.plan.baseline.id]
@@ -97,7 +97,7 @@ def _mark(arm: Arm, result: NewShapeResult, baseline: NewShapeResult | None) -> 
         return result
     if seconds < FALLBACK_SHARE * eager_seconds:
         return result
-    reason = f"{seconds / eager_seconds:.2f} times as long as the baseline at this size"
+    reason = f"{seconds / eager_seconds:.2f} times as long as the baseline at this shape"
     return dataclasses.replace(
         result, outcome="eager" if arm.eager_fallback else "served", reason=reason
     )

@@ -24,13 +24,14 @@ from advisor.statistics.replication import (
     process_variance,
     variance_of_mean,
 )
+from probes.wire.shape import Shape
 
 #: Upper end of a two-sided 95 % interval.
 PROBABILITY = 0.975
 
 
-#: Log speed-ups over the baseline by arm, batch size and process, in the order of the rounds.
-SeriesByArm = Mapping[str, Mapping[int, Sequence[Sequence[float]]]]
+#: Log speed-ups over the baseline by arm, shape and process, in the order of the rounds.
+SeriesByArm = Mapping[str, Mapping[Shape, Sequence[Sequence[float]]]]
 
 
 class ProcessVariance(NamedTuple):
@@ -42,34 +43,34 @@ class ProcessVariance(NamedTuple):
 
 def estimate_process_variances(
     series: SeriesByArm, duplicate: str | None, prior: NoisePrior
-) -> dict[str, dict[int, ProcessVariance]]:
-    """Return the variance between processes by arm and batch size.
+) -> dict[str, dict[Shape, ProcessVariance]]:
+    """Return the variance between processes by arm and shape.
 
     All arms share what the duplicate and the repeated arms show. An arm's own repetitions count in
     addition, because some stacks differ more from process to process than others; from
     `MIN_PROCESSES` processes on they count most.
     """
     differences = {
-        (arm, size): _process_differences(processes, is_duplicate=arm == duplicate)
-        for arm, sizes in series.items()
-        for size, processes in sizes.items()
+        (arm, shape): _process_differences(processes, is_duplicate=arm == duplicate)
+        for arm, shapes in series.items()
+        for shape, processes in shapes.items()
     }
     prior_variance = 2 * prior.process_deviation**2
-    variances: dict[str, dict[int, ProcessVariance]] = {arm: {} for arm in series}
-    for (arm, size), own_differences in differences.items():
+    variances: dict[str, dict[Shape, ProcessVariance]] = {arm: {} for arm in series}
+    for (arm, shape), own_differences in differences.items():
         found = [
             each
-            for (other, of_size), all_ in differences.items()
-            if of_size == size
+            for (other, of_shape), all_ in differences.items()
+            if of_shape == shape
             for each in all_
         ]
         common = process_variance(*_split(found), prior_variance, prior.weight)
-        usable = [rounds for rounds in series[arm][size] if len(rounds) > 1]
+        usable = [rounds for rounds in series[arm][shape] if len(rounds) > 1]
         if len(usable) >= MIN_PROCESSES:
-            variances[arm][size] = ProcessVariance(pooled_variance(usable, common), len(usable))
+            variances[arm][shape] = ProcessVariance(pooled_variance(usable, common), len(usable))
             continue
         own = [] if arm == duplicate else own_differences
-        variances[arm][size] = ProcessVariance(
+        variances[arm][shape] = ProcessVariance(
             process_variance(*_split(own), common, prior.weight), prior.weight + len(found)
         )
     return variances
@@ -100,13 +101,13 @@ def _split(pairs: Sequence[tuple[float, float]]) -> tuple[list[float], list[floa
 
 
 def widen_by_variances(
-    measurement: Measurement, variances: Mapping[int, ProcessVariance], baseline: str
+    measurement: Measurement, variances: Mapping[Shape, ProcessVariance], baseline: str
 ) -> Measurement:
     """Return the measurement with intervals that hold what a fresh process would show."""
     if measurement.arm == baseline or not measurement.cells or not variances:
         return measurement
     errors = {
-        cell.batch_size: _error_between(variances[cell.batch_size], cell.processes)
+        cell.shape: _error_between(variances[cell.shape], cell.processes)
         for cell in measurement.cells
     }
     return widen_by_errors(measurement, errors)
@@ -118,21 +119,22 @@ def _error_between(variance: ProcessVariance, processes: int) -> float:
     return quantile * math.sqrt(variance.variance / processes)
 
 
-def widen_by_errors(measurement: Measurement, errors: Mapping[int, float]) -> Measurement:
-    """Return the measurement with intervals widened by the log error of each batch size.
+def widen_by_errors(measurement: Measurement, errors: Mapping[Shape, float]) -> Measurement:
+    """Return the measurement with intervals widened by the log error of each shape.
 
-    One process serves all batch sizes, so the errors do not average out over them.
+    One process serves all shapes, so the errors do not average out over them.
     """
-    overall = math.sqrt(sum(error**2 for error in errors.values()) / len(errors))
+    weights = {cell.shape: cell.weight for cell in measurement.cells}
+    counted = [(weights.get(shape, 1.0), error) for shape, error in errors.items()]
+    whole = sum(weight for weight, _ in counted)
+    overall = math.sqrt(sum(weight * error**2 for weight, error in counted) / whole)
     return msgspec.structs.replace(
         measurement,
         speedup=_widen(measurement.speedup, overall),
         cells=tuple(
             cell
-            if cell.batch_size not in errors
-            else msgspec.structs.replace(
-                cell, speedup=_widen(cell.speedup, errors[cell.batch_size])
-            )
+            if cell.shape not in errors
+            else msgspec.structs.replace(cell, speedup=_widen(cell.speedup, errors[cell.shape]))
             for cell in measurement.cells
         ),
     )

@@ -10,6 +10,7 @@ from advisor.domain.artefacts import varying_sibling
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.statistics.intervals import t_quantile, trimmed_mean
 from probes.wire.events import BlockTimed
+from probes.wire.shape import Shape
 
 
 def log_median_seconds(visit: BlockTimed) -> float:
@@ -18,7 +19,7 @@ def log_median_seconds(visit: BlockTimed) -> float:
 
 
 def visits_by_round(
-    state: RunState, batch_size: int, repeat: int = 0
+    state: RunState, shape: Shape, repeat: int = 0
 ) -> dict[int, dict[str, BlockTimed]]:
     """Return the visits by round and arm, of the race (0) or of one repetition.
 
@@ -28,17 +29,17 @@ def visits_by_round(
     for arm, processes in state.processes.items():
         for process in processes:
             for visit in process.visits if process.repeat == repeat else ():
-                if visit.batch_size == batch_size:
+                if visit.shape == shape:
                     rounds.setdefault(visit.round, {})[arm] = visit
     return rounds
 
 
-def counted_visits(state: RunState, arm: str, batch_size: int) -> list[tuple[int, BlockTimed]]:
+def counted_visits(state: RunState, arm: str, shape: Shape) -> list[tuple[int, BlockTimed]]:
     """Return the arm's visits that count, each with 0 or the number of its repetition."""
     return [
         (repeat, visits[arm])
         for repeat in (0, *sorted(state.repeats))
-        for _, visits in sorted(visits_by_round(state, batch_size, repeat).items())
+        for _, visits in sorted(visits_by_round(state, shape, repeat).items())
         if arm in visits
     ]
 
@@ -78,11 +79,11 @@ def invalidates(process: ProcessState) -> bool:
     )
 
 
-def mean_log_speedups(state: RunState, batch_size: int) -> dict[str, float]:
+def mean_log_speedups(state: RunState, shape: Shape) -> dict[str, float]:
     """Return the mean log speed-up over the baseline of every valid arm in the race."""
     if state.plan is None:
         return {}
-    rounds = visits_by_round(state, batch_size)
+    rounds = visits_by_round(state, shape)
     series = {
         arm.id: paired_log_speedups(rounds, state.plan.baseline.id, arm.id)
         for arm in state.plan.arms

@@ -25,6 +25,7 @@ from advisor.statistics.goodput import (
 )
 from advisor.statistics.intervals import HALF_INTERVAL
 from advisor.statistics.replication import process_variance
+from probes.wire.shape import Shape
 
 SECONDS_PER_HOUR, MILLION = 3600, 1_000_000
 HOST_SOURCE = "sum of the peak resident set sizes of the server's processes"
@@ -213,9 +214,9 @@ def _goodput_interval(goodput: Goodput, process_error: float) -> Interval:
 def _batch_rate(processes: Sequence[ProcessState], question: Question) -> float | None:
     """Return the tokens per second with equal prompts in one batch, from the warm-up."""
     rates = [
-        size * question.output_tokens / warm.typical_seconds
+        shape.batch_size * question.output_tokens / warm.typical_seconds
         for process in [each for each in processes if each.warmed_up][:1]
-        for size, warm in process.warmed_up.items()
+        for shape, warm in process.warmed_up.items()
     ]
     return max(rates, default=None)
 
@@ -227,7 +228,7 @@ def _joules_per_token(processes: Sequence[ProcessState], load: LoadQuestion) -> 
         for process in processes
         for loop in process.closed_loops
         for energy in process.energy
-        if energy.batch_size == loop.concurrency and energy.joules is not None and loop.requests
+        if energy.shape == Shape(loop.concurrency) and energy.joules is not None and loop.requests
     }
     return found[max(found)] if found else None
 

@@ -38,40 +38,45 @@ from advisor.measure.sustained import check_sustained
 from advisor.measure.workload import device_peaks, read_inputs
 from advisor.statistics.intervals import paired_interval
 from probes.wire.outcome import Failure
+from probes.wire.shape import Shape
 
 #: Least number of visits for the range of their middle 90 %.
 MIN_HOST_VISITS = 20
-#: Log speed-ups over the baseline by arm and batch size, in the order of the rounds.
-LogSpeedups = Mapping[str, Mapping[int, Sequence[float]]]
+#: Log speed-ups over the baseline by arm and shape, in the order of the rounds.
+LogSpeedups = Mapping[str, Mapping[Shape, Sequence[float]]]
 
 
 def summarise(
     state: RunState,
-    races: Mapping[int, RaceResult],
+    races: Mapping[Shape, RaceResult],
     *,
     dtype: Dtype,
     noise: NoisePrior | None = None,
+    weights: Mapping[Shape, float] | None = None,
 ) -> Results:
     """Return the measurements of every valid arm, made in `dtype`.
 
     Changes of less than `EQUIVALENCE_MARGIN` are ignored. `noise` is what equal processes are known
-    to differ by.
+    to differ by. Without `weights` all shapes have the same.
     """
     if state.plan is None:
         message = "a run without a plan has no results"
         raise ValueError(message)
     series = {
-        arm.id: _series_by_batch_size(state, races, state.plan.baseline.id, arm.id)
+        arm.id: _series_by_shape(state, races, state.plan.baseline.id, arm.id)
         for arm in state.plan.arms
         if is_valid(state, arm.id)
     }
     log_speedups = {
-        arm: {size: tuple(each[0]) for size, each in sizes.items()} for arm, sizes in series.items()
+        arm: {shape: tuple(each[0]) for shape, each in shapes.items()}
+        for arm, shapes in series.items()
     }
     baseline = state.plan.baseline.id
     noise_floors = _noise_floors(state.plan, log_speedups, races)
     known_floors = [floor for floor in noise_floors.values() if floor is not None]
-    margins = {size: max(EQUIVALENCE_MARGIN, floor or 0.0) for size, floor in noise_floors.items()}
+    margins = {
+        shape: max(EQUIVALENCE_MARGIN, floor or 0.0) for shape, floor in noise_floors.items()
+    }
     peaks = device_peaks(state, dtype)
     prior = noise or NoisePrior()
     variances = estimate_process_variances(
@@ -81,7 +86,7 @@ def summarise(
     )
     paired = [
         widen_by_variances(
-            summarise_arm(state, arm, series[arm.id], peaks, dtype=dtype),
+            summarise_arm(state, arm, series[arm.id], peaks, dtype=dtype, weights=weights),
             variances.get(arm.id, {}),
             baseline,
         )
@@ -92,11 +97,14 @@ def summarise(
         baseline=baseline,
         measurements=tuple(_bound_call_times(measurements, baseline)),
         races=tuple(
-            msgspec.structs.replace(race, noise_floor=noise_floors[size])
-            for size, race in sorted(races.items())
+            msgspec.structs.replace(race, noise_floor=noise_floors[shape])
+            for shape, race in sorted(races.items())
         ),
         noise_floor=max(known_floors, default=None),
-        log_speedups=log_speedups,
+        log_speedups={
+            arm: {str(shape): logs for shape, logs in each.items()}
+            for arm, each in log_speedups.items()
+        },
         visits=count_visits([process for each in state.processes.values() for process in each]),
         sustained=check_sustained(state, log_speedups, margins),
         peaks=peaks,
@@ -115,7 +123,7 @@ def _bound_call_times(measurements: Sequence[Measurement], baseline: str) -> Ite
 
 
 def _comparable_arms(plan: Plan, log_speedups: LogSpeedups) -> Iterator[Arm]:
-    """Yield the arms with figures at every batch size, without the duplicate of the baseline."""
+    """Yield the arms with figures at every shape, without the duplicate of the baseline."""
     for arm in plan.arms:
         if (
             arm.duplicate_of is None
@@ -156,22 +164,22 @@ def _summarise_host(seconds: Sequence[float]) -> HostSpeed | None:
 
 
 def _count_repetitions(series: Iterable[Series]) -> int:
-    """Return the largest number of repetitions of an arm at a batch size."""
-    return max((len(each) for sizes in series for each in sizes.values()), default=1) - 1
+    """Return the largest number of repetitions of an arm at a shape."""
+    return max((len(each) for shapes in series for each in shapes.values()), default=1) - 1
 
 
-def _series_by_batch_size(
-    state: RunState, races: Mapping[int, RaceResult], baseline: str, arm: str
+def _series_by_shape(
+    state: RunState, races: Mapping[Shape, RaceResult], baseline: str, arm: str
 ) -> Series:
     """Return the paired log speed-ups of the race, then those of each repetition that has some."""
-    series: dict[int, list[tuple[float, ...]]] = {}
-    for size in races:
+    series: dict[Shape, list[tuple[float, ...]]] = {}
+    for shape in races:
         repeated = [
-            paired_log_speedups(visits_by_round(state, size, number), baseline, arm)
+            paired_log_speedups(visits_by_round(state, shape, number), baseline, arm)
             for number in sorted(state.repeats)
         ]
-        series[size] = [
-            race_log_speedups(visits_by_round(state, size), baseline, arm, races[size].best),
+        series[shape] = [
+            race_log_speedups(visits_by_round(state, shape), baseline, arm, races[shape].best),
             *(each for each in repeated if len(each) > 1),
         ]
     return series
@@ -182,12 +190,12 @@ def _duplicate_of(plan: Plan) -> str | None:
 
 
 def _noise_floors(
-    plan: Plan, log_speedups: LogSpeedups, races: Mapping[int, RaceResult]
-) -> dict[int, float | None]:
-    """Return the noise floor by batch size; None without two rounds of the duplicate."""
+    plan: Plan, log_speedups: LogSpeedups, races: Mapping[Shape, RaceResult]
+) -> dict[Shape, float | None]:
+    """Return the noise floor by shape; None without two rounds of the duplicate."""
     duplicate = _duplicate_of(plan)
     differences = log_speedups.get(duplicate, {}) if duplicate else {}
-    return {size: _noise_floor(differences.get(size, ())) for size in races}
+    return {shape: _noise_floor(differences.get(shape, ())) for shape in races}
 
 
 def _noise_floor(differences: Sequence[float]) -> float | None:

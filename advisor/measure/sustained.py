@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 from advisor.domain.results import SustainedCheck
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.statistics.intervals import trimmed_mean
+from probes.wire.shape import Shape
 
 
 def check_sustained(
     state: RunState,
-    log_speedups: Mapping[str, Mapping[int, Sequence[float]]],
-    margins: Mapping[int, float],
+    log_speedups: Mapping[str, Mapping[Shape, Sequence[float]]],
+    margins: Mapping[Shape, float],
 ) -> SustainedCheck | None:
     """Compare two arms called without a pause with their result in the race; None without both.
 
@@ -29,8 +30,8 @@ def check_sustained(
     if len(processes) != 2:  # noqa: PLR2004 - a pair
         return None
     first, second = processes
-    size = processes[first].sustained[0].batch_size
-    raced = [log_speedups.get(arm, {}).get(size) for arm in (first, second)]
+    shape = processes[first].sustained[0].shape
+    raced = [log_speedups.get(arm, {}).get(shape) for arm in (first, second)]
     if not (raced[0] and raced[1]):
         return None
     burst = trimmed_mean(raced[0]) - trimmed_mean(raced[1])
@@ -38,11 +39,11 @@ def check_sustained(
         _sustained_seconds(processes[second]) / _sustained_seconds(processes[first])
     )
     return SustainedCheck(
-        batch_size=size,
+        shape=shape,
         arms=(first, second),
         burst_ratio=math.exp(burst),
         sustained_ratio=math.exp(sustained),
-        agrees=abs(burst - sustained) <= math.log1p(margins[size]),
+        agrees=abs(burst - sustained) <= math.log1p(margins[shape]),
         joules_per_call={arm: _joules_per_call(process) for arm, process in processes.items()},
     )
 

@@ -12,25 +12,26 @@ from advisor.domain.run_state import ProcessState, RunState
 from advisor.measure.drift import typical_seconds
 from advisor.measure.rounds import counted_visits, is_valid
 from probes.wire.events import Peaks, Workload
+from probes.wire.shape import Shape
 
 
-def flops_per_call(state: RunState, batch_size: int) -> int | None:
+def flops_per_call(state: RunState, shape: Shape) -> int | None:
     """Return the floating-point operations of one call, or None if they are not known."""
     counts = [
-        process.workloads[batch_size].flops
+        process.workloads[shape].flops
         for process in state.processes.get(REFERENCE, ())
-        if batch_size in process.workloads
+        if shape in process.workloads
     ]
     return next((count for count in reversed(counts) if count), None)
 
 
-def workload_of(state: RunState, batch_size: int) -> Workload | None:
+def workload_of(state: RunState, shape: Shape) -> Workload | None:
     """Return the workload of one call."""
     return next(
         (
-            process.workloads[batch_size]
+            process.workloads[shape]
             for process in state.processes.get(REFERENCE, ())
-            if batch_size in process.workloads
+            if shape in process.workloads
         ),
         None,
     )
@@ -72,9 +73,9 @@ def stored_weight_bytes(process: ProcessState) -> int | None:
     return process.loaded.parameter_bytes if process.loaded is not None else None
 
 
-def bytes_per_call(state: RunState, process: ProcessState, batch_size: int) -> int | None:
+def bytes_per_call(state: RunState, process: ProcessState, shape: Shape) -> int | None:
     """Return about how many bytes one call of an arm moves: as counted, else its weights once."""
-    workload = workload_of(state, batch_size)
+    workload = workload_of(state, shape)
     if workload is None or workload.moved_bytes is None:
         return stored_weight_bytes(process)
     steps = process.loaded.units_per_sample - 1 if process.loaded else 0
@@ -130,20 +131,20 @@ def _exact_rates(state: RunState) -> Iterator[float]:
     for arm in state.plan.arms if state.plan else ():
         if not is_valid(state, arm.id):
             continue
-        for size in _exact_sizes(state, arm):
-            visits = [visit for _, visit in counted_visits(state, arm.id, size)]
-            flops = flops_per_call(state, size)
+        for shape in _exact_shapes(state, arm):
+            visits = [visit for _, visit in counted_visits(state, arm.id, shape)]
+            flops = flops_per_call(state, shape)
             if visits and flops:
                 yield flops / typical_seconds(visits)
 
 
-def _exact_sizes(state: RunState, arm: Arm) -> list[int]:
-    """Return the batch sizes at which the outputs of a native arm are exact."""
+def _exact_shapes(state: RunState, arm: Arm) -> list[Shape]:
+    """Return the shapes at which the outputs of a native arm are exact."""
     if arm.weights is not None:
         return []
     return [
-        size
+        shape
         for process in state.processes[arm.id]
-        for size, checked in process.checked.items()
+        for shape, checked in process.checked.items()
         if checked.accuracy_class == "exact"
     ]

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from advisor.domain.answer import AnswerSummary
-from advisor.domain.sweep import is_sweep_id
 from advisor.errors import UserError
 from advisor.store.entries import HistoryEntry
 from advisor.store.runs import Run
@@ -33,27 +32,9 @@ def read_summary(store: Store, entry: HistoryEntry) -> AnswerSummary:
     return summary
 
 
-def read_sweep_summary(store: Store, sweep_id: str) -> AnswerSummary:
-    """Return the answer for the mix of a sweep; one that cannot be read has an empty summary."""
-    from advisor.pipeline.sweeps.decision import catalogue_of, decide_lengths, decide_mix  # noqa: PLC0415 - most lists have no sweep
-
-    try:
-        record = store.sweeps.find(sweep_id)
-        answers = decide_lengths(record, store)
-        return AnswerSummary.of(decide_mix(record, answers, catalogue_of(answers, store)))
-    except UserError as problem:
-        return AnswerSummary(headline=problem.what)
-
-
 def read_summaries(store: Store, entries: Iterable[HistoryEntry]) -> dict[str, AnswerSummary]:
-    """Return the answers of the finished runs and sweeps by their ids."""
-    return {
-        entry.run_id: read_sweep_summary(store, entry.run_id)
-        if is_sweep_id(entry.run_id)
-        else read_summary(store, entry)
-        for entry in entries
-        if entry.finished
-    }
+    """Return the answers of the finished runs by their ids."""
+    return {entry.run_id: read_summary(store, entry) for entry in entries if entry.finished}
 
 
 def with_answers(store: Store, entries: Sequence[HistoryEntry]) -> list[HistoryEntry]:

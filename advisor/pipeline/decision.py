@@ -95,7 +95,7 @@ def _add_times(results: Results, state: RunState) -> Results:
                     cell,
                     times=tuple(
                         TimedVisit(process=repeat, round=visit.round, seconds=visit.seconds)
-                        for repeat, visit in counted_visits(state, measurement.arm, cell.batch_size)
+                        for repeat, visit in counted_visits(state, measurement.arm, cell.shape)
                     ),
                 )
                 for cell in measurement.cells
@@ -172,8 +172,14 @@ def evaluate(
 def summarise_run(header: Header, state: RunState) -> Results:
     """Return everything that a run has measured so far."""
     question, catalogue = header.question, header.catalogue
-    races = replay.results_by_batch_size(state, question)
-    results = summarise(state, races, dtype=question.dtype, noise=catalogue.presets.noise)
+    races = replay.results_by_shape(state, question)
+    results = summarise(
+        state,
+        races,
+        dtype=question.dtype,
+        noise=catalogue.presets.noise,
+        weights=question.weights,
+    )
     platforms = (other_platforms.platform_of(header, state, results), *state.platforms)
     portability = (
         performance_portability.compare_platforms(platforms, catalogue.workflows)
@@ -264,13 +270,13 @@ def _advise(
     question = header.question
     rated = scoring.rate_arms(results, header.catalogue, evidence)
     scores = scoring.weigh_arms(rated.overall, question)
-    by_batch_size = scoring.weigh_by_batch_size(rated, question)
+    by_shape = scoring.weigh_by_shape(rated, question)
     try:
         recommendation = recommend(
             header,
             results,
             scores,
-            by_batch_size,
+            by_shape,
             excluded,
             outstanding=_outstanding(header, results, planned),
             while_running=while_running,

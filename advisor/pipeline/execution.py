@@ -126,7 +126,7 @@ def _race_groups(races: RaceContext, header: Header) -> Iterator[LoggedEvent]:
             yield recorder.record(added)
             yield from building.build_group(session, recorder, header)
         has_answer = functools.partial(provisional.has_answer, header)
-        yield from racing.race_batch_sizes(races, has_answer)
+        yield from racing.race_shapes(races, has_answer)
         waiting = remaining.waiting_arms(recorder.state, question)
         if (
             not waiting

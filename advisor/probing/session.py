@@ -35,6 +35,7 @@ from advisor.probing.worker_process import BuildLimit, Worker
 from probes import protocol
 from probes.wire.events import BlockTimed
 from probes.wire.outcome import Failure, Outcome
+from probes.wire.shape import Shape
 
 #: Size of the allocation with which the device's memory counter is checked.
 KNOWN_BYTES = 256 << 20
@@ -164,7 +165,7 @@ class Session:
         yield from self._pool.run_until(lambda: self._pool.workers.is_ready_or_ended(arm), deferred)
         self._pool.busy_processes.pause(arm)
 
-    def _with_energy(self, arm: str, batch_size: int, token: str) -> Iterator[RunEvent]:
+    def _with_energy(self, arm: str, shape: Shape, token: str) -> Iterator[RunEvent]:
         """Do the same, and report the energy that this used."""
         deferred: list[RunEvent] = []
         before = self._conditions_monitor.energy_joules()
@@ -172,7 +173,7 @@ class Session:
         joules = increase(before, self._conditions_monitor.energy_joules())
         yield from deferred
         process = self.process_number(arm)
-        yield EnergyMeasured(arm=arm, process=process, batch_size=batch_size, joules=joules)
+        yield EnergyMeasured(arm=arm, process=process, shape=shape, joules=joules)
 
     def try_new_shapes(self, arm: str, limit_seconds: float | None = None) -> Iterator[RunEvent]:
         """Let the arm try shapes that it was not built for; its worker ends after them.
@@ -188,7 +189,7 @@ class Session:
         yield from self._memory.measure_end(arm, trials)
         yield from deferred
 
-    def visit(self, arm: str, batch_size: int, number: int) -> Iterator[RunEvent]:
+    def visit(self, arm: str, shape: Shape, number: int) -> Iterator[RunEvent]:
         """Time one block of calls; `last_visit` and `last_conditions` return its result.
 
         There is no result if the worker ended meanwhile.
@@ -197,7 +198,7 @@ class Session:
         self._pool.workers.expect_visit(arm)
         deferred: list[RunEvent] = []
         before = self._conditions_monitor.read_counters(worker.pid)
-        self._pool.send(worker, f"visit {batch_size} {number}")
+        self._pool.send(worker, f"visit {shape} {number}")
         yield from self._pool.run_until(
             lambda: self._pool.workers.is_visited_or_ended(arm), deferred
         )
@@ -206,9 +207,9 @@ class Session:
         idle.wait_until_idle(worker.pid)
         yield from deferred
 
-    def sustain(self, arm: str, batch_size: int, seconds: float) -> Iterator[RunEvent]:
+    def sustain(self, arm: str, shape: Shape, seconds: float) -> Iterator[RunEvent]:
         """Call the arm without a pause for `seconds`, and report the energy that this used."""
-        yield from self._with_energy(arm, batch_size, f"sustain {batch_size} {seconds}")
+        yield from self._with_energy(arm, shape, f"sustain {shape} {seconds}")
 
     # Servers
 
@@ -218,7 +219,7 @@ class Session:
 
     def probe(self, arm: str, concurrency: int, seconds: float) -> Iterator[RunEvent]:
         """Keep so many requests at the arm's server for `seconds`, and report the energy."""
-        yield from self._with_energy(arm, concurrency, f"probe {concurrency} {seconds:g}")
+        yield from self._with_energy(arm, Shape(concurrency), f"probe {concurrency} {seconds:g}")
 
     def start_sampling(self, arm: str, seconds: float) -> None:
         """Let the worker check a text of its server every so many seconds."""

@@ -96,11 +96,26 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         ),
     ] = ""
     input_tokens: Annotated[
-        int, msgspec.Meta(description="tokens of each input", ge=1, le=1 << 20)
-    ] = 32
+        str,
+        msgspec.Meta(
+            description="tokens of each input; several, such as 32,512,2048, are measured in one "
+            "run, with an answer for their mix"
+        ),
+    ] = "32"
     output_tokens: Annotated[
-        int, msgspec.Meta(description="tokens generated for each input", ge=1, le=1 << 20)
-    ] = 32
+        str,
+        msgspec.Meta(
+            description="tokens generated for each input; several are measured with every input "
+            "length"
+        ),
+    ] = "32"
+    length_mix: Annotated[
+        str,
+        msgspec.Meta(
+            description="with several lengths: the share of each in percent, such as "
+            "32:70,512:20,2048:10, or 32/16:70 with the output; default: equal shares"
+        ),
+    ] = ""
     priority: Annotated[
         str,
         msgspec.Meta(

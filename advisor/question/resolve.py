@@ -20,6 +20,7 @@ from advisor.question.answers import Answers
 from advisor.question.constraints import check_constraints, parse_constraints, parse_duration
 from advisor.question.devices import choose_further_gpus, choose_gpu
 from advisor.question.fixed_batch_size import fixed_batch_size
+from advisor.question.lengths import choose_lengths
 from advisor.question.load import SERVE, parse_load
 from advisor.question.model import family_name, parse_model
 from advisor.question.option_values import (
@@ -62,8 +63,7 @@ def resolve(
         further_gpus=choose_further_gpus(gpu, answers.gpus_per_model, machine, visible_devices),
         dtype=choose_dtype(answers.dtype, model, models, on_gpu=gpu is not None),
         batch_sizes=_choose_batch_sizes(answers, model, task, models),
-        input_tokens=_in_range("--input-tokens", answers.input_tokens, 1, 1 << 20),
-        output_tokens=_in_range("--output-tokens", answers.output_tokens, 1, 1 << 20),
+        lengths=choose_lengths(answers, model, task),
         priorities=choose_priorities(answers, catalogue),
         constraints=constraints,
         budget=choose_budget(answers.budget, catalogue),

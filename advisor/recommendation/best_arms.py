@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from advisor.domain.accuracy import worst_error
 from advisor.domain.measurement import Measurement
-from advisor.domain.recommendation import BatchAdvice
+from advisor.domain.recommendation import ShapeAdvice
 from advisor.domain.results import Results
 from advisor.domain.scores import ScoredArm
+from probes.wire.shape import Shape
 
 
 def find_best_exact(viable: Sequence[ScoredArm], results: Results) -> str | None:
@@ -35,25 +36,25 @@ def _error(measurement: Measurement) -> float:
     return math.inf if error is None else error
 
 
-def advise_by_batch_size(
-    advised: ScoredArm, results: Results, by_batch_size: Mapping[int, Sequence[ScoredArm]]
-) -> tuple[BatchAdvice, ...]:
-    """Return the best arm at each batch size alone; `by_batch_size` has their arms, best first."""
+def advise_by_shape(
+    advised: ScoredArm, results: Results, by_shape: Mapping[Shape, Sequence[ScoredArm]]
+) -> tuple[ShapeAdvice, ...]:
+    """Return the best arm at each batch size alone; `by_shape` has their arms, best first."""
     speedups = {
-        (entry.arm, cell.batch_size): cell.speedup.value
+        (entry.arm, cell.shape): cell.speedup.value
         for entry in results.measurements
         for cell in entry.cells
     }
     found = []
-    for size, ranked in sorted(by_batch_size.items()):
+    for shape, ranked in sorted(by_shape.items()):
         best = next((arm for arm in ranked if not arm.failed_constraints), None)
-        if best is not None and (advised.arm, size) in speedups:
+        if best is not None and (advised.arm, shape) in speedups:
             found.append(
-                BatchAdvice(
-                    batch_size=size,
+                ShapeAdvice(
+                    shape=shape,
                     arm=best.arm,
-                    speedup=speedups[best.arm, size],
-                    advised_speedup=speedups[advised.arm, size],
+                    speedup=speedups[best.arm, shape],
+                    advised_speedup=speedups[advised.arm, shape],
                 )
             )
     return tuple(found)

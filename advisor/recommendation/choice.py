@@ -13,6 +13,7 @@ from advisor.domain.recommendation import Certainty
 from advisor.domain.results import Results
 from advisor.domain.run import Header
 from advisor.domain.scores import ScoredArm
+from probes.wire.shape import Shape
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -48,15 +49,15 @@ class Choice:
         return {entry.arm: entry for entry in self.results.measurements}
 
     @property
-    def unraced_sizes(self) -> tuple[int, ...]:
-        """The batch sizes of the question without a race that has enough rounds.
+    def unraced_shapes(self) -> tuple[Shape, ...]:
+        """The shapes of the question without a race that has enough rounds.
 
         Servers do not race.
         """
         if self.question.load is not None:
             return ()
-        raced = {race.batch_size for race in self.results.races}
-        return tuple(size for size in self.question.batch_sizes if size not in raced)
+        raced = {race.shape for race in self.results.races}
+        return tuple(shape for shape in self.question.shapes if shape not in raced)
 
     @property
     def next_budget(self) -> Budget | None:

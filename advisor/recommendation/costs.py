@@ -28,17 +28,17 @@ def find_break_even(candidate: Measurement, baseline: Measurement) -> tuple[Brea
     The ends are those of the paired speed-up's interval; null stands for never, or for an end that
     the data do not bound.
     """
-    incumbents = {cell.batch_size: cell for cell in baseline.cells}
+    incumbents = {cell.shape: cell for cell in baseline.cells}
     found = []
     for cell in candidate.cells:
-        if cell.batch_size not in incumbents:
+        if cell.shape not in incumbents:
             continue
-        seconds = _request_seconds(incumbents[cell.batch_size])
+        seconds = _request_seconds(incumbents[cell.shape])
         value, most, least = (
             None if speedup is None else _requests(candidate, baseline, seconds, speedup)
             for speedup in (cell.speedup.value, cell.speedup.low, cell.speedup.high)
         )
-        found.append(BreakEven(batch_size=cell.batch_size, requests=value, low=least, high=most))
+        found.append(BreakEven(shape=cell.shape, requests=value, low=least, high=most))
     return tuple(found)
 
 
@@ -67,21 +67,21 @@ def find_horizons(
 
     The time of its cold build counts.
     """
-    sizes = sorted({cell.batch_size for measurement in measurements for cell in measurement.cells})
+    sizes = sorted({cell.shape for measurement in measurements for cell in measurement.cells})
     horizons = sorted({*HORIZONS, *([requests] if requests else [])})
     table = []
-    for size in sizes:
+    for shape in sizes:
         costs = {
             measurement.arm: Cost(measurement.build_seconds.cold, _request_seconds(cell))
             for measurement in measurements
             for cell in measurement.cells
-            if cell.batch_size == size
+            if cell.shape == shape
         }
         for horizon in horizons:
             best = min(costs, key=lambda arm: (costs[arm].total(horizon), arm))
             table.append(
                 HorizonBest(
-                    batch_size=size, requests=horizon, arm=best, seconds=costs[best].total(horizon)
+                    shape=shape, requests=horizon, arm=best, seconds=costs[best].total(horizon)
                 )
             )
     return tuple(table)
@@ -127,9 +127,9 @@ def energy_use(check: SustainedCheck | None) -> tuple[EnergyUse, ...]:
     return tuple(
         EnergyUse(
             arm=arm,
-            batch_size=check.batch_size,
+            shape=check.shape,
             joules_per_call=joules,
-            watt_hours=joules / check.batch_size * REQUESTS_OF_ENERGY / SECONDS_PER_HOUR,
+            watt_hours=joules / check.shape.batch_size * REQUESTS_OF_ENERGY / SECONDS_PER_HOUR,
         )
         for arm, joules in check.joules_per_call.items()
         if joules is not None
@@ -141,14 +141,14 @@ def _running_cost(arm: str, cell: Cell, price_per_hour: float) -> RunningCost:
     units = 1_000_000 if makes_tokens else 1_000
     return RunningCost(
         arm=arm,
-        batch_size=cell.batch_size,
+        shape=cell.shape,
         value=price_per_hour / SECONDS_PER_HOUR * units / cell.throughput.value,
         unit="million tokens" if makes_tokens else "thousand requests",
     )
 
 
 def _request_seconds(cell: Cell) -> float:
-    return cell.seconds.median / cell.batch_size
+    return cell.seconds.median / cell.shape.batch_size
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from advisor.domain.accuracy import worst_check
 from advisor.domain.model import has_random_weights, name_own_shapes
-from advisor.domain.recommendation import BatchAdvice
+from advisor.domain.recommendation import ShapeAdvice
 from advisor.domain.results import EQUIVALENCE_MARGIN
 from advisor.recommendation.advised_answer import AdvisedAnswer, join_names
 from advisor.system.number_format import format_number, format_share
@@ -25,16 +25,16 @@ EAGER_TITLE = "eager PyTorch"
 
 def describe_requests(facts: AdvisedAnswer) -> list[str]:
     """Return where another arm serves the stated number of requests first, builds included."""
-    sizes: dict[str, list[int]] = {}
+    sizes: dict[str, list[str]] = {}
     requests = facts.answer.question.requests
     for entry in facts.advice.horizons:
         if entry.requests == requests and entry.arm != facts.scored.arm:
-            sizes.setdefault(entry.arm, []).append(entry.batch_size)
+            sizes.setdefault(entry.arm, []).append(str(entry.shape))
     if not sizes:
         return []
     first = "; ".join(
-        f"{facts.titles.get(arm, arm)} at batch size{'s' if len(found) > 1 else ''} "
-        f"{join_names([str(size) for size in found])}"
+        f"{facts.titles.get(arm, arm)} at {_shape_name(facts)}{'s' if len(found) > 1 else ''} "
+        f"{join_names(found)}"
         for arm, found in sizes.items()
     )
     return [f"First to serve {requests:,} requests, builds included: {first}."]
@@ -106,11 +106,13 @@ def describe_batch_sizes(facts: AdvisedAnswer) -> list[str]:
         return [line]
     lines = []
     has_answer = facts.certainty.decision_word != "OPEN"
-    if has_answer and len({advice.arm for advice in facts.advice.advice_by_batch_size}) > 1:
-        lines.append("Highest score by batch size: " + "; ".join(_runs_of_sizes(facts)) + ".")
+    if has_answer and len({advice.arm for advice in facts.advice.advice_by_shape}) > 1:
+        lines.append(
+            f"Highest score by {_shape_name(facts)}: " + "; ".join(_runs_of_sizes(facts)) + "."
+        )
     slower = [
-        f"{advice.batch_size} ({advice.advised_speedup:.2f}x)"
-        for advice in facts.advice.advice_by_batch_size
+        f"{advice.shape} ({advice.advised_speedup:.2f}x)"
+        for advice in facts.advice.advice_by_shape
         if advice.advised_speedup * (1 + EQUIVALENCE_MARGIN) < 1
     ]
     if slower:
@@ -118,15 +120,20 @@ def describe_batch_sizes(facts: AdvisedAnswer) -> list[str]:
         plural = "s" if len(slower) > 1 else ""
         lines.append(
             f"{facts.titles[facts.scored.arm]} is slower than {baseline} "
-            f"at batch size{plural} {', '.join(slower)}."
+            f"at {_shape_name(facts)}{plural} {', '.join(slower)}."
         )
     return [" ".join(lines)] if lines else []
 
 
+def _shape_name(facts: AdvisedAnswer) -> str:
+    """Return what differs between the shapes of the run."""
+    return "batch size" if len(facts.answer.question.lengths) == 1 else "shape"
+
+
 def _runs_of_sizes(facts: AdvisedAnswer) -> list[str]:
     """Return `1, 4: title, 1.20x, 1.30x` for neighbouring batch sizes with the same best arm."""
-    groups: list[list[BatchAdvice]] = []
-    for advice in facts.advice.advice_by_batch_size:
+    groups: list[list[ShapeAdvice]] = []
+    for advice in facts.advice.advice_by_shape:
         if groups and groups[-1][-1].arm == advice.arm:
             groups[-1].append(advice)
         else:
@@ -134,8 +141,8 @@ def _runs_of_sizes(facts: AdvisedAnswer) -> list[str]:
     return [_run_of_sizes(facts, group) for group in groups]
 
 
-def _run_of_sizes(facts: AdvisedAnswer, group: Sequence[BatchAdvice]) -> str:
-    sizes = ", ".join(str(advice.batch_size) for advice in group)
+def _run_of_sizes(facts: AdvisedAnswer, group: Sequence[ShapeAdvice]) -> str:
+    sizes = ", ".join(str(advice.shape) for advice in group)
     speedups = ", ".join(f"{advice.speedup:.2f}x" for advice in group)
     # The highest score is not always the highest speed, so the advised arm's is given as well.
     is_other = group[0].arm != facts.scored.arm

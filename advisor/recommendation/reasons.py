@@ -15,6 +15,7 @@ from advisor.domain.scores import Rating, ScoredArm
 from advisor.domain.workflow import Workflow
 from advisor.recommendation.trust import is_unfit
 from advisor.system.number_format import format_fact, format_share
+from probes.wire.shape import Shape
 
 #: The measured peak may be too low by less than this factor.
 ABOVE_PEAK = 1.2
@@ -26,7 +27,7 @@ def give_reasons(
     results: Results,
     priorities: Priorities,
     ties: Sequence[str],
-    missing: Sequence[int] = (),
+    missing: Sequence[Shape] = (),
 ) -> list[str]:
     """Return why the advised arm is advised."""
     speedup = measurement.speedup
@@ -46,7 +47,9 @@ def give_reasons(
             f"it sustains {speedup.value:.2f}x the request rate of {results.baseline}{bounds}"
         )
     elif winner.arm != results.baseline:
-        over = "the batch sizes that were measured" if missing else "the batch sizes"
+        has_lengths = any(race.shape.lengths for race in results.races)
+        kind = "shapes" if has_lengths else "batch sizes"
+        over = f"the {kind} that were measured" if missing else f"the {kind}"
         reasons.append(
             f"it is {factor} as fast as {results.baseline}{bounds}, geometric mean over {over}"
         )
@@ -68,7 +71,7 @@ def describe_rating(criterion: str, rating: Rating) -> str:
 def explain_horizon(horizons: Sequence[HorizonBest], requests: int | None) -> list[str]:
     """Return which arm serves the asked number of requests first, its build included."""
     return [
-        f"over {requests:,} requests at batch size {entry.batch_size}, "
+        f"over {requests:,} requests at {entry.shape.description}, "
         f"{entry.arm} finishes first, its build included"
         for entry in horizons
         if entry.requests == requests

@@ -19,7 +19,7 @@ from advisor.domain.run import Header
 from advisor.domain.scores import ScoredArm
 from advisor.recommendation import certainty, costs, guidelines, sensitivity, trust
 from advisor.recommendation.best_arms import (
-    advise_by_batch_size,
+    advise_by_shape,
     find_best_exact,
 )
 from advisor.recommendation.choice import Choice
@@ -35,19 +35,20 @@ from advisor.recommendation.reasons import (
     give_reasons,
 )
 from advisor.statistics.intervals import geometric_mean_interval
+from probes.wire.shape import Shape
 
 
 def recommend(
     header: Header,
     results: Results,
     scored: Sequence[ScoredArm],
-    by_batch_size: Mapping[int, Sequence[ScoredArm]],
+    by_shape: Mapping[Shape, Sequence[ScoredArm]],
     excluded: Sequence[UnmeasuredArm],
     *,
     outstanding: Mapping[str, float] | None = None,
     while_running: bool = False,
 ) -> Recommendation:
-    """Return the advice; `scored` has all arms, and `by_batch_size` those at one batch size alone.
+    """Return the advice; `scored` has all arms, and `by_shape` those at one batch size alone.
 
     `outstanding` has the highest possible score of each arm that may still be measured.
 
@@ -82,15 +83,15 @@ def recommend(
     )
     if found.decision_word == "OPEN" and is_unfit:
         raise machine_unfit(results, choice.next_budget, RankedArm(advised, choice.measurement))
-    return _add_reasons(_figures_of(choice, by_batch_size), choice)
+    return _add_reasons(_figures_of(choice, by_shape), choice)
 
 
-def _figures_of(choice: Choice, by_batch_size: Mapping[int, Sequence[ScoredArm]]) -> Recommendation:
+def _figures_of(choice: Choice, by_shape: Mapping[Shape, Sequence[ScoredArm]]) -> Recommendation:
     """Return the advice without its sentences."""
     winner, viable, found = choice.arm, choice.viable, choice.certainty
     results, question, catalogue = choice.results, choice.question, choice.catalogue
     gpu = choice.header.machine.find_gpu(question.gpu)
-    trust_grade, trust_reasons = trust.grade(results, found.decision_word, choice.unraced_sizes)
+    trust_grade, trust_reasons = trust.grade(results, found.decision_word, choice.unraced_shapes)
     simplex = sensitivity.leading_shares(viable, question.priorities)
     runner_up = _runner_up(winner, viable)
     candidates = [choice.measurements[arm.arm] for arm in viable]
@@ -123,14 +124,14 @@ def _figures_of(choice: Choice, by_batch_size: Mapping[int, Sequence[ScoredArm]]
         constraints=sensitivity.constraint_effects(choice.scored, question.constraints, winner.arm),
         guideline=_guideline_opinion(choice),
         tree=guidelines.follow_tree(catalogue.tree, question, choice.scored),
-        advice_by_batch_size=advise_by_batch_size(winner, results, by_batch_size),
+        advice_by_shape=advise_by_shape(winner, results, by_shape),
         reasons=(),
         next_steps=(),
     )
 
 
 def _weakest_verdict(choice: Choice) -> VerdictKind:
-    if choice.unraced_sizes:
+    if choice.unraced_shapes:
         return "INCONCLUSIVE"
     verdicts = [race.verdict for race in choice.results.races]
     return max(verdicts, key=VERDICTS_BY_STRENGTH.index, default="INCONCLUSIVE")
@@ -193,7 +194,7 @@ def _add_reasons(advice: Recommendation, choice: Choice) -> Recommendation:
                 results,
                 question.priorities,
                 advice.ties,
-                choice.unraced_sizes,
+                choice.unraced_shapes,
             ),
             *explain_horizon(advice.horizons, question.requests),
             *explain_constraints(advice.constraints),
@@ -220,9 +221,20 @@ def is_tie(winner: ScoredArm, other: ScoredArm, results: Results) -> bool:
     margin = math.log1p(max(EQUIVALENCE_MARGIN, results.noise_floor or 0.0))
     ours = results.log_speedups.get(winner.arm, {})
     theirs = results.log_speedups.get(other.arm, {})
+    weights = {
+        str(cell.shape): cell.weight
+        for entry in results.measurements
+        for cell in entry.cells
+        if entry.arm == winner.arm
+    }
+    shapes = [shape for shape in ours if ours[shape] and theirs.get(shape)]
+    if not shapes:
+        return False
     pairs = [
-        [one - two for one, two in zip(ours[size], theirs[size], strict=False)]
-        for size in ours
-        if ours[size] and theirs.get(size)
+        [one - two for one, two in zip(ours[shape], theirs[shape], strict=False)]
+        for shape in shapes
     ]
-    return bool(pairs) and abs(geometric_mean_interval(pairs, 0.95).value) <= margin
+    mean = geometric_mean_interval(
+        pairs, 0.95, weights=[weights.get(shape, 1.0) for shape in shapes]
+    )
+    return abs(mean.value) <= margin

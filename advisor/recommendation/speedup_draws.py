@@ -32,18 +32,21 @@ class SpeedupErrors(NamedTuple):
     """The measured log speed-ups of several arms, with their standard errors."""
 
     arms: tuple[str, ...]
-    #: By arm and batch size; the means over the sizes where the arms have different ones.
+    #: By arm and shape; the means over the shapes where the arms have different ones.
     logs: tuple[tuple[float, ...], ...]
-    #: Standard errors within the processes, by arm and batch size.
+    #: Standard errors within the processes, by arm and shape.
     within: tuple[tuple[float, ...], ...]
     #: Standard errors between processes, by arm.
     between: tuple[float, ...]
+    #: By shape; their mean is 1.
+    weights: tuple[float, ...]
 
 
 def speedup_errors(results: Results, arms: Sequence[str]) -> SpeedupErrors:
     """Return the speed-ups of `arms`; that of the baseline has no error."""
     by_name = {entry.arm: entry for entry in results.measurements}
-    speedups = _speedups([by_name[arm] for arm in arms])
+    measured = [by_name[arm] for arm in arms]
+    speedups, weights = _speedups(measured)
     is_exact = [arm == results.baseline for arm in arms]
     return SpeedupErrors(
         arms=tuple(arms),
@@ -56,6 +59,7 @@ def speedup_errors(results: Results, arms: Sequence[str]) -> SpeedupErrors:
             0.0 if exact else _process_error(by_name[arm])
             for exact, arm in zip(is_exact, arms, strict=True)
         ),
+        weights=tuple(len(weights) * each / sum(weights) for each in weights),
     )
 
 
@@ -63,7 +67,7 @@ def speedup_errors(results: Results, arms: Sequence[str]) -> SpeedupErrors:
 def draw_log_speedups(
     errors: SpeedupErrors, seed: int, scale: float = 1.0, exact: str | None = None
 ) -> Draws:
-    """Return mean log speed-ups over the batch sizes, `(draws, arms) float64`, not to be changed.
+    """Return mean log speed-ups over the shapes, `(draws, arms) float64`, not to be changed.
 
     `scale` scales the errors, as more repetitions would. With `exact`, the name of an arm, its
     error is left out, and the other arms share none. The draws are kept, because a change of a
@@ -72,21 +76,22 @@ def draw_log_speedups(
     """
     import numpy as np  # noqa: PLC0415 - slow to import, and most commands decide nothing
 
-    logs = np.array(errors.logs)
-    sizes = logs.shape[1]
+    logs, weights = np.array(errors.logs), np.array(errors.weights)
+    shapes = logs.shape[1]
     # The last column is the difference between processes.
     totals = np.column_stack([np.array(errors.within), np.array(errors.between)])
-    normals = np.stack([_normals(seed, arm, sizes + 1) for arm in errors.arms], axis=1)
+    normals = np.stack([_normals(seed, arm, shapes + 1) for arm in errors.arms], axis=1)
     if exact is None:
         uncertain = np.where(totals > 0, totals, np.inf).min(axis=0)
         shared = np.where(np.isfinite(uncertain), BASELINE_PART * uncertain**2, 0.0)
     else:
         totals[errors.arms.index(exact)] = 0.0
-        shared = np.zeros(sizes + 1)
-    common = _normals(seed, "", sizes + 1)[:, np.newaxis] * np.sqrt(shared)
+        shared = np.zeros(shapes + 1)
+    common = _normals(seed, "", shapes + 1)[:, np.newaxis] * np.sqrt(shared)
     own = normals * np.sqrt(np.maximum(totals**2 - shared, 0.0))
     noise = np.where(totals > 0, common, 0.0) + own
-    drawn: Draws = logs.mean(axis=1) + scale * (noise[..., :-1].mean(axis=2) + noise[..., -1])
+    within = (weights * noise[..., :-1]).mean(axis=2)
+    drawn: Draws = (weights * logs).mean(axis=1) + scale * (within + noise[..., -1])
     drawn.setflags(write=False)
     return drawn
 
@@ -142,12 +147,16 @@ def includes_processes(measurement: Measurement) -> bool:
     return is_replicated or measurement.speedup.process_error is not None
 
 
-def _speedups(measurements: Sequence[Measurement]) -> list[list[Interval]]:
-    """Return the speed-ups of each arm by batch size; their means where the sizes differ."""
-    sizes = {tuple(cell.batch_size for cell in entry.cells) for entry in measurements}
-    if len(sizes) == 1 and sizes != {()}:
-        return [[cell.speedup for cell in entry.cells] for entry in measurements]
-    return [[entry.speedup] for entry in measurements]
+def _speedups(measurements: Sequence[Measurement]) -> tuple[list[list[Interval]], list[float]]:
+    """Return the speed-ups of each arm by shape, and the weights of the shapes.
+
+    They are the means where the shapes of the arms differ.
+    """
+    shapes = {tuple(cell.shape for cell in entry.cells) for entry in measurements}
+    if len(shapes) == 1 and shapes != {()}:
+        weights = [cell.weight for cell in measurements[0].cells]
+        return [[cell.speedup for cell in entry.cells] for entry in measurements], weights
+    return [[entry.speedup] for entry in measurements], [1.0]
 
 
 def _standard_error(speedup: Interval) -> float:

@@ -14,6 +14,7 @@ from advisor.domain.recommendation import DecisionWord, Trust
 from advisor.domain.results import Results
 from advisor.statistics.replication import MIN_PROCESSES
 from advisor.system.number_format import format_share
+from probes.wire.shape import Shape
 
 #: Difference between two equal workers above which the machine does not count as steady, and above
 #: which nothing that was measured can be trusted.
@@ -31,11 +32,11 @@ UNCHECKED_REASONS = {
 
 
 def grade(
-    results: Results, decision: DecisionWord | None, missing: Sequence[int] = ()
+    results: Results, decision: DecisionWord | None, missing: Sequence[Shape] = ()
 ) -> tuple[Trust, tuple[str, ...]]:
     """Return the trust and what keeps it from being higher.
 
-    `missing` has the batch sizes without a race. The reasons that alone cause a D come first.
+    `missing` has the shapes without a race. The reasons that alone cause a D come first.
     """
     repeated, between, unsteady = (
         _missing_repetitions(results),
@@ -45,7 +46,7 @@ def grade(
     unchecked = _find_unchecked(results)
     decisive = (
         *(("the decision is open",) if decision == "OPEN" else ()),
-        *_missing_sizes(missing),
+        *_missing_shapes(missing),
         *_find_unfitness(results),
     )
     others = (*unchecked, *repeated, *between, *unsteady)
@@ -106,15 +107,13 @@ def _find_unchecked(results: Results) -> list[str]:
     return [UNCHECKED_REASONS[fault] for fault in sorted(faults) if fault in UNCHECKED_REASONS]
 
 
-def _missing_sizes(missing: Sequence[int]) -> list[str]:
+def _missing_shapes(missing: Sequence[Shape]) -> list[str]:
     if not missing:
         return []
-    sizes = ", ".join(map(str, missing))
-    return [
-        f"batch size {sizes} was not measured"
-        if len(missing) == 1
-        else f"batch sizes {sizes} were not measured"
-    ]
+    if len(missing) == 1:
+        return [f"{missing[0].description} was not measured"]
+    kind = "shapes" if missing[0].lengths else "batch sizes"
+    return [f"{kind} {', '.join(map(str, missing))} were not measured"]
 
 
 def _missing_repetitions(results: Results) -> list[str]:
@@ -172,7 +171,7 @@ def _find_unsteadiness(results: Results) -> list[str]:
 def _find_drift(results: Results) -> list[str]:
     reasons = []
     changed = [
-        f"{entry.arm} by {format_share(cell.shift, signed=True)} at batch size {cell.batch_size}"
+        f"{entry.arm} by {format_share(cell.shift, signed=True)} at {cell.shape.description}"
         for entry in results.measurements
         for cell in entry.cells
         if cell.shift

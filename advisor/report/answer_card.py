@@ -14,6 +14,7 @@ from advisor.system.number_format import (
     format_milliseconds,
     format_number,
     format_seconds,
+    format_share,
     format_share_of_draws,
     format_speedup,
 )
@@ -34,9 +35,13 @@ class Tile(NamedTuple):
     note: str
 
 
-class BatchWinner(NamedTuple):
-    """The best arm by score at one batch size, next to the advised one."""
+class ShapeWinner(NamedTuple):
+    """The best arm by score at one shape, next to the advised one."""
 
+    #: The lengths, such as `512` or `512+128`; empty in a run with one.
+    tokens: str
+    #: Of the shape in the mix.
+    share: str
     batch_size: int
     arm: str
     speedup: str
@@ -74,18 +79,18 @@ def _speed(measured: Measurement, *, unfit: bool) -> Tile:
         if speedup.low is not None and speedup.high is not None
         else []
     )
-    each = (f"batch {cell.batch_size}: {format_speedup(cell.speedup)}" for cell in measured.cells)
+    each = (f"batch {cell.shape}: {format_speedup(cell.speedup)}" for cell in measured.cells)
     return Tile("Speed over eager PyTorch", format_speedup(speedup), "; ".join([*bounds, *each]))
 
 
 def _call_time(measured: Measurement) -> Tile:
     first, *others = measured.cells
     note = "; ".join(
-        f"batch {cell.batch_size}: {format_milliseconds(cell.seconds.median, digits=3)} ms"
+        f"batch {cell.shape}: {format_milliseconds(cell.seconds.median, digits=3)} ms"
         for cell in others
     )
     value = f"{format_milliseconds(first.seconds.median, digits=3)} ms"
-    return Tile(f"One call, batch {first.batch_size}", value, note)
+    return Tile(f"One call, batch {first.shape}", value, note)
 
 
 def _text_latency(measured: Measurement) -> Tile | None:
@@ -104,7 +109,7 @@ def _text_latency(measured: Measurement) -> Tile | None:
         if seconds is not None
     )
     value = f"{format_number(cell.throughput.value, decimals=0)} {cell.throughput.unit}"
-    return Tile(f"Text, batch {cell.batch_size}", value, note)
+    return Tile(f"Text, batch {cell.shape}", value, note)
 
 
 def _memory(measured: Measurement) -> Tile:
@@ -121,11 +126,11 @@ def _payback(advice: Recommendation) -> str:
     """Return after how many requests the build has paid for itself, or where it never does."""
     requests = advice.break_even_requests
     if requests is not None:
-        sizes = [each.batch_size for each in advice.break_even if each.requests == requests]
+        sizes = [each.shape for each in advice.break_even if each.requests == requests]
         of_several = len(advice.break_even) > 1 and len(sizes) == 1
-        where = f" of batch size {sizes[0]}" if of_several else ""
+        where = f" of {sizes[0].description}" if of_several else ""
         return f"paid back after {format_number(requests, decimals=0)} requests{where}"
-    never = [str(each.batch_size) for each in advice.break_even if each.requests is None]
+    never = [str(each.shape) for each in advice.break_even if each.requests is None]
     if never and len(never) == len(advice.break_even):
         return "never paid back"
     return f"never paid back at batch size {', '.join(never)}" if never else ""
@@ -137,18 +142,43 @@ def _confidence(advice: Recommendation, certainty: Certainty, word: DecisionWord
     return Tile("Confidence", word, f"{CONFIDENCE[word]}; {leads}")
 
 
-def winners(answer: Answer) -> list[BatchWinner]:
-    """Return the best arm at each batch size; none where it is the advised one at all of them."""
-    advice = answer.recommendation
-    if advice is None or all(each.arm == advice.arm for each in advice.advice_by_batch_size):
+def winners(answer: Answer) -> list[ShapeWinner]:
+    """Return the best arm at each shape.
+
+    None where it is the advised one at all of the batch sizes, and the run has one length.
+    """
+    advice, weights = answer.recommendation, answer.question.weights
+    if advice is None or all(
+        each.arm == advice.arm and not each.shape.lengths for each in advice.advice_by_shape
+    ):
         return []
     return [
-        BatchWinner(
-            each.batch_size,
+        ShapeWinner(
+            each.shape.lengths,
+            format_share(weights.get(each.shape, 1.0) / len(weights)),
+            each.shape.batch_size,
             each.arm,
             f"{each.speedup:.2f}x",
             f"{each.advised_speedup:.2f}x",
             each.arm != advice.arm,
         )
-        for each in advice.advice_by_batch_size
+        for each in advice.advice_by_shape
     ]
+
+
+def length_rows(answer: Answer) -> list[list[str]]:
+    """Return the head and a row for each shape of a run with several lengths; else nothing."""
+    rows = [
+        [
+            each.tokens,
+            each.share,
+            str(each.batch_size),
+            each.arm,
+            each.speedup,
+            each.advised_speedup,
+        ]
+        for each in winners(answer)
+        if each.tokens
+    ]
+    head = ["tokens", "share", "batch", "best arm", "speed-up", "of the advised arm"]
+    return [head, *rows] if rows else []

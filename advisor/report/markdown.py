@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.priorities import CRITERIA
 from advisor.domain.rubric import LETTERS
+from advisor.report.answer_card import length_rows
 from advisor.report.formatting.tabular import markdown_table
 from advisor.report.sections import serving_tables, text_generation, trade_off
 from advisor.report.sections.answer import confidence, has_unfit_problem, headline, stop_notice
 from advisor.report.sections.ranking_cells import (
     COST_HEADS,
     CRITERION_HEADS,
+    column_shapes,
     cost_cells,
     rank_cell,
     score_cell,
@@ -23,6 +25,7 @@ from advisor.system.number_format import (
     format_interval,
     format_milliseconds,
 )
+from probes.wire.shape import Shape
 
 #: Characters that Markdown or embedded HTML would interpret.
 ESCAPES = str.maketrans(
@@ -36,6 +39,7 @@ def render(answer: Answer) -> str:
         [f"## {escape(headline(answer))}"],
         [f"{escape(line)}  " for line in (*stop_notice(answer), *confidence(answer))],
         ranking(answer),
+        _table(length_rows(answer)),
         _table(text_generation.table_rows(answer)),
         [f"{escape(line)}  " for line in text_generation.mismatch_lines(answer)],
         _table(serving_tables.server_rows(answer)),
@@ -55,27 +59,29 @@ def ranking(answer: Answer) -> list[str]:
     ranked, unfit = answer.ranked, has_unfit_problem(answer)
     if not ranked:
         return []
-    sizes = [cell.batch_size for cell in ranked[0].cells]
+    shapes = column_shapes(ranked)
     head = [
         "#",
         "arm",
         "speed-up (95 %)",
-        *(f"ms @{size}" for size in sizes),
+        *(f"ms @{shape}" for shape in shapes),
         *COST_HEADS,
         *CRITERION_HEADS.values(),
         "score",
     ]
-    return markdown_table(head, [_row(arm, sizes, unfit=unfit) for arm in ranked], text_columns={1})
+    return markdown_table(
+        head, [_row(arm, shapes, unfit=unfit) for arm in ranked], text_columns={1}
+    )
 
 
-def _row(arm: RankedArm, sizes: Sequence[int], *, unfit: bool) -> list[str]:
+def _row(arm: RankedArm, shapes: Sequence[Shape], *, unfit: bool) -> list[str]:
     scored, measured = arm
-    milliseconds = {cell.batch_size: format_milliseconds(cell.seconds.median) for cell in arm.cells}
+    milliseconds = {cell.shape: format_milliseconds(cell.seconds.median) for cell in arm.cells}
     return [
         rank_cell(scored, is_unfit=unfit),
         escape(scored.arm),
         format_interval(arm.speedup),
-        *(milliseconds.get(size, MISSING) for size in sizes),
+        *(milliseconds.get(shape, MISSING) for shape in shapes),
         *(escape(cell) for cell in cost_cells(measured)),
         *(LETTERS[scored.ratings[name].tier] for name in CRITERIA),
         score_cell(scored, is_unfit=unfit),

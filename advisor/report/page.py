@@ -36,8 +36,8 @@ SCRIPT_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 def render(answer: Answer, script: str | None = None) -> str:
     """Return the page; `script` is the recipe of the recommended arm."""
     ranked, unranked = answer.ranked, answer.unmeasured
-    sizes = [cell.batch_size for cell in ranked[0].cells] if ranked else []
-    drawn = pictures.draw(answer, ranked, sizes)
+    shapes = [cell.shape for cell in ranked[0].cells] if ranked else []
+    drawn = pictures.draw(answer, ranked, shapes)
     style, code = package_file("report.css"), package_file("report.js")
     return _template().render(
         answer=answer,
@@ -59,7 +59,7 @@ def render(answer: Answer, script: str | None = None) -> str:
         ranked=ranked,
         new_shapes=new_shapes.by_arm(answer),
         unranked=unranked,
-        sizes=sizes,
+        shapes=shapes,
         criteria={name: name.replace("_", " ") for name in CRITERIA},
         pillars=PILLARS,
         priorities={name: getattr(answer.question.priorities, name) for name in CRITERIA},

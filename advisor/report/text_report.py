@@ -10,6 +10,7 @@ from advisor.domain.model import has_random_weights
 from advisor.domain.portability import ApplicationPortability, Platform
 from advisor.domain.rubric import LETTERS
 from advisor.recommendation.trust import is_unfit
+from advisor.report.answer_card import length_rows
 from advisor.report.formatting.phrases import LEGEND
 from advisor.report.formatting.tabular import plain_table
 from advisor.report.sections import new_shapes, serving_tables
@@ -24,6 +25,7 @@ from advisor.report.sections.partly_used import partly_used
 from advisor.report.sections.ranking_cells import (
     COST_HEADS,
     CRITERION_HEADS,
+    column_shapes,
     cost_cells,
     rank_cell,
     score_cell,
@@ -32,9 +34,9 @@ from advisor.report.sections.sensitivity import sensitivity, titled
 from advisor.report.sections.setup_facts import (
     describe_inputs,
     describe_load,
-    describe_sizes,
+    describe_shapes,
     input_facts,
-    unmeasured_sizes,
+    unmeasured_shapes,
 )
 from advisor.report.sections.text_generation import generation_lines
 from advisor.report.sections.trade_off import trade_off_lines
@@ -45,6 +47,7 @@ from advisor.system.number_format import (
     format_number,
     format_speedup,
 )
+from probes.wire.shape import Shape
 
 COST_COLUMNS = "build s: first build; MiB: peak memory; letters: A best, C lowest"
 #: What the columns of the ranking mean, by the unit of the speed.
@@ -58,6 +61,7 @@ COLUMNS = {
         ("tok/s", "tok/s: tokens generated per second, all texts of a batch"),
     )
 }
+MIX = "The speed-up of an arm is the geometric mean over these lines, weighted by the shares."
 #: The same for servers, which have no batch sizes.
 SERVED_COLUMNS = f"speed-up: ratio of the sustained request rates; {COST_COLUMNS}"
 #: The same for figures that were published.
@@ -77,6 +81,7 @@ def render(answer: Answer) -> str:
             *measured_line(answer),
         ],
         ranking(answer),
+        by_length(answer),
         trade_off_lines(answer),
         generation_lines(answer),
         *serving_tables_of(answer),
@@ -94,14 +99,14 @@ def measured_line(answer: Answer) -> list[str]:
     question = answer.question
     if answer.run_id == PUBLISHED:
         return []
-    missing = unmeasured_sizes(answer)
-    timed = [size for size in question.batch_sizes if size not in missing]
+    missing = unmeasured_shapes(answer)
+    timed = [shape for shape in question.shapes if shape not in missing]
     shapes = (
         describe_load(question.load)
         if question.load is not None
-        else describe_sizes(answer, timed or question.batch_sizes) + describe_inputs(answer)
+        else describe_shapes(answer, timed or question.shapes) + describe_inputs(answer)
     )
-    absent = f" Not measured: {describe_sizes(answer, missing)}." if timed and missing else ""
+    absent = f" Not measured: {describe_shapes(answer, missing)}." if timed and missing else ""
     weights = ", random weights" if has_random_weights(question.model) else ""
     precision = "the model's own precision" if question.dtype == "native" else question.dtype
     line = f"{question.task}, {precision}, {shapes}{weights}"
@@ -116,19 +121,19 @@ def ranking(answer: Answer) -> list[str]:
     ranked = answer.ranked
     if not ranked:
         return []
-    sizes = [cell.batch_size for cell in ranked[0].cells]
+    shapes = column_shapes(ranked)
     unit = "tok/s" if any(cell.generation for cell in ranked[0].cells) else "ms"
     head = [
         "#",
         "arm",
         "speed-up",
-        *(f"{unit} @{size}" for size in sizes),
+        *(f"{unit} @{shape}" for shape in shapes),
         *COST_HEADS,
         *CRITERION_HEADS.values(),
         "score",
     ]
     table = plain_table(
-        [head, *(_ranking_row(arm, sizes, answer) for arm in ranked)],
+        [head, *(_ranking_row(arm, shapes, answer) for arm in ranked)],
         text_columns={1},
     )
     if answer.run_id == PUBLISHED:
@@ -136,6 +141,13 @@ def ranking(answer: Answer) -> list[str]:
     if answer.results.serving is not None:
         return [*table, SERVED_COLUMNS]
     return [*table, COLUMNS[unit], LEGEND]
+
+
+def by_length(answer: Answer) -> list[str]:
+    """Return the best arm at each length and batch size; nothing for a run with one length."""
+    rows = length_rows(answer)
+    table = plain_table(rows, text_columns={3}) if rows else []
+    return ["By length:", *(f"  {line}" for line in table), MIX] if rows else []
 
 
 def serving_tables_of(answer: Answer) -> list[list[str]]:
@@ -146,9 +158,9 @@ def serving_tables_of(answer: Answer) -> list[list[str]]:
     ]
 
 
-def _ranking_row(arm: RankedArm, sizes: Sequence[int], answer: Answer) -> list[str]:
+def _ranking_row(arm: RankedArm, shapes: Sequence[Shape], answer: Answer) -> list[str]:
     speeds = {
-        cell.batch_size: format_number(cell.throughput.value, 0)
+        cell.shape: format_number(cell.throughput.value, 0)
         if cell.generation
         else format_milliseconds(cell.seconds.median)
         for cell in arm.cells
@@ -159,7 +171,7 @@ def _ranking_row(arm: RankedArm, sizes: Sequence[int], answer: Answer) -> list[s
         rank_cell(scored, is_unfit=unfit),
         scored.arm,
         _speedup_cell(arm.speedup, unfit=is_unfit(answer.results)),
-        *(speeds.get(size, MISSING) for size in sizes),
+        *(speeds.get(shape, MISSING) for shape in shapes),
         *cost_cells(measured),
         *(LETTERS[scored.ratings[name].tier] for name in CRITERION_HEADS),
         score_cell(scored, is_unfit=unfit),

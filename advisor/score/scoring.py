@@ -20,6 +20,7 @@ from advisor.score import performance_portability
 from advisor.score.constraints import find_failures
 from advisor.score.facts import NEW_SHAPES_ORDER, declared_facts, facts_of, infer_new_shapes
 from advisor.score.grades import DIGITS, FactValue, rate
+from probes.wire.shape import Shape
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,11 +39,11 @@ class RatedArm:
 
 @dataclasses.dataclass(frozen=True)
 class RatedArms:
-    """The measured arms with their grades over all batch sizes, and at each size alone."""
+    """The measured arms with their grades over all shapes, and at each shape alone."""
 
     overall: tuple[RatedArm, ...]
-    #: Empty where one batch size was measured, which has the answer of the whole.
-    by_batch_size: dict[int, tuple[RatedArm, ...]]
+    #: Empty where one shape was measured, which has the answer of the whole.
+    by_shape: dict[Shape, tuple[RatedArm, ...]]
 
 
 def rate_arms(results: Results, catalogue: Catalogue, evidence: Evidence = "measured") -> RatedArms:
@@ -50,12 +51,12 @@ def rate_arms(results: Results, catalogue: Catalogue, evidence: Evidence = "meas
 
     `evidence` is where the figures come from.
     """
-    sizes = sorted({cell.batch_size for entry in results.measurements for cell in entry.cells})
+    shapes = sorted({cell.shape for entry in results.measurements for cell in entry.cells})
     return RatedArms(
         overall=_rate(results, catalogue, evidence),
-        by_batch_size={
-            size: _rate(_at_batch_size(results, size), catalogue, evidence)
-            for size in (sizes if len(sizes) > 1 else ())
+        by_shape={
+            shape: _rate(_at_shape(results, shape), catalogue, evidence)
+            for shape in (shapes if len(shapes) > 1 else ())
         },
     )
 
@@ -69,9 +70,9 @@ def weigh_arms(rated: Sequence[RatedArm], question: Question) -> tuple[ScoredArm
     return rank(scored, {each.measurement.arm: each.adoption_cost for each in rated})
 
 
-def weigh_by_batch_size(rated: RatedArms, question: Question) -> dict[int, tuple[ScoredArm, ...]]:
-    """Return the scores at each batch size alone, best first; empty where there is one."""
-    return {size: weigh_arms(arms, question) for size, arms in rated.by_batch_size.items()}
+def weigh_by_shape(rated: RatedArms, question: Question) -> dict[Shape, tuple[ScoredArm, ...]]:
+    """Return the scores at each shape alone, best first; empty where there is one."""
+    return {shape: weigh_arms(arms, question) for shape, arms in rated.by_shape.items()}
 
 
 def _rate(results: Results, catalogue: Catalogue, evidence: Evidence) -> tuple[RatedArm, ...]:
@@ -135,13 +136,13 @@ def _bonus(measurement: Measurement, baseline: str, rule: DecisionRule) -> float
     return rule.speed_bonus * min(max(share, 0.0), 1.0)
 
 
-def _at_batch_size(results: Results, size: int) -> Results:
-    """Return the results with each arm's speed-up at one batch size instead of the mean."""
+def _at_shape(results: Results, shape: Shape) -> Results:
+    """Return the results with each arm's speed-up at one shape instead of the mean."""
     measurements = [
         msgspec.structs.replace(entry, speedup=cell.speedup)
         for entry in results.measurements
         for cell in entry.cells
-        if cell.batch_size == size
+        if cell.shape == shape
     ]
     return msgspec.structs.replace(results, measurements=tuple(measurements))
 

@@ -134,20 +134,34 @@ def detectable_shift(critical: float, power: float, degrees_of_freedom: float) -
 
 
 def geometric_mean_interval(
-    samples: Sequence[Sequence[float]], confidence: float, *, correlated: bool = False
+    samples: Sequence[Sequence[float]],
+    confidence: float,
+    *,
+    correlated: bool = False,
+    weights: Sequence[float] | None = None,
 ) -> Estimate:
     """Return the mean of the trimmed means of `samples` with a two-sided interval.
 
-    Each sample holds the log differences of one batch size. All samples have the same weight. The
-    degrees of freedom follow Welch and Satterthwaite.
+    Each sample holds the log differences of one shape. Without `weights` all samples have the same;
+    those with a weight of 0 do not count. The degrees of freedom follow Welch and Satterthwaite.
     """
-    mean = statistics.fmean(trimmed_mean(sample) for sample in samples)
+    counted = [
+        (sample, weight)
+        for sample, weight in zip(samples, weights or [1.0] * len(samples), strict=True)
+        if weight > 0
+    ]
+    samples = [sample for sample, _ in counted]
+    whole = sum(weight for _, weight in counted)
+    factors = [weight * len(counted) / whole for _, weight in counted]
+    mean = statistics.fmean(
+        factor * trimmed_mean(sample) for sample, factor in zip(samples, factors, strict=True)
+    )
     if any(len(sample) < 2 for sample in samples):  # noqa: PLR2004 - one value has no spread
         return Estimate(-math.inf, mean, math.inf)
     shares = [effective_share(each) if correlated else 1.0 for each in samples]
     variances = [
-        variance_of_trimmed_mean(sample) / share
-        for sample, share in zip(samples, shares, strict=True)
+        factor**2 * variance_of_trimmed_mean(sample) / share
+        for sample, share, factor in zip(samples, shares, factors, strict=True)
     ]
     total = sum(variances)
     if total == 0:

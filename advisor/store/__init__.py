@@ -9,5 +9,4 @@
                  scratch/       weights, references, caches; removed when the run is finished
 <home>/fleets/<id>.json         the runs of a fleet
               <id>.parquet      their figures, one row for each workflow and batch size
-<home>/sweeps/<id>.json         the lengths of a sweep and their runs
 """

@@ -1,4 +1,4 @@
-"""The store of runs, fleets and sweeps in one home directory."""
+"""The store of runs and fleets in one home directory."""
 
 from __future__ import annotations
 
@@ -14,11 +14,9 @@ from advisor.domain.answer import AnswerSummary
 from advisor.domain.run import Header
 from advisor.domain.run_events import Finished, is_measurement
 from advisor.domain.run_state import RunState
-from advisor.domain.sweep import is_sweep_id
 from advisor.errors import NotWritableError, RunFileError, RunIsActiveError, UnknownRunError
 from advisor.store.entries import HistoryEntry, load_entry, save_entry
-from advisor.store.records import LATEST
-from advisor.store.run_groups import Fleets, Sweeps
+from advisor.store.fleets import LATEST, Fleets
 from advisor.store.runs import Run
 from advisor.system.atomic_write import report_unwritable, write_atomically
 from advisor.system.home import HOME_VARIABLE, named_home
@@ -39,7 +37,6 @@ class Store:
         self._home = home
         self._runs = home / "runs"
         self.fleets = Fleets(home / "fleets")
-        self.sweeps = Sweeps(home / "sweeps")
 
     def create(self, header: Header) -> Run:
         """Make the directory of a new run; raise `NotWritableError` if it exists."""
@@ -213,11 +210,6 @@ def _ambiguous_run(name: str, matches: Sequence[str]) -> UnknownRunError:
 
 
 def _unknown_run(name: str) -> UnknownRunError:
-    if is_sweep_id(name):
-        return UnknownRunError(
-            f"{name!r} is a sweep, which has several runs",
-            f"name one of its runs; p3-advisor show {name} lists them",
-        )
     if os.path.isfile(name):  # noqa: PTH113 - see `Store.find`
         return UnknownRunError(
             f"{name!r} is a file, and this needs a stored run",

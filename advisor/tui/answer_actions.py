@@ -6,8 +6,6 @@ import functools
 from typing import TYPE_CHECKING
 
 from advisor.domain.answer import encode
-from advisor.report.sweeps import sweep_text
-from advisor.report.sweeps.sweep_document import SweepDocument
 from advisor.system.import_path import ADVISOR_COMMAND
 from advisor.tui.answer import RunAnswer
 from advisor.tui.dialogs.create_env_dialog import VerifyDialog
@@ -60,17 +58,3 @@ def render_answer(answer: RunAnswer, extension: str) -> str:
     if extension == ".md":
         return markdown.render(document)
     return csv_rows.render([document]) if extension == ".csv" else encode(document)
-
-
-def export_sweep(app: AdvisorApp, document: SweepDocument) -> None:
-    """Write the document of a sweep to a file that the user names."""
-
-    def render(suffix: str) -> str:
-        from advisor.report.sweeps import sweep_page  # noqa: PLC0415 - as above
-
-        if suffix == ".html":
-            return sweep_page.render(document)
-        return sweep_text.render_markdown(document) if suffix == ".md" else encode(document)
-
-    name = f"p3-advisor-{document.sweep_id}.html"
-    app.push_screen(FileDialog(name, [".html", ".md", ".json"], render, subject="sweep"))

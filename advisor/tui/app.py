@@ -22,7 +22,6 @@ from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine
 from advisor.errors import DefectError, UserError
 from advisor.question.answers import Answers
-from advisor.question.sweep import LengthAnswers
 from advisor.settings import Settings, read, save_theme
 from advisor.tui.appearance import THEMES, AsciiFilter
 from advisor.tui.background import BackgroundTasks
@@ -77,8 +76,6 @@ class AdvisorApp(App[int]):
         super().__init__(ansi_color=True if no_color else None)
         self.launch_options, self.context = launch_options, context
         self.answers: Answers = launch_options.answers
-        #: The lengths of the question; several make a sweep.
-        self.lengths: LengthAnswers = launch_options.lengths or LengthAnswers.of(self.answers)
         self.machine: Machine | None = None
         self.defect: DefectError | None = None
         self.background = BackgroundTasks(self._call_in_app, self.show_error)
@@ -152,7 +149,7 @@ class AdvisorApp(App[int]):
             return
         if self.launch_options.open:
             self.open_stored(self.launch_options.open)
-        elif self.launch_options.lengths is not None or self.answers != Answers():
+        elif self.answers != Answers():
             self.action_setup()
         self.background.start("machine", self._detect_machine, self._show_machine)
 
@@ -267,13 +264,13 @@ class AdvisorApp(App[int]):
     # Runs
 
     def open_stored(self, name: str) -> None:
-        """Show the results of a stored run, sweep or document, or the progress of a run."""
+        """Show the results of a stored run or document, or the progress of a run."""
         from advisor.tui import run_opener  # noqa: PLC0415 - see the class
 
         run_opener.open_stored(self, name)
 
     def resume(self, name: str) -> None:
-        """Resume a stopped run or sweep; show it if another process is working on it."""
+        """Resume a stopped run; show it if another process is working on it."""
         from advisor.tui import run_opener  # noqa: PLC0415 - see the class
 
         run_opener.resume(self, name)

@@ -5,15 +5,12 @@ from __future__ import annotations
 import msgspec
 
 from advisor.question.answers import Answers
-from advisor.question.sweep import LengthAnswers
 
 
 class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The initial answers and the appearance of the terminal program."""
 
     answers: Answers = Answers()
-    #: Several lengths, which are a sweep; without them the answers have the only one.
-    lengths: LengthAnswers | None = None
     #: Directory of a recorded run to play back; empty for none.
     replay: str = ""
     #: A stored run or run document to open; empty for none.

@@ -10,17 +10,14 @@ from advisor.domain.answer import Answer
 from advisor.domain.run import resume_command
 from advisor.errors import UserError
 from advisor.report.sections.answer import headline
-from advisor.report.sweeps import sweep_text
 from advisor.store.runs import Run
 from advisor.tui.answer import RunAnswer
 from advisor.tui.dialogs.questions import CancelDialog, QuitDialog
 from advisor.tui.rendering import text
 from advisor.tui.run.host_process import HostProcess
 from advisor.tui.run.session import NOT_CONTROLLED_MESSAGE, RunSession
-from advisor.tui.run.sweep_view import SweepView, read_sweep
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import ResultsScreen
-from advisor.tui.screens.sweep import SweepScreen
 
 if TYPE_CHECKING:
     from advisor.tui.app import AdvisorApp
@@ -39,8 +36,8 @@ class RunController:
         self._app = app
         self._start_host = start_host or HostProcess
         self.session: RunSession | None = None
-        #: The last answer that was shown, and the run or sweep that was left to itself.
-        self._answer: RunAnswer | SweepView | None = None
+        #: The last answer that was shown, and the run that was left to itself.
+        self._answer: RunAnswer | None = None
         self._left_run = ""
 
     @property
@@ -70,9 +67,8 @@ class RunController:
         return self.owned_host is not None
 
     def run(self, run: Run) -> None:
-        """Start the host process of a run, and of the runs after it in a sweep; show it."""
-        sweep = self._app.context.store.sweeps.find_of_run(run.directory.name)
-        self.show(RunSession.for_run(run, self._start_host(run), sweep))
+        """Start the host process of a run, and show it."""
+        self.show(RunSession.for_run(run, self._start_host(run)))
 
     def replay(self, directory: str, speed: float) -> None:
         self.show(RunSession.replay(directory, speed))
@@ -93,48 +89,24 @@ class RunController:
         return True
 
     def _refresh(self, session: RunSession) -> None:
-        """Read and draw new events, and schedule the next refresh.
-
-        After a run of a sweep the session of the next one replaces it.
-        """
+        """Read and draw new events, and schedule the next refresh."""
         is_replaced = session is not self.session
         if is_replaced or not self._app.screen_stack:  # without screens, the program is ending
             return
         try:
             session.refresh()
-            following = session.next_in_sweep(self._app.context.store)
         except UserError as error:
             self._app.show_error(error)
             return
-        if following is not None:
-            self.session = following
-            self._refresh(following)
-            return
         if isinstance(self._app.screen, LiveScreen):
             self._app.screen.draw()
-        if session.is_finished and not session.awaits_next_run:
-            self._app.call_later(self._show_end)
+        if session.is_finished:
+            self._app.call_later(self.show_results)
             return
         rank = session.ranking_job(asyncio.get_running_loop().time())
         if rank is not None:
             self._app.background.start("rank", rank, session.set_provisional)
         self._app.set_timer(session.refresh_interval_seconds, lambda: self._refresh(session))
-
-    def _show_end(self) -> None:
-        """Show the results of the run that has ended, or those of its sweep."""
-        session = self.session
-        if session is None or session.sweep is None:
-            self.show_results()
-            return
-        sweep_id, store = session.sweep.sweep_id, self._app.context.store
-
-        def show(view: SweepView) -> None:
-            self.show_sweep(view)
-            reason = session.failure_reason()
-            if session.is_finished and not view.document.finished and reason:
-                self._app.notify(reason, severity="error", markup=False)
-
-        self._app.background.start("results", lambda: read_sweep(sweep_id, store), show)
 
     def show_results(self) -> None:
         """Decide from the current state of the run and show the decision."""
@@ -150,18 +122,10 @@ class RunController:
         self._app.background.start("results", decide, self.show_answer)
 
     def show_answer(self, answer: RunAnswer) -> None:
-        """Show the answer of a run in place of the current screens, or above its sweep."""
+        """Show the answer of a run in place of the current screens."""
         self._answer = answer
-        screen = self._app.screen
-        if not (isinstance(screen, SweepScreen) and screen.has_run(answer.document.run_id)):
-            self._app.action_home()
-        self._app.push_screen(ResultsScreen(answer))
-
-    def show_sweep(self, view: SweepView) -> None:
-        """Show a sweep in place of the current screens."""
-        self._answer = view
         self._app.action_home()
-        self._app.push_screen(SweepScreen(view))
+        self._app.push_screen(ResultsScreen(answer))
 
     def toggle_pause(self) -> None:
         """Pause the run after the current timed section, or continue it."""
@@ -182,10 +146,10 @@ class RunController:
             except UserError as error:
                 self._app.show_error(error)
             else:
-                self._show_end()
+                self.show_results()
 
         if self.session is not None and not self.session.is_running:
-            self._show_end()
+            self.show_results()
         elif self.session is None or not self.session.is_controlled:
             self._app.notify(NOT_CONTROLLED_MESSAGE, markup=False)
         elif not isinstance(self._app.screen, CancelDialog):
@@ -211,21 +175,13 @@ class RunController:
         if self._left_run:
             return f"The run goes on. p3-advisor ask --open {self._left_run} shows it."
         if self.session is not None and not self.session.is_finished and not self.session.is_replay:
-            return f"The run was stopped. {resume_command(self._shown_id(self.session))}"
+            return f"The run was stopped. {resume_command(self.session.follower.header.run_id)}"
         answer = self._answer
-        if isinstance(answer, SweepView):
-            line = text.printable(sweep_text.answer(answer.document)[0], MAX_ANSWER)
-            return f"{line} p3-advisor show {answer.document.sweep_id}"
         if answer is None:
             return ""
         is_stored = answer.run is not None
         shown = f" p3-advisor show {answer.document.run_id}" if is_stored else ""
         return f"{text.printable(headline(answer.document), MAX_ANSWER)}{shown}"
-
-    @staticmethod
-    def _shown_id(session: RunSession) -> str:
-        """Return the id of the sweep that is shown, or that of the run."""
-        return session.sweep.sweep_id if session.sweep else session.follower.header.run_id
 
     def detach(self) -> None:
         """Let the run continue without this program."""
@@ -233,7 +189,7 @@ class RunController:
             if self.session.is_paused or self.session.is_pause_requested:
                 self.session.toggle_pause()
             self.owned_host.detach()
-            self._left_run = self._shown_id(self.session)
+            self._left_run = self.session.follower.header.run_id
             self.session = None
 
     def terminate(self) -> None:

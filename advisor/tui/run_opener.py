@@ -1,35 +1,27 @@
-"""Open what is stored: runs, sweeps and documents, to show or to resume them."""
+"""Open what is stored: runs and documents, to show or to resume them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from advisor.context import Context
 from advisor.domain.run import Header
-from advisor.domain.sweep import is_sweep_id
 from advisor.errors import UserError
 from advisor.pipeline.decision import decide
 from advisor.pipeline.execution import check_resumable
-from advisor.pipeline.sweeps.decision import decide_lengths
-from advisor.pipeline.sweeps.runs import next_run
 from advisor.report.opening import is_file, read_answer
 from advisor.store.runs import Run
 from advisor.tui.answer import RunAnswer
 from advisor.tui.run.session import RunSession
-from advisor.tui.run.sweep_view import read_sweep
 
 if TYPE_CHECKING:
     from advisor.tui.app import AdvisorApp
 
 
 def open_stored(app: AdvisorApp, name: str) -> None:
-    """Show the results of a stored run, sweep or document, or the progress of a run."""
+    """Show the results of a stored run or document, or the progress of a run."""
     show = app.run_controller
-    if is_sweep_id(name):
-        store = app.context.store
-        app.background.start("results", lambda: read_sweep(name, store), show.show_sweep)
-    elif is_file(name):
+    if is_file(name):
         catalogue = app.catalogue
         app.background.start(
             "results",
@@ -65,7 +57,6 @@ def _start_session(app: AdvisorApp, run: Run) -> None:
         app.show_error(error)
         return
     if session.is_running:
-        session.sweep = app.context.store.sweeps.find_of_run(run.directory.name)
         controller.show(session)
     else:
         controller.session = session
@@ -73,10 +64,7 @@ def _start_session(app: AdvisorApp, run: Run) -> None:
 
 
 def resume(app: AdvisorApp, name: str) -> None:
-    """Resume a stopped run or sweep; show it if another process is working on it."""
-    if is_sweep_id(name):
-        _resume_sweep(app, name)
-        return
+    """Resume a stopped run; show it if another process is working on it."""
     run = _find(app, name, check_resumable)
     if run is None:
         return
@@ -84,29 +72,6 @@ def resume(app: AdvisorApp, name: str) -> None:
         open_stored(app, name)
     elif not app.run_controller.refuse_if_busy():
         app.run_controller.run(run)
-
-
-def _resume_sweep(app: AdvisorApp, name: str) -> None:
-    """Measure the lengths that have no finished run; show the sweep if there is none."""
-    if app.run_controller.refuse_if_busy():
-        return
-
-    def start(run: Run | None) -> None:
-        if run is None:
-            open_stored(app, name)
-        elif run.is_active():
-            open_stored(app, run.directory.name)
-        else:
-            app.run_controller.run(run)
-
-    app.background.start("resume", lambda: _next_run(name, app.context), start)
-
-
-def _next_run(name: str, context: Context) -> Run | None:
-    """Return the run that continues a sweep, stored now if it is new; None for a finished sweep."""
-    record = context.store.sweeps.find(name)
-    found = next_run(record, decide_lengths(record, context.store), context)
-    return found.run if found is not None else None
 
 
 def _find(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -12,7 +12,6 @@ import msgspec
 from advisor.context import Context
 from advisor.domain.answer import Answer
 from advisor.domain.machine import QuietProblem
-from advisor.domain.sweep import MixedLengths
 from advisor.pipeline import quiet_check
 from advisor.pipeline.answers import imported_answer
 from advisor.pipeline.draft import DraftRun, create, propose
@@ -22,9 +21,6 @@ from advisor.pipeline.further_run import (
     propose_again,
     undecided_workflows,
 )
-from advisor.pipeline.sweeps.runs import propose_sweep, start_sweep
-from advisor.question.answers import Answers
-from advisor.store.runs import Run
 from advisor.tui.answer import RunAnswer
 from advisor.tui.dialogs.questions import LoadDialog
 
@@ -33,10 +29,7 @@ if TYPE_CHECKING:
 
 
 def draft(app: AdvisorApp) -> DraftRun:
-    """Return the plan of the current answers; for several lengths that of the shortest."""
-    mix = app.lengths.parse()
-    if len(mix) > 1:
-        return propose_sweep(app.answers, mix, app.context, app.known_machine)
+    """Return the plan of the current answers."""
     return propose(app.answers, app.context, app.known_machine)
 
 
@@ -46,40 +39,18 @@ def draft_or_answer(app: AdvisorApp) -> DraftRun | Answer:
 
 
 def start_from_answers(app: AdvisorApp) -> None:
-    """Start a run, or the sweep of several lengths, with the current answers.
-
-    Show the answer for a GPU that is absent.
-    """
-    answers, mix = app.answers, app.lengths.parse()
-    create_run = None
-    if len(mix) > 1:
-        create_run = functools.partial(_create_sweep, answers, mix, app.context)
-    _start(app, lambda: draft_or_answer(app), create_run)
-
-
-def _create_sweep(
-    answers: Answers, mix: Sequence[MixedLengths], context: Context, drafted: DraftRun
-) -> Run:
-    """Store a sweep whose runs wait for a quiet machine as long as `drafted`.
-
-    Return its first run.
-    """
-    seconds = drafted.question.wait_seconds
-    if seconds:
-        answers = msgspec.structs.replace(answers, wait_for_quiet=f"{seconds:g}s")
-    return start_sweep(answers, mix, context)
+    """Start a run with the current answers, or show the answer for a GPU that is absent."""
+    _start(app, lambda: draft_or_answer(app))
 
 
 def _start(
     app: AdvisorApp,
     make_draft: Callable[[], DraftRun | Answer],
-    create_run: Callable[[DraftRun], Run] | None = None,
 ) -> None:
     """Create a run from a draft and start it; show the answer for a GPU that is absent."""
     if app.run_controller.refuse_if_busy():
         return
     app.notify("making the plan ...", timeout=2, markup=False)
-    create_run = create_run or functools.partial(create, context=app.context)
 
     def check() -> tuple[DraftRun | Answer, tuple[QuietProblem, ...]]:
         drafted = make_draft()
@@ -102,7 +73,7 @@ def _start(
             create_and_start(dataclasses.replace(drafted, question=question))
 
     def create_and_start(drafted: DraftRun) -> None:
-        app.background.start("create", lambda: create_run(drafted), app.run_controller.run)
+        app.background.start("create", lambda: create(drafted, app.context), app.run_controller.run)
 
     app.background.start("start", check, show)
 

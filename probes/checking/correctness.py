@@ -21,10 +21,11 @@ from probes.checking.integers import allowed_difference
 from probes.checking.output_check import OutputCheck, check_output, judge
 from probes.checking.rules import Rules
 from probes.wire.checks import CLASSES, Accuracy, AccuracyClass, Checked, Fault
+from probes.wire.shape import Shape
 
 
 def check_outputs(
-    reference: Reference, produced: Iterable[Sequence[Any]], rules: Rules, batch_size: int
+    reference: Reference, produced: Iterable[Sequence[Any]], rules: Rules, shape: Shape
 ) -> tuple[Checked, str | None]:
     """Compare the outputs of each input set with the reference.
 
@@ -38,7 +39,7 @@ def check_outputs(
         if [tuple(array.shape) for array in outputs] != [each.shape for each in expected]:
             shapes = ", ".join(str(array.shape) for array in outputs)
             reason = f"it returns outputs of other shapes than the model: {shapes}"
-            return _record(reference, batch_size, checks, "incorrect", "shape"), reason
+            return _record(reference, shape, checks, "incorrect", "shape"), reason
         samples.append([sample(array) for array in outputs])
         checks += [
             check_output(reference, (number, index), array, rules)
@@ -46,20 +47,20 @@ def check_outputs(
         ]
         if not all(each.found.is_finite for each in checks):
             reason = "it returns NaN or infinity where the model does not"
-            return _record(reference, batch_size, (), "incorrect", "not-finite"), reason
+            return _record(reference, shape, (), "incorrect", "not-finite"), reason
     checks = pool_integers(reference, checks, rules)
     if reference.is_random:
-        return _record(reference, batch_size, checks, "unchecked", "random-model"), None
+        return _record(reference, shape, checks, "unchecked", "random-model"), None
     if fault := identity.find_fault(reference, samples, rules):
         reason = identity.REASONS[fault]
-        return _record(reference, batch_size, checks, "incorrect", fault), reason
+        return _record(reference, shape, checks, "incorrect", fault), reason
     worst = find_worst(checks)
     if worst.accuracy_class != "exact" and identity.is_same_for_all(reference, samples):
         reason = identity.REASONS["same-output"]
-        return _record(reference, batch_size, checks, "incorrect", "same-output"), reason
+        return _record(reference, shape, checks, "incorrect", "same-output"), reason
     if worst.accuracy_class == "exact" and identity.is_constant(reference):
-        return _record(reference, batch_size, checks, "unchecked", "constant-output"), None
-    record = _record(reference, batch_size, checks, worst.accuracy_class, worst.fault)
+        return _record(reference, shape, checks, "unchecked", "constant-output"), None
+    record = _record(reference, shape, checks, worst.accuracy_class, worst.fault)
     return record, _reason(worst, reference.name) if worst.accuracy_class == "incorrect" else None
 
 
@@ -119,14 +120,14 @@ def _reason(worst: OutputCheck, name: str) -> str:
 
 def _record(
     reference: Reference,
-    batch_size: int,
+    shape: Shape,
     checks: Sequence[OutputCheck],
     accuracy_class: AccuracyClass,
     fault: Fault,
 ) -> Checked:
     worst = find_worst(checks) if checks else None
     return Checked(
-        batch_size,
+        shape,
         accuracy_class,
         reference.name,
         rmse=worst.found.rmse if worst else None,

@@ -22,6 +22,7 @@ from probes.checking import (
 from probes.checking.integers import allowed_difference
 from probes.checking.rules import Rules
 from probes.wire import checks, events
+from probes.wire.shape import Shape
 
 AnyReference = array_reference.Reference | text_reference.TokenReference
 
@@ -36,8 +37,8 @@ def run_program(
         yield program.collect(output)
 
 
-def reference_file(request: protocol.Request, batch_size: int) -> pathlib.Path:
-    return pathlib.Path(request.shared_directory) / f"reference-{batch_size}.npz"
+def reference_file(request: protocol.Request, shape: Shape) -> pathlib.Path:
+    return pathlib.Path(request.shared_directory) / f"reference-{shape}.npz"
 
 
 def make_reference(
@@ -68,8 +69,8 @@ def make_reference(
     array_reference.save_reference(reference, file)
 
 
-def load_reference(request: protocol.Request, batch_size: int) -> AnyReference:
-    file = reference_file(request, batch_size)
+def load_reference(request: protocol.Request, shape: Shape) -> AnyReference:
+    file = reference_file(request, shape)
     return (
         text_reference.load_reference(file)
         if request.task == protocol.GENERATE
@@ -78,14 +79,14 @@ def load_reference(request: protocol.Request, batch_size: int) -> AnyReference:
 
 
 def measure_workload(
-    subject: Any, inputs: list[Any], batch_size: int, request: protocol.Request
+    subject: Any, inputs: list[Any], shape: Shape, request: protocol.Request
 ) -> events.Workload:
     """Return the operations of one call and, for generated text, the bytes that it moves."""
     if request.task == protocol.GENERATE:
-        traffic = subject.memory_traffic(batch_size)
-        return events.Workload(batch_size, subject.flops(inputs), *traffic)
+        traffic = subject.memory_traffic(shape.batch_size)
+        return events.Workload(shape, subject.flops(inputs), *traffic)
     return events.Workload(
-        batch_size,
+        shape,
         subject.flops(inputs),
         fixed_inputs=getattr(subject, "fixed_inputs", 0),
         has_length=getattr(subject, "has_length", None),
@@ -99,7 +100,7 @@ def check_outputs(
     device_inputs: Sequence[Any],
     reference: AnyReference,
     rules: Rules,
-    batch_size: int,
+    shape: Shape,
     *,
     with_logprobs: bool = True,
 ) -> tuple[checks.Checked, str | None]:
@@ -110,7 +111,7 @@ def check_outputs(
     """
     produced = run_program(workflow, program, device_inputs)
     if isinstance(reference, array_reference.Reference):
-        return correctness.check_outputs(reference, produced, rules, batch_size)
+        return correctness.check_outputs(reference, produced, rules, shape)
     score = getattr(program, "score", None) if with_logprobs else None
     scored = (
         (
@@ -120,7 +121,7 @@ def check_outputs(
         if score
         else ()
     )
-    return text_correctness.check_tokens(reference, produced, scored, rules, batch_size)
+    return text_correctness.check_tokens(reference, produced, scored, rules, shape)
 
 
 def check_repeats(

@@ -25,6 +25,7 @@ from probes.checking.rules import Rules
 from probes.checking.text_divergence import Divergence, find_divergence
 from probes.checking.text_reference import TokenReference
 from probes.wire.checks import Accuracy, AccuracyClass, Agreement, Checked, Fault
+from probes.wire.shape import Shape
 
 #: Divergence in nats a token below which a figure is rounding: log probabilities are stored in
 #: float32, and their mean divergence can even be slightly negative.
@@ -49,7 +50,7 @@ def check_tokens(
     produced: Iterable[Sequence[Any]],
     scored: Iterable[TokenLogprobs | None],
     rules: Rules,
-    batch_size: int,
+    shape: Shape,
 ) -> tuple[Checked, str | None]:
     """Compare free runs and the scores of forced ones with the reference.
 
@@ -62,7 +63,7 @@ def check_tokens(
     if [each.shape for each in tokens] != shapes:
         found = ", ".join(str(each.shape) for each in tokens)
         reason = f"it returns {found} tokens instead of {shapes[0]} for each input set"
-        return _record("incorrect", reference, batch_size, None, Accuracy("shape")), reason
+        return _record("incorrect", reference, shape, None, Accuracy("shape")), reason
     scores = list(scored)
     near_tie = allowed_gap(reference, rules)
     pairs = [
@@ -86,7 +87,7 @@ def check_tokens(
         kl_mean=agreement.kl_mean,
         equal_tokens=divergence.equal,
     )
-    return _record(accuracy_class, reference, batch_size, agreement, accuracy), reason_if_wrong
+    return _record(accuracy_class, reference, shape, agreement, accuracy), reason_if_wrong
 
 
 def measure_pair(
@@ -217,13 +218,13 @@ def compare_texts(
 def _record(
     accuracy_class: AccuracyClass,
     reference: TokenReference,
-    batch_size: int,
+    shape: Shape,
     agreement: Agreement | None,
     accuracy: Accuracy,
 ) -> Checked:
     compared = sum(int(tokens.size) for tokens in reference.tokens)
     return Checked(
-        batch_size,
+        shape,
         accuracy_class,
         reference.name,
         rmse=None,

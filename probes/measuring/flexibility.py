@@ -26,6 +26,7 @@ from probes.measuring.sync_check import run_queue_seconds
 from probes.partial_file import replace_when_complete
 from probes.protocol import Request
 from probes.wire.events import NewShapeOutcome, NewShapeResult
+from probes.wire.shape import Shape
 
 #: The fastest of several steady calls counts, so that a burst of load does not show: at most this
 #: many, and after the minimum no further ones once they have taken this long.
@@ -128,7 +129,7 @@ def try_batch_size(
         )
     outcome = outcome_of(first_seconds, steady_seconds, reason)
     return NewShapeResult(
-        batch_size,
+        Shape(batch_size),
         outcome,
         first_call_seconds=first_seconds,
         steady_seconds=steady_seconds,

@@ -10,20 +10,16 @@ import dataclasses
 import pathlib
 from typing import Any
 
-from probes.adapter import Program, Subject
+from probes.adapter import Program
 from probes.checking import dispatch
 from probes.checking.rules import Rules
 from probes.measuring import flexibility
 from probes.protocol import Request
 from probes.wire.events import NewShapeResult
+from probes.wire.shape import Shape
 
 #: Directory with the reference of the new length.
 DIRECTORY = "new-length"
-#: Unit of throughput of models whose inputs are tokens.
-TOKENS = "tokens"
-#: Kinds of models whose inputs have the length of the request without being tokens.
-KINDS_WITH_LENGTH = {"synthetic", "onnx"}
-LENGTH_AXIS = 1
 #: Compilers specialise a length of 1, so it is not a typical new one.
 SHORTEST = 2
 
@@ -34,41 +30,28 @@ def new_input_tokens(built: int) -> int:
 
 
 def at_new_length(request: Request) -> Request:
-    """Return the request for the smallest batch size, one input set and the new length."""
+    """Return the request for the smallest shape, with one input set and the new length."""
+    shortest = request.at(request.shapes[0])
     return dataclasses.replace(
-        request,
+        shortest,
         batch_sizes=[min(request.batch_sizes)],
-        input_tokens=new_input_tokens(request.input_tokens),
+        input_tokens=new_input_tokens(shortest.input_tokens),
+        lengths=[],
         input_sets=1,
         shared_directory=str(pathlib.Path(request.shared_directory) / DIRECTORY),
     )
 
 
+def tried_shape(request: Request) -> Shape:
+    """Return the shape with the new length."""
+    changed = at_new_length(request)
+    return Shape(changed.batch_sizes[0], changed.input_tokens)
+
+
 def has_reference(request: Request) -> bool:
     """Return whether the reference worker has made a reference for the new length."""
     changed = at_new_length(request)
-    return dispatch.reference_file(changed, changed.batch_sizes[0]).exists()
-
-
-def resize(arrays: list[Any], built: int, length: int, subject: Subject, kind: str) -> list[Any]:
-    """Return the arrays with `length` elements along each second dimension that has `built`.
-
-    `arrays` are the model's arguments, numpy arrays of any shape and dtype. Return an empty list if
-    the model has no length. Elements are repeated if there are too few.
-    """
-    if subject.unit != TOKENS and kind not in KINDS_WITH_LENGTH:
-        return []
-    resized = [
-        array.take(range(length), axis=LENGTH_AXIS, mode="wrap")
-        if _has_length(array, built)
-        else array
-        for array in arrays
-    ]
-    return resized if any(_has_length(array, built) for array in arrays) else []
-
-
-def _has_length(array: Any, built: int) -> bool:
-    return bool(array.ndim > LENGTH_AXIS and array.shape[LENGTH_AXIS] == built)
+    return dispatch.reference_file(changed, changed.shapes[0]).exists()
 
 
 def try_length(workflow: Any, program: Program, rules: Rules, request: Request) -> NewShapeResult:
@@ -77,19 +60,18 @@ def try_length(workflow: Any, program: Program, rules: Rules, request: Request) 
     An exception of the stack is a refusal; it is left to the caller.
     """
     changed = at_new_length(request)
-    size = changed.batch_sizes[0]
-    reference = dispatch.load_reference(changed, size)
+    (shape,) = changed.shapes
+    reference = dispatch.load_reference(changed, shape)
     device_inputs = program.feed(reference.inputs[0])
     first_seconds, steady_seconds, _ = flexibility.time_new_shape(workflow, program, device_inputs)
     _, reason = dispatch.check_outputs(
-        workflow, program, [device_inputs], reference, rules, size, with_logprobs=False
+        workflow, program, [device_inputs], reference, rules, shape, with_logprobs=False
     )
     outcome = flexibility.outcome_of(first_seconds, steady_seconds, reason)
     return NewShapeResult(
-        size,
+        tried_shape(request),
         outcome,
         first_call_seconds=first_seconds,
         steady_seconds=steady_seconds,
         reason=reason,
-        input_tokens=changed.input_tokens,
     )

@@ -8,6 +8,7 @@ from time import perf_counter
 from typing import Any
 
 from probes.wire.events import Diagnosed
+from probes.wire.shape import Shape
 
 PROFILED_CALLS = 3
 #: Functions of the CUDA runtime and driver that launch one kernel, and a captured graph.
@@ -20,7 +21,7 @@ def profile_calls(
     call: Callable[[Any], object],
     device_inputs: Sequence[Any],
     synchronise: Callable[[], None],
-    batch_size: int,
+    shape: Shape,
 ) -> Diagnosed | None:
     """Profile a few calls, each with other inputs; None if PyTorch is not loaded.
 
@@ -54,7 +55,7 @@ def profile_calls(
 
     host_copies = sum(event.name.startswith(DEVICE_TO_HOST) for event in events)
     return Diagnosed(
-        batch_size=batch_size,
+        shape=shape,
         operators_per_call=sum(event.name.startswith("aten::") for event in events) / calls,
         kernels_per_call=len(kernels) / calls if on_gpu else None,
         launches_per_call=count(KERNEL_LAUNCHES),

@@ -1,4 +1,4 @@
-"""Build, check and warm up one batch size."""
+"""Build, check and warm up the program for one shape."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from probes.runtime.channel import Channel
 from probes.runtime.failures import FailureError
 from probes.wire import checks, events
 from probes.wire.outcome import Failure, Phase
+from probes.wire.shape import Shape
 
 #: Share of a call's duration for which the device may work after the workflow's `synchronise`. More
 #: than that is visible in the measured times.
@@ -28,7 +29,7 @@ UNREPEATABLE = {"shape", "not-finite"}
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """A batch size that is built and correct."""
+    """A shape whose program is built and correct."""
 
     #: A `probes.adapter.Program`, or a `TextProgram`.
     program: Any
@@ -41,39 +42,39 @@ class Cell:
 
 
 def build_cell(
-    workflow: Any, subject: Subject, batch_size: int, request: protocol.Request, channel: Channel
+    workflow: Any, subject: Subject, shape: Shape, request: protocol.Request, channel: Channel
 ) -> Cell:
-    """Build one batch size and check its outputs; raise `FailureError` if they are wrong."""
-    channel.start_phase("build", batch_size)
-    reference = dispatch.load_reference(request, batch_size)
+    """Build for one shape and check its outputs; raise `FailureError` if they are wrong."""
+    channel.start_phase("build", shape)
+    reference = dispatch.load_reference(request, shape)
     with timing.stopwatch() as build_seconds:
-        program: Program = workflow.build(subject, reference.inputs[0], request)
+        program: Program = workflow.build(subject, reference.inputs[0], request.at(shape))
     device_inputs = [program.feed(arguments) for arguments in reference.inputs]
     with timing.stopwatch() as first_call_seconds:
         program(device_inputs[0])
         workflow.synchronise()
     channel.send(
         events.Built(
-            batch_size,
+            shape,
             build_seconds=build_seconds(),
             first_call_seconds=first_call_seconds(),
         )
     )
-    channel.start_phase("correctness", batch_size)
+    channel.start_phase("correctness", shape)
     cell = Cell(program, device_inputs, reference, rules_for(request.accuracy, subject.dtype))
-    record = check_cell(workflow, cell, batch_size, request, channel)
+    record = check_cell(workflow, cell, shape, request, channel)
     return dataclasses.replace(cell, is_close=record.accuracy_class == "close")
 
 
 def check_cell(
-    workflow: Any, cell: Cell, batch_size: int, request: protocol.Request, channel: Channel
+    workflow: Any, cell: Cell, shape: Shape, request: protocol.Request, channel: Channel
 ) -> checks.Checked:
     """Report the accuracy and return it.
 
     Raise `FailureError` for outputs that are wrong, and for outputs that vary.
     """
     record, reason = dispatch.check_outputs(
-        workflow, cell.program, cell.device_inputs, cell.reference, cell.rules, batch_size
+        workflow, cell.program, cell.device_inputs, cell.reference, cell.rules, shape
     )
     accuracy, difference = record.accuracy, None
     if accuracy.fault not in UNREPEATABLE:
@@ -89,20 +90,20 @@ def check_cell(
         record = dataclasses.replace(record, accuracy=accuracy)
     channel.send(record)
     if difference is not None:
-        raise FailureError(nondeterministic(workflow, cell, "correctness", batch_size, difference))
+        raise FailureError(nondeterministic(workflow, cell, "correctness", shape, difference))
     if reason is not None:
-        reason = f"batch size {batch_size}: {reason}"
+        reason = f"{shape.description}: {reason}"
         raise FailureError(Failure("incorrect", "correctness", reason))
     return record
 
 
 def nondeterministic(
-    workflow: Any, cell: Cell, phase: Phase, batch_size: int, difference: str
+    workflow: Any, cell: Cell, phase: Phase, shape: Shape, difference: str
 ) -> Failure:
     """Return the outcome of a program whose results vary, with the operators that may race."""
     operators = racing_operators(workflow, cell.program)
     suspects = f"; operators that may race: {', '.join(operators)}" if operators else ""
-    reason = f"batch size {batch_size}: {difference}{suspects}"
+    reason = f"{shape.description}: {difference}{suspects}"
     return Failure("nondeterministic", phase, reason)
 
 
@@ -132,13 +133,13 @@ def check_engagement(
 
 
 def warm_up_cell(
-    workflow: Any, batch_size: int, cell: Cell, request: protocol.Request, channel: Channel
+    workflow: Any, shape: Shape, cell: Cell, request: protocol.Request, channel: Channel
 ) -> timing.Block:
-    """Warm up one batch size and return the size of its blocks.
+    """Warm up one cell and return the size of its blocks.
 
     Raise `FailureError` if its calls return before their work is done.
     """
-    channel.start_phase("warmup", batch_size)
+    channel.start_phase("warmup", shape)
     late_share = measure_late_share(workflow, cell)
     if late_share > MAX_LATE_SHARE:
         reason = (
@@ -156,7 +157,7 @@ def warm_up_cell(
         block = dataclasses.replace(block, first_token_calls=count)
     channel.send(
         events.WarmedUp(
-            batch_size,
+            shape,
             typical_seconds=found.typical_seconds,
             warmup_calls=found.calls,
             calls_until_steady=found.calls_until_steady,

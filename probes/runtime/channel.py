@@ -15,6 +15,7 @@ from probes.partial_file import replace_when_complete
 from probes.wire import events
 from probes.wire.events import Event
 from probes.wire.outcome import Outcome, Phase
+from probes.wire.shape import Shape
 
 
 class Channel:
@@ -34,12 +35,10 @@ class Channel:
         self._events.flush()
         self._notify()
 
-    def start_phase(
-        self, phase: Phase, batch_size: int | None = None, input_tokens: int | None = None
-    ) -> None:
+    def start_phase(self, phase: Phase, shape: Shape | None = None) -> None:
         """Report the start of a phase; the advisor's deadlines count from here."""
         self.phase = phase
-        self.send(events.PhaseStarted(phase, batch_size, input_tokens))
+        self.send(events.PhaseStarted(phase, shape))
 
     def respond(self, outcome: Outcome) -> None:
         """Write the response atomically."""

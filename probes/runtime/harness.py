@@ -29,6 +29,7 @@ from probes.runtime.opening import load_subject
 from probes.runtime.service import Service
 from probes.wire import events
 from probes.wire.outcome import Outcome
+from probes.wire.shape import Shape
 
 Result = TypeVar("Result")
 
@@ -105,8 +106,8 @@ def run_reference_role(
     workflow: Any, subject: Subject, request: protocol.Request, channel: Channel
 ) -> None:
     """Write inputs, weights and reference outputs, then answer the tokens."""
-    for size in request.batch_sizes:
-        reference.make_reference(workflow, subject, size, request, channel)
+    for shape in request.shapes:
+        reference.make_reference(workflow, subject, shape, request, channel)
     if request.long_text:
         write_long_text(subject, request)
     # A model that takes no other batch size refuses it in each worker.
@@ -169,28 +170,28 @@ def cross_build(
     workflow: Any, subject: Subject, request: protocol.Request, channel: Channel
 ) -> None:
     """Build for the device in the options, which is not attached, into the scratch directory."""
-    size = request.batch_sizes[-1]
-    channel.start_phase("build", size)
+    shape = request.shapes[-1]
+    channel.start_phase("build", shape)
     target = str(request.options["target"])
     with timing.stopwatch() as seconds:
-        workflow.build_for(target, subject, subject.inputs(size, 0), request)
-    channel.send(events.Built(size, build_seconds=seconds(), first_call_seconds=0.0))
+        workflow.build_for(target, subject, subject.inputs(shape.batch_size, 0), request)
+    channel.send(events.Built(shape, build_seconds=seconds(), first_call_seconds=0.0))
 
 
 def run_measured_role(
     workflow: Any, subject: Subject, request: protocol.Request, channel: Channel, *, hold: bool
 ) -> None:
-    """Build and check every batch size, warm them up, and time blocks as the tokens ask.
+    """Build and check every shape, warm them up, and time blocks as the tokens ask.
 
     With `hold` the worker waits before it warms up, until other workers have finished their builds.
     """
     scratch = pathlib.Path(request.scratch_directory)
     bytes_before = caches.count_bytes(scratch)
     cells = {
-        size: build_cell(workflow, subject, size, request, channel) for size in request.batch_sizes
+        shape: build_cell(workflow, subject, shape, request, channel) for shape in request.shapes
     }
     channel.send(events.Caches(bytes_before, caches.count_bytes(scratch), caches.count_hits()))
-    check_engagement(workflow, cells[request.batch_sizes[-1]], request, channel)
+    check_engagement(workflow, cells[request.shapes[-1]], request, channel)
     report_recipe_facts(workflow, subject, cells, request, channel)
     losses.report_losses(workflow, cells, request, channel, attempt)
     if request.role == "serve":
@@ -200,7 +201,8 @@ def run_measured_role(
         if channel.read_token()[0] != "warm":
             return
     blocks = {
-        size: warm_up_cell(workflow, size, cell, request, channel) for size, cell in cells.items()
+        shape: warm_up_cell(workflow, shape, cell, request, channel)
+        for shape, cell in cells.items()
     }
     channel.send(read_memory(workflow))
     # The stack's objects stay alive. Without this, the garbage collection before each block would
@@ -233,7 +235,7 @@ def read_memory(workflow: Any) -> events.MemoryRead:
 def report_recipe_facts(
     workflow: Any,
     subject: Any,
-    cells: dict[int, Cell],
+    cells: dict[Shape, Cell],
     request: protocol.Request,
     channel: Channel,
 ) -> None:
@@ -242,8 +244,10 @@ def report_recipe_facts(
     def collect() -> events.RecipeFacts:
         return events.RecipeFacts(
             allowances={
-                size: dispatch.eager_allowance(cell.reference, cell.rules, is_close=cell.is_close)
-                for size, cell in cells.items()
+                str(shape): dispatch.eager_allowance(
+                    cell.reference, cell.rules, is_close=cell.is_close
+                )
+                for shape, cell in cells.items()
             },
             serving_command=workflow.serving_command(request)
             if hasattr(workflow, "serving_command")

@@ -14,23 +14,24 @@ from probes.runtime.cells import Cell
 from probes.runtime.channel import Channel
 from probes.runtime.failures import exception_summary
 from probes.wire import checks
+from probes.wire.shape import Shape
 
 Attempt = Callable[[Callable[[], Any], Callable[[BaseException], Any]], Any]
 
 
 def report_losses(
     workflow: Any,
-    cells: dict[int, Cell],
+    cells: dict[Shape, Cell],
     request: protocol.Request,
     channel: Channel,
     attempt: Attempt,
 ) -> None:
     """Send the scores along the long text and the user's metric; what fails is not sent."""
-    size = max(request.batch_sizes)
-    program = cells[size].program
+    shape = max(cells)
+    program = cells[shape].program
     file = long_text.file_of(request) if request.long_text else None
     if file is not None and file.exists():
-        channel.start_phase("correctness", size)
+        channel.start_phase("correctness", shape)
         scores = attempt(
             lambda: long_text.score_program(program, long_text.load(file), request),
             lambda _: None,
@@ -38,8 +39,8 @@ def report_losses(
         if scores is not None:
             channel.send(scores)
     if request.metric:
-        channel.start_phase("correctness", size)
-        model = MeasuredModel(workflow, program, size)
+        channel.start_phase("correctness", shape)
+        model = MeasuredModel(workflow, program, shape.batch_size)
         channel.send(
             attempt(
                 lambda: call_metric(request.metric, model),

@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from probes import protocol
-from probes.adapter import Program, Subject
+from probes.adapter import ModelError, Program, Subject
 from probes.checking import dispatch
 from probes.checking.array_reference import Reference
 from probes.checking.rules import rules_for
@@ -15,27 +15,32 @@ from probes.measuring import flexibility, new_length
 from probes.runtime import memory
 from probes.runtime.channel import Channel
 from probes.wire import events
+from probes.wire.shape import Shape
 
 
 def make_reference(
-    workflow: Any, subject: Subject, batch_size: int, request: protocol.Request, channel: Channel
+    workflow: Any, subject: Any, shape: Shape, request: protocol.Request, channel: Channel
 ) -> None:
-    """Write inputs and reference outputs of one batch size, and report the work of a call."""
-    channel.start_phase("correctness", batch_size)
+    """Write inputs and reference outputs of one shape, and report the work of a call."""
+    channel.start_phase("correctness", shape)
+    batch_size, request = shape.batch_size, request.at(shape)
+    subject = subject.at(request) if shape.lengths else subject
     if hasattr(subject, "settle_inputs"):
         subject.settle_inputs(batch_size, request.input_sets)
     inputs = [subject.inputs(batch_size, number) for number in range(request.input_sets)]
     program: Program = workflow.build(subject, inputs[0], request)
-    file = dispatch.reference_file(request, batch_size)
+    file = dispatch.reference_file(request, shape)
     dispatch.make_reference(workflow, subject, program, inputs, file, request)
-    channel.send(dispatch.measure_workload(subject, inputs[0], batch_size, request))
+    channel.send(dispatch.measure_workload(subject, inputs[0], shape, request))
 
 
 def record_coupled_rows(workflow: Any, subject: Subject, request: protocol.Request) -> None:
     """Record whether rows depend on each other; nothing for generated text."""
-    size = max(request.batch_sizes)
-    found = dispatch.load_reference(request, size)
-    if not isinstance(found, Reference) or not flexibility.is_batched(found.inputs[0], size):
+    shape = max(request.shapes)
+    found = dispatch.load_reference(request, shape)
+    if not isinstance(found, Reference) or not flexibility.is_batched(
+        found.inputs[0], shape.batch_size
+    ):
         return
     program: Program = workflow.build(subject, found.inputs[0], request)
     rules = rules_for(request.accuracy, subject.dtype)
@@ -43,25 +48,21 @@ def record_coupled_rows(workflow: Any, subject: Subject, request: protocol.Reque
 
 
 def make_length_reference(
-    workflow: Any, subject: Subject, request: protocol.Request, channel: Channel
+    workflow: Any, subject: Any, request: protocol.Request, channel: Channel
 ) -> None:
     """Write inputs and outputs of a length that is not built; nothing for a model without one."""
     changed = new_length.at_new_length(request)
-    size = changed.batch_sizes[0]
-    channel.start_phase("correctness", size)
-    arguments = new_length.resize(
-        subject.inputs(size, 0),
-        request.input_tokens,
-        changed.input_tokens,
-        subject,
-        request.subject["kind"],
-    )
-    if not arguments:
+    (shape,) = changed.shapes
+    channel.start_phase("correctness", shape)
+    try:
+        changed_subject = subject.at(changed)
+    except ModelError:
         return
-    program: Program = workflow.build(subject, arguments, request)
-    file = dispatch.reference_file(changed, size)
+    arguments = changed_subject.inputs(shape.batch_size, 0)
+    program: Program = workflow.build(subject, arguments, changed)
+    file = dispatch.reference_file(changed, shape)
     file.parent.mkdir(exist_ok=True)
-    dispatch.make_reference(workflow, subject, program, [arguments], file, request)
+    dispatch.make_reference(workflow, changed_subject, program, [arguments], file, changed)
 
 
 def answer_tokens(request: protocol.Request, channel: Channel) -> None:

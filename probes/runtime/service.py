@@ -1,4 +1,4 @@
-"""Answer the tokens of a worker that has built, checked and warmed up every batch size."""
+"""Answer the tokens of a worker that has built, checked and warmed up every shape."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from probes.runtime.channel import Channel
 from probes.runtime.failures import FailureError
 from probes.wire import events
 from probes.wire.outcome import Failure
+from probes.wire.shape import Shape
 
 
 @dataclasses.dataclass
@@ -24,8 +25,8 @@ class Service:
 
     workflow: Any
     subject: Subject
-    cells: dict[int, Cell]
-    blocks: dict[int, timing.Block]
+    cells: dict[Shape, Cell]
+    blocks: dict[Shape, timing.Block]
     request: protocol.Request
     channel: Channel
     #: Returns the result of a function or, if the stack raises, the first line of its reason.
@@ -39,9 +40,9 @@ class Service:
             word, *arguments = self.channel.read_token()
             match word:
                 case "visit":
-                    self.time_visit(int(arguments[0]), int(arguments[1]))
+                    self.time_visit(self.shape_of(arguments[0]), int(arguments[1]))
                 case "sustain":
-                    self.sustain(int(arguments[0]), float(arguments[1]))
+                    self.sustain(self.shape_of(arguments[0]), float(arguments[1]))
                 case "diagnose":
                     self.diagnose()
                 case "probe":
@@ -58,9 +59,12 @@ class Service:
                     self.check_again()
                     return
 
-    def time_visit(self, batch_size: int, round_number: int) -> None:
+    def shape_of(self, text: str) -> Shape:
+        return next(shape for shape in self.cells if str(shape) == text)
+
+    def time_visit(self, shape: Shape, round_number: int) -> None:
         """Time one block and report it."""
-        cell, block = self.cells[batch_size], self.blocks[batch_size]
+        cell, block = self.cells[shape], self.blocks[shape]
         host_seconds = host_probe.time_host(self.launch)
         timed = timing.time_block(
             cell.program,
@@ -72,7 +76,7 @@ class Service:
         )
         self.channel.send(
             events.BlockTimed(
-                batch_size,
+                shape,
                 round_number,
                 host_seconds=host_seconds,
                 first_token_seconds=self.time_first_token(cell, block),
@@ -93,14 +97,14 @@ class Service:
             )
         )
 
-    def sustain(self, batch_size: int, seconds: float) -> None:
-        """Call one batch size without a pause and report the calls."""
-        self.channel.start_phase("sustain", batch_size)
-        cell = self.cells[batch_size]
+    def sustain(self, shape: Shape, seconds: float) -> None:
+        """Call one program without a pause and report the calls."""
+        self.channel.start_phase("sustain", shape)
+        cell = self.cells[shape]
         calls, taken = timing.sustain(
             cell.program, cell.device_inputs, self.workflow.synchronise, seconds
         )
-        self.channel.send(events.Sustained(batch_size, calls, taken))
+        self.channel.send(events.Sustained(shape, calls, taken))
         self.channel.send(events.Ready())
 
     def probe_server(self, concurrency: int, seconds: float) -> None:
@@ -135,22 +139,22 @@ class Service:
         self.channel.send(events.Ready())
 
     def diagnose(self) -> None:
-        """Profile a few calls of each batch size.
+        """Profile a few calls of each shape.
 
         A call that generates consists of so many operators that reading its profile takes many
-        seconds: only the smallest and the largest batch size are profiled then.
+        seconds: only the smallest and the largest shape are profiled then.
         """
         generates = self.request.task == protocol.GENERATE
         profiled = {min(self.cells), max(self.cells)} if generates else {*self.cells}
-        for size, cell in self.cells.items():
-            if size not in profiled:
+        for shape, cell in self.cells.items():
+            if shape not in profiled:
                 continue
-            self.channel.start_phase("diagnose", size)
+            self.channel.start_phase("diagnose", shape)
             found = profile.profile_calls(
                 cell.program,
                 cell.device_inputs[:1] if generates else cell.device_inputs,
                 self.workflow.synchronise,
-                size,
+                shape,
             )
             if found is not None:
                 self.channel.send(found)
@@ -159,23 +163,22 @@ class Service:
     def try_new_shapes(self, *, short: bool) -> None:
         """Try batch sizes and a length that were not built, for `MAX_SECONDS` at most.
 
-        The program of the largest built batch size tries the batch sizes, that of the smallest one
-        the length.
+        The program of the largest built shape tries the batch sizes, that of the smallest one the
+        length.
         """
         start = time.monotonic()
         largest = max(self.cells)
         cell = self.cells[largest]
-        sizes = flexibility.new_batch_sizes(list(self.cells), short=short)
-        if not flexibility.can_try_batch_sizes(cell.reference, self.request, largest):
+        sizes = flexibility.new_batch_sizes(self.request.batch_sizes, short=short)
+        if not flexibility.can_try_batch_sizes(cell.reference, self.request, largest.batch_size):
             sizes = []
         for size in sizes:
             if time.monotonic() - start > flexibility.MAX_SECONDS:
                 break
-            self.channel.start_phase("new-shapes", size)
+            self.channel.start_phase("new-shapes", Shape(size))
             self.channel.send(self.try_batch_size(cell, size))
         if self.request.new_shapes and new_length.has_reference(self.request):
-            changed = new_length.at_new_length(self.request)
-            self.channel.start_phase("new-shapes", changed.batch_sizes[0], changed.input_tokens)
+            self.channel.start_phase("new-shapes", new_length.tried_shape(self.request))
             is_late = time.monotonic() - start > flexibility.MAX_SECONDS
             self.channel.send(self.try_length(is_late=is_late))
 
@@ -187,25 +190,23 @@ class Service:
             ),
         )
         if isinstance(result, str):
-            return events.NewShapeResult(size, "refused", reason=result)
+            return events.NewShapeResult(Shape(size), "refused", reason=result)
         rows = flexibility.take_rows(cell.reference.inputs[0], size)
         return self.mark_if_not_engaged(cell, result, rows)
 
     def try_length(self, *, is_late: bool) -> events.NewShapeResult:
         """Return the result of the new length; it is skipped where the time is spent."""
         changed = new_length.at_new_length(self.request)
-        size, length = changed.batch_sizes[0], changed.input_tokens
+        tried = new_length.tried_shape(self.request)
         if is_late:
-            return events.NewShapeResult(
-                size, "skipped", reason="too little time", input_tokens=length
-            )
-        cell = self.cells[size]
+            return events.NewShapeResult(tried, "skipped", reason="too little time")
+        cell = self.cells[self.request.shapes[0]]
         result: events.NewShapeResult | str = self.attempt(
             lambda: new_length.try_length(self.workflow, cell.program, cell.rules, self.request)
         )
         if isinstance(result, str):
-            return events.NewShapeResult(size, "refused", reason=result, input_tokens=length)
-        inputs = dispatch.load_reference(changed, size).inputs[0]
+            return events.NewShapeResult(tried, "refused", reason=result)
+        inputs = dispatch.load_reference(changed, changed.shapes[0]).inputs[0]
         return self.mark_if_not_engaged(cell, result, inputs)
 
     def mark_if_not_engaged(
@@ -221,14 +222,14 @@ class Service:
 
     def check_again(self) -> None:
         """Raise `FailureError` if an output has become wrong since the check before the timing."""
-        for size, cell in self.cells.items():
+        for shape, cell in self.cells.items():
             _, reason = dispatch.check_outputs(
                 self.workflow,
                 cell.program,
                 cell.device_inputs,
                 cell.reference,
                 cell.rules,
-                size,
+                shape,
                 with_logprobs=False,
             )
             if reason is None:
@@ -242,6 +243,6 @@ class Service:
                 self.request.accuracy["repeats"],
             )
             if difference is not None:
-                raise FailureError(nondeterministic(self.workflow, cell, "done", size, difference))
-            reason = f"batch size {size}, after the measurement: {reason}"
+                raise FailureError(nondeterministic(self.workflow, cell, "done", shape, difference))
+            reason = f"{shape.description}, after the measurement: {reason}"
             raise FailureError(Failure("incorrect", "done", reason))

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import torch
 
-from probes.adapter import UnsupportedError
+from probes.adapter import Subject, UnsupportedError
 from probes.protocol import Request
 from probes.subjects.torch_subject import TorchSubject
 
@@ -79,12 +79,23 @@ shapes = tuple({{axis: torch.export.Dim.AUTO for axis in range(min(x.dim(), {fre
 """  # noqa: E501 - the lines are counted, so they are not wrapped
 
 
+def shared_name(subject: Subject, request: Request) -> str:
+    """Return the name of an export that serves all shapes; of those of other lengths if it cannot.
+
+    Only the length of tokens may become free.
+    """
+    return "any-shape" if subject.unit == TOKENS else f"any-batchx{request.input_tokens}"
+
+
 def first_that_works(
     export: Callable[[FreeDimensions], Any],
     subject: TorchSubject,
     tensors: tuple[torch.Tensor, ...],
+    length: int,
 ) -> Any:
     """Return the export with the most free dimensions that the model allows.
+
+    `length` is that of the inputs in tokens.
 
     Raise `UnsupportedError` if the batch cannot be free.
     """
@@ -92,7 +103,7 @@ def first_that_works(
         raise UnsupportedError(NO_BATCH)
     if subject.unit == TOKENS:
         try:
-            return export(batch_and_length(tensors, subject.units_per_sample))
+            return export(batch_and_length(tensors, length))
         except EXPORT_ERRORS:
             pass  # its code fixes the length
     try:
@@ -102,7 +113,9 @@ def first_that_works(
         raise UnsupportedError(message) from problem
 
 
-def export_for_any_shape(subject: TorchSubject, tensors: tuple[torch.Tensor, ...]) -> Any:
+def export_for_any_shape(
+    subject: TorchSubject, tensors: tuple[torch.Tensor, ...], length: int
+) -> Any:
     """Return the exported program whose batch and, for tokens, length are free.
 
     Raise `UnsupportedError` if the batch cannot be free.
@@ -117,4 +130,5 @@ def export_for_any_shape(subject: TorchSubject, tensors: tuple[torch.Tensor, ...
         ),
         subject,
         examples,
+        length,
     )

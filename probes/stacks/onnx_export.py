@@ -18,6 +18,8 @@ from probes.subjects.torch_subject import TorchSubject
 if TYPE_CHECKING:
     from probes.subjects.onnx_file import OnnxSubject
 
+FILE = "model.onnx"
+
 
 def for_shapes(
     subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request
@@ -67,7 +69,7 @@ def for_any_shape(
     """
     if not isinstance(subject, TorchSubject):
         return pathlib.Path(subject.file)
-    file = _model_file(request, "any-shape")
+    file = _folder(request) / free_dimensions.shared_name(subject, request) / FILE
     if not file.exists():
         examples = tuple(
             free_dimensions.with_min_batch(tensor) for tensor in subject.tensors(inputs)
@@ -76,7 +78,7 @@ def for_any_shape(
         def export(dimensions: FreeDimensions) -> None:
             _export(subject, examples, file, dimensions)
 
-        free_dimensions.first_that_works(export, subject, examples)
+        free_dimensions.first_that_works(export, subject, examples, request.input_tokens)
     pytorch.move_weights_to_host(subject)
     return file
 
@@ -98,8 +100,12 @@ with torch.no_grad():
     )
 
 
+def _folder(request: Request) -> pathlib.Path:
+    return pathlib.Path(request.scratch_directory)
+
+
 def _model_file(request: Request, name: str) -> pathlib.Path:
-    return pathlib.Path(request.scratch_directory) / name / "model.onnx"
+    return _folder(request) / f"{name}x{request.input_tokens}" / FILE
 
 
 def _export(

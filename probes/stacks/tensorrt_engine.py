@@ -44,7 +44,8 @@ def settings(request: Request) -> dict[str, str]:
 
 
 def input_shapes(subject: TorchSubject | OnnxSubject, request: Request) -> list[Shapes]:
-    return [[array.shape for array in subject.inputs(size, 0)] for size in request.batch_sizes]
+    sized = subject.at(request) if request.lengths else subject
+    return [[array.shape for array in sized.inputs(size, 0)] for size in request.batch_sizes]
 
 
 @dataclasses.dataclass(frozen=True)

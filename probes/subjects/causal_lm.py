@@ -46,12 +46,20 @@ class CausalLm:
         self.dtype = str(model.dtype).removeprefix("torch.")
         self.request = request
 
+    def at(self, request: Request) -> CausalLm:
+        """Return the same model with prompts and outputs of the lengths of `request`."""
+        found = copy.copy(self)
+        found.request = request
+        return found
+
     def inputs(self, batch_size: int, number: int) -> list[Any]:
         """Return seeded random prompts, `(batch_size, input_tokens) int64`.
 
         Prompts share no prefix, so an engine's prefix cache is of no use.
         """
-        generator = np.random.default_rng([self.request.seed, batch_size, number])
+        # Prompts of several lengths share none either.
+        own_length = [self.request.input_tokens] if self.request.lengths else []
+        generator = np.random.default_rng([self.request.seed, batch_size, number, *own_length])
         shape = (batch_size, self.request.input_tokens)
         return [
             generator.integers(

@@ -74,6 +74,8 @@ class EngineSubject:
 
     def __init__(self, request: Request) -> None:
         info = read_info(request)
+        #: With several lengths it has the longest, which the engine has to hold.
+        self.request = request
         self.folder = folder_of(request)
         self.info = info
         self.dtype = info.dtype
@@ -81,7 +83,7 @@ class EngineSubject:
         self.parameter_bytes = info.parameter_bytes
         self.weights = info.weights
         self.units_per_sample = request.output_tokens
-        #: The engine, once the first batch size is built: one serves all batch sizes.
+        #: The engine, once the first shape is built: one serves all shapes.
         self.engine: Any = None
 
     def cache_bytes(self, request: Request) -> int:

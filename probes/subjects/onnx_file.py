@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -97,6 +98,18 @@ class OnnxSubject:
     def _first_dimensions(self) -> list[Any]:
         """Return the first dimension of each input that has one: a number, or a name if free."""
         return [value.shape[0] for value in self._unoptimised.get_inputs() if value.shape]
+
+    def at(self, request: Request) -> OnnxSubject:
+        """Return the same file with inputs of the length of `request`.
+
+        Raise `ModelError` for a file without a free length.
+        """
+        if not self.has_length:
+            reason = "no dimension of the inputs is a free length"
+            raise ModelError(reason, "give one number to --input-tokens")
+        found = copy.copy(self)
+        found._request = request  # noqa: SLF001 - a copy of this object
+        return found
 
     def inputs(self, batch_size: int, number: int) -> list[Any]:
         """Return seeded random arrays of the shapes and types that the file declares."""

@@ -44,6 +44,12 @@ WEIGHTS_ALL_SHARED = {"synthetic"}
 #: tensors without values take more than one.
 MAX_DRAWN_BYTES = 64 << 20
 
+#: Unit of throughput of models whose inputs are tokens.
+TOKENS = "tokens"
+#: Kinds of models whose inputs have the length of the request without being tokens.
+KINDS_WITH_LENGTH = {"synthetic"}
+LENGTH_AXIS = 1
+
 #: Precisions that `rubric/accuracy.toml` has rules for.
 PRECISIONS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
@@ -72,13 +78,30 @@ class TorchSubject:
         self._arguments, self._names = model.arguments, model.names
         self._device = torch.device(request.device)
         self._seed = request.seed
+        self._request = request
+        #: Of the inputs; that of the request at first.
+        self._length = request.input_tokens
         #: How the reference is computed, once it is.
         self._precision = Precision(torch.float64, self._own)
 
     def inputs(self, batch_size: int, number: int) -> list[Any]:
         """Return seeded random arrays, one for each argument of the module."""
         generator = np.random.default_rng([self._seed, batch_size, number])
-        return [argument.draw(generator, batch_size) for argument in self._arguments]
+        drawn = [argument.draw(generator, batch_size) for argument in self._arguments]
+        built = self._request.input_tokens
+        return drawn if self._length == built else resize(drawn, built, self._length)
+
+    def at(self, request: Request) -> TorchSubject:
+        """Return the same model with inputs of the length of `request`.
+
+        Raise `ModelError` for a model whose inputs have no length.
+        """
+        if self.unit != TOKENS and request.subject["kind"] not in KINDS_WITH_LENGTH:
+            reason = "the inputs of the model have no length in tokens"
+            raise ModelError(reason, "give one number to --input-tokens")
+        found = copy.copy(self)
+        found._length = request.input_tokens  # noqa: SLF001 - a copy of this object
+        return found
 
     def settle_inputs(self, batch_size: int, input_sets: int) -> None:
         """Use the values of the examples from now on if the model refuses random ones.
@@ -232,6 +255,19 @@ class TorchSubject:
     def flops(self, inputs: list[Any]) -> int | None:
         """Count the operations of matrix products, convolutions and attention in one call."""
         return count_flops(lambda: self.module(*self.tensors(inputs)))
+
+
+def resize(arrays: list[Any], built: int, length: int) -> list[Any]:
+    """Return the arrays with `length` elements along each second dimension that has `built`.
+
+    `arrays` are numpy arrays of any shape and dtype. Elements are repeated if there are too few.
+    """
+    return [
+        array.take(range(length), axis=LENGTH_AXIS, mode="wrap")
+        if array.ndim > LENGTH_AXIS and array.shape[LENGTH_AXIS] == built
+        else array
+        for array in arrays
+    ]
 
 
 def open_torch_subject(request: Request) -> TorchSubject:

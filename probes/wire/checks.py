@@ -7,6 +7,7 @@ from typing import Literal, get_args
 
 from probes.wire.bounds import Amount, Count, Size
 from probes.wire.events import Event
+from probes.wire.shape import Shape
 
 #: Classes of an arm's outputs, from the best to the worst. `unchecked`: the outputs are constant or
 #: random, so a comparison shows nothing.
@@ -108,9 +109,9 @@ class Accuracy:
 
 @dataclasses.dataclass(frozen=True)
 class Checked(Event):
-    """The comparison of one batch size with the reference; see `probes.checking`."""
+    """The comparison at one shape with the reference; see `probes.checking`."""
 
-    batch_size: Size
+    shape: Shape
     accuracy_class: AccuracyClass
     reference: str
     rmse: Amount | None

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from probes.wire.bounds import Amount, Count, Duration, Rate, Size
 from probes.wire.outcome import Phase
+from probes.wire.shape import Shape
 
 #: Unit of throughput.
 Unit = Literal["samples", "tokens"]
@@ -27,9 +28,7 @@ class PhaseStarted(Event):
     """The worker has started a phase."""
 
     phase: Phase
-    batch_size: Size | None = None
-    #: A length that was not built and is tried; else None.
-    input_tokens: Size | None = None
+    shape: Shape | None = None
     event: Literal["phase_started"] = "phase_started"
 
 
@@ -76,12 +75,12 @@ class Loaded(Event):
 
 @dataclasses.dataclass(frozen=True)
 class Built(Event):
-    """One batch size is built.
+    """The program for one shape is built.
 
     The first call is timed apart, because some stacks finish their build in it.
     """
 
-    batch_size: Size
+    shape: Shape
     build_seconds: Amount
     first_call_seconds: Amount
     event: Literal["built"] = "built"
@@ -133,9 +132,9 @@ class InputFacts:
 class RecipeFacts(Event):
     """What the recipe of this arm needs from its worker; `advisor.recipes` composes it."""
 
-    #: By batch size, how far outputs may be from those of eager PyTorch: for the task `forward`
-    #: eager's error for each output, for `generate` a gap in nats.
-    allowances: dict[int, tuple[float, ...] | float | None]
+    #: By the text of a shape, how far outputs may be from those of eager PyTorch: for the task
+    #: `forward` eager's error for each output, for `generate` a gap in nats.
+    allowances: dict[str, tuple[float, ...] | float | None]
     #: The command with which an engine serves the model; None for other workflows.
     serving_command: str | None
     #: The lines of the workflow's `integration`.
@@ -200,9 +199,9 @@ class TextsSampled(Event):
 
 @dataclasses.dataclass(frozen=True)
 class WarmedUp(Event):
-    """One batch size is warmed up; `calls_per_visit` is the size of its blocks."""
+    """The program for one shape is warmed up; `calls_per_visit` is the size of its blocks."""
 
-    batch_size: Size
+    shape: Shape
     typical_seconds: Duration
     warmup_calls: Count
     #: Where the durations became steady, and whether they did.
@@ -228,7 +227,7 @@ class MemoryRead(Event):
 
 @dataclasses.dataclass(frozen=True)
 class Prepared(Event):
-    """Every batch size is built and correct; the worker waits before it warms up."""
+    """Every shape is built and correct; the worker waits before it warms up."""
 
     event: Literal["prepared"] = "prepared"
 
@@ -244,7 +243,7 @@ class Ready(Event):
 class BlockTimed(Event):
     """One block of timed calls, in order."""
 
-    batch_size: Size
+    shape: Shape
     round: Count
     seconds: tuple[Duration, ...]
     #: Median seconds until a call returns, before the wait for its end.
@@ -280,7 +279,7 @@ class Workload(Event):
     one of its decode steps move, and `cache_bytes` is the size of the cache at the end.
     """
 
-    batch_size: Size
+    shape: Shape
     #: Floating-point operations.
     flops: Count | None
     moved_bytes: Count | None = None
@@ -292,7 +291,7 @@ class Workload(Event):
     #: Whether `input_tokens` is the size of a dimension; None where the kind of the model decides.
     has_length: bool | None = None
     #: Whether the inputs have a batch dimension; without one every call has the shapes that the
-    #: examples or the file give, and `batch_size` is 1. None for generated text.
+    #: examples or the file give, and the batch size is 1. None for generated text.
     has_batch: bool | None = None
     event: Literal["workload"] = "workload"
 
@@ -310,7 +309,7 @@ class Peaks(Event):
 class Sustained(Event):
     """Calls without a pause between them."""
 
-    batch_size: Size
+    shape: Shape
     calls: Size
     seconds: Duration
     event: Literal["sustained"] = "sustained"
@@ -320,7 +319,7 @@ class Sustained(Event):
 class Diagnosed(Event):
     """The profile of a call by PyTorch's profiler; None for values that only a GPU has."""
 
-    batch_size: Size
+    shape: Shape
     operators_per_call: Amount
     kernels_per_call: Amount | None
     launches_per_call: Amount | None
@@ -334,11 +333,10 @@ class Diagnosed(Event):
 class NewShapeResult(Event):
     """The result of a batch size or a length that was not built."""
 
-    batch_size: Size
+    #: Its lengths are None where the batch size is what was not built.
+    shape: Shape
     outcome: NewShapeOutcome
     first_call_seconds: Amount | None = None
     steady_seconds: Duration | None = None
     reason: str | None = None
-    #: The length that was not built; None where the batch size is what was not built.
-    input_tokens: Size | None = None
     event: Literal["new_shape_result"] = "new_shape_result"

@@ -35,7 +35,8 @@ def build(
     """
     tensors = subject.tensors(inputs)
     shape = "x".join(str(size) for tensor in tensors for size in tensor.shape)
-    name = "any-shape" if request.options.get("dynamic") else shape
+    dynamic = request.options.get("dynamic")
+    name = free_dimensions.shared_name(subject, request) if dynamic else shape
     package = pathlib.Path(request.scratch_directory) / f"model-{name}.pt2"
     if not package.exists():
         with replace_when_complete(package) as partial, pytorch.without_inference_mode():
@@ -53,7 +54,7 @@ def export(subject: TorchSubject, tensors: tuple[torch.Tensor, ...], request: Re
     examples = tuple(tensor.clone() for tensor in tensors)
     if not request.options.get("dynamic"):
         return torch.export.export(subject.module, examples, strict=False)
-    return free_dimensions.export_for_any_shape(subject, examples)
+    return free_dimensions.export_for_any_shape(subject, examples, request.input_tokens)
 
 
 def engagement(program: TorchProgram | CapturedProgram, device_inputs: Any) -> Engagement:

@@ -61,10 +61,12 @@ def settings(request: Request) -> dict[str, str]:
 
 
 def build(subject: EngineSubject, inputs: list[Any], request: Request) -> EngineGeneration:
-    """Write the model and start the engine, once for all batch sizes."""
+    """Write the model and start the engine, once for all shapes."""
     if subject.engine is None:
         file = write_model(subject, request)
-        subject.engine = xllamacpp.Server(engine_parameters(file, TYPES[subject.dtype], request))
+        subject.engine = xllamacpp.Server(
+            engine_parameters(file, TYPES[subject.dtype], subject.request)
+        )
     return EngineGeneration(subject, request)
 
 

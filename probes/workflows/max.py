@@ -38,12 +38,14 @@ def settings(request: Request) -> dict[str, str]:
 
 
 def build(subject: EngineSubject, inputs: list[Any], request: Request) -> EngineGeneration:
-    """Open the model once for all batch sizes, which compiles it and captures device graphs."""
+    """Open the model once for all shapes, which compiles it and captures device graphs."""
     if subject.engine is None:
         from max.pipelines import AutoModel  # noqa: PLC0415
 
         check_support(subject)
-        subject.engine = AutoModel(str(subject.folder), **engine_arguments(subject, request))
+        subject.engine = AutoModel(
+            str(subject.folder), **engine_arguments(subject, subject.request)
+        )
     return EngineGeneration(subject, request)
 
 

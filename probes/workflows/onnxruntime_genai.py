@@ -56,7 +56,7 @@ def settings(request: Request) -> dict[str, str]:
 
 
 def build(subject: EngineSubject, inputs: list[Any], request: Request) -> EngineGeneration:
-    """Write the model and load it, once for all batch sizes."""
+    """Write the model and load it, once for all shapes."""
     if subject.engine is None:
         folder = write_model(subject, request)
         config = og.Config(str(folder))

@@ -77,8 +77,8 @@ def to_array(tensor: Any) -> Any:
     )
 
 
-#: The compiled model of a dynamic arm, which serves all batch sizes of a worker.
-_dynamic_models: list[Any] = []
+#: The compiled models of a dynamic arm by name; one serves all batch sizes of a worker.
+_dynamic_models: dict[str, Any] = {}
 
 
 def build(subject: Any, inputs: list[Any], request: Request) -> Program:
@@ -90,8 +90,9 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
         from probes.stacks import openvino_generation  # noqa: PLC0415 - imports transformers, which takes seconds
 
         return openvino_generation.build(subject, inputs, request)
-    if _dynamic_models:
-        return OpenVinoProgram(_dynamic_models[0], _dynamic_models[0].create_infer_request())
+    name = free_dimensions.shared_name(subject, request)
+    if shared := _dynamic_models.get(name):
+        return OpenVinoProgram(shared, shared.create_infer_request())
     core = openvino.Core()
     if isinstance(subject, TorchSubject):
         with pytorch.without_inference_mode():
@@ -108,7 +109,7 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
         model, "CPU", openvino_model.configuration(subject.dtype, request)
     )
     if request.options.get("dynamic"):
-        _dynamic_models.append(compiled)
+        _dynamic_models[name] = compiled
     return OpenVinoProgram(compiled, compiled.create_infer_request(), weight_bytes)
 
 
@@ -117,7 +118,7 @@ def export(subject: TorchSubject, inputs: list[Any], request: Request) -> Any:
     tensors = tuple(tensor.clone() for tensor in subject.tensors(inputs))
     if not request.options.get("dynamic"):
         return torch.export.export(subject.module, tensors, strict=False)
-    return free_dimensions.export_for_any_shape(subject, tensors)
+    return free_dimensions.export_for_any_shape(subject, tensors, request.input_tokens)
 
 
 def synchronise() -> None:

@@ -49,14 +49,14 @@ def settings(request: Request) -> dict[str, str]:
 
 
 def build(subject: EngineSubject, inputs: list[Any], request: Request) -> EngineGeneration:
-    """Start the engine once for all batch sizes, which loads the model and captures graphs."""
+    """Start the engine once for all shapes, which loads the model and captures graphs."""
     if subject.engine is None:
         import sglang  # noqa: PLC0415
         from sglang.srt.models.registry import ModelRegistry  # noqa: PLC0415
 
         require_architecture(subject, ModelRegistry.get_supported_archs(), "SGLang")
         subject.engine = sglang.Engine(
-            model_path=str(subject.folder), **engine_arguments(subject, request)
+            model_path=str(subject.folder), **engine_arguments(subject, subject.request)
         )
     return EngineGeneration(subject, request)
 

@@ -27,20 +27,21 @@ class EngineProgram(TorchProgram):
     cuda_graph: bool
 
 
-#: The module built last; one that takes a range of batch sizes serves them all.
-_modules: list[torch.nn.Module] = []
+#: The module built last, by length; one that takes a range of batch sizes serves them all.
+_modules: dict[int, torch.nn.Module] = {}
 
 
 def build(subject: TorchSubject, inputs: list[Any], request: Request) -> EngineProgram:
     """Export and build the engines for these shapes, or once for a range of batch sizes."""
     dynamic, cuda_graph = (bool(request.options.get(name)) for name in ("dynamic", "cuda_graph"))
-    if not _modules or not dynamic:
+    length = request.input_tokens
+    if length not in _modules or not dynamic:
         with pytorch.without_inference_mode():
-            _modules[:] = [
-                compile_module(subject, subject.tensors(inputs), request, dynamic=dynamic)
-            ]
+            _modules[length] = compile_module(
+                subject, subject.tensors(inputs), request, dynamic=dynamic
+            )
     torch_tensorrt.runtime.set_cudagraphs_mode(cuda_graph)
-    return EngineProgram(subject, _modules[0], cuda_graph)
+    return EngineProgram(subject, _modules[length], cuda_graph)
 
 
 def compile_module(

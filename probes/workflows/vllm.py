@@ -89,18 +89,18 @@ def settings(request: Request) -> dict[str, str]:
 
 
 def build(subject: EngineSubject, inputs: list[Any], request: Request) -> EngineGeneration:
-    """Start the engine once for all batch sizes, which loads, compiles and captures graphs."""
+    """Start the engine once for all shapes, which loads, compiles and captures graphs."""
     if subject.engine is None:
         import vllm  # noqa: PLC0415
 
         require_architecture(subject, vllm.ModelRegistry.get_supported_archs(), "vLLM")
         folder = (
-            llm_compressor.quantised_folder(subject, request)
+            llm_compressor.quantised_folder(subject, subject.request)
             if request.options.get("scheme")
             else subject.folder
         )
-        os.environ.update(engine_variables(subject, request))
-        subject.engine = vllm.LLM(model=str(folder), **engine_arguments(subject, request))
+        os.environ.update(engine_variables(subject, subject.request))
+        subject.engine = vllm.LLM(model=str(folder), **engine_arguments(subject, subject.request))
     return EngineGeneration(subject, request)
 
 

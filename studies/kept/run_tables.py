@@ -58,7 +58,7 @@ def introduction(document: Answer, file: str) -> str:
     if question.task == "generate":
         lengths += f" in and {question.output_tokens} out"
     verdicts = ", ".join(
-        f"@{race.batch_size} {race.verdict} (noise {format_share(race.noise_floor or 0)})"
+        f"@{race.shape} {race.verdict} (noise {format_share(race.noise_floor or 0)})"
         for race in document.results.races
     )
     count, model, date = len(timed_arms(document)), question.model.name, document.created[:10]
@@ -145,8 +145,8 @@ def text_table(file: str) -> list[str]:
     """Return the introduction and the table of a run of generated text, fastest arm first."""
     document = read_run(file)
     entries = timed_arms(document)
-    sizes = [cell.batch_size for cell in entries[0].cells]
-    assert all([cell.batch_size for cell in entry.cells] == sizes for entry in entries), file
+    sizes = [cell.shape for cell in entries[0].cells]
+    assert all([cell.shape for cell in entry.cells] == sizes for entry in entries), file
     first, last = sizes[0], sizes[-1]
     head = [
         "arm",

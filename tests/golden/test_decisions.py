@@ -20,6 +20,7 @@ from advisor.pipeline.decision import decide_again
 from advisor.question.constraints import parse_constraints
 from advisor.question.priorities import parse_priorities
 from advisor.recommendation.advised_answer import AdvisedAnswer
+from probes.wire.shape import Shape
 
 HERE = pathlib.Path(__file__).parent
 EVIDENCE = HERE.parent / "stacks" / "evidence"
@@ -64,7 +65,7 @@ def measured(case: Case, arm: str, known: Catalogue) -> Measurement:
 
     cells = tuple(
         Cell(
-            batch_size=4**place,
+            shape=Shape(4**place),
             seconds=CallSeconds(median=0.01 / value, low=None, high=None, samples=100),
             throughput=Throughput(value=100.0 * value, unit="samples/s"),
             speedup=interval(value),
@@ -97,7 +98,7 @@ def advise(case: Case) -> AdvisedAnswer:
         return built_answers.advised(decide_again(kept, known, priorities=weights))
     known = known.for_question(builders.question(device=case.device, task=case.task))
     arms = [measured(case, arm, known) for arm in case.speedups]
-    sizes = tuple(cell.batch_size for cell in arms[0].cells)
+    sizes = tuple(cell.shape.batch_size for cell in arms[0].cells)
     races = tuple(builders.race_result(size, noise_floor=case.noise_floor) for size in sizes)
     results = builders.results(*arms, races=races, noise_floor=case.noise_floor)
     asked = builders.question(

@@ -51,7 +51,7 @@ def test_an_engine_is_checked_timed_and_called_with_new_shapes(
         assert (
             agreement["identical_sequences"]
             == agreement["sequences"]
-            == SETS * checked["batch_size"]
+            == SETS * checked["shape"]["batch_size"]
         )
         assert ("likeliest" in agreement["method"]) == (workflow != "tensorrt_llm")
         assert (agreement["positions"] > 0) == (workflow != "tensorrt_llm")
@@ -60,7 +60,7 @@ def test_an_engine_is_checked_timed_and_called_with_new_shapes(
     assert engaged["facts"]["preallocates"] is True
     (reported,) = events(answer, "recipe_facts")
     facts = msgspec.convert(reported, RecipeFacts, str_keys=True)
-    assert sorted(facts.allowances) == SIZES
+    assert [*facts.allowances] == [*map(str, SIZES)]
     assert workflow in imported_packages(facts.integration)
     assert EACH_CALL.search(facts.integration)
     assert facts.serving_command

@@ -135,7 +135,7 @@ def test_a_live_module_is_measured(
         workflows=("pytorch-eager",),
     )
     (entry,) = (each for each in run.answer.ranked if each.cells)
-    assert [cell.batch_size for cell in entry.cells] == [1, 4]
+    assert [cell.shape.batch_size for cell in entry.cells] == [1, 4]
     assert run.answer.question.model.name.endswith(".pt2")
 
 

@@ -197,7 +197,7 @@ def test_a_run_of_real_stacks_recommends_one_of_its_arms(
         assert entry["engaged_share"] == 1.0
         for checked in entry["correctness"]:
             assert (checked["accuracy_class"], checked["reference"]) == ("exact", "float64")
-        assert [cell["batch_size"] for cell in entry["cells"]] == document["question"][
+        assert [cell["shape"]["batch_size"] for cell in entry["cells"]] == document["question"][
             "batch_sizes"
         ]
         assert all(cell["tflops"] > 0 for cell in entry["cells"])
@@ -373,7 +373,7 @@ def assert_the_recipe_generates(home: pathlib.Path) -> None:
     )
     assert verified.returncode in {0, 1}, verified.stderr  # 1 if the machine is slower now
     found = json.loads(verified.stdout)
-    assert (found["batch_size"], found["problem"]) == (2, None)
+    assert (found["shape"]["batch_size"], found["problem"]) == (2, None)
     assert 0 <= found["error"] < 1
     assert found["speedup_reached"] > 0
 

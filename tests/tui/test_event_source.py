@@ -35,6 +35,7 @@ from advisor.tui.run.session import RunSession
 from advisor.tui.screens.live import LiveScreen
 from probes.wire.events import PhaseStarted
 from probes.wire.outcome import Outcome
+from probes.wire.shape import Shape
 
 
 @pytest.fixture
@@ -85,7 +86,7 @@ def test_a_pause_stops_the_clock() -> None:
 def test_a_run_pauses_only_between_sections() -> None:
     ended = WorkerEnded(arm="quick", process=0, outcome=Outcome())
     building = WorkerReported(
-        arm="quick", process=0, worker_event=PhaseStarted(phase="build", batch_size=1)
+        arm="quick", process=0, worker_event=PhaseStarted(phase="build", shape=Shape(1))
     )
     assert [hosting._is_between_sections(each) for each in (ended, building)] == [True, False]
 

@@ -29,14 +29,12 @@ from onscreen import (
 )
 from recorded_fleet import store_fleet
 from recorded_runs import SECONDS, make_gpu_run, make_long_run, make_run
-from recorded_sweep import SWEEP_ID, store_sweep
 from textual.pilot import Pilot
 
 from advisor import doctor
 from advisor.context import Context
 from advisor.doctor import Finding
 from advisor.question.answers import Answers
-from advisor.question.sweep import LengthAnswers
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
@@ -52,14 +50,13 @@ from advisor.tui.screens.fleet import FleetScreen
 from advisor.tui.screens.history import HistoryScreen
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import ResultsScreen
-from advisor.tui.screens.sweep import SweepScreen
 
 EVIDENCE = pathlib.Path(__file__).parents[1] / "stacks" / "evidence"
 GOLDENS = pathlib.Path(__file__).parent / "goldens"
 #: Of work in the background; a screen that differs is compared so long.
 TIMEOUT_SECONDS = 60
 #: Screens with more columns or lines at every size; others are compared at the first two.
-AT_EVERY_SIZE = {"compare", "history", "home", "live", "results", "sweep", "target"}
+AT_EVERY_SIZE = {"compare", "history", "home", "live", "results", "target"}
 #: Lines with the time and the load differ in every run.
 VARIABLE_LINES = ("elapsed", "CPU  busy")
 #: The end of a scroll bar's thumb: after a resize under load, Textual may leave the old one drawn.
@@ -353,58 +350,23 @@ async def test_text_generation(
 
 
 @async_test
-async def test_the_results_of_a_sweep(
-    tui_context: Context, tmp_path: pathlib.Path, *, update: bool
-) -> None:
-    complete, partial = Store(tmp_path / "complete"), Store(tmp_path / "partial")
-    store_sweep(complete)
-    store_sweep(partial, measured=(32, 2048), started=(512,))
-    for name, store in (("sweep", complete), ("sweep-unfinished", partial)):
-        app = AdvisorApp(
-            LaunchOptions(open=SWEEP_ID), dataclasses.replace(tui_context, store=store)
-        )
-        async with running_app(app) as pilot:
-            await wait_for_screen(pilot, SweepScreen)
-            await compare(name, pilot, update=update)
-            if store is complete:
-                await pilot.press("down", "enter")
-                await wait_for_screen(pilot, ResultsScreen)
-                await compare("results-sweep", pilot, update=update)
-
-
-@async_test
-async def test_a_sweep_in_the_lists_and_in_progress(
-    tui_context: Context, tmp_path: pathlib.Path, *, update: bool
-) -> None:
-    store = Store(tmp_path)
-    record = store_sweep(store, measured=(32, 2048), started=(512,))
-    app = AdvisorApp(LaunchOptions(), dataclasses.replace(tui_context, store=store))
-    async with running_app(app) as pilot:
-        app.action_history()
-        await wait_for_screen(pilot, HistoryScreen)
-        await wait_for_text(pilot, "4.59x")
-        await compare("history-sweep", pilot, update=update)
-        run = store.find(record.runs[-1].run_id)
-        app.run_controller.show(RunSession.for_run(run, sweep=record))
-        await wait_for_screen(pilot, LiveScreen)
-        await wait_for_text(pilot, "So far: ")
-        await compare("live-sweep", pilot, update=update)
-
-
-@async_test
-async def test_the_questions_of_a_sweep(
+async def test_the_questions_of_several_lengths(
     tui_context: Context, monkeypatch: pytest.MonkeyPatch, *, update: bool
 ) -> None:
     software = builders.interpreter(executable=sys.executable)
     machine = builders.machine(software=software)
     monkeypatch.setattr(AdvisorApp, "_detect_machine", lambda _: machine)
     options = LaunchOptions(
-        answers=Answers(gpu="cpu", workflows="quick,alike"),
-        lengths=LengthAnswers(input_tokens="32,512,2048", length_mix="32:70,512:20,2048:10"),
+        answers=Answers(
+            gpu="cpu",
+            workflows="quick,alike",
+            input_tokens="32,512,2048",
+            length_mix="32:70,512:20,2048:10",
+        ),
     )
     app = AdvisorApp(options, tui_context)
     async with running_app(app) as pilot:
         await wait_for(pilot, lambda: app.machine is not None)
-        for index, name in ((1, "target-sweep"), (3, "plan-sweep")):
+        for index, name in ((1, "target-lengths"), (3, "plan-lengths")):
             await go_to_step(pilot, index)
             await compare(name, pilot, update=update)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import pathlib
-
 import pytest
 from onscreen import (
     SIZES,
@@ -15,7 +12,6 @@ from onscreen import (
     screen_text,
     wait_for_screen,
 )
-from recorded_sweep import SWEEP_ID, store_sweep
 from textual.pilot import Pilot
 from textual.widget import Widget
 from textual.widgets import Static
@@ -25,7 +21,6 @@ from advisor.context import Context
 from advisor.domain.priorities import PILLARS
 from advisor.question.answers import Answers
 from advisor.store.runs import Run
-from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs.help_dialog import HelpDialog, describe_widget
 from advisor.tui.options import LaunchOptions
@@ -34,10 +29,8 @@ from advisor.tui.screens.live_table import process_columns
 from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.screens.results_panes import TextPane
 from advisor.tui.screens.results_table import CRITERION_TITLES
-from advisor.tui.screens.sweep import LengthTable, SweepScreen
-from advisor.tui.widgets.answer_panel import AnswerPanel
 from advisor.tui.widgets.form import AnswerInput, Choice
-from advisor.tui.widgets.table import SelectableTable, Table
+from advisor.tui.widgets.table import SelectableTable
 from advisor.tui.widgets.weights import WeightBar
 
 GLOSSARY = read_glossary(rubric_directory() / "glossary.toml")
@@ -152,25 +145,3 @@ def test_every_term_that_a_screen_explains_is_in_the_glossary() -> None:
 def _terms_of_live(*, generates_text: bool) -> set[str]:
     columns = process_columns(generates_text=generates_text)
     return {term for column in columns for term in column.terms}
-
-
-@async_test
-async def test_question_mark_explains_the_columns_and_the_answer_of_a_sweep(
-    tui_context: Context, tmp_path: pathlib.Path
-) -> None:
-    store = Store(tmp_path)
-    store_sweep(store)
-    context = dataclasses.replace(tui_context, store=store)
-    app = AdvisorApp(LaunchOptions(open=SWEEP_ID), context)
-    async with running_app(app, (200, 60)) as pilot:
-        screen = await wait_for_screen(pilot, SweepScreen)
-        for table in screen.query(Table):
-            table.focus()
-            shown = await open_help(pilot)
-            assert {"workflow", "arm"} <= set(table.help_terms())
-            assert all(f"{term}  {GLOSSARY[term]}" in shown for term in table.help_terms())
-        screen.query_one(LengthTable).focus()
-        await pilot.press("up")
-        assert isinstance(screen.focused, AnswerPanel)
-        await pilot.press("down", "down", "down")
-        assert f"sweep  {GLOSSARY['sweep']}" in await open_help(pilot)

@@ -195,7 +195,7 @@ def test_a_run_that_failed_before_a_measurement_is_marked(store: Store) -> None:
     with store.create(builders.header(run_id=failed)).writer() as writer:
         writer.append(builders.events(Planned(plan=builders.plan()))[0])
         going_on = list_items(store)[0]
-    items = {item.item_id: item for item in list_items(store)}
+    items = {item.entry.run_id: item for item in list_items(store)}
     assert items[failed].progress
     assert not items[stopped.directory.name].progress
     assert not going_on.progress

@@ -19,18 +19,18 @@ from advisor.tui.rendering.panes import render_why
 from advisor.tui.screens.detail import DetailScreen
 from advisor.tui.screens.results import ResultsScreen
 from probes.wire.events import NewShapeResult
+from probes.wire.shape import Shape
 
 TRIED = (
     NewShapeResult(
-        batch_size=3, outcome="stalled", first_call_seconds=2.5, steady_seconds=0.01, reason=None
+        shape=Shape(3), outcome="stalled", first_call_seconds=2.5, steady_seconds=0.01, reason=None
     ),
     NewShapeResult(
-        batch_size=1,
+        shape=Shape(1, 48),
         outcome="refused",
         first_call_seconds=None,
         steady_seconds=None,
         reason="it takes [b]fixed[/b] lengths",
-        input_tokens=48,
     ),
 )
 

@@ -22,6 +22,7 @@ from advisor.domain.serving import ServedRequest
 from advisor.tui.run.progress import RunStage, current_stage, progress_rows, remaining_seconds
 from advisor.tui.screens.live_table import BAR_WIDTH, EMPTY, FULL, draw_load
 from probes.wire.events import Built, Ready, Serving
+from probes.wire.shape import Shape
 
 QUESTION = builders.question(batch_sizes=(1, 2))
 MEASURING = QUESTION.budget.measuring_seconds
@@ -67,7 +68,7 @@ def test_builds_of_this_run_that_take_longer_make_the_estimate_longer() -> None:
         msgspec.structs.replace(arm, expected_build_seconds=expected)
         for arm, expected in zip(plan.arms, (0.1, 0.1, 10.0, 40.0), strict=True)
     )
-    times = {1: Built(batch_size=1, build_seconds=24.0, first_call_seconds=1.0)}
+    times = {Shape(1): Built(shape=Shape(1), build_seconds=24.0, first_call_seconds=1.0)}
     built = builders.process(built=times)
     state = builders.run_state({arms[0].id: built, arms[1].id: built, "first": built})
     state = msgspec.structs.replace(state, plan=Plan(arms=arms, excluded=()), closed={})

@@ -11,6 +11,7 @@ from advisor.probing.worker_process import BuildLimit
 from advisor.recommendation.costs import Cost, most_build_seconds
 from advisor.system.number_format import format_number
 from probes.wire.outcome import Failure
+from probes.wire.shape import Shape
 
 #: Factor on the seconds of a call of a built arm: calls timed during the warm-up scatter, and the
 #: limit must not be too strict.
@@ -98,10 +99,10 @@ def limit_by_payback(state: RunState, arm: str, question: Question) -> BuildLimi
         return None
     seconds = max(
         min(
-            most_build_seconds(cost_of(process, size), LEAST_CALL_SECONDS, question.requests)
+            most_build_seconds(cost_of(process, shape), LEAST_CALL_SECONDS, question.requests)
             for process in built
         )
-        for size in question.batch_sizes
+        for shape in question.shapes
     )
     return BuildLimit(
         seconds,
@@ -112,10 +113,10 @@ def limit_by_payback(state: RunState, arm: str, question: Question) -> BuildLimi
     )
 
 
-def cost_of(process: ProcessState, batch_size: int) -> Cost:
-    """Return the cost of a built arm: its builds for all batch sizes, and one request.
+def cost_of(process: ProcessState, shape: Shape) -> Cost:
+    """Return the cost of a built arm: its builds for all shapes, and one request.
 
-    The request is served in batches of `batch_size`.
+    The request is served in batches of this shape.
     """
-    call_seconds = ALLOWANCE * process.warmed_up[batch_size].typical_seconds
-    return Cost(build_seconds(process), call_seconds / batch_size)
+    call_seconds = ALLOWANCE * process.warmed_up[shape].typical_seconds
+    return Cost(build_seconds(process), call_seconds / shape.batch_size)

@@ -99,13 +99,13 @@ def sustain_fastest(session: Session, state: RunState, question: Question) -> It
 
     Sustained calls may reach a limit of power or heat that the pauses of the race hide.
     """
-    size = max(question.batch_sizes)
-    races = replay.results_by_batch_size(state, question)
-    pair = arms_by_speed(races, state, size)[:2]
+    shape = max(question.shapes)
+    races = replay.results_by_shape(state, question)
+    pair = arms_by_speed(races, state, shape)[:2]
     if question.budget.sustained_seconds <= 0 or len(pair) < len(set(ABBA)):
         return
     for index in ABBA:
         if session.is_running(pair[index]):
             yield from session.sustain(
-                pair[index], size, question.budget.sustained_seconds / len(ABBA)
+                pair[index], shape, question.budget.sustained_seconds / len(ABBA)
             )

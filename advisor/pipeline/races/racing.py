@@ -28,6 +28,7 @@ from advisor.pipeline.stored.remaining import oom_beside_others
 from advisor.pipeline.stored.replay import replay_race
 from advisor.probing.session import Session
 from advisor.statistics.race import LOOKS, Race
+from probes.wire.shape import Shape
 
 #: Rounds before a race can decide anything. A race that is closed earlier is wasted: the intervals
 #: of its differences are too wide.
@@ -50,14 +51,14 @@ class DiscardCounts:
 
 
 def measure_visit(
-    session: Session, arm: str, batch_size: int, number: int, counts: DiscardCounts
+    session: Session, arm: str, shape: Shape, number: int, counts: DiscardCounts
 ) -> Iterator[RunEvent]:
     """Time one block of calls in round `number`.
 
     Time it again if the machine was disturbed meanwhile and the limits allow another attempt.
     """
     for attempt in itertools.count():
-        yield from session.visit(arm, batch_size, number)
+        yield from session.visit(arm, shape, number)
         if not session.is_running(arm):
             return
         conditions = session.last_conditions(arm)
@@ -70,7 +71,7 @@ def measure_visit(
         yield ConditionsRecorded(
             arm=arm,
             process=session.process_number(arm),
-            batch_size=batch_size,
+            shape=shape,
             round=number,
             conditions=conditions,
             unfit=disturbance,
@@ -130,7 +131,7 @@ class StopRule:
         return are_narrow and self.has_answer(state)
 
 
-def race_batch_sizes(context: RaceContext, has_answer: HasAnswer) -> Iterator[LoggedEvent]:
+def race_shapes(context: RaceContext, has_answer: HasAnswer) -> Iterator[LoggedEvent]:
     """Race the built arms at every batch size that still needs a race.
 
     The sizes share the measuring time that is left. Stop when the baseline has ended.
@@ -138,29 +139,29 @@ def race_batch_sizes(context: RaceContext, has_answer: HasAnswer) -> Iterator[Lo
     session, recorder, question = context.session, context.recorder, context.question
     counts = DiscardCounts(context.limits)
     open_sizes = [
-        size
-        for size in question.batch_sizes
-        if size not in recorder.state.closed or unraced_arms(session, recorder.state, size)
+        shape
+        for shape in question.shapes
+        if shape not in recorder.state.closed or unraced_arms(session, recorder.state, shape)
     ]
     measuring_seconds = question.budget.measuring_seconds
     share = share_of_measuring_time(session, recorder.state, question)
     end = context.clock() + measuring_seconds * share
-    for index, size in enumerate(open_sizes):
-        arms = _arms_to_race(session, recorder.state, size)
+    for index, shape in enumerate(open_sizes):
+        arms = _arms_to_race(session, recorder.state, shape)
         if plan_of(recorder.state).baseline.id not in arms:
             return  # The baseline ended in an earlier race: no speedup can be measured.
-        if not is_open(recorder.state, size):
-            yield recorder.record(RaceOpened(batch_size=size, arms=arms))
+        if not is_open(recorder.state, shape):
+            yield recorder.record(RaceOpened(shape=shape, arms=arms))
         now = context.clock()
         deadline = RaceDeadline(
             context.clock,
             now + (end - now) / (len(open_sizes) - index),
             end + OVERTIME * measuring_seconds,
         )
-        race = replay_race(recorder.state, size, question)
+        race = replay_race(recorder.state, shape, question)
         is_early = _is_early(session, recorder.state)
         may_end = ends_at_first_look if is_early else StopRule(has_answer).may_end
-        closed = yield from _run_rounds(context, race, size, counts, deadline, may_end)
+        closed = yield from _run_rounds(context, race, shape, counts, deadline, may_end)
         yield recorder.record(closed)
 
 
@@ -171,15 +172,15 @@ def _is_early(session: Session, state: RunState) -> bool:
     return bool(waiting) and session.has_memory_headroom()
 
 
-def is_open(state: RunState, batch_size: int) -> bool:
+def is_open(state: RunState, shape: Shape) -> bool:
     """Return whether the race of a batch size has been opened and not closed."""
-    return batch_size in state.opened and batch_size not in state.closed
+    return shape in state.opened and shape not in state.closed
 
 
-def _arms_to_race(session: Session, state: RunState, batch_size: int) -> tuple[str, ...]:
+def _arms_to_race(session: Session, state: RunState, shape: Shape) -> tuple[str, ...]:
     """Return the arms of the open race, or those that a new race would have."""
-    if is_open(state, batch_size):
-        return state.opened[batch_size]
+    if is_open(state, shape):
+        return state.opened[shape]
     return tuple(arm.id for arm in warmed_up_arms(session, state))
 
 
@@ -194,9 +195,9 @@ def warmed_up_arms(session: Session, state: RunState) -> list[Arm]:
     ]
 
 
-def unraced_arms(session: Session, state: RunState, batch_size: int) -> set[str]:
+def unraced_arms(session: Session, state: RunState, shape: Shape) -> set[str]:
     """Return the built arms that have not raced at a batch size."""
-    raced = {arm for group in state.groups.get(batch_size, ()) for arm in group.arms}
+    raced = {arm for group in state.groups.get(shape, ()) for arm in group.arms}
     return {arm.id for arm in warmed_up_arms(session, state)} - raced
 
 
@@ -206,7 +207,7 @@ def share_of_measuring_time(session: Session, state: RunState, question: Questio
     It is the group's unraced arms over these, the arms that wait and the arms that have raced. The
     last group gets all of it if every arm is still resident: the earlier races ended early then.
     """
-    unraced = {arm for size in question.batch_sizes for arm in unraced_arms(session, state, size)}
+    unraced = {arm for shape in question.shapes for arm in unraced_arms(session, state, shape)}
     waiting = (
         {arm.id for arm in plan_of(state).arms}
         - (failed_arms(state) - oom_beside_others(state))
@@ -222,32 +223,30 @@ def share_of_measuring_time(session: Session, state: RunState, question: Questio
 def _run_rounds(
     context: RaceContext,
     race: Race,
-    batch_size: int,
+    shape: Shape,
     counts: DiscardCounts,
     deadline: RaceDeadline,
     may_end: MayEnd,
 ) -> Generator[LoggedEvent, None, RaceClosed]:
     """Run rounds until the race may end or its deadline has passed; return its end."""
     session = context.session
-    first_round = context.state.groups[batch_size][-1].first_round
+    first_round = context.state.groups[shape][-1].first_round
     while not race.finished and not may_end(race, context.state):
         if deadline.is_over(race.rounds):
             return RaceClosed(
-                batch_size=batch_size, reason="the measuring time is spent", cause="out-of-time"
+                shape=shape, reason="the measuring time is spent", cause="out-of-time"
             )
         number = first_round + race.rounds
         for arm in race.next_round():
             if session.is_running(arm):
-                visit = measure_visit(session, arm, batch_size, number, counts)
+                visit = measure_visit(session, arm, shape, number, counts)
                 yield from context.recorder.record_each(visit)
             block = session.last_visit(arm)
             if session.is_running(arm) and block is not None:
                 race.record(arm, log_median_seconds(block))
             elif arm == race.baseline:
-                return RaceClosed(
-                    batch_size=batch_size, reason="the baseline ended", cause="baseline-ended"
-                )
+                return RaceClosed(shape=shape, reason="the baseline ended", cause="baseline-ended")
             else:
                 race.withdraw(arm)
     reason = f"ended after {race.rounds} rounds: {race.verdict.kind}"
-    return RaceClosed(batch_size=batch_size, reason=reason, cause="decided")
+    return RaceClosed(shape=shape, reason=reason, cause="decided")

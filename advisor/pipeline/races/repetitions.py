@@ -32,10 +32,10 @@ def arms_to_repeat(state: RunState, question: Question) -> tuple[Arm, ...]:
     """
     if question.budget.repeated == "all":
         return tuple(arm for arm in plan_of(state).arms if is_valid(state, arm.id))
-    races = replay.results_by_batch_size(state, question)
+    races = replay.results_by_shape(state, question)
     chosen = {plan_of(state).baseline.id}
-    for size, race in races.items():
-        fastest = arms_by_speed(races, state, size)[:2]
+    for shape, race in races.items():
+        fastest = arms_by_speed(races, state, shape)[:2]
         chosen |= {race.best, *race.tied, *race.unresolved, *fastest}
     return tuple(arm for arm in plan_of(state).arms if arm.id in chosen)
 
@@ -174,12 +174,12 @@ def _visit_in_turn(context: RaceContext, arms: Sequence[Arm], rounds: range) -> 
     The order rotates from round to round: an arm does not always follow the same other arm.
     """
     counts = racing.DiscardCounts(context.limits)
-    for size in context.question.batch_sizes:
+    for shape in context.question.shapes:
         for number in rounds:
             for position in range(len(arms)):
                 arm = arms[(position + number) % len(arms)].id
                 if context.session.is_running(arm):
-                    yield from racing.measure_visit(context.session, arm, size, number, counts)
+                    yield from racing.measure_visit(context.session, arm, shape, number, counts)
 
 
 def is_repetition_complete(state: RunState, number: int, question: Question) -> bool:
@@ -193,7 +193,7 @@ def is_repetition_complete(state: RunState, number: int, question: Question) -> 
         if not processes or processes[-1].outcome is None:
             return False
         if processes[-1].completed and len(processes[-1].visits) < REPEAT_ROUNDS * len(
-            question.batch_sizes
+            question.shapes
         ):
             return False
     return True

@@ -136,9 +136,9 @@ class ServerLoad:
         rates = [loop.rate for loop in process.closed_loops]
         if any(rates):
             return max(rates)
-        size, warm = max(process.warmed_up.items())
+        shape, warm = max(process.warmed_up.items())
         tokens = self._run.load.mean_output_tokens / self._question.output_tokens
-        return size / (warm.typical_seconds * tokens)
+        return shape.batch_size / (warm.typical_seconds * tokens)
 
     def _process(self, arm: Arm) -> ProcessState:
         return self._run.recorder.state.processes[arm.id][-1]

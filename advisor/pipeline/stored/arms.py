@@ -9,6 +9,7 @@ from advisor.domain.plan import Plan
 from advisor.domain.results import RaceResult
 from advisor.domain.run_state import RunState
 from advisor.measure.rounds import is_valid, mean_log_speedups
+from probes.wire.shape import Shape
 
 
 def failed_arms(state: RunState) -> set[str]:
@@ -35,15 +36,15 @@ def controls(state: RunState) -> set[str]:
     return {plan.baseline.id, *(arm.id for arm in plan.arms if arm.duplicate_of)}
 
 
-def arms_by_speed(races: Mapping[int, RaceResult], state: RunState, batch_size: int) -> list[str]:
+def arms_by_speed(races: Mapping[Shape, RaceResult], state: RunState, shape: Shape) -> list[str]:
     """Return the arms with valid measurements at a batch size, fastest first.
 
     The best arm and the arms tied or unresolved with it come before the eliminated arms.
     """
-    race = races.get(batch_size)
+    race = races.get(shape)
     if race is None:
         return []
-    speedups = mean_log_speedups(state, batch_size)
+    speedups = mean_log_speedups(state, shape)
     ahead = [race.best, *(arm for arm in (*race.tied, *race.unresolved) if arm != race.best)]
     return [
         *ahead,

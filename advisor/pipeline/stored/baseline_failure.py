@@ -75,5 +75,5 @@ def baseline_error(state: RunState, arm: str) -> UserError:
 
 def _not_viable(name: str, reason: str, fix: str | None) -> NothingViableError:
     return NothingViableError(
-        f"{name} failed: {reason}", fix or "choose another precision, size or device"
+        f"{name} failed: {reason}", fix or "choose another precision, shape or device"
     )

@@ -43,18 +43,16 @@ def is_same_work(one: Question, two: Question) -> bool:
 
     The precision may differ: devices support different ones.
     """
-    facts = [
-        (each.model, each.task, each.batch_sizes, each.input_tokens, each.output_tokens)
-        for each in (one, two)
-    ]
+    facts = [(each.model, each.task, each.batch_sizes, each.lengths) for each in (one, two)]
     return facts[0] == facts[1]
 
 
 def load_platform(run: Run) -> Platform:
     """Return the results of a stored run as a platform."""
     header, state = run.header(), run.state()
-    races = replay.results_by_batch_size(state, header.question)
-    results = summarise(state, races, dtype=header.question.dtype)
+    races = replay.results_by_shape(state, header.question)
+    question = header.question
+    results = summarise(state, races, dtype=question.dtype, weights=question.weights)
     return platform_of(header, state, results)
 
 

@@ -10,7 +10,7 @@ from advisor.domain.run_state import RunState
 from advisor.errors import UnknownRunError
 from advisor.pipeline.stored.arms import controls, failed_arms, plan_of, raced_arms
 from advisor.pipeline.stored.baseline_failure import can_go_on
-from advisor.pipeline.stored.replay import replay_race, results_by_batch_size
+from advisor.pipeline.stored.replay import replay_race, results_by_shape
 from advisor.store.runs import Run
 from advisor.store.store import Store
 
@@ -27,10 +27,10 @@ def needed_arms(state: RunState, question: Question) -> list[Arm]:
     if plan.baseline.id in failed:
         return []
     needed: set[str] = set()
-    for size in question.batch_sizes:
-        if size in state.opened and size not in state.closed:
-            needed |= set(replay_race(state, size, question).due)
-        elif size not in state.opened:
+    for shape in question.shapes:
+        if shape in state.opened and shape not in state.closed:
+            needed |= set(replay_race(state, shape, question).due)
+        elif shape not in state.opened:
             needed |= {arm.id for arm in plan.arms if arm.id not in failed}
     waiting = waiting_arms(state, question)
     if waiting:
@@ -47,7 +47,7 @@ def waiting_arms(state: RunState, question: Question) -> set[str]:
 
     Memory was too short for them.
     """
-    if not all(size in state.opened for size in question.batch_sizes):
+    if not all(shape in state.opened for shape in question.shapes):
         return set()
     return (
         {arm.id for arm in plan_of(state).arms if not arm.duplicate_of}
@@ -68,7 +68,7 @@ def leaders_to_keep(state: RunState, question: Question) -> list[str]:
     returned if there is any.
     """
     counted = collections.Counter(
-        result.best for result in results_by_batch_size(state, question).values()
+        result.best for result in results_by_shape(state, question).values()
     )
     leaders = [arm for arm, _ in counted.most_common() if arm != plan_of(state).baseline.id]
     return [arm for arm in leaders if state.processes[arm][-1].outcome is None] or leaders[:1]

@@ -19,6 +19,7 @@ from advisor.domain.run_state import RaceGroup, RunState
 from advisor.measure.rounds import log_median_seconds, mean_log_speedups, visits_by_round
 from advisor.pipeline.stored.arms import failed_arms, plan_of
 from advisor.statistics.race import Race, Verdict
+from probes.wire.shape import Shape
 
 #: Fewest rounds of a batch size that count: one round has no spread.
 FEWEST_ROUNDS = 2
@@ -27,26 +28,26 @@ LAST_ROUND = sys.maxsize
 STILL_OPEN = "not closed yet"
 
 
-def replay_race(state: RunState, batch_size: int, question: Question, index: int = -1) -> Race:
+def replay_race(state: RunState, shape: Shape, question: Question, index: int = -1) -> Race:
     """Return the race of one group of a batch size, as far as it has been run.
 
     `index` selects the group; the default is the last one. The same arms, seed and records give
     the same verdict as in the run.
     """
-    plan, groups = plan_of(state), state.groups[batch_size]
+    plan, groups = plan_of(state), state.groups[shape]
     group, rounds = groups[index], _rounds_of(groups[index], groups)
     duplicates = {arm.id for arm in plan.arms if arm.duplicate_of}
     race = Race(
         [arm for arm in group.arms if arm not in duplicates],
         plan.baseline.id,
         epsilon=EQUIVALENCE_MARGIN,
-        seed=question.seed + batch_size + group.first_round - 1,
+        seed=question.seed + shape.batch_size + (shape.input_tokens or 0) + group.first_round - 1,
         always=[plan.baseline.id, *(arm for arm in group.arms if arm in duplicates)],
         most_rounds=question.budget.most_rounds,
     )
     race.ends_with_verdict = False  # `racing` decides, from all that the run has measured
     failed = failed_arms(state)
-    for number, visits in sorted(visits_by_round(state, batch_size).items()):
+    for number, visits in sorted(visits_by_round(state, shape).items()):
         if number not in rounds:
             continue
         if race.finished or any(arm not in visits and arm not in failed for arm in race.due):
@@ -67,20 +68,20 @@ def _rounds_of(group: RaceGroup, groups: tuple[RaceGroup, ...]) -> range:
     return range(group.first_round, min(later, default=LAST_ROUND))
 
 
-def race_result(state: RunState, batch_size: int, question: Question) -> RaceResult:
+def race_result(state: RunState, shape: Shape, question: Question) -> RaceResult:
     """Return the result of a batch size over all its groups, as far as they have been run."""
     failed = failed_arms(state)
-    speedups = mean_log_speedups(state, batch_size)
+    speedups = mean_log_speedups(state, shape)
     verdict = functools.reduce(
         lambda earlier, later: merge_verdicts(earlier, later, speedups),
         (
-            offset_rounds(replay_race(state, batch_size, question, index).verdict, group)
-            for index, group in enumerate(state.groups[batch_size])
+            offset_rounds(replay_race(state, shape, question, index).verdict, group)
+            for index, group in enumerate(state.groups[shape])
         ),
     )
-    closed = state.closed.get(batch_size)
+    closed = state.closed.get(shape)
     return RaceResult(
-        batch_size=batch_size,
+        shape=shape,
         verdict=verdict.kind,
         best=verdict.best,
         tied=verdict.tied,
@@ -92,14 +93,14 @@ def race_result(state: RunState, batch_size: int, question: Question) -> RaceRes
     )
 
 
-def results_by_batch_size(state: RunState, question: Question) -> dict[int, RaceResult]:
+def results_by_shape(state: RunState, question: Question) -> dict[Shape, RaceResult]:
     """Return the results of the batch sizes that have at least `FEWEST_ROUNDS` rounds."""
     results = {
-        size: race_result(state, size, question)
-        for size in question.batch_sizes
-        if state.groups.get(size)
+        shape: race_result(state, shape, question)
+        for shape in question.shapes
+        if state.groups.get(shape)
     }
-    return {size: result for size, result in results.items() if result.rounds >= FEWEST_ROUNDS}
+    return {shape: result for shape, result in results.items() if result.rounds >= FEWEST_ROUNDS}
 
 
 def offset_rounds(verdict: Verdict, group: RaceGroup) -> Verdict:

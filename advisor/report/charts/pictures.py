@@ -13,11 +13,12 @@ from advisor.domain.portability import ApplicationPortability
 from advisor.report.charts.marks import Mark, marks_of, place, short_names
 from advisor.report.charts.plots import Guide, Point, Series, line_plot, scatter_plot
 from advisor.report.charts.scales import Axis
-from advisor.report.charts.speedups import speedup_chart, speedups_chart
+from advisor.report.charts.speedups import speedup_chart, speedup_curves
 from advisor.report.charts.svg import Picture
 from advisor.report.charts.weight_map import weight_map
 from advisor.report.formatting.phrases import format_error
 from advisor.system.number_format import format_interval, format_seconds, format_share
+from probes.wire.shape import Shape
 
 #: The shortest build that the logarithmic axis shows.
 SHORTEST_BUILD_SECONDS = 0.01
@@ -31,26 +32,27 @@ SPEED = Axis("times the baseline's speed")
 class Pictures(msgspec.Struct, frozen=True, kw_only=True):
     """All pictures of a page; null for those that the run has no figures for."""
 
-    #: One for each batch size.
+    #: One for each shape.
     speedups: tuple[Picture, ...]
-    speedup: Picture | None
+    #: By length or batch size; one for each combination of the other dimensions.
+    curves: tuple[Picture, ...]
     build_cost: Picture | None
     accuracy: Picture | None
     weight_map: Picture | None
     cascade: Picture | None
 
 
-def draw(answer: Answer, ranked: Sequence[RankedArm], sizes: Sequence[int]) -> Pictures:
-    """Return the pictures of the ranked arms at these batch sizes."""
+def draw(answer: Answer, ranked: Sequence[RankedArm], shapes: Sequence[Shape]) -> Pictures:
+    """Return the pictures of the ranked arms at these shapes."""
     marks, results, advice = marks_of(answer, ranked), answer.results, answer.recommendation
     question = answer.question
     rules = read_shipped_accuracy().with_tolerance(question.accuracy)
-    noise_floors = {each.batch_size: each.noise_floor for each in results.races}
+    noise_floors = {each.shape: each.noise_floor for each in results.races}
     return Pictures(
         speedups=tuple(
-            speedup_chart(ranked, size, noise_floors.get(size), marks) for size in sizes
+            speedup_chart(ranked, shape, noise_floors.get(shape), marks) for shape in shapes
         ),
-        speedup=speedups_chart(ranked, sizes, noise_floors, marks),
+        curves=speedup_curves(ranked, shapes, noise_floors, marks),
         build_cost=_build_cost_chart(ranked, marks),
         accuracy=_accuracy_chart(ranked, marks, rules.close.tolerance),
         weight_map=weight_map(ranked, question.priorities, advice.simplex if advice else {}, marks),

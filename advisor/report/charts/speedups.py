@@ -1,8 +1,9 @@
-"""Speed-ups with their intervals over a band of noise: at one batch size, and by shape."""
+"""Speed-ups with their intervals over a band of noise: at one shape, and by shape."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from markupsafe import Markup
 
@@ -24,6 +25,7 @@ from advisor.report.charts.svg import (
     text,
 )
 from advisor.system.number_format import format_interval, format_share, format_speedup
+from probes.wire.shape import Shape
 
 #: Intervals are cut off at this factor beyond the smallest and the largest speed-up, in rows and in
 #: curves.
@@ -38,16 +40,13 @@ SHAPE_MARGIN = 1.25
 
 def speedup_chart(
     ranked: Sequence[RankedArm],
-    batch_size: int,
+    shape: Shape,
     noise_floor: float | None,
     marks: Mapping[str, Mark],
 ) -> Picture:
-    """Return the speed-ups at one batch size with their intervals over a band of noise."""
+    """Return the speed-ups at one shape with their intervals over a band of noise."""
     speedups = [
-        (entry.arm, cell.speedup)
-        for entry in ranked
-        for cell in entry.cells
-        if cell.batch_size == batch_size
+        (entry.arm, cell.speedup) for entry in ranked for cell in entry.cells if cell.shape == shape
     ]
     caption = "times the baseline; 95 % intervals"
     if noise_floor:
@@ -64,7 +63,7 @@ def speedup_chart(
             parts += _row(scale, arm, speedup, marks[arm], y, layout)
         return bottom + 42, parts
 
-    return picture_of_rows(f"Speed-up over the baseline at batch size {batch_size}", draw)
+    return picture_of_rows(f"Speed-up over the baseline at {shape.description}", draw)
 
 
 def _scale(speedups: Sequence[Interval], layout: Layout) -> Scale:
@@ -102,43 +101,99 @@ def _row(
     ]
 
 
-def speedups_chart(
-    ranked: Sequence[RankedArm],
-    sizes: Sequence[int],
-    noise_floors: Mapping[int, float | None],
-    marks: Mapping[str, Mark],
-) -> Picture | None:
-    """Return the speed-up by batch size over a band of noise; None with a single batch size."""
-    series = [
-        Series(
-            marks[entry.arm],
-            tuple(_point(entry.arm, cell) for cell in entry.cells),
-            format_speedup(entry.cells[-1].speedup),
+#: How a size of each dimension is written; the first one that varies is the axis.
+DIMENSIONS = {
+    "input tokens": "{} input tokens",
+    "output tokens": "{} output tokens",
+    "batch size": "batch size {}",
+}
+
+
+class ShapeAxis(NamedTuple):
+    """Shapes that differ in one dimension, and their values of it."""
+
+    #: Of the dimension, such as `batch size`.
+    name: str
+    #: What the shapes have in common, such as `batch size 4, 32 output tokens`; empty for nothing.
+    others: str
+    values: dict[Shape, int]
+
+
+def shape_axes(shapes: Sequence[Shape]) -> list[ShapeAxis]:
+    """Return the axes that have all shapes: lengths if there are several, else batch sizes."""
+    sizes = [_sizes_of(shape) for shape in shapes]
+    varying = [name for name in DIMENSIONS if len({each.get(name) for each in sizes}) > 1]
+    axes: dict[str, dict[Shape, int]] = {}
+    for shape, each in zip(shapes, sizes, strict=True):
+        others = (
+            DIMENSIONS[name].format(size) for name, size in each.items() if name != varying[0]
         )
-        for entry in ranked
-        if entry.cells
-    ]
-    noise = [(float(size), 1 + (noise_floors.get(size) or 0.0)) for size in sizes]
-    band = (*noise, *((size, 1 / ratio) for size, ratio in reversed(noise)))
-    title = "Speed-up over the baseline by batch size"
-    return speedup_curves(title, series, "batch size", sizes, [Guide("noise", band, is_area=True)])
+        if varying:
+            axes.setdefault(", ".join(others), {})[shape] = each[varying[0]]
+    return [ShapeAxis(varying[0], others, values) for others, values in axes.items()]
 
 
-def _point(arm: str, cell: Cell) -> Point:
-    title = f"{arm}, batch {cell.batch_size}: {format_interval(cell.speedup, decimals=3)}"
-    return Point(cell.batch_size, cell.speedup.value, cell.speedup.low, cell.speedup.high, title)
+def _sizes_of(shape: Shape) -> dict[str, int]:
+    sizes = (shape.input_tokens, shape.output_tokens, shape.batch_size)
+    return {name: size for name, size in zip(DIMENSIONS, sizes, strict=True) if size is not None}
 
 
 def speedup_curves(
+    ranked: Sequence[RankedArm],
+    shapes: Sequence[Shape],
+    noise_floors: Mapping[Shape, float | None],
+    marks: Mapping[str, Mark],
+) -> tuple[Picture, ...]:
+    """Return speed-ups over a band of noise, by length or batch size; none for a single shape."""
+    return tuple(
+        _curves(ranked, axis, noise_floors, marks)
+        for axis in shape_axes(shapes)
+        if len(axis.values) >= FEWEST_SHAPES
+    )
+
+
+def _curves(
+    ranked: Sequence[RankedArm],
+    axis: ShapeAxis,
+    noise_floors: Mapping[Shape, float | None],
+    marks: Mapping[str, Mark],
+) -> Picture:
+    drawn = [
+        (entry.arm, [cell for cell in entry.cells if cell.shape in axis.values]) for entry in ranked
+    ]
+    series = [
+        Series(
+            marks[arm],
+            tuple(_point(arm, cell, axis.values[cell.shape]) for cell in cells),
+            format_speedup(cells[-1].speedup),
+        )
+        for arm, cells in drawn
+        if cells
+    ]
+    noise = [
+        (float(value), 1 + (noise_floors.get(shape) or 0.0)) for shape, value in axis.values.items()
+    ]
+    band = (*noise, *((value, 1 / ratio) for value, ratio in reversed(noise)))
+    title = f"Speed-up over the baseline by {axis.name}"
+    if axis.others:
+        title += f", {axis.others}"
+    values = [*axis.values.values()]
+    return _plot_curves(title, series, axis.name, values, [Guide("noise", band, is_area=True)])
+
+
+def _point(arm: str, cell: Cell, value: int) -> Point:
+    title = f"{arm}, batch {cell.shape}: {format_interval(cell.speedup, decimals=3)}"
+    return Point(value, cell.speedup.value, cell.speedup.low, cell.speedup.high, title)
+
+
+def _plot_curves(
     title: str,
     series: Sequence[Series],
     dimension: str,
     shapes: Sequence[int],
     guides: Sequence[Guide] = (),
-) -> Picture | None:
-    """Return speed-ups by the values `shapes` of a dimension, or None for fewer than two."""
-    if len(shapes) < FEWEST_SHAPES:
-        return None
+) -> Picture:
+    """Return speed-ups by the values `shapes` of a dimension."""
     values = [max(point.y, LOWEST_SPEEDUP) for each in series for point in each.points]
     across = Axis(
         f"{dimension}; bars are 95 % intervals",

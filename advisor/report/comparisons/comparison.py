@@ -30,8 +30,9 @@ from advisor.report.comparisons.speed_ratios import (
     whole_ratio,
 )
 from advisor.report.sections.answer import headline
+from probes.wire.shape import Shape
 
-SCHEMA: Final = "p3-advisor/comparison/2"
+SCHEMA: Final = "p3-advisor/comparison/3"
 #: How an arm can have ended after which it no longer works; the others say that it was not tried.
 FAILURES: Final[frozenset[Status]] = frozenset(
     {
@@ -51,7 +52,7 @@ Outcome = Literal["no-regression", "regression", "undecided", "not-comparable", 
 class Drift(msgspec.Struct, frozen=True, kw_only=True):
     """The speed of the baseline at one batch size: the second run over the first."""
 
-    batch_size: int
+    shape: Shape
     speed: Interval
     verdict: SpeedVerdict
 
@@ -60,7 +61,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     """One arm at one batch size: ratios of the second run over the first."""
 
     arm: str
-    batch_size: int
+    shape: Shape
     #: Median seconds of a call in the first and in the second run.
     seconds_before: float
     seconds_after: float
@@ -86,7 +87,7 @@ class FailedArm(msgspec.Struct, frozen=True, kw_only=True):
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """The differences between two runs and the changes in speed."""
 
-    schema: Literal["p3-advisor/comparison/2"]
+    schema: Literal["p3-advisor/comparison/3"]
     before: str
     after: str
     headlines: tuple[str, str]
@@ -215,13 +216,13 @@ def _measured_arms(answer: Answer) -> set[str]:
 def _drift(before: Answer, after: Answer, threshold: float) -> tuple[Drift, ...]:
     noise = math.hypot(_noise_floor(before), _noise_floor(after))
     ratios = (
-        (first.batch_size, speed_ratio(first, second, noise))
+        (first.shape, speed_ratio(first, second, noise))
         for arm, first, second in _cell_pairs(before, after)
         if arm == BASELINE
     )
     return tuple(
-        Drift(batch_size=size, speed=speed, verdict=classify_speed(speed, threshold))
-        for size, speed in ratios
+        Drift(shape=shape, speed=speed, verdict=classify_speed(speed, threshold))
+        for shape, speed in ratios
     )
 
 
@@ -243,7 +244,7 @@ def _changes(before: Answer, after: Answer, threshold: float) -> tuple[Change, .
         changes.append(
             Change(
                 arm=arm,
-                batch_size=first.batch_size,
+                shape=first.shape,
                 seconds_before=first.seconds.median,
                 seconds_after=second.seconds.median,
                 speed=speed_ratio(first, second, noise),
@@ -265,22 +266,22 @@ def _process_differences(answer: Answer, cell: Cell) -> int:
         each.processes - 1
         for entry in answer.results.measurements
         for each in entry.cells
-        if each.batch_size == cell.batch_size
+        if each.shape == cell.shape
     )
 
 
 def _cell_pairs(before: Answer, after: Answer) -> list[tuple[str, Cell, Cell]]:
     """Return the cells of an arm and a batch size that both runs have."""
     later = {
-        (entry.arm, cell.batch_size): cell
+        (entry.arm, cell.shape): cell
         for entry in after.results.measurements
         for cell in entry.cells
     }
     return [
-        (entry.arm, cell, later[entry.arm, cell.batch_size])
+        (entry.arm, cell, later[entry.arm, cell.shape])
         for entry in before.results.measurements
         for cell in entry.cells
-        if (entry.arm, cell.batch_size) in later
+        if (entry.arm, cell.shape) in later
     ]
 
 

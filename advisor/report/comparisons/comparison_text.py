@@ -109,7 +109,7 @@ def _escape_rows(rows: Iterable[Sequence[str]]) -> list[list[str]]:
 def _change_row(change: Change) -> list[str]:
     return [
         change.arm,
-        str(change.batch_size),
+        str(change.shape),
         format_milliseconds(change.seconds_before),
         format_milliseconds(change.seconds_after),
         format_interval(change.speedup_ratio, unit="", decimals=3),
@@ -130,7 +130,7 @@ def _goodput_row(change: GoodputChange) -> list[str]:
 
 def _drift_row(drift: Drift) -> list[str]:
     speed = format_interval(drift.speed, unit="", decimals=3)
-    return [BASELINE, str(drift.batch_size), speed, drift.verdict]
+    return [BASELINE, str(drift.shape), speed, drift.verdict]
 
 
 def conclusion(comparison: Comparison) -> list[str]:
@@ -184,7 +184,7 @@ def _verdict(comparison: Comparison) -> list[str]:
 
 def _name(changes: Sequence[Change | GoodputChange]) -> str:
     return ", ".join(
-        f"{change.arm} at batch size {change.batch_size}"
+        f"{change.arm} at {change.shape.description}"
         if isinstance(change, Change)
         else f"the server of {change.arm}"
         for change in changes
@@ -193,7 +193,7 @@ def _name(changes: Sequence[Change | GoodputChange]) -> str:
 
 def _machine_drift(comparison: Comparison) -> list[str]:
     changed = [
-        f"{format_interval(each.speed)} at batch size {each.batch_size}"
+        f"{format_interval(each.speed)} at {each.shape.description}"
         for each in comparison.drift
         if each.verdict in {"slower", "faster"}
     ]

@@ -89,8 +89,9 @@ def _decisive_facts(answer: Answer) -> dict[str, str]:
         "task": question.task,
         "precision": question.dtype,
         "batch sizes": ", ".join(map(str, question.batch_sizes)),
-        "input tokens": str(question.input_tokens),
-        "output tokens": str(question.output_tokens),
+        "input tokens": ", ".join(str(each.input_tokens) for each in question.lengths),
+        "output tokens": ", ".join(str(each.output_tokens) for each in question.lengths),
+        "shares of lengths": ", ".join(f"{each.share:.3g}" for each in question.lengths),
         **_load_facts(answer),
         "device": answer.device_name,
         "usable processors": str(cpu.usable_processors) if question.device == "cpu" else "",
@@ -112,7 +113,7 @@ def _context_facts(answer: Answer) -> dict[str, str]:
     gpu, races = machine.find_gpu(question.gpu), answer.results.races
     return {
         "run": "finished" if answer.finished else "not finished",
-        "measured batch sizes": ", ".join(str(race.batch_size) for race in races) or "none",
+        "measured batch sizes": ", ".join(str(race.shape) for race in races) or "none",
         "p3-advisor": answer.advisor_version,
         "rubric": answer.rubric,
         "priorities": _join_fields(question.priorities),

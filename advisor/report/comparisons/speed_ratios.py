@@ -100,7 +100,7 @@ def variance_of_speedup(
     if cell.processes >= MIN_PROCESSES:
         return _variance(half_width, cell.processes - 1)
     result = next(
-        (each for each in races if each.batch_size == cell.batch_size),
+        (each for each in races if each.shape == cell.shape),
         None,
     )
     if result is None:

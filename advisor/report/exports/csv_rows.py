@@ -1,8 +1,9 @@
-"""Render runs as CSV: a row for each arm and batch size, or for an arm without a measurement."""
+"""Render runs as CSV: a row for each arm and shape, or for an arm without a measurement."""
 
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 from collections.abc import Mapping, Sequence
 
@@ -17,8 +18,10 @@ from advisor.recommendation.trust import is_unfit
 from probes.wire.checks import Checked
 
 RUN_COLUMNS = ("run_id", "created", "model", "dtype", "device", "decision", "trust")
+#: Of `probes.wire.shape.Shape`.
+SHAPE_COLUMNS = ("batch_size", "input_tokens", "output_tokens")
 SPEED_COLUMNS = (
-    "batch_size",
+    *SHAPE_COLUMNS,
     "seconds_median",
     "seconds_low",
     "seconds_high",
@@ -84,7 +87,7 @@ def render(answers: Sequence[Answer]) -> str:
 
 
 def rows(answer: Answer) -> list[dict[str, Value]]:
-    """Return a row for each arm and batch size, and one for each arm without a measurement."""
+    """Return a row for each arm and shape, and one for each arm without a measurement."""
     run = _run_values(answer)
     ranked = [
         {
@@ -165,10 +168,8 @@ def _unmeasured_values(arm: UnmeasuredArm) -> Mapping[str, Value]:
 
 
 def _accuracy_values(checks: Sequence[Checked], cell: Cell | None) -> Mapping[str, Value]:
-    """Return the accuracy at the cell's batch size, or at the first one of an arm without cells."""
-    checked = next(
-        (each for each in checks if cell is None or each.batch_size == cell.batch_size), None
-    )
+    """Return the accuracy at the cell's shape, or at the first one of an arm without cells."""
+    checked = next((each for each in checks if cell is None or each.shape == cell.shape), None)
     if checked is None:
         return {}
     figures = {name: getattr(checked.accuracy, name, None) for name in ACCURACY_COLUMNS}
@@ -178,7 +179,7 @@ def _accuracy_values(checks: Sequence[Checked], cell: Cell | None) -> Mapping[st
 
 def _speed_values(cell: Cell) -> Mapping[str, Value]:
     return {
-        "batch_size": cell.batch_size,
+        **dataclasses.asdict(cell.shape),
         "seconds_median": cell.seconds.median,
         "seconds_low": cell.seconds.low,
         "seconds_high": cell.seconds.high,

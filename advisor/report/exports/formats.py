@@ -35,7 +35,7 @@ TEXT_COLUMNS = {
 INTEGER_COLUMNS = {
     "machine_unfit",
     "rank",
-    "batch_size",
+    *csv_rows.SHAPE_COLUMNS,
     "timed_calls",
     "processes",
     "peak_memory_bytes",
@@ -44,7 +44,7 @@ INTEGER_COLUMNS = {
     *csv_rows.AGREEMENT_COLUMNS,
     *(name for name in csv_rows.COLUMNS if name.startswith("tier_")),
 }
-#: Metrics of each batch size: the column, the unit of the name, and what it is.
+#: Metrics of each shape: the column, the unit of the name, and what it is.
 CELL_METRICS = {
     "seconds_median": ("p3_advisor_call", "seconds", "Median duration of a call"),
     "seconds_low": ("p3_advisor_call_low", "seconds", "Low end of the 95 % interval of a call"),
@@ -91,7 +91,7 @@ def to_junit(answer: Answer) -> bytes:
     """Return JUnit XML with a test case for each arm.
 
     An arm that failed is a failure; one that was not to be measured is skipped. The time of a case
-    is a typical call of its largest batch size in seconds.
+    is a typical call of its largest shape in seconds.
     """
     import junitparser  # noqa: PLC0415 - an extra
 
@@ -114,7 +114,7 @@ def to_junit(answer: Answer) -> bytes:
 
 
 def to_openmetrics(answer: Answer) -> bytes:
-    """Return gauges of every measured arm and batch size in the OpenMetrics text format."""
+    """Return gauges of every measured arm and shape in the OpenMetrics text format."""
     from prometheus_client import CollectorRegistry, Gauge  # noqa: PLC0415 - an extra
     from prometheus_client.openmetrics.exposition import generate_latest  # noqa: PLC0415
 
@@ -133,7 +133,8 @@ def _metrics(answer: Answer) -> Iterator[tuple[str, dict[str, str], float]]:
     seen: set[tuple[object, object]] = set()
     for row in csv_rows.rows(answer):
         arm = {name: str(row[name]) for name in ARM_LABELS}
-        cell = arm | {"batch_size": str(row.get("batch_size"))}
+        shape = {name: str(row[name]) for name in csv_rows.SHAPE_COLUMNS if row.get(name)}
+        cell = arm | shape
         for column in CELL_METRICS:
             if isinstance(value := row.get(column), (int, float)):
                 yield column, cell, value

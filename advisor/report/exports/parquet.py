@@ -5,6 +5,7 @@ This is the only module that uses pyarrow, which comes with the extra `fleet`.
 
 from __future__ import annotations
 
+import dataclasses
 import io
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -34,6 +35,8 @@ COLUMNS = {
     "build_seconds": "float64",
     "peak_memory_bytes": "int64",
     "batch_size": "int32",
+    "input_tokens": "int32",
+    "output_tokens": "int32",
     "seconds_median": "float64",
     "seconds_low": "float64",
     "seconds_high": "float64",
@@ -63,7 +66,7 @@ def encode(record: FleetRecord, answers: Mapping[str, Answer]) -> bytes:
 
 
 def rows(record: FleetRecord, answers: Mapping[str, Answer]) -> Iterator[dict[str, Any]]:
-    """Yield a row for each workflow and batch size; a column that is absent is null.
+    """Yield a row for each workflow and shape; a column that is absent is null.
 
     A workflow without figures has one row, and so has a result without a usable run.
     """
@@ -115,11 +118,9 @@ def _arm_values(arm: RankedArm, answer: Answer) -> dict[str, Any]:
 
 def _speed_values(arm: str, cell: Cell, answer: Answer) -> dict[str, Any]:
     costs = answer.recommendation.costs if answer.recommendation else ()
-    cost = next(
-        (cost for cost in costs if (cost.arm, cost.batch_size) == (arm, cell.batch_size)), None
-    )
+    cost = next((cost for cost in costs if (cost.arm, cost.shape) == (arm, cell.shape)), None)
     return {
-        "batch_size": cell.batch_size,
+        **dataclasses.asdict(cell.shape),
         "seconds_median": cell.seconds.median,
         "seconds_low": cell.seconds.low,
         "seconds_high": cell.seconds.high,

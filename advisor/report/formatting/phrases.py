@@ -1,4 +1,4 @@
-"""Accuracies, lengths and the load of the machine in words."""
+"""Accuracies and the load of the machine in words."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import Any
 
 from advisor.domain.accuracy import worst_check, worst_error
 from advisor.domain.machine import MachineActivity, QuietCheck, QuietProblem
-from advisor.domain.question import Question, Task
-from advisor.domain.sweep import Lengths
 from advisor.system.number_format import MISSING, format_number, format_share
 from probes.wire.checks import AccuracyClass, Checked
 
@@ -58,28 +56,6 @@ def accuracy_line(checked: Checked) -> str:
 def format_percent(share: float) -> str:
     """Return a share as a percentage with one decimal place."""
     return format_share(share, decimals=1)
-
-
-def lengths_of(question: Question) -> Lengths:
-    """Return the lengths of a run."""
-    return Lengths(input_tokens=question.input_tokens, output_tokens=question.output_tokens)
-
-
-def format_lengths(lengths: Lengths, task: Task | None) -> str:
-    """Return the tokens of an input, and those of an output where text is generated."""
-    if task == "forward":
-        return f"{lengths.input_tokens}"
-    return f"{lengths.input_tokens}/{lengths.output_tokens}"
-
-
-def describe_lengths(lengths: Lengths, task: Task | None) -> str:
-    """Return the lengths with their unit."""
-    return f"{format_lengths(lengths, task)} {length_unit(task)}"
-
-
-def length_unit(task: Task | None) -> str:
-    """Return the unit of formatted lengths."""
-    return "input tokens" if task == "forward" else "tokens in/out"
 
 
 def describe_check(check: QuietCheck, *, waits: bool) -> str | None:

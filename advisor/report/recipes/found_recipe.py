@@ -33,8 +33,8 @@ class FoundRecipe:
     integration: str = ""
     #: The inputs of a PyTorch module; see `RecipeFacts`.
     inputs: tuple[InputFacts, ...] | None = None
-    #: By batch size, how far outputs may be from eager PyTorch's; see `RecipeFacts`.
-    allowances: Mapping[int, tuple[float, ...] | float | None] = dataclasses.field(
+    #: By the text of a shape, how far outputs may be from eager PyTorch's; see `RecipeFacts`.
+    allowances: Mapping[str, tuple[float, ...] | float | None] = dataclasses.field(
         default_factory=dict
     )
     #: Whether rows of a batch depend on each other; null if that is not known.

@@ -19,8 +19,9 @@ from advisor.recipes.snippet import compose_snippet
 from advisor.report.formatting.phrases import format_error
 from advisor.report.recipes.found_recipe import FoundRecipe
 from advisor.report.sections.answer import caveats
-from advisor.report.sections.setup_facts import describe_sizes
+from advisor.report.sections.setup_facts import describe_shapes
 from advisor.system.number_format import format_interval
+from probes.wire.shape import Shape
 
 PINNED = re.compile(
     r"[A-Za-z0-9][A-Za-z0-9._-]*(?:\[[a-z0-9-]+(?:,[a-z0-9-]+)*\])?==[0-9][A-Za-z0-9._!]*"
@@ -44,21 +45,22 @@ def shadows_import(name: str, text: str, found: FoundRecipe) -> bool:
 
 
 def snippet_cell(arm: RankedArm) -> Cell | None:
-    """Return the figures of the batch size that the snippet has: that of the largest speed-up."""
-    return max(arm.cells, key=lambda cell: cell.speedup.value, default=None)
+    """Return the figures of the snippet: the longest lengths, at the batch size that gains most."""
+    longest = [cell for cell in arm.cells if cell.shape.lengths == arm.cells[-1].shape.lengths]
+    return max(longest, key=lambda cell: cell.speedup.value, default=None)
 
 
 def render_snippet(
-    answer: Answer, entry: RankedArm, found: FoundRecipe, batch_size: int | None = None
+    answer: Answer, entry: RankedArm, found: FoundRecipe, shape: Shape | None = None
 ) -> str:
     """Return the snippet; raise `NoRecipeError` where the model has none.
 
-    Without a `batch_size` it has that of the largest speed-up.
+    Without a `shape` it has that of `snippet_cell`.
     """
     question, best = answer.question, snippet_cell(entry)
-    size = batch_size or (best.batch_size if best else question.batch_sizes[0])
-    cell = next((each for each in entry.cells if each.batch_size == size), None)
-    body = compose_snippet(question, size, found.integration, found.inputs)
+    shape = shape or (best.shape if best else question.shapes[0])
+    cell = next((each for each in entry.cells if each.shape == shape), None)
+    body = compose_snippet(question, shape.batch_size, found.integration, found.inputs)
     speed = (
         f": {format_interval(cell.speedup)} as fast as eager PyTorch"
         if cell and entry.arm != answer.results.baseline
@@ -68,7 +70,7 @@ def render_snippet(
     loss = f" Its weights are quantised to {entry.scored.weights}" if entry.scored.weights else ""
     loss += f"; error of the outputs {format_error(error)}." if loss and error is not None else ""
     precision = "the model's own precision" if question.dtype == "native" else question.dtype
-    shapes = describe_sizes(answer, [size])
+    shapes = describe_shapes(answer, [shape])
     title = f"{entry.arm} at {shapes} in {precision} on {answer.device_name}{speed}."
     title = " ".join([title + loss, *caveats(answer)])
     return f'''\

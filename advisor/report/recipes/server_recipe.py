@@ -72,7 +72,7 @@ returns {{"outputs": [...]}}. {use}.
 def _batch_size(answer: Answer, entry: RankedArm) -> int:
     if not entry.cells:
         return answer.question.batch_sizes[0]
-    return max(entry.cells, key=lambda cell: cell.throughput.value).batch_size
+    return max(entry.cells, key=lambda cell: cell.throughput.value).shape.batch_size
 
 
 def render_dockerfile(answer: Answer, entry: RankedArm, found: FoundRecipe) -> str:

@@ -24,8 +24,9 @@ from advisor.report.recipes.found_recipe import FoundRecipe, choose
 from advisor.report.recipes.script_recipe import render_snippet, snippet_cell
 from advisor.store.runs import Run
 from advisor.system.number_format import format_interval, format_milliseconds, format_share
+from probes.wire.shape import Shape
 
-SCHEMA: Final = "p3-advisor/verification/1"
+SCHEMA: Final = "p3-advisor/verification/2"
 
 Result = Literal["holds", "faster", "slower", "wrong"]
 
@@ -46,7 +47,7 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str
     arm: str
     baseline: str
-    batch_size: int
+    shape: Shape
     result: Result
     holds: bool
     tolerance: float
@@ -78,9 +79,9 @@ def verify(
         raise VerificationError(f"{entry.arm} was not measured to its end", "measure it again")
     arm, baseline = next(each for each in plan.arms if each.id == entry.arm), plan.baseline
     refuse_elsewhere(answer, arm)
-    snippet = compose(answer, arm, cell.batch_size, entry, found)
+    snippet = compose(answer, arm, cell.shape, entry, found)
     other = choose(answer, run, baseline.id)
-    compared = compose(answer, baseline, cell.batch_size, *other)
+    compared = compose(answer, baseline, cell.shape, *other)
     model = answer.question.model
     if isinstance(model, TransformersModel) and model.weights == "random":
         # Another version of the library may make other weights from the same seed.
@@ -89,8 +90,8 @@ def verify(
         )
     threads, rules = thread_count(header.machine), header.catalogue.accuracy
     checks = entry.measured.correctness if entry.measured else ()
-    unchecked = {each.batch_size for each in checks if each.accuracy_class == "unchecked"}
-    allowed = None if cell.batch_size in unchecked else found.allowances.get(cell.batch_size)
+    unchecked = {each.shape for each in checks if each.accuracy_class == "unchecked"}
+    allowed = None if cell.shape in unchecked else found.allowances.get(str(cell.shape))
     settings = Settings(
         question=answer.question,
         threads=threads,
@@ -110,7 +111,7 @@ def verify(
         run_id=answer.run_id,
         arm=arm.id,
         baseline=baseline.id,
-        batch_size=cell.batch_size,
+        shape=cell.shape,
         result=result,
         holds=result in {"holds", "faster"},
         tolerance=tolerance,
@@ -147,10 +148,10 @@ def refuse_elsewhere(answer: Answer, arm: Arm) -> None:
 
 
 def compose(
-    answer: Answer, arm: Arm, batch_size: int, entry: RankedArm, found: FoundRecipe
+    answer: Answer, arm: Arm, shape: Shape, entry: RankedArm, found: FoundRecipe
 ) -> Snippet:
     """Return the snippet that `recipe` prints; raise `VerificationError` where it has no call."""
-    text = render_snippet(answer, entry, found, batch_size)
+    text = render_snippet(answer, entry, found, shape)
     if not EACH_CALL.search(text):
         raise VerificationError(
             f"{arm.id} only serves: its snippet has no call to repeat",
@@ -199,7 +200,7 @@ def render(found: Verification) -> str:
     )
     speedup = f"{found.speedup_reached:.2f}x as fast as {baseline}"
     lines = (
-        f"{found.arm}, run {found.run_id}, batch size {found.batch_size}: {result}.",
+        f"{found.arm}, run {found.run_id}, {found.shape.description}: {result}.",
         f"  {speedup}; measured {format_interval(found.speedup)}",
         f"  a call takes {own} ms, of {baseline} {other} ms; measured {measured} ms",
         f"  outputs: {found.problem or outputs}",

@@ -13,7 +13,7 @@ from advisor.domain.scores import Rating
 from advisor.errors import UnknownCriterionError, UnknownWorkflowError
 from advisor.report.formatting.phrases import accuracy_line
 from advisor.report.sections import new_shapes
-from advisor.report.sections.setup_facts import describe_sizes
+from advisor.report.sections.setup_facts import describe_shapes
 from advisor.system.number_format import (
     format_fact,
     format_interval,
@@ -110,7 +110,7 @@ def explain_arm(
 def _measured_lines(answer: Answer, measured: Measurement) -> list[str]:
     lines = ["  measured (95 % intervals in brackets)"]
     lines += [
-        f"    {describe_sizes(answer, [cell.batch_size])}: "
+        f"    {describe_shapes(answer, [cell.shape])}: "
         f"{format_interval(cell.speedup, decimals=3)} the baseline's speed, paired within "
         f"rounds; a typical call takes {format_milliseconds(cell.seconds.median)} ms "
         f"({cell.seconds.samples} timed calls)"
@@ -120,7 +120,7 @@ def _measured_lines(answer: Answer, measured: Measurement) -> list[str]:
     what = "geometric mean over the batch sizes" if measured.cells else "ratio of request rates"
     lines.append(f"    {what}: {speedup}")
     lines += [
-        f"    outputs at {describe_sizes(answer, [checked.batch_size])}: {accuracy_line(checked)}"
+        f"    outputs at {describe_shapes(answer, [checked.shape])}: {accuracy_line(checked)}"
         for checked in measured.correctness
     ]
     if measured.engagement:

@@ -19,11 +19,7 @@ OUTCOMES = ("skipped", "served", "eager", "stalled", "wrong", "refused")
 
 def describe(result: NewShapeResult) -> str:
     """Return the shape, the outcome and its time: `batch size 17: served in 1.2 ms`."""
-    if result.input_tokens is None:
-        shape = f"batch size {result.batch_size}"
-    else:
-        shape = f"{result.input_tokens} tokens at batch size {result.batch_size}"
-    return f"{shape}: {_outcome(result)}"
+    return f"{result.shape.description}: {_outcome(result)}"
 
 
 def _outcome(result: NewShapeResult) -> str:
@@ -79,8 +75,8 @@ def summary(answer: Answer) -> list[str]:
 
 
 def _worst(results: Sequence[NewShapeResult]) -> list[NewShapeResult]:
-    sizes = [result for result in results if result.input_tokens is None]
-    lengths = [result for result in results if result.input_tokens is not None]
+    sizes = [result for result in results if not result.shape.lengths]
+    lengths = [result for result in results if result.shape.lengths]
     return [max(each, key=_severity) for each in (sizes, lengths) if each]
 
 

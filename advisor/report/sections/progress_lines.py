@@ -55,11 +55,11 @@ def render_event(event: LoggedEvent) -> str | None:
 
 def _render_worker_event(run_event: RunEvent) -> str | None:
     match run_event:
-        case WorkerReported(arm=arm, worker_event=PhaseStarted(phase=phase, batch_size=size)) if (
+        case WorkerReported(arm=arm, worker_event=PhaseStarted(phase=phase, shape=shape)) if (
             phase in (SLOW_REFERENCE_PHASES if arm == REFERENCE else SLOW_PHASES)
         ):
             what = PHASE_TITLES.get(phase, phase)
-            return f"{arm}: {what}" + (f", batch size {size}" if size is not None else "")
+            return f"{arm}: {what}" + (f", {shape.description}" if shape is not None else "")
         case BuildStarted(arm=arm, expected_seconds=float(own), expected_seconds_left=float(left)):
             return f"{arm}: builds, expected {own:.0f} s; {left:.0f} s for all builds of this stage"
         case BusyWhileIdle(arm=arm, processors=processors):
@@ -80,10 +80,10 @@ def _render_worker_event(run_event: RunEvent) -> str | None:
 
 def _render_race(run_event: RaceOpened | RaceClosed | ProvisionalAnswer) -> str:
     match run_event:
-        case RaceOpened(batch_size=size, arms=arms):
-            return f"batch size {size}: measuring {len(arms)} processes in turn"
-        case RaceClosed(batch_size=size, reason=reason):
-            return f"batch size {size}: {reason}"
+        case RaceOpened(shape=shape, arms=arms):
+            return f"{shape.description}: measuring {len(arms)} processes in turn"
+        case RaceClosed(shape=shape, reason=reason):
+            return f"{shape.description}: {reason}"
         case ProvisionalAnswer(answer=answer, waiting=waiting):
             return (
                 f"so far: {answer.arm}, {format_speedup(answer.speedup)} the baseline; "

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from advisor.domain.answer import RankedArm
 from advisor.domain.measurement import Measurement
 from advisor.domain.scores import ScoredArm
 from advisor.report.formatting.phrases import accuracy_cell
@@ -11,6 +14,7 @@ from advisor.system.number_format import (
     format_number,
     format_seconds,
 )
+from probes.wire.shape import Shape
 
 #: Column heads of the criteria, in the order of every table.
 CRITERION_HEADS = {
@@ -22,6 +26,14 @@ CRITERION_HEADS = {
 }
 #: Column heads of `cost_cells`.
 COST_HEADS = ("build s", "MiB", "error")
+#: More of several lengths have no columns of their own.
+MOST_SHAPES = 4
+
+
+def column_shapes(ranked: Sequence[RankedArm]) -> list[Shape]:
+    """Return the shapes whose times have a column: all, or none if they are many lengths."""
+    shapes = [cell.shape for cell in ranked[0].cells] if ranked else []
+    return shapes if len(shapes) <= MOST_SHAPES or not shapes[0].lengths else []
 
 
 def rank_cell(arm: ScoredArm, *, is_unfit: bool = False) -> str:

@@ -33,7 +33,7 @@ def sensitivity(advice: Recommendation) -> list[str]:
     lines = [f"  {line}" for line in robustness(advice)]
     lines += [f"  {break_even_line(entry)}" for entry in advice.break_even]
     lines += [
-        f"  serving with {cost.arm} at batch size {cost.batch_size} costs "
+        f"  serving with {cost.arm} at {cost.shape.description} costs "
         f"{format_number(cost.value)} per {cost.unit}"
         for cost in advice.costs
         if cost.arm == advice.arm
@@ -69,7 +69,7 @@ def robustness(advice: Recommendation) -> list[str]:
 
 def break_even_line(entry: BreakEven) -> str:
     """Return after how many requests the build is paid back at one batch size."""
-    where = f"at batch size {entry.batch_size} the build"
+    where = f"at {entry.shape.description} the build"
     if entry.requests is None:
         return f"{where} is never repaid against the baseline"
     requests = Interval(value=entry.requests, low=entry.low, high=entry.high)
@@ -81,7 +81,7 @@ def break_even_line(entry: BreakEven) -> str:
 
 def _energy_line(use: EnergyUse) -> str:
     return (
-        f"{use.arm} at batch size {use.batch_size}: {format_number(use.joules_per_call, digits=3)}"
+        f"{use.arm} at {use.shape.description}: {format_number(use.joules_per_call, digits=3)}"
         f" J per call, {format_number(use.watt_hours, digits=3)} Wh per thousand requests"
     )
 

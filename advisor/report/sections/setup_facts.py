@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from advisor.domain.answer import Answer
 from advisor.domain.model import (
@@ -16,6 +16,7 @@ from advisor.domain.question import LoadQuestion
 from advisor.recommendation.advised_answer import join_names
 from advisor.report.formatting.phrases import describe_problem
 from advisor.system.number_format import format_mebibytes
+from probes.wire.shape import Shape
 
 #: Most shapes of inputs in a line.
 MAX_SHAPES = 3
@@ -37,13 +38,20 @@ def describe_lengths(answer: Answer) -> str:
         return ""
     if isinstance(model, OnnxModel):
         is_free = answer.results.inputs is not None and answer.results.inputs.has_length
-        return f", free dimensions of {question.input_tokens}" if is_free else ""
+        sizes = list_numbers(each.input_tokens for each in question.lengths)
+        return f", free dimensions of {sizes}" if is_free else ""
     units = {cell.throughput.unit for entry in answer.results.measurements for cell in entry.cells}
     if isinstance(model, TransformersModel) and units == {"samples/s"}:
         return ""
-    generated = question.task == "generate"
-    output = f", {question.output_tokens} generated tokens" if generated else ""
-    return f", {question.input_tokens} input tokens{output}"
+    inputs = list_numbers(each.input_tokens for each in question.lengths)
+    outputs = list_numbers(each.output_tokens for each in question.lengths)
+    output = f", {outputs} generated tokens" if question.task == "generate" else ""
+    return f", {inputs} input tokens{output}"
+
+
+def list_numbers(numbers: Iterable[int]) -> str:
+    """Return the different numbers in ascending order, such as `16 and 64`."""
+    return join_names([*map(str, sorted({*numbers}))])
 
 
 def describe_load(load: LoadQuestion) -> str:
@@ -79,10 +87,22 @@ def own_shapes(answer: Answer) -> str:
     return name_own_shapes(answer.question.model) if has_none else ""
 
 
-def describe_sizes(answer: Answer, sizes: Sequence[int]) -> str:
-    """Return the batch sizes, or the shapes of inputs without a batch dimension."""
-    plural = "s" if len(sizes) > 1 else ""
-    return own_shapes(answer) or f"batch size{plural} {join_names([*map(str, sizes)])}"
+def describe_shapes(answer: Answer, shapes: Sequence[Shape]) -> str:
+    """Return the batch sizes and, of some of several lengths, the lengths.
+
+    Inputs without a batch dimension have shapes of their own.
+    """
+    if own := own_shapes(answer):
+        return own
+    if len(shapes) == 1:
+        return shapes[0].description
+    if len(shapes) == len(answer.question.shapes) or not shapes[0].lengths:
+        return name_batch_sizes([*dict.fromkeys(each.batch_size for each in shapes)])
+    return f"shapes {join_names([*map(str, shapes)])}"
+
+
+def name_batch_sizes(sizes: Sequence[int]) -> str:
+    return f"batch size{'s' if len(sizes) > 1 else ''} {join_names([*map(str, sizes)])}"
 
 
 def input_facts(answer: Answer) -> list[tuple[str, str]]:
@@ -159,17 +179,17 @@ def _load_facts(answer: Answer) -> list[tuple[str, str]]:
     return [("load before measuring", ("; ".join(problems) or "quiet") + waited)]
 
 
-def unmeasured_sizes(answer: Answer) -> list[int]:
-    """Return the batch sizes of the question that no arm was timed at."""
+def unmeasured_shapes(answer: Answer) -> list[Shape]:
+    """Return the shapes of the question that no arm was timed at."""
     if not answer.results.races:
         return []
-    raced = {race.batch_size for race in answer.results.races}
-    return [size for size in answer.question.batch_sizes if size not in raced]
+    raced = {race.shape for race in answer.results.races}
+    return [shape for shape in answer.question.shapes if shape not in raced]
 
 
 def _batch_sizes(answer: Answer) -> str:
     sizes = answer.question.batch_sizes
-    missing = [*map(str, unmeasured_sizes(answer))]
+    missing = [*map(str, unmeasured_shapes(answer))]
     if shapes := own_shapes(answer):
         return f"none: {shapes}, a sample is one call" + ("; not measured" if missing else "")
     return ", ".join(map(str, sizes)) + (f"; not measured: {', '.join(missing)}" if missing else "")

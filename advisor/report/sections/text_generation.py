@@ -35,7 +35,7 @@ def table_rows(answer: Answer) -> list[list[str]]:
     rows = [
         [
             measured.arm,
-            str(cell.batch_size),
+            str(cell.shape),
             format_number(cell.throughput.value, decimals=0),
             format_latency(metrics.ttft_seconds, metrics),
             format_latency(metrics.itl_seconds, metrics),
@@ -63,7 +63,7 @@ def format_latency(seconds: float | None, metrics: GenerationMetrics) -> str:
 def agreement_of(measured: Measurement, cell: Cell) -> Agreement | None:
     """Return the agreement of an arm's texts with the reference at the cell's batch size."""
     return next(
-        (each.agreement for each in measured.correctness if each.batch_size == cell.batch_size),
+        (each.agreement for each in measured.correctness if each.shape == cell.shape),
         None,
     )
 
@@ -81,7 +81,7 @@ def _agreement_cells(agreement: Agreement | None) -> tuple[str, str]:
 def mismatch_lines(answer: Answer) -> list[str]:
     """Return why the latencies of a cell do not add up to the time of its calls."""
     return [
-        f"{MISMATCH_MARK} {measured.arm} @{cell.batch_size}: {metrics.latency_mismatch}"
+        f"{MISMATCH_MARK} {measured.arm} @{cell.shape}: {metrics.latency_mismatch}"
         for measured, cell, metrics in _generated(answer)
         if metrics.latency_mismatch
     ]
@@ -90,7 +90,7 @@ def mismatch_lines(answer: Answer) -> list[str]:
 def generation_lines(answer: Answer) -> list[str]:
     """Return a line for each ranked arm and batch size; nothing for another task."""
     lines = [
-        f"  {measured.arm} @{cell.batch_size}: {format_number(cell.throughput.value, decimals=0)} "
+        f"  {measured.arm} @{cell.shape}: {format_number(cell.throughput.value, decimals=0)} "
         f"tokens/s, {line}"
         for measured, cell, metrics in _generated(answer)
         if (line := render_generation(metrics))

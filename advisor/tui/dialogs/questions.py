@@ -96,18 +96,16 @@ class CancelDialog(Question[bool]):
 
 
 class DeleteDialog(Question[bool]):
-    """Asks whether to delete a stored run or sweep."""
+    """Asks whether to delete a stored run."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "dismiss(True)", "Delete it"),
         Binding("escape,n", "dismiss(False)", "Keep it"),
     ]
 
-    def __init__(self, entry: HistoryEntry, *, is_sweep: bool = False) -> None:
-        lost = "Delete this run?  Its figures, logs and note cannot be recovered."
-        kept = "Delete this sweep?  Its runs stay, as runs of one length."
+    def __init__(self, entry: HistoryEntry) -> None:
         super().__init__(
-            kept if is_sweep else lost,
+            "Delete this run?  Its figures, logs and note cannot be recovered.",
             f"{entry.run_id}   {text.printable(entry.model, 40)}"
             f"   {text.printable(entry.device, 40)}\n"
             f"{text.printable(entry.note, 200)}\n"

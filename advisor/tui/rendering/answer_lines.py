@@ -8,7 +8,6 @@ from rich.text import Text
 
 from advisor.domain.answer import Answer, HeadlinePart
 from advisor.domain.recommendation import DecisionWord
-from advisor.report.formatting.phrases import describe_lengths, lengths_of
 from advisor.report.sections.answer import headline, stop_notice, unfit_notice
 from advisor.report.sections.cost import cost_line
 from advisor.tui.answer import RunAnswer, option_of
@@ -41,7 +40,6 @@ LINE_TERMS = {
     "Error": ("exact, close", "accuracy"),
     "Note": ("unfit visit", "trust"),
     "Stopped": ("run",),
-    "Mix": ("sweep",),
 }
 #: Labels of the lines of which short terminals show one row.
 CUT_LABELS = {"Cost", "Trust"}
@@ -116,8 +114,8 @@ def render_line(label: str, line: str, *, is_short: bool) -> Table:
     return grid
 
 
-def results_title(answer: RunAnswer, width: int, *, with_lengths: bool = False) -> Text:
-    """Return model, device, task, precision and batch sizes, and first the lengths if asked for.
+def results_title(answer: RunAnswer, width: int) -> Text:
+    """Return model, device, task, precision, batch sizes and several lengths.
 
     In a narrow terminal the task and then the precision are left out, and the model is shortened.
     """
@@ -125,18 +123,17 @@ def results_title(answer: RunAnswer, width: int, *, with_lengths: bool = False) 
     task = TASK_NAMES.get(question.task, "")
     # The clients of a server set its batch sizes.
     sizes = "" if question.load else ", ".join(map(str, question.batch_sizes))
-    batch = f"batch {sizes}" if sizes else ""
+    lengths = dict.fromkeys(shape.lengths for shape in question.shapes if shape.lengths)
+    tokens = f", {'/'.join(lengths)} tokens" if lengths else ""
+    batch = f"batch {sizes}{tokens}" if sizes else ""
     device = text.printable(answer.document.device_name, MAX_DEVICE_CELLS)
-    lead = LEAD
-    if with_lengths:
-        lead = f"{LEAD.strip()}, {describe_lengths(lengths_of(question), question.task)}  "
-    room = width - PROGRAM_CELLS - len(lead)
+    room = width - PROGRAM_CELLS - len(LEAD)
     shortest = (device, batch.replace(", ", ","))
     candidates = ((device, task, question.dtype, batch), (device, question.dtype, batch))
     facts = next((each for each in candidates if room - _cells(each) >= MIN_MODEL_CELLS), shortest)
     cells = min(max(room - _cells(facts), MIN_MODEL_CELLS), MAX_MODEL_CELLS)
     model = text.truncate_middle(text.printable(question.model.name), cells)
-    return Text.assemble((lead, "bold"), DOT.join(filter(None, (model, *facts))))
+    return Text.assemble((LEAD, "bold"), DOT.join(filter(None, (model, *facts))))
 
 
 def _cells(facts: tuple[str, ...]) -> int:

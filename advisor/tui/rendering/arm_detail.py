@@ -25,6 +25,7 @@ from advisor.system.number_format import (
 )
 from advisor.tui.answer import RunAnswer, option_of
 from advisor.tui.rendering import text
+from probes.wire.shape import Shape
 
 EIGHTHS = " \u258f\u258e\u258d\u258c\u258b\u258a\u2589"
 FULL = "\N{FULL BLOCK}"
@@ -42,7 +43,7 @@ def render_score(answer: RunAnswer, entry: RankedArm) -> Text:
 def render_timing(answer: RunAnswer, entry: RankedArm) -> Text:
     lines = Text()
     for cell in entry.cells:
-        lines += _render_cell(cell) + _render_visits(answer, entry.arm, cell.batch_size)
+        lines += _render_cell(cell) + _render_visits(answer, entry.arm, cell.shape)
         lines += Text("\n")
     return lines + _render_measured(entry.measured) if entry.measured else lines
 
@@ -58,7 +59,7 @@ def _render_measured(measured: Measurement) -> Text:
     lines += Text(f"Compiled share of the work {share}: {engagement}\n")
     for checked in measured.correctness:
         accuracy = text.printable(accuracy_line(checked), 300)
-        lines += Text(f"Outputs at batch {checked.batch_size}: {accuracy}\n")
+        lines += Text(f"Outputs at batch {checked.shape}: {accuracy}\n")
     if loss is not None and loss.loss_class is not None:
         lines += Text(f"Loss of the trained model: class {loss.loss_class}.\n")
     return lines
@@ -73,7 +74,7 @@ def render_new_shapes(entry: RankedArm) -> Text:
 
 
 def _render_cell(cell: Cell) -> Text:
-    lines = text.styled(f"Batch {cell.batch_size}", "bold")
+    lines = text.styled(f"Batch {cell.shape}", "bold")
     lines += Text(
         f"   {text.format_milliseconds(cell.seconds.median)} ms"
         f"   {format_interval(cell.speedup)} at 95 %"
@@ -84,7 +85,7 @@ def _render_cell(cell: Cell) -> Text:
     return lines + Text(f"  {generation}\n" if generation else "")
 
 
-def _render_visits(answer: RunAnswer, arm: str, batch_size: int) -> Text:
+def _render_visits(answer: RunAnswer, arm: str, shape: Shape) -> Text:
     """Return a bar for the median call time of each visit; a file has no single visits."""
     if answer.run is None:
         return Text()
@@ -92,7 +93,7 @@ def _render_visits(answer: RunAnswer, arm: str, batch_size: int) -> Text:
         (visit.round, statistics.median(visit.seconds))
         for process in answer.run.state().processes.get(arm, ())
         for visit in process.visits
-        if visit.batch_size == batch_size
+        if visit.shape == shape
     ]
     longest = max((seconds for _, seconds in medians), default=1.0)
     return Text(
@@ -125,12 +126,20 @@ def render_code(answer: RunAnswer, entry: RankedArm) -> Text:
 def repeat_command(answer: RunAnswer, arm: str) -> str:
     question = answer.document.question
     sizes = ",".join(map(str, question.batch_sizes))
-    task = ""
-    if question.task == "generate":
-        task = (
-            f" --task generate --input-tokens {question.input_tokens}"
-            f" --output-tokens {question.output_tokens}"
+    task = " --task generate" if question.task == "generate" else ""
+    if task or len(question.lengths) > 1:
+        inputs, outputs = (
+            ",".join(map(str, sorted({*side})))
+            for side in zip(
+                *((each.input_tokens, each.output_tokens) for each in question.lengths), strict=True
+            )
         )
+        task += f" --input-tokens {inputs} --output-tokens {outputs}"
+    if len(question.lengths) > 1:
+        mix = (
+            f"{each.input_tokens}/{each.output_tokens}:{each.share:g}" for each in question.lengths
+        )
+        task += f" --length-mix {','.join(mix)}"
     return (
         f"p3-advisor recommend --model {shlex.quote(question.model.name)}{task}"
         f" --batch-sizes {sizes} --workflows {shlex.quote(arm)}"

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import msgspec
 
 from advisor.domain.answer import RankedArm
+from advisor.report.charts.speedups import ShapeAxis, shape_axes
 from advisor.tui.answer import RunAnswer
 from advisor.tui.rendering import text
 from advisor.tui.rendering.plot import Plot, Series, plot_lines
@@ -26,29 +27,37 @@ Chart = Callable[[int, int], list[str]]
 
 
 def charts_of(answer: RunAnswer) -> tuple[Chart, ...]:
-    plots = (speed_by_batch_size(answer), speed_by_build(answer))
+    plots = (speed_by_shape(answer), speed_by_build(answer))
     charts: list[Chart] = [functools.partial(plot_lines, plot) for plot in plots if plot.series]
     if answer.ranked:
         charts.append(functools.partial(weight_map_lines, answer))
     return tuple(charts)
 
 
-def speed_by_batch_size(answer: RunAnswer) -> Plot:
-    sizes = sorted({cell.batch_size for entry in answer.ranked for cell in entry.cells})
+def speed_by_shape(answer: RunAnswer) -> Plot:
+    """Of several lengths, the speed-ups are those at the largest batch size."""
+    shapes = sorted({cell.shape for entry in answer.ranked for cell in entry.cells})
+    name, others, values = (shape_axes(shapes) or [ShapeAxis("batch size", "", {})])[-1]
+    values = values or {shape: shape.batch_size for shape in shapes}
+    at_others = f", {others}" if others else ""
     return Plot(
-        "Speed-up over eager PyTorch by batch size, with 95 % intervals",
-        "batch",
+        f"Speed-up over eager PyTorch by {name}{at_others}, with 95 % intervals",
+        name.removesuffix(" size"),
         "speed-up",
         tuple(
             Series(
                 _mark(entry),
                 _label(answer, entry),
-                tuple((cell.batch_size, cell.speedup) for cell in entry.cells),
+                tuple(
+                    (values[cell.shape], cell.speedup)
+                    for cell in entry.cells
+                    if cell.shape in values
+                ),
             )
             for entry in answer.ranked
             if entry.cells
         ),
-        tuple(map(float, sizes)),
+        tuple(map(float, values.values())),
     )
 
 

@@ -24,17 +24,17 @@ def render_why(answer: RunAnswer) -> Text:
     if advice is None:
         return _items([problem.next_step] if problem is not None else [], ">")
     lines = _items(advice.reasons, "+")
-    if len(advice.advice_by_batch_size) > 1:
-        lines += Text("Best at each batch size\n", "bold")
+    if len(advice.advice_by_shape) > 1:
+        lines += Text("Best at each shape\n", "bold")
         lines += _items(
             (
-                f"batch {best.batch_size}: {best.arm}, {best.speedup:.2f}x eager"
+                f"batch {best.shape}: {best.arm}, {best.speedup:.2f}x eager"
                 + (
                     f" (the advised one {best.advised_speedup:.2f}x)"
                     if best.arm != advice.arm
                     else ""
                 )
-                for best in advice.advice_by_batch_size
+                for best in advice.advice_by_shape
             ),
             " ",
         )

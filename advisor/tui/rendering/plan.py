@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 from rich.text import Text
 
 from advisor.domain.environment import Environment
 from advisor.domain.plan import Arm, ExclusionStatus
 from advisor.domain.question import Question
-from advisor.domain.sweep import MixedLengths
 from advisor.domain.workflow import Workflow
 from advisor.pipeline.draft import DraftRun
-from advisor.report.formatting.phrases import format_lengths, length_unit
+from advisor.report.sections.setup_facts import list_numbers
 from advisor.tui.rendering import text
 
 #: Status of a workflow that can be measured on this machine after an installation.
@@ -61,26 +60,16 @@ def _requirements(draft: DraftRun, arm: str) -> str:
     return f"{lines} line{'' if lines == 1 else 's'} changed{export}; verified: {verified}"
 
 
-def plan_summary(
-    draft: DraftRun, left_out: Collection[str], mix: Sequence[MixedLengths] = ()
-) -> str:
-    """Return the summary: the runs of a sweep, the number of arms, the question, and the time.
-
-    `mix` has the lengths of a sweep; a single length is not a sweep.
-    """
-    question, runs = draft.question, max(len(mix), 1)
+def plan_summary(draft: DraftRun, left_out: Collection[str]) -> str:
+    """Return the summary: the number of arms, the question, and the time."""
+    question = draft.question
     measured = len(distinct_arms(draft)) - len(left_out)
     sizes = ", ".join(map(str, question.batch_sizes))
-    lead, in_all = "", ""
-    if runs > 1:
-        lengths = ", ".join(format_lengths(each.lengths, question.task) for each in mix)
-        lead = f"{runs} runs, one for each of {lengths} {length_unit(question.task)}: "
-        in_all = " in all"
     batch = "" if question.load else f", batch {sizes}"
     summary = (
-        f"{lead}{measured} ways to {_task(question, is_sweep=runs > 1)}{batch},"
-        f" {question.dtype}.  At most {_measuring_seconds(draft, measured):g} s{in_all}"
-        f"{_builds(draft, left_out, runs)}."
+        f"{measured} ways to {_task(question)}{batch},"
+        f" {question.dtype}.  At most {_measuring_seconds(draft, measured):g} s"
+        f"{_builds(draft, left_out)}."
     )
     installable = sum(entry.status == INSTALLABLE for entry in draft.plan.excluded)
     return f"{summary}  {installable} more can be installed." if installable else summary
@@ -95,7 +84,7 @@ def _measuring_seconds(draft: DraftRun, arms: int) -> float:
     return arms * blocks * rules.seconds_of_block(question.budget.name, question.load.ttft_seconds)
 
 
-def _builds(draft: DraftRun, left_out: Collection[str], runs: int) -> str:
+def _builds(draft: DraftRun, left_out: Collection[str]) -> str:
     """Return what builds add to the measuring time, by the typical builds of the catalogue."""
     typical = draft.catalogue.build_seconds.get(draft.question.device, {})
     known = [
@@ -103,18 +92,18 @@ def _builds(draft: DraftRun, left_out: Collection[str], runs: int) -> str:
         for arm in distinct_arms(draft)
         if arm.id in typical and arm.id not in left_out
     ]
-    return f" + about {sum(known) * runs:.0f} s of builds" if known else " + builds"
+    return f" + about {sum(known):.0f} s of builds" if known else " + builds"
 
 
-def _task(question: Question, *, is_sweep: bool) -> str:
+def _task(question: Question) -> str:
     name = text.printable(question.model.name, 30)
+    inputs = list_numbers(each.input_tokens for each in question.lengths)
+    outputs = list_numbers(each.output_tokens for each in question.lengths)
     if question.task == "forward":
-        return f"run {name}"
+        return f"run {name}" + (f" on {inputs} tokens" if len(question.lengths) > 1 else "")
     if question.load is not None:
         return f"serve {name}: {question.load.limits}"
-    if is_sweep:
-        return f"generate text with {name}"
-    return f"generate {question.output_tokens} tokens from {question.input_tokens} with {name}"
+    return f"generate {outputs} tokens from {inputs} with {name}"
 
 
 def describe_row(draft: DraftRun, row: str) -> Text:

@@ -11,9 +11,11 @@ import msgspec
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.domain.run_state import ProcessState, RunState
+from advisor.measure.arms import units_per_sample
 from advisor.measure.generation import latencies_of_visits
 from advisor.pipeline.builds.build_limits import build_seconds
 from probes.wire.outcome import Phase
+from probes.wire.shape import Shape
 
 RowStatus = Literal["waiting", "working", "done", "failed"]
 #: A phase of the worker, or "imported" and "ready": it waits until the other arms are there too; or
@@ -122,7 +124,7 @@ def _row(arm: Arm, state: RunState, question: Question, *, is_active: bool) -> P
         arm=arm.id,
         status="done" if process.outcome is not None else "working" if is_working else "waiting",
         phase=phase,
-        progress=_progress(process, phase, len(question.batch_sizes)),
+        progress=_progress(process, phase, len(question.shapes)),
         seconds=latest_seconds(process),
         generation=generation_figures(process) if question.task == "generate" else None,
     )
@@ -132,21 +134,21 @@ def _phase(process: ProcessState, state: RunState, arm: str) -> RowPhase:
     if process.ready and process.serving is not None:
         return "serving"
     if process.ready:
-        batch_size = _racing_batch_size(state)
-        is_racing = batch_size is not None and arm in state.opened[batch_size]
+        shape = _racing_shape(state)
+        is_racing = shape is not None and arm in state.opened[shape]
         return "measure" if is_racing or process.visits else "ready"
     if process.imported is not None and process.loaded is None and process.phase == "import":
         return "imported"
     return process.phase
 
 
-def _progress(process: ProcessState, phase: RowPhase, batch_sizes: int) -> str:
+def _progress(process: ProcessState, phase: RowPhase, shapes: int) -> str:
     if process.load_blocks:
         return f"{len(process.load_blocks)} blocks"
     if phase == "done" or process.ready:
         return f"{len(process.visits)} rounds" if process.visits else ""
-    if process.loaded is not None and batch_sizes > 1:
-        return f"{len(process.warmed_up)}/{batch_sizes} sizes"
+    if process.loaded is not None and shapes > 1:
+        return f"{len(process.warmed_up)}/{shapes} shapes"
     return ""
 
 
@@ -157,14 +159,12 @@ def latest_seconds(process: ProcessState) -> float | None:
 
 def generation_figures(process: ProcessState) -> GenerationFigures:
     """Return the figures of the latest visit; unknown ones before the first."""
-    batch_size = process.visits[-1].batch_size if process.visits else 0
+    shape = process.visits[-1].shape if process.visits else None
     seconds, loaded = latest_seconds(process), process.loaded
-    latencies = latencies_of_visits(process.visits[-1:], loaded.units_per_sample if loaded else 1)
-    tokens = (
-        batch_size * loaded.units_per_sample
-        if loaded is not None and loaded.unit == "tokens"
-        else None
-    )
+    units = units_per_sample(loaded, shape) if shape else 1
+    latencies = latencies_of_visits(process.visits[-1:], units)
+    generates = shape is not None and loaded is not None and loaded.unit == "tokens"
+    tokens = shape.batch_size * units if shape and generates else None
     return GenerationFigures(
         tokens_per_second=tokens / seconds if tokens and seconds else None,
         ttft_seconds=latencies.ttft_seconds if latencies else None,
@@ -186,20 +186,20 @@ def current_stage(
     state: RunState, question: Question, rows: list[ProcessRow], *, is_running: bool
 ) -> RunStage:
     marks = "".join(BUILT_GLYPH if row.is_built else row.glyph for row in rows)
-    batch_size = _racing_batch_size(state)
+    shape = _racing_shape(state)
     if state.finished or not is_running:
         return RunStage(title="Done" if state.finished else "Stopped", marks=marks)
-    if batch_size is not None:
-        place = list(state.opened).index(batch_size) + 1
+    if shape is not None:
+        place = list(state.opened).index(shape) + 1
         title = (
-            f"Measuring batch {batch_size} ({place} of {len(question.batch_sizes)}),"
-            f" round {latest_round(state, batch_size)}, at most {question.budget.most_rounds}"
+            f"Measuring batch {shape} ({place} of {len(question.shapes)}),"
+            f" round {latest_round(state, shape)}, at most {question.budget.most_rounds}"
         )
         return RunStage(title=title, marks=marks, is_timing=True)
     if any(row.phase == "serving" for row in rows):
         done = sum(row.status in {"done", "failed"} for row in rows)
         return RunStage(title=f"Server {done + 1} of {len(rows)} is under load", marks=marks)
-    if all(size in state.closed for size in question.batch_sizes):
+    if all(shape in state.closed for shape in question.shapes):
         return RunStage(title="Checking the final outputs", marks=marks)
     failed = sum(row.status == "failed" for row in rows)
     if not any(row.is_started for row in rows):
@@ -211,12 +211,12 @@ def current_stage(
     return RunStage(title=title, marks=marks)
 
 
-def _racing_batch_size(state: RunState) -> int | None:
-    """Return the batch size whose race is open and whose workers are ready.
+def _racing_shape(state: RunState) -> Shape | None:
+    """Return the shape whose race is open and whose workers are ready.
 
     After the run was resumed, new workers are built before the race goes on.
     """
-    racing = [size for size in state.opened if size not in state.closed]
+    racing = [shape for shape in state.opened if shape not in state.closed]
     return racing[-1] if racing and _are_ready(state.opened[racing[-1]], state) else None
 
 
@@ -227,15 +227,15 @@ def _are_ready(arms: Iterable[str], state: RunState) -> bool:
     return bool(running) and all(process.ready for process in running)
 
 
-def latest_round(state: RunState, batch_size: int) -> int:
-    """Return the number of the latest round at a batch size, 0 before the first."""
+def latest_round(state: RunState, shape: Shape) -> int:
+    """Return the number of the latest round at a shape, 0 before the first."""
     return max(
         (
             visit.round
             for processes in state.processes.values()
             for process in processes
             for visit in process.visits
-            if visit.batch_size == batch_size
+            if visit.shape == shape
         ),
         default=0,
     )

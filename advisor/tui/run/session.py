@@ -8,10 +8,8 @@ from typing import Literal
 
 from advisor.domain.answer import Answer
 from advisor.domain.plan import REFERENCE
-from advisor.domain.sweep import SweepRecord
 from advisor.pipeline.decision import evaluate
 from advisor.store.runs import Run
-from advisor.store.store import Store
 from advisor.tui.run.event_source import EventFileTail, RecordingPlayback, RunFollower
 from advisor.tui.run.host_process import HostProcess
 
@@ -36,11 +34,8 @@ class RunSession:
         host: HostProcess | None,
         *,
         is_replay: bool = False,
-        sweep: SweepRecord | None = None,
     ) -> None:
         self.follower = follower
-        #: The sweep that the run belongs to, if it is shown as a part of it.
-        self.sweep = sweep
         #: The process that works on the run, if this program started it.
         self.host = host
         self.is_replay = is_replay
@@ -49,11 +44,9 @@ class RunSession:
         self._ranked_seq, self._ranked_at = 0, -RANKING_INTERVAL_SECONDS
 
     @classmethod
-    def for_run(
-        cls, run: Run, host: HostProcess | None = None, sweep: SweepRecord | None = None
-    ) -> RunSession:
-        """Return the session of a stored run, of its own or as a part of a sweep."""
-        return cls(RunFollower(run, EventFileTail(run)), host, sweep=sweep)
+    def for_run(cls, run: Run, host: HostProcess | None = None) -> RunSession:
+        """Return the session of a stored run."""
+        return cls(RunFollower(run, EventFileTail(run)), host)
 
     @classmethod
     def replay(cls, directory: str, speed: float) -> RunSession:
@@ -76,25 +69,9 @@ class RunSession:
         return self.follower.state.finished
 
     @property
-    def awaits_next_run(self) -> bool:
-        """Whether the run is finished and its process may continue with the next of the sweep."""
-        has_others = self.sweep is not None and self.host is not None
-        return has_others and self.is_finished and self.is_running
-
-    def next_in_sweep(self, store: Store) -> RunSession | None:
-        """Return the session of the run after a finished one; None until it is stored."""
-        if self.sweep is None or not self.awaits_next_run:
-            return None
-        record = store.sweeps.find(self.sweep.sweep_id)
-        run_id = record.runs[-1].run_id
-        if run_id == self.follower.header.run_id:
-            return None
-        return RunSession.for_run(store.find(run_id), self.host, record)
-
-    @property
     def is_going_on(self) -> bool:
-        """Whether there is more to come of the run, or of its sweep."""
-        return self.is_running and (not self.is_finished or self.awaits_next_run)
+        """Whether there is more to come of the run."""
+        return self.is_running and not self.is_finished
 
     @property
     def refresh_interval_seconds(self) -> float:

@@ -1,4 +1,4 @@
-"""List the stored runs and sweeps to open, resume, compare, annotate or delete them."""
+"""List the stored runs to open, resume, compare, annotate or delete them."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ COMPARE_TITLE = "Compare with which run?  enter chooses it, esc goes back"
 MAX_ROWS = 500
 #: Number of runs that are compared.
 PAIR = 2
-#: Actions on the row under the cursor, and those of them that need a run.
-ROW_ACTIONS, RUN_ACTIONS = {"mark", "note", "delete", "resume"}, {"mark", "note"}
+#: Actions on the row under the cursor.
+ROW_ACTIONS = {"mark", "note", "delete", "resume"}
 #: Actions that concern no row.
 OTHER_ACTIONS = {"new", "fleet"}
 EMPTY_MESSAGE = "No runs yet.  Press n for the questions, or run  p3-advisor --json"
@@ -58,10 +58,9 @@ class HistoryScreen(FilteredScreen):
     """The stored runs."""
 
     HELP_TEXT = """\
-Enter opens a run: its results, or its progress while it is running. A sweep has several lengths:
-enter shows the answer for their mix and their runs. r resumes a stopped run or sweep. Space marks a
-run, or unmarks it; c compares two marked runs, or the marked run with the one under the cursor.
-While a run is marked, the other keys wait. t edits the note on a run, d deletes a run or a sweep;
+Enter opens a run: its results, or its progress while it is running. r resumes a stopped run. Space
+marks a run, or unmarks it; c compares two marked runs, or the marked run with the one under the
+cursor. While a run is marked, the other keys wait. t edits the note on a run, d deletes it;
 p3-advisor note and delete do the same. f shows the answers of the newest fleet, for each model and
 kind of device."""
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -112,18 +111,13 @@ kind of device."""
     def _read_items(self) -> None:
         store = self.app.context.store
 
-        def read() -> list[StoredItem]:
-            items = list_items(store)
-            # A sweep has no figures of its own that could be compared.
-            return [item for item in items if not (item.is_sweep and self._chooses_second)]
-
-        self.app.background.start("history", read, self._show_items)
+        self.app.background.start("history", lambda: list_items(store), self._show_items)
 
     def _show_items(self, items: list[StoredItem]) -> None:
         self._items = items
         self.draw()
         store = self.app.context.store
-        entries = [item.entry for item in items if item.item_id not in self._summaries]
+        entries = [item.entry for item in items if item.entry.run_id not in self._summaries]
         self.app.background.start(
             "answers", lambda: read_summaries(store, entries[:MAX_ROWS]), self._show_summaries
         )
@@ -146,11 +140,7 @@ kind of device."""
 
     def _suits_row(self, action: str) -> bool:
         item = self._item_at_cursor()
-        if item is None:
-            return False
-        if action == "resume":
-            return item.state == "stopped"
-        return not (action in RUN_ACTIONS and item.is_sweep)
+        return item is not None and (action != "resume" or item.state == "stopped")
 
     def draw(self) -> None:
         if self._items is None or not self.is_attached:
@@ -158,15 +148,17 @@ kind of device."""
         shown = [
             item
             for item in self._items
-            if self.passes_filter(item.item_id, item.model, item.entry.device, item.entry.note)
+            if self.passes_filter(
+                item.entry.run_id, item.entry.model, item.entry.device, item.entry.note
+            )
         ]
         now = self.app.context.now()
         self.query_one(Table).fill(
             COLUMNS,
             {
-                item.item_id: {
+                item.entry.run_id: {
                     "mark": self._mark_of(item),
-                    **list_cells(item, self._summaries.get(item.item_id), now),
+                    **list_cells(item, self._summaries.get(item.entry.run_id), now),
                 }
                 for item in shown[:MAX_ROWS]
             },
@@ -176,11 +168,13 @@ kind of device."""
         self.on_data_table_row_highlighted()
 
     def _mark_of(self, item: StoredItem) -> str:
-        return "AB"[self._marked.index(item.item_id)] if item.item_id in self._marked else ""
+        return (
+            "AB"[self._marked.index(item.entry.run_id)] if item.entry.run_id in self._marked else ""
+        )
 
     def _item_at_cursor(self) -> StoredItem | None:
         item_id = self.query_one(Table).key_at_cursor()
-        return next((item for item in self._items or () if item.item_id == item_id), None)
+        return next((item for item in self._items or () if item.entry.run_id == item_id), None)
 
     def on_data_table_row_highlighted(self) -> None:
         """Show the id, the age and the note of the row under the cursor."""
@@ -189,13 +183,7 @@ kind of device."""
         if item is not None:
             age = format_age(item.entry.created, self.app.context.now())
             note = text.printable(item.entry.note, 200)
-            sweep = f"of {item.sweep_id}" if item.sweep_id else ""
-            parts = [
-                f"{'Sweep' if item.is_sweep else 'Run'} {item.item_id}",
-                f"{item.lengths} lengths" if item.is_sweep else sweep,
-                age,
-                f"Note: {note}" if note else "",
-            ]
+            parts = [f"Run {item.entry.run_id}", age, f"Note: {note}" if note else ""]
         self.query_one("#note", Static).update(
             Text("   ".join(filter(None, parts)), no_wrap=True), layout=False
         )
@@ -239,8 +227,8 @@ kind of device."""
         """Return the marked runs, or the marked one and the one at the cursor; None for no pair."""
         item = self._item_at_cursor()
         chosen = list(self._marked)
-        if len(chosen) < PAIR and item is not None and not item.is_sweep:
-            chosen.append(item.item_id)
+        if len(chosen) < PAIR and item is not None:
+            chosen.append(item.entry.run_id)
         if len(set(chosen)) != PAIR:
             return None
         first, second = chosen
@@ -253,9 +241,9 @@ kind of device."""
 
         def write(note: str | None) -> None:
             if note is not None:
-                self._change_store(lambda store: store.find(item.item_id).write_note(note))
+                self._change_store(lambda store: store.find(item.entry.run_id).write_note(note))
 
-        self.app.push_screen(NoteDialog(item.item_id, item.entry.note), write)
+        self.app.push_screen(NoteDialog(item.entry.run_id, item.entry.note), write)
 
     def action_delete(self) -> None:
         item = self._item_at_cursor()
@@ -263,14 +251,14 @@ kind of device."""
             return
 
         def delete(store: Store) -> None:
-            (store.sweeps if item.is_sweep else store).delete(item.item_id)
+            store.delete(item.entry.run_id)
 
         def on_answer(confirmed: bool | None) -> None:  # noqa: FBT001 - Textual's callback
             if confirmed:
-                self._marked = [run_id for run_id in self._marked if run_id != item.item_id]
+                self._marked = [run_id for run_id in self._marked if run_id != item.entry.run_id]
                 self._change_store(delete)
 
-        self.app.push_screen(DeleteDialog(item.entry, is_sweep=item.is_sweep), on_answer)
+        self.app.push_screen(DeleteDialog(item.entry), on_answer)
 
     def _change_store(self, change: Callable[[Store], object]) -> None:
         """Change the store and list the runs again; show why it failed."""

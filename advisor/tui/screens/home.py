@@ -58,7 +58,7 @@ class HomeScreen(AdvisorScreen):
 Enter opens the row under the cursor: a new question, a run that is going on, an answer, or the
 recorded run that is part of the program. n asks a new question; ctrl+r measures at once with the
 default answers. ctrl+g shows the run that is going on, or resumes the newest one that was stopped.
-H lists all stored runs. A row of several lengths is a sweep, which stands for its runs."""
+H lists all stored runs."""
     TERMS = ("P3", "workflow", "run", "trust")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "open", "Open", id="open"),
@@ -120,8 +120,7 @@ H lists all stored runs. A row of several lengths is a sweep, which stands for i
         store = self.app.context.store
 
         def list_newest() -> list[StoredItem]:
-            # Sweeps stand for their runs.
-            items = [item for item in list_items(store, MOST_RUNS * 4) if not item.sweep_id]
+            items = list_items(store, MOST_RUNS * 4)
             # The sort is stable: those that are going on come first, each group newest first.
             return sorted(items, key=lambda item: not item.is_going_on)[:MOST_RUNS]
 
@@ -131,7 +130,7 @@ H lists all stored runs. A row of several lengths is a sweep, which stands for i
         self._items = items
         self.refresh_bindings()
         self.draw()
-        unknown = [item.entry for item in items if item.item_id not in self._summaries]
+        unknown = [item.entry for item in items if item.entry.run_id not in self._summaries]
         if not any(entry.finished for entry in unknown):
             return
         store = self.app.context.store
@@ -161,10 +160,10 @@ H lists all stored runs. A row of several lengths is a sweep, which stands for i
             NEW_ROW: {"mark": "+", "model": "New question", "answer": "measure a model"}
         }
         for item in self._items:
-            cells = list_cells(item, self._summaries.get(item.item_id), now)
+            cells = list_cells(item, self._summaries.get(item.entry.run_id), now)
             if "trust" not in cells:
                 cells["answer"] = ", ".join(filter(None, (item.state, item.progress)))
-            rows[item.item_id] = {"mark": MARKS[item.state], **cells}
+            rows[item.entry.run_id] = {"mark": MARKS[item.state], **cells}
         for file, answer in list_examples().items():
             rows[f"{EXAMPLE_PREFIX}{file}"] = {
                 "mark": "\N{BLACK STAR}",

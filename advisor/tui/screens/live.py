@@ -26,7 +26,6 @@ from advisor.tui.run.progress import (
     remaining_seconds,
 )
 from advisor.tui.run.session import NOT_CONTROLLED_MESSAGE, RunSession, SkipResult
-from advisor.tui.run.sweep_view import describe_place
 from advisor.tui.screens.advisor_screen import AdvisorScreen
 from advisor.tui.screens.live_table import STYLES, draw_load, process_cells, process_columns
 from advisor.tui.widgets.table import Table
@@ -37,8 +36,6 @@ SILENCE_SECONDS = 60.0
 DEVICE_SECONDS = 3.0
 #: Cells to the left and right of the stage.
 STAGE_PADDING = 2
-#: The stage between two runs of a sweep.
-NEXT_LENGTH = "Planning the next length"
 SKIP_MESSAGES: dict[SkipResult, str] = {
     "skipping": "skipping {arm}",
     "not-controlled": NOT_CONTROLLED_MESSAGE,
@@ -97,7 +94,6 @@ measurements."""
 
     def on_mount(self) -> None:
         self._log = LogTail()
-        #: Runs of a sweep and their arms.
         self._logged_failures: set[tuple[str, str]] = set()
         self.query_one(Table).focus()
         self.set_interval(DEVICE_SECONDS, self._update_device_load)
@@ -141,9 +137,8 @@ measurements."""
         task = "" if question.task == "forward" else f"  {question.task}"
         batch = "" if question.load else f"  batch {sizes}"
         run_id = follower.run.directory.name
-        place = f"  {describe_place(session.sweep, run_id, question)}" if session.sweep else ""
         title = Text(
-            f"{text.printable(question.model.name, 30)}{place or task}  {question.device}"
+            f"{text.printable(question.model.name, 30)}{task}  {question.device}"
             f"  {question.dtype}{batch}"
         )
         state = "replay" if session.is_replay else "paused" if session.is_paused else ""
@@ -155,12 +150,11 @@ measurements."""
             follower.state, follower.header.question, rows, is_running=session.is_running
         )
         now = follower.now()
-        title = text.styled(NEXT_LENGTH if session.awaits_next_run else stage.title, "bold")
+        title = text.styled(stage.title, "bold")
         times = Text(f"   {text.format_duration(now)} elapsed")
         left = remaining_seconds(follower.state, follower.header.question, now)
         if left is not None and session.is_running and not session.is_replay:
-            length = " for this length" if session.sweep else ""
-            times += Text(f", about {text.format_duration(left)} left at most{length}", "dim")
+            times += Text(f", about {text.format_duration(left)} left at most", "dim")
         line, marked = title + times, title + Text(f"   {stage.marks}") + times
         if marked.cell_len <= self.size.width - STAGE_PADDING:
             line = marked

@@ -25,7 +25,6 @@ from advisor.tui.screens.results_table import (
     sort_entries,
     sort_names,
 )
-from advisor.tui.screens.sweep import SweepScreen
 from advisor.tui.widgets.answer_panel import AnswerPanel
 from advisor.tui.widgets.table import SelectableTable, Table
 from advisor.tui.widgets.weights import Weights
@@ -137,12 +136,6 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
         self.original = self.answer = answer
         self._sort = "score"
 
-    @property
-    def _is_above_sweep(self) -> bool:
-        """Whether the screen was opened from that of a sweep."""
-        stack = self.app.screen_stack
-        return self in stack and isinstance(stack[stack.index(self) - 1], SweepScreen)
-
     def compose_body(self) -> ComposeResult:
         yield AnswerPanel(id=ANSWER)
         yield RankingTable(id=RANKING)
@@ -175,7 +168,7 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
 
     def draw(self) -> None:
         answer, advice = self.answer, self.answer.recommendation
-        title = results_title(answer, self.size.width, with_lengths=self._is_above_sweep)
+        title = results_title(answer, self.size.width)
         mark = " *" if self.is_explored else ""
         self.set_title(title, f"{answer.document.run_id[-11:]}{mark} ")
         lines = answer_lines(answer, EXPLORED if self.is_explored else self.lead)
@@ -259,11 +252,7 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
             self.app.push_screen(DetailScreen(self.answer, arm, self.original.run))
 
     def action_back(self) -> None:
-        """Go to the sweep of the run where it is below, else to the first screen."""
-        if self._is_above_sweep:
-            self.app.pop_screen()
-        else:
-            self.app.action_home()
+        self.app.action_home()
 
     # Actions on the run
 

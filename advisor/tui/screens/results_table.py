@@ -57,9 +57,9 @@ def sort_entries(answer: RunAnswer, sort: str) -> list[RankedArm]:
 def ranking_columns(answer: RunAnswer, width: int, sort: str) -> list[Column]:
     """Return the columns; an arrow marks the sort order."""
     is_text = answer.is_generation
-    sizes = [cell.batch_size for cell in answer.ranked[0].cells] if answer.ranked else []
+    sizes = [cell.shape for cell in answer.ranked[0].cells] if answer.ranked else []
     most = VERY_WIDE_SIZES if width >= VERY_WIDE_WIDTH else WIDE_SIZES
-    calls = {f"call-{size}": f"{'tok/s' if is_text else 'ms'}@{size}" for size in sizes[:most]}
+    calls = {f"call-{shape}": f"{'tok/s' if is_text else 'ms'}@{shape}" for shape in sizes[:most]}
     figures = [
         Column("speed", "Speed", 6, terms=("speed-up", "interval", "baseline")),
         *(
@@ -111,7 +111,7 @@ def ranking_cells(answer: RunAnswer, entry: RankedArm) -> Row:
         "arm": entry.arm,
         "interval": entry.speedup,
         "speed": text.format_ratio(scored.speedup),
-        **{f"call-{cell.batch_size}": _call_figure(cell) for cell in entry.cells},
+        **{f"call-{cell.shape}": _call_figure(cell) for cell in entry.cells},
         "ttft": text.format_milliseconds(_generation_figure(entry, "ttft_seconds")),
         "itl": text.format_milliseconds(_generation_figure(entry, "itl_seconds")),
         "build": format_seconds(measured.build_seconds.cold if measured else None),

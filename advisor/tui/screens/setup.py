@@ -38,8 +38,8 @@ class SetupScreen(AdvisorScreen):
     HELP_TEXT = """\
 Four questions, each with a default answer: enter goes to the next, esc to the previous, ctrl+r
 starts a run with the current answers. Nothing is installed and nothing leaves this machine.
-Several input tokens, such as 32,512,2048, are a sweep: one run for each length, and an answer for
-their mix, in which each length has a share.
+Several input tokens, such as 32,512,2048, are measured in one run, with an answer for their mix, in
+which each length has a share.
 Bars: arrows change a weight by 5, with shift by 1, = makes the three equal."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "next", "Next", id="next"),

@@ -13,9 +13,9 @@ from advisor.errors import InterpreterError, SizeError, UnknownGpuError, UserErr
 from advisor.question.answers import Answers
 from advisor.question.constraints import parse_duration
 from advisor.question.devices import find_known_gpu
+from advisor.question.lengths import parse_token_counts
 from advisor.question.load import FIRST_ITL, FIRST_TTFT, parse_request_lengths
 from advisor.question.resolve import parse_batch_sizes
-from advisor.question.sweep import DEFAULT_LENGTHS, LengthAnswers, parse_token_counts
 
 CALLS: tuple[Task, ...] = ("forward", "generate")
 SERVES: tuple[Task, ...] = ("serve",)
@@ -39,8 +39,8 @@ FIELDS = {
         "Or another GPU", "such as H100: answered from stored or published figures"
     ),
     "batch_sizes": TextField("Batch sizes", "default of the model", CALLS),
-    "input_tokens": TextField("Input tokens", DEFAULT_LENGTHS.input_tokens, CALLS),
-    "output_tokens": TextField("Output tokens", DEFAULT_LENGTHS.output_tokens, ("generate",)),
+    "input_tokens": TextField("Input tokens", Answers().input_tokens, CALLS),
+    "output_tokens": TextField("Output tokens", Answers().output_tokens, ("generate",)),
     "length_mix": TextField("Length mix", "equal shares, or such as 32:70,512:30", CALLS),
     "ttft": TextField("First token within", FIRST_TTFT, SERVES),
     "itl": TextField("Between tokens", FIRST_ITL, SERVES),
@@ -52,13 +52,13 @@ FIELDS = {
 }
 
 
-def first_texts(answers: Answers, lengths: LengthAnswers) -> dict[str, str]:
+def first_texts(answers: Answers) -> dict[str, str]:
     return {
         "absent_gpu": "",
         "batch_sizes": answers.batch_sizes,
-        "input_tokens": lengths.input_tokens,
-        "output_tokens": lengths.output_tokens,
-        "length_mix": lengths.length_mix,
+        "input_tokens": answers.input_tokens,
+        "output_tokens": answers.output_tokens,
+        "length_mix": answers.length_mix,
         "ttft": answers.ttft or FIRST_TTFT,
         "itl": answers.itl or FIRST_ITL,
         "lengths": answers.lengths,
@@ -91,7 +91,6 @@ def find_error(texts: Mapping[str, str], catalogue: Catalogue) -> UserError | No
         for name, typed in texts.items():
             if typed and name in checks:
                 checks[name](typed)
-        typed_lengths(texts).parse()
     except UserError as error:
         what, next_step = error.what, error.next_step
         for name in texts:
@@ -99,12 +98,6 @@ def find_error(texts: Mapping[str, str], catalogue: Catalogue) -> UserError | No
             what, next_step = what.replace(option, label), next_step.replace(option, label)
         return type(error)(what, next_step)
     return None
-
-
-def typed_lengths(texts: Mapping[str, str]) -> LengthAnswers:
-    """Return the lengths in the texts of the fields that are shown."""
-    names = LengthAnswers.__struct_fields__
-    return LengthAnswers(**{name: texts[name] for name in names if texts.get(name)})
 
 
 def _check_gpu(typed: str, catalogue: Catalogue) -> None:

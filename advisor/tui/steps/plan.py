@@ -119,8 +119,7 @@ class PlanStep(Step):
             plan_rows(self._draft, self._left_out),
             {entry.workflow: "dim" for entry in self._draft.plan.excluded},
         )
-        mix = self.app.lengths.parse()
-        summary = plan_summary(self._draft, self._left_out, mix)
+        summary = plan_summary(self._draft, self._left_out)
         self.query_one("#summary", Static).update(summary)
 
     def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:

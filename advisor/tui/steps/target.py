@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import cast, get_args
 
-import msgspec
 from textual.app import ComposeResult
 from textual.widgets import Input, Select, Static
 
 from advisor.domain.machine import Machine
 from advisor.domain.question import Dtype
-from advisor.errors import MigEnabledError, UserError
+from advisor.errors import MigEnabledError
+from advisor.question.answers import Answers
 from advisor.question.devices import (
     CPU,
     VISIBLE_DEVICES,
@@ -26,7 +26,6 @@ from advisor.tui.steps.fields import (
     FIELDS,
     find_error,
     first_texts,
-    typed_lengths,
 )
 from advisor.tui.steps.step import Step
 from advisor.tui.widgets.form import AnswerInput, Choice, Field
@@ -39,6 +38,7 @@ CPU_NOTES: dict[NoGpuReason | None, str] = {
     "cpu-build": "{names} cannot be used: this torch is a CPU build",
     None: "the GPU is not used",
 }
+SIDES = ("input", "output")
 #: Characters of the names of GPUs in a note.
 MAX_NOTE = 60
 
@@ -50,7 +50,7 @@ class TargetStep(Step):
 
     def compose(self) -> ComposeResult:
         answers, presets = self.answers, self.app.catalogue.presets
-        texts = first_texts(answers, self.app.lengths)
+        texts = first_texts(answers)
         fields = {
             name: Field(
                 field.label,
@@ -81,10 +81,7 @@ class TargetStep(Step):
             markup=False,
             classes="hint",
         )
-        for name, field in fields.items():
-            yield field
-            if name == "length_mix":
-                yield Static("", id="lengths-note", markup=False, classes="hint")
+        yield from fields.values()
         yield Static("", id="machine", markup=False, classes="hint")
 
     def begin(self) -> None:
@@ -149,21 +146,10 @@ class TargetStep(Step):
             self._draw_lengths()
 
     def _draw_lengths(self) -> None:
-        """Ask for the mix of several lengths, and state what they are measured as."""
-        lengths = msgspec.structs.replace(typed_lengths(self._texts()), length_mix="")
-        try:
-            count = len(lengths.parse())
-        except UserError:
-            count = 1
+        """Ask for the mix of several lengths."""
+        has_several = any("," in self._texts().get(f"{side}_tokens", "") for side in SIDES)
         is_asked = self.answers.task in FIELDS["length_mix"].tasks
-        self.query_one("#field-length_mix").display = is_asked and count > 1
-        note = self.query_one("#lengths-note", Static)
-        note.display = is_asked
-        note.update(
-            f"a sweep: {count} runs, which share the measuring time"
-            if count > 1
-            else "several, such as 32,512,2048, are a sweep"
-        )
+        self.query_one("#field-length_mix").display = is_asked and has_several
 
     def _texts(self) -> dict[str, str]:
         fields = {name: self.query_one(f"#{name}", Input) for name in FIELDS}
@@ -194,8 +180,6 @@ class TargetStep(Step):
         error = find_error(texts, self.app.catalogue)
         if error is not None:
             raise error
-        self.app.lengths = typed_lengths(texts)
-        shortest = self.app.lengths.parse()[0].lengths
         is_load = self.answers.task == SERVE
         load = {name: texts[name] if is_load else "" for name in ("ttft", "itl", "lengths")}
         self.change_answers(
@@ -204,8 +188,9 @@ class TargetStep(Step):
             quantised=self.query_one("#quantised", Choice).chosen,
             budget=self.query_one("#budget", Choice).chosen,
             batch_sizes=texts.get("batch_sizes", ""),
-            input_tokens=shortest.input_tokens,
-            output_tokens=shortest.output_tokens,
+            input_tokens=texts.get("input_tokens") or Answers().input_tokens,
+            output_tokens=texts.get("output_tokens") or Answers().output_tokens,
+            length_mix=texts.get("length_mix", ""),
             max_build_seconds=float(texts["max_build_seconds"] or DEFAULT_MAX_BUILD_SECONDS),
             python=texts["python"],
             rate=float(texts.get("rate") or 0),

@@ -18,7 +18,6 @@ import advisor
 from advisor import api, errors, schemas
 from advisor.api import functions
 from advisor.api.answers import make_answers
-from advisor.api.sweeps import format_mix, format_tokens
 from advisor.context import Context
 from advisor.domain.answer import Answer, without_rounds
 from advisor.domain.run_events import Finished, LoggedEvent, Planned
@@ -160,7 +159,7 @@ def test_a_wrong_option_is_refused() -> None:
     with pytest.raises(TypeError, match="colour"):
         make_answers("demo", None, {"colour": "red"})
     with pytest.raises(errors.SizeError):
-        make_answers("demo", None, {"input_tokens": -1})
+        make_answers("demo", None, {"rate": -1})
 
 
 def test_the_import_is_cheap_and_loads_no_stack() -> None:
@@ -184,33 +183,18 @@ def test_a_batch_size_out_of_range_is_refused(batch_sizes: int | str | tuple[int
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("simulated")
-def test_a_sweep_answers_for_the_mix_and_is_loaded_again(tmp_path: pathlib.Path) -> None:
-    events: list[LoggedEvent] = []
-    options: dict[str, Any] = {
-        "gpu": "cpu",
-        "batch_sizes": (1,),
-        "budget": 1,
-        "workflows": ["quick"],
-    }
-    found = advisor.sweep(
-        "demo", input_tokens=(8, 32), length_mix={8: 3, 32: 1}, on_event=events.append, **options
-    )
-    assert sum(isinstance(each.run_event, Finished) for each in events) == 2
-    assert [each.share for each in found.document.lengths] == [0.75, 0.25]
-    assert found.recommendation is not None or found.problem is not None
-    assert advisor.load_sweep(found.sweep_id).document == found.document
-    runs = {lengths: advisor.load(run_id) for lengths, run_id in found.run_ids.items()}
-    assert {run.answer.question.input_tokens for run in runs.values()} == {8, 32}
+def test_several_lengths_are_one_run_with_a_mix() -> None:
+    options = {**ONE_ARM, "input_tokens": (8, 32), "length_mix": {8: 3, 32: 1}}
+    found = advisor.recommend("demo", **options)
+    assert [each.share for each in found.answer.question.lengths] == [0.75, 0.25]
     table = found.to_dataframe()
-    assert list(table["input_tokens"]) == [8, 32]
-    assert "<table>" in found._repr_html_()
-    file = found.save(tmp_path / "sweep.json")
-    jsonschema.validate(
-        json.loads(file.read_text()), json.loads(schemas.schema_file("sweep").read_text())
-    )
+    quick = table[table["arm"] == "quick"]
+    assert list(quick["input_tokens"]) == [8, 32]
 
 
 def test_a_mix_is_written_as_the_option_takes_it() -> None:
-    assert format_mix({32: 70, (512, 16): 30.5}) == "32:70,512/16:30.5"
-    assert format_tokens((32, 512)) == "32,512"
-    assert format_tokens(32) == "32"
+    made = make_answers(
+        "demo", None, {"input_tokens": (32, 512), "length_mix": {32: 70, (512, 16): 30.5}}
+    )
+    assert (made.input_tokens, made.length_mix) == ("32,512", "32:70,512/16:30.5")
+    assert make_answers("demo", None, {"input_tokens": 32}).input_tokens == "32"

@@ -20,7 +20,7 @@ from advisor.domain.workflow import Workflow
 from advisor.errors import NoStackError
 
 H100 = builders.gpu(compute_capability="9.0")
-ON_GPU = {"device": "cuda", "gpu": H100.uuid}
+ON_GPU: dict[str, Any] = {"device": "cuda", "gpu": H100.uuid}
 
 
 def plan(*workflows: Workflow, **asked: Any) -> Plan:

@@ -38,6 +38,7 @@ from probes.wire.events import (
     Workload,
 )
 from probes.wire.outcome import Failure, Outcome
+from probes.wire.shape import Shape
 
 IMPORTED = Imported(versions={"torch": "2.12.0"}, settings={}, seconds=2.0)
 LOADED = Loaded(
@@ -48,11 +49,11 @@ LOADED = Loaded(
     unit="samples",
     units_per_sample=1,
 )
-BUILT = [Built(batch_size=size, build_seconds=1.0, first_call_seconds=0.1) for size in (1, 4)]
+BUILT = [Built(shape=Shape(size), build_seconds=1.0, first_call_seconds=0.1) for size in (1, 4)]
 CHECKED = [builders.checked(size) for size in (1, 4)]
 WARM = [
     WarmedUp(
-        batch_size=size,
+        shape=Shape(size),
         typical_seconds=0.01,
         warmup_calls=5,
         calls_until_steady=4,
@@ -82,9 +83,9 @@ def process_after(*worker_events: Event) -> ProcessState:
 
 
 def test_every_worker_event_is_kept() -> None:
-    flops = [Workload(batch_size=1, flops=None), Workload(batch_size=4, flops=7)]
+    flops = [Workload(shape=Shape(1), flops=None), Workload(shape=Shape(4), flops=7)]
     process = process_after(
-        PhaseStarted(phase="build", batch_size=4),
+        PhaseStarted(phase="build", shape=Shape(4)),
         IMPORTED,
         LOADED,
         *BUILT,
@@ -101,15 +102,15 @@ def test_every_worker_event_is_kept() -> None:
         phase="build",
         imported=IMPORTED,
         loaded=LOADED,
-        built={1: BUILT[0], 4: BUILT[1]},
-        checked={1: CHECKED[0], 4: CHECKED[1]},
+        built={Shape(1): BUILT[0], Shape(4): BUILT[1]},
+        checked={Shape(1): CHECKED[0], Shape(4): CHECKED[1]},
         engaged=ENGAGED,
-        warmed_up={1: WARM[0], 4: WARM[1]},
+        warmed_up={Shape(1): WARM[0], Shape(4): WARM[1]},
         warm_memory=MEMORY,
         memory=LAST_MEMORY,
         ready=True,
         visits=VISITS,
-        workloads={1: flops[0], 4: flops[1]},
+        workloads={Shape(1): flops[0], Shape(4): flops[1]},
     )
 
 
@@ -119,10 +120,10 @@ def test_a_repeated_event_replaces_the_first() -> None:
         CHECKED[0],
         CHECKED[1],
         wrong,
-        PhaseStarted(phase="warmup", batch_size=1),
-        PhaseStarted(phase="measure", batch_size=None),
+        PhaseStarted(phase="warmup", shape=Shape(1)),
+        PhaseStarted(phase="measure", shape=None),
     )
-    assert process.checked == {1: wrong, 4: CHECKED[1]}
+    assert process.checked == {Shape(1): wrong, Shape(4): CHECKED[1]}
     assert process.phase == "measure"
 
 
@@ -150,26 +151,26 @@ def test_arms_have_separate_states() -> None:
     }
 
 
-def test_races_are_opened_and_closed_by_batch_size() -> None:
-    closed = RaceClosed(batch_size=1, reason="a test", cause="out-of-time")
+def test_races_are_opened_and_closed_by_shape() -> None:
+    closed = RaceClosed(shape=Shape(1), reason="a test", cause="out-of-time")
     state = state_after(
-        RaceOpened(batch_size=1, arms=(BASELINE, "compiled")),
-        RaceOpened(batch_size=4, arms=(BASELINE,)),
+        RaceOpened(shape=Shape(1), arms=(BASELINE, "compiled")),
+        RaceOpened(shape=Shape(4), arms=(BASELINE,)),
         closed,
     )
-    assert state.opened == {1: (BASELINE, "compiled"), 4: (BASELINE,)}
-    assert state.closed == {1: closed}
+    assert state.opened == {Shape(1): (BASELINE, "compiled"), Shape(4): (BASELINE,)}
+    assert state.closed == {Shape(1): closed}
 
 
 def test_a_second_group_opens_a_closed_race_again() -> None:
     state = state_after(
-        RaceOpened(batch_size=1, arms=(BASELINE, "compiled")),
-        RaceClosed(batch_size=1, reason="a test", cause="decided"),
-        RaceOpened(batch_size=1, arms=(BASELINE, "other")),
+        RaceOpened(shape=Shape(1), arms=(BASELINE, "compiled")),
+        RaceClosed(shape=Shape(1), reason="a test", cause="decided"),
+        RaceOpened(shape=Shape(1), arms=(BASELINE, "other")),
     )
-    assert state.opened == {1: (BASELINE, "other")}
+    assert state.opened == {Shape(1): (BASELINE, "other")}
     assert state.closed == {}
-    assert [group.arms for group in state.groups[1]] == [
+    assert [group.arms for group in state.groups[Shape(1)]] == [
         (BASELINE, "compiled"),
         (BASELINE, "other"),
     ]
@@ -191,14 +192,14 @@ ALL_EVENTS = builders.events(
         for arm in (BASELINE, "compiled")
         for worker_event in STARTUP_EVENTS
     ),
-    RaceOpened(batch_size=1, arms=(BASELINE, "compiled")),
+    RaceOpened(shape=Shape(1), arms=(BASELINE, "compiled")),
     *(WorkerReported(arm=BASELINE, process=0, worker_event=visit) for visit in VISITS),
     WorkerEnded(
         arm="compiled",
         process=0,
         outcome=Outcome(Failure("timed-out", phase="measure", reason="it hung")),
     ),
-    RaceClosed(batch_size=1, reason="the verdict stands", cause="decided"),
+    RaceClosed(shape=Shape(1), reason="the verdict stands", cause="decided"),
     Resumed(),
     WorkerSpawned(arm="compiled", process=1),
     Finished(),

@@ -12,10 +12,11 @@ from advisor.domain.run_events import LoadMeasured, LoggedEvent, WorkerReported
 from advisor.domain.wire import decode, decode_event
 from probes.wire.events import BlockTimed, Built, Event
 from probes.wire.outcome import Failure, Outcome
+from probes.wire.shape import Shape
 
 BLOCK = {
     "event": "block_timed",
-    "batch_size": 1,
+    "shape": {"batch_size": 1, "input_tokens": None, "output_tokens": None},
     "round": 1,
     "seconds": [0.5, 0.25],
     "enqueue_seconds": 0.1,
@@ -41,7 +42,7 @@ def logged(run_event: object) -> LoggedEvent:
 
 def test_a_block_is_decoded() -> None:
     assert decode(encoded(BLOCK), Event) == BlockTimed(
-        batch_size=1,
+        shape=Shape(1),
         round=1,
         seconds=(0.5, 0.25),
         enqueue_seconds=0.1,
@@ -60,9 +61,9 @@ IMPOSSIBLE = [
     ("seconds", [1e10]),
     ("seconds", ["fast"]),
     ("seconds", None),
-    ("batch_size", 0),
-    ("batch_size", 1.5),
-    ("batch_size", 10**400),
+    *(("shape", {"batch_size": size}) for size in (0, 1.5, 10**400)),
+    ("shape", {"batch_size": 1, "input_tokens": 0}),
+    ("shape", 1),
     ("round", -1),
     ("enqueue_seconds", 1e31),
     ("streamed_seconds", 0),
@@ -70,11 +71,15 @@ IMPOSSIBLE = [
 ]
 
 
+def value_names(value: object) -> tuple[str, ...]:
+    return tuple(value) if isinstance(value, dict) else ()
+
+
 @pytest.mark.parametrize(("name", "value"), IMPOSSIBLE)
 def test_impossible_figures_are_refused(name: str, value: object) -> None:
     with pytest.raises(ValueError, match=r".") as problem:
         decode(encoded(BLOCK, **{name: value}), Event)
-    assert name in str(problem.value) or "block" in str(problem.value)
+    assert any(word in str(problem.value) for word in (name, "block", *value_names(value)))
 
 
 @pytest.mark.parametrize(("name", "value"), IMPOSSIBLE)
@@ -135,7 +140,7 @@ def test_an_outcome_has_a_failure_or_none() -> None:
 
 
 def test_an_event_of_a_run_has_the_names_of_the_code() -> None:
-    reported = WorkerReported(arm="a", process=0, worker_event=Built(1, 2.0, 3.0))
+    reported = WorkerReported(arm="a", process=0, worker_event=Built(Shape(1), 2.0, 3.0))
     line = msgspec.json.encode(LoggedEvent(seq=1, at=0.5, run_event=reported))
     assert json.loads(line) == {
         "seq": 1,
@@ -145,7 +150,7 @@ def test_an_event_of_a_run_has_the_names_of_the_code() -> None:
             "arm": "a",
             "process": 0,
             "worker_event": {
-                "batch_size": 1,
+                "shape": {"batch_size": 1, "input_tokens": None, "output_tokens": None},
                 "build_seconds": 2.0,
                 "first_call_seconds": 3.0,
                 "event": "built",

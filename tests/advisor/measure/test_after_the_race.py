@@ -16,6 +16,7 @@ from advisor.domain.run_events import EnergyMeasured
 from advisor.domain.run_state import ProcessState, RunState
 from probes.wire.events import Caches, NewShapeResult, PhaseStarted, Sustained
 from probes.wire.outcome import Failure, Outcome
+from probes.wire.shape import Shape
 
 
 def repeated(*levels: float, spread: float = 0.01) -> RunState:
@@ -109,8 +110,8 @@ def sustained(
     seconds: float, calls: int = 100, joules: float | None = None, **changes: object
 ) -> ProcessState:
     """Return a process with 0.1 s in the race and these seconds in two sustained periods."""
-    without_pause = (Sustained(batch_size=1, calls=calls, seconds=seconds * calls),) * 2
-    energy = (EnergyMeasured(arm="x", process=0, batch_size=1, joules=joules),) * 2
+    without_pause = (Sustained(shape=Shape(1), calls=calls, seconds=seconds * calls),) * 2
+    energy = (EnergyMeasured(arm="x", process=0, shape=Shape(1), joules=joules),) * 2
     return builders.process(
         *builders.visits([0.1] * 4), sustained=without_pause, energy=energy, **changes
     )
@@ -127,7 +128,7 @@ def test_sustained_calls_agree_with_the_race_within_the_margin(
     ).sustained
     assert check is not None
     assert check.agrees is agrees
-    assert (check.arms, check.batch_size) == ((BASELINE, "compiled"), 1)
+    assert (check.arms, check.shape.batch_size) == ((BASELINE, "compiled"), 1)
     assert (check.burst_ratio, check.sustained_ratio) == pytest.approx((1.0, seconds / 0.1))
 
 
@@ -203,15 +204,15 @@ def test_a_shift_of_the_speed_is_reported_with_its_size() -> None:
 
 def results_with(
     outcome: str = "served", steady: float | None = 0.01, batch_size: int = 3
-) -> dict[int, NewShapeResult]:
+) -> dict[Shape, NewShapeResult]:
     made = NewShapeResult(
-        batch_size=batch_size,
+        shape=Shape(batch_size),
         outcome=outcome,  # type: ignore[arg-type]
         first_call_seconds=0.1,
         steady_seconds=steady,
         reason=None,
     )
-    return {batch_size: made}
+    return {made.shape: made}
 
 
 @pytest.mark.parametrize(
@@ -287,7 +288,7 @@ def test_an_arm_without_a_clear_speedup_has_no_silent_fallback() -> None:
 )
 def test_new_shapes_have_the_rating_of_the_worst_result(outcomes: list[str], rating: str) -> None:
     tried = {
-        size: results_with(outcome, batch_size=size)[size]
+        size: results_with(outcome, batch_size=size)[Shape(size)]
         for size, outcome in enumerate(outcomes, start=2)
     }
     assert (
@@ -316,7 +317,7 @@ def test_new_shapes_have_the_rating_of_the_worst_result(outcomes: list[str], rat
     ],
 )
 def test_a_shape_at_which_the_worker_ended_counts(outcome: Any, rating: str) -> None:
-    started = PhaseStarted(phase="new-shapes", batch_size=1, input_tokens=17)
+    started = PhaseStarted(phase="new-shapes", shape=Shape(1, 17))
     state = run_with(
         *[0.1] * 4,
         new_shape_results=results_with(),
@@ -326,8 +327,8 @@ def test_a_shape_at_which_the_worker_ended_counts(outcome: Any, rating: str) -> 
     measured = only_measurement(summarise(state, RACES))
     assert measured.new_shapes == rating
     assert measured.new_shapes_complete is (rating != "recompiles")
-    ended = [each for each in measured.new_shape_results if each.input_tokens is not None]
-    assert [each.input_tokens for each in ended] == ([] if rating == "served" else [17])
+    ended = [each for each in measured.new_shape_results if each.shape.input_tokens]
+    assert [each.shape.input_tokens for each in ended] == ([] if rating == "served" else [17])
 
 
 def test_a_shape_that_was_skipped_has_no_rating() -> None:

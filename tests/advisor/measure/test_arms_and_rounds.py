@@ -19,6 +19,7 @@ from advisor.domain.run_state import ProcessState, RunState
 from advisor.measure.rounds import is_valid, last_ready_process, log_median_seconds, visits_by_round
 from probes.wire.events import BlockTimed, Built, Loaded, MemoryRead, Workload
 from probes.wire.outcome import Failure, Outcome, Phase
+from probes.wire.shape import Shape
 
 
 def test_a_visit_counts_with_the_log_median_of_its_calls() -> None:
@@ -31,7 +32,7 @@ def test_a_repeated_round_counts_with_its_second_visit() -> None:
         builders.process(*builders.visits([1.0, 7.0])),
         builders.process(*builders.visits([2.0], first_round=2)),
     )
-    rounds = visits_by_round(builders.run_state({BASELINE: [before, after]}), 1)
+    rounds = visits_by_round(builders.run_state({BASELINE: [before, after]}), Shape(1))
     assert [rounds[number][BASELINE].seconds[0] for number in (1, 2)] == [1.0, 2.0]
 
 
@@ -103,7 +104,7 @@ def test_only_rounds_with_both_arms_are_compared() -> None:
         }
     )
     results = summarise(state, RACES)
-    assert results.log_speedups["compiled"][1] == pytest.approx((math.log(4), math.log(4)))
+    assert results.log_speedups["compiled"]["1"] == pytest.approx((math.log(4), math.log(4)))
 
 
 def test_the_overall_speedup_is_the_geometric_mean_over_batch_sizes() -> None:
@@ -118,12 +119,12 @@ def test_the_overall_speedup_is_the_geometric_mean_over_batch_sizes() -> None:
         }
     )
     measurement = only_measurement(
-        summarise(state, {4: builders.race_result(4), 1: builders.race_result(1)})
+        summarise(state, {Shape(4): builders.race_result(4), Shape(1): builders.race_result(1)})
     )
     assert measurement.speedup.value == pytest.approx(3)
-    assert {cell.batch_size: cell.speedup.value for cell in measurement.cells} == pytest.approx(
-        {1: 1, 4: 9}
-    )
+    assert {
+        cell.shape.batch_size: cell.speedup.value for cell in measurement.cells
+    } == pytest.approx({1: 1, 4: 9})
 
 
 def test_one_round_gives_null_bounds() -> None:
@@ -191,7 +192,9 @@ def test_an_arm_without_all_batch_sizes_has_no_measurement() -> None:
             "compiled": builders.process(*builders.visits([0.1] * 3, 1)),
         }
     )
-    results = summarise(state, {1: builders.race_result(1), 4: builders.race_result(4)})
+    results = summarise(
+        state, {Shape(1): builders.race_result(1), Shape(4): builders.race_result(4)}
+    )
     assert [entry.arm for entry in results.measurements] == [BASELINE]
 
 
@@ -238,8 +241,10 @@ def test_the_noise_floor_of_a_run_is_the_largest_of_its_races() -> None:
         with_duplicate(*[(1.0, 1.0), (1.0, 1.1)] * 2, batch_size=4),
     )
     state = builders.run_state({arm: builders.process(*quiet[arm], *loud[arm]) for arm in quiet})
-    results = summarise(state, {4: builders.race_result(4), 1: builders.race_result(1)})
-    assert [race.batch_size for race in results.races] == [1, 4]
+    results = summarise(
+        state, {Shape(4): builders.race_result(4), Shape(1): builders.race_result(1)}
+    )
+    assert [race.shape.batch_size for race in results.races] == [1, 4]
     assert results.races[0].noise_floor == 0
     assert results.noise_floor == results.races[1].noise_floor
     assert results.noise_floor is not None
@@ -271,7 +276,9 @@ def test_throughput_is_in_samples_or_tokens() -> None:
 @pytest.mark.parametrize(("flops", "tflops"), [(2_000_000_000_000, 20.0), (None, None)])
 def test_flops_come_from_the_reference_or_are_null(flops: int | None, tflops: float | None) -> None:
     state = run_with(0.1, 0.1)
-    reference = builders.process(workloads={1: Workload(batch_size=1, flops=flops)}, ready=False)
+    reference = builders.process(
+        workloads={Shape(1): Workload(shape=Shape(1), flops=flops)}, ready=False
+    )
     state = builders.run_state({**state.processes, REFERENCE: reference}, plan=state.plan)
     assert only_measurement(summarise(state, RACES)).cells[0].tflops == (
         tflops and pytest.approx(tflops)
@@ -280,7 +287,7 @@ def test_flops_come_from_the_reference_or_are_null(flops: int | None, tflops: fl
 
 def test_build_seconds_include_all_batch_sizes_and_first_calls() -> None:
     built = {
-        size: Built(batch_size=size, build_seconds=2.0, first_call_seconds=0.5) for size in (1, 4)
+        size: Built(shape=Shape(size), build_seconds=2.0, first_call_seconds=0.5) for size in (1, 4)
     }
     build = only_measurement(summarise(run_with(0.1, 0.1, built=built), RACES)).build_seconds
     assert (build.cold, build.warm) == (5.0, None)
@@ -288,7 +295,7 @@ def test_build_seconds_include_all_batch_sizes_and_first_calls() -> None:
 
 def test_a_second_process_gives_the_warm_build_seconds() -> None:
     cold, warm = (
-        {1: Built(batch_size=1, build_seconds=seconds, first_call_seconds=0.0)}
+        {1: Built(shape=Shape(1), build_seconds=seconds, first_call_seconds=0.0)}
         for seconds in (30.0, 2.0)
     )
     processes = [

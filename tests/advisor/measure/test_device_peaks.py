@@ -10,6 +10,7 @@ from advisor.domain.plan import REFERENCE
 from advisor.domain.run_state import ProcessState
 from advisor.measure.summary import summarise
 from probes.wire.events import Peaks, Workload
+from probes.wire.shape import Shape
 
 #: One call, and the device's peak for it in 0.1 s.
 FLOPS, PEAK = 1_000, 10_000.0
@@ -19,16 +20,16 @@ def peak_with(seconds: float, accuracy_class: str) -> float | None:
     """Return the peak of a run whose compiled arm takes `seconds` for a call."""
     checked = builders.checked(accuracy_class=accuracy_class)
     reference = ProcessState(
-        workloads={1: Workload(batch_size=1, flops=FLOPS)},
+        workloads={Shape(1): Workload(shape=Shape(1), flops=FLOPS)},
         peaks=Peaks(bytes_per_second=1e6, operations_per_second={"float32": PEAK}),
     )
     processes = {
         BASELINE: builders.process(*builders.visits([0.2] * 3)),
-        "compiled": builders.process(*builders.visits([seconds] * 3), checked={1: checked}),
+        "compiled": builders.process(*builders.visits([seconds] * 3), checked={Shape(1): checked}),
         REFERENCE: reference,
     }
     results = summarise(
-        builders.run_state(processes), {1: builders.race_result(1)}, dtype="float32"
+        builders.run_state(processes), {Shape(1): builders.race_result(1)}, dtype="float32"
     )
     assert results.peaks
     return results.peaks.operations_per_second.get("float32")

@@ -10,10 +10,11 @@ import pytest
 from advisor.domain.measurement import CallDiagnosis
 from advisor.measure import diagnosis
 from probes.wire.events import Diagnosed, Peaks
+from probes.wire.shape import Shape
 
 PEAKS = Peaks(bytes_per_second=1e12, operations_per_second={"float32": 1e13})
 ON_GPU = Diagnosed(
-    batch_size=1,
+    shape=Shape(1),
     operators_per_call=100.0,
     kernels_per_call=1240.0,
     launches_per_call=1240.0,
@@ -22,7 +23,7 @@ ON_GPU = Diagnosed(
     device_busy_share=0.95,
 )
 ON_CPU = Diagnosed(
-    batch_size=1,
+    shape=Shape(1),
     operators_per_call=100.0,
     kernels_per_call=None,
     launches_per_call=None,
@@ -35,7 +36,7 @@ ON_CPU = Diagnosed(
 def diagnose(diagnosed: Diagnosed | None = ON_GPU, **changes: Any) -> CallDiagnosis:
     """Diagnose a call of a millisecond that is far from all limits."""
     known: dict[str, Any] = {
-        "batch_size": 1,
+        "shape": Shape(1),
         "seconds": 1e-3,
         "enqueue_seconds": 1e-4,
         "flops": 10**9,

@@ -13,6 +13,7 @@ from run_results import RACES, summarise
 from advisor.domain.interval import Interval
 from advisor.domain.measurement import CallSeconds, Cell, Measurement, Throughput
 from advisor.measure.drift import bound_by_speedups, correct_drift, typical_seconds
+from probes.wire.shape import Shape
 
 
 def test_times_and_speedups_agree_where_the_machine_slowed_down_for_some_rounds() -> None:
@@ -52,7 +53,7 @@ def measured(
     arm: str, median: float, bounds: tuple[float | None, float | None], speedup: Interval
 ) -> Measurement:
     cell = Cell(
-        batch_size=1,
+        shape=Shape(1),
         seconds=CallSeconds(median=median, low=bounds[0], high=bounds[1], samples=12),
         throughput=Throughput(value=1 / median, unit="samples/s"),
         speedup=speedup,

@@ -13,47 +13,51 @@ from advisor.domain.catalogue import NoisePrior
 from advisor.measure.process_differences import estimate_process_variances
 from advisor.statistics.intervals import t_quantile, trimmed_mean
 from advisor.statistics.replication import interval_within_processes
+from probes.wire.shape import Shape
 
 PRIOR = NoisePrior(process_deviation=0.01, weight=2)
 
 
 def test_without_any_difference_the_prior_alone_counts() -> None:
-    variances = estimate_process_variances({"compiled": {1: [(0.5, 0.5)]}}, None, PRIOR)
-    assert variances["compiled"][1].variance == pytest.approx(2 * 0.01**2)
-    assert variances["compiled"][1].degrees_of_freedom == 2
+    variances = estimate_process_variances({"compiled": {Shape(1): [(0.5, 0.5)]}}, None, PRIOR)
+    assert variances["compiled"][Shape(1)].variance == pytest.approx(2 * 0.01**2)
+    assert variances["compiled"][Shape(1)].degrees_of_freedom == 2
 
 
 def test_a_duplicate_that_differs_widens_the_intervals_of_all_arms() -> None:
-    series = {"compiled": {1: [(0.5, 0.5)]}, "same": {1: [(0.3, 0.3)]}}
+    series = {"compiled": {Shape(1): [(0.5, 0.5)]}, "same": {Shape(1): [(0.3, 0.3)]}}
     variances = estimate_process_variances(series, "same", PRIOR)
-    assert variances["compiled"][1].variance == pytest.approx((2 * 2e-4 + 0.09) / 3)
+    assert variances["compiled"][Shape(1)].variance == pytest.approx((2 * 2e-4 + 0.09) / 3)
 
 
 def test_an_arm_that_differs_from_process_to_process_counts_more_for_itself() -> None:
-    series = {"steady": {1: [(0.5,) * 4, (0.5,) * 4]}, "lucky": {1: [(0.5,) * 4, (0.9,) * 4]}}
+    series = {
+        "steady": {Shape(1): [(0.5,) * 4, (0.5,) * 4]},
+        "lucky": {Shape(1): [(0.5,) * 4, (0.9,) * 4]},
+    }
     variances = estimate_process_variances(series, None, PRIOR)
-    assert variances["lucky"][1].variance > variances["steady"][1].variance > 2 * 2e-4
+    assert variances["lucky"][Shape(1)].variance > variances["steady"][Shape(1)].variance > 2 * 2e-4
 
 
 def test_noise_of_the_rounds_is_not_counted_as_a_difference_of_processes() -> None:
     noise = random.Random(0)
     rounds = [tuple(noise.gauss(0.0, 0.5) for _ in range(10)) for _ in range(2)]
-    (variances,) = estimate_process_variances({"noisy": {1: rounds}}, None, PRIOR).values()
-    assert math.sqrt(variances[1].variance) < 0.15
+    (variances,) = estimate_process_variances({"noisy": {Shape(1): rounds}}, None, PRIOR).values()
+    assert math.sqrt(variances[Shape(1)].variance) < 0.15
 
 
 def test_batch_sizes_are_estimated_apart() -> None:
-    series = {"same": {1: [(0.3, 0.3)], 16: [(0.0, 0.0)]}}
+    series = {"same": {Shape(1): [(0.3, 0.3)], Shape(16): [(0.0, 0.0)]}}
     variances = estimate_process_variances(series, "same", PRIOR)["same"]
-    assert variances[1].variance > 100 * variances[16].variance
+    assert variances[Shape(1)].variance > 100 * variances[Shape(16)].variance
 
 
 def test_three_processes_of_an_arm_count_more_than_those_of_the_others() -> None:
     wild = [(level,) * 4 for level in (0.0, 0.3, 0.6)]
-    series = {"wild": {1: wild}, "steady": {1: [(0.5,) * 4] * 3}}
+    series = {"wild": {Shape(1): wild}, "steady": {Shape(1): [(0.5,) * 4] * 3}}
     variances = estimate_process_variances(series, None, PRIOR)
-    assert variances["wild"][1].degrees_of_freedom == 3
-    assert variances["wild"][1].variance > 2 * variances["steady"][1].variance
+    assert variances["wild"][Shape(1)].degrees_of_freedom == 3
+    assert variances["wild"][Shape(1)].variance > 2 * variances["steady"][Shape(1)].variance
 
 
 def covers(levels: Sequence[float], rounds: int, noise: random.Random) -> bool:
@@ -69,8 +73,8 @@ def covers(levels: Sequence[float], rounds: int, noise: random.Random) -> bool:
     processes = [measured(level) for level in levels]
     other = [measured(noise.gauss(0.0, 0.03)) for _ in levels]
     same = [measured(noise.gauss(0.0, 0.03))]
-    series = {"arm": {1: processes}, "other": {1: other}, "same": {1: same}}
-    variance = estimate_process_variances(series, "same", PRIOR)["arm"][1]
+    series = {"arm": {Shape(1): processes}, "other": {Shape(1): other}, "same": {Shape(1): same}}
+    variance = estimate_process_variances(series, "same", PRIOR)["arm"][Shape(1)]
     between = t_quantile(0.975, variance.degrees_of_freedom) * math.sqrt(
         variance.variance / len(levels)
     )

@@ -13,6 +13,7 @@ from advisor.domain.serving import ServedRequest
 from advisor.measure.load_blocks import levels_of, load_block, meets_limits
 from advisor.measure.serving import estimate_deviation, goodput_of_arm, summarise_server
 from probes.wire.events import ClosedLoop
+from probes.wire.shape import Shape
 
 LOAD = LoadQuestion(
     name="mine",
@@ -173,7 +174,7 @@ def test_the_energy_of_a_token_is_that_of_the_most_requests_at_once(
         for size, requests in ((1, 9), (4, 32))
     ]
     energy = [
-        EnergyMeasured(arm="slow", process=0, batch_size=size, joules=used)
+        EnergyMeasured(arm="slow", process=0, shape=Shape(size), joules=used)
         for size, used in zip((1, 4), joules, strict=True)
     ]
     state = state_of((block(2.0, 40, 0),))

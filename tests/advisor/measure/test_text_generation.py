@@ -16,6 +16,7 @@ from advisor.domain.plan import REFERENCE
 from advisor.domain.run_state import ProcessState
 from advisor.measure.summary import summarise
 from probes.wire.events import Engagement, Loaded, Peaks, Workload
+from probes.wire.shape import Shape
 
 LOADED = Loaded(
     seconds=1.0,
@@ -27,7 +28,7 @@ LOADED = Loaded(
 )
 PEAKS = Peaks(bytes_per_second=1e6, operations_per_second={"bfloat16": 1e6})
 WORKLOAD = Workload(
-    batch_size=4, flops=41_000, moved_bytes=40_000, step_bytes=1_500, cache_bytes=256
+    shape=Shape(4), flops=41_000, moved_bytes=40_000, step_bytes=1_500, cache_bytes=256
 )
 
 
@@ -53,14 +54,14 @@ def metrics_of(
     own: dict[str, Any] = {"loaded": dataclasses.replace(LOADED, units_per_sample=output_tokens)}
     if stored_bytes is not None:
         own["engaged"] = Engagement(share=1.0, proof="", facts={}, weight_bytes=stored_bytes)
-    reference = ProcessState(workloads={4: workload}, peaks=peaks)
+    reference = ProcessState(workloads={Shape(4): workload}, peaks=peaks)
     processes = {
         BASELINE: builders.process(*visits),
         "compiled": builders.process(*visits, **own),
         REFERENCE: reference,
     }
     results = summarise(
-        builders.run_state(processes), {4: builders.race_result(4)}, dtype="bfloat16"
+        builders.run_state(processes), {Shape(4): builders.race_result(4)}, dtype="bfloat16"
     )
     (cell,) = next(
         measurement for measurement in results.measurements if measurement.arm == "compiled"
@@ -140,5 +141,5 @@ def test_a_text_of_one_token_has_no_inter_token_latency() -> None:
 
 
 def test_a_forward_pass_has_no_generation_metrics() -> None:
-    found, _ = metrics_of(Workload(batch_size=4, flops=41_000))
+    found, _ = metrics_of(Workload(shape=Shape(4), flops=41_000))
     assert found is None

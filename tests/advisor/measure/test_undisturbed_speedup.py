@@ -13,6 +13,7 @@ from builders import BASELINE
 from advisor.domain.run_state import RunState
 from advisor.measure.arms import summarise_undisturbed
 from probes.wire.events import BlockTimed
+from probes.wire.shape import Shape
 
 #: Seconds of the visits in each process; in the last one other work slows the baseline.
 SECONDS = {
@@ -38,7 +39,7 @@ def run_of(processes: int) -> RunState:
 
 
 def test_the_fastest_visits_of_six_processes_are_compared() -> None:
-    found = summarise_undisturbed(run_of(6), BASELINE, "compiled", 1)
+    found = summarise_undisturbed(run_of(6), BASELINE, "compiled", Shape(1))
     assert found is not None
     assert found.value == pytest.approx(2.0)
     assert found.processes == 6
@@ -54,7 +55,7 @@ def test_rounds_of_the_baseline_alone_do_not_count() -> None:
         for process in state.processes[BASELINE]
     )
     state = msgspec.structs.replace(state, processes={**state.processes, BASELINE: more})
-    found = summarise_undisturbed(state, BASELINE, "compiled", 1)
+    found = summarise_undisturbed(state, BASELINE, "compiled", Shape(1))
     assert found is not None
     assert found.value == pytest.approx(2.0)
 
@@ -65,8 +66,8 @@ def renumbered(visits: Sequence[BlockTimed], first: int) -> list[BlockTimed]:
 
 
 def test_five_processes_do_not_show_the_error() -> None:
-    assert summarise_undisturbed(run_of(5), BASELINE, "compiled", 1) is None
+    assert summarise_undisturbed(run_of(5), BASELINE, "compiled", Shape(1)) is None
 
 
 def test_a_batch_size_without_visits_has_none() -> None:
-    assert summarise_undisturbed(run_of(6), BASELINE, "compiled", 4) is None
+    assert summarise_undisturbed(run_of(6), BASELINE, "compiled", Shape(4)) is None

@@ -47,7 +47,7 @@ def simulate(regime: str, seed: int, shift: tuple[int, float] | None = None) -> 
     question = builders.question(budget=budget, seed=seed)
     # An answer would end the race before it has enough rounds to show a change.
     run = simulate_run(session, ["compiled", "other"], question, lambda *_: False)
-    races = replay.results_by_batch_size(run.state, question)
+    races = replay.results_by_shape(run.state, question)
     return summarise(run.state, races, dtype="float32")
 
 
@@ -80,7 +80,7 @@ def test_a_change_of_speed_during_the_race_is_always_found(visit: int, share: fl
     changed = {
         seed: results
         for seed, results in runs.items()
-        if len(results.log_speedups["compiled"][1]) >= visit + MIN_ROUNDS
+        if len(results.log_speedups["compiled"]["1"]) >= visit + MIN_ROUNDS
     }
     assert changed
     for seed, results in changed.items():

@@ -34,6 +34,7 @@ from advisor.domain.recommendation import Recommendation
 from advisor.domain.results import Results, SustainedCheck
 from advisor.domain.workflow import CitedFact
 from advisor.recommendation.recommend import recommend
+from probes.wire.shape import Shape
 
 OWN = Environment(kind="own", requirements=("elsewhere==1.0",))
 MISSING_PACKAGES = Environment(kind="shared", requirements=("torch>=3", "missing-package>=1"))
@@ -119,7 +120,7 @@ def measured(
     seconds = 0.08 / speedup
     cells = tuple(
         Cell(
-            batch_size=size,
+            shape=Shape(size),
             seconds=CallSeconds(median=seconds * size, low=None, high=None, samples=9),
             throughput=Throughput(value=1 / seconds, unit="tokens/s"),
             speedup=Interval(value=speedup, low=speedup * 0.95, high=speedup * 1.05),
@@ -167,7 +168,7 @@ MEASURED = (
     measured("engine", 3.0, build=1000.0, peak=95),
 )
 CHECK = SustainedCheck(
-    batch_size=4,
+    shape=Shape(4),
     arms=("compiled", "engine"),
     burst_ratio=0.5,
     sustained_ratio=0.6,

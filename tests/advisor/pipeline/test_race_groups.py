@@ -36,6 +36,7 @@ from advisor.probing import session as probing_session
 from advisor.question.answers import Answers
 from advisor.store.runs import Run
 from probes.wire.events import BlockTimed
+from probes.wire.shape import Shape
 
 pytestmark = pytest.mark.slow
 
@@ -71,7 +72,7 @@ def interrupt_in_second_race(events: Iterator[LoggedEvent]) -> None:
 
 def test_all_arms_race_in_groups_if_they_do_not_fit_together(resumed_run: Run) -> None:
     state = resumed_run.state()
-    groups = state.groups[2]
+    groups = state.groups[Shape(2)]
     assert len(groups) == 3
     assert {arm for group in groups for arm in group.arms} == {*ARMS, DUPLICATE}
     assert {measurement.arm for measurement in decide(resumed_run).results.measurements} == ARMS
@@ -80,14 +81,14 @@ def test_all_arms_race_in_groups_if_they_do_not_fit_together(resumed_run: Run) -
 
 
 def test_every_group_has_the_controls_and_the_best_arm(resumed_run: Run) -> None:
-    groups = resumed_run.state().groups[2]
+    groups = resumed_run.state().groups[Shape(2)]
     assert all({BASELINE, DUPLICATE} < set(group.arms) for group in groups)
     assert all(len(group.arms) <= MOST_BUILT for group in groups)
     assert all("quick" in group.arms for group in groups)
 
 
 def test_rounds_are_numbered_on_from_group_to_group(resumed_run: Run) -> None:
-    first_rounds = [group.first_round for group in resumed_run.state().groups[2]]
+    first_rounds = [group.first_round for group in resumed_run.state().groups[Shape(2)]]
     assert first_rounds == sorted(set(first_rounds))
 
 
@@ -154,7 +155,7 @@ def test_a_repetition_runs_in_groups_that_fit_in_memory_each_with_the_baseline()
     )
     sessions.exhaust(repetitions.repeat_leaders(race_context(session, recorder, question, decide)))
     assert session.most_built == 3
-    rounds = visits_by_round(recorder.state, 1, repeat=1)
+    rounds = visits_by_round(recorder.state, Shape(1), repeat=1)
     visited = [set(rounds[number]) for number in sorted(rounds)]
     assert visited == [
         *[{BASELINE, "a", "b"}] * repetitions.REPEAT_ROUNDS,

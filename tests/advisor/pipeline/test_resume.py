@@ -57,7 +57,7 @@ def has_phase(phase: str) -> Callable[[LoggedEvent], bool]:
 def has_visit(number: int, batch_size: int) -> Callable[[LoggedEvent], bool]:
     def matches(event: LoggedEvent) -> bool:
         reported = sessions.worker_event_of(event)
-        return isinstance(reported, BlockTimed) and (reported.round, reported.batch_size) == (
+        return isinstance(reported, BlockTimed) and (reported.round, reported.shape.batch_size) == (
             number,
             batch_size,
         )
@@ -171,9 +171,7 @@ def test_complete_rounds_are_not_measured_again(killed_run: KilledRun, moment: s
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_closed_races_are_not_resumed(killed_run: KilledRun, moment: str) -> None:
     before, after = killed_run.split_at(moment)
-    closed = {
-        event.run_event.batch_size for event in before if isinstance(event.run_event, RaceClosed)
-    }
+    closed = {event.run_event.shape for event in before if isinstance(event.run_event, RaceClosed)}
     assert closed.isdisjoint(size for size, _ in complete_rounds(after))
 
 
@@ -212,7 +210,7 @@ def complete_rounds(events: list[LoggedEvent]) -> set[tuple[int, int]]:
         if isinstance(event.run_event, WorkerSpawned) and event.run_event.repeat
     }
     rounds = [
-        (block.batch_size, block.round)
+        (block.shape.batch_size, block.round)
         for report, block in sessions.reports_of(events, BlockTimed)
         if (report.arm, report.process) not in repeated
     ]

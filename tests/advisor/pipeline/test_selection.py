@@ -22,6 +22,7 @@ from advisor.domain.results import RaceResult
 from advisor.domain.run_state import RunState
 from advisor.measure.summary import summarise
 from advisor.pipeline.stored import replay
+from probes.wire.shape import Shape
 
 pytestmark = pytest.mark.slow
 
@@ -86,7 +87,7 @@ def race(
     budget = STANDARD if repeats else msgspec.structs.replace(STANDARD, repeats=0)
     question = builders.question(budget=budget, seed=seed)
     run = simulate_run(session, [arm for arm in gaps if arm != BASELINE], question)
-    return Instance(gaps, session, run.state, replay.race_result(run.state, 1, question))
+    return Instance(gaps, session, run.state, replay.race_result(run.state, Shape(1), question))
 
 
 def check_choices(levels: Iterable[str], per_scenario: int) -> None:
@@ -125,7 +126,9 @@ def count_covered(noise: str, trials: int) -> int:
         instance = race(noise, "pair", seed, repeats=True, gaps=gaps)
         (measurement,) = (
             one
-            for one in summarise(instance.state, {1: instance.result}, dtype="float32").measurements
+            for one in summarise(
+                instance.state, {Shape(1): instance.result}, dtype="float32"
+            ).measurements
             if one.arm == "compiled"
         )
         speedup = measurement.cells[0].speedup

@@ -14,6 +14,7 @@ from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
 from advisor.probing.supervisor import Supervisor
 from advisor.probing.worker_process import ClockComparison
+from probes.wire.shape import Shape
 
 #: Seconds from a token to the first call, of the calls, and from the last call to the report.
 BEFORE, CALLS, AFTER = 0.003, 0.2, 0.002
@@ -56,7 +57,7 @@ def test_the_clock_of_a_paused_run_is_not_compared(run_config: RunConfig) -> Non
         start_workers(session, QUICK)
         list(session.build("quick"))
         for number in (1, 2):
-            assert not outcomes_by_arm(session.visit("quick", 2, number))
+            assert not outcomes_by_arm(session.visit("quick", Shape(2), number))
             time.sleep(0.1)
         assert session.last_visit("quick") is not None
 
@@ -72,7 +73,7 @@ def test_a_worker_whose_clock_differs_is_ended(run_config: RunConfig) -> None:
         list(session.build("quick"))
         ended: dict[str, object] = {}
         for number in (1, 2):
-            ended |= outcomes_by_arm(session.visit("quick", 2, number))
+            ended |= outcomes_by_arm(session.visit("quick", Shape(2), number))
             time.sleep(0.3)
             if ended:
                 break

@@ -42,6 +42,7 @@ from advisor.probing.termination import process_tree
 from advisor.probing.worker_process import Worker
 from probes.wire.events import BlockTimed, Imported, Loaded, PhaseStarted, Ready, WarmedUp, Workload
 from probes.wire.outcome import Outcome
+from probes.wire.shape import Shape
 
 pytestmark = pytest.mark.slow
 
@@ -77,23 +78,23 @@ def test_an_arm_is_imported_built_visited_and_stopped(session: Session) -> None:
     up = start_workers(session, QUICK)
     assert outcomes_by_arm(up) == {REFERENCE: Outcome()}
     assert worker_events_of(up, Workload) == [
-        Workload(batch_size=2, flops=256),
-        Workload(batch_size=4, flops=512),
+        Workload(shape=Shape(2), flops=256),
+        Workload(shape=Shape(4), flops=512),
     ]
     assert len(worker_events_of(up, Imported, "quick")) == 1
     assert not worker_events_of(up, Loaded, "quick"), "nothing is built before its turn"
 
     built = list(session.build("quick"))
-    phases = [(each.phase, each.batch_size) for each in worker_events_of(built, PhaseStarted)]
+    phases = [(each.phase, each.shape) for each in worker_events_of(built, PhaseStarted)]
     of_a_size = [("build", 2), ("correctness", 2), ("build", 4), ("correctness", 4)]
     assert phases == [("load", None), *of_a_size, ("warmup", 2), ("warmup", 4), ("measure", None)]
     assert worker_events_of(built, Ready)
 
-    calls = {warm.batch_size: warm.calls_per_visit for warm in worker_events_of(built, WarmedUp)}
+    calls = {warm.shape: warm.calls_per_visit for warm in worker_events_of(built, WarmedUp)}
     for number, batch_size in enumerate((4, 2, 4), start=1):
-        (visited,) = worker_events_of(session.visit("quick", batch_size, number), BlockTimed)
+        (visited,) = worker_events_of(session.visit("quick", Shape(batch_size), number), BlockTimed)
         assert session.last_visit("quick") == visited
-        assert (visited.batch_size, visited.round, len(visited.seconds)) == (
+        assert (visited.shape, visited.round, len(visited.seconds)) == (
             batch_size,
             number,
             calls[batch_size],
@@ -113,7 +114,7 @@ def test_a_visit_ends_when_its_worker_is_idle(
         "advisor.probing.idle.wait_until_idle",
         lambda process: waited_for.append(psutil.Process(process).cmdline()),
     )
-    list(session.visit("quick", 2, 1))
+    list(session.visit("quick", Shape(2), 1))
     (command,) = waited_for
     assert any("worker.py" in word for word in command)
 
@@ -160,14 +161,14 @@ def test_only_the_arm_that_crashes_in_a_visit_ends(
         list(session.build(arm.id))
     received: list[RunEvent] = []
     while session.is_running(crashing.id):
-        received += session.visit(crashing.id, 2, 1)
+        received += session.visit(crashing.id, Shape(2), 1)
     (outcome,) = outcomes_by_arm(received).values()
     failure = expect_failure(outcome, "crashed")
     assert failure.signal == "SIGSEGV"
     assert session.last_visit(crashing.id) is None, (
         "the result of an earlier visit is not this one's"
     )
-    list(session.visit(QUICK.id, 2, 1))
+    list(session.visit(QUICK.id, Shape(2), 1))
     assert session.last_visit(QUICK.id) is not None
     assert outcomes_by_arm(session.stop()) == {QUICK.id: Outcome()}
 
@@ -257,8 +258,8 @@ def test_a_pause_after_a_section_is_not_measured(
     list(session.start([(QUICK, 0)]))
     consume_with_pauses(session.check_memory())
     consume_with_pauses(session.build(QUICK.id))
-    consume_with_pauses(session.visit(QUICK.id, 2, 1))
-    consume_with_pauses(session.sustain(QUICK.id, 2, 0.1))
+    consume_with_pauses(session.visit(QUICK.id, Shape(2), 1))
+    consume_with_pauses(session.sustain(QUICK.id, Shape(2), 0.1))
     assert neighbour.hours == 5
     (checked,) = [each for each in received if isinstance(each, MemoryChecked)]
     (counted,) = [each for each in received if isinstance(each, DeviceMemory)]
@@ -424,7 +425,7 @@ def test_processes_that_stay_busy_are_paused_between_visits(
     for arm, runs in ((QUICK.id, False), (busy.id, True), (QUICK.id, False)):
         wait_for_status(spinning, psutil.STATUS_STOPPED)
         before = cpu_seconds([spinning])
-        for _ in session.visit(arm, 2, 1):
+        for _ in session.visit(arm, Shape(2), 1):
             # Before any event of the visit, because the consumer may pause at it.
             wait_for_status(spinning, psutil.STATUS_STOPPED)
         assert session.last_visit(arm) is not None

@@ -21,6 +21,7 @@ from advisor.probing.supervisor import Supervisor
 from advisor.probing.worker_process import Worker
 from probes.wire.events import Engagement, Event, PhaseStarted, Ready
 from probes.wire.outcome import Failure, Outcome
+from probes.wire.shape import Shape
 
 #: CPU seconds that waiting for one second may use.
 IDLE_CPU_SECONDS = 0.05
@@ -30,7 +31,7 @@ IDLE_WINDOWS = 3
 
 #: Fields of a block.
 BLOCK = {
-    "batch_size": 1,
+    "shape": {"batch_size": 1},
     "round": 1,
     "seconds": [1],
     "enqueue_seconds": 0,
@@ -67,7 +68,7 @@ respond()
 """
     worker = start(supervisor, tmp_path, source)
     assert messages_until_end(supervisor, worker) == [
-        PhaseStarted(phase="import", batch_size=None),
+        PhaseStarted(phase="import", shape=None),
         Engagement(share=1.0, proof="counters", facts={}),
         Ready(),
         Outcome(),
@@ -95,7 +96,7 @@ def test_events_written_while_the_supervisor_reads_come_before_the_response(
         patched.setattr(Worker, "read_events", read_slowly)
         early = list(supervisor._read_messages(worker))
     assert [message for _, message in early] + messages_until_end(supervisor, worker) == [
-        PhaseStarted(phase="done", batch_size=None),
+        PhaseStarted(phase="done", shape=None),
         Outcome(),
     ]
 
@@ -104,7 +105,7 @@ def test_an_incomplete_line_is_not_read(supervisor: Supervisor, tmp_path: pathli
     source = """
 write_events('{"event": "ready"}\\n{"event": "pha')
 sys.stdin.readline()
-write_events('se_started", "phase": "done", "batch_size": 1}\\n')
+write_events('se_started", "phase": "done", "shape": {"batch_size": 1}}\\n')
 respond()
 """
     worker = start(supervisor, tmp_path, source)
@@ -112,7 +113,7 @@ respond()
     assert list(supervisor.poll(timeout=0.0)) == []
     supervisor.send(worker, "stop")
     assert messages_until_end(supervisor, worker) == [
-        PhaseStarted(phase="done", batch_size=1),
+        PhaseStarted(phase="done", shape=Shape(1)),
         Outcome(),
     ]
 
@@ -124,7 +125,7 @@ def test_an_event_just_before_a_crash_is_reported(
         supervisor, tmp_path, "enter_phase('build')\nos.kill(os.getpid(), signal.SIGKILL)\n"
     )
     entered, crashed = messages_until_end(supervisor, worker)
-    assert entered == PhaseStarted(phase="build", batch_size=None)
+    assert entered == PhaseStarted(phase="build", shape=None)
     failure = expect_failure(crashed, "crashed")
     assert failure.phase == "build"
 

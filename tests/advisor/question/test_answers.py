@@ -17,7 +17,7 @@ def test_the_command_has_the_options_that_differ_from_their_defaults() -> None:
         gpu="RTX 4090",
         batch_sizes="1,64",
         require="portability>=2",
-        input_tokens=64,
+        input_tokens="64",
         price_per_hour=2.5,
         offline=True,
     )

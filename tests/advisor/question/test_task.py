@@ -38,8 +38,8 @@ def test_a_language_model_has_the_given_lengths_and_the_batch_sizes_of_the_paper
     asked = resolved(
         task="generate",
         model="meta-llama/Llama-3.1-8B-Instruct",
-        input_tokens=100,
-        output_tokens=200,
+        input_tokens="100",
+        output_tokens="200",
     )
     assert (asked.batch_sizes, asked.input_tokens, asked.output_tokens) == (
         (1, 4, 16, 64),

@@ -19,6 +19,7 @@ from advisor.domain.recommendation import Certainty
 from advisor.domain.results import Results
 from advisor.domain.scores import ScoredArm
 from advisor.recommendation import certainty
+from probes.wire.shape import Shape
 
 QUIET, NOISY = 0.004, 0.3
 RULE = builders.shipped_catalogue().rubric.decision
@@ -28,7 +29,7 @@ def cell(speedup: float, spread: float, batch_size: int = 1) -> Cell:
     """Return a cell whose 95 % interval reaches `spread`, as a share, to both sides."""
     ends = Interval(value=speedup, low=speedup / (1 + spread), high=speedup * (1 + spread))
     return Cell(
-        batch_size=batch_size,
+        shape=Shape(batch_size),
         seconds=CallSeconds(median=0.01, low=None, high=None, samples=100),
         throughput=Throughput(value=100.0, unit="samples/s"),
         speedup=ends,
@@ -44,7 +45,7 @@ def measured(name: str, *speedups: float, spread: float = 0.01) -> Measurement:
 
 def results(*measurements: Measurement, noise: float = QUIET) -> Results:
     baseline = measured(BASELINE, *[1.0] * len(measurements[0].cells), spread=0.0)
-    sizes = [each.batch_size for each in baseline.cells]
+    sizes = [each.shape.batch_size for each in baseline.cells]
     return builders.results(
         baseline,
         *measurements,

@@ -18,6 +18,7 @@ from advisor.domain.measurement import (
 )
 from advisor.domain.results import SustainedCheck
 from advisor.recommendation import costs
+from probes.wire.shape import Shape
 
 
 def measured(
@@ -34,7 +35,7 @@ def measured(
         speedup = baseline / each
         cells.append(
             Cell(
-                batch_size=size,
+                shape=Shape(size),
                 seconds=CallSeconds(median=each, low=None, high=None, samples=9),
                 throughput=Throughput(value=size / each, unit=unit),
                 speedup=Interval(value=speedup, low=speedup - spread, high=speedup + spread),
@@ -51,8 +52,8 @@ EAGER = measured("eager", {1: 1.0, 4: 1.0})
 
 def test_a_build_is_paid_by_what_each_request_saves() -> None:
     first, second = costs.find_break_even(measured("fast", {1: 0.5, 4: 0.5}, build=100), EAGER)
-    assert (first.batch_size, first.requests) == (1, 200)
-    assert (second.batch_size, second.requests) == (4, 800)
+    assert (first.shape.batch_size, first.requests) == (1, 200)
+    assert (second.shape.batch_size, second.requests) == (4, 800)
     assert costs.worst_break_even([first, second]) == 800
 
 
@@ -70,9 +71,9 @@ def test_an_arm_that_is_not_faster_never_pays() -> None:
 
 def test_the_best_changes_where_the_build_is_paid() -> None:
     table = costs.find_horizons([EAGER, measured("fast", {1: 0.5}, build=100)], 201)
-    best = {entry.requests: entry.arm for entry in table if entry.batch_size == 1}
+    best = {entry.requests: entry.arm for entry in table if entry.shape.batch_size == 1}
     assert best == {100: "eager", 201: "fast", **{10**power: "fast" for power in range(3, 8)}}
-    assert {entry.arm for entry in table if entry.batch_size == 4} == {"eager"}
+    assert {entry.arm for entry in table if entry.shape.batch_size == 4} == {"eager"}
 
 
 def test_costs_are_of_tokens_where_tokens_are_made_and_of_requests_elsewhere() -> None:
@@ -102,7 +103,7 @@ def test_memory_that_nobody_saw_is_not_judged() -> None:
 
 def test_energy_is_given_where_a_counter_was_read() -> None:
     check = SustainedCheck(
-        batch_size=4,
+        shape=Shape(4),
         arms=("one", "two"),
         burst_ratio=1,
         sustained_ratio=1,
@@ -110,6 +111,6 @@ def test_energy_is_given_where_a_counter_was_read() -> None:
         joules_per_call={"one": 14.4, "two": None},
     )
     (use,) = costs.energy_use(check)
-    assert (use.arm, use.batch_size, use.joules_per_call) == ("one", 4, 14.4)
+    assert (use.arm, use.shape.batch_size, use.joules_per_call) == ("one", 4, 14.4)
     assert use.watt_hours == pytest.approx(1.0)
     assert costs.energy_use(None) == ()

@@ -26,6 +26,7 @@ from advisor.domain.workflow import Workflow
 from advisor.recommendation.advised_answer import AdvisedAnswer, join_names
 from advisor.system.number_format import format_share_of_draws, format_weight
 from probes.wire.checks import Accuracy, AccuracyClass
+from probes.wire.shape import Shape
 
 #: By how much a measured arm has to be faster to be named in every output.
 CLEARLY_FASTER = 1.2
@@ -40,7 +41,7 @@ def measured(
     mean = math.exp(math.fsum(math.log(one) for one in speedups) / len(speedups))
     cells = tuple(
         Cell(
-            batch_size=4**place,
+            shape=Shape(4**place),
             seconds=CallSeconds(median=0.01, low=None, high=None, samples=100),
             throughput=Throughput(value=100.0, unit="samples/s"),
             speedup=Interval(value=one, low=one / (1 + spread), high=one * (1 + spread)),
@@ -63,7 +64,7 @@ def advise(
     stopped_builds: tuple[StoppedBuild, ...] = (),
     **asked: Any,
 ) -> AdvisedAnswer:
-    sizes = [cell.batch_size for cell in arms[0].cells] if arms else [1]
+    sizes = [cell.shape.batch_size for cell in arms[0].cells] if arms else [1]
     races = tuple(builders.race_result(size, noise_floor=noise_floor) for size in sizes)
     baseline = measured(BASELINE, *[1.0] * len(sizes), spread=0.0)
     results = builders.results(
@@ -266,7 +267,7 @@ def test_a_faster_arm_that_a_constraint_excludes_is_named_with_the_constraint(
 def test_the_winner_of_each_batch_size_is_named_where_they_differ(expect: Expect) -> None:
     found = advise(measured("small", 6.0, 1.5, 0.8), measured("large", 1.1, 1.6, 2.2))
     assert found.advice.arm == "small"
-    assert [(one.batch_size, one.arm) for one in found.advice.advice_by_batch_size] == [
+    assert [(one.shape.batch_size, one.arm) for one in found.advice.advice_by_shape] == [
         (1, "small"),
         (4, "large"),
         (16, "large"),

@@ -306,12 +306,12 @@ def test_a_tie_is_the_same_score_and_speeds_within_the_noise(
 
 
 def test_arms_that_never_ran_in_the_same_rounds_are_no_tie() -> None:
-    arms, results = two(log_speedups={"one": {1: (0.1, 0.1)}, "two": {1: (), 4: (0.1, 0.1)}})
+    arms, results = two(log_speedups={"one": {"1": (0.1, 0.1)}, "two": {"1": (), "4": (0.1, 0.1)}})
     assert advise(arms, results).ties == ()
 
 
 def test_arms_that_ran_in_some_of_the_same_rounds_are_compared_in_those() -> None:
-    arms, results = two(log_speedups={"one": {1: (0.1, 0.1, 0.1)}, "two": {1: (0.1, 0.1)}})
+    arms, results = two(log_speedups={"one": {"1": (0.1, 0.1, 0.1)}, "two": {"1": (0.1, 0.1)}})
     assert advise(arms, results).ties == ("two",)
 
 
@@ -425,7 +425,7 @@ def test_nothing_measured_is_nothing_to_recommend() -> None:
 
 
 def test_the_noise_of_pairs_is_judged_by_their_mean() -> None:
-    jumping = {"one": {1: (0.0, 0.4)}, "two": {1: (0.4, 0.0)}}
+    jumping = {"one": {"1": (0.0, 0.4)}, "two": {"1": (0.4, 0.0)}}
     arms, results = two(log_speedups=jumping, noise_floor=math.expm1(0.01))
     assert advise(arms, results).ties == ("two",)
 

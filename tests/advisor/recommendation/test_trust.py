@@ -13,9 +13,10 @@ from advisor.domain.measurement import CallSeconds, Cell, Throughput, VisitCount
 from advisor.domain.recommendation import DecisionWord
 from advisor.domain.results import Results, SustainedCheck
 from advisor.recommendation import trust
+from probes.wire.shape import Shape
 
 DISAGREES = SustainedCheck(
-    batch_size=1,
+    shape=Shape(1),
     arms=("compiled", builders.BASELINE),
     burst_ratio=1.5,
     sustained_ratio=0.9,
@@ -26,7 +27,7 @@ DISAGREES = SustainedCheck(
 
 def cell(processes: int = 3, shift: float = 0.0) -> Cell:
     return Cell(
-        batch_size=1,
+        shape=Shape(1),
         seconds=CallSeconds(median=0.01, low=None, high=None, samples=10),
         throughput=Throughput(value=1.0, unit="samples/s"),
         speedup=Interval(value=1.5, low=1.4, high=1.6),
@@ -94,7 +95,7 @@ def test_two_missing_kinds_cost_two_grades_and_two_reasons_of_one_kind_cost_one(
 def test_an_open_decision_missing_sizes_or_an_unfit_machine_allow_no_trust(
     decision: DecisionWord, changes: dict[str, Any], missing: tuple[int, ...]
 ) -> None:
-    grade, reasons = trust.grade(good(**changes), decision, missing)
+    grade, reasons = trust.grade(good(**changes), decision, [*map(Shape, missing)])
     assert grade == "D"
     assert reasons
     assert all(any(str(size) in reason for reason in reasons) for size in missing)

@@ -31,7 +31,7 @@ def test_an_answer_of_a_file_is_printed_again_and_not_resumed(tmp_path: pathlib.
 
 @pytest.mark.parametrize(
     ("schema", "error"),
-    [("p3-advisor/run/99", NewerVersionError), ("p3-advisor/sweep/99", ExportFileError)],
+    [("p3-advisor/run/99", NewerVersionError), ("p3-advisor/something/99", ExportFileError)],
 )
 def test_an_answer_of_a_newer_version_says_so(
     schema: str, error: type[UserError], tmp_path: pathlib.Path

@@ -16,13 +16,14 @@ from report_runs import advice_of, with_advice, with_results, without_advice
 from advisor.domain.answer import Answer, Problem
 from advisor.domain.portability import Efficiency, Platform
 from advisor.domain.priorities import CRITERIA
-from advisor.domain.recommendation import BatchAdvice, BreakEven
+from advisor.domain.recommendation import BreakEven, ShapeAdvice
 from advisor.domain.workflow import Integration
 from advisor.report import answer_card, page, page_files
 from advisor.report.sections.answer import stop_notice
 from advisor.score import performance_portability
 from advisor.system import number_format
 from advisor.system.number_format import MISSING
+from probes.wire.shape import Shape
 
 HOSTILE = "</script><img src=x onerror=alert(1)>{{ 7*7 }}\"'&\u202e\n# ]]>"
 NAMESPACE = "{http://www.w3.org/1999/xhtml}"
@@ -173,10 +174,10 @@ def best_arms(answer: Answer) -> list[str]:
 
 def test_the_best_arm_of_a_batch_size_is_named_where_it_is_another_one() -> None:
     made = built_answers.answer()
-    other = BatchAdvice(batch_size=64, arm="other", speedup=3.0, advised_speedup=2.0)
-    assert best_arms(with_advice(made, advice_by_batch_size=(other,))) == ["other"]
+    other = ShapeAdvice(shape=Shape(64), arm="other", speedup=3.0, advised_speedup=2.0)
+    assert best_arms(with_advice(made, advice_by_shape=(other,))) == ["other"]
     same = msgspec.structs.replace(other, arm=advice_of(made).arm)
-    assert best_arms(with_advice(made, advice_by_batch_size=(same,))) == []
+    assert best_arms(with_advice(made, advice_by_shape=(same,))) == []
 
 
 def test_hostile_text_stays_text() -> None:
@@ -295,7 +296,7 @@ def test_the_tile_of_the_build_has_where_it_is_paid_back(
     requests: tuple[float | None, ...], note: str
 ) -> None:
     found = tuple(
-        BreakEven(batch_size=size, requests=each, low=None, high=None)
+        BreakEven(shape=Shape(size), requests=each, low=None, high=None)
         for size, each in zip((1, 8), requests, strict=False)
     )
     known = [each for each in requests if each is not None]

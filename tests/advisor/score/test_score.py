@@ -22,6 +22,7 @@ from advisor.score import scoring
 from advisor.score.constraints import find_failures
 from advisor.score.facts import facts_of
 from probes.wire.checks import AccuracyClass
+from probes.wire.shape import Shape
 
 RUBRIC = builders.shipped_catalogue().rubric
 FAILED = FailedConstraint(
@@ -327,7 +328,7 @@ def test_a_class_of_accuracy_is_measured_or_that_of_exact_outputs(
 def test_each_batch_size_is_scored_alone() -> None:
     def cell(size: int, speedup: float) -> Cell:
         return Cell(
-            batch_size=size,
+            shape=Shape(size),
             seconds=CallSeconds(median=0.01, low=None, high=None, samples=10),
             throughput=Throughput(value=1.0, unit="samples/s"),
             speedup=Interval(value=speedup, low=speedup, high=speedup),
@@ -337,8 +338,11 @@ def test_each_batch_size_is_scored_alone() -> None:
     one = builders.measurement("one", cells=(cell(1, 4.0), cell(16, 1.0)), speedup=2.0)
     two = builders.measurement("two", cells=(cell(1, 1.0), cell(16, 3.0)), speedup=1.7)
     known = builders.catalogue(builders.workflow("one"), builders.workflow("two"))
-    by_size = scoring.weigh_by_batch_size(
+    by_size = scoring.weigh_by_shape(
         scoring.rate_arms(builders.results(one, two), known),
         builders.question(batch_sizes=(1, 16)),
     )
-    assert {size: ranked[0].arm for size, ranked in by_size.items()} == {1: "one", 16: "two"}
+    assert {size: ranked[0].arm for size, ranked in by_size.items()} == {
+        Shape(1): "one",
+        Shape(16): "two",
+    }

@@ -139,14 +139,14 @@ def test_an_event_file_that_cannot_be_opened_raises_an_error(run: Run) -> None:
         b"[]",
         b"\xff",
         b'{"schema": "\xff"}',
-        b'{"schema": "p3-advisor/stored-run/1", "run_id": "\xff"}',
+        b'{"schema": "p3-advisor/stored-run/2", "run_id": "\xff"}',
         b"{}",
         b'{"schema": 1}',
         b'{"schema": "p3-advisor/another/9"}',
         b'{"schema": "p3-advisor/stored-run/0"}',
         b'{"schema": "p3-advisor/stored-run/-9"}',
         b'{"schema": "p3-advisor/stored-run/\xc2\xb2"}',
-        b'{"schema": "p3-advisor/stored-run/1"}',
+        b'{"schema": "p3-advisor/stored-run/2"}',
     ],
 )
 def test_a_damaged_or_foreign_header_raises_an_error(run: Run, content: bytes) -> None:
@@ -156,7 +156,7 @@ def test_a_damaged_or_foreign_header_raises_an_error(run: Run, content: bytes) -
     assert problem.value.next_step
 
 
-@pytest.mark.parametrize("version", ["2", "99", "9" * 5000])
+@pytest.mark.parametrize("version", ["3", "99", "9" * 5000])
 def test_a_run_of_a_newer_version_says_so(run: Run, version: str) -> None:
     newer = f"p3-advisor/stored-run/{version}"
     (run.directory / "run.json").write_text(json.dumps({"schema": newer, "unknown": True}))
@@ -351,7 +351,7 @@ def test_the_newest_unfinished_run_is_resumable(three_runs: Store, home: pathlib
 
 def test_without_a_run_or_a_fleet_the_next_step_is_to_measure(home: pathlib.Path) -> None:
     store = Store(home)
-    for find in (store.find, store.fleets.find, store.sweeps.find):
+    for find in (store.find, store.fleets.find):
         with pytest.raises(UnknownRunError) as problem:
             find("latest")
         assert "p3-advisor recommend" in problem.value.next_step

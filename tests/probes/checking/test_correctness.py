@@ -16,6 +16,7 @@ from probes.adapter import ModelError
 from probes.checking import correctness
 from probes.checking.array_reference import Reference, create_reference, widen
 from probes.checking.rules import Rules
+from probes.wire.shape import Shape
 
 SHAPE = (8, 64)
 #: Error of eager PyTorch in the tests; the outputs have unit variance.
@@ -52,7 +53,7 @@ def check(
 ) -> tuple[str, str]:
     """Return the verdict and the fault."""
     record, _ = correctness.check_outputs(
-        reference, produced, thresholds or rules(tolerance=0.0), SHAPE[0]
+        reference, produced, thresholds or rules(tolerance=0.0), Shape(SHAPE[0])
     )
     assert record.accuracy is not None
     return record.accuracy_class, record.accuracy.fault
@@ -71,14 +72,14 @@ def test_an_output_is_exact_up_to_the_allowed_error(dtype: str, share: float, ve
     produced = [[target + noise(share * allowed(target, dtype))]]
     without_rows = rules(dtype, row_eager_times=100.0, tolerance=0.0)
     record, reason = correctness.check_outputs(
-        make_reference([[target]]), produced, without_rows, 16
+        make_reference([[target]]), produced, without_rows, Shape(16)
     )
     assert record.accuracy_class == verdict
     assert (reason is None) == (verdict == "exact")
     assert record.rmse == pytest.approx(share * allowed(target, dtype))
     assert record.rmse_eager == pytest.approx(EAGER)
     assert record.allowed == pytest.approx(allowed(target, dtype))
-    assert (record.batch_size, record.reference) == (16, "float64")
+    assert (record.shape.batch_size, record.reference) == (16, "float64")
     assert record.compared_elements == target.size
 
 
@@ -178,7 +179,7 @@ def test_what_rounding_changes_typically_in_a_perturbation_is_allowed() -> None:
 def test_a_typical_error_within_the_tolerance_is_close() -> None:
     target, reference = make_choosing_reference()
     record, reason = correctness.check_outputs(
-        reference, [[target + noise(5e-3)]], rules(tolerance=1e-2), SHAPE[0]
+        reference, [[target + noise(5e-3)]], rules(tolerance=1e-2), Shape(SHAPE[0])
     )
     assert (record.accuracy_class, reason) == ("close", None)
     assert record.accuracy is not None
@@ -218,7 +219,7 @@ def test_other_classes_are_not_close() -> None:
     reference = make_reference([[target]], eager=1e-7)
     assert check(reference, [[produced]], rules()) == ("incorrect", "row-error")
     close = target + noise(1e-3)
-    record, _ = correctness.check_outputs(reference, [[close]], rules(), 8)
+    record, _ = correctness.check_outputs(reference, [[close]], rules(), Shape(8))
     assert record.accuracy_class == "close"
     assert record.accuracy is not None
     assert record.accuracy.top1 == 1.0
@@ -235,7 +236,7 @@ def test_a_flip_between_classes_counts_only_if_the_tolerance_does_not_cover_it(
     produced = target + noise(3e-3 * scale)
     produced[0, second] = produced[0, first] + lead * scale
     record, _ = correctness.check_outputs(
-        make_reference([[target]], eager=1e-7), [[produced]], rules(), 8
+        make_reference([[target]], eager=1e-7), [[produced]], rules(), Shape(8)
     )
     assert record.accuracy is not None
     assert (record.accuracy_class, record.accuracy.top1) == (verdict, 7 / 8)
@@ -314,7 +315,7 @@ def test_a_single_non_finite_element_is_wrong(bad: float) -> None:
     produced[3, 17] = bad
     reference = make_reference([[outputs(0)]])
     assert check(reference, [[produced]], rules()) == ("incorrect", "not-finite")
-    record, _ = correctness.check_outputs(reference, [[produced]], rules(), 8)
+    record, _ = correctness.check_outputs(reference, [[produced]], rules(), Shape(8))
     assert json.loads(json.dumps(dataclasses.asdict(record), allow_nan=False))["rmse"] is None
 
 
@@ -432,7 +433,7 @@ def test_an_input_that_eager_computes_exactly_by_chance_is_no_ratio() -> None:
         "float64", [[each] for each in targets], [[each] for each in eager], [[np.zeros(1)]] * 2
     )
     produced = [[each + noise(2 * EAGER)] for each in targets]
-    record, _ = correctness.check_outputs(reference, produced, rules(), 8)
+    record, _ = correctness.check_outputs(reference, produced, rules(), Shape(8))
     assert record.accuracy is not None
     assert record.accuracy.ratio_to_eager == pytest.approx(2.0, rel=0.1)
 
@@ -441,7 +442,7 @@ def test_the_record_states_each_figure() -> None:
     target = outputs(0)
     scale = math.sqrt((target**2).mean())
     record, _ = correctness.check_outputs(
-        make_reference([[target]]), [[target + noise(2e-3)]], rules(), 8
+        make_reference([[target]]), [[target + noise(2e-3)]], rules(), Shape(8)
     )
     found = record.accuracy
     assert found is not None

@@ -11,6 +11,7 @@ from workers import rules
 from probes.checking import correctness, dispatch, repeats
 from probes.checking.array_reference import Reference, create_reference
 from probes.checking.integers import MANY, allowed_difference, most_by_chance
+from probes.wire.shape import Shape
 
 INPUT_SETS, CLASSES = 4, 1000
 #: Errors of logits of unit variance in a small transformer.
@@ -58,7 +59,7 @@ def count_accepted(
     for seed in range(models):
         labels = Labels(seed, batch_size, dtype, choose)
         record, _ = correctness.check_outputs(
-            labels.reference(), change(labels), rules(dtype, tolerance=0.0), batch_size
+            labels.reference(), change(labels), rules(dtype, tolerance=0.0), Shape(batch_size)
         )
         accepted += record.accuracy_class == "exact"
     return accepted
@@ -111,7 +112,9 @@ def test_all_input_sets_are_judged_together(turned: int, verdict: str) -> None:
     reference = integers_of(*[100] * 4)
     produced = [[np.arange(100)] for _ in range(4)]
     produced[2][0][:turned] += 1000
-    record, _ = correctness.check_outputs(reference, produced, rules("bfloat16", tolerance=0.0), 1)
+    record, _ = correctness.check_outputs(
+        reference, produced, rules("bfloat16", tolerance=0.0), Shape(1)
+    )
     assert record.accuracy_class == verdict
     assert record.accuracy is not None
     assert record.accuracy.relative_error == pytest.approx(turned / 400)
@@ -125,7 +128,7 @@ def test_a_row_of_another_input_is_a_fault_however_few_integers_differ() -> None
     produced = masks.copy()
     produced[7] = masks[6]
     assert allowed_difference(reference.outputs[0], rules("bfloat16")) > (produced != masks).mean()
-    record, _ = correctness.check_outputs(reference, [[produced]], rules("bfloat16"), 8)
+    record, _ = correctness.check_outputs(reference, [[produced]], rules("bfloat16"), Shape(8))
     assert record.accuracy is not None
     assert record.accuracy.fault == "identity"
 

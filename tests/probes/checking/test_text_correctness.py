@@ -18,6 +18,7 @@ from probes.checking.text_reference import (
     load_reference,
     save_reference,
 )
+from probes.wire.shape import Shape
 
 SETS, ROWS, POSITIONS, VOCABULARY = 2, 3, 6, 50
 #: Largest error that eager PyTorch has in the tests, in nats.
@@ -62,7 +63,7 @@ def check(
     reference: TokenReference, tokens: list[Any], scored: list[Any], dtype: str = "float32"
 ) -> tuple[str, str, Any]:
     record, reason = text_correctness.check_tokens(
-        reference, [[each] for each in tokens], scored, rules(dtype), ROWS
+        reference, [[each] for each in tokens], scored, rules(dtype), Shape(ROWS)
     )
     return record.accuracy_class, reason or "", record.agreement
 
@@ -99,7 +100,7 @@ def test_the_ratio_to_eager_is_unknown_where_eager_differs_by_rounding_alone(
     loaded = load_reference(tmp_path / "reference.npz")
     scored = [TokenLogprobs(noisy(each, EAGER)) for each in exact]
     record, _ = text_correctness.check_tokens(
-        loaded, [[each] for each in loaded.tokens], scored, rules("float32"), ROWS
+        loaded, [[each] for each in loaded.tokens], scored, rules("float32"), Shape(ROWS)
     )
     assert record.accuracy is not None
     ratio = record.accuracy.ratio_to_eager
@@ -285,7 +286,7 @@ def check_flat(
     """Check scores of the `count` likeliest tokens."""
     scores = TokenLogprobs(values) if count == FLAT_VOCABULARY else keep_top_tokens(values, count)
     record, _ = text_correctness.check_tokens(
-        reference, [reference.tokens], [scores], rules("bfloat16"), 1
+        reference, [reference.tokens], [scores], rules("bfloat16"), Shape(1)
     )
     return record.accuracy_class, record.agreement
 
@@ -341,7 +342,7 @@ def test_the_divergence_of_8_bit_weights_is_not_exact_in_float32(
     values = exact + noise * np.sqrt(2 * divergence)
     values -= np.log(np.exp(values).sum(-1, keepdims=True))
     record, _ = text_correctness.check_tokens(
-        loaded, [loaded.tokens], [TokenLogprobs(values)], rules("float32"), ROWS
+        loaded, [loaded.tokens], [TokenLogprobs(values)], rules("float32"), Shape(ROWS)
     )
     assert record.agreement is not None
     assert record.agreement.kl_mean == pytest.approx(divergence, rel=0.5)

@@ -98,7 +98,7 @@ def test_arrays_are_batched_if_their_first_dimension_is_the_batch() -> None:
 @pytest.mark.parametrize("size", [1, 3, 5, 8])
 def test_a_program_that_is_correct_for_any_batch_serves_it(size: int) -> None:
     result = try_size(size)
-    assert (result.batch_size, result.outcome, result.reason) == (size, "served", None)
+    assert (result.shape.batch_size, result.outcome, result.reason) == (size, "served", None)
     assert result.first_call_seconds > 0
     assert result.steady_seconds > 0
 

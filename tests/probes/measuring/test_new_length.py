@@ -22,14 +22,6 @@ ENCODER = {
 }
 
 
-class Tokens:
-    unit = "tokens"
-
-
-class Images:
-    unit = "samples"
-
-
 @pytest.mark.parametrize("built", [1, 2, 3, 4, 31, 32, 128])
 def test_the_new_length_is_another_one_and_never_1(built: int) -> None:
     length = new_length.new_input_tokens(built)
@@ -40,22 +32,9 @@ def test_the_new_length_is_another_one_and_never_1(built: int) -> None:
 
 def test_only_the_dimension_with_the_length_is_resized() -> None:
     tokens, mask, image = (np.zeros(shape) for shape in ((2, 8), (2, 8, 3), (2, 3, 8)))
-    resized = new_length.resize([tokens, mask, image], 8, 5, Tokens(), "transformers")  # type: ignore[arg-type]
+    torch_subject = pytest.importorskip("probes.subjects.torch_subject")
+    resized = torch_subject.resize([tokens, mask, image], 8, 5)
     assert [array.shape for array in resized] == [(2, 5), (2, 5, 3), (2, 3, 8)]
-
-
-@pytest.mark.parametrize(
-    ("subject", "kind", "shape"),
-    [
-        (Images(), "factory", (2, 8)),
-        (Images(), "transformers", (2, 8)),
-        (Tokens(), "transformers", (2,)),
-    ],
-)
-def test_a_model_without_a_length_has_no_inputs_of_another(
-    subject: Any, kind: str, shape: tuple[int, ...]
-) -> None:
-    assert new_length.resize([np.zeros(shape)], 8, 5, subject, kind) == []
 
 
 def run(place: pathlib.Path, subject: dict[str, Any], *, new_shapes: bool = True) -> list[Any]:
@@ -77,8 +56,8 @@ def test_eager_serves_one_batch_size_and_one_length_in_the_short_form(
     tmp_path: pathlib.Path,
 ) -> None:
     tried = run(tmp_path, ENCODER)
-    shapes = [(each["batch_size"], each["input_tokens"], each["outcome"]) for each in tried]
-    assert shapes == [(3, None, "served"), (1, 5, "served")]
+    shapes = [(*each["shape"].values(), each["outcome"]) for each in tried]
+    assert shapes == [(3, None, None, "served"), (1, 5, None, "served")]
 
 
 @pytest.mark.stack
@@ -86,5 +65,5 @@ def test_a_request_without_new_shapes_has_no_reference_of_another_length(
     tmp_path: pathlib.Path,
 ) -> None:
     tried = run(tmp_path, ENCODER, new_shapes=False)
-    assert [each["input_tokens"] for each in tried] == [None]
+    assert [each["shape"]["input_tokens"] for each in tried] == [None]
     assert not (tmp_path / new_length.DIRECTORY).exists()

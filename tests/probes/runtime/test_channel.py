@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import contextlib
+import dataclasses
 import fcntl
 import json
 import os
@@ -20,6 +21,7 @@ from probes import protocol
 from probes.runtime.channel import Channel
 from probes.wire import events
 from probes.wire.outcome import Failure, Outcome
+from probes.wire.shape import Shape
 
 
 @pytest.fixture
@@ -108,13 +110,13 @@ def test_each_event_is_written_before_its_notification(
 
     monkeypatch.setattr(os, "write", count_lines)
     channel.send(events.Ready())
-    channel.start_phase("build", 16)
+    channel.start_phase("build", Shape(16))
     assert lines_at_notification == [1, 2]
     assert os.read(notifications[0], 100) == b".."
     written = [json.loads(line) for line in (tmp_path / protocol.EVENTS).read_text().splitlines()]
     assert written == [
         {"event": "ready"},
-        {"event": "phase_started", "phase": "build", "batch_size": 16, "input_tokens": None},
+        {"event": "phase_started", "phase": "build", "shape": dataclasses.asdict(Shape(16))},
     ]
 
 

@@ -12,6 +12,7 @@ import pytest
 from probes.runtime import losses
 from probes.runtime.failures import exception_summary
 from probes.wire.checks import UserMetric
+from probes.wire.shape import Shape
 
 METRIC = """
 import numpy as np
@@ -53,7 +54,7 @@ def ask(directory: pathlib.Path, function: str) -> list[Any]:
         except ValueError as problem:
             return on_failure(problem)
 
-    losses.report_losses(workflow, {1: cell, 4: cell}, request, channel, attempt)
+    losses.report_losses(workflow, {Shape(1): cell, Shape(4): cell}, request, channel, attempt)
     return sent
 
 
@@ -78,5 +79,5 @@ def test_without_text_and_metric_nothing_is_sent(
         batch_sizes=[1], long_text=tokens, metric="", shared_directory=str(tmp_path)
     )
     cell: Any = types.SimpleNamespace(program=None)
-    losses.report_losses(None, {1: cell}, request, channel, lambda work, _: work())
+    losses.report_losses(None, {Shape(1): cell}, request, channel, lambda work, _: work())
     assert sent == []

@@ -15,6 +15,7 @@ from probes.adapter import UnsupportedError
 from probes.measuring.timing import Block
 from probes.runtime.cells import Cell, warm_up_first_token
 from probes.runtime.service import Service
+from probes.wire.shape import Shape
 
 SIZES = [2, 4]
 #: A workflow whose calls have ended when they return.
@@ -75,8 +76,12 @@ def events(answer: WorkerResult, event: str) -> list[dict[str, Any]]:
     return [entry for entry in answer.events if entry["event"] == event]
 
 
+def batch_size_of(event: dict[str, Any]) -> int | None:
+    return event["shape"]["batch_size"] if event["shape"] else None
+
+
 def phases(answer: WorkerResult) -> list[tuple[str, int | None]]:
-    return [(entry["phase"], entry["batch_size"]) for entry in events(answer, "phase_started")]
+    return [(entry["phase"], batch_size_of(entry)) for entry in events(answer, "phase_started")]
 
 
 def test_a_visit_reports_its_durations(
@@ -84,7 +89,7 @@ def test_a_visit_reports_its_durations(
 ) -> None:
     answer = run_tokens(shared, fake_probes, tmp_path, "visit 4 1\nvisit 2 7\nstop\n")
     visits = events(answer, "block_timed")
-    assert [(visit["batch_size"], visit["round"]) for visit in visits] == [(4, 1), (2, 7)]
+    assert [(batch_size_of(visit), visit["round"]) for visit in visits] == [(4, 1), (2, 7)]
     for visit in visits:
         assert len(visit["seconds"]) >= 5
         assert min(visit["seconds"]) >= 0.001
@@ -97,7 +102,7 @@ def test_sustained_calls_fill_the_time_and_the_worker_reports_ready(
 ) -> None:
     answer = run_tokens(shared, fake_probes, tmp_path, "sustain 4 0.1\nvisit 4 1\nstop\n")
     (sustained,) = events(answer, "sustained")
-    assert sustained["batch_size"] == 4
+    assert batch_size_of(sustained) == 4
     assert sustained["seconds"] >= 0.1
     assert 1 <= sustained["calls"] <= 100
     assert ("sustain", 4) in phases(answer)
@@ -128,8 +133,8 @@ def text_service(
     return Service(
         workflow=SYNCHRONOUS,
         subject=cast("Any", None),
-        cells={size: text_cell(program) for size, program in programs.items()},
-        blocks=dict.fromkeys(programs, block),
+        cells={Shape(size): text_cell(program) for size, program in programs.items()},
+        blocks=dict.fromkeys(map(Shape, programs), block),
         request=cast("Any", types.SimpleNamespace(task=task, device="cpu")),
         channel=cast("Any", types.SimpleNamespace(send=sent.append, start_phase=lambda *_: None)),
         attempt=lambda work: work(),
@@ -139,7 +144,7 @@ def text_service(
 def test_a_visit_of_text_times_the_first_token_after_the_block() -> None:
     sent: list[Any] = []
     program = TextProgram()
-    text_service({4: program}, sent).time_visit(4, 1)
+    text_service({4: program}, sent).time_visit(Shape(4), 1)
     assert program.calls == ["all tokens"] * 3 + ["first token"] * 2
     (visit,) = sent
     assert (len(visit.seconds), len(visit.first_token_seconds)) == (2, 2)
@@ -160,10 +165,10 @@ def test_only_the_smallest_and_the_largest_batch_of_text_are_profiled(
     service = text_service({size: TextProgram() for size in (1, 4, 16)}, sent, task)
     monkeypatch.setattr(
         "probes.measuring.profile.profile_calls",
-        lambda call, device_inputs, synchronise, size: size,  # noqa: ARG005 - replaces the profiler
+        lambda call, device_inputs, synchronise, shape: shape,  # noqa: ARG005 - replaces the profiler
     )
     service.diagnose()
-    assert [each for each in sent if isinstance(each, int)] == profiled
+    assert [each.batch_size for each in sent if isinstance(each, Shape)] == profiled
 
 
 @pytest.mark.parametrize(
@@ -187,7 +192,7 @@ def test_new_batch_sizes_are_tried_last(
 ) -> None:
     answer = run_tokens(shared, fake_probes, tmp_path, "new-shapes\n", unseen=unseen)
     result = events(answer, "new_shape_result")
-    assert [entry["batch_size"] for entry in result] == [1, 3, 5, 8]
+    assert [batch_size_of(entry) for entry in result] == [1, 3, 5, 8]
     assert {entry["outcome"] for entry in result} == {outcome}
     assert all(
         (entry["reason"] is None) if reason is None else (reason in entry["reason"])

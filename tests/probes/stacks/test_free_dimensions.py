@@ -62,7 +62,7 @@ def run_both(subject: Any, request: Any, inputs: list[Any], *, with_onnx: bool) 
             (found,) = program.collect(program(program.feed(inputs)))
         else:
             tensors = subject.tensors(subject.inputs(1, 0))
-            exported = free_dimensions.export_for_any_shape(subject, tensors)
+            exported = free_dimensions.export_for_any_shape(subject, tensors, TOKENS)
             found = exported.module()(*subject.tensors(inputs)).numpy()
         (expected,) = subject.run(inputs)
     return found, expected
@@ -75,7 +75,12 @@ def test_keyword_inputs_get_a_free_batch_and_length(
 ) -> None:
     options = {"feeding": "host", "dynamic": True}
     request = workers.make_request(
-        pathlib.Path("x.py"), tmp_path, options=options, dtype="float32", batch_sizes=[1]
+        pathlib.Path("x.py"),
+        tmp_path,
+        options=options,
+        dtype="float32",
+        batch_sizes=[1],
+        input_tokens=TOKENS,
     )
     subject = keyword_subject(request)
     inputs = subject.inputs(5, 0)
@@ -102,7 +107,7 @@ def test_a_model_without_a_batch_is_not_exported(
     exports: list[object] = []
     with pytest.raises(UnsupportedError, match="no common first dimension"):
         free_dimensions.first_that_works(
-            exports.append, torch_subject.TorchSubject(model, request), examples
+            exports.append, torch_subject.TorchSubject(model, request), examples, TOKENS
         )
     assert not exports
 

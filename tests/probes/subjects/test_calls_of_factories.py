@@ -16,6 +16,7 @@ from probes.adapter import ModelError
 from probes.checking import array_reference, dispatch
 from probes.measuring import flexibility
 from probes.runtime import reference as runtime
+from probes.wire.shape import Shape
 
 torch = lazy("torch")
 torch_subject = lazy("probes.subjects.torch_subject")
@@ -214,7 +215,7 @@ def make_reference(function: str, directory: pathlib.Path) -> array_reference.Re
     subject = torch_subject.open_torch_subject(request)
     inputs = [subject.inputs(2, number) for number in range(2)]
     before = [array.copy() for (array,) in inputs]
-    file = dispatch.reference_file(request, 2)
+    file = dispatch.reference_file(request, Shape(2))
     with torch.inference_mode():
         program = pytorch_eager.build(subject, inputs[0], request)
         dispatch.make_reference(pytorch_eager, subject, program, inputs, file, request)
@@ -265,7 +266,7 @@ def test_inputs_of_the_examples_are_reported(tmp_path: pathlib.Path) -> None:
     request = request_for(function, tmp_path)
     subject = settled_subject(function, tmp_path)
     with torch.inference_mode():
-        work = dispatch.measure_workload(subject, subject.inputs(2, 0), 2, request)
+        work = dispatch.measure_workload(subject, subject.inputs(2, 0), Shape(2), request)
     assert work.fixed_inputs == 1
     assert work.has_batch
 
@@ -276,7 +277,7 @@ def test_inputs_of_different_first_dimensions_have_no_batch(tmp_path: pathlib.Pa
     inputs = subject.inputs(1, 0)
     assert [array.shape for array in inputs] == [(40,), (8,)]
     with torch.inference_mode():
-        assert dispatch.measure_workload(subject, inputs, 1, request).has_batch is False
+        assert dispatch.measure_workload(subject, inputs, Shape(1), request).has_batch is False
 
 
 def test_integers_are_the_examples_where_the_model_takes_no_others(tmp_path: pathlib.Path) -> None:

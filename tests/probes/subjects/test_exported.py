@@ -13,6 +13,7 @@ from lazy import lazy
 from probes import protocol
 from probes.adapter import ModelError
 from probes.checking import dispatch
+from probes.wire.shape import Shape
 
 torch = lazy("torch")
 torch_subject = lazy("probes.subjects.torch_subject")
@@ -77,7 +78,7 @@ def test_inputs_without_a_batch_have_batch_size_one(
     inputs = subject.inputs(1, 0)
     assert [array.shape for array in inputs] == [(5, 3), (2, 7)]
     with torch.inference_mode():
-        assert dispatch.measure_workload(subject, inputs, 1, request).has_batch is False
+        assert dispatch.measure_workload(subject, inputs, Shape(1), request).has_batch is False
 
 
 def export_pairs(file: pathlib.Path, dimensions: dict[int, Any]) -> pathlib.Path:

@@ -9,6 +9,7 @@ import workers
 from lazy import lazy
 
 from probes.checking import array_reference, correctness, dispatch
+from probes.wire.shape import Shape
 
 torch = lazy("torch")
 higher_precision = lazy("probes.subjects.higher_precision")
@@ -77,7 +78,7 @@ def test_a_mask_of_the_lowest_number_has_a_float64_reference(
         shared_directory=str(tmp_path),
     )
     subject = torch_subject.open_torch_subject(request)
-    file = dispatch.reference_file(request, 4)
+    file = dispatch.reference_file(request, Shape(4))
     with torch.no_grad():
         inputs = [subject.inputs(4, number) for number in range(2)]
         program = pytorch_eager.build(subject, inputs[0], request)
@@ -89,9 +90,11 @@ def test_a_mask_of_the_lowest_number_has_a_float64_reference(
     # The masks have no part in the size of the output.
     assert 0.1 < output.scale < 2
     assert 0 < output.eager.rmse < 1e-2
-    verdict, _ = correctness.check_outputs(reference, produced, workers.rules(dtype), 4)
+    verdict, _ = correctness.check_outputs(reference, produced, workers.rules(dtype), Shape(4))
     assert verdict.accuracy_class == "exact"
-    swapped, _ = correctness.check_outputs(reference, produced[::-1], workers.rules(dtype), 4)
+    swapped, _ = correctness.check_outputs(
+        reference, produced[::-1], workers.rules(dtype), Shape(4)
+    )
     assert swapped.accuracy_class == "incorrect"
 
 

@@ -11,6 +11,7 @@ import workers
 from lazy import lazy
 
 from probes.checking import array_reference, dispatch
+from probes.wire.shape import Shape
 
 torch = lazy("torch")
 row_parts = lazy("probes.subjects.row_parts")
@@ -115,7 +116,7 @@ def test_a_reference_that_does_not_fit_is_divided_or_less_precise(
     subject = torch_subject.open_torch_subject(request)
     inputs = subject.inputs(ROWS, 0)
     program = pytorch_eager.build(subject, inputs, request)
-    reference_file = dispatch.reference_file(request, ROWS)
+    reference_file = dispatch.reference_file(request, Shape(ROWS))
     dispatch.make_reference(pytorch_eager, subject, program, [inputs], reference_file, request)
     reference = array_reference.load_reference(reference_file)
     assert reference.name == name

@@ -13,6 +13,7 @@ from lazy import lazy
 from probes import protocol
 from probes.adapter import ModelError
 from probes.checking import array_reference, dispatch
+from probes.wire.shape import Shape
 
 torch = lazy("torch")
 factory = lazy("probes.subjects.factory")
@@ -179,7 +180,7 @@ def make_reference(function: str, directory: pathlib.Path) -> array_reference.Re
     request = request_for(function, directory)
     subject = torch_subject.open_torch_subject(request)
     inputs = [subject.inputs(2, number) for number in range(2)]
-    file = dispatch.reference_file(request, 2)
+    file = dispatch.reference_file(request, Shape(2))
     with torch.no_grad():
         program = pytorch_eager.build(subject, inputs[0], request)
         dispatch.make_reference(pytorch_eager, subject, program, inputs, file, request)

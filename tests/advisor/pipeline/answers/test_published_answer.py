@@ -8,7 +8,7 @@ import pytest
 
 from advisor.domain.constraints import Constraint
 from advisor.domain.model import SyntheticModel, TransformersModel
-from advisor.domain.question import Question
+from advisor.domain.question import Lengths, Question
 from advisor.domain.recommendation import Recommendation
 from advisor.errors import NothingViableError
 from advisor.pipeline.answers import published_answer
@@ -107,6 +107,10 @@ def test_every_published_model_has_the_conditions_of_its_figures() -> None:
     assert {figure.model for figure in published.figure} == {*published.conditions}
 
 
+def lengths(inputs: int, outputs: int) -> tuple[Lengths]:
+    return (Lengths(input_tokens=inputs, output_tokens=outputs),)
+
+
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
@@ -114,15 +118,14 @@ def test_every_published_model_has_the_conditions_of_its_figures() -> None:
         ({"dtype": "native"}, []),
         ({"task": "forward"}, ["generate"]),
         ({"dtype": "float32"}, ["bfloat16", "float32"]),
-        ({"input_tokens": 512}, ["32 input tokens", "512"]),
-        ({"output_tokens": 64}, ["32 output tokens", "64"]),
+        ({"lengths": lengths(512, 32)}, ["32 input tokens", "512"]),
+        ({"lengths": lengths(32, 64)}, ["32 output tokens", "64"]),
     ],
 )
 def test_figures_are_compared_by_task_precision_and_lengths(
     changes: dict[str, object], named: list[str]
 ) -> None:
-    same = {"dtype": "bfloat16", "input_tokens": 32, "output_tokens": 32}
-    asked = msgspec.structs.replace(ask(TINY, "serving"), **{**same, **changes})
+    asked = msgspec.structs.replace(ask(TINY, "serving"), **{"dtype": "bfloat16", **changes})
     differences = KNOWN.published.differences(asked)
     assert bool(differences) == bool(named)
     assert all(word in " ".join(differences) for word in named)

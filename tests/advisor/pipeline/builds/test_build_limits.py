@@ -30,6 +30,7 @@ from advisor.probing.worker_process import BuildLimit
 from advisor.question.answers import Answers
 from probes.wire.events import PhaseStarted
 from probes.wire.outcome import Failure, Outcome
+from probes.wire.shape import Shape
 
 #: Builds of 3 s for each batch size; calls of 10 ms, of which the limit assumes 12.5 ms.
 BUILT = builders.process(*builders.visits([0.01], 1), *builders.visits([0.01], 4))
@@ -98,9 +99,9 @@ def test_the_limit_of_all_builds_applies_where_it_is_stricter() -> None:
 
 def test_an_unfinished_build_counts_until_its_worker_was_killed() -> None:
     reported = (
-        PhaseStarted(phase="build", batch_size=1),
-        builders.process(*builders.visits([0.01])).built[1],
-        PhaseStarted(phase="build", batch_size=4),
+        PhaseStarted(phase="build", shape=Shape(1)),
+        builders.process(*builders.visits([0.01])).built[Shape(1)],
+        PhaseStarted(phase="build", shape=Shape(4)),
     )
     outcome = Outcome(Failure("timed-out", phase="build", reason="it took too long"))
     run_events: list[RunEvent] = [

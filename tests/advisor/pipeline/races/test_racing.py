@@ -21,6 +21,7 @@ from advisor.pipeline.stored import remaining, replay
 from advisor.pipeline.stored.arms import plan_of
 from advisor.statistics.race import Race
 from probes.wire.outcome import Failure, Outcome
+from probes.wire.shape import Shape
 
 CRASHED = Failure("crashed", phase="measure", signal="SIGSEGV", reason="gone")
 TWO_SIZES = builders.question(batch_sizes=(1, 4))
@@ -55,10 +56,10 @@ def test_a_race_with_too_few_rounds_gets_overtime_up_to_its_limit(
 class SessionWithFailingBaseline(SimulatedSession):
     """Workers of which the baseline's ends in the fourth round."""
 
-    def visit(self, arm: str, batch_size: int, number: int) -> Iterator[RunEvent]:
+    def visit(self, arm: str, shape: Shape, number: int) -> Iterator[RunEvent]:
         """Make the calls of one block, or end."""
         if arm != BASELINE or number < 4:
-            yield from super().visit(arm, batch_size, number)
+            yield from super().visit(arm, shape, number)
             return
         self._running.discard(arm)
         yield WorkerEnded(arm=arm, process=0, outcome=Outcome(CRASHED))
@@ -67,7 +68,7 @@ class SessionWithFailingBaseline(SimulatedSession):
 def races_of(session: SimulatedSession, recorder: Recorder) -> Iterator[LoggedEvent]:
     """Race two batch sizes; there is always an answer, and no decision is asked for."""
     context = race_context(session, recorder, TWO_SIZES, lambda _: built_answers.answer())
-    return racing.race_batch_sizes(context, has_answer=lambda _: True)
+    return racing.race_shapes(context, has_answer=lambda _: True)
 
 
 def test_no_race_is_opened_after_the_baseline_has_ended() -> None:
@@ -80,9 +81,10 @@ def test_no_race_is_opened_after_the_baseline_has_ended() -> None:
     sessions.exhaust(recorder.record_each(session.start(arms)))
     sessions.exhaust(races_of(session, recorder))
     state = recorder.state
-    assert {size: closed.cause for size, closed in state.closed.items()} == {1: "baseline-ended"}
-    assert set(state.opened) == {1}
-    assert list(replay.results_by_batch_size(state, TWO_SIZES)) == [1]
+    first = Shape(1)
+    assert {shape: end.cause for shape, end in state.closed.items()} == {first: "baseline-ended"}
+    assert set(state.opened) == {first}
+    assert list(replay.results_by_shape(state, TWO_SIZES)) == [first]
     assert remaining.needed_arms(state, TWO_SIZES) == []
 
 

@@ -23,6 +23,7 @@ from advisor.pipeline.stored.arms import arms_by_speed, plan_of
 from advisor.question.answers import Answers
 from probes.wire.events import BlockTimed, Sustained
 from probes.wire.outcome import Outcome
+from probes.wire.shape import Shape
 
 pytestmark = pytest.mark.slow
 
@@ -163,14 +164,14 @@ def test_the_leaders_of_a_quick_run_try_one_new_batch_size(
     answer = decide(run)
     assert answer.recommendation is not None
     tried = {
-        measurement.arm: [result.batch_size for result in measurement.new_shape_results]
+        measurement.arm: [result.shape for result in measurement.new_shape_results]
         for measurement in answer.results.measurements
         if measurement.new_shape_results
     }
     leaders = {arm.id for arm in leaders_of(answer, plan_of(run.state()))}
     assert answer.recommendation.arm in tried
     assert leaders <= set(tried)
-    assert set(map(tuple, tried.values())) == {(3,)}
+    assert set(map(tuple, tried.values())) == {(Shape(3),)}
     assert built_answers.advised(answer).scored.ratings["input_flexibility"].evidence == "measured"
 
 
@@ -184,8 +185,8 @@ def test_first_builds_start_with_cold_caches(measured: Measured) -> None:
 
 def test_arms_by_speed_needs_a_race_of_the_batch_size() -> None:
     state = builders.run_state({BASELINE: builders.process(*builders.visits([0.4] * 4))})
-    assert arms_by_speed({}, state, 1) == []
-    assert arms_by_speed({1: builders.race_result(1)}, state, 1) == [BASELINE]
+    assert arms_by_speed({}, state, Shape(1)) == []
+    assert arms_by_speed({Shape(1): builders.race_result(1)}, state, Shape(1)) == [BASELINE]
 
 
 def test_a_repetition_that_has_not_started_is_not_complete() -> None:

@@ -43,6 +43,7 @@ from advisor.report.recipes import found_recipe
 from advisor.report.sections import serving_tables
 from advisor.store.runs import Run
 from advisor.store.store import Store
+from probes.wire.shape import Shape
 
 pytestmark = pytest.mark.slow
 
@@ -174,8 +175,8 @@ def ask(lengths: str, workflows: str, rate: float = 0.0) -> Answers:
         itl="200ms",
         lengths=lengths,
         batch_sizes="1",
-        input_tokens=4,
-        output_tokens=3,
+        input_tokens="4",
+        output_tokens="3",
         workflows=workflows,
         rate=rate,
     )
@@ -263,7 +264,10 @@ def test_closed_loops_find_the_capacity_before_the_load(measured: Run) -> None:
         loops = probed.closed_loops
         assert [loop.concurrency for loop in loops] == [1, 4]
         # A processor has no energy counter.
-        assert [(each.batch_size, each.joules) for each in probed.energy] == [(1, None), (4, None)]
+        assert [(each.shape.batch_size, each.joules) for each in probed.energy] == [
+            (1, None),
+            (4, None),
+        ]
         assert all(0 < loop.rate <= 1.01 * capacity for loop in loops)
         assert all(loop.failed == 0 for loop in loops)
 
@@ -304,7 +308,7 @@ def test_the_texts_of_a_server_are_checked_before_during_and_after_the_load(meas
         for process in measured.state().processes[arm]:
             if not process.load_blocks:
                 continue
-            assert process.checked[1].accuracy_class == "exact"
+            assert process.checked[Shape(1)].accuracy_class == "exact"
             assert process.outcome is not None
             assert process.serving is not None
             assert process.texts_sampled
@@ -364,7 +368,7 @@ def test_failing_servers_are_outcomes_and_the_others_are_measured(
     expect_failure(state.processes["faster/wrong"][-1].outcome, "incorrect")
     assert not state.processes["faster/wrong"][-1].load_blocks
     under_load = state.processes["faster/wrong-under-load"][-1]
-    assert under_load.checked[1].accuracy_class == "exact"
+    assert under_load.checked[Shape(1)].accuracy_class == "exact"
     assert under_load.load_blocks
     assert not any(each.failure for block in under_load.load_blocks for each in block.requests)
     assert expect_failure(under_load.outcome, "incorrect").phase == "sustain"
@@ -387,7 +391,7 @@ def test_a_server_that_answers_no_request_of_the_load_gets_none_from_the_generat
     longer.write_text('{"input_tokens": 5, "output_tokens": 3}\n')
     run = sessions.execute_run(make_context(""), ask(str(longer), "faster/short"))
     (process,) = run.state().processes["faster/short"]
-    assert process.checked[1].accuracy_class == "exact"
+    assert process.checked[Shape(1)].accuracy_class == "exact"
     (loop,) = process.closed_loops
     assert (loop.requests, loop.failed) == (0, 1)
     failure = expect_failure(process.outcome, "build-failed")

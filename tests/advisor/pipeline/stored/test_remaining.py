@@ -27,6 +27,7 @@ from advisor.probing.session import Session
 from advisor.probing.worker_process import Worker
 from advisor.question.answers import Answers
 from probes.wire.outcome import Failure, Outcome
+from probes.wire.shape import Shape
 
 #: Milliseconds of the calls of two workflows at batch sizes 1 and 2: each is best at one of them.
 CROSSED_MILLISECONDS = {"quick": (1, 3), "alike": (3, 1)}
@@ -72,11 +73,11 @@ def test_all_leaders_but_one_are_stopped_for_arms_that_wait(
     results, state = decide(run).results, run.state()
     arms = {BASELINE, "quick", "alike", "narrow/served", "narrow/slow"}
     assert {measurement.arm for measurement in results.measurements} == arms
-    assert {race.batch_size: race.best for race in results.races} == {
+    assert {race.shape.batch_size: race.best for race in results.races} == {
         1: "quick",
         2: "alike",
     }
-    leaders = [set(group.arms) & set(CROSSED_MILLISECONDS) for group in state.groups[1]]
+    leaders = [set(group.arms) & set(CROSSED_MILLISECONDS) for group in state.groups[Shape(1)]]
     assert list(map(len, leaders)) == [2, 1, 1]
     started = tuple(
         sum(process.repeat == 0 for process in state.processes[arm])

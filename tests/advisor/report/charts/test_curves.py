@@ -12,12 +12,13 @@ from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.interval import Interval
 from advisor.domain.measurement import BuildSeconds, CallSeconds, Cell, Throughput
 from advisor.report.charts.marks import marks_of, place
-from advisor.report.charts.speedups import speedups_chart
+from advisor.report.charts.speedups import speedup_curves
+from probes.wire.shape import Shape
 
 
 def cell(batch_size: int, seconds: float) -> Cell:
     return Cell(
-        batch_size=batch_size,
+        shape=Shape(batch_size),
         seconds=CallSeconds(median=seconds, low=seconds * 0.9, high=seconds * 1.1, samples=9),
         throughput=Throughput(value=batch_size / seconds, unit="samples/s"),
         speedup=Interval(value=0.4 / seconds, low=0.3 / seconds, high=0.5 / seconds),
@@ -50,13 +51,13 @@ def test_marks_show_the_advised_arm_and_the_baseline() -> None:
     ]
 
 
-def test_speed_ups_by_batch_size_have_an_interval_each() -> None:
+def test_speed_ups_by_shape_have_an_interval_each() -> None:
     answer, ranked = two_arms()
     marks = marks_of(answer, ranked)
-    picture = speedups_chart(ranked, (1, 8), {1: 0.02, 8: None}, marks)
-    assert picture is not None
+    one, eight = Shape(1), Shape(8)
+    (picture,) = speedup_curves(ranked, (one, eight), {one: 0.02, eight: None}, marks)
     axis = re.findall(r'<text x="[\d.]+" y="[\d.]+" class="tick">(\d+)<', picture.drawing)
     assert axis == ["1", "8"]
     assert picture.drawing.count(' bar"') == 4
     assert picture.drawing.count('class="noise"') == 1
-    assert speedups_chart(ranked, (1,), {}, marks) is None
+    assert speedup_curves(ranked, (one,), {}, marks) == ()

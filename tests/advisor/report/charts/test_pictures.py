@@ -69,7 +69,7 @@ def all_pictures(pictures: Pictures) -> list[Picture]:
 
 
 def pictures_of(answer: Answer) -> Pictures:
-    return draw(answer, answer.ranked, [cell.batch_size for cell in answer.ranked[0].cells])
+    return draw(answer, answer.ranked, [cell.shape for cell in answer.ranked[0].cells])
 
 
 def kept(name: str) -> Answer:
@@ -110,9 +110,9 @@ def test_a_run_of_several_batch_sizes_has_every_picture() -> None:
     # Errors were not kept in that version, and there is one platform.
     assert missing <= {"accuracy", "cascade"}
     assert len(found.speedups) == 4
-    assert found.speedup is not None
+    (curves,) = found.curves
     # Thirteen arms at four batch sizes and their names, and the band of noise.
-    assert len(re.findall("<polygon|<circle", found.speedup.drawing)) == 13 * 5 + 1
+    assert len(re.findall("<polygon|<circle", curves.drawing)) == 13 * 5 + 1
 
 
 @pytest.mark.parametrize(("accuracy_class", "has_picture"), [("exact", False), ("close", True)])

@@ -101,7 +101,7 @@ def test_a_slower_machine_is_drift_and_no_regression() -> None:
         0.05,
     )
     assert found.outcome == "no-regression"
-    assert [(each.batch_size, each.verdict) for each in found.drift] == [(1, "slower")]
+    assert [(each.shape.batch_size, each.verdict) for each in found.drift] == [(1, "slower")]
     assert found.drift[0].speed.value == pytest.approx(0.5)
     assert found.changes[0].speed.value == pytest.approx(0.5)
     assert "0.50x" in comparison_text.conclusion(found)[1]

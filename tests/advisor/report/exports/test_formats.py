@@ -65,7 +65,7 @@ def test_openmetrics_has_the_figures_of_measured_arms() -> None:
     found = samples(run)
     ((labels, value),) = found["p3_advisor_call_seconds"]
     assert value == cell.seconds.median
-    assert labels["batch_size"] == str(cell.batch_size)
+    assert labels["batch_size"] == str(cell.shape)
     assert found["p3_advisor_speedup_ratio"][0][1] == cell.speedup.value
     assert {each["arm"] for each, _ in found["p3_advisor_call_seconds"]} == {"compiled"}
 

@@ -18,6 +18,7 @@ from advisor.domain.fleet import (
 from advisor.domain.recommendation import RunningCost
 from advisor.domain.serving import AskedRate, ServedArm, ServingResults
 from advisor.report.fleets import fleet_matrix
+from probes.wire.shape import Shape
 
 REQUEST = FleetRequest(
     fleet_id="f",
@@ -31,7 +32,7 @@ def priced(finished_run: Answer, value: float) -> Answer:
     costs = tuple(
         RunningCost(
             arm=advice_of(finished_run).arm,
-            batch_size=size,
+            shape=Shape(size),
             value=value * size,
             unit="million tokens",
         )

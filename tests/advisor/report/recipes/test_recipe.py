@@ -22,6 +22,7 @@ from advisor.report.recipes import found_recipe, script_recipe, server_recipe
 from advisor.report.sections.answer import caveats
 from advisor.system.number_format import format_interval
 from probes.wire.events import Environment, Imported, RecipeFacts
+from probes.wire.shape import Shape
 
 LINES = "import torch\n\n# Each call:\noutput = model(*inputs)\n"
 RECIPE = found_recipe.FoundRecipe(
@@ -121,7 +122,7 @@ def measured(arm: str = "compiled", **changes: Any) -> Any:
             versions={"onnx": "1.23.2"}, settings={}, seconds=1.0, environment=environment
         ),
         "recipe_facts": RecipeFacts(
-            allowances={1: (1e-7,)}, serving_command=None, integration=LINES
+            allowances={"1": (1e-7,)}, serving_command=None, integration=LINES
         ),
         **changes,
     }
@@ -138,7 +139,7 @@ def test_a_recipe_pins_what_its_lines_import_and_what_the_worker_named() -> None
         "requires-python": "==3.11.*",
         "dependencies": ["onnx==1.23.2", "torch[cpu]==2.13.0"],
     }
-    assert found.allowances == {1: (1e-7,)}
+    assert found.allowances == {"1": (1e-7,)}
     assert script.endswith("# Each call:\noutput = model(*inputs)\n")
     assert server_recipe.render_recommended(document, run) == script
 
@@ -184,7 +185,7 @@ def test_a_snippet_has_the_batch_size_that_is_asked_for() -> None:
     document = built_answers.answer()
     entry = document.ranked[0]
     assert "torch.randn(1, " in script_recipe.render_snippet(document, entry, RECIPE)
-    assert "torch.randn(7, " in script_recipe.render_snippet(document, entry, RECIPE, 7)
+    assert "torch.randn(7, " in script_recipe.render_snippet(document, entry, RECIPE, Shape(7))
 
 
 @pytest.mark.parametrize("style", ["snippet", "server", "command"])

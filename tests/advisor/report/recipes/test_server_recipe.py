@@ -24,13 +24,15 @@ from advisor.recipes.snippet import EACH_CALL
 from advisor.report.recipes.found_recipe import FoundRecipe
 from advisor.report.recipes.server_recipe import render_dockerfile, render_server
 from probes.wire.events import InputFacts
+from probes.wire.shape import Shape
 
 PROBES = rubric_files.probes_directory()
 INTEGRATION = "import torch\n\n# Each call:\noutput = model(*inputs)\n"
 
 
 def answer_to(model: Model | None = None, **changes: Any) -> Answer:
-    question = builders.question(**({"model": model} if model else {}), **changes)
+    chosen: dict[str, Any] = {"model": model} if model else {}
+    question = builders.question(**chosen, **changes)
     return built_answers.answer(question=question)
 
 
@@ -64,7 +66,7 @@ def test_only_requests_for_independent_rows_share_a_call(coupled: bool | None) -
     answer = answer_to()
     slow, *_ = answer.ranked[0].cells
     throughput = msgspec.structs.replace(slow.throughput, value=2 * slow.throughput.value)
-    fast = msgspec.structs.replace(slow, batch_size=8, throughput=throughput)
+    fast = msgspec.structs.replace(slow, shape=Shape(8), throughput=throughput)
     answer = with_measurement(answer, cells=(slow, fast))
     inputs = (InputFacts(name="", shape=(4,), dtype="float32"),)
     recipe = dataclasses.replace(found(), coupled_rows=coupled, inputs=inputs)

@@ -25,6 +25,7 @@ from advisor.report.recipes import verification
 from advisor.report.recipes.verification import Verification
 from advisor.store.store import Store
 from probes.wire.events import Environment, Imported, RecipeFacts
+from probes.wire.shape import Shape
 
 LINES = "import torch\n\n# Each call:\noutput = model(*inputs)\n"
 SPEEDUP = Interval(value=2.0, low=1.8, high=2.2)
@@ -61,7 +62,7 @@ def measured(lines: str = LINES, *, arm_changes: Any = None, **question: Any) ->
             providers={"torch": ("torch",)},
         )
         imported = Imported(versions={}, settings={}, seconds=1.0, environment=environment)
-        facts = RecipeFacts(allowances={1: (1e-7,)}, serving_command=None, integration=lines)
+        facts = RecipeFacts(allowances={"1": (1e-7,)}, serving_command=None, integration=lines)
         return builders.process(imported=imported, recipe_facts=facts)
 
     arms = (builders.arm(builders.BASELINE), builders.arm("compiled", **(arm_changes or {})))
@@ -84,7 +85,7 @@ def verify(
 ) -> Verification:
     monkeypatch.setattr(verification, "run_pair", (machine or Machine()).run_pair)
     run = run or measured()
-    cells = (cell(batch_size=1, speedup=SPEEDUP),)
+    cells = (cell(shape=Shape(1), speedup=SPEEDUP),)
     answer = msgspec.structs.replace(
         with_measurement(built_answers.answer(), "compiled", cells=cells),
         question=run.header().question,

@@ -21,6 +21,7 @@ from advisor.domain.run_events import (
 from advisor.report.sections import progress_lines
 from probes.wire.events import PhaseStarted, Ready
 from probes.wire.outcome import Failure, Outcome, Phase
+from probes.wire.shape import Shape
 
 
 def render(run_event: RunEvent) -> str | None:
@@ -32,7 +33,9 @@ def phase_started(
     phase: Phase, batch_size: int | None = None, arm: str = "compiled"
 ) -> WorkerReported:
     return WorkerReported(
-        arm=arm, process=0, worker_event=PhaseStarted(phase=phase, batch_size=batch_size)
+        arm=arm,
+        process=0,
+        worker_event=PhaseStarted(phase=phase, shape=Shape(batch_size) if batch_size else None),
     )
 
 
@@ -68,11 +71,11 @@ def phase_started(
         (phase_started("load", arm=REFERENCE), f"{REFERENCE}: load"),
         (phase_started("correctness", 4, arm=REFERENCE), f"{REFERENCE}: outputs, batch size 4"),
         (
-            RaceOpened(batch_size=4, arms=("one", "two")),
+            RaceOpened(shape=Shape(4), arms=("one", "two")),
             "batch size 4: measuring 2 processes in turn",
         ),
         (
-            RaceClosed(batch_size=4, reason="the verdict stands: TIE", cause="decided"),
+            RaceClosed(shape=Shape(4), reason="the verdict stands: TIE", cause="decided"),
             "batch size 4: the verdict stands: TIE",
         ),
         (Resumed(), "resuming the run"),

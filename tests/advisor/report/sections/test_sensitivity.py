@@ -19,6 +19,7 @@ from advisor.domain.recommendation import (
     TreeStep,
 )
 from advisor.report.sections import sensitivity
+from probes.wire.shape import Shape
 
 
 def advice(**changes: Any) -> Recommendation:
@@ -49,8 +50,8 @@ def test_robustness_has_the_share_of_weightings_and_the_pareto_front() -> None:
 @pytest.mark.parametrize(
     ("entry", "text"),
     [
-        (BreakEven(batch_size=4, requests=1200.4, low=1000.0, high=1500.0), "1,200 requests"),
-        (BreakEven(batch_size=4, requests=None, low=None, high=None), "never repaid"),
+        (BreakEven(shape=Shape(4), requests=1200.4, low=1000.0, high=1500.0), "1,200 requests"),
+        (BreakEven(shape=Shape(4), requests=None, low=None, high=None), "never repaid"),
     ],
 )
 def test_a_break_even_has_its_requests_or_never_comes(entry: BreakEven, text: str) -> None:
@@ -61,7 +62,7 @@ def test_a_break_even_has_its_requests_or_never_comes(entry: BreakEven, text: st
 
 def test_only_the_costs_of_the_recommended_arm_are_listed() -> None:
     costs = tuple(
-        RunningCost(arm=arm, batch_size=1, value=0.123456, unit="million tokens")
+        RunningCost(arm=arm, shape=Shape(1), value=0.123456, unit="million tokens")
         for arm in ("compiled", "other")
     )
     (line,) = sensitivity.sensitivity(advice(costs=costs))
@@ -70,7 +71,7 @@ def test_only_the_costs_of_the_recommended_arm_are_listed() -> None:
 
 
 def test_energy_is_listed_per_call_and_per_thousand_requests() -> None:
-    use = EnergyUse(arm="compiled", batch_size=1, joules_per_call=12.345, watt_hours=3.4291)
+    use = EnergyUse(arm="compiled", shape=Shape(1), joules_per_call=12.345, watt_hours=3.4291)
     (line,) = sensitivity.sensitivity(advice(energy=(use,)))
     assert "12.3 J per call" in line
     assert "3.43 Wh per thousand requests" in line

@@ -24,13 +24,14 @@ from advisor.domain.results import MeasuredInputs
 from advisor.pipeline.decision import decide, evaluate
 from advisor.report.sections.setup_facts import (
     describe_lengths,
-    describe_sizes,
+    describe_shapes,
     input_facts,
     setup_facts,
 )
 from advisor.report.text_report import measured_line
 from advisor.store.store import Store
 from probes.wire.events import InputFacts, RecipeFacts
+from probes.wire.shape import Shape
 
 LIBRARY = TransformersModel(name="org/model", weights="hub")
 
@@ -118,7 +119,7 @@ def test_inputs_without_a_batch_are_not_called_batch_size_one(
     assert answer.results.inputs is not None
     assert answer.results.inputs.has_batch is False
     shapes = name_own_shapes(model)
-    assert describe_sizes(answer, [1]) == shapes
+    assert describe_shapes(answer, [Shape(1)]) == shapes
     assert shapes in dict(setup_facts(answer))["batch sizes"]
     assert shapes in measured_line(answer)[0]
     assert "batch size" not in measured_line(answer)[0]
@@ -128,7 +129,7 @@ def test_inputs_without_a_batch_are_not_called_batch_size_one(
 @pytest.mark.parametrize("inputs", [None, MeasuredInputs(fixed=0, has_batch=None, has_length=None)])
 def test_inputs_that_are_not_known_have_batch_sizes(inputs: MeasuredInputs | None) -> None:
     answer = with_results(run_answer(), inputs=inputs)
-    assert describe_sizes(answer, [1, 4]) == "batch sizes 1 and 4"
+    assert describe_shapes(answer, [Shape(1), Shape(4)]) == "batch sizes 1 and 4"
     assert dict(setup_facts(answer))["batch sizes"].partition(";")[0] == ", ".join(
         map(str, answer.question.batch_sizes)
     )
@@ -168,7 +169,7 @@ def test_a_run_of_servers_states_the_tokens_of_its_requests(
 
 def test_a_batch_size_without_a_race_is_not_among_the_measured_ones() -> None:
     answer = run_answer()
-    (raced,) = {race.batch_size for race in answer.results.races}
+    (raced,) = {race.shape.batch_size for race in answer.results.races}
     question = msgspec.structs.replace(answer.question, batch_sizes=(raced, raced + 15))
     (line,) = measured_line(msgspec.structs.replace(answer, question=question))
     measured, _, missing = line.partition("Not measured")

@@ -8,6 +8,7 @@ import time
 
 import numpy as np
 
+from probes.adapter import ModelError
 from probes.wire.events import Engagement
 
 
@@ -23,6 +24,11 @@ class Subject:
         time.sleep(float(os.environ.get("P3_ADVISOR_FAKE_LOAD_SECONDS", "0")))
         self.seed = request.seed
         self.matrix = np.random.default_rng(request.seed).standard_normal((8, 8)).astype("float32")
+
+    def at(self, request):
+        if not request.lengths:
+            raise ModelError("a fake has no length that was not built", "ask for several")
+        return self
 
     def inputs(self, batch_size, number):
         generator = np.random.default_rng([self.seed, batch_size, number])

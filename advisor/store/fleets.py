@@ -1,33 +1,30 @@
-"""Store values as JSON files in one directory, each under an id; they name runs by their ids."""
+"""Store the results of fleets as JSON files in one directory; they name runs by their ids."""
 
 from __future__ import annotations
 
 import pathlib
-from typing import Generic, TypeVar
 
 import msgspec
 
+from advisor.domain.fleet import FleetRecord
 from advisor.errors import RunFileError, UnknownRunError
 from advisor.store.decoders import DECODE_ERRORS, DECODING
 from advisor.system.atomic_write import report_unwritable, write_atomically
 
 LATEST = "latest"
 
-Record = TypeVar("Record", bound=msgspec.Struct)
 
+class Fleets:
+    """The results of all fleets in one directory."""
 
-class Records(Generic[Record]):
-    """All records of one kind."""
-
-    def __init__(self, directory: pathlib.Path, kind: type[Record], name: str) -> None:
-        """Store records of the type `kind`; errors call them `name`, such as `fleet`."""
-        self._directory, self._kind, self._name = directory, kind, name
+    def __init__(self, directory: pathlib.Path) -> None:
+        self._directory = directory
 
     def ids(self) -> list[str]:
         """Return the ids of all records, oldest first."""
         return [file.stem for file in self._files()]
 
-    def find(self, name: str) -> Record:
+    def find(self, name: str) -> FleetRecord:
         """Return the record with this id, a unique prefix of it, or `latest`.
 
         Raise `UnknownRunError` without a single match, and `RunFileError` for a damaged record.
@@ -35,14 +32,19 @@ class Records(Generic[Record]):
         file = self._find_file(name)
         try:
             with DECODING:
-                return msgspec.json.decode(file.read_bytes(), type=self._kind)
+                return msgspec.json.decode(file.read_bytes(), type=FleetRecord)
         except (OSError, *DECODE_ERRORS) as problem:
             raise RunFileError(
-                f"{file} cannot be read: {problem}", f"measure the {self._name} again"
+                f"{file} cannot be read: {problem}", "measure the fleet again"
             ) from problem
 
-    def save_record(self, record_id: str, record: Record) -> None:
-        self._write(f"{record_id}.json", msgspec.json.encode(record))
+    def save(self, record: FleetRecord) -> None:
+        """Store the result of a fleet so far."""
+        self._write(f"{record.request.fleet_id}.json", msgspec.json.encode(record))
+
+    def save_parquet(self, fleet_id: str, content: bytes) -> pathlib.Path:
+        """Store the figures of a fleet's runs as a Parquet file; return its path."""
+        return self._write(f"{fleet_id}.parquet", content)
 
     def delete(self, name: str) -> str:
         """Remove the record and keep its runs; return its id."""
@@ -59,11 +61,9 @@ class Records(Generic[Record]):
         if len(matches) == 1:
             return matches[0]
         if name == LATEST:
-            raise UnknownRunError(
-                f"no {self._name} is stored yet", "see p3-advisor recommend --help"
-            )
+            raise UnknownRunError("no fleet is stored yet", "see p3-advisor recommend --help")
         raise UnknownRunError(
-            f"there is no {self._name} {name!r}",
+            f"there is no fleet {name!r}",
             f"the stored ones are: {', '.join(file.stem for file in files[-5:]) or 'none'}",
         )
 

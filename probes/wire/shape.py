@@ -1,0 +1,43 @@
+"""The shape of a call: what a cell of a run is measured at."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+from probes.wire.bounds import Size
+
+
+@functools.total_ordering
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    """The batch size of a call and, in a run with several lengths, its lengths in tokens.
+
+    `output_tokens` is None for a forward pass. Shapes are ordered by length, then by batch size.
+    """
+
+    batch_size: Size
+    input_tokens: Size | None = None
+    output_tokens: Size | None = None
+
+    def __lt__(self, other: Shape) -> bool:
+        return self._order < other._order
+
+    @property
+    def _order(self) -> tuple[int, int, int]:
+        return (self.input_tokens or 0, self.output_tokens or 0, self.batch_size)
+
+    @property
+    def lengths(self) -> str:
+        """The lengths, such as `512` or `512+128`; empty in a run with one pair of them."""
+        return "+".join(str(each) for each in (self.input_tokens, self.output_tokens) if each)
+
+    @property
+    def description(self) -> str:
+        """The shape in words, such as `batch size 16` or `batch size 16 with 512+128 tokens`."""
+        tokens = f" with {self.lengths} tokens" if self.lengths else ""
+        return f"batch size {self.batch_size}{tokens}"
+
+    def __str__(self) -> str:
+        """Return `16`, `16x512` for inputs of 512 tokens, or `16x512+128` with 128 new tokens."""
+        return f"{self.batch_size}x{self.lengths}" if self.lengths else str(self.batch_size)

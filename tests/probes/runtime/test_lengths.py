@@ -1,0 +1,143 @@
+"""Several lengths in one worker: references, checks and blocks at each."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+import numpy as np
+import pytest
+import workers
+
+from probes import protocol
+from probes.checking import dispatch
+from probes.checking.text_reference import TokenReference
+from probes.wire.shape import Shape
+
+WORKFLOWS = pathlib.Path(protocol.__file__).parent / "workflows"
+BLOCK = {
+    "kind": "synthetic",
+    "block": "encoder",
+    "hidden": 16,
+    "intermediate": 32,
+    "heads": 2,
+    "layers": 1,
+}
+LLAMA = {
+    "model_type": "llama",
+    "architectures": ["LlamaForCausalLM"],
+    "hidden_size": 16,
+    "intermediate_size": 32,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 2,
+    "vocab_size": 64,
+}
+
+
+def measure(
+    workflow: str, place: pathlib.Path, tokens: str, **asked: Any
+) -> tuple[protocol.Request, workers.WorkerResult]:
+    """Make the references of a model, and run a worker of `workflow` with these tokens."""
+    pytest.importorskip("torch")
+    eager = WORKFLOWS / "pytorch_eager.py"
+    reference = workers.make_request(eager, place, role="reference", **asked)
+    made = workers.run_worker(reference, place / "reference", "build\npeaks\n")
+    assert made.failure is None, made.log
+    request = workers.make_request(WORKFLOWS / f"{workflow}.py", place, **asked)
+    answer = workers.run_worker(request, place / "measure", tokens)
+    assert answer.failure is None, answer.log
+    return request, answer
+
+
+def shapes_of(answer: workers.WorkerResult, event: str) -> list[Shape]:
+    return [Shape(**each["shape"]) for each in answer.events if each["event"] == event]
+
+
+@pytest.mark.stack
+@pytest.mark.parametrize(
+    ("workflow", "options"),
+    [
+        ("pytorch_eager", {}),
+        ("onnxruntime_cpu", {"feeding": "host"}),
+        ("onnxruntime_cpu", {"feeding": "host", "dynamic": True}),
+    ],
+)
+def test_a_pass_is_checked_and_timed_at_each_length(
+    workflow: str, options: dict[str, Any], tmp_path: pathlib.Path
+) -> None:
+    if workflow == "onnxruntime_cpu":
+        pytest.importorskip("onnxruntime")
+    request, answer = measure(
+        workflow,
+        tmp_path,
+        "build\nvisit 1x4 1\nvisit 2x9 1\nstop\n",
+        subject=BLOCK,
+        options=options,
+        batch_sizes=[1, 2],
+        input_tokens=9,
+        lengths=[[4, None], [9, None]],
+    )
+    expected = [Shape(1, 4), Shape(2, 4), Shape(1, 9), Shape(2, 9)]
+    assert request.shapes == expected
+    for event in ("built", "checked", "warmed_up"):
+        assert shapes_of(answer, event) == expected
+    assert shapes_of(answer, "block_timed") == [Shape(1, 4), Shape(2, 9)]
+    assert all(
+        each["accuracy_class"] == "exact" for each in answer.events if each["event"] == "checked"
+    )
+    inputs = [dispatch.load_reference(request, shape).inputs[0][0] for shape in expected]
+    assert [array.shape[:2] for array in inputs] == [(1, 4), (2, 4), (1, 9), (2, 9)]
+
+
+@pytest.mark.stack
+def test_text_is_generated_at_each_pair_of_lengths(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "config.json").write_text(json.dumps(LLAMA))
+    lengths: list[list[int | None]] = [[4, 3], [8, 3], [8, 5]]
+    request, answer = measure(
+        "pytorch_eager",
+        tmp_path,
+        "build\nvisit 2x4+3 1\nvisit 2x8+5 1\nstop\n",
+        subject={
+            "kind": "transformers",
+            "name": str(tmp_path / "source"),
+            "weights": "random",
+        },
+        task=protocol.GENERATE,
+        batch_sizes=[2],
+        input_tokens=8,
+        output_tokens=5,
+        lengths=lengths,
+    )
+    expected = [Shape(2, *pair) for pair in lengths]
+    assert shapes_of(answer, "checked") == expected
+    references = [dispatch.load_reference(request, shape) for shape in expected]
+    texts = [each for each in references if isinstance(each, TokenReference)]
+    produced = [(each.inputs[0][0], each.tokens[0]) for each in texts]
+    assert [(len(prompts[0]), len(new[0])) for prompts, new in produced] == [(4, 3), (8, 3), (8, 5)]
+    (short, _), (long, _), _ = produced
+    assert not np.array_equal(short, long[:, :4]), "an engine's prefix cache would be of use"
+
+
+@pytest.mark.stack
+def test_a_model_without_a_length_is_refused(tmp_path: pathlib.Path) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "images.py").write_text(
+        "import torch\n"
+        "def build():\n"
+        "    return torch.nn.Conv2d(3, 4, 3), (torch.zeros(1, 3, 8, 8),)\n"
+    )
+    request = workers.make_request(
+        WORKFLOWS / "pytorch_eager.py",
+        tmp_path,
+        role="reference",
+        subject={"kind": "factory", "name": f"{tmp_path / 'images.py'}:build"},
+        input_tokens=9,
+        lengths=[[4, None], [9, None]],
+    )
+    made = workers.run_worker(request, tmp_path / "reference", "build\npeaks\n")
+    assert made.failure is not None
+    assert made.failure["status"] == "model-refused"
+    assert made.failure["fix"]
