@@ -94,7 +94,7 @@ class TextGeneration:
         return TokenLogprobs(np.stack(forced.kept, axis=1)), TokenLogprobs(values, ids)
 
     def collect(self, output: torch.Tensor) -> list[Any]:
-        return [output[:, self.request.input_tokens :].cpu().numpy()]
+        return [output[:, -self.request.output_tokens :].cpu().numpy()]
 
     def _generate(
         self, device_inputs: torch.Tensor, new_tokens: int, **keywords: Any

@@ -99,7 +99,9 @@ class EngineGeneration(EngineProgram):
 
     def collect(self, output: Any) -> list[Any]:
         return [
-            np.array([row[self.request.input_tokens :] for row in output.sequences], dtype=np.int64)
+            np.array(
+                [row[-self.request.output_tokens :] for row in output.sequences], dtype=np.int64
+            )
         ]
 
     def generate(self, device_inputs: list[list[int]], new_tokens: int) -> Any:

@@ -158,7 +158,7 @@ class EngineGeneration(EngineProgram):
         )
 
     def collect(self, output: Any) -> list[Any]:
-        return [np.stack(output)[:, self.request.input_tokens :].astype(np.int64)]
+        return [np.stack(output)[:, -self.request.output_tokens :].astype(np.int64)]
 
     def generate(self, device_inputs: Any, new_tokens: int) -> list[Any]:
         """Return the sequence of each prompt; groups of prompts take turns."""

@@ -91,20 +91,41 @@ def test_a_pass_is_checked_and_timed_at_each_length(
     assert [array.shape[:2] for array in inputs] == [(1, 4), (2, 4), (1, 9), (2, 9)]
 
 
+def llama(place: pathlib.Path) -> dict[str, str]:
+    """Write the configuration of a small language model, and return it as a subject."""
+    (place / "source").mkdir()
+    (place / "source" / "config.json").write_text(json.dumps(LLAMA))
+    return {"kind": "transformers", "name": str(place / "source"), "weights": "random"}
+
+
+@pytest.mark.stack
+def test_text_of_a_prompt_that_was_not_built_is_served(tmp_path: pathlib.Path) -> None:
+    _, answer = measure(
+        "pytorch_eager",
+        tmp_path,
+        "build\nnew-shapes short\n",
+        subject=llama(tmp_path),
+        task=protocol.GENERATE,
+        batch_sizes=[1],
+        input_tokens=8,
+        output_tokens=5,
+        new_shapes=True,
+    )
+    tried = [each for each in answer.events if each["event"] == "new_shape_result"]
+    assert [(Shape(**each["shape"]), each["outcome"], each["reason"]) for each in tried] == [
+        (Shape(2), "served", None),
+        (Shape(1, 5), "served", None),
+    ]
+
+
 @pytest.mark.stack
 def test_text_is_generated_at_each_pair_of_lengths(tmp_path: pathlib.Path) -> None:
-    (tmp_path / "source").mkdir()
-    (tmp_path / "source" / "config.json").write_text(json.dumps(LLAMA))
     lengths: list[list[int | None]] = [[4, 3], [8, 3], [8, 5]]
     request, answer = measure(
         "pytorch_eager",
         tmp_path,
         "build\nvisit 2x4+3 1\nvisit 2x8+5 1\nstop\n",
-        subject={
-            "kind": "transformers",
-            "name": str(tmp_path / "source"),
-            "weights": "random",
-        },
+        subject=llama(tmp_path),
         task=protocol.GENERATE,
         batch_sizes=[2],
         input_tokens=8,
