@@ -22,10 +22,16 @@ Standard input carries one-line tokens:
     allocate BYTES              hold this much device memory outside every allocator, or none (the
                                 reference worker only)
     peaks                       measure how fast the device can be (the reference worker only)
+    outputs                     compute the reference outputs (the reference worker only), end
+    check                       check the outputs again; `stop` does not repeat this
     stop                        check the outputs again, respond, end
-After `build`, `warm`, `sustain`, `diagnose`, `probe`, `enough` and `allocate` the worker reports
-`ready`. End of file means that the advisor is gone; the watchdog then kills the worker and
+After `build`, `warm`, `sustain`, `diagnose`, `probe`, `enough`, `check`, `allocate` and `peaks` the
+worker reports `ready`. The reference worker also does when it has written the inputs, with which
+others can build. End of file means that the advisor is gone; the watchdog then kills the worker and
 everything it started.
+While other workers are timed, the advisor suspends (SIGSTOP) the processes of those that build.
+Before they continue it writes the seconds of all suspensions so far to `suspended`; they are no
+part of the seconds of a build.
 Standard output carries one byte after each event, so that the advisor can sleep until there is one.
 
 SHAPE is the text of a `Shape`. `probes.wire` has shapes, the events and the outcome.
@@ -46,6 +52,8 @@ REQUEST = "request.json"
 EVENTS = "events.jsonl"
 RESPONSE = "response.json"
 LOG = "log"
+#: The seconds for which the advisor has suspended the worker so far, as text; missing for none.
+SUSPENDED = "suspended"
 #: Folder in the scratch directory: temporary files of the stack and of what it starts.
 TEMPORARY_FOLDER = "tmp"
 

@@ -188,7 +188,9 @@ def recorded_home(
             rubric=fake_rubric,
         )
         workflows = "quick,alike,misbehaving/segfault"
-        answers = Answers(batch_sizes="1,2", budget="2", workflows=workflows, gpu="cpu")
+        answers = Answers(
+            batch_sizes="1,2", budget="2", all_arms=True, workflows=workflows, gpu="cpu"
+        )
         for _ in execute(prepare(answers, context), context):
             pass
 

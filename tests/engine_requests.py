@@ -13,7 +13,7 @@ from top_tokens import keep_top_tokens
 
 from advisor.catalogue import rubric_files
 from probes import protocol
-from probes.checking import text_reference
+from probes.checking import dispatch, text_reference
 from probes.checking.logprobs import TokenLogprobs
 from probes.subjects import checkpoint
 
@@ -60,6 +60,7 @@ def write_checkpoint(shared: pathlib.Path, fault: str, architecture: str) -> Non
                     TokenLogprobs(exact),
                 )
             )
+        dispatch.save_inputs([[prompt] for prompt in prompts], shared / f"inputs-{size}.npz")
         text_reference.save_reference(
             shared / f"reference-{size}.npz", "float64", [[prompt] for prompt in prompts], runs
         )

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 ROOT = pathlib.Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "studies"))
 
-from kept import build_times, portability_charts, table, verified
+from kept import earlier_runs, portability_charts, table, verified
 from stacks import extras
 
 from advisor import schemas
@@ -29,7 +29,7 @@ def render_all() -> dict[pathlib.Path, str]:
         pyproject: extras.render(pyproject.read_text(encoding="utf-8"), environments),
         rubric / "integration.toml": render_integrations(),
         rubric / "verified.toml": verified.render(),
-        rubric / "build_seconds.toml": build_times.render(),
+        rubric / "earlier_runs.toml": earlier_runs.render(),
         **{page: table.render_page(page) for page in table.PAGES},
         **{
             portability_charts.chart_file(run): portability_charts.render(run)

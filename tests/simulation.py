@@ -273,6 +273,9 @@ def race_context(
         question=question,
         limits=builders.shipped_catalogue().presets.guard,
         clock=session.machine.clock,
+        seconds=math.inf,
+        races_end=math.inf,
+        end=math.inf,
         evaluate=evaluate,
     )
 

@@ -450,7 +450,10 @@ def test_an_added_workflow_is_measured_and_shown(
     extend_catalogue: Callable[..., Context], tmp_path: pathlib.Path
 ) -> None:
     context = extend_catalogue()
-    run = prepare(Answers(gpu="cpu", batch_sizes="1", budget="2", workflows="throw-away"), context)
+    run = prepare(
+        Answers(gpu="cpu", batch_sizes="1", budget="2", all_arms=True, workflows="throw-away"),
+        context,
+    )
     for _ in execute(run, context):
         pass
     assert set(decide(run).measurements) == {"pytorch-eager", "throw-away"}

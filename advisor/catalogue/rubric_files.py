@@ -13,7 +13,7 @@ import msgspec
 from advisor.catalogue.criteria import read_rubric
 from advisor.catalogue.toml_file import read
 from advisor.domain.accuracy import AccuracyRules
-from advisor.domain.catalogue import Catalogue, KnownGpu, Models, Presets
+from advisor.domain.catalogue import Catalogue, EarlierRuns, KnownGpu, Models, Presets
 from advisor.domain.published import DecisionTree, Guideline, PublishedData
 from advisor.domain.rubric import Rubric
 from advisor.domain.serving import ServingRules
@@ -72,7 +72,7 @@ def load(
         guidelines=read(directory / "guidelines.toml", GuidelinesFile).guideline,
         published=read(directory / "published.toml", PublishedData),
         tree=read_tree(directory / "tree.toml"),
-        build_seconds=read(directory / "build_seconds.toml", dict[str, dict[str, float]]),
+        earlier_runs=read(directory / "earlier_runs.toml", dict[str, dict[str, EarlierRuns]]),
         accuracy=read(directory / "accuracy.toml", AccuracyRules),
         serving=read(directory / "serving.toml", ServingRules),
         engine_memory=read(directory / "engine_memory.toml", dict[str, EngineMemory]),

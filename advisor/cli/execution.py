@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from advisor.cli.context import make_context, print_status
-from advisor.cli.interruption import resumable_with
+from advisor.cli.interruption import InterruptedRunError, resumable_with
 from advisor.cli.output import OutputFormat, print_document, print_text
 from advisor.errors import exit_code_of
 
@@ -25,14 +25,28 @@ def execute(run: Run, output_format: OutputFormat) -> None:
     """
     from advisor.pipeline.decision import decide
 
-    with resumable_with(f"p3-advisor resume {run.directory.name}"):
-        follow(run, output_format)
+    resume = f"p3-advisor resume {run.directory.name}"
+    interruption: InterruptedRunError | None = None
+    try:
+        with resumable_with(resume):
+            follow(run, output_format)
+    except InterruptedRunError as problem:
+        interruption = problem
     answer = decide(run)
+    if interruption is not None and answer.recommendation is None:
+        raise interruption
     print_answer(answer, output_format)
     if answer.recommendation is not None and output_format != "text":
         for line in answer.headline:
             print_status(line.text)
         print_status(f"p3-advisor show {run.directory.name} prints the table")
+    if interruption is not None:
+        waiting = [each.arm for each in answer.unmeasured if each.option is not None]
+        print_status(
+            "stopped before the end of the run"
+            + (f"; not measured: {', '.join(waiting)}" if waiting else "")
+            + f"; it goes on with: {resume}"
+        )
 
 
 def follow(run: Run, output_format: OutputFormat) -> None:

@@ -48,6 +48,7 @@ OPTION_GROUPS: Mapping[str, tuple[str, ...]] = {
     "Servers under load": ("ttft", "itl", "percentile", "lengths", "rate", "gpus_per_model"),
     "Time": (
         "budget",
+        "all_arms",
         "wait_for_quiet",
         "max_build_seconds",
         "max_build_times",

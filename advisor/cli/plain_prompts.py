@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, get_args
@@ -122,9 +123,10 @@ def _read_model(answers: Answers, catalogue: Catalogue) -> str:
 
 def _print_plan(draft: DraftRun) -> None:
     arms = [arm.id for arm in draft.plan.arms if arm.duplicate_of is None]
-    seconds = draft.question.budget.measuring_seconds
+    seconds = draft.question.seconds
     print_text(f"Arms to measure: {len(arms)} ({', '.join(arms)}).")
-    print_text(f"Measuring takes at most {seconds:g} seconds; builds take extra time.")
+    if math.isfinite(seconds):
+        print_text(f"The run takes at most {seconds:g} seconds, builds included.")
     question = draft.question
     if question.task == "generate":
         print_text(

@@ -114,7 +114,20 @@ class BuildPresets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     most_at_once: Annotated[int, msgspec.Meta(ge=1)]
     #: Builds that are expected to take at most this long come first and give an early answer.
     early_seconds: Annotated[float, msgspec.Meta(ge=0)]
+    #: Seconds after which the first race does not wait for further early builds, and seconds of
+    #: building between two races.
+    first_race_seconds: Annotated[float, msgspec.Meta(ge=0)]
+    race_interval_seconds: Annotated[float, msgspec.Meta(ge=0)]
     source: str
+
+
+class EarlierRuns(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What an arm took and brought in the kept runs; it orders the builds, no answer uses it."""
+
+    #: Median seconds of a cold build of all batch sizes.
+    build_seconds: Annotated[float, msgspec.Meta(ge=0)]
+    #: At any batch size; null for servers.
+    largest_speedup: Annotated[float, msgspec.Meta(gt=0)] | None = None
 
 
 class QuietLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -171,8 +184,8 @@ class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
     guidelines: tuple[Guideline, ...]
     published: PublishedData
     tree: DecisionTree
-    #: Typical seconds of a cold build, by device and arm.
-    build_seconds: dict[str, dict[str, float]]
+    #: By device and arm.
+    earlier_runs: dict[str, dict[str, EarlierRuns]]
     accuracy: AccuracyRules
     serving: ServingRules
     #: By workflow.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Annotated, Literal
 
@@ -21,10 +22,15 @@ WeightFormat = Literal["int8", "int4", "fp8"]
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Limits of the measurement; builds do not count."""
+    """Limits of a run."""
 
     name: str
+    #: Seconds of timing the races.
     measuring_seconds: Annotated[float, msgspec.Meta(gt=0)]
+    #: By task, the seconds of the whole run, builds included; no limit for a task without one.
+    seconds: dict[Task, Annotated[float, msgspec.Meta(gt=0)]] = {}
+    #: Share of them after which no arm is built or raced any more; the rest is for the repetition.
+    race_share: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1.0
     most_rounds: Annotated[int, msgspec.Meta(ge=4)]
     #: Seconds of further repetitions of the leaders while the decision is OPEN; 0 for none.
     open_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
@@ -145,6 +151,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     offline: bool = False
     #: Whether workers confine themselves: no network, no file written outside the run.
     sandbox: bool = False
+    #: Whether every arm is measured, without a limit of the run's time.
+    all_arms: bool = False
     #: Expected number of requests, within which a build should pay for itself.
     requests: Annotated[int, msgspec.Meta(ge=1)] | None = None
     #: Price of one device per hour, in any currency.
@@ -168,6 +176,11 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     load: LoadQuestion | None = None
     #: UUIDs of the GPUs over which each model is split, besides `gpu`; empty for one device.
     further_gpus: tuple[str, ...] = ()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of the whole run; infinite without a limit."""
+        return math.inf if self.all_arms else self.budget.seconds.get(self.task, math.inf)
 
     @property
     def input_tokens(self) -> int:

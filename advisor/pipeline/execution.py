@@ -29,6 +29,7 @@ from advisor.probing.conditions import ConditionsMonitor, GpuMonitor
 from advisor.probing.device_memory import DeviceMemoryMonitor
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
+from advisor.probing.side_by_side import SideBySideBuilds
 from advisor.probing.supervisor import Supervisor
 from advisor.store.runs import Run
 
@@ -78,12 +79,16 @@ def _execute_steps(
             yield from servers.measure_servers(session, recorder, header, config)
             yield recorder.record(Finished())
             return
+        start, seconds = context.clock(), question.seconds
         races = RaceContext(
             session=session,
             recorder=recorder,
             question=question,
             limits=header.catalogue.presets.guard,
             clock=context.clock,
+            seconds=seconds,
+            races_end=start + seconds * question.budget.race_share,
+            end=start + seconds,
             evaluate=functools.partial(evaluate, header, while_running=True),
         )
         yield from _race_and_measure_further(races, header)
@@ -108,30 +113,41 @@ def _race_and_measure_further(races: RaceContext, header: Header) -> Iterator[Lo
 
     Where that shows that the outputs of an arm vary, its fallback races too.
     """
+    arms = len(plan_of(races.state).arms)
+    builds = races.session.side_by_side(min(building.builds_at_once(header), max(arms - 1, 1)))
     while True:
-        yield from _race_groups(races, header)
+        yield from _race_groups(races, header, builds)
+        yield from races.recorder.record_each(races.session.finish_reference())
         yield from post_race.measure_further(races)
-        if fallbacks.arms_to_add(races.state, header) is None:
+        if building.is_over(races) or fallbacks.arms_to_add(races.state, header) is None:
             return
 
 
-def _race_groups(races: RaceContext, header: Header) -> Iterator[LoggedEvent]:
-    """Build and race group after group until every arm has raced or no further arm fits."""
+def _race_groups(
+    races: RaceContext, header: Header, builds: SideBySideBuilds
+) -> Iterator[LoggedEvent]:
+    """Build and race until every arm has raced, no further arm fits, or the time is over.
+
+    An arm races as soon as it is built; the builds of others are suspended meanwhile.
+    """
     session, recorder, question = races.session, races.recorder, races.question
     while True:
         before = _race_progress(recorder.state, question)
-        yield from building.build_group(session, recorder, header)
+        yield from building.build_group(races, header, builds)
         added = fallbacks.arms_to_add(recorder.state, header)
-        if added is not None:
+        if added is not None and not building.is_over(races):
             yield recorder.record(added)
-            yield from building.build_group(session, recorder, header)
+            yield from building.build_group(races, header, builds)
+        if building.is_over(races):
+            yield from building.end_builds(races, builds)
         has_answer = functools.partial(provisional.has_answer, header)
         yield from racing.race_shapes(races, has_answer)
         waiting = remaining.waiting_arms(recorder.state, question)
+        has_progress = builds.running or _race_progress(recorder.state, question) != before
         if (
             not waiting
+            or not has_progress
             or not session.is_running(plan_of(recorder.state).baseline.id)
-            or _race_progress(recorder.state, question) == before
         ):
             return
         answer = provisional.answer_so_far(header, recorder.state)

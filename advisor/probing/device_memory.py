@@ -162,6 +162,8 @@ class MemoryHeadroom:
     monitor: DeviceMemoryMonitor | None = None
     available_bytes: Callable[[], int] = available_host_bytes
     largest_bytes: int = 0
+    #: What the GPU used before the first build.
+    idle_bytes: int = 0
 
     def update(self, run_event: RunEvent) -> None:
         """Raise the largest peak if the event reports a higher one."""
@@ -176,13 +178,30 @@ class MemoryHeadroom:
             peak_bytes = run_event.worker_event.peak_rss_bytes
         self.largest_bytes = max(self.largest_bytes, peak_bytes or 0)
 
+    def update_from(self, pid: int) -> None:
+        """Raise the largest peak to what the process `pid` uses now; nothing for one that is gone.
+
+        Of a GPU that is what all workers use by then, which is at least as much.
+        """
+        used: int | None = None
+        if self.monitor is not None:
+            counted = self.monitor.used_bytes() if not self.largest_bytes else None
+            used = counted - self.idle_bytes if counted else None
+        else:
+            with contextlib.suppress(psutil.Error):
+                used = psutil.Process(pid).memory_info().rss
+        self.largest_bytes = max(self.largest_bytes, used or 0)
+
     def fits_another_worker(self, running_builds: int = 0) -> bool:
         """Return whether one more worker fits next to the running builds.
 
         True where memory cannot be read.
         """
         factor = BUILD_FACTOR * (running_builds + 1) if running_builds else HEADROOM_FACTOR
-        needed_bytes = factor * self.largest_bytes
+        return self.has_free(factor * self.largest_bytes)
+
+    def has_free(self, needed_bytes: float) -> bool:
+        """Return whether so many bytes are free; True where memory cannot be read."""
         if self.monitor is None:
             return self.available_bytes() >= needed_bytes
         used = self.monitor.used_bytes()

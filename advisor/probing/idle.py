@@ -3,7 +3,7 @@
 A busy process would take CPU time from the worker that is timed. The thread pools of many stacks
 spin for a moment after a call; `wait_until_idle` waits for that. Some stacks poll for work without
 end, in a thread or in a process of their own; those processes are stopped (SIGSTOP) while other
-workers are timed.
+workers are timed. So are all processes of the workers that build meanwhile.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ SAMPLING_PASSES = ((0.1, 0.0), (0.5, 0.1))
 #: ONNX Runtime's threads spin for 60 ms after a call (measured with 1.31 on two processors).
 MAX_SPIN_SECONDS = 0.5
 SPIN_POLL_SECONDS = 0.005
+#: Passes over the processes of a worker that is suspended; they may start others meanwhile.
+MAX_STOPPING_PASSES = 5
 #: Consecutive polls without a runnable thread after which a process counts as idle.
 IDLE_POLLS = 2
 
@@ -53,6 +55,25 @@ class BusyProcesses:
     def forget(self, arm: str) -> None:
         """Drop the processes of the arm, because a new worker of it starts."""
         self._processes.pop(arm, None)
+
+
+def suspend_processes(directory: pathlib.Path, except_pid: int) -> None:
+    """Stop the processes of the worker in this control directory, and those that they start.
+
+    Its watchdog, `except_pid`, goes on: it ends the others when the advisor is gone.
+    """
+    stopped: set[psutil.Process] = set()
+    for _ in range(MAX_STOPPING_PASSES):
+        running = {each for each in process_tree(directory) if each.pid != except_pid} - stopped
+        if not running:
+            return
+        _send_signal(running, signal.SIGSTOP)
+        stopped |= running
+
+
+def continue_processes(directory: pathlib.Path) -> None:
+    """Let the processes of the worker in this control directory continue."""
+    _send_signal(process_tree(directory), signal.SIGCONT)
 
 
 def find_busy_processes(directory: pathlib.Path) -> dict[psutil.Process, float]:

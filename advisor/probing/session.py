@@ -20,6 +20,7 @@ from advisor.domain.run_events import (
     MemoryChecked,
     RunEvent,
     WorkerEnded,
+    WorkerReported,
     WorkerSpawned,
 )
 from advisor.probing import idle
@@ -33,7 +34,7 @@ from advisor.probing.supervisor import Supervisor
 from advisor.probing.worker_pool import WorkerPool
 from advisor.probing.worker_process import BuildLimit, Worker
 from probes import protocol
-from probes.wire.events import BlockTimed
+from probes.wire.events import BlockTimed, Built
 from probes.wire.outcome import Failure, Outcome
 from probes.wire.shape import Shape
 
@@ -57,15 +58,30 @@ class Session:
         self._memory_monitor = memory_monitor
         self._memory = ArmMemory(self._pool, memory_monitor)
         self._conditions: dict[str, Conditions] = {}
+        self._computes_reference = False
 
     def start_reference(self, arm: Arm, process: int) -> Iterator[RunEvent]:
         """Start the reference worker, which runs the workflow of `arm`.
 
-        It computes the reference outputs while other workers import; nothing is timed meanwhile.
+        It writes the inputs while other workers import; nothing is timed meanwhile.
         """
         yield from self._pool.spawn(msgspec.structs.replace(arm, id=REFERENCE), process)
         if self.is_running(REFERENCE):
             self._pool.supervisor.send(self._pool.workers[REFERENCE], "build")
+
+    def compute_reference(self) -> None:
+        """Let the reference worker compute its outputs and end, while other workers build."""
+        if self.is_running(REFERENCE):
+            self._pool.supervisor.send(self._pool.workers[REFERENCE], "outputs")
+            self._computes_reference = True
+
+    def finish_reference(self) -> Iterator[RunEvent]:
+        """Wait until the reference worker has ended."""
+        if not self._computes_reference:
+            self.compute_reference()
+        if self.is_running(REFERENCE):
+            self._pool.supervisor.go_on([self._pool.workers[REFERENCE]])
+            yield from self._pool.run_until(lambda: not self.is_running(REFERENCE))
 
     def start(
         self, arms: Iterable[tuple[Arm, int]], repeat: int = 0, built: Collection[str] = ()
@@ -90,11 +106,21 @@ class Session:
             yield from self._pool.spawn(arm, process, repeat)
         yield from self._pool.run_until(lambda: not self._pool.workers.importing())
 
-    def build_side_by_side(self, choose: ChooseBuild, builds_at_once: int) -> Iterator[RunEvent]:
-        """Build the arms that `choose` returns, several at a time; `build` then warms each up."""
-        for run_event in SideBySideBuilds(self._pool, choose, builds_at_once).run():
+    def side_by_side(self, builds_at_once: int) -> SideBySideBuilds:
+        """Return the builds of a run, of which as many run at the same time."""
+        return SideBySideBuilds(self._pool, builds_at_once)
+
+    def build_side_by_side(
+        self, builds: SideBySideBuilds, choose: ChooseBuild, shall_pause: Callable[[], bool]
+    ) -> Iterator[RunEvent]:
+        """Go on with `builds` until none is left or they shall pause; `build` warms each arm up."""
+        for run_event in builds.run(choose, shall_pause):
             if isinstance(run_event, BuildStarted):
                 self._memory.add_side_by_side(run_event.arm)
+            elif isinstance(run_event, WorkerReported) and isinstance(
+                run_event.worker_event, Built
+            ):
+                self._pool.headroom.update_from(self._pool.workers[run_event.arm].pid)
             yield run_event
 
     def build(self, arm: str, limit: BuildLimit | None = None) -> Iterator[RunEvent]:
@@ -145,6 +171,7 @@ class Session:
             return
         deferred: list[RunEvent] = []
         before = self._memory_monitor.used_bytes()
+        self._pool.headroom.idle_bytes = before or 0
         yield from self._send_and_defer(REFERENCE, f"allocate {KNOWN_BYTES}", deferred)
         seen = increase(before, self._memory_monitor.used_bytes())
         yield from deferred
@@ -250,14 +277,27 @@ class Session:
         """Return whether there is memory for one more worker next to the running builds."""
         return self._pool.headroom.fits_another_worker(running_builds)
 
+    def has_memory_for(self, size: int) -> bool:
+        """Return whether so many bytes are free; True where memory cannot be read."""
+        return self._pool.headroom.has_free(size)
+
+    def has_failed(self, arm: str) -> bool:
+        """Return whether the arm's last worker ended in a failure, or could not be started."""
+        return self._pool.workers.has_failed(arm)
+
     def stop(self, arms: Collection[str] | None = None) -> Iterator[RunEvent]:
         """Let all workers, or those of `arms`, check their outputs once more and exit."""
-        stopping = [arm for arm in self._pool.workers.running() if arms is None or arm in arms]
-        together = [arm for arm in stopping if not self._memory.is_measured_at_end(arm)]
-        for arm in stopping:
-            if self._memory.is_measured_at_end(arm):
-                yield from self._memory.measure_end(arm, self._stop([arm]))
-        yield from self._stop(together)
+        workers = self._pool.workers
+        stopping = [arm for arm in workers.running() if arms is None or arm in arms]
+        # These end one after the other, but check at the same time.
+        in_turn = [arm for arm in stopping if self._memory.is_measured_at_end(arm)]
+        for arm in in_turn:
+            workers.expect_ready(arm)
+            self._pool.send(workers[arm], "check")
+        yield from self._pool.run_until(lambda: all(map(workers.is_ready_or_ended, in_turn)))
+        for arm in filter(self.is_running, in_turn):
+            yield from self._memory.measure_end(arm, self._stop([arm]))
+        yield from self._stop([arm for arm in stopping if arm not in in_turn])
 
     def _stop(self, arms: Collection[str]) -> Iterator[RunEvent]:
         for arm in arms:

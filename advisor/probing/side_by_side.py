@@ -1,4 +1,6 @@
-"""Build several arms at the same time, each with processors of its own. Nothing is timed meanwhile.
+"""Build several arms at the same time, each with processors of its own.
+
+Nothing is timed while they run: the processes of unfinished builds are suspended during a race.
 
 On a GPU the build is confined to its processors. On the CPU it is not, because many stacks choose
 the threads of the compiled program by the processors that they see while they build. There the
@@ -11,11 +13,11 @@ import dataclasses
 import os
 from collections.abc import Callable, Iterator
 
-from advisor.domain.plan import Arm
+from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.run_events import BuildStarted, RunEvent
 from advisor.probing.processors import ProcessorShares, confine
 from advisor.probing.worker_pool import WorkerPool
-from advisor.probing.worker_process import BuildLimit
+from advisor.probing.worker_process import BuildLimit, Worker
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,45 +36,67 @@ class NextBuild:
 
 #: Returns the next build, given the number of builds that run; None while no further one may start.
 ChooseBuild = Callable[[int], NextBuild | None]
+#: Seconds between two looks whether the builds shall pause.
+POLL_SECONDS = 0.5
 
 
 class SideBySideBuilds:
-    """The builds of one stretch of time without any timing."""
+    """The builds of a run; they go on between its races."""
 
-    def __init__(self, pool: WorkerPool, choose: ChooseBuild, builds_at_once: int) -> None:
+    def __init__(self, pool: WorkerPool, builds_at_once: int) -> None:
         config = pool.config
         usable, visible = config.machine.cpu.usable_processors, os.sched_getaffinity(0)
+        self.builds_at_once = builds_at_once
         self._pool = pool
-        self._choose = choose
         self._shares = ProcessorShares(sorted(visible)[:usable], builds_at_once)
         #: With a CPU quota below the number of visible processors, the kernel chooses better.
         self._confines = config.question.device != "cpu" and len(visible) <= usable
         self._importing: dict[str, NextBuild] = {}
         self._building: set[str] = set()
 
-    def run(self) -> Iterator[RunEvent]:
-        """Build until no build runs and none may start; the workers then wait to warm up."""
+    def run(self, choose: ChooseBuild, shall_pause: Callable[[], bool]) -> Iterator[RunEvent]:
+        """Build until no build runs and none may start, or until the builds shall pause.
+
+        The workers that have finished wait to warm up. The others are suspended.
+        """
+        self._pool.supervisor.go_on(self._workers())
         while True:
-            yield from self._start_builds()
-            if not self._running:
-                return
-            yield from self._pool.run_until(self._can_continue)
+            yield from self._start_builds(choose)
+            if not self.running or shall_pause():
+                break
+            yield from self._pool.receive(POLL_SECONDS)
             for arm in [arm for arm in self._importing if self._has_imported(arm)]:
                 yield from self._send_build(self._importing.pop(arm))
-            finished = [arm for arm in self._running if self._has_finished(arm)]
-            for arm in finished:
-                self._finish(arm)
-            if finished and self._confines:
-                yield from self._start_builds()
+            building = len(self.running)
+            self.forget_ended()
+            if len(self.running) < building and self._confines:
+                yield from self._start_builds(choose)
                 self._extend_builds()
+        self._pool.supervisor.suspend(self._workers())
+        # A message that was on its way may say that a build has finished.
+        yield from self._pool.receive(0.0)
+        finished = [arm for arm in self.running if self._has_finished(arm)]
+        self._pool.supervisor.go_on([self._pool.workers[arm] for arm in finished])
+        self.forget_ended()
 
     @property
-    def _running(self) -> list[str]:
+    def running(self) -> list[str]:
+        """The arms whose builds have begun and not finished, suspended ones included."""
         return [*self._importing, *self._building]
 
-    def _start_builds(self) -> Iterator[RunEvent]:
+    def forget_ended(self) -> None:
+        """Release the processors of builds whose workers were ended."""
+        for arm in [arm for arm in self.running if self._has_finished(arm)]:
+            self._finish(arm)
+
+    def _workers(self) -> list[Worker]:
+        """Return the workers that run between the races, the one of the reference included."""
+        workers = self._pool.workers
+        return [workers[arm] for arm in (REFERENCE, *self.running) if workers.is_running(arm)]
+
+    def _start_builds(self, choose: ChooseBuild) -> Iterator[RunEvent]:
         while self._shares.has_free():
-            build = self._choose(len(self._running))
+            build = choose(len(self.running))
             if build is None:
                 return
             processors = self._shares.take(build.arm.id)
@@ -114,17 +138,12 @@ class SideBySideBuilds:
             if self._pool.workers.is_running(arm):
                 confine(self._pool.workers[arm].directory, processors)
 
-    def _can_continue(self) -> bool:
-        return any(map(self._has_imported, self._importing)) or any(
-            map(self._has_finished, self._running)
-        )
-
     def _has_imported(self, arm: str) -> bool:
         return self._pool.workers.has_imported(arm)
 
     def _has_finished(self, arm: str) -> bool:
         workers = self._pool.workers
-        return workers.is_prepared(arm) or not workers.is_running(arm)
+        return workers.is_prepared(arm) or workers.is_warmed_up(arm) or not workers.is_running(arm)
 
     def _finish(self, arm: str) -> None:
         self._importing.pop(arm, None)

@@ -13,7 +13,7 @@ import selectors
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 
 import msgspec
@@ -44,6 +44,7 @@ PHASE_AFTER_TOKEN: dict[str, Phase] = {
     "build": "load",
     "warm": "warmup",
     "peaks": "measure",
+    "outputs": "correctness",
     "allocate": "measure",
     "visit": "measure",
     "sustain": "sustain",
@@ -52,6 +53,7 @@ PHASE_AFTER_TOKEN: dict[str, Phase] = {
     "enough": "sustain",
     "diagnose": "diagnose",
     "new-shapes": "done",
+    "check": "done",
     "stop": "done",
 }
 
@@ -157,6 +159,16 @@ class Supervisor:
             self._terminate(worker)
             worker.outcome = Outcome(worker.timeout_failure())
             yield worker, worker.outcome
+
+    def suspend(self, workers: Iterable[Worker]) -> None:
+        """Stop the processes of `workers` until `go_on`; their deadlines wait meanwhile."""
+        for worker in workers:
+            worker.suspend(self._clock())
+
+    def go_on(self, workers: Iterable[Worker]) -> None:
+        """Let suspended workers continue."""
+        for worker in workers:
+            worker.go_on(self._clock())
 
     def kill(self, worker: Worker) -> None:
         self._terminate(worker)

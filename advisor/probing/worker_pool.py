@@ -95,6 +95,11 @@ class WorkerPool:
                 else:
                     yield run_event
 
+    def receive(self, seconds: float) -> Iterator[RunEvent]:
+        """Yield the events that have arrived; wait up to `seconds` for the first ones."""
+        for worker, message in self.supervisor.poll(seconds):
+            yield self.record(worker, message)
+
     def record(self, worker: Worker, message: Message) -> RunEvent:
         """Update the state of the worker, and return the message as an event of the run."""
         self.workers.update(worker.arm, message)

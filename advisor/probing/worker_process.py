@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import math
+import os
 import pathlib
 import signal
 import subprocess
@@ -13,6 +15,7 @@ import psutil
 
 from advisor.domain.catalogue import Deadlines
 from advisor.domain.wire import decode
+from advisor.probing.idle import continue_processes, suspend_processes
 from advisor.probing.termination import SKIPPED_FILE
 from advisor.probing.worker_log import failure_reason
 from probes import protocol
@@ -94,6 +97,11 @@ class Worker:
     deadline: float = NEVER
     events_read_bytes: int = 0
     outcome: Outcome | None = None
+    #: Seconds of all suspensions so far, the start of the present one by the supervisor's clock,
+    #: and the seconds that its phase had left then.
+    suspended_seconds: float = 0.0
+    suspended_since: float | None = None
+    left_seconds: float = NEVER
     #: When the last token was sent, by a clock that never stops.
     token_sent: float = 0.0
     clocks: ClockComparison = dataclasses.field(default_factory=ClockComparison)
@@ -154,7 +162,35 @@ class Worker:
             "done": deadlines.done,
         }[phase]
         self.phase, self.phase_seconds = phase, seconds
-        self.deadline = now + seconds
+        self._allow(seconds, now)
+
+    def _allow(self, seconds: float, now: float) -> None:
+        """Set the deadline; a suspended worker has all of the seconds left when it goes on."""
+        if self.suspended_since is None:
+            self.deadline = now + seconds
+        else:
+            self.left_seconds = seconds
+
+    def suspend(self, now: float) -> None:
+        """Stop its processes; its deadline waits as well."""
+        suspend_processes(self.directory, except_pid=self.popen.pid)
+        self.suspended_since, self.left_seconds = now, self.deadline - now
+        self.deadline = NEVER
+
+    def go_on(self, now: float) -> None:
+        """Let its processes continue, and tell it for how long they did not run."""
+        if self.suspended_since is None:
+            return
+        self.suspended_seconds += now - self.suspended_since
+        self.suspended_since = None
+        self.deadline = now + self.left_seconds
+        # Nothing that a worker puts in the place of the file makes this wait.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK
+        with contextlib.suppress(OSError):
+            file = os.open(self.directory / protocol.SUSPENDED, flags, 0o600)
+            with open(file, "w", encoding="ascii") as text:  # noqa: PTH123 - a descriptor
+                text.write(repr(self.suspended_seconds))
+        continue_processes(self.directory)
 
     def apply_event(self, event: Event, deadlines: Deadlines, now: float) -> None:
         if isinstance(event, PhaseStarted):
@@ -162,7 +198,7 @@ class Worker:
         elif isinstance(event, Built):
             self.built_seconds += event.build_seconds + event.first_call_seconds
         elif isinstance(event, (Imported, Prepared, Ready, BlockTimed)):
-            self.deadline = NEVER  # the worker waits for a token
+            self._allow(NEVER, now)  # the worker waits for a token
 
     def compare_clock(self, event: Event, received: float) -> None:
         """Compare the clock of a visit with ours, which reads `received` now."""

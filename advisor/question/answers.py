@@ -173,9 +173,9 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     budget: Annotated[
         str,
         msgspec.Meta(
-            description="how long calls are timed: quick, standard or thorough, which repeat the "
-            "leaders in more fresh processes, gate, which repeats every arm for compare, or "
-            "a duration such as 120s or 5min; builds take additional time; default: quick"
+            description="how long the run takes at most, builds included: quick, standard or "
+            "thorough, which repeat the leaders in more fresh processes, gate, which repeats every "
+            "arm for compare, or a duration such as 120s or 5min; default: quick"
         ),
     ] = ""
     wait_for_quiet: Annotated[
@@ -185,6 +185,13 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "GPU, such as 90s or 5min; default: measure at once and warn"
         ),
     ] = ""
+    all_arms: Annotated[
+        bool,
+        msgspec.Meta(
+            description="measure every arm, however long its build takes; default: the run ends "
+            "with its budget"
+        ),
+    ] = False
     max_build_seconds: Annotated[
         float,
         msgspec.Meta(description="time limit in seconds for the build of one batch size", gt=0),

@@ -144,6 +144,7 @@ def _add_permissions(question: Question, answers: Answers) -> Question:
         allow_pickle=answers.allow_pickle,
         offline=answers.offline or answers.sandbox,
         sandbox=answers.sandbox,
+        all_arms=answers.all_arms,
     )
 
 
@@ -208,7 +209,7 @@ def default_batch_sizes(model: Model, models: Models) -> tuple[int, ...]:
 
 
 def choose_budget(text: str, catalogue: Catalogue) -> Budget:
-    """Return a named budget, or the default one with another duration of measuring."""
+    """Return a named budget, or the default one with another duration of the run."""
     budgets = catalogue.presets.budgets
     name = text or catalogue.presets.default_budget
     if name in budgets:
@@ -218,6 +219,7 @@ def choose_budget(text: str, catalogue: Catalogue) -> Budget:
     return msgspec.structs.replace(
         default,
         name=f"{seconds:g} s",
+        seconds=dict.fromkeys(default.seconds, seconds),
         measuring_seconds=seconds,
         # Measuring an open decision further takes no longer than measuring until then.
         open_seconds=min(default.open_seconds, seconds),

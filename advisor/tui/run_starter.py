@@ -103,5 +103,5 @@ def measure_again(app: AdvisorApp, answer: RunAnswer) -> None:
     workflows = undecided_workflows(answer.recommendation, header.question)
     budget = further_budget(answer.document, answer.catalogue)
     names = ", ".join(workflows) or "all workflows"
-    app.notify(f"measuring {names} for {budget.measuring_seconds:g} s", markup=False)
+    app.notify(f"measuring {names} with the budget {budget.name}", markup=False)
     _start(app, lambda: propose_again(header, workflows, context, budget))

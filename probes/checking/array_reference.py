@@ -201,14 +201,15 @@ def load_reference(file: pathlib.Path) -> Reference:
         sets = range(int(archive["sets"]))
         return Reference(
             str(archive["name"]),
-            [_numbered(archive, f"input-{number}-") for number in sets],
+            [numbered(archive, f"input-{number}-") for number in sets],
             [_load_outputs(archive, number) for number in sets],
             bool(archive["random"]),
             int(archive["perturbations"]),
         )
 
 
-def _numbered(archive: Any, prefix: str) -> list[Any]:
+def numbered(archive: Any, prefix: str) -> list[Any]:
+    """Return the arrays whose names are `prefix` and a number, in order."""
     return [archive[f"{prefix}{index}"] for index in range(_count(archive, prefix))]
 
 

@@ -6,6 +6,7 @@ The reference decides after that: arrays for a forward pass, tokens for generate
 from __future__ import annotations
 
 import pathlib
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -21,9 +22,12 @@ from probes.checking import (
 )
 from probes.checking.integers import allowed_difference
 from probes.checking.rules import Rules
+from probes.partial_file import replace_when_complete
 from probes.wire import checks, events
 from probes.wire.shape import Shape
 
+#: Seconds between two looks for a reference.
+POLL_SECONDS = 0.05
 AnyReference = array_reference.Reference | text_reference.TokenReference
 
 
@@ -39,6 +43,41 @@ def run_program(
 
 def reference_file(request: protocol.Request, shape: Shape) -> pathlib.Path:
     return pathlib.Path(request.shared_directory) / f"reference-{shape}.npz"
+
+
+def inputs_file(request: protocol.Request, shape: Shape) -> pathlib.Path:
+    return pathlib.Path(request.shared_directory) / f"inputs-{shape}.npz"
+
+
+def save_inputs(inputs: Sequence[Sequence[Any]], file: pathlib.Path) -> None:
+    """Write the arguments of the model, numpy arrays by input set, atomically."""
+    import numpy as np  # noqa: PLC0415 - the core is importable without any stack
+
+    arrays = {
+        f"input-{number}-{index}": array
+        for number, arguments in enumerate(inputs)
+        for index, array in enumerate(arguments)
+    }
+    with replace_when_complete(file) as partial:
+        np.savez(partial, sets=np.array(len(inputs)), **arrays)
+
+
+def load_inputs(request: protocol.Request, shape: Shape) -> list[list[Any]]:
+    """Return the arguments of the model by input set."""
+    import numpy as np  # noqa: PLC0415
+
+    with np.load(inputs_file(request, shape), allow_pickle=False) as archive:
+        return [
+            array_reference.numbered(archive, f"input-{number}-")
+            for number in range(int(archive["sets"]))
+        ]
+
+
+def wait_for_reference(request: protocol.Request, shape: Shape) -> AnyReference:
+    """Return the reference as soon as its worker has written it; the advisor ends a vain wait."""
+    while not reference_file(request, shape).exists():
+        time.sleep(POLL_SECONDS)
+    return load_reference(request, shape)
 
 
 def make_reference(

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import math
 import os
 import pathlib
 import select
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from probes import protocol
+from probes.measuring import timing
 from probes.partial_file import replace_when_complete
 from probes.wire import events
 from probes.wire.events import Event
@@ -45,6 +48,21 @@ class Channel:
         with replace_when_complete(self._directory / protocol.RESPONSE) as partial:
             partial.write_text(encode(outcome), encoding="utf-8", errors="replace")
         self._notify()
+
+    @contextlib.contextmanager
+    def stopwatch(self) -> Iterator[Callable[[], float]]:
+        """Yield a function that, after the block, returns its seconds without suspensions."""
+        suspended = self._suspended_seconds()
+        taken = 0.0
+        with timing.stopwatch() as seconds:
+            yield lambda: taken
+        taken = max(seconds() - (self._suspended_seconds() - suspended), 0.0)
+
+    def _suspended_seconds(self) -> float:
+        try:
+            return float((self._directory / protocol.SUSPENDED).read_text(encoding="ascii"))
+        except FileNotFoundError:
+            return 0.0
 
     def read_token(self) -> list[str]:
         """Wait for the next token and return its words; `stop` at the end of standard input."""

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from probes import protocol
 from probes.adapter import Subject, UnsupportedError
 from probes.checking import dispatch
-from probes.measuring import flexibility, host_probe, timing
+from probes.measuring import flexibility, host_probe
 from probes.runtime import caches, environment, losses, memory, reference, sandbox
 from probes.runtime.cells import Cell, build_cell, check_engagement, warm_up_cell
 from probes.runtime.channel import Channel
@@ -105,7 +105,12 @@ def run_phases(request: protocol.Request, channel: Channel) -> None:
 def run_reference_role(
     workflow: Any, subject: Subject, request: protocol.Request, channel: Channel
 ) -> None:
-    """Write inputs, weights and reference outputs, then answer the tokens."""
+    """Write inputs and weights, answer the tokens, then write the reference outputs."""
+    channel.start_phase("correctness")
+    for shape in request.shapes:
+        reference.make_inputs(subject, shape, request)
+    channel.send(events.Ready())
+    reference.answer_tokens(request, channel, try_optional)
     for shape in request.shapes:
         reference.make_reference(workflow, subject, shape, request, channel)
     if request.long_text:
@@ -115,15 +120,13 @@ def run_reference_role(
     if request.new_shapes:
         # A model that does not run at another length has no reference for one.
         try_optional(lambda: reference.make_length_reference(workflow, subject, request, channel))
-    channel.send(events.Ready())
-    reference.answer_tokens(request, channel)
 
 
 def import_workflow(request: protocol.Request, channel: Channel) -> Any:
     """Return the workflow's module with its stack imported and its settings applied."""
     channel.start_phase("import")
     keep_freed_blocks()
-    with timing.stopwatch() as seconds:
+    with channel.stopwatch() as seconds:
         workflow = load_workflow(pathlib.Path(request.workflow_file))
         if request.role == "serve":
             workflow = as_served(workflow)
@@ -173,7 +176,7 @@ def cross_build(
     shape = request.shapes[-1]
     channel.start_phase("build", shape)
     target = str(request.options["target"])
-    with timing.stopwatch() as seconds:
+    with channel.stopwatch() as seconds:
         workflow.build_for(target, subject, subject.inputs(shape.batch_size, 0), request)
     channel.send(events.Built(shape, build_seconds=seconds(), first_call_seconds=0.0))
 

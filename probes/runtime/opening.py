@@ -6,7 +6,6 @@ from typing import Any
 
 from probes import protocol
 from probes.adapter import Subject, UnsupportedError
-from probes.measuring import timing
 from probes.runtime.channel import Channel
 from probes.runtime.failures import FailureError
 from probes.wire import events
@@ -21,7 +20,7 @@ def load_subject(workflow: Any, request: protocol.Request, channel: Channel) -> 
     if request.task not in getattr(workflow, "TASKS", (protocol.FORWARD,)):
         message = f"this release of p3-advisor does not measure it for the task {request.task}"
         raise UnsupportedError(message)
-    with timing.stopwatch() as seconds:
+    with channel.stopwatch() as seconds:
         subject: Subject = workflow.open_subject(request)
     refuse_unsupported_dtype(subject, request)
     channel.send(

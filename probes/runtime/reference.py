@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from probes import protocol
@@ -18,16 +19,23 @@ from probes.wire import events
 from probes.wire.shape import Shape
 
 
+def make_inputs(subject: Any, shape: Shape, request: protocol.Request) -> None:
+    """Write the inputs of one shape, with which other workers can build."""
+    subject = subject.at(request.at(shape)) if shape.lengths else subject
+    if hasattr(subject, "settle_inputs"):
+        subject.settle_inputs(shape.batch_size, request.input_sets)
+    inputs = [subject.inputs(shape.batch_size, number) for number in range(request.input_sets)]
+    dispatch.save_inputs(inputs, dispatch.inputs_file(request, shape))
+
+
 def make_reference(
     workflow: Any, subject: Any, shape: Shape, request: protocol.Request, channel: Channel
 ) -> None:
-    """Write inputs and reference outputs of one shape, and report the work of a call."""
+    """Write the reference outputs of one shape, and report the work of a call."""
     channel.start_phase("correctness", shape)
-    batch_size, request = shape.batch_size, request.at(shape)
+    inputs = dispatch.load_inputs(request, shape)
+    request = request.at(shape)
     subject = subject.at(request) if shape.lengths else subject
-    if hasattr(subject, "settle_inputs"):
-        subject.settle_inputs(batch_size, request.input_sets)
-    inputs = [subject.inputs(batch_size, number) for number in range(request.input_sets)]
     program: Program = workflow.build(subject, inputs[0], request)
     file = dispatch.reference_file(request, shape)
     dispatch.make_reference(workflow, subject, program, inputs, file, request)
@@ -65,18 +73,19 @@ def make_length_reference(
     dispatch.make_reference(workflow, changed_subject, program, [arguments], file, changed)
 
 
-def answer_tokens(request: protocol.Request, channel: Channel) -> None:
-    """Hold memory for each `allocate`, until another token; measure the device for `peaks`."""
+def answer_tokens(
+    request: protocol.Request, channel: Channel, try_optional: Callable[[Callable[[], None]], None]
+) -> None:
+    """Hold memory for each `allocate`, measure the device for `peaks`, until another token."""
     with contextlib.ExitStack() as held:
-        while (token := channel.read_token())[0] == "allocate":
+        while (token := channel.read_token())[0] in {"allocate", "peaks"}:
             channel.start_phase("measure")
             held.close()
-            if int(token[1]):
+            if token[0] == "peaks":
+                try_optional(lambda: measure_peaks(request, channel))
+            elif int(token[1]):
                 held.enter_context(memory.hold(int(token[1]), request.device))
             channel.send(events.Ready())
-    if token[0] == "peaks":
-        channel.start_phase("measure")
-        measure_peaks(request, channel)
 
 
 def measure_peaks(request: protocol.Request, channel: Channel) -> None:

@@ -36,6 +36,7 @@ class Service:
 
     def answer_tokens(self) -> None:
         """Answer each token until `stop`, or until `new-shapes`, which may break the programs."""
+        is_checked = False
         while True:
             word, *arguments = self.channel.read_token()
             match word:
@@ -49,6 +50,11 @@ class Service:
                     self.probe_server(int(arguments[0]), float(arguments[1]))
                 case "sample":
                     self.sample_texts(float(arguments[0]))
+                case "check":
+                    self.channel.start_phase("done")
+                    self.check_again()
+                    is_checked = True
+                    self.channel.send(events.Ready())
                 case "new-shapes":
                     self.channel.start_phase("done")
                     self.check_again()
@@ -56,7 +62,8 @@ class Service:
                     return
                 case _:
                     self.channel.start_phase("done")
-                    self.check_again()
+                    if not is_checked:
+                        self.check_again()
                     return
 
     def shape_of(self, text: str) -> Shape:

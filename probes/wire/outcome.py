@@ -46,9 +46,9 @@ FailureStatus = Literal[
     "skipped",
 ]
 
-#: Why an arm was skipped: the user did it by hand, or its build did not fit the limits of the
-#: question, such as `--build-minutes`.
-SkipCause = Literal["user", "build-limit"]
+#: Why an arm was skipped: the user did it by hand, its build did not fit the limits of the
+#: question, such as `--build-minutes`, or the time of the run was over.
+SkipCause = Literal["user", "build-limit", "out-of-time"]
 
 #: A top-level module of Python. It becomes part of a command.
 MODULE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")

@@ -117,7 +117,7 @@ def make_context(fakes: Fakes, home: pathlib.Path) -> Context:
 
 def run_in_a_row(fakes: Fakes, home: pathlib.Path, runs: int) -> list[Reading]:
     """Measure, decide and delete `runs` runs; return the readings after each."""
-    answers = Answers(batch_sizes="1", budget="0.3", workflows="quick")
+    answers = Answers(batch_sizes="1", budget="0.3", all_arms=True, workflows="quick")
     readings = []
     for _ in range(runs):
         context = make_context(fakes, home)

@@ -79,7 +79,9 @@ def test_the_files_and_the_answer_of_a_new_run_are_valid(
     fake_context: Callable[[], Context],
 ) -> None:
     context = fake_context()
-    run = prepare(Answers(gpu="cpu", batch_sizes="1", budget="1", workflows="quick"), context)
+    run = prepare(
+        Answers(gpu="cpu", batch_sizes="1", budget="1", all_arms=True, workflows="quick"), context
+    )
     for _ in execute(run, context):
         pass
     validator("run-header").validate(json.loads((run.directory / "run.json").read_text()))

@@ -24,6 +24,7 @@ context = Context(environment=dict(os.environ), store=store, probes=probes, rubr
 answers = Answers(
     batch_sizes="1,2",
     budget=sys.argv[5] if len(sys.argv) > 5 else "3",
+    all_arms=True,
     max_build_seconds=30.0,
     workflows=sys.argv[4],
 )

@@ -50,4 +50,6 @@ with Supervisor(deadlines) as supervisor:
                 if isinstance(message, Imported):
                     supervisor.send(worker, "build")
                 elif isinstance(message, Ready):
-                    supervisor.send(worker, "peaks" if request.role == "reference" else "visit 1 1")
+                    supervisor.send(
+                        worker, "outputs" if request.role == "reference" else "visit 1 1"
+                    )

@@ -63,7 +63,9 @@ def make(advise: Advise, workflow: str) -> pathlib.Path:
 
 def probe(advise: Advise, workflows: str, *more: str) -> dict[str, dict[str, Any]]:
     """Probe workflows and the baseline; return what is known of each by workflow."""
-    answer = advise("--json", "--gpu", "cpu", "--budget", "8", "--workflows", workflows, *more)
+    answer = advise(
+        "--json", "--gpu", "cpu", "--budget", "8", "--all-arms", "--workflows", workflows, *more
+    )
     # A busy machine ends without advice, but with every measurement.
     assert answer.returncode in {0, MachineUnfitError.exit_code}, answer.stderr
     return {entry["workflow"]: entry for entry in arms_of(answer).values()}
@@ -93,7 +95,7 @@ def assert_completed(entry: dict[str, Any], batch_sizes: list[int]) -> None:
 def test_an_environment_is_created_and_its_workflow_is_probed_in_it(advise: Advise) -> None:
     python = make(advise, COMPARED)
     before = snapshot(python)
-    asked = ("--model", "synthetic/ffn@64x128", "--batch-sizes", "2", "--budget", "3")
+    asked = ("--model", "synthetic/ffn@64x128", "--batch-sizes", "2", "--budget", "3", "--all-arms")
     entries = probe(advise, f"{COMPARED}/default", *asked)
     assert_completed(entries[COMPARED], [2])
     assert snapshot(python) == before, "probing has changed the environment"
@@ -128,7 +130,9 @@ def test_vllm_stores_the_weights_of_a_quantised_checkpoint_as_the_scheme_says(
     options = ("--task", "generate", "--dtype", "bfloat16", "--batch-sizes", "1", *arms)
     reasons = []
     for model, w4a16 in ((str(tmp_path), None), ("demo/llama", "unsupported")):
-        answer = advise("--json", "--gpu", "cpu", "--budget", "8", "--model", model, *options)
+        answer = advise(
+            "--json", "--gpu", "cpu", "--budget", "8", "--all-arms", "--model", model, *options
+        )
         found = arms_of(answer)
         assert found["vllm/w8a8"].get("engaged_share") == 1.0, found["vllm/w8a8"]
         assert "int8" in found["vllm/w8a8"]["engagement"]

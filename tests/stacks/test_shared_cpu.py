@@ -162,7 +162,7 @@ def measurements(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 #: One arm of each stack whose builds are short, and the same with every arm of the demo.
 TWO_STACKS = {"pytorch-eager", "torch-compile-inductor", "onnxruntime-cpu/host"}
-SMALL = ["--model", "synthetic/ffn@64x128", "--budget", "1"]
+SMALL = ["--model", "synthetic/ffn@64x128", "--budget", "1", "--all-arms"]
 ALL_ARMS = {
     *TWO_STACKS,
     "torch-compile-inductor/max-autotune",
@@ -180,7 +180,9 @@ ALL_ARMS = {
             TWO_STACKS,
             id="two stacks",
         ),
-        pytest.param(["--budget", "6"], ALL_ARMS, id="the demo", marks=pytest.mark.long),
+        pytest.param(
+            ["--budget", "6", "--all-arms"], ALL_ARMS, id="the demo", marks=pytest.mark.long
+        ),
     ],
 )
 def test_a_run_of_real_stacks_recommends_one_of_its_arms(
@@ -274,7 +276,7 @@ def test_a_stack_that_refuses_the_model_or_skips_it_has_its_own_status(
 ) -> None:
     answer = advise(
         *("--model", f"{models / 'cnn.py'}:never_compiled_in_bfloat16", "--batch-sizes", "2"),
-        *("--budget", "1"),
+        *("--budget", "1", "--all-arms"),
         *("--workflows", "torch-compile-inductor/default,onnxruntime-cpu/host"),
     )
     assert answer.returncode in {0, MachineUnfitError.exit_code}, answer.stderr

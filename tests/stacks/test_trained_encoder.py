@@ -36,7 +36,7 @@ def test_quantised_arms_of_a_trained_encoder_have_a_class(
     answer = subprocess.run(
         [
             *(COMMAND, "--json", "--gpu", "cpu", "--model", str(MODEL), "--task", "forward"),
-            *("--input-tokens", "32", "--batch-sizes", "16", "--budget", "3"),
+            *("--input-tokens", "32", "--batch-sizes", "16", "--budget", "3", "--all-arms"),
             *("--workflows", ",".join(QUANTISED), "--quantised", "int8,int4"),
             *("--metric", metric),
         ],

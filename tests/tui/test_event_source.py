@@ -96,7 +96,10 @@ def test_a_run_pauses_only_between_sections() -> None:
 def test_a_detached_run_continues_to_its_end(
     tui_context: Context, fake_host: Callable[[Run], HostProcess], *, paused: bool
 ) -> None:
-    run = prepare(Answers(gpu="cpu", batch_sizes="3", budget="1", workflows="quick"), tui_context)
+    run = prepare(
+        Answers(gpu="cpu", batch_sizes="3", budget="1", all_arms=True, workflows="quick"),
+        tui_context,
+    )
     host = fake_host(run)
     session = RunSession.for_run(run, host)
     while not session.follower.state.opened:

@@ -99,7 +99,7 @@ async def test_a_hanging_arm_can_be_skipped_and_retried_and_leaves_no_process(
     tui_context: Context, fake_host: Callable[[Run], HostProcess]
 ) -> None:
     arm = "misbehaving/escapes"
-    answers = Answers(gpu="cpu", workflows=arm, batch_sizes="1", budget="1")
+    answers = Answers(gpu="cpu", workflows=arm, batch_sizes="1", budget="1", all_arms=True)
     app = AdvisorApp(LaunchOptions(answers=answers), tui_context, start_host=fake_host)
     async with running_app(app) as pilot:
         await pilot.press("ctrl+r")
@@ -136,7 +136,10 @@ async def test_a_hanging_arm_can_be_skipped_and_retried_and_leaves_no_process(
 async def test_a_run_whose_host_process_was_killed_is_resumed_from_the_history(
     tui_context: Context, fake_host: Callable[[Run], HostProcess]
 ) -> None:
-    run = prepare(Answers(gpu="cpu", batch_sizes="1", budget="1", workflows="quick"), tui_context)
+    run = prepare(
+        Answers(gpu="cpu", batch_sizes="1", budget="1", all_arms=True, workflows="quick"),
+        tui_context,
+    )
     host = fake_host(run)
     app = AdvisorApp(LaunchOptions(), tui_context, start_host=fake_host)
     async with running_app(app) as pilot:
@@ -198,7 +201,9 @@ async def test_the_exit_message_is_the_last_answer_with_the_command_that_shows_i
 async def test_leaving_a_run_says_how_to_come_back(
     key: str, code: int, tui_context: Context, fake_host: Callable[[Run], HostProcess]
 ) -> None:
-    answers = Answers(gpu="cpu", workflows="misbehaving/escapes", batch_sizes="1", budget="1")
+    answers = Answers(
+        gpu="cpu", workflows="misbehaving/escapes", batch_sizes="1", budget="1", all_arms=True
+    )
     app = AdvisorApp(LaunchOptions(answers=answers), tui_context, start_host=fake_host)
     async with running_app(app) as pilot:
         await pilot.press("ctrl+r")

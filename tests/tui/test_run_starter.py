@@ -47,7 +47,7 @@ async def start(pilot: Pilot[int]) -> None:
 
 
 def quick_app(context: Context, host: StartHost | None = None) -> AdvisorApp:
-    answers = Answers(gpu="cpu", workflows="quick", batch_sizes="1", budget="1")
+    answers = Answers(gpu="cpu", workflows="quick", batch_sizes="1", budget="1", all_arms=True)
     return AdvisorApp(LaunchOptions(answers=answers), context, start_host=host)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
@@ -17,20 +17,26 @@ from advisor.pipeline.stored.arms import (
     arms_built_before,
     controls,
     next_process_number,
+    plan_of,
     raced_arms,
 )
 from advisor.probing.session import Session
 from advisor.probing.side_by_side import NextBuild
+from advisor.system.number_format import format_number
 from probes.wire.outcome import Failure
+
+#: What a user can do about an arm that was not reached.
+MORE_TIME = "allow more with --budget, or measure all with --all-arms"
+#: Shorter builds count as this long: importing the stack takes as much.
+LEAST_SECONDS = 5.0
 
 
 def order_builds(arms: Sequence[Arm], state: RunState, question: Question) -> list[Arm]:
-    """Return the arms in build order: among equals, long and unknown builds come first.
+    """Return the arms in build order: among equals, those that promise most for their seconds.
 
-    A long build that starts last would run alone at the end. The duplicate precedes all others,
-    because every race needs it, and arms of an open race precede those that wait for memory. Arms
-    that must be built alone follow the others. Arms whose builds are expected to exceed their limit
-    come last: they cannot change the answer.
+    The duplicate precedes all others, because every race needs it, and arms of an open race precede
+    those that wait for memory. Arms that must be built alone follow the others. Arms whose builds
+    are expected to exceed their limit come last: they cannot change the answer.
     """
     waiting = remaining.waiting_arms(state, question)
     out_of_memory = remaining.oom_beside_others(state)
@@ -44,10 +50,22 @@ def order_builds(arms: Sequence[Arm], state: RunState, question: Question) -> li
             arm.builds_alone,
             arm.id in waiting,
             arm.id not in out_of_memory,
-            -math.inf if seconds is None else -seconds,
+            -_promise(arm),
         )
 
     return sorted(arms, key=sort_key)
+
+
+def _promise(arm: Arm) -> float:
+    """Return what the arm brought at most in the kept runs for a second of its build.
+
+    The gain is the logarithm of a speed-up. Arms that brought nothing there follow, then those that
+    are not known.
+    """
+    if arm.largest_speedup is None or arm.expected_build_seconds is None:
+        return -math.inf
+    seconds = max(arm.expected_build_seconds, LEAST_SECONDS)
+    return math.log(arm.largest_speedup) / seconds
 
 
 @dataclasses.dataclass
@@ -58,8 +76,11 @@ class BuildQueue:
     recorder: Recorder
     question: Question
     waiting: list[Arm]
-    #: Number of builds that run at the same time.
+    #: Number of builds that run at the same time, and the arms whose builds run already.
     shares: int
+    building: list[str]
+    #: Returns the seconds in which a build must end; infinite without a limit.
+    seconds_left: Callable[[], float] = lambda: math.inf
     #: Arms for which no build time is left, with the reason.
     skipped: list[tuple[Arm, Failure]] = dataclasses.field(default_factory=list)
     started: list[Arm] = dataclasses.field(default_factory=list)
@@ -68,6 +89,8 @@ class BuildQueue:
     def choose(self, running: int) -> NextBuild | None:
         """Return the next build; None while it has to wait, or when the others wait for a group."""
         while self.waiting and self._may_start(running):
+            if self.waiting[0] != plan_of(self.recorder.state).baseline and not self._is_measured():
+                return None
             arm = self.waiting.pop(0)
             is_running = self.session.is_running(arm.id)
             if not is_running and self.session.has_started(arm.id):
@@ -76,6 +99,9 @@ class BuildQueue:
             limit = build_limits.limit_or_skip(state, arm, self.question)
             if isinstance(limit, Failure):
                 self.skipped.append((arm, limit))
+                continue
+            if (arm.expected_build_seconds or 0.0) > self.seconds_left():
+                self.skipped.append((arm, self._too_late(arm)))
                 continue
             seconds_left = self._expected_seconds_left(arm)
             self.started.append(arm)
@@ -88,11 +114,24 @@ class BuildQueue:
             )
         return None
 
+    def _is_measured(self) -> bool:
+        """Return whether the baseline has made its first calls, so that its memory is known."""
+        state = self.recorder.state
+        processes = state.processes.get(plan_of(state).baseline.id, ())
+        return not processes or len(processes[-1].built) == len(self.question.shapes)
+
+    def _too_late(self, arm: Arm) -> Failure:
+        expected = format_number(arm.expected_build_seconds or 0.0, digits=2)
+        left = format_number(max(self.seconds_left(), 0.0), digits=2)
+        reason = f"not built: {expected} s expected, and {left} s were left for builds"
+        return Failure("skipped", "build", reason, MORE_TIME, skip_cause="out-of-time")
+
     def _expected_seconds_left(self, arm: Arm) -> float | None:
         """Return how long this build and those that run or wait are expected to take."""
         running = [
             each
-            for each in self.started
+            for each in plan_of(self.recorder.state).arms
+            if each.id in self.building or each in self.started
             if self.session.is_running(each.id) and not self.session.is_prepared(each.id)
         ]
         seconds = [each.expected_build_seconds for each in (arm, *running, *self.waiting)]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
+from advisor.domain.catalogue import BuildPresets
 from advisor.domain.plan import REFERENCE, Arm
-from advisor.domain.question import Question
 from advisor.domain.run import Header
 from advisor.domain.run_events import LoggedEvent, RunEvent
 from advisor.domain.run_state import RunState
 from advisor.pipeline.builds import build_limits
-from advisor.pipeline.builds.build_queue import BuildQueue, has_new_arm, order_builds
+from advisor.pipeline.builds.build_queue import MORE_TIME, BuildQueue, has_new_arm, order_builds
+from advisor.pipeline.races.race_context import RaceContext
 from advisor.pipeline.recorder import Recorder
 from advisor.pipeline.stored import remaining
 from advisor.pipeline.stored.arms import (
@@ -18,42 +20,132 @@ from advisor.pipeline.stored.arms import (
     controls,
     next_process_number,
     plan_of,
+    raced_arms,
 )
 from advisor.pipeline.stored.baseline_failure import baseline_error, has_reference
 from advisor.probing.session import Session
+from advisor.probing.side_by_side import SideBySideBuilds
 from probes.wire.outcome import Failure
 
+#: Memory next to the reference, which holds its weights in a higher precision: as many workers, and
+#: as many times the bytes of the weights for each.
+WORKERS_OF_REFERENCE, COPIES_OF_WEIGHTS = 2, 4
 #: Constraint that needs the peak memory of each build, which only a build that runs alone shows.
 MEMORY = "memory"
 
 
-def build_group(session: Session, recorder: Recorder, header: Header) -> Iterator[LoggedEvent]:
-    """Start every arm that is still needed and build as many as fit in memory.
+def build_group(
+    context: RaceContext, header: Header, builds: SideBySideBuilds
+) -> Iterator[LoggedEvent]:
+    """Start every arm that is still needed, and build until arms are worth a race.
 
-    Raise `ModelRefusedError` or `NothingViableError` if the reference or the baseline fails.
+    As many arms are built as fit in memory. Raise `ModelRefusedError` or `NothingViableError` if
+    the reference or the baseline fails.
     """
-    question = header.question
-    arms = remaining.needed_arms(recorder.state, question)
-    if not arms:
+    session, recorder, question = context.session, context.recorder, header.question
+    arms = [
+        arm
+        for arm in remaining.needed_arms(recorder.state, question)
+        if arm.id not in builds.running
+    ]
+    if not arms and not builds.running:
         return
-    at_once = builds_at_once(header)
+    at_once, presets = builds_at_once(header), header.catalogue.presets.builds
+    early = arms
     if not recorder.state.groups:
-        early_seconds = header.catalogue.presets.builds.early_seconds
-        arms = early_arms(arms, early_seconds, plan_of(recorder.state).baseline, at_once)
-    imported = arms if at_once == 1 else arms[: max(at_once, len(controls(recorder.state)))]
-    yield from recorder.record_each(_start(session, recorder.state, imported))
+        early = early_arms(arms, presets.early_seconds, plan_of(recorder.state).baseline, at_once)
+    if not builds.running:
+        imported = early if at_once == 1 else early[: max(at_once, len(controls(recorder.state)))]
+        yield from _prepare(session, recorder, imported)
+    unbuilt = [
+        arm
+        for arm in arms
+        if not session.is_warmed_up(arm.id)
+        and (session.is_running(arm.id) or not session.has_started(arm.id))
+    ]
+    if at_once == 1 or not _fits_beside_reference(context, builds):
+        yield from recorder.record_each(session.finish_reference())
+    if not has_reference(recorder.state) and not session.is_running(REFERENCE):
+        raise baseline_error(recorder.state, REFERENCE)
+    if at_once == 1:
+        waiting = [arm for arm in unbuilt if arm in early]
+        yield from _build_in_turn(context, waiting)
+    else:
+        yield from _build_side_by_side(context, builds, unbuilt, early, presets)
+
+
+def _fits_beside_reference(context: RaceContext, builds: SideBySideBuilds) -> bool:
+    """Return whether all builds fit in memory next to the reference, by the size of the weights.
+
+    Where builds have to pay for themselves, the calls of the baseline must be known before.
+    """
+    if context.question.requests is not None:
+        return False
+    processes = context.state.processes.get(REFERENCE, ())
+    loaded = processes[-1].loaded if processes else None
+    if loaded is None or loaded.parameter_bytes is None:
+        return False
+    workers = builds.builds_at_once + WORKERS_OF_REFERENCE
+    return context.session.has_memory_for(workers * COPIES_OF_WEIGHTS * loaded.parameter_bytes)
+
+
+def _prepare(session: Session, recorder: Recorder, arms: Sequence[Arm]) -> Iterator[LoggedEvent]:
+    """Start workers, and let the reference write the inputs; raise its error if it fails."""
+    yield from recorder.record_each(_start(session, recorder.state, arms))
     # The memory check must run while no worker imports and none has used the device.
     if session.is_running(REFERENCE):
         yield from recorder.record_each(session.check_memory())
     if session.is_running(REFERENCE):
         yield from recorder.record_each(session.send_and_wait(REFERENCE, "peaks"))
-    if not has_reference(recorder.state):
-        raise baseline_error(recorder.state, REFERENCE)
-    unbuilt = [arm for arm in arms if not session.is_warmed_up(arm.id)]
-    if at_once == 1:
-        yield from _build_in_turn(session, recorder, unbuilt, question)
-    else:
-        yield from _build_side_by_side(session, recorder, unbuilt, question, at_once)
+    session.compute_reference()
+
+
+def end_builds(context: RaceContext, builds: SideBySideBuilds) -> Iterator[LoggedEvent]:
+    """End the builds for which no time is left, and report the arms that were not reached."""
+    session, recorder = context.session, context.recorder
+    for arm in plan_of(recorder.state).arms:
+        number = next_process_number(recorder.state, arm.id)
+        if arm.id in builds.running:
+            yield from recorder.record_each(session.drop(arm.id, _out_of_time("while", context)))
+        elif not recorder.state.processes.get(arm.id):
+            failure = _out_of_time("before", context)
+            yield from recorder.record_each(session.drop(arm.id, failure, number))
+    builds.forget_ended()
+
+
+def _out_of_time(when: str, context: RaceContext) -> Failure:
+    total = f"the {context.seconds:g} s of the run"
+    return Failure(
+        "skipped",
+        "build",
+        f"{total} were over {when} it was built",
+        MORE_TIME,
+        skip_cause="out-of-time",
+    )
+
+
+def is_over(context: RaceContext) -> bool:
+    """Return whether no further arm is built.
+
+    A run without an arm to compare with the baseline goes on for as long again.
+    """
+    if context.state.groups or _ready_arms(context):
+        return context.clock() >= context.races_end
+    return context.clock() >= context.end + context.seconds
+
+
+def _ready_arms(context: RaceContext) -> list[str]:
+    """Return the arms that are built and have not raced, the controls excepted."""
+    session, state = context.session, context.state
+    known = raced_arms(state) | controls(state)
+    built = [
+        arm.id
+        for arm in plan_of(state).arms
+        if session.is_running(arm.id)
+        and (session.is_prepared(arm.id) or session.is_warmed_up(arm.id))
+    ]
+    is_comparable = plan_of(state).baseline.id in built
+    return [arm for arm in built if arm not in known and is_comparable]
 
 
 def early_arms(arms: Sequence[Arm], early_seconds: float, baseline: Arm, at_once: int) -> list[Arm]:
@@ -105,18 +197,20 @@ def _start(session: Session, state: RunState, arms: Sequence[Arm]) -> Iterator[R
     )
 
 
-def _build_in_turn(
-    session: Session, recorder: Recorder, arms: Sequence[Arm], question: Question
-) -> Iterator[LoggedEvent]:
+def _build_in_turn(context: RaceContext, arms: Sequence[Arm]) -> Iterator[LoggedEvent]:
     """Build and warm up one arm after the other within the build limits.
 
-    Stop when memory is short and a new arm is built: the other arms wait for the next group.
+    Stop when the time is over, or when memory is short and a new arm is built: the other arms wait
+    for the next group.
     """
+    session, recorder = context.session, context.recorder
     baseline = plan_of(recorder.state).baseline
     for arm in arms:
+        if arm != baseline and is_over(context):
+            return
         if has_new_arm(session, recorder.state) and not session.has_memory_headroom():
             return
-        limit = build_limits.limit_or_skip(recorder.state, arm, question)
+        limit = build_limits.limit_or_skip(recorder.state, arm, context.question)
         if isinstance(limit, Failure):
             yield from recorder.record_each(session.drop(arm.id, limit))
             continue
@@ -126,26 +220,91 @@ def _build_in_turn(
 
 
 def _build_side_by_side(
-    session: Session,
-    recorder: Recorder,
+    context: RaceContext,
+    builds: SideBySideBuilds,
     arms: Sequence[Arm],
-    question: Question,
-    at_once: int,
+    early: Sequence[Arm],
+    presets: BuildPresets,
 ) -> Iterator[LoggedEvent]:
-    """Build the baseline alone, then the other arms at the same time; warm them up in turn.
+    """Build the baseline, then the others at the same time; warm up those that are built.
 
-    The baseline's memory shows how many builds fit.
+    The baseline's memory shows how many builds fit. While the reference is computed, the others
+    start after the first calls of the baseline, else when it has warmed up. `early` arms come
+    first.
     """
+    session, recorder = context.session, context.recorder
     baseline = plan_of(recorder.state).baseline
-    yield from _build_in_turn(session, recorder, [arm for arm in arms if arm == baseline], question)
-    others = order_builds([arm for arm in arms if arm != baseline], recorder.state, question)
+    if not session.is_running(REFERENCE):
+        yield from _build_in_turn(context, [arm for arm in arms if arm == baseline])
+    others = order_builds(
+        [arm for arm in arms if not session.is_warmed_up(arm.id)],
+        recorder.state,
+        context.question,
+    )
+    others.sort(key=lambda arm: (arm != baseline, arm not in early))
     # Few builds get more processors each.
-    shares = max(1, min(at_once, len(others)))
-    queue = BuildQueue(session, recorder, question, others, shares)
-    yield from recorder.record_each(session.build_side_by_side(queue.choose, shares))
+    queue = BuildQueue(
+        session,
+        recorder,
+        context.question,
+        others,
+        builds.builds_at_once,
+        list(builds.running),
+        # Before the first race an arm to compare with is worth its time.
+        lambda: context.races_end - context.clock() if context.state.groups else math.inf,
+    )
+    pause = RacePause(context, builds, [arm.id for arm in early], presets)
+    yield from recorder.record_each(session.build_side_by_side(builds, queue.choose, pause.is_due))
+    if not has_reference(recorder.state) and not session.is_running(REFERENCE):
+        raise baseline_error(recorder.state, REFERENCE)
+    if not session.is_running(baseline.id):
+        raise baseline_error(recorder.state, baseline.id)
     for arm, failure in queue.skipped:
         number = next_process_number(recorder.state, arm.id)
         yield from recorder.record_each(session.drop(arm.id, failure, number))
-    for arm in arms:
+    for arm in plan_of(recorder.state).arms:
         if session.is_prepared(arm.id):
             yield from recorder.record_each(session.build(arm.id))
+    if not recorder.state.groups and not session.is_running(baseline.id):
+        raise baseline_error(recorder.state, baseline.id)
+
+
+class RacePause:
+    """When the builds pause for a race.
+
+    The first race waits until all early arms are built or have failed, later ones for the interval
+    of the presets; both only if an arm is ready.
+    """
+
+    def __init__(
+        self,
+        context: RaceContext,
+        builds: SideBySideBuilds,
+        early: Sequence[str],
+        presets: BuildPresets,
+    ) -> None:
+        self._context = context
+        self._builds = builds
+        self._early = early
+        is_first = not context.state.groups
+        seconds = presets.first_race_seconds if is_first else presets.race_interval_seconds
+        self._waits_for_early = is_first
+        self._due = context.clock() + seconds
+
+    def is_due(self) -> bool:
+        """Return whether the builds pause now."""
+        session, baseline = self._context.session, plan_of(self._context.state).baseline.id
+        has_failed = session.has_started(baseline) and not session.is_running(baseline)
+        if has_failed or is_over(self._context) or session.has_failed(REFERENCE):
+            return True
+        if not _ready_arms(self._context):
+            return False
+        return self._context.clock() >= self._due or (
+            self._waits_for_early and all(map(self._is_settled, self._early))
+        )
+
+    def _is_settled(self, arm: str) -> bool:
+        session = self._context.session
+        return session.has_started(arm) and (
+            not session.is_running(arm) or session.is_prepared(arm) or session.is_warmed_up(arm)
+        )

@@ -1,4 +1,4 @@
-"""Estimate how long the builds of a plan take, from stored runs and from the catalogue."""
+"""Estimate what the builds of a plan take and promise, from stored runs and the catalogue."""
 
 from __future__ import annotations
 
@@ -22,16 +22,23 @@ MOST_RUNS = 3
 
 
 def with_expected_builds(plan: Plan, header: Header, store: Store) -> Plan:
-    """Return the plan with the expected seconds of each arm's cold build, where they are known.
+    """Return the plan with each arm's expected seconds of a cold build and largest speed-up.
 
-    Stored runs of the same work on this device come before the figures of the catalogue.
+    Both are only set where they are known. Stored runs of the same work on this device come before
+    the seconds of the catalogue.
     """
-    typical = header.catalogue.build_seconds.get(header.question.device, {})
+    earlier = header.catalogue.earlier_runs.get(header.question.device, {})
+    typical = {arm: figures.build_seconds for arm, figures in earlier.items()}
     expected = {**typical, **_seconds_in_runs(header, store)}
+    largest = {arm: figures.largest_speedup for arm, figures in earlier.items()}
     return msgspec.structs.replace(
         plan,
         arms=tuple(
-            msgspec.structs.replace(arm, expected_build_seconds=_expected_seconds(arm, expected))
+            msgspec.structs.replace(
+                arm,
+                expected_build_seconds=_expected_seconds(arm, expected),
+                largest_speedup=largest.get(arm.id),
+            )
             for arm in plan.arms
         ),
     )

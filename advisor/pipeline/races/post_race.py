@@ -19,6 +19,8 @@ from advisor.probing.session import Session
 
 #: Order in which the two fastest arms are sustained: an even drift affects both alike.
 ABBA = (0, 1, 1, 0)
+#: Share of the time that is left in which new shapes are tried, where the leaders alone try any.
+SHARE_OF_NEW_SHAPES = 1 / 3
 
 
 def measure_further(context: RaceContext) -> Iterator[LoggedEvent]:
@@ -47,8 +49,10 @@ def _try_shapes_of_leaders(context: RaceContext) -> Iterator[LoggedEvent]:
     """
     session, budget = context.session, context.question.budget
     limit, tried = budget.new_shape_seconds, set[str]()
-    end = context.state.at + budget.all_new_shapes_seconds
-    while limit > 0 and context.state.at < end:
+    # Most of the time that is left is for the repetition.
+    left = SHARE_OF_NEW_SHAPES * (context.end - context.clock())
+    end = context.clock() + min(budget.all_new_shapes_seconds, left)
+    while limit > 0 and context.clock() < end:
         answer, plan = context.evaluate(context.state), plan_of(context.state)
         arms = [*leaders_of(answer, plan), *excluded_by_declaration(answer, plan)]
         running = [arm.id for arm in arms if session.is_running(arm.id)]

@@ -23,6 +23,11 @@ class RaceContext:
     limits: VisitQualityLimits
     #: Seconds from an arbitrary origin.
     clock: Callable[[], float]
+    #: Seconds of the run, and when the last build and race end, and the run, by `clock`; infinite
+    #: without a limit.
+    seconds: float
+    races_end: float
+    end: float
     #: Returns the answer with what has been measured so far.
     evaluate: Callable[[RunState], Answer]
 

@@ -145,7 +145,7 @@ def race_shapes(context: RaceContext, has_answer: HasAnswer) -> Iterator[LoggedE
     ]
     measuring_seconds = question.budget.measuring_seconds
     share = share_of_measuring_time(session, recorder.state, question)
-    end = context.clock() + measuring_seconds * share
+    end = min(context.clock() + measuring_seconds * share, context.races_end)
     for index, shape in enumerate(open_sizes):
         arms = _arms_to_race(session, recorder.state, shape)
         if plan_of(recorder.state).baseline.id not in arms:
@@ -155,8 +155,8 @@ def race_shapes(context: RaceContext, has_answer: HasAnswer) -> Iterator[LoggedE
         now = context.clock()
         deadline = RaceDeadline(
             context.clock,
-            now + (end - now) / (len(open_sizes) - index),
-            end + OVERTIME * measuring_seconds,
+            now + max(end - now, 0.0) / (len(open_sizes) - index),
+            min(now + OVERTIME * measuring_seconds, max(context.end, now + measuring_seconds)),
         )
         race = replay_race(recorder.state, shape, question)
         is_early = _is_early(session, recorder.state)

@@ -80,7 +80,8 @@ def repeat_leaders(context: RaceContext) -> Iterator[LoggedEvent]:
         if is_repetition_complete(context.state, number, question):
             continue
         if number > question.budget.repeats:
-            end = clock() + seconds_while_open(question, context.state) if end is None else end
+            if end is None:
+                end = min(clock() + seconds_while_open(question, context.state), context.end)
             if not _settles(context.evaluate(context.state), seconds, end - clock()):
                 return
         started = clock()

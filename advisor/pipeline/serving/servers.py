@@ -68,9 +68,9 @@ def _make_reference(session: Session, recorder: Recorder) -> Iterator[LoggedEven
         number = len(recorder.state.processes.get(REFERENCE, ()))
         yield from recorder.record_each(session.start_reference(REFERENCE_ARM, number))
         yield from recorder.record_each(session.start([]))
+        yield from recorder.record_each(session.finish_reference())
     if not has_reference(recorder.state):
         raise baseline_error(recorder.state, REFERENCE)
-    yield from recorder.record_each(session.stop({REFERENCE}))
 
 
 def is_complete(state: RunState, arm: str, repeat: int) -> bool:

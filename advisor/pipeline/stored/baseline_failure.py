@@ -34,11 +34,8 @@ def can_go_on(state: RunState) -> bool:
 
 
 def has_reference(state: RunState) -> bool:
-    """Return whether the inputs and the reference outputs are stored.
-
-    A later failure of the reference worker does not matter: it only measures peaks by then.
-    """
-    return any(process.ready for process in state.processes.get(REFERENCE, ()))
+    """Return whether the inputs and the reference outputs are stored."""
+    return any(process.completed for process in state.processes.get(REFERENCE, ()))
 
 
 def baseline_error(state: RunState, arm: str) -> UserError:

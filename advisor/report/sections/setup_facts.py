@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from advisor.domain.answer import Answer
@@ -12,7 +13,7 @@ from advisor.domain.model import (
     TransformersModel,
     name_own_shapes,
 )
-from advisor.domain.question import LoadQuestion
+from advisor.domain.question import LoadQuestion, Question
 from advisor.recommendation.advised_answer import join_names
 from advisor.report.formatting.phrases import describe_problem
 from advisor.system.number_format import format_mebibytes
@@ -127,9 +128,15 @@ def _question_facts(answer: Answer) -> list[tuple[str, str]]:
         ("device", answer.device_name),
         ("weights", question.priorities.describe()),
         ("constraints", ", ".join(constraints) or "none"),
-        ("budget", f"{question.budget.name}, {question.budget.measuring_seconds:g} s of measuring"),
+        ("budget", f"{question.budget.name}, {_time_limit(question)}"),
         ("seed", str(question.seed)),
     ]
+
+
+def _time_limit(question: Question) -> str:
+    if math.isfinite(question.seconds):
+        return f"at most {question.seconds:g} s"
+    return f"{question.budget.measuring_seconds:g} s of measuring"
 
 
 def _served_load_facts(answer: Answer) -> list[tuple[str, str]]:

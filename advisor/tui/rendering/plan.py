@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 
 from rich.text import Text
@@ -68,31 +69,23 @@ def plan_summary(draft: DraftRun, left_out: Collection[str]) -> str:
     batch = "" if question.load else f", batch {sizes}"
     summary = (
         f"{measured} ways to {_task(question)}{batch},"
-        f" {question.dtype}.  At most {_measuring_seconds(draft, measured):g} s"
-        f"{_builds(draft, left_out)}."
+        f" {question.dtype}.  At most {_most_time(draft, left_out)}."
     )
     installable = sum(entry.status == INSTALLABLE for entry in draft.plan.excluded)
     return f"{summary}  {installable} more can be installed." if installable else summary
 
 
-def _measuring_seconds(draft: DraftRun, arms: int) -> float:
-    """Return the seconds of measuring; of servers, those of all blocks of the search and after."""
+def _most_time(draft: DraftRun, left_out: Collection[str]) -> str:
+    """Return the limit of the run; of servers, the time of all blocks of the search and after."""
     question, rules = draft.question, draft.catalogue.serving
+    if math.isfinite(question.seconds):
+        return f"{question.seconds:g} s, builds included"
     if question.load is None or rules is None:
-        return question.budget.measuring_seconds
+        return f"{question.budget.measuring_seconds:g} s + builds"
+    arms = len(distinct_arms(draft)) - len(left_out)
     blocks = rules.most_blocks + len(rules.repeat_rates)
-    return arms * blocks * rules.seconds_of_block(question.budget.name, question.load.ttft_seconds)
-
-
-def _builds(draft: DraftRun, left_out: Collection[str]) -> str:
-    """Return what builds add to the measuring time, by the typical builds of the catalogue."""
-    typical = draft.catalogue.build_seconds.get(draft.question.device, {})
-    known = [
-        typical[arm.id]
-        for arm in distinct_arms(draft)
-        if arm.id in typical and arm.id not in left_out
-    ]
-    return f" + about {sum(known):.0f} s of builds" if known else " + builds"
+    of_block = rules.seconds_of_block(question.budget.name, question.load.ttft_seconds)
+    return f"{arms * blocks * of_block:g} s + builds"
 
 
 def _task(question: Question) -> str:

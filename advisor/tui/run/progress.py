@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable
 from typing import Literal
@@ -247,11 +248,14 @@ LEAST_EXPECTED_SECONDS = 3.0
 
 
 def remaining_seconds(state: RunState, question: Question, now: float) -> float | None:
-    """Estimate the seconds until the run ends; None if nothing is known about its builds.
+    """Return the seconds until the run ends at the latest; None if nothing is known.
 
-    Builds are expected to take as long as in earlier runs, times the factor by which those of this
-    run took longer or shorter, one after the other. The race takes at most the measuring time.
+    Without a limit this is an estimate: builds are expected to take as long as in earlier runs,
+    times the factor by which those of this run took longer or shorter, one after the other. The
+    race takes at most the measuring time.
     """
+    if math.isfinite(question.seconds):
+        return max(question.seconds - now, 0.0)
     factor, left, known = _build_time_factor(state), 0.0, False
     for arm in state.plan.arms if state.plan else ():
         process = _last_process(state, arm.id)

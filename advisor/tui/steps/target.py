@@ -70,14 +70,14 @@ class TargetStep(Step):
         quantised = Choice(formats.items(), answers.quantised, id="quantised")
         yield Field("Quantised weights", quantised)
         budgets = {
-            name: f"{name} {preset.measuring_seconds:g} s"
+            name: f"{name} {preset.seconds['forward']:g} s" if preset.seconds else name
             for name, preset in presets.budgets.items()
         }
         budget = answers.budget or presets.default_budget
         budgets.setdefault(budget, f"{budget} s")
-        yield Field("Measuring time", Choice(budgets.items(), budget, id="budget"))
+        yield Field("Time limit", Choice(budgets.items(), budget, id="budget"))
         yield Static(
-            "builds take additional time; more time separates closer arms",
+            "builds included; more time separates closer arms",
             markup=False,
             classes="hint",
         )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -55,6 +57,36 @@ def drop():
 """
 
 
+def interrupt(*_: object, **__: object) -> None:
+    raise InterruptedRunError(signal.SIGTERM)
+
+
+def copy_until(recorded: pathlib.Path, home: pathlib.Path, event: str) -> pathlib.Path:
+    """Return a copy of the recorded run that stopped before the first such event."""
+    copy = home / "runs" / recorded.name
+    shutil.copytree(recorded, copy)
+    lines = (copy / "events.jsonl").read_text().splitlines(keepends=True)
+    end = next(i for i, line in enumerate(lines) if f'"event":"{event}"' in line)
+    (copy / "events.jsonl").write_text("".join(lines[:end]))
+    return copy
+
+
+def test_an_interrupted_run_prints_the_answer_that_it_has(
+    run_cli: RunCli,
+    recorded: pathlib.Path,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    copy = copy_until(recorded, tmp_path, "repetition_started")
+    monkeypatch.setattr(run_host, "execute_controlled", interrupt)
+    ended = run_cli("resume", copy.name, "--json", home=tmp_path)
+    assert ended.returncode == 0
+    answer = json.loads(ended.stdout)
+    assert answer["recommendation"]["arm"] == "quick"
+    assert not answer["finished"]
+    assert f"p3-advisor resume {copy.name}" in ended.stderr
+
+
 @pytest.mark.parametrize(
     ("command", "kept"),
     [
@@ -63,23 +95,22 @@ def drop():
         (("history",), ""),
     ],
 )
-def test_the_message_has_the_command_that_resumes_a_run(
+def test_without_an_answer_the_message_has_the_command_that_resumes_the_run(
     command: tuple[str, ...],
     kept: str,
     run_cli: RunCli,
     recorded: pathlib.Path,
+    tmp_path: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def interrupt(*_: object, **__: object) -> None:
-        raise InterruptedRunError(signal.SIGTERM)
-
+    copy_until(recorded, tmp_path, "race_opened")
     for owner, name in (
         (run_host, "execute_controlled"),
         (opening, "decide"),
         (Store, "history"),
     ):
         monkeypatch.setattr(owner, name, interrupt)
-    ended = run_cli(*(word.replace("RUN", recorded.name) for word in command))
+    ended = run_cli(*(word.replace("RUN", recorded.name) for word in command), home=tmp_path)
     assert ended.returncode == 128 + signal.SIGTERM
     assert ended.stderr == f"p3-advisor: stopped{kept.replace('RUN', recorded.name)}\n"
 

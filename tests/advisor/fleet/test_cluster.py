@@ -38,7 +38,7 @@ from advisor.fleet.cluster import RayCluster  # noqa: E402 - needs Ray
 
 pytestmark = pytest.mark.long
 
-ANSWERS = Answers(batch_sizes="2", budget="1", workflows="quick")
+ANSWERS = Answers(batch_sizes="2", budget="1", all_arms=True, workflows="quick")
 SMALL = 80 << 20
 PATIENCE_SECONDS = 60
 

@@ -208,7 +208,7 @@ def test_a_race_on_a_node_returns_the_published_events(
     fake_context: Callable[[], Context],
 ) -> None:
     published: list[object] = []
-    answers = Answers(batch_sizes="2", budget="1", workflows="quick", model="demo")
+    answers = Answers(batch_sizes="2", budget="1", all_arms=True, workflows="quick", model="demo")
     task = Task(number=1, kind="cpu", answers=answers)
     result = node.run_assignment(
         task, "n1", "", published.append, make_context=lambda _: fake_context()

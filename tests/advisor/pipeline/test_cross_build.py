@@ -24,7 +24,9 @@ def context(fake_context: Callable[[], Context]) -> Context:
 
 @pytest.fixture
 def run(context: Context) -> Run:
-    return prepare(Answers(gpu="cpu", batch_sizes="1,4", budget="2", workflows="quick"), context)
+    return prepare(
+        Answers(gpu="cpu", batch_sizes="1,4", budget="2", all_arms=True, workflows="quick"), context
+    )
 
 
 def test_the_artefact_is_copied_into_the_output_directory(

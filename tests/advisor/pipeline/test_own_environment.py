@@ -104,7 +104,7 @@ def test_a_worker_runs_in_its_own_interpreter_without_the_users_pythonpath(
 ) -> None:
     log = tmp_path / "log"
     context, python = context_with_environment(fake_context(), environment, home, tmp_path, log)
-    answers = Answers(gpu="cpu", batch_sizes="1", budget="1", workflows="quick")
+    answers = Answers(gpu="cpu", batch_sizes="1", budget="1", all_arms=True, workflows="quick")
     run = sessions.execute_run(context, answers)
     assert {measurement.arm for measurement in decide(run).results.measurements} == {
         "pytorch-eager",
@@ -126,7 +126,7 @@ def test_a_further_run_uses_the_environments_that_exist_when_it_is_drafted(
     context, python = context_with_environment(
         fake_context(), 'environment = "apart"', home, tmp_path, tmp_path / "log"
     )
-    run = prepare(Answers(gpu="cpu", batch_sizes="1", budget="1"), context)
+    run = prepare(Answers(gpu="cpu", batch_sizes="1", budget="1", all_arms=True), context)
     plan = propose_again(run.header(), ("quick",), context).plan
     assert {arm.id: arm.python for arm in plan.arms if not arm.duplicate_of} == {
         "pytorch-eager": "",

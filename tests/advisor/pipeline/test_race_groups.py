@@ -51,7 +51,10 @@ MOST_BUILT = 4
 def resumed_run(module_context: Context) -> Run:
     """A run in groups that was interrupted in its second race."""
     answers = Answers(
-        batch_sizes="2", budget="2", workflows="quick,alike,misbehaving/floods,narrow/served"
+        batch_sizes="2",
+        budget="2",
+        all_arms=True,
+        workflows="quick,alike,misbehaving/floods,narrow/served",
     )
     run = prepare(answers, module_context)
     with pytest.MonkeyPatch.context() as patch:
@@ -103,7 +106,10 @@ def test_an_arm_that_fails_alone_in_its_group_does_not_end_the_races(
 ) -> None:
     monkeypatch.setattr(probing_session, "MemoryHeadroom", lambda _: LimitedMemory(3))
     answers = Answers(
-        batch_sizes="2", budget="1", workflows="quick,misbehaving/raises,narrow/served"
+        batch_sizes="2",
+        budget="1",
+        all_arms=True,
+        workflows="quick,misbehaving/raises,narrow/served",
     )
     answer = decide(sessions.execute_run(fake_context(), answers))
     assert {measurement.arm for measurement in answer.results.measurements} == {

@@ -217,12 +217,11 @@ def complete_rounds(events: list[LoggedEvent]) -> set[tuple[int, int]]:
     return {one for one, two in itertools.pairwise(rounds) if one != two}
 
 
-def test_the_reference_outputs_outlast_their_worker() -> None:
-    too_long = Outcome(Failure("timed-out", phase="measure", reason="it took too long"))
-    assert has_reference(builders.run_state({REFERENCE: builders.process(outcome=too_long)}))
-    assert not has_reference(
-        builders.run_state({REFERENCE: builders.process(ready=False, outcome=too_long)})
-    )
+def test_the_reference_is_stored_when_its_worker_has_ended_without_a_failure() -> None:
+    too_long = Outcome(Failure("timed-out", phase="correctness", reason="it took too long"))
+    assert has_reference(builders.run_state({REFERENCE: builders.process(outcome=Outcome())}))
+    assert not has_reference(builders.run_state({REFERENCE: builders.process(outcome=too_long)}))
+    assert not has_reference(builders.run_state({REFERENCE: builders.process(outcome=None)}))
     assert not has_reference(builders.run_state({}))
 
 
@@ -240,7 +239,9 @@ def test_a_run_whose_disk_was_full_is_measured_when_it_is_resumed(
     with monkeypatch.context() as full_disk:
         full_disk.setattr(Session, "_build", fill_disk)
         with pytest.raises(NotWritableError):
-            sessions.execute_run(context, Answers(batch_sizes="2", budget="1", workflows="quick"))
+            sessions.execute_run(
+                context, Answers(batch_sizes="2", budget="1", all_arms=True, workflows="quick")
+            )
     run = newest_resumable(context.store)
     sessions.exhaust(execute(run, context))
     answer = decide(run)

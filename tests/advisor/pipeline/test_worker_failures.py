@@ -83,7 +83,11 @@ def run(module_context: Context, earlier_children: list[psutil.Process]) -> Run:
     del earlier_children  # they are listed first
     arms = ",".join(f"misbehaving/{option}" for option in (*FAILURES, *HARMLESS))
     answers = Answers(
-        batch_sizes="2", budget="5", max_build_times="misbehaving=2s", workflows=f"quick,{arms}"
+        batch_sizes="2",
+        budget="5",
+        all_arms=True,
+        max_build_times="misbehaving=2s",
+        workflows=f"quick,{arms}",
     )
     return sessions.execute_run(module_context, answers)
 

@@ -257,6 +257,7 @@ def test_a_pause_after_a_section_is_not_measured(
     list(session.start_reference(BASELINE, 0))
     list(session.start([(QUICK, 0)]))
     consume_with_pauses(session.check_memory())
+    list(session.finish_reference())
     consume_with_pauses(session.build(QUICK.id))
     consume_with_pauses(session.visit(QUICK.id, Shape(2), 1))
     consume_with_pauses(session.sustain(QUICK.id, Shape(2), 0.1))
@@ -307,7 +308,7 @@ def test_a_known_allocation_checks_the_memory_counter(
     assert worker_events_of([released], Ready, REFERENCE), (
         "the reference worker has freed the memory"
     )
-    assert outcomes_by_arm(session.send_and_wait(REFERENCE, "peaks")) == {REFERENCE: Outcome()}
+    assert outcomes_by_arm(session.finish_reference()) == {REFERENCE: Outcome()}
 
 
 def read_request(run_config: RunConfig, arm: str, process: int) -> dict[str, Any]:

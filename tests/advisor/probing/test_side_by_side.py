@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import time
+from collections.abc import Iterable
 
 import builders
 import msgspec
+import psutil
 import pytest
 from sessions import (
     ALIKE,
@@ -24,9 +27,12 @@ from advisor.probing.device_memory import DeviceMemoryMonitor
 from advisor.probing.processors import ProcessorShares
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
-from advisor.probing.side_by_side import NextBuild
+from advisor.probing.side_by_side import ChooseBuild, NextBuild
 from advisor.probing.supervisor import Supervisor
-from probes.wire.events import PhaseStarted, Prepared, Ready, WarmedUp
+from advisor.probing.termination import process_tree
+from advisor.probing.worker_process import NEVER, Worker
+from probes import protocol
+from probes.wire.events import Built, PhaseStarted, Prepared, Ready, WarmedUp
 from probes.wire.outcome import Failure, Outcome
 
 pytestmark = pytest.mark.slow
@@ -36,8 +42,15 @@ FAILING = builders.arm("misbehaving/raises", options={"fault": "raises"})
 
 def build_all(session: Session, *builds: NextBuild, at_once: int = 2) -> list[RunEvent]:
     """Build these arms side by side, in this order."""
+    return list(
+        session.build_side_by_side(session.side_by_side(at_once), taking(builds), lambda: False)
+    )
+
+
+def taking(builds: Iterable[NextBuild]) -> ChooseBuild:
+    """Return a function that chooses these builds in turn."""
     queue = list(builds)
-    return list(session.build_side_by_side(lambda _: queue.pop(0) if queue else None, at_once))
+    return lambda _: queue.pop(0) if queue else None
 
 
 def test_two_arms_build_at_the_same_time_and_wait_to_warm_up(session: Session) -> None:
@@ -88,6 +101,68 @@ def test_a_failed_build_leaves_its_processors_to_the_next_one(session: Session) 
     assert session.is_prepared(QUICK.id)
 
 
+SLOW = builders.arm("misbehaving/slow", options={"fault": "slow"})
+
+
+def test_a_suspended_build_stands_still_and_its_time_does_not_count(
+    session: Session,
+) -> None:
+    start_workers(session)
+    builds = session.side_by_side(2)
+    choose = taking([NextBuild(SLOW, process=0)])
+    began: list[RunEvent] = []
+
+    def pauses() -> bool:
+        return any(each.phase == "build" for each in worker_events_of(began, PhaseStarted))
+
+    began.extend(session.build_side_by_side(builds, choose, pauses))
+    assert builds.running == [SLOW.id]
+    worker = session._pool.workers[SLOW.id]
+    tree = [each for each in process_tree(worker.directory) if each.pid != worker.popen.pid]
+    # A process that waits for one that it is starting cannot be stopped, and does nothing either.
+    standing = {psutil.STATUS_STOPPED, psutil.STATUS_DISK_SLEEP}
+    assert {each.status() for each in tree} <= standing
+    assert worker.deadline == NEVER
+    pause = 2.0
+    time.sleep(pause)
+
+    rest = list(session.build_side_by_side(builds, choose, lambda: False))
+    assert builds.running == []
+    assert session.is_prepared(SLOW.id)
+    assert worker.suspended_seconds >= pause
+    built = worker_events_of(rest, Built)
+    assert sum(each.build_seconds for each in built) < worker.suspended_seconds
+
+
+def test_an_arm_whose_build_ends_at_the_pause_can_warm_up(session: Session) -> None:
+    start_workers(session)
+    builds = session.side_by_side(1)
+    worker: list[Worker] = []
+
+    def pauses() -> bool:
+        """Pause when the worker has written that it is prepared, which nobody has read yet."""
+        worker[:] = [session._pool.workers[QUICK.id]] if session.is_running(QUICK.id) else []
+        events = worker[0].directory / protocol.EVENTS if worker else None
+        return bool(events and events.exists() and '"prepared"' in events.read_text())
+
+    list(session.build_side_by_side(builds, taking([NextBuild(QUICK, process=0)]), pauses))
+    assert builds.running == []
+    assert session.is_prepared(QUICK.id)
+    assert worker_events_of(session.build(QUICK.id), Ready)
+
+
+def test_a_suspended_build_can_be_ended(session: Session) -> None:
+    start_workers(session)
+    builds = session.side_by_side(1)
+    list(session.build_side_by_side(builds, taking([NextBuild(SLOW, process=0)]), lambda: True))
+    worker = session._pool.workers[SLOW.id]
+    failure = Failure("skipped", "build", "no time is left", skip_cause="out-of-time")
+    assert outcomes_by_arm(session.drop(SLOW.id, failure)) == {SLOW.id: Outcome(failure)}
+    builds.forget_ended()
+    assert builds.running == []
+    assert not process_tree(worker.directory)
+
+
 def test_an_arm_that_is_dropped_before_it_runs_has_an_outcome(session: Session) -> None:
     failure = Failure("timed-out", phase="build", reason="no time is left")
     assert outcomes_by_arm(session.drop("quick", failure, 3)) == {"quick": Outcome(failure)}
@@ -112,10 +187,12 @@ class StagedMemory(DeviceMemoryMonitor):
 def test_memory_of_an_arm_built_side_by_side_is_what_its_end_frees(
     gibibytes: tuple[int, ...], freed: int, supervisor: Supervisor, run_config: RunConfig
 ) -> None:
-    memory_monitor = StagedMemory(*(each << 30 for each in gibibytes))
+    # The first build reads it too.
+    memory_monitor = StagedMemory(*(each << 30 for each in (gibibytes[0], *gibibytes)))
     session = Session(supervisor, run_config, ConditionsMonitor(), memory_monitor)
     for arm in (BASELINE, QUICK):
         list(session.start([(arm, 0)])) if arm == QUICK else list(session.start_reference(arm, 0))
+    list(session.finish_reference())
     build_all(session, NextBuild(QUICK))
     list(session.build(QUICK.id))
     stopped = list(session.stop({QUICK.id}))
@@ -167,9 +244,9 @@ def test_builds_for_a_gpu_are_confined_until_they_are_prepared(
     )
     session = Session(supervisor, config, ConditionsMonitor())
     start_workers(session)
-    queue = [NextBuild(QUICK, process=0), NextBuild(ALIKE, process=0)]
+    choose = taking([NextBuild(QUICK, process=0), NextBuild(ALIKE, process=0)])
     found: list[set[int]] = []
-    for each in session.build_side_by_side(lambda _: queue.pop(0) if queue else None, 2):
+    for each in session.build_side_by_side(session.side_by_side(2), choose, lambda: False):
         if isinstance(each, BuildStarted):
             worker = session._pool.workers[each.arm]
             processors = os.sched_getaffinity(worker.popen.pid)

@@ -42,7 +42,7 @@ def run(place: pathlib.Path, subject: dict[str, Any], *, new_shapes: bool = True
     pytest.importorskip("torch")
     asked = {"subject": subject, "batch_sizes": [1, 2], "input_tokens": 8, "new_shapes": new_shapes}
     reference = workers.make_request(EAGER, place, role="reference", **asked)
-    made = workers.run_worker(reference, place / "reference", "build\npeaks\n")
+    made = workers.run_worker(reference, place / "reference", "build\npeaks\noutputs\n")
     assert made.failure is None, made.log
     answer = workers.run_worker(
         workers.make_request(EAGER, place, **asked), place / "measure", "build\nnew-shapes short\n"

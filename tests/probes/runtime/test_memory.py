@@ -62,11 +62,13 @@ def test_the_reference_worker_holds_and_releases_memory_before_it_measures_peaks
     answer = workers.run_worker(
         request,
         tmp_path / "control",
-        f"build\nallocate {MEBIBYTE}\nallocate 0\npeaks\n",
+        f"build\nallocate {MEBIBYTE}\nallocate 0\npeaks\noutputs\n",
         probes=fake_probes,
     )
     assert answer.failure is None, answer.log
-    assert sum(event["event"] == "ready" for event in answer.events) == 3
+    assert sum(event["event"] == "ready" for event in answer.events) == 4
     phases = [event["phase"] for event in answer.events if event["event"] == "phase_started"]
     assert set(phases) <= {*get_args(Phase)}
-    assert phases[-3:] == ["measure"] * 3, "two allocations and the peaks"
+    first, last = phases.index("measure"), len(phases) - phases[::-1].index("measure")
+    assert phases[first:last] == ["measure"] * 3, "two allocations and the peaks"
+    assert set(phases[last:]) == {"correctness"}, "the outputs follow"

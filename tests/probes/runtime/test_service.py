@@ -50,7 +50,9 @@ def shared(fake_probes: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) 
     request = workers.make_request(
         fake_probes / "workflows" / "pytorch_eager.py", place, role="reference", batch_sizes=SIZES
     )
-    answer = workers.run_worker(request, place / "control", "build\npeaks\n", probes=fake_probes)
+    answer = workers.run_worker(
+        request, place / "control", "build\npeaks\noutputs\n", probes=fake_probes
+    )
     assert answer.failure is None, answer.log
     return place
 
@@ -215,6 +217,28 @@ def test_an_output_that_has_become_wrong_fails_before_new_batch_sizes(
     )
     assert (answer.failure["status"], answer.failure["phase"]) == ("incorrect", "done")
     assert events(answer, "new_shape_result") == []
+
+
+def test_outputs_are_checked_once_at_the_end(
+    shared: pathlib.Path, fake_probes: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    answer = run_tokens(shared, fake_probes, tmp_path, "visit 2 1\ncheck\nstop\n")
+    assert answer.failure is None
+    assert [each["event"] for each in answer.events[-3:]] == [
+        "ready",
+        "phase_started",
+        "memory_read",
+    ]
+    (tmp_path / "wrong").mkdir()
+    wrong = run_tokens(
+        shared,
+        fake_probes,
+        tmp_path / "wrong",
+        "visit 2 1\ncheck\nstop\n",
+        workflow="misbehaving",
+        fault="wrong-later",
+    )
+    assert wrong.failure["status"] == "incorrect"
 
 
 @pytest.mark.parametrize("token", ["peaks", "nonsense"])

@@ -128,6 +128,7 @@ def test_a_build_that_cannot_pay_back_is_killed_and_the_others_race(
     answers = Answers(
         batch_sizes="2",
         budget="1",
+        all_arms=True,
         max_build_seconds=60.0,
         workflows="quick,misbehaving/hangs",
         requests=500,
@@ -147,6 +148,7 @@ def test_arms_that_are_not_built_in_the_time_for_all_builds_are_left_out(
     answers = Answers(
         batch_sizes="2",
         budget="1",
+        all_arms=True,
         workflows="quick,misbehaving/hangs,misbehaving/wrong",
         build_minutes=0.05,
     )

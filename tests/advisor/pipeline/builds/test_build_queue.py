@@ -41,6 +41,7 @@ def queue_of(arms: Sequence[Arm], shares: int) -> BuildQueue:
         builders.question(),
         list(arms),
         shares=shares,
+        building=[],
     )
 
 
@@ -66,6 +67,30 @@ def test_arms_that_build_alone_follow_the_others() -> None:
     state = simulation.new_recorder(["engine", "other"]).state
     ordered = order_builds(arms, state, builders.question())
     assert [arm.id for arm in ordered] == [DUPLICATE.id, "other", "engine"]
+
+
+def test_what_brought_most_for_its_seconds_is_built_first() -> None:
+    promising = [
+        msgspec.structs.replace(expecting(name, seconds), largest_speedup=speedup)
+        for name, seconds, speedup in (
+            ("slow", 60.0, 4.0),
+            ("graph", 1.0, 4.0),
+            ("slowdown", 10.0, 0.5),
+            ("quick", 20.0, 4.0),
+        )
+    ]
+    arms = [builders.arm("unknown"), *promising]
+    state = simulation.new_recorder([arm.id for arm in arms]).state
+    ordered = [arm.id for arm in order_builds(arms, state, builders.question())]
+    assert ordered == ["graph", "quick", "slow", "slowdown", "unknown"]
+
+
+def test_a_build_that_cannot_end_in_time_is_not_started() -> None:
+    queue = queue_of([expecting("long", 30.0), expecting("short", 5.0)], shares=2)
+    queue.seconds_left = lambda: 20.0
+    assert chosen(queue, 0) == "short"
+    ((arm, failure),) = queue.skipped
+    assert (arm.id, failure.skip_cause) == ("long", "out-of-time")
 
 
 def test_the_expected_time_is_that_of_all_builds_side_by_side() -> None:

@@ -7,17 +7,12 @@ import msgspec
 import pytest
 
 from advisor.applicability.arms import list_arms
-from advisor.context import Context
 from advisor.domain.constraints import Constraint
 from advisor.domain.plan import Arm
 from advisor.domain.run import Header
-from advisor.domain.run_events import BuildStarted, ProvisionalAnswer, RaceOpened
 from advisor.domain.run_state import ProcessState
 from advisor.pipeline.builds import building
-from advisor.pipeline.draft import prepare
-from advisor.pipeline.execution import execute
 from advisor.pipeline.stored import baseline_failure
-from advisor.question.answers import Answers
 from probes.wire.outcome import Failure, Outcome
 
 EARLY_SECONDS = 15.0
@@ -85,31 +80,6 @@ def test_arms_are_built_one_at_a_time_where_memory_is_a_constraint() -> None:
         header.question, constraints=(Constraint(criterion="memory", at_most=1e9),)
     )
     assert building.builds_at_once(msgspec.structs.replace(header, question=limited)) == 1
-
-
-@pytest.mark.slow
-def test_an_answer_comes_before_the_long_builds(module_context: Context) -> None:
-    answers = Answers(batch_sizes="2", budget="2", workflows="quick,alike")
-    run = prepare(answers, module_context)
-    state = run.state()
-    assert state.plan is not None
-    expected = {"pytorch-eager": 1.0, "pytorch-eager#duplicate": 1.0, "quick": 1.0}
-    arms = tuple(
-        msgspec.structs.replace(arm, expected_build_seconds=expected.get(arm.id))
-        for arm in state.plan.arms
-    )
-    with pytest.MonkeyPatch.context() as patch:
-        plan = msgspec.structs.replace(state.plan, arms=arms)
-        patch.setattr(type(run), "state", lambda _: msgspec.structs.replace(state, plan=plan))
-        events = [event.run_event for event in execute(run, module_context)]
-    answer = next(event for event in events if isinstance(event, ProvisionalAnswer))
-    place = events.index(answer)
-    built_before = {each.arm for each in events[:place] if isinstance(each, BuildStarted)}
-    assert answer.waiting == ("alike",)
-    assert "alike" not in built_before
-    opened = [event for event in events if isinstance(event, RaceOpened)]
-    assert [len(event.arms) for event in opened] == [3, 4]
-    assert any(isinstance(each, BuildStarted) and each.arm == "alike" for each in events[place:])
 
 
 @pytest.mark.parametrize(("workflow", "builds_alone"), [("sglang", True), ("vllm", False)])

@@ -8,16 +8,24 @@ import builders
 import msgspec
 import recorded_runs
 
+from advisor.domain.catalogue import EarlierRuns
 from advisor.domain.run import Header
 from advisor.pipeline.builds.expected_builds import with_expected_builds
 from advisor.store.store import Store
 
 SECONDS = {"cpu": {"pytorch-eager": 0.1, "compiled": 20.0, "compiled/short": 10.0}}
+FIGURES = {
+    device: {
+        arm: EarlierRuns(build_seconds=seconds, largest_speedup=2.0)
+        for arm, seconds in arms.items()
+    }
+    for device, arms in SECONDS.items()
+}
 
 
 def header_with_figures() -> Header:
     header = builders.header()
-    catalogue = msgspec.structs.replace(header.catalogue, build_seconds=SECONDS)
+    catalogue = msgspec.structs.replace(header.catalogue, earlier_runs=FIGURES)
     return msgspec.structs.replace(header, catalogue=catalogue)
 
 

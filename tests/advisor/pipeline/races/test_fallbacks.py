@@ -65,7 +65,7 @@ def threaded_context(
 
 
 def measure(context: Context, workflows: str) -> Run:
-    answers = Answers(batch_sizes="2", budget="1", workflows=workflows)
+    answers = Answers(batch_sizes="2", budget="1", all_arms=True, workflows=workflows)
     return sessions.execute_run(context, answers)
 
 

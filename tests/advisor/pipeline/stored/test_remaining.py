@@ -67,7 +67,10 @@ def test_all_leaders_but_one_are_stopped_for_arms_that_wait(
 ) -> None:
     limit_memory(monkeypatch, is_headroom_known=is_headroom_known)
     answers = Answers(
-        batch_sizes="1,2", budget="1", workflows="quick,alike,narrow/served,narrow/slow"
+        batch_sizes="1,2",
+        budget="1",
+        all_arms=True,
+        workflows="quick,alike,narrow/served,narrow/slow",
     )
     run = sessions.execute_run(crossed_context, answers)
     results, state = decide(run).results, run.state()

@@ -177,6 +177,9 @@ def build(subject, inputs, request):
         case "hangs":
             subprocess.Popen(["sleep", "3602"])
             time.sleep(3600)
+        case "slow":
+            with subprocess.Popen(["sleep", "1"], start_new_session=True) as compiler:
+                compiler.wait()
         case "escapes":
             subprocess.Popen(["sleep", "3601"], start_new_session=True)
             time.sleep(3600)

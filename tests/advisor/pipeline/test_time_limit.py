@@ -1,0 +1,88 @@
+"""A run ends with an answer when its time is over, whatever a build does."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+
+import pytest
+import sessions
+
+from advisor.context import Context
+from advisor.domain.answer import Answer
+from advisor.domain.run_events import ProvisionalAnswer, WorkerEnded
+from advisor.pipeline.decision import decide
+from advisor.pipeline.draft import prepare
+from advisor.pipeline.execution import execute
+from advisor.question.answers import Answers
+from advisor.store.runs import Run
+from probes.wire.events import BlockTimed, Built, Prepared
+
+HANGING = "misbehaving/hangs"
+
+
+class JumpingClock:
+    """A clock that a test sets forward."""
+
+    def __init__(self) -> None:
+        self.ahead_seconds = 0.0
+
+    def __call__(self) -> float:
+        return time.monotonic() + self.ahead_seconds
+
+
+@dataclasses.dataclass(frozen=True)
+class LimitedRun:
+    run: Run
+    answer: Answer
+
+
+@pytest.fixture(scope="module")
+def limited(module_context: Context) -> LimitedRun:
+    """A run in which one build hangs.
+
+    The first race is due as soon as `quick` is built, and the time is over after it.
+    """
+    clock = JumpingClock()
+    context = dataclasses.replace(module_context, clock=clock)
+    answers = Answers(model="demo", workflows=f"quick,{HANGING}", budget="100s", gpu="cpu")
+    run = prepare(answers, context)
+    for event in execute(run, context):
+        for report, _ in sessions.reports_of([event], Prepared):
+            clock.ahead_seconds += 30 * (report.arm == "quick")
+        if isinstance(event.run_event, ProvisionalAnswer):
+            clock.ahead_seconds += 70
+    return LimitedRun(run, decide(run))
+
+
+def test_built_arms_race_while_another_build_hangs(limited: LimitedRun) -> None:
+    provisional = limited.run.state().provisional
+    assert provisional is not None
+    assert provisional.waiting == (HANGING,)
+
+
+def test_a_build_without_end_does_not_delay_the_answer(limited: LimitedRun) -> None:
+    assert limited.run.state().finished
+    assert limited.answer.advised is not None
+    assert {each.arm for each in limited.answer.results.measurements} == {"pytorch-eager", "quick"}
+
+
+def test_the_arm_that_was_not_reached_says_so(limited: LimitedRun) -> None:
+    (ended,) = [
+        each.run_event
+        for each in limited.run.events()
+        if isinstance(each.run_event, WorkerEnded) and each.run_event.arm == HANGING
+    ]
+    assert ended.outcome.failure is not None
+    assert ended.outcome.failure.skip_cause == "out-of-time"
+    assert HANGING in {each.arm for each in limited.answer.unmeasured}
+
+
+def test_an_arm_races_while_another_is_still_being_built(module_context: Context) -> None:
+    answers = Answers(model="demo", workflows="quick,misbehaving/slow", gpu="cpu")
+    run = sessions.execute_run(module_context, answers)
+    events = run.events()
+    timed = [report.arm for report, _ in sessions.reports_of(events, BlockTimed)]
+    assert "misbehaving/slow" in timed
+    slow = [built for report, built in sessions.reports_of(events, Built) if "slow" in report.arm]
+    assert all(built.build_seconds >= 1 for built in slow)
