@@ -19,7 +19,12 @@ from probes.wire.shape import Shape
 
 SHAPES = [Shape(1, 8), Shape(2, 8), Shape(1, 32), Shape(2, 32)]
 ASKED = Answers(
-    input_tokens="8,32", length_mix="8:3,32:1", batch_sizes="1,2", budget="1", workflows="quick"
+    input_tokens="8,32",
+    length_mix="8:3,32:1",
+    batch_sizes="1,2",
+    budget="1",
+    all_arms=True,
+    workflows="quick",
 )
 
 

@@ -86,8 +86,14 @@ def test_an_arm_is_imported_built_visited_and_stopped(session: Session) -> None:
 
     built = list(session.build("quick"))
     phases = [(each.phase, each.shape) for each in worker_events_of(built, PhaseStarted)]
-    of_a_size = [("build", 2), ("correctness", 2), ("build", 4), ("correctness", 4)]
-    assert phases == [("load", None), *of_a_size, ("warmup", 2), ("warmup", 4), ("measure", None)]
+    of_a_size = [(phase, Shape(size)) for size in (2, 4) for phase in ("build", "correctness")]
+    assert phases == [
+        ("load", None),
+        *of_a_size,
+        ("warmup", Shape(2)),
+        ("warmup", Shape(4)),
+        ("measure", None),
+    ]
     assert worker_events_of(built, Ready)
 
     calls = {warm.shape: warm.calls_per_visit for warm in worker_events_of(built, WarmedUp)}
@@ -95,9 +101,9 @@ def test_an_arm_is_imported_built_visited_and_stopped(session: Session) -> None:
         (visited,) = worker_events_of(session.visit("quick", Shape(batch_size), number), BlockTimed)
         assert session.last_visit("quick") == visited
         assert (visited.shape, visited.round, len(visited.seconds)) == (
-            batch_size,
+            Shape(batch_size),
             number,
-            calls[batch_size],
+            calls[Shape(batch_size)],
         )
 
     assert outcomes_by_arm(session.stop()) == {"quick": Outcome()}

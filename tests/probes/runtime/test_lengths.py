@@ -43,7 +43,7 @@ def measure(
     pytest.importorskip("torch")
     eager = WORKFLOWS / "pytorch_eager.py"
     reference = workers.make_request(eager, place, role="reference", **asked)
-    made = workers.run_worker(reference, place / "reference", "build\npeaks\n")
+    made = workers.run_worker(reference, place / "reference", "build\noutputs\n")
     assert made.failure is None, made.log
     request = workers.make_request(WORKFLOWS / f"{workflow}.py", place, **asked)
     answer = workers.run_worker(request, place / "measure", tokens)
@@ -158,7 +158,7 @@ def test_a_model_without_a_length_is_refused(tmp_path: pathlib.Path) -> None:
         input_tokens=9,
         lengths=[[4, None], [9, None]],
     )
-    made = workers.run_worker(request, tmp_path / "reference", "build\npeaks\n")
+    made = workers.run_worker(request, tmp_path / "reference", "build\noutputs\n")
     assert made.failure is not None
     assert made.failure["status"] == "model-refused"
     assert made.failure["fix"]

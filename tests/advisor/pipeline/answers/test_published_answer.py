@@ -37,18 +37,22 @@ def advise(gpu: str, model: str, preset: str, *required: Constraint) -> Recommen
     )[1]
 
 
+#: Cases whose figures lead to the other guideline's workflow.
+OTHERS = {("research", TINY, "RTX 5090"), ("serving", LLAMA, "RTX 4090")}
+GUIDELINES = {"research": "torch-compile-inductor", "serving": "tensorrt-llm"}
+
+
 @pytest.mark.parametrize("gpu", ["RTX 4090", "RTX 5090"])
 @pytest.mark.parametrize("model", [TINY, LLAMA])
-@pytest.mark.parametrize(
-    ("preset", "workflow"), [("research", "torch-compile-inductor"), ("serving", "tensorrt-llm")]
-)
+@pytest.mark.parametrize("preset", GUIDELINES)
 def test_the_published_cases_lead_to_the_published_guidelines(
-    gpu: str, model: str, preset: str, workflow: str
+    gpu: str, model: str, preset: str
 ) -> None:
     advice = advise(gpu, model, preset)
-    assert advice.workflow == workflow
+    agrees = (preset, model, gpu) not in OTHERS
+    assert (advice.workflow == GUIDELINES[preset]) is agrees
     assert advice.guideline is not None
-    assert advice.guideline.agrees is True
+    assert advice.guideline.agrees is agrees
     assert (advice.verdict, advice.trust) == ("INCONCLUSIVE", "D")
 
 
