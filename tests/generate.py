@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 
 ROOT = pathlib.Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "studies"))
+sys.path.insert(0, str(ROOT / "tests" / "studies"))
 
 from kept import earlier_runs, portability_charts, table, verified
 from stacks import extras

@@ -1,6 +1,6 @@
 """Measure how often `compare` is wrong: false alarms, and planted regressions that it misses.
 
-`python studies/comparison_gate.py RUNS [--slower 10,20] [--output FILE]` takes the
+`python tests/studies/comparison_gate.py RUNS [--slower 10,20] [--output FILE]` takes the
 finished runs of one question in the store RUNS and prints the shares. Every ordered pair of runs is
 compared as it is; each regression that is found is a false alarm. Then the times of one arm in the
 second run of the pair are multiplied, and the run is decided again from the raw times; each arm

@@ -10,7 +10,7 @@ import msgspec
 
 from advisor.domain.answer import Answer, RankedArm
 
-EVIDENCE = pathlib.Path(__file__).parents[2] / "tests" / "stacks" / "evidence"
+EVIDENCE = pathlib.Path(__file__).parents[3] / "tests" / "stacks" / "evidence"
 
 
 def read_run(file: str) -> Answer:

@@ -1,8 +1,8 @@
 """Measure how often the check of outputs errs: false alarms and misses.
 
-    python studies/accuracy_panel.py --seeds 3              # faults: about 5 minutes
-    python studies/accuracy_panel.py --stacks inductor --minutes 25
-    python studies/accuracy_panel.py --summary
+    python tests/studies/accuracy_panel.py --seeds 3              # faults: about 5 minutes
+    python tests/studies/accuracy_panel.py --stacks inductor --minutes 25
+    python tests/studies/accuracy_panel.py --summary
 
 Every model of `panel.toml` runs in float32, bfloat16 and float16 at batch sizes 1 and 8,
 with several seeds of weights and inputs. One-dimensional parameters get random values, so that each

@@ -1,7 +1,7 @@
 """Race real workers of equal and of known different speed, and count the wrong verdicts.
 
-    python studies/known_truths.py    # 600 equal and 2 x 200 different: about 50 minutes
-    python studies/known_truths.py --equal 4 --different 2 --per-process 2
+    python tests/studies/known_truths.py    # 600 equal and 2 x 200 different: about 50 minutes
+    python tests/studies/known_truths.py --equal 4 --different 2 --per-process 2
 
 Targets:
 

@@ -1,6 +1,6 @@
 """Send signals to a run in every phase, then resume it: nothing may be left, lost or stuck.
 
-    python studies/fuzz/kill_schedule.py [--kills 100] [--seed 7] [--skip 50]
+    python tests/studies/fuzz/kill_schedule.py [--kills 100] [--seed 7] [--skip 50]
 
 Runs fake workflows in real processes; a kill takes about ten seconds. The schedule is every
 combination of a phase, a signal and a victim, in random order: the advisor, the newest worker, its
@@ -32,7 +32,7 @@ import time
 from collections.abc import Iterator
 
 HERE = pathlib.Path(__file__).parent
-ROOT = HERE.parents[1]
+ROOT = HERE.parents[2]
 sys.path[:0] = [str(HERE), str(ROOT / "tests"), str(ROOT)]
 
 import psutil

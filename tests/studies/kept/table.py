@@ -28,7 +28,7 @@ from kept.run_tables import (
 from kept.runs import EVIDENCE
 from kept.source_systems import systems_section
 
-RESULTS = pathlib.Path(__file__).parents[2] / "docs" / "results.md"
+RESULTS = pathlib.Path(__file__).parents[3] / "docs" / "results.md"
 PAGES = (RESULTS, EVIDENCE / "README.md")
 TABLE = re.compile(r"<!-- table: ([\w-]+)([^>]*) -->\n.*?<!-- end -->\n", re.DOTALL)
 KINDS: dict[str, Callable[..., list[str]]] = {

@@ -241,7 +241,7 @@ class EnvironmentVariables(Target):
             [sys.executable, "-m", "advisor", *value["command"]],
             env=variables,
             capture_output=True,
-            cwd=pathlib.Path(__file__).parents[2],
+            cwd=pathlib.Path(__file__).parents[3],
             timeout=120,
             check=False,
         )

@@ -1,6 +1,6 @@
 """Make many short runs and check that nothing grows and nothing is left.
 
-    python studies/fuzz/soak.py [--runs 200] [--at-once 20] [--sessions 60]
+    python tests/studies/fuzz/soak.py [--runs 200] [--at-once 20] [--sessions 60]
 
 Three parts, with fake workflows in real worker processes. A run takes about three seconds.
 
@@ -34,7 +34,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 HERE = pathlib.Path(__file__).parent
-ROOT = HERE.parents[1]
+ROOT = HERE.parents[2]
 sys.path[:0] = [str(HERE), str(ROOT / "tests"), str(ROOT)]
 
 import msgspec

@@ -1,6 +1,6 @@
 """Measure how often the check finds that ONNX Runtime's outputs vary with several threads.
 
-    python studies/race_detection.py --runs 100         # about 10 minutes
+    python tests/studies/race_detection.py --runs 100         # about 10 minutes
 
 ScatterND with addition loses updates of equal indices when it runs on several threads. A graph
 network sums 12,000 messages with `index_add`, which is exported to it. Each run has its own inputs

@@ -1,7 +1,7 @@
 """Repeat one question and check whether the runs confirm each other.
 
     # six runs of this version, and six of another source tree in turn; 12 minutes on two cores
-    python studies/reproduce.py --runs 6 --other ../p3-advisor-old -- \\
+    python tests/studies/reproduce.py --runs 6 --other ../p3-advisor-old -- \\
         --workflows onnxruntime-cpu --gpu cpu
 
 Options after `--` are those of `p3-advisor recommend`. The trees are measured in turn, each with an
@@ -33,7 +33,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-THIS_TREE = pathlib.Path(__file__).parents[1]
+THIS_TREE = pathlib.Path(__file__).parents[2]
 sys.path.insert(0, str(THIS_TREE))
 
 from advisor.statistics.intervals import HALF_INTERVAL, t_quantile

@@ -1,7 +1,7 @@
 """Survey which models of `panel.toml` each workflow builds and computes correctly.
 
-    python studies/architecture_survey.py       # 15 models: about an hour on two cores
-    python studies/architecture_survey.py --models llama,bert --workflows openvino/default
+    python tests/studies/architecture_survey.py       # 15 models: about an hour on two cores
+    python tests/studies/architecture_survey.py --models llama,bert --workflows openvino/default
 
 Each model is a run of `p3-advisor recommend` with the first arms of the workflows; its times are
 not used. A model that eager PyTorch cannot run is left out. Writes
@@ -23,7 +23,7 @@ import sys
 import tempfile
 from typing import Any
 
-ROOT = pathlib.Path(__file__).parents[1]
+ROOT = pathlib.Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 from benchmark_report import RESULTS, publish
@@ -86,7 +86,7 @@ def declare(findings: list[dict[str, Any]], date: str) -> str:
     passed = f"{len(findings) - len(missed)} of {len(findings)} small models passed on {date}"
     because = f"{passed}; not {', '.join(missed)}" if missed else passed
     return (
-        f'architectures = {{ value = "{value}", source = "studies/results/{NAME}.json",'
+        f'architectures = {{ value = "{value}", source = "tests/studies/results/{NAME}.json",'
         f' basis = "ours", because = "{because}" }}'
     )
 

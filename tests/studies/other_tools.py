@@ -1,7 +1,7 @@
 """Time one function with p3-advisor, torch.utils.benchmark and pyperf.
 
-    python studies/other_tools.py    # 10 rounds: about 6 minutes; needs pyperf
-    python studies/other_tools.py --rounds 2 --seconds 0.3
+    python tests/studies/other_tools.py    # 10 rounds: about 6 minutes; needs pyperf
+    python tests/studies/other_tools.py --rounds 2 --seconds 0.3
 
 In each round every tool gets a new process of one thread and the same time. The order of the tools
 rotates. Target on an idle machine: the medians agree within 2 %.

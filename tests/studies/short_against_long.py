@@ -1,8 +1,8 @@
 """Compare the winner of an ordinary run with the winner of a run of twenty times the rounds.
 
     # 3 models x 5 arms x 3 batch sizes: about 45 minutes
-    python studies/short_against_long.py
-    python studies/short_against_long.py --models synthetic/matmul@64x128 \\
+    python tests/studies/short_against_long.py
+    python tests/studies/short_against_long.py --models synthetic/matmul@64x128 \\
         --batch-sizes 1,2 --times 2 --budget 5
 
 A cell is one model at one batch size, measured with real stacks. The short run is an ordinary run.

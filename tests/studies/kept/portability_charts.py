@@ -9,7 +9,7 @@ from kept.runs import read_run
 from advisor.report.charts.pictures import cascade_chart
 from advisor.report.page_files import package_file
 
-DIRECTORY = pathlib.Path(__file__).parents[2] / "docs" / "charts"
+DIRECTORY = pathlib.Path(__file__).parents[3] / "docs" / "charts"
 
 
 def chart_file(run: str) -> pathlib.Path:

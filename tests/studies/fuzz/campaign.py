@@ -1,6 +1,7 @@
 """Try random inputs on every part of the program that reads some, and keep what it finds.
 
-    python studies/fuzz/campaign.py --minutes 30 [--seed 7] [--target documents] [--inputs 10000]
+    python tests/studies/fuzz/campaign.py --minutes 30 [--seed 7] [--target documents]
+        [--inputs 10000]
 
 Takes the named minutes, or ends after `--inputs` inputs. Each target gets an equal share of the
 time. An input is a changed file, a text, a command line or a session of keys; the stateful test of
@@ -24,7 +25,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 
 HERE = pathlib.Path(__file__).parent
-ROOT = HERE.parents[1]
+ROOT = HERE.parents[2]
 sys.path[:0] = [str(HERE), str(ROOT / "tests"), str(ROOT)]
 
 import command_targets

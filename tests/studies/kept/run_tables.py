@@ -281,8 +281,8 @@ def survey_section() -> list[str]:
         for model, name in names.items()
     ]
     machine = kept["machine"]
-    link = "[study](../studies/architecture_survey.py)"
-    result = f"[result](../studies/results/{SURVEY.name})"
+    link = "[study](../tests/studies/architecture_survey.py)"
+    result = f"[result](../tests/studies/results/{SURVEY.name})"
     return [
         (
             f"Small models of many families, built and checked on an {machine['cpu']} in float32"
