@@ -246,7 +246,7 @@ def test_a_run_continues_while_the_program_is_suspended(
         str(home),
     )
     with terminal(
-        "gpu=cpu", "workflows=quick", "batch_sizes=1", "budget=2", home=home, command=command
+        "gpu=cpu", "workflows=quick", "batch_sizes=1", "budget=30", home=home, command=command
     ) as screen:
         screen.wait_for(b"Which model")
         screen.start_run()
