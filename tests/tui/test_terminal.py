@@ -264,7 +264,7 @@ def test_a_run_continues_while_the_program_is_suspended(
         since = len(screen.out)
         os.kill(screen.pid, signal.SIGCONT)
         screen.wait_for(ENTER_ALTERNATE_SCREEN, since)
-        screen.wait_for(b"(A best", since)
+        screen.wait_for(b"Evidence", since)
         screen.press(CTRL_Q)
         assert screen.wait() == 0
 
