@@ -77,7 +77,7 @@ def test_an_interrupted_run_prints_the_answer_that_it_has(
     tmp_path: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    copy = copy_until(recorded, tmp_path, "repetition_started")
+    copy = copy_until(recorded, tmp_path, "finished")
     monkeypatch.setattr(run_host, "execute_controlled", interrupt)
     ended = run_cli("resume", copy.name, "--json", home=tmp_path)
     assert ended.returncode == 0

@@ -16,7 +16,7 @@ from advisor.pipeline.draft import prepare
 from advisor.pipeline.execution import execute
 from advisor.question.answers import Answers
 from advisor.store.runs import Run
-from probes.wire.events import BlockTimed, Built, Prepared
+from probes.wire.events import BlockTimed, Prepared
 
 HANGING = "misbehaving/hangs"
 
@@ -81,8 +81,5 @@ def test_the_arm_that_was_not_reached_says_so(limited: LimitedRun) -> None:
 def test_an_arm_races_while_another_is_still_being_built(module_context: Context) -> None:
     answers = Answers(model="demo", workflows="quick,misbehaving/slow", gpu="cpu")
     run = sessions.execute_run(module_context, answers)
-    events = run.events()
-    timed = [report.arm for report, _ in sessions.reports_of(events, BlockTimed)]
+    timed = [report.arm for report, _ in sessions.reports_of(run.events(), BlockTimed)]
     assert "misbehaving/slow" in timed
-    slow = [built for report, built in sessions.reports_of(events, Built) if "slow" in report.arm]
-    assert all(built.build_seconds >= 1 for built in slow)
