@@ -132,7 +132,7 @@ def _why_not_clear(facts: AdvisedAnswer) -> str:
     share = format_share_of_draws(found.share)
     reasons = [f"the best choice in {share} of what the measurements allow"]
     if not found.fit and _is_baseline(facts):
-        # The speed of another arm has the reason beside it.
+        # The reason follows the speed of another arm.
         reasons.append(describe_unfitness(facts.answer.results))
     if found.outstanding:
         titles = [facts.titles[arm] for arm in found.outstanding[:MOST_OUTSTANDING]]

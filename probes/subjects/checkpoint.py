@@ -122,7 +122,7 @@ class EngineProgram:
         return self.generate(device_inputs, 1)
 
     def generate(self, device_inputs: Any, new_tokens: int) -> Any:
-        """Return the engine's output for the prompts."""
+        """Return the engine's output for the prompts; each engine defines it."""
         raise NotImplementedError
 
 

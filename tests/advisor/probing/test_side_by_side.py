@@ -11,6 +11,7 @@ import builders
 import msgspec
 import psutil
 import pytest
+import workers
 from sessions import (
     ALIKE,
     BASELINE,
@@ -30,7 +31,7 @@ from advisor.probing.session import Session
 from advisor.probing.side_by_side import ChooseBuild, NextBuild
 from advisor.probing.supervisor import Supervisor
 from advisor.probing.termination import process_tree
-from advisor.probing.worker_process import NEVER, Worker
+from advisor.probing.worker_process import NEVER
 from probes import protocol
 from probes.wire.events import Built, PhaseStarted, Prepared, Ready, WarmedUp
 from probes.wire.outcome import Failure, Outcome
@@ -110,12 +111,13 @@ def test_a_suspended_build_stands_still_and_its_time_does_not_count(
     start_workers(session)
     builds = session.side_by_side(2)
     choose = taking([NextBuild(SLOW, process=0)])
-    began: list[RunEvent] = []
 
     def pauses() -> bool:
-        return any(each.phase == "build" for each in worker_events_of(began, PhaseStarted))
+        """Pause in the middle of the build, which waits for a child."""
+        children = psutil.Process().children(recursive=True)
+        return any(each.name() == "sleep" for each in children)
 
-    began.extend(session.build_side_by_side(builds, choose, pauses))
+    list(session.build_side_by_side(builds, choose, pauses))
     assert builds.running == [SLOW.id]
     worker = session._pool.workers[SLOW.id]
     tree = [each for each in process_tree(worker.directory) if each.pid != worker.popen.pid]
@@ -137,13 +139,14 @@ def test_a_suspended_build_stands_still_and_its_time_does_not_count(
 def test_an_arm_whose_build_ends_at_the_pause_can_warm_up(session: Session) -> None:
     start_workers(session)
     builds = session.side_by_side(1)
-    worker: list[Worker] = []
 
     def pauses() -> bool:
-        """Pause when the worker has written that it is prepared, which nobody has read yet."""
-        worker[:] = [session._pool.workers[QUICK.id]] if session.is_running(QUICK.id) else []
-        events = worker[0].directory / protocol.EVENTS if worker else None
-        return bool(events and events.exists() and '"prepared"' in events.read_text())
+        """Pause when `prepared` is in the file of events and the supervisor has not read it."""
+        if not builds.running or session._pool.workers[QUICK.id].phase != "load":
+            return False
+        events = session._pool.workers[QUICK.id].directory / protocol.EVENTS
+        workers.wait_until(lambda: '"prepared"' in events.read_text())
+        return True
 
     list(session.build_side_by_side(builds, taking([NextBuild(QUICK, process=0)]), pauses))
     assert builds.running == []
