@@ -43,7 +43,6 @@ run = advisor.recommend(
     gpu="cpu",
     batch_sizes=(4,),
     workflows=("pytorch-eager", "onnxruntime-cpu/host"),
-    budget=2,
 )
 run"""
 FRAME = """\

@@ -139,6 +139,7 @@ for name, (module, argument, length) in models.items():
     asked = dataclasses.replace(
         request,
         dtype="float32",
+        input_tokens=16,
         scratch_directory=str(directory / name),
         options={"feeding": "host", "dynamic": True},
     )

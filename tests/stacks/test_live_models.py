@@ -132,6 +132,7 @@ def test_a_live_module_is_measured(
         gpu="cpu",
         batch_sizes=(1, 4),
         budget=1,
+        all_arms=True,
         workflows=("pytorch-eager",),
     )
     (entry,) = (each for each in run.answer.ranked if each.cells)

@@ -242,6 +242,7 @@ def test_every_kind_of_model_is_probed(model: str, models: pathlib.Path, advise:
         "2",
         "--budget",
         "3",
+        "--all-arms",
         "--workflows",
         "onnxruntime-cpu/host",
         "--task",
@@ -327,6 +328,7 @@ def test_a_compiled_model_and_a_compiled_decode_step_are_engaged(
         "6",
         "--budget",
         "3",
+        "--all-arms",
         "--workflows",
         "torch-compile-inductor/default,torch-compile-inductor-static-cache/default",
     )

@@ -24,7 +24,13 @@ from advisor.domain.run_events import Finished, LoggedEvent, Planned
 
 EVIDENCE = pathlib.Path(__file__).parents[2] / "stacks" / "evidence" / "cpu-demo.json"
 DOCUMENTATION = pathlib.Path(__file__).parents[3] / "docs" / "python.md"
-ONE_ARM: dict[str, Any] = {"gpu": "cpu", "batch_sizes": (1,), "budget": 1, "workflows": ["quick"]}
+ONE_ARM: dict[str, Any] = {
+    "gpu": "cpu",
+    "batch_sizes": (1,),
+    "budget": 1,
+    "workflows": ["quick"],
+    "all_arms": True,
+}
 
 
 @pytest.fixture
