@@ -1,7 +1,7 @@
 """The colour themes, and a filter for terminals and fonts without Unicode.
 
-Colour never carries information alone: a glyph or a word repeats it. The chart colours are
-distinguishable with every type of colour vision.
+Colour never carries information alone: a glyph or a word repeats it. The colours of the
+three Ps are distinguishable with every type of colour vision.
 """
 
 from __future__ import annotations

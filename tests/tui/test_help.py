@@ -121,7 +121,7 @@ async def test_question_mark_explains_the_arm_and_the_columns(
 
 @pytest.mark.parametrize(
     ("keys", "term"),
-    [(("1",), "declared"), (("2",), "Performance"), (("3",), "trust"), (("6",), "cold build")],
+    [(("1",), "declared"), (("2",), "Performance"), (("3",), "trust")],
 )
 @async_test
 async def test_question_mark_explains_the_terms_of_a_pane(

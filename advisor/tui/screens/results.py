@@ -17,7 +17,7 @@ from advisor.tui.rendering.answer_lines import answer_lines, describe_arm, resul
 from advisor.tui.screens.advisor_screen import AdvisorScreen
 from advisor.tui.screens.detail import DetailScreen
 from advisor.tui.screens.history import HistoryScreen
-from advisor.tui.screens.results_panes import CHARTS, PANES, ResultsPanes
+from advisor.tui.screens.results_panes import PANES, ResultsPanes
 from advisor.tui.screens.results_table import (
     SORT_KEYS,
     ranking_cells,
@@ -214,10 +214,8 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
     def action_show_part(self, part: str) -> None:
         """Move the focus to the answer, the ranking or a pane."""
         if part in PANES:
-            self.set_class(part == CHARTS, "-charts")
             self.query_one(ResultsPanes).show(part)
         else:
-            self.remove_class("-charts")
             self.query_one(f"#{part}").focus()
 
     def on_tabbed_content_tab_activated(self, event: TabbedContent.TabActivated) -> None:

@@ -1,20 +1,18 @@
-"""The panes below the ranking, and the chart that wide terminals show next to them."""
+"""The panes below the ranking."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.containers import Horizontal, VerticalScroll
+from textual.containers import Vertical, VerticalScroll
 from textual.widgets import Static, TabbedContent, TabPane
 from textual.widgets._tabbed_content import ContentTabs
 
 from advisor.tui.answer import RunAnswer
 from advisor.tui.rendering import panes
-from advisor.tui.widgets.chart_view import ChartView
 from advisor.tui.widgets.weights import Weights
 
-CHARTS = "charts"
 #: Panes by id; their numbers are the keys that show them.
 PANES = {
     "why": "Why",
@@ -22,7 +20,6 @@ PANES = {
     "trust": "Trust",
     "next": "Next",
     "unmeasured": "Not measured",
-    CHARTS: "Charts",
 }
 TEXT_PANES = {
     "why": panes.render_why,
@@ -55,7 +52,7 @@ class TextPane(VerticalScroll):
         return self.TERMS[self._pane]
 
 
-class ResultsPanes(Horizontal):
+class ResultsPanes(Vertical):
     """The panes of an answer in tabs."""
 
     def __init__(self, answer: RunAnswer) -> None:
@@ -70,12 +67,9 @@ class ResultsPanes(Horizontal):
                 with TabPane(f"{number} {title}", id=pane):
                     if pane in TEXT_PANES:
                         yield TextPane(pane)
-                    elif pane == CHARTS:
-                        yield ChartView(self._first)
                     else:
                         yield Weights(self._first.priorities)
                         yield Static("", id="weights-note", markup=False)
-        yield ChartView(self._first, id="side-chart")
 
     def on_mount(self) -> None:
         self.query_one(ContentTabs).can_focus = False  # tab and numbers go to the panes
@@ -84,8 +78,8 @@ class ResultsPanes(Horizontal):
         self.shown = pane
         self._draw_text(pane)
         self.query_one(TabbedContent).active = pane
-        kinds = {"weights": "WeightBar", CHARTS: "ChartView"}
-        self.query(f"#{pane} {kinds.get(pane, 'TextPane')}").first().focus()
+        kind = "WeightBar" if pane == "weights" else "TextPane"
+        self.query(f"#{pane} {kind}").first().focus()
 
     def draw(self, answer: RunAnswer) -> None:
         self._answer = answer
@@ -95,8 +89,6 @@ class ResultsPanes(Horizontal):
         tab.label = f"5 {PANES['unmeasured']} ({panes.count_unmeasured(answer)})"
         advice = answer.recommendation
         self.query_one(Weights).set_flips(advice.flips if advice else ())
-        for chart in self.query(ChartView):
-            chart.show(answer)
 
     def _draw_text(self, pane: str) -> None:
         if pane in TEXT_PANES:

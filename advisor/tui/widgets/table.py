@@ -14,7 +14,7 @@ from textual.widgets.data_table import RowKey
 
 from advisor.domain.interval import Interval
 from advisor.tui.rendering import text
-from advisor.tui.rendering.plot import SpeedAxis
+from advisor.tui.rendering.speed_axis import SpeedAxis
 
 
 @dataclasses.dataclass
