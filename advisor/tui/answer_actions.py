@@ -6,10 +6,9 @@ import functools
 from typing import TYPE_CHECKING
 
 from advisor.domain.answer import encode
-from advisor.system.import_path import ADVISOR_COMMAND
 from advisor.tui.answer import RunAnswer
-from advisor.tui.dialogs.create_env_dialog import VerifyDialog
 from advisor.tui.dialogs.questions import CodeDialog, FileDialog
+from advisor.tui.rendering import text
 
 if TYPE_CHECKING:
     from advisor.tui.app import AdvisorApp
@@ -32,10 +31,11 @@ def show_code(app: AdvisorApp, answer: RunAnswer, arm: str) -> None:
 def verify(app: AdvisorApp, answer: RunAnswer, arm: str) -> None:
     if answer.run is None or app.run_controller.refuse_if_busy():
         return
-    arguments = ("verify", answer.document.run_id, "--workflow", arm)
-    command, shown = (*ADVISOR_COMMAND, *arguments), " ".join(("p3-advisor", *arguments))
-    environment = app.context.environment
-    app.push_screen(VerifyDialog(arm, shown, command, environment))
+    app.ask_to_run(
+        f"Run the code of {text.printable(arm, 60)} and check its outputs and its speed?",
+        "It takes as long as the build, and a few seconds.",
+        ("verify", answer.document.run_id, "--workflow", arm),
+    )
 
 
 def export(app: AdvisorApp, answer: RunAnswer, *, explored: bool = False) -> None:

@@ -8,7 +8,8 @@ import functools
 import os
 import pathlib
 import signal
-from collections.abc import Callable, Iterable
+import subprocess
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import App, SystemCommand
@@ -23,6 +24,7 @@ from advisor.domain.machine import Machine
 from advisor.errors import DefectError, UserError
 from advisor.question.answers import Answers
 from advisor.settings import Settings, read, save_theme
+from advisor.system.import_path import ADVISOR_COMMAND
 from advisor.tui.appearance import THEMES, AsciiFilter
 from advisor.tui.background import BackgroundTasks
 from advisor.tui.options import LaunchOptions
@@ -116,10 +118,12 @@ class AdvisorApp(App[int]):
 
     def on_mount(self) -> None:
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-            # Only the main thread can handle signals; tests run the app in others.
-            with contextlib.suppress(ValueError, RuntimeError):
+        # Only the main thread can handle signals; tests run the app in others.
+        with contextlib.suppress(ValueError, RuntimeError):
+            for number in (signal.SIGTERM, signal.SIGHUP):
                 loop.add_signal_handler(number, self.shut_down, 128 + number)
+            # While a command has the terminal, ctrl+c also arrives here.
+            loop.add_signal_handler(signal.SIGINT, self.action_interrupt)
         self._apply_settings()
         self.call_after_refresh(self._start_background_work)
 
@@ -297,6 +301,37 @@ class AdvisorApp(App[int]):
             self.notify("no run is in progress, and none was stopped", markup=False)
         else:
             self.resume(run.run_id)
+
+    # Commands
+
+    def ask_to_run(
+        self,
+        question: str,
+        details: str,
+        arguments: Sequence[str],
+        on_success: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Run a command of this program in the terminal, if the user agrees."""
+        from advisor.tui.dialogs.questions import CommandDialog  # noqa: PLC0415 - rarely used
+
+        def on_closed(agreed: bool | None) -> None:  # noqa: FBT001 - Textual's callback
+            if agreed and self._run_in_terminal(arguments) == 0:
+                on_success()
+
+        self.push_screen(CommandDialog(question, details, arguments), on_closed)
+
+    def _run_in_terminal(self, arguments: Sequence[str]) -> int:
+        """Leave the terminal to a command until the user returns; return its exit status."""
+        with self.suspend():
+            command = subprocess.run(  # noqa: S603 - an argument list, no shell
+                [*ADVISOR_COMMAND, *arguments],
+                stdin=subprocess.DEVNULL,
+                env=self.context.environment,
+                check=False,
+            )
+            with contextlib.suppress(EOFError):
+                input("Press enter to return to the screens. ")
+        return command.returncode
 
     # Exit
 

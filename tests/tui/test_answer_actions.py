@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import pathlib
 import sys
 
@@ -14,7 +15,6 @@ from onscreen import (
     screen_text,
     wait_for,
     wait_for_screen,
-    wait_for_text,
 )
 from textual.widgets import Input
 
@@ -22,12 +22,9 @@ from advisor.context import Context
 from advisor.pipeline.decision import decide
 from advisor.report.recipes import found_recipe, server_recipe
 from advisor.store.runs import Run
-from advisor.tui import answer_actions
-from advisor.tui.dialogs.create_env_dialog import VerifyDialog
-from advisor.tui.dialogs.questions import CodeDialog, FileDialog
+from advisor.tui import app as terminal_app
+from advisor.tui.dialogs.questions import CodeDialog, CommandDialog, FileDialog
 from advisor.tui.screens.results import ResultsScreen
-
-SUCCEEDS, FAILS = "", "sys.exit(1)"
 
 
 def code_of(run: Run, arm: str) -> str:
@@ -67,32 +64,29 @@ async def test_r_shows_the_code_of_the_arm_which_is_copied_or_written(
         await wait_for_screen(pilot, ResultsScreen)
 
 
-@pytest.mark.parametrize(
-    ("ending", "state"), [(SUCCEEDS, VerifyDialog.SUCCEEDED), (FAILS, VerifyDialog.FAILED)]
-)
+@pytest.mark.parametrize("status", [0, 1])
 @async_test
-async def test_v_runs_the_verification_of_the_arm_after_a_confirmation(
-    ending: str,
-    state: str,
-    tui_context: Context,
-    recorded: Run,
-    monkeypatch: pytest.MonkeyPatch,
+async def test_a_command_runs_in_the_terminal_after_a_confirmation(
+    status: int, tui_context: Context, recorded: Run, tmp_path: pathlib.Path
 ) -> None:
-    script = f"import sys; print('asked', *sys.argv[1:]); {ending}"
-    monkeypatch.setattr(answer_actions, "ADVISOR_COMMAND", (sys.executable, "-c", script))
-    async with running_app(replay_app(tui_context, recorded)) as pilot:
-        results = await wait_for_screen(pilot, ResultsScreen)
-        assert results.answer.recommendation is not None
-        arm = results.answer.recommendation.arm
-        await pilot.press("v")
-        await wait_for_screen(pilot, VerifyDialog)
-        command = f"verify {recorded.directory.name} --workflow {arm}"
-        assert f"p3-advisor {command}" in screen_text(pilot)
-        await pilot.press("y")
-        await wait_for_text(pilot, f"asked {command}")
-        await wait_for_text(pilot, state.split(";", maxsplit=1)[0])
-        await pilot.press("escape")
+    asked, results = tmp_path / "asked", []
+    script = f"import sys; open({str(asked)!r}, 'w').write(repr(sys.argv)); sys.exit({status})"
+    app = replay_app(tui_context, recorded)
+    async with running_app(app) as pilot:
         await wait_for_screen(pilot, ResultsScreen)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(terminal_app, "ADVISOR_COMMAND", (sys.executable, "-c", script))
+            patch.setattr(app, "suspend", contextlib.nullcontext)
+            patch.setattr("builtins.input", lambda _: "")
+            for key, is_asked in (("escape", False), ("y", True)):
+                app.ask_to_run("Do it?", "", ["verify", "a b"], lambda: results.append(1))
+                await wait_for_screen(pilot, CommandDialog)
+                assert "p3-advisor verify a b" in screen_text(pilot)
+                await pilot.press(key)
+                await wait_for_screen(pilot, ResultsScreen)
+                assert asked.exists() is is_asked
+    assert asked.read_text() == "['-c', 'verify', 'a b']"
+    assert results == ([1] if status == 0 else [])
 
 
 @async_test

@@ -30,7 +30,7 @@ TIMEOUT_SECONDS = 200
 FAKES = pathlib.Path(__file__).parents[1] / "fakes"
 ENTER_ALTERNATE_SCREEN, LEAVE_ALTERNATE_SCREEN = b"\x1b[?1049h", b"\x1b[?1049l"
 RELEASE_MOUSE = b"\x1b[?1003l"
-CTRL_Q, CTRL_R, CTRL_Z = b"\x11", b"\x12", b"\x1a"
+CTRL_C, CTRL_Q, CTRL_R, CTRL_Z = b"\x03", b"\x11", b"\x12", b"\x1a"
 #: Select Graphic Rendition with a colour; 39 and 49 select the default colours.
 COLOUR_SEQUENCE = re.compile(
     rb"\x1b\[[0-9;]*?(?<![0-9])(3[0-8]|4[0-8]|9[0-7]|10[0-7])(?:;[0-9;]*)?m"
@@ -263,6 +263,49 @@ def test_a_run_continues_while_the_program_is_suspended(
             time.sleep(0.05)
         since = len(screen.out)
         os.kill(screen.pid, signal.SIGCONT)
+        screen.wait_for(ENTER_ALTERNATE_SCREEN, since)
+        screen.wait_for(b"Evidence", since)
+        screen.press(CTRL_Q)
+        assert screen.wait() == 0
+
+
+#: A command that removes what it made when it is interrupted, and the program with it.
+ENDLESS_COMMAND = """
+import time
+try:
+    print("made", flush=True)
+    time.sleep(3600)
+finally:
+    print("removed", flush=True)
+"""
+WITH_ENDLESS_COMMAND = f"""
+import sys
+from advisor.tui import app
+app.ADVISOR_COMMAND = sys.executable, "-c", {ENDLESS_COMMAND!r}
+from advisor.cli import main
+main()
+"""
+
+
+def test_a_command_has_the_terminal_and_ctrl_c_ends_it_alone(
+    recorded: Run, home: pathlib.Path
+) -> None:
+    command = sys.executable, "-c", WITH_ENDLESS_COMMAND
+    with terminal(
+        "ask", "--tui", "--open", str(recorded.directory), home=home, command=command
+    ) as screen:
+        screen.wait_for(b"Evidence")
+        screen.press(b"v")
+        screen.wait_for(b"Not now")
+        since = len(screen.out)
+        screen.press(b"y")
+        screen.wait_for(b"made", since)
+        assert LEAVE_ALTERNATE_SCREEN in screen.out[since:]
+        screen.press(CTRL_C)
+        screen.wait_for(b"removed", since)
+        screen.wait_for(b"Press enter", since)
+        since = len(screen.out)
+        screen.press(b"\r")
         screen.wait_for(ENTER_ALTERNATE_SCREEN, since)
         screen.wait_for(b"Evidence", since)
         screen.press(CTRL_Q)

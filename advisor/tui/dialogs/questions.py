@@ -113,6 +113,19 @@ class DeleteDialog(Question[bool]):
         )
 
 
+class CommandDialog(Question[bool]):
+    """Asks whether to run a command of this program, which takes over the terminal."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "dismiss(True)", "Run it"),
+        Binding("escape,n", "dismiss(False)", "Not now"),
+    ]
+
+    def __init__(self, question: str, details: str, arguments: Sequence[str]) -> None:
+        command = text.printable(" ".join(("p3-advisor", *arguments)), 200)
+        super().__init__(question, f"{details}\n\ny    run {command}\nesc  not now")
+
+
 class LoadDialog(Question[float]):
     """Returns the seconds to wait for a quiet machine, 0 to start at once; None for no start."""
 

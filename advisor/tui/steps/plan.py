@@ -11,7 +11,6 @@ from textual.widgets import DataTable, Static
 from advisor.domain.answer import Answer
 from advisor.domain.workflow import Workflow
 from advisor.pipeline.draft import DraftRun
-from advisor.system.import_path import ADVISOR_COMMAND
 from advisor.tui import run_starter
 from advisor.tui.rendering import text
 from advisor.tui.rendering.plan import (
@@ -179,19 +178,13 @@ class PlanStep(Step):
                 markup=False,
             )
             return
-        from advisor.tui.dialogs.create_env_dialog import CreateEnvDialog  # noqa: PLC0415 - rarely used
-
-        def on_closed(is_created: bool | None) -> None:  # noqa: FBT001 - Textual's callback
-            if is_created:
-                self._make_plan()
-
-        dialog = CreateEnvDialog(
-            workflow.title,
-            text.printable(describe_environment(workflow.environment), 400),
-            (*ADVISOR_COMMAND, "env", "create", workflow.environment_name),
-            self.app.context.environment,
+        self.app.ask_to_run(
+            f"Create an environment for {text.printable(workflow.title, 60)}?",
+            f"{text.printable(describe_environment(workflow.environment), 400)}\n"
+            "Packages come from the package index that uv or pip use.",
+            ("env", "create", workflow.environment_name),
+            self._make_plan,
         )
-        self.app.push_screen(dialog, on_closed)
 
     def on_data_table_row_selected(self) -> None:
         self.post_message(self.Answered())
