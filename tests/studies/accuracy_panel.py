@@ -1,25 +1,20 @@
 """Measure how often the check of outputs errs: false alarms and misses.
 
-    python tests/studies/accuracy_panel.py --seeds 3              # faults: about 5 minutes
-    python tests/studies/accuracy_panel.py --stacks inductor --minutes 25
+    python tests/studies/accuracy_panel.py --seeds 3    # about 5 minutes
     python tests/studies/accuracy_panel.py --summary
 
 Every model of `panel.toml` runs in float32, bfloat16 and float16 at batch sizes 1 and 8,
 with several seeds of weights and inputs. One-dimensional parameters get random values, so that each
 bias counts. The reference and its envelope are made as in a measurement.
 
-- False alarms: outputs of programs that are right. They are eager PyTorch with another number of
-  threads and with padded batches, and the real stacks.
+- False alarms: outputs of programs that are right: eager PyTorch with another number of threads and
+  with padded batches.
 - Misses: faults are injected, and an output that counts as exact all the same is a miss. A fault
   whose effect in float64 is below four times eager PyTorch's own error, or below two units of the
   precision, is inside rounding: it is counted apart.
 
-Compiling takes most of the time. `--minutes` ends the run after that time; the cells come in random
-order, so those that were measured are a sample. A build serves all seeds of its cell.
-
-The tables also have the first thresholds. Results are added to `results/accuracy-panel.jsonl`, one
-line for each model, precision, batch size and seed. Targets: false alarms at most 0.5 %, misses at
-most 1 %.
+Results are added to `results/accuracy-panel.jsonl`, one line for each model, precision, batch size
+and seed. Targets: false alarms at most 0.5 %, misses at most 1 %.
 """
 
 from __future__ import annotations
@@ -28,14 +23,13 @@ import argparse
 import collections
 import copy
 import dataclasses
+import datetime as dt
 import itertools
 import json
 import math
 import pathlib
-import random
 import sys
 import time
-import traceback
 from collections.abc import Iterator
 from typing import Any
 
@@ -44,14 +38,12 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "tests"), str(HERE.parent)]
 
 import msgspec
 import numpy as np
-import panel_stacks
 import torch
 import workers
-from benchmark_report import describe_machine
 from injected_faults import MODULE_FAULTS, change_last_row, half_accumulation
 from panel import PanelModel, read_panel
-from panel_stacks import Build
 
+from advisor.machine.detection import cpu_model
 from probes import protocol
 from probes.checking import correctness, envelope, output_check
 from probes.checking.array_reference import Reference, create_reference
@@ -66,9 +58,6 @@ RESULTS = pathlib.Path(__file__).parent / "results" / "accuracy-panel.jsonl"
 DTYPES = ("float32", "bfloat16", "float16")
 BATCH_SIZES = (1, 8)
 INPUT_SETS = 4
-#: The first thresholds: multiplier and tolerance, and the multiplier for few elements.
-OLD_RULES = {"float32": (2.0, 1e-4), "float16": (3.0, 1e-3), "bfloat16": (3.0, 1e-2)}
-OLD_FEW = (1000, 10.0)
 #: A fault whose effect is smaller than this many times eager's error, or than this many units of
 #: the precision, is inside rounding.
 BEYOND_ROUNDING, UNITS = 4.0, 2.0
@@ -133,7 +122,6 @@ def judge(case: Case, produced: list[list[Any]], rules: Rules) -> dict[str, Any]
         "class": record.accuracy_class,
         "fault": record.accuracy.fault,
         "error": rounded(record.accuracy.relative_error),
-        "old": is_right_by_old_rule(case, produced),
         **needs(case, produced, rules),
     }
 
@@ -193,22 +181,6 @@ def excess_of_integers(case: Case, produced: list[list[Any]], index: int, rules:
     differing = np.concatenate([values != target for values, target in pairs]).mean()
     allowed = allowed_difference(of_sets, dataclasses.replace(rules, integer_share=0.0))
     return float(differing - allowed)
-
-
-def is_right_by_old_rule(case: Case, produced: list[list[Any]]) -> bool:
-    """Return whether the first thresholds accept the outputs."""
-    multiplier, tolerance = OLD_RULES[case.subject.dtype]
-    for outputs, expected in zip(produced, case.reference.outputs, strict=True):
-        for array, target in zip(outputs, expected, strict=True):
-            times = OLD_FEW[1] if target.values.size < OLD_FEW[0] else multiplier
-            allowed = times * target.eager.rmse + tolerance / 10 * target.scale
-            values = sample(array)
-            if values.size != target.values.size:
-                return False
-            error = root_mean_square(values - target.values)
-            if not error <= allowed:
-                return False
-    return True
 
 
 # Faults
@@ -304,9 +276,7 @@ def eager_copies(case: Case) -> Iterator[tuple[str, list[list[Any]]]]:
     yield "eager, padded batch", padded
 
 
-def measure(
-    model: PanelModel, dtype: str, size: int, seed: int, stacks: list[str], builds: dict[str, Build]
-) -> dict[str, Any]:
+def measure(model: PanelModel, dtype: str, size: int, seed: int) -> dict[str, Any]:
     """Return the line of one model, precision, batch size and seed."""
     request = make_request(model, dtype, size, seed)
     line: dict[str, Any] = {"model": model.id, "dtype": dtype, "batch_size": size, "seed": seed}
@@ -315,39 +285,14 @@ def measure(
         with torch.inference_mode():
             case = make_case(request)
             rules = workers.rules(dtype)
-            line["right"] = []
-            if not stacks:
-                copies = [("eager", case.eager), *eager_copies(case)]
-                line["right"] = [
-                    {"name": name} | judge(case, produced, rules) for name, produced in copies
-                ]
-                line["faults"] = list(inject(case, rules))
+            line["right"] = [
+                {"name": name} | judge(case, produced, rules)
+                for name, produced in (("eager", case.eager), *eager_copies(case))
+            ]
+            line["faults"] = list(inject(case, rules))
     except Exception as problem:  # noqa: BLE001 - a model may not run in a precision
         return line | {"failed": f"{type(problem).__name__}: {problem}"[:200]}
-    line["right"] += [judge_stack(stack, case, request, rules, builds) for stack in stacks]
     return line | {"seconds": time.perf_counter() - start}
-
-
-def judge_stack(
-    name: str, case: Case, request: protocol.Request, rules: Rules, builds: dict[str, Build]
-) -> dict[str, Any]:
-    """Return the judgement of a real stack, or that it refuses the model.
-
-    The build of an earlier seed takes the weights of this one. If its outputs are not exact then,
-    a build of its own decides: the exchange may be at fault.
-    """
-    try:
-        kept = builds.get(name)
-        if kept is not None and kept.take_weights(case.subject.module):
-            found = judge(case, kept.run(case.reference.inputs), rules)
-            if found["class"] == "exact":
-                return {"name": name} | found
-            torch._dynamo.reset()
-        builds[name] = panel_stacks.build(name, case.subject, case.reference.inputs[0], request)
-        return {"name": name} | judge(case, builds[name].run(case.reference.inputs), rules)
-    except Exception as problem:  # noqa: BLE001 - a stack raises anything
-        traceback.print_exc()
-        return {"name": name, "failed": type(problem).__name__}
 
 
 # Summary
@@ -397,46 +342,33 @@ def summarise(lines: list[dict[str, Any]]) -> str:
                 right[found["name"]].append(found | {"dtype": line["dtype"]})
         for found in line.get("faults", []):
             faults[found["name"]].append(found | {"dtype": line["dtype"]})
-    rows = ["| right programs called wrong | first thresholds | now |", "|---|---|---|"]
+    rows = ["| right programs | called wrong |", "|---|---|"]
     for name, found in [*right.items(), ("all", [each for one in right.values() for each in one])]:
-        old = sum(not each["old"] for each in found)
-        new = sum(not is_exact(each) for each in found)
-        rows.append(f"| {name} | {cell(old, len(found))} | {cell(new, len(found))} |")
+        wrong = sum(not is_exact(each) for each in found)
+        rows.append(f"| {name} | {cell(wrong, len(found))} |")
     rows += [
         "",
-        "| faults called exact | first thresholds | now | inside rounding: called exact now |",
-        "|---|---|---|---|",
+        "| faults | called exact | inside rounding: called exact |",
+        "|---|---|---|",
     ]
     everything = [each for one in faults.values() for each in one]
     for name, found in [*faults.items(), ("all", everything)]:
         beyond = [each for each in found if each["effect"] >= BEYOND_ROUNDING]
         inside = [each for each in found if each["effect"] < BEYOND_ROUNDING]
-        old = sum(each["old"] for each in beyond)
-        new = sum(is_exact(each) for each in beyond)
-        hidden = sum(is_exact(each) for each in inside)
-        rows.append(
-            f"| {name} | {cell(old, len(beyond))} | {cell(new, len(beyond))}"
-            f" | {hidden} of {len(inside)} |"
-        )
+        missed = cell(sum(map(is_exact, beyond)), len(beyond))
+        rows.append(f"| {name} | {missed} | {sum(map(is_exact, inside))} of {len(inside)} |")
     failed = sum("failed" in line for line in lines)
     return "\n".join([*rows, "", f"{len(lines)} cases, {failed} of them do not run in eager."])
 
 
 def measure_cells(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Yield the lines of the cells in random order until the time is over."""
+    """Yield the lines of all cells."""
     chosen = set(filter(None, options.models.split(",")))
     models = [each for each in read_panel() if not chosen or each.id in chosen]
     sizes = map(int, options.batch_sizes.split(","))
-    cells = list(itertools.product(models, options.dtypes.split(","), sizes))
-    random.Random(options.first_seed).shuffle(cells)
-    stacks = list(filter(None, options.stacks.split(",")))
-    end = time.monotonic() + 60 * options.minutes
-    for model, dtype, size in cells:
-        torch._dynamo.reset()
-        builds: dict[str, Build] = {}
+    for model, dtype, size in itertools.product(models, options.dtypes.split(","), sizes):
         for seed in range(options.first_seed, options.first_seed + options.seeds):
-            if time.monotonic() < end:
-                yield measure(model, dtype, size, seed, stacks, builds)
+            yield measure(model, dtype, size, seed)
 
 
 def main() -> None:
@@ -446,14 +378,14 @@ def main() -> None:
     parser.add_argument("--models", default="", help="ids, separated by commas; default: all")
     parser.add_argument("--dtypes", default=",".join(DTYPES))
     parser.add_argument("--batch-sizes", default=",".join(map(str, BATCH_SIZES)))
-    parser.add_argument("--stacks", default="", help="inductor, aotinductor, onnxruntime")
-    parser.add_argument("--minutes", type=float, default=math.inf, help="begin no case after them")
     parser.add_argument("--out", type=pathlib.Path, default=RESULTS)
     parser.add_argument("--summary", action="store_true", help="print the tables of the results")
     options = parser.parse_args()
     if not options.summary:
         with options.out.open("a", encoding="utf-8") as file:
-            for line in itertools.chain([{"machine": describe_machine()}], measure_cells(options)):
+            machine = {"date": dt.datetime.now(tz=dt.timezone.utc).isoformat(timespec="minutes")}
+            machine |= {"cpu": cpu_model(), "torch": torch.__version__}
+            for line in itertools.chain([{"machine": machine}], measure_cells(options)):
                 file.write(json.dumps(line) + "\n")
                 file.flush()
     lines = [json.loads(line) for line in options.out.read_text(encoding="utf-8").splitlines()]

@@ -21,8 +21,6 @@ class PanelModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     config: dict[str, Any] | None = None
     #: A function of `panel_models.py`.
     factory: str = ""
-    #: Whether `architecture_survey.py` tries it.
-    survey: bool = True
 
     @property
     def factory_name(self) -> str:

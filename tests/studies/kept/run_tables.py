@@ -281,12 +281,11 @@ def survey_section() -> list[str]:
         for model, name in names.items()
     ]
     machine = kept["machine"]
-    link = "[study](../tests/studies/architecture_survey.py)"
     result = f"[result](../tests/studies/results/{SURVEY.name})"
     return [
         (
             f"Small models of many families, built and checked on an {machine['cpu']} in float32"
-            f" with torch {machine['torch']} on {machine['date'][:10]} ({link}, {result}):"
+            f" with torch {machine['torch']} on {machine['date'][:10]} ({result}):"
         ),
         "",
         *markdown_table(head, rows),

@@ -1,0 +1,163 @@
+"""Send a signal to a run in every phase, then resume it: nothing may be left, lost or stuck.
+
+A kill takes about ten seconds. `-m long` tries every combination of a phase, a signal and a victim,
+which is the advisor, the newest worker, its watchdog or the host process of the screens.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+import workers
+
+from advisor.context import Context
+from advisor.domain.run_events import WorkerReported
+from advisor.pipeline.decision import decide
+from advisor.pipeline.draft import prepare
+from advisor.question.answers import Answers
+from advisor.store.runs import Run
+from advisor.store.store import Store
+from probes.wire.events import PhaseStarted
+
+pytestmark = pytest.mark.slow
+
+FAKES = pathlib.Path(__file__).parents[1] / "fakes"
+#: The combinations that every run of the tests tries.
+ALWAYS = {("build", "SIGTERM", "advisor"), ("warmup", "SIGKILL", "watchdog")}
+PHASES = ("import", "build", "correctness", "warmup", "measure")
+SIGNALS = ("SIGKILL", "SIGTERM", "SIGHUP", "SIGINT", "SIGSTOP")
+VICTIMS = ("advisor", "worker", "watchdog", "host")
+#: A stopped process continues after this long.
+STOPPED_SECONDS = 1.0
+PHASE_SECONDS, END_SECONDS = 60.0, 120.0
+
+
+def start(
+    victim: str, home: pathlib.Path, probes: pathlib.Path, rubric: pathlib.Path
+) -> subprocess.Popen[bytes]:
+    """Start or resume a run, by the driver or by the host process of the screens."""
+    command = [FAKES / "drive.py", home, probes, rubric, "quick", "1"]
+    if victim == "host":
+        command = [FAKES / "host.py", probes, rubric, newest_run(home)]
+    with (home.parent / "errors").open("ab") as errors:
+        return subprocess.Popen(
+            [sys.executable, *map(str, command)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            env={**os.environ, workers.MARK_VARIABLE: str(home)},
+            start_new_session=True,
+        )
+
+
+def newest_run(home: pathlib.Path) -> pathlib.Path | None:
+    return max((each.parent for each in home.glob("runs/*/run.json")), default=None)
+
+
+def wait_for_phase(process: subprocess.Popen[bytes], home: pathlib.Path, phase: str) -> None:
+    """Return when a worker has entered the phase, or the run has ended before."""
+
+    def is_reached() -> bool:
+        directory = newest_run(home)
+        events = Run(directory).events() if directory else []
+        return process.poll() is not None or any(
+            isinstance(event.run_event, WorkerReported)
+            and event.run_event.arm != "reference"
+            and isinstance(event.run_event.worker_event, PhaseStarted)
+            and event.run_event.worker_event.phase == phase
+            for event in events
+        )
+
+    workers.wait_until(is_reached, PHASE_SECONDS)
+
+
+def victim_of(process: subprocess.Popen[bytes], victim: str) -> psutil.Process:
+    """Return the process that gets the signal."""
+    parent = psutil.Process(process.pid)
+    if victim in {"advisor", "host"}:
+        return parent
+    with contextlib.suppress(psutil.Error):
+        watchdogs = sorted(parent.children(), key=psutil.Process.create_time)
+        if watchdogs:
+            started = watchdogs[-1].children()
+            return watchdogs[-1] if victim == "watchdog" or not started else started[0]
+    return parent
+
+
+def send(target: psutil.Process, name: str) -> None:
+    """Send a signal; a stopped process continues after a while."""
+    target.send_signal(signal.Signals[name])
+    if name == "SIGSTOP":
+        time.sleep(STOPPED_SECONDS)
+        target.send_signal(signal.SIGCONT)
+
+
+def wait_for_end(process: subprocess.Popen[bytes]) -> int:
+    """Wait for the end of the advisor; return the last event that it reported as stored."""
+    output, _ = process.communicate(timeout=END_SECONDS)
+    return max((int(line) for line in output.split() if line.isdigit()), default=0)
+
+
+def case(phase: str, name: str, victim: str) -> object:
+    marks = () if (phase, name, victim) in ALWAYS else pytest.mark.long
+    return pytest.param(phase, name, victim, marks=marks)
+
+
+@pytest.mark.parametrize(
+    ("phase", "name", "victim"),
+    [case(*each) for each in itertools.product(PHASES, SIGNALS, VICTIMS)],
+)
+def test_a_killed_run_leaves_nothing_and_loses_nothing(
+    phase: str,
+    name: str,
+    victim: str,
+    home: pathlib.Path,
+    fake_probes: pathlib.Path,
+    fake_rubric: pathlib.Path,
+) -> None:
+    if victim == "host":
+        context = Context(
+            environment=dict(os.environ), store=Store(home), probes=fake_probes, rubric=fake_rubric
+        )
+        prepare(Answers(batch_sizes="1", budget="1", workflows="quick"), context)
+
+    def is_gone() -> bool:
+        return not workers.find_marked(str(home))
+
+    home.mkdir(exist_ok=True)
+    with start(victim, home, fake_probes, fake_rubric) as process:
+        try:
+            wait_for_phase(process, home, phase)
+            with contextlib.suppress(psutil.Error, ProcessLookupError):
+                send(victim_of(process, victim), name)
+            reported = wait_for_end(process)
+            workers.wait_until(is_gone)
+            directory = newest_run(home)
+            before = Run(directory).events() if directory else []
+            assert len(before) >= reported
+            if directory and not before:
+                shutil.rmtree(directory)  # the kill came before the plan was stored
+                directory = None
+            if not directory or not Run(directory).state().finished:
+                with start("advisor", home, fake_probes, fake_rubric) as resumed:
+                    wait_for_end(resumed)
+                assert resumed.returncode == 0, (home.parent / "errors").read_text()
+            directory = newest_run(home)
+            assert directory is not None
+            assert Run(directory).events()[: len(before)] == before
+            assert decide(Run(directory)).finished
+            workers.wait_until(is_gone)
+        finally:
+            for left in workers.find_marked(str(home)):
+                with contextlib.suppress(psutil.Error):
+                    left.kill()
