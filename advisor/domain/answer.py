@@ -20,7 +20,7 @@ from advisor.domain.results import Results
 from advisor.domain.scores import Evidence, ScoredArm
 from advisor.errors import UserError
 from probes.wire.checks import Checked
-from probes.wire.outcome import FailureStatus
+from probes.wire.outcome import FailureStatus, SkipCause
 
 SCHEMA: Final = "p3-advisor/run/3"
 #: The run id in an answer from published figures, which has no stored run.
@@ -42,6 +42,8 @@ class UnmeasuredArm(msgspec.Struct, frozen=True, kw_only=True):
     status: Status
     reason: str
     fix: str | None = None
+    #: Of a skipped arm.
+    skip_cause: SkipCause | None = None
     #: The comparisons of its outputs as far as it came.
     checks: tuple[Checked, ...] = ()
 

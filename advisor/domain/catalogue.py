@@ -118,16 +118,27 @@ class BuildPresets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     #: building between two races.
     first_race_seconds: Annotated[float, msgspec.Meta(ge=0)]
     race_interval_seconds: Annotated[float, msgspec.Meta(ge=0)]
+    #: The factor by which the gain of an arm over another one may exceed that of all kept runs.
+    gain_margin: Annotated[float, msgspec.Meta(ge=1)]
     source: str
 
 
+class SiblingGain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How much faster than another arm of its workflow an arm was at most, and in how many runs."""
+
+    largest: Annotated[float, msgspec.Meta(gt=0)]
+    runs: Annotated[int, msgspec.Meta(ge=1)]
+
+
 class EarlierRuns(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What an arm took and brought in the kept runs; it orders the builds, no answer uses it."""
+    """What an arm took and brought in the kept runs, by which builds are ordered and left out."""
 
     #: Median seconds of a cold build of all batch sizes.
     build_seconds: Annotated[float, msgspec.Meta(ge=0)]
     #: At any batch size; null for servers.
     largest_speedup: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    #: By other arm of its workflow.
+    gains: dict[str, SiblingGain] = {}
 
 
 class QuietLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -43,7 +43,12 @@ from advisor.question.constraints import check_constraints
 from advisor.recommendation.headline import write_headline
 from advisor.recommendation.recommend import recommend
 from advisor.score import performance_portability, scoring
+from advisor.score.potential import potential_of
 from advisor.store.runs import Run
+from probes.wire.outcome import SkipCause
+
+#: Why an arm was skipped that could have been measured.
+NOT_REACHED: set[SkipCause | None] = {"out-of-time", "cannot-lead"}
 
 
 def decide(
@@ -293,25 +298,16 @@ def _outstanding(
 
     Arms of workflows that have a measurement are left out: their kind is known.
     """
-    rubric, question = header.catalogue.rubric, header.question
-    workflows = {workflow.id: workflow for workflow in header.catalogue.workflows}
     known = {entry.workflow for entry in results.measurements}
     too_slow = {served.arm for served in results.serving.arms} if results.serving else set()
-    fastest = max((entry.speedup.value for entry in results.measurements), default=1.0)
-    scores = {
-        arm.arm: scoring.highest_score(
-            arm,
-            workflows[arm.workflow],
-            rubric.decision.outstanding_gain * fastest,
-            question,
-            rubric,
-        )
+    found = {
+        arm.arm: potential_of(arm, results, header)
         for arm in planned
-        if arm.status in {"timed-out", "excluded"}
+        if (arm.status in {"timed-out", "excluded"} or arm.skip_cause in NOT_REACHED)
         and arm.workflow not in known
         and arm.arm not in too_slow
     }
-    return {arm: score for arm, score in scores.items() if score is not None}
+    return {arm: each.score for arm, each in found.items() if each is not None}
 
 
 def evaluate_imported(header: Header, events: Iterable[LoggedEvent], name: str) -> Answer:

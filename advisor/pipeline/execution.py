@@ -17,7 +17,7 @@ from advisor.domain.run_state import RunState
 from advisor.errors import RunIsImportedError, RunOfFleetError
 from advisor.pipeline import quiet_check
 from advisor.pipeline.answers import provisional
-from advisor.pipeline.builds import building
+from advisor.pipeline.builds import building, contention
 from advisor.pipeline.decision import evaluate
 from advisor.pipeline.races import fallbacks, post_race, racing, repetitions
 from advisor.pipeline.races.race_context import RaceContext
@@ -150,9 +150,11 @@ def _race_groups(
             or not session.is_running(plan_of(recorder.state).baseline.id)
         ):
             return
-        answer = provisional.answer_so_far(header, recorder.state)
-        if answer is not None:
-            yield recorder.record(answer)
+        answer = evaluate(header, recorder.state)
+        if answer.recommendation is not None:
+            yield recorder.record(provisional.answer_so_far(answer, recorder.state))
+        hopeless = contention.arms_that_cannot_lead(answer, header)
+        yield from building.drop_unbuilt(races, builds, hopeless)
         if not session.has_memory_headroom() or waiting & remaining.oom_beside_others(
             recorder.state
         ):

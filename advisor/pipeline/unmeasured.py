@@ -82,6 +82,7 @@ def _planned(
             fix=failure.fix
             or _install_step(header, workflow, failure)
             or _step_of_known_fault(header, workflow, status),
+            skip_cause=failure.skip_cause,
             checks=tuple(checked for _, checked in sorted(processes[-1].checked.items())),
         )
     sibling = varying_sibling(state, arm.id)

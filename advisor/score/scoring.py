@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from advisor.domain.answer import UnmeasuredArm
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.measurement import Measurement
 from advisor.domain.question import Question
@@ -18,7 +17,7 @@ from advisor.domain.scores import Adoption, Evidence, Rating, ScoredArm
 from advisor.domain.workflow import Workflow
 from advisor.score import performance_portability
 from advisor.score.constraints import find_failures
-from advisor.score.facts import NEW_SHAPES_ORDER, declared_facts, facts_of, infer_new_shapes
+from advisor.score.facts import NEW_SHAPES_ORDER, facts_of, infer_new_shapes
 from advisor.score.grades import DIGITS, FactValue, rate
 from probes.wire.shape import Shape
 
@@ -164,28 +163,6 @@ def score_arm(rated: RatedArm, question: Question) -> ScoredArm:
         weights=workflow.arm_weights.get(measurement.option),
         verified=workflow.verified,
     )
-
-
-def highest_score(
-    arm: UnmeasuredArm, workflow: Workflow, speedup: float, question: Question, rubric: Rubric
-) -> float | None:
-    """Return score and bonus of an arm without a measurement if it were as fast as `speedup`.
-
-    Its build costs nothing; the other facts are the declared ones. None where these fail a
-    constraint.
-    """
-    own = workflow.for_arm(arm.option or "")
-    facts = {
-        **declared_facts(own),
-        "performance_portability": None,
-        "speedup": speedup,
-        "build_seconds": 0.0,
-    }
-    ratings = {each.id: rate(each, facts, rubric) for each in rubric.criteria}
-    letters = tuple(each for each in question.constraints if each.criterion in ratings)
-    if find_failures(ratings, letters):
-        return None
-    return weigh(ratings, question) + rubric.decision.speed_bonus
 
 
 def adoption_of(workflow: Workflow) -> Adoption:

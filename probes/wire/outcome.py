@@ -47,8 +47,8 @@ FailureStatus = Literal[
 ]
 
 #: Why an arm was skipped: the user did it by hand, its build did not fit the limits of the
-#: question, such as `--build-minutes`, or the time of the run was over.
-SkipCause = Literal["user", "build-limit", "out-of-time"]
+#: question, such as `--build-minutes`, the time of the run was over, or it could not lead.
+SkipCause = Literal["user", "build-limit", "out-of-time", "cannot-lead"]
 
 #: A top-level module of Python. It becomes part of a command.
 MODULE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")

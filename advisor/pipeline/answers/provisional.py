@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from advisor.domain.answer import AnswerSummary
+from advisor.domain.answer import Answer, AnswerSummary
 from advisor.domain.run import Header
 from advisor.domain.run_events import ProvisionalAnswer
 from advisor.domain.run_state import RunState
@@ -11,12 +11,9 @@ from advisor.pipeline.stored import remaining
 from advisor.pipeline.stored.arms import plan_of
 
 
-def answer_so_far(header: Header, state: RunState) -> ProvisionalAnswer | None:
-    """Return what the decision would be now; None without a recommendation."""
-    answer = evaluate(header, state)
-    if answer.recommendation is None:
-        return None
-    waiting = remaining.waiting_arms(state, header.question)
+def answer_so_far(answer: Answer, state: RunState) -> ProvisionalAnswer:
+    """Return the answer of now in few fields, and the arms that have not raced."""
+    waiting = remaining.waiting_arms(state, answer.question)
     return ProvisionalAnswer(
         answer=AnswerSummary.of(answer),
         waiting=tuple(arm.id for arm in plan_of(state).arms if arm.id in waiting),

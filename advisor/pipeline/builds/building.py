@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from advisor.domain.catalogue import BuildPresets
 from advisor.domain.plan import REFERENCE, Arm
@@ -102,26 +102,22 @@ def _prepare(session: Session, recorder: Recorder, arms: Sequence[Arm]) -> Itera
 
 def end_builds(context: RaceContext, builds: SideBySideBuilds) -> Iterator[LoggedEvent]:
     """End the builds for which no time is left, and report the arms that were not reached."""
+    reason = f"not built: the {context.seconds:g} s of the run were over"
+    failure = Failure("skipped", "build", reason, MORE_TIME, skip_cause="out-of-time")
+    arms = plan_of(context.state).arms
+    yield from drop_unbuilt(context, builds, {arm.id: failure for arm in arms})
+
+
+def drop_unbuilt(
+    context: RaceContext, builds: SideBySideBuilds, failures: Mapping[str, Failure]
+) -> Iterator[LoggedEvent]:
+    """End the builds of the arms in `failures` and report those that were not reached."""
     session, recorder = context.session, context.recorder
-    for arm in plan_of(recorder.state).arms:
-        number = next_process_number(recorder.state, arm.id)
-        if arm.id in builds.running:
-            yield from recorder.record_each(session.drop(arm.id, _out_of_time("while", context)))
-        elif not recorder.state.processes.get(arm.id):
-            failure = _out_of_time("before", context)
-            yield from recorder.record_each(session.drop(arm.id, failure, number))
+    for arm, failure in failures.items():
+        if arm in builds.running or not recorder.state.processes.get(arm):
+            number = next_process_number(recorder.state, arm)
+            yield from recorder.record_each(session.drop(arm, failure, number))
     builds.forget_ended()
-
-
-def _out_of_time(when: str, context: RaceContext) -> Failure:
-    total = f"the {context.seconds:g} s of the run"
-    return Failure(
-        "skipped",
-        "build",
-        f"{total} were over {when} it was built",
-        MORE_TIME,
-        skip_cause="out-of-time",
-    )
 
 
 def is_over(context: RaceContext) -> bool:

@@ -76,6 +76,9 @@ def test_the_arm_that_was_not_reached_says_so(limited: LimitedRun) -> None:
     assert ended.outcome.failure is not None
     assert ended.outcome.failure.skip_cause == "out-of-time"
     assert HANGING in {each.arm for each in limited.answer.unmeasured}
+    assert limited.answer.recommendation is not None
+    assert limited.answer.recommendation.certainty is not None
+    assert limited.answer.recommendation.certainty.outstanding == (HANGING,)
 
 
 def test_an_arm_races_while_another_is_still_being_built(module_context: Context) -> None:
