@@ -22,7 +22,7 @@ from advisor.question.answers import Answers
 from advisor.report.comparisons.comparison import Comparison
 from advisor.report.fleets.fleet_matrix import FleetDocument
 from advisor.report.recipes.verification import Verification
-from advisor.store.entries import HistoryEntry
+from advisor.store.runs import HistoryEntry
 from probes.wire.events import Event
 
 #: Schema name -> the type it describes.

@@ -18,7 +18,7 @@ import numpy as np
 from advisor.domain.serving import ServingRules
 from advisor.statistics.goodput import Goodput, estimate_goodput
 from advisor.statistics.goodput_search import GoodputSearch
-from advisor.statistics.load_block import LoadBlock, count_groups
+from advisor.statistics.missed_curve import LoadBlock, count_groups
 
 SHARE = 0.95
 #: Closed loops find at least this share of the capacity.

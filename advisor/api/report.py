@@ -10,13 +10,13 @@ import msgspec
 
 from advisor.api.answers import format_priorities, reports_errors
 from advisor.api.notebook import render_summary
-from advisor.api.saving import save_by_suffix
 from advisor.catalogue import rubric_files
 from advisor.context import Context
 from advisor.domain.answer import Answer, Problem, encode, without_rounds
 from advisor.domain.plan import Plan
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.run_events import LoggedEvent
+from advisor.errors import FormatError
 from advisor.pipeline.decision import decide, decide_again
 from advisor.pipeline.execution import execute
 from advisor.question.constraints import parse_constraints
@@ -103,15 +103,22 @@ class Report:
         return pd.DataFrame(csv_rows.rows(self.answer), columns=csv_rows.COLUMNS)
 
     def save(self, file: str | pathlib.Path) -> pathlib.Path:
-        return save_by_suffix(
-            file,
-            {
-                ".json": self.to_json,
-                ".html": self.to_html,
-                ".md": self.to_markdown,
-                ".csv": self.to_csv,
-            },
-        )
+        """Write the format of the file's suffix; return the path.
+
+        Raise `FormatError` for a suffix without a format.
+        """
+        path = pathlib.Path(file)
+        renderers = {
+            ".json": self.to_json,
+            ".html": self.to_html,
+            ".md": self.to_markdown,
+            ".csv": self.to_csv,
+        }
+        if path.suffix not in renderers:
+            formats = ", ".join(renderers)
+            raise FormatError(f"unknown format {path.suffix!r}", f"use one of {formats}")
+        path.write_text(renderers[path.suffix](), encoding="utf-8")
+        return path
 
     def __repr__(self) -> str:
         return "\n".join(self.headline)

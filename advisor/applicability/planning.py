@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import msgspec
+from typing import Literal
 
-from advisor.applicability.arms import is_chosen, is_on_request, list_arms, unsupported_use
-from advisor.applicability.installation import environment_interpreter
+import msgspec
+from packaging.requirements import Requirement
+
+from advisor.applicability.installation import environment_interpreter, missing_packages
 from advisor.applicability.obstacles import find_obstacle
-from advisor.applicability.quantisers import missing_quantiser, with_quantiser
 from advisor.domain.catalogue import Catalogue
+from advisor.domain.environment import Environment
 from advisor.domain.machine import Machine
 from advisor.domain.model import OnnxModel
 from advisor.domain.plan import (
@@ -20,7 +22,7 @@ from advisor.domain.plan import (
     Plan,
 )
 from advisor.domain.question import Question
-from advisor.domain.workflow import Workflow
+from advisor.domain.workflow import DEFAULT_OPTION, Workflow
 from advisor.errors import NoStackError
 from advisor.version import how_to_install
 
@@ -149,3 +151,93 @@ def _without_onnx(question: Question, machine: Machine, catalogue: Catalogue) ->
 
 def _exclude(workflow: Workflow, status: ExclusionStatus, reason: str, fix: str | None) -> Excluded:
     return Excluded(workflow=workflow.id, status=status, reason=reason, fix=fix)
+
+
+def with_quantiser(workflow: Workflow, arm: Arm, machine: Machine) -> Arm | None:
+    """Return the arm with the interpreter that writes its checkpoint; None if it is missing."""
+    environment = workflow.arm_quantiser.get(arm.option)
+    if environment is None:
+        return arm
+    python = quantiser_interpreter(environment, machine)
+    return msgspec.structs.replace(arm, quantiser=python) if python else None
+
+
+def quantiser_interpreter(environment: Environment, machine: Machine) -> str:
+    """Return an interpreter with the packages that write checkpoints; empty for none.
+
+    It is the interpreter of `--python` if that has them, else the one of the created environment.
+    """
+    if not missing_packages(environment.requirements, machine):
+        return machine.software.executable
+    created = machine.environments.get(environment.name)
+    return created.python if created is not None and created.fault is None else ""
+
+
+def missing_quantiser(workflow: Workflow, arm: Arm, machine: Machine) -> Excluded:
+    """Return why nothing writes the arm's checkpoint, and the command that creates what does."""
+    name = workflow.arm_quantiser[arm.option].name
+    created = machine.environments.get(name)
+    problem = (
+        f"does not work: {created.fault}"
+        if created is not None and created.fault
+        else "has not been created"
+    )
+    return Excluded(
+        workflow=arm.id,
+        status="not-installed",
+        reason=f"the environment {name}, which writes its checkpoint, {problem}",
+        fix=f"p3-advisor env create {name}",
+    )
+
+
+def list_arms(workflow: Workflow, device: Literal["cpu", "cuda"], python: str = "") -> list[Arm]:
+    """Return one arm for each set of options of the workflow, on any device."""
+    requirements = [Requirement(text) for text in workflow.environment.requirements]
+    extras = {each.name: tuple(sorted(each.extras)) for each in requirements if each.extras}
+    return [
+        Arm(
+            id=workflow.id if option == DEFAULT_OPTION else f"{workflow.id}/{option}",
+            workflow=workflow.id,
+            option=option,
+            options=options,
+            python=python,
+            builds_alone=device in workflow.builds_alone_on,
+            weights=workflow.arm_weights.get(option),
+            artefact=workflow.arm_artefact.get(option, ""),
+            eager_fallback=bool(workflow.eager_fallback and workflow.eager_fallback.value),
+            dtypes=workflow.arm_dtypes.get(option, workflow.dtypes),
+            extras=extras,
+        )
+        for option, options in workflow.arms.items()
+    ]
+
+
+def unsupported_use(workflow: Workflow, arm: Arm, question: Question) -> str | None:
+    """Return the question's device, precision or task if the arm does not support it.
+
+    A model's own precision is known only to the worker that opens it, which refuses it then.
+    """
+    if question.device not in workflow.arm_devices.get(arm.option, workflow.devices):
+        return question.device
+    if question.dtype not in {"native", *workflow.arm_dtypes.get(arm.option, workflow.dtypes)}:
+        return question.dtype
+    return (
+        None
+        if question.task in workflow.arm_tasks.get(arm.option, workflow.tasks)
+        else question.task
+    )
+
+
+def is_on_request(workflow: Workflow, arm: Arm, question: Question) -> bool:
+    """Return whether the arm is measured only if it is named, or if a fallback is needed."""
+    is_slow = question.device in workflow.arm_on_request.get(arm.option, ())
+    return is_slow or arm.option in workflow.arms_after_nondeterministic
+
+
+def is_chosen(arm: Arm, chosen: tuple[str, ...]) -> bool:
+    """Return whether the list names the arm or its workflow; the baseline is always chosen."""
+    return (
+        not chosen
+        or arm.id == BASELINE
+        or bool({arm.id, arm.workflow, f"{arm.workflow}/{arm.option}"} & {*chosen})
+    )

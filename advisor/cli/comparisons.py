@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from advisor.cli.context import open_store
 from advisor.cli.options import AsJson, Output, RunName, parse_share
-from advisor.cli.output import STANDARD_OUTPUT, write_output
+from advisor.cli.output import STANDARD_OUTPUT, open_store, write_output
 from advisor.errors import FormatError, NotComparableError, UndecidedError
 
 if TYPE_CHECKING:

@@ -10,10 +10,9 @@ import msgspec
 import typer
 
 from advisor.cli import environments
-from advisor.cli.context import make_context, print_status
 from advisor.cli.help_sections import GroupedCommand
 from advisor.cli.options import AsJson, takes_answers
-from advisor.cli.output import print_text
+from advisor.cli.output import make_context, print_status, print_text
 from advisor.question.answers import Answers
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ class WorkflowRow(msgspec.Struct, frozen=True, kw_only=True):
 @takes_answers
 def workflows(answers: Answers, *, json: AsJson = False) -> None:
     """List the workflows that apply. Others have a reason and the step that enables them."""
-    from advisor.report.formatting.tabular import plain_table
+    from advisor.report.formatting import plain_table
 
     rows = list_workflows(answers, make_context())
     if json:
@@ -129,7 +128,7 @@ def list_workflows(answers: Answers, context: Context) -> list[WorkflowRow]:
 
 
 def _print_findings(findings: list[Finding]) -> None:
-    from advisor.report.formatting.tabular import plain_table
+    from advisor.report.formatting import plain_table
 
     rows = [[finding.status, finding.name, finding.what] for finding in findings]
     for line, finding in zip(plain_table(rows), findings, strict=True):

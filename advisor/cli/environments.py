@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from advisor.cli.context import print_status
 from advisor.cli.options import AsJson
-from advisor.cli.output import print_text
+from advisor.cli.output import print_status, print_text
 
 if TYPE_CHECKING:
     from advisor.domain.catalogue import Catalogue
@@ -51,7 +50,7 @@ class EnvironmentRow(msgspec.Struct, frozen=True, kw_only=True):
 @app.command("list")
 def list_environments(*, json: AsJson = False) -> None:
     """List the environments with their state, size and workflows."""
-    from advisor.report.formatting.tabular import plain_table
+    from advisor.report.formatting import plain_table
 
     rows = [_environment_row(name, *_load_catalogue()) for name in _names()]
     if json:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, NoReturn
 import msgspec
 import typer
 
-from advisor.cli.context import make_context, print_status
 from advisor.cli.interruption import InterruptedRunError, resumable_with
-from advisor.cli.output import OutputFormat, print_document, print_text
+from advisor.cli.output import OutputFormat, make_context, print_document, print_status, print_text
 from advisor.errors import exit_code_of
 
 if TYPE_CHECKING:

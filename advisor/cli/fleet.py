@@ -11,10 +11,16 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from advisor.cli.context import make_context, print_status
 from advisor.cli.interruption import resumable_with
 from advisor.cli.options import AsJson
-from advisor.cli.output import OutputFormat, choose_output_format, print_document, print_text
+from advisor.cli.output import (
+    OutputFormat,
+    choose_output_format,
+    make_context,
+    print_document,
+    print_status,
+    print_text,
+)
 from advisor.errors import FleetRequestError, NoFleetError
 from advisor.version import how_to_install
 

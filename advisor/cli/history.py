@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from advisor.cli.context import open_store, print_status
 from advisor.cli.options import AsJson, StoredRunName
-from advisor.cli.output import STANDARD_OUTPUT, print_text, write_output
+from advisor.cli.output import STANDARD_OUTPUT, open_store, print_status, print_text, write_output
 from advisor.domain.answer import AnswerSummary
 from advisor.errors import ExportFileError
-from advisor.store.entries import HistoryEntry
+from advisor.store.runs import HistoryEntry
 
 if TYPE_CHECKING:
     from advisor.store.runs import RunStatus
@@ -31,7 +30,7 @@ def history(
 ) -> None:
     """List the stored runs with their answers, newest first."""
     from advisor.pipeline.answer_summaries import with_answers
-    from advisor.report.formatting.tabular import plain_table
+    from advisor.report.formatting import plain_table
     from advisor.store.runs import Run, state_of
 
     store = open_store()

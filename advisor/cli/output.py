@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import pathlib
 import sys
 from collections.abc import Callable, Sequence
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import msgspec
 import typer
@@ -14,6 +16,10 @@ from typer.core import TyperGroup
 from advisor.errors import FormatError, OutputFileError
 from advisor.system.terminal_text import escape_control_chars
 
+if TYPE_CHECKING:
+    from advisor.context import Context
+    from advisor.store.store import Store
+
 #: Stands for standard output.
 STANDARD_OUTPUT = "-"
 #: Of a command on standard output: text for a reader, one indented JSON document, or a line of JSON
@@ -21,6 +27,8 @@ STANDARD_OUTPUT = "-"
 OutputFormat = Literal["text", "json", "json-lines"]
 
 Document = TypeVar("Document", bound=msgspec.Struct)
+#: Flags that ask for data on standard output.
+DATA_FLAGS = ("--json", "--jsonl")
 
 
 def choose_output_format(*, json: bool, jsonl: bool = False) -> OutputFormat:
@@ -82,10 +90,6 @@ def write_output(output: str, content: str | bytes) -> None:
         ) from problem
 
 
-#: Flags that ask for data on standard output.
-DATA_FLAGS = ("--json", "--jsonl")
-
-
 def move_behind_command(args: Sequence[str], command: object) -> list[str]:
     """Return the arguments with the data flags behind the name of the command that they precede.
 
@@ -102,3 +106,23 @@ def move_behind_command(args: Sequence[str], command: object) -> list[str]:
         names.append(rest.pop(0))
         command = command.commands[names[-1]]
     return [*names, *flags, *rest] if names else list(args)
+
+
+def open_store() -> Store:
+    from advisor.store.store import Store, default_home
+
+    return Store(default_home(os.environ))
+
+
+def make_context() -> Context:
+    """Return the context of the pipeline with this process's environment and clocks."""
+    from advisor.context import Context
+
+    return Context(environment=dict(os.environ), store=open_store())
+
+
+def print_status(line: str) -> None:
+    """Print a status line on standard error, which carries no data."""
+    # A run continues when its log cannot be written.
+    with contextlib.suppress(OSError):
+        print_text(f"p3-advisor: {line}", err=True)

@@ -7,9 +7,15 @@ from typing import Annotated
 
 import typer
 
-from advisor.cli.context import make_context, open_store, print_status
 from advisor.cli.options import AsJson, Output, StoredRunName, WorkflowName, parse_share
-from advisor.cli.output import STANDARD_OUTPUT, print_text, write_output
+from advisor.cli.output import (
+    STANDARD_OUTPUT,
+    make_context,
+    open_store,
+    print_status,
+    print_text,
+    write_output,
+)
 from advisor.errors import FormatError, OutputFileError
 
 app = typer.Typer(rich_markup_mode=None)

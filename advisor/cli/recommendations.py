@@ -6,13 +6,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from advisor.cli.context import make_context, open_store, print_status
 from advisor.cli.execution import execute, print_answer
 from advisor.cli.fleet import ALL_GPUS
 from advisor.cli.fleet import recommend as recommend_fleet
 from advisor.cli.help_sections import GroupedCommand
 from advisor.cli.options import AsJson, takes_answers
-from advisor.cli.output import OutputFormat, choose_output_format
+from advisor.cli.output import (
+    OutputFormat,
+    choose_output_format,
+    make_context,
+    open_store,
+    print_status,
+)
 from advisor.errors import (
     FleetRequestError,
     GpuNotAttachedError,

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from advisor.cli.context import open_store
-from advisor.cli.output import print_text, write_output
+from advisor.cli.output import open_store, print_text, write_output
 from advisor.errors import (
     FormatError,
     NoExportError,

@@ -7,10 +7,15 @@ from typing import Annotated
 
 import typer
 
-from advisor.cli.context import make_context, open_store, print_status
 from advisor.cli.execution import print_answer
 from advisor.cli.options import AsJson, RunName, StoredRunName
-from advisor.cli.output import choose_output_format, print_text
+from advisor.cli.output import (
+    choose_output_format,
+    make_context,
+    open_store,
+    print_status,
+    print_text,
+)
 from advisor.domain.priorities import CRITERIA
 from advisor.question.answers import Answers
 

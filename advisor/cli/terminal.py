@@ -10,10 +10,9 @@ from typing import Annotated
 
 import typer
 
-from advisor.cli.context import make_context
 from advisor.cli.help_sections import GroupedCommand
 from advisor.cli.options import takes_answers
-from advisor.cli.output import DATA_FLAGS, print_text
+from advisor.cli.output import DATA_FLAGS, make_context, print_text
 from advisor.errors import NoTerminalError
 from advisor.question.answers import Answers
 

@@ -13,7 +13,6 @@ from advisor.domain.interval import Interval
 from advisor.domain.machine import Machine, QuietCheck, describe_gpus
 from advisor.domain.measurement import Cell, Measurement
 from advisor.domain.plan import ExclusionStatus
-from advisor.domain.provenance import Provenance
 from advisor.domain.question import Question
 from advisor.domain.recommendation import DecisionWord, Recommendation, Trust
 from advisor.domain.results import Results
@@ -28,6 +27,10 @@ PUBLISHED = "published"
 
 #: Why an arm or a workflow has no measurement.
 Status = Literal[FailureStatus, ExclusionStatus]
+#: What a line of the headline is about.
+HeadlinePart = Literal[
+    "answer", "certainty", "change", "requests", "load", "weights", "accuracy", "batch-sizes"
+]
 
 
 class UnmeasuredArm(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,12 +91,6 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
         if error is None:
             return None
         return cls(name=error.name, what=error.what, next_step=error.next_step)
-
-
-#: What a line of the headline is about.
-HeadlinePart = Literal[
-    "answer", "certainty", "change", "requests", "load", "weights", "accuracy", "batch-sizes"
-]
 
 
 class HeadlineLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -229,3 +226,18 @@ class AnswerSummary(msgspec.Struct, frozen=True, kw_only=True):
             speedup=advised.speedup,
             headline=first,
         )
+
+
+class Provenance(msgspec.Struct, frozen=True, kw_only=True):
+    """The origin of figures that were not measured for this question on this machine."""
+
+    run: str
+    created: str
+    age_days: int
+    device: str
+    #: Of the machine that it was measured on.
+    cpu: str
+    kernel: str
+    driver: str | None
+    versions: dict[str, str]
+    summary: str

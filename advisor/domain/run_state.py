@@ -145,3 +145,24 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
         """Return the last process of the arm's race that became ready; None without one."""
         raced = [each for each in self.processes.get(arm, ()) if each.ready and each.repeat == 0]
         return raced[-1] if raced else None
+
+
+def varying_sibling(state: RunState, arm: str) -> str | None:
+    """Return another arm that runs the same artefact and whose outputs vary; None without one."""
+    arms = {each.id: each for each in state.plan.arms} if state.plan else {}
+    own = arms.get(arm)
+    if own is None or not own.artefact:
+        return None
+    return next(
+        (
+            other.id
+            for other in arms.values()
+            if other.id != arm
+            and (other.workflow, other.artefact) == (own.workflow, own.artefact)
+            and any(
+                process.failed_with("nondeterministic")
+                for process in state.processes.get(other.id, ())
+            )
+        ),
+        None,
+    )

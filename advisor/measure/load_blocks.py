@@ -9,7 +9,7 @@ from advisor.domain.run_events import LoadMeasured
 from advisor.domain.run_state import ProcessState
 from advisor.domain.serving import RateLevel, ServedRequest
 from advisor.statistics.intervals import nearest_rank
-from advisor.statistics.load_block import LoadBlock, count_groups
+from advisor.statistics.missed_curve import LoadBlock, count_groups
 
 PERCENTILES = (0.5, 0.95, 0.99)
 #: Rates within this factor are one level.

@@ -6,8 +6,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 
-from advisor.domain.artefacts import varying_sibling
-from advisor.domain.run_state import ProcessState, RunState
+from advisor.domain.run_state import ProcessState, RunState, varying_sibling
 from advisor.statistics.intervals import t_quantile, trimmed_mean
 from probes.wire.events import BlockTimed
 from probes.wire.shape import Shape

@@ -21,7 +21,7 @@ from advisor.domain.results import (
 )
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.measure.arms import TAIL, Series, count_visits, summarise_arm
-from advisor.measure.drift import bound_by_speedups
+from advisor.measure.drift import bound_by_speedups, check_sustained
 from advisor.measure.fastest_calls import reconcile
 from advisor.measure.process_differences import (
     estimate_process_variances,
@@ -34,7 +34,6 @@ from advisor.measure.rounds import (
     race_log_speedups,
     visits_by_round,
 )
-from advisor.measure.sustained import check_sustained
 from advisor.measure.workload import device_peaks, read_inputs
 from advisor.statistics.intervals import paired_interval
 from probes.wire.outcome import Failure

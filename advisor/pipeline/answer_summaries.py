@@ -8,8 +8,7 @@ import msgspec
 
 from advisor.domain.answer import AnswerSummary
 from advisor.errors import UserError
-from advisor.store.entries import HistoryEntry
-from advisor.store.runs import Run
+from advisor.store.runs import HistoryEntry, Run
 from advisor.store.store import Store
 
 

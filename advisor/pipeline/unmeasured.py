@@ -6,12 +6,11 @@ import msgspec
 from packaging.specifiers import SpecifierSet
 
 from advisor.domain.answer import Status, UnmeasuredArm
-from advisor.domain.artefacts import varying_sibling
 from advisor.domain.machine import Gpu
 from advisor.domain.plan import Arm, Plan
 from advisor.domain.results import Results
 from advisor.domain.run import Header, resume_command
-from advisor.domain.run_state import RunState
+from advisor.domain.run_state import RunState, varying_sibling
 from advisor.domain.serving import ServedArm
 from advisor.domain.workflow import KnownFault, Workflow
 from advisor.errors import UserError

@@ -8,7 +8,7 @@ from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.priorities import CRITERIA
 from advisor.domain.rubric import LETTERS
 from advisor.report.answer_card import length_rows
-from advisor.report.formatting.tabular import markdown_table
+from advisor.report.formatting import markdown_table
 from advisor.report.sections import serving_tables, text_generation, trade_off
 from advisor.report.sections.answer import confidence, has_unfit_problem, headline, stop_notice
 from advisor.report.sections.ranking_cells import (

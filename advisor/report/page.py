@@ -6,9 +6,12 @@ this package are inserted unescaped. A content security policy forbids any reque
 
 from __future__ import annotations
 
+import base64
 import functools
+import hashlib
 import json
 from collections.abc import Sequence
+from importlib import resources
 
 import jinja2
 import msgspec
@@ -20,8 +23,7 @@ from advisor.domain.rubric import LETTERS
 from advisor.report import answer_card
 from advisor.report.charts import pictures
 from advisor.report.charts.pictures import Pictures
-from advisor.report.formatting.phrases import LEGEND, accuracy_cell, accuracy_line
-from advisor.report.page_files import package_file, security_policy
+from advisor.report.formatting import LEGEND, accuracy_cell, accuracy_line
 from advisor.report.sections import new_shapes, serving_tables, text_generation, trade_off
 from advisor.report.sections.answer import flip_lines, headline, stop_notice, unfit_notice
 from advisor.report.sections.ranking_cells import CRITERION_HEADS
@@ -168,3 +170,21 @@ def _template() -> jinja2.Template:
     environment.globals["MISSING"] = number_format.MISSING
     environment.globals["accuracy_legend"] = LEGEND
     return environment.from_string(package_file("report.html.jinja"))
+
+
+def package_file(name: str) -> str:
+    """Return a file of `advisor/report/templates`."""
+    return (resources.files("advisor.report") / "templates" / name).read_text(encoding="utf-8")
+
+
+def security_policy(style: str, code: str = "") -> str:
+    """Return a content security policy that allows this style sheet and script, and no request."""
+    script = f"script-src '{_hash(code)}'; " if code else ""
+    return (
+        f"default-src 'none'; style-src '{_hash(style)}'; {script}"
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

@@ -11,8 +11,7 @@ from advisor.domain.portability import ApplicationPortability, Platform
 from advisor.domain.rubric import LETTERS
 from advisor.recommendation.trust import is_unfit
 from advisor.report.answer_card import length_rows
-from advisor.report.formatting.phrases import LEGEND
-from advisor.report.formatting.tabular import plain_table
+from advisor.report.formatting import LEGEND, plain_table
 from advisor.report.sections import new_shapes, serving_tables
 from advisor.report.sections.answer import (
     confidence,
@@ -21,12 +20,12 @@ from advisor.report.sections.answer import (
     headline,
     stop_notice,
 )
-from advisor.report.sections.partly_used import partly_used
 from advisor.report.sections.ranking_cells import (
     COST_HEADS,
     CRITERION_HEADS,
     column_shapes,
     cost_cells,
+    partly_used,
     rank_cell,
     score_cell,
 )

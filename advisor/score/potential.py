@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 from advisor.domain.answer import UnmeasuredArm
 from advisor.domain.catalogue import SiblingGain
+from advisor.domain.constrained_values import find_failures
 from advisor.domain.measurement import Measurement
 from advisor.domain.results import Results
 from advisor.domain.run import Header
-from advisor.score.constraints import find_failures
 from advisor.score.facts import declared_facts
 from advisor.score.grades import rate
 from advisor.score.scoring import weigh

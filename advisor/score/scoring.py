@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from advisor.domain.catalogue import Catalogue
+from advisor.domain.constrained_values import find_failures
 from advisor.domain.measurement import Measurement
 from advisor.domain.question import Question
 from advisor.domain.results import Results
@@ -16,7 +17,6 @@ from advisor.domain.rubric import DecisionRule, Rubric
 from advisor.domain.scores import Adoption, Evidence, Rating, ScoredArm
 from advisor.domain.workflow import Workflow
 from advisor.score import performance_portability
-from advisor.score.constraints import find_failures
 from advisor.score.facts import NEW_SHAPES_ORDER, facts_of, infer_new_shapes
 from advisor.score.grades import DIGITS, FactValue, rate
 from probes.wire.shape import Shape

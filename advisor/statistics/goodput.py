@@ -17,10 +17,11 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-from advisor.statistics.load_block import LoadBlock, group_size
 from advisor.statistics.missed_curve import (
     Array,
+    LoadBlock,
     MissedCurves,
+    group_size,
     make_curves,
     missed_share,
     nearness,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from advisor.statistics.load_block import LoadBlock
+from advisor.statistics.missed_curve import LoadBlock
 
 #: Factors between two rates while no rate is known that meets the limits, or none that does not.
 DESCENT, COARSE_DESCENT, ASCENT = (0.25, 0.5), (0.25,), (1.5, 2.5)

@@ -17,24 +17,79 @@ from typing import Literal
 
 import msgspec
 
+from advisor.domain.answer import AnswerSummary
 from advisor.domain.event_folding import fold
 from advisor.domain.plan import arm_directory_name
-from advisor.domain.run import SCHEMA, Header
+from advisor.domain.run import SCHEMA, Header, fleet_id_of
 from advisor.domain.run_events import LoggedEvent
 from advisor.domain.run_state import RunState
 from advisor.errors import NotWritableError, RunFileError, RunIsActiveError
 from advisor.store import decoders
 from advisor.store.control import RunControl
 from advisor.store.decoders import DECODE_ERRORS
-from advisor.store.entries import HistoryEntry
 from advisor.system.atomic_write import report_unwritable, write_atomically
 from advisor.system.home import HOME_VARIABLE
+from advisor.version import __version__
 
-NOTE = "note"
+ENTRY, NOTE = "entry.json", "note"
 SEE_HISTORY = "see p3-advisor history for other runs"
 #: Attempts to lock a run, and the pause between two: programs that ask whether it is active hold
 #: its lock for a moment.
 LOCK_ATTEMPTS, LOCK_PAUSE_SECONDS = 20, 0.01
+RunStatus = Literal["running", "paused", "stopped", "finished", "imported"]
+
+
+class HistoryEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A run in a few fields, as lists show it; cached in its directory, so that it is read once."""
+
+    run_id: str
+    created: str
+    model: str
+    device: str
+    finished: bool
+    #: Whether any calls were timed; false for a run that failed or was stopped before.
+    measured: bool
+    #: Whether it was imported from another machine.
+    imported: bool = False
+    #: Note of the user.
+    note: str = ""
+    #: Null before it is decided, and for a run that is not finished.
+    answer: AnswerSummary | None = None
+
+    @property
+    def is_resumable(self) -> bool:
+        return not self.finished and not self.imported and fleet_id_of(self.run_id) is None
+
+
+class _CachedEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry, with the version and the size of the events that it was made from."""
+
+    version: str
+    events_bytes: int
+    entry: HistoryEntry
+
+
+#: Made here for the reason in `decoders`.
+_ENTRIES = msgspec.json.Decoder(_CachedEntry)
+
+
+def load_entry(directory: str, events_bytes: int) -> HistoryEntry | None:
+    """Return the cached entry; None if there is none of these events and this version."""
+    try:
+        with open(f"{directory}/{ENTRY}", "rb") as file:  # noqa: PTH123 - see `Store._ids`
+            cached = _ENTRIES.decode(file.read())
+    except (OSError, *DECODE_ERRORS):
+        return None
+    is_current = (cached.version, cached.events_bytes) == (__version__, events_bytes)
+    is_own = cached.entry.run_id == os.path.basename(directory)  # noqa: PTH119 - as above
+    return cached.entry if is_current and is_own else None
+
+
+def save_entry(directory: str, events_bytes: int, entry: HistoryEntry) -> None:
+    """Cache an entry that was made from so many bytes of events, if the run can be written."""
+    cached = _CachedEntry(version=__version__, events_bytes=events_bytes, entry=entry)
+    with contextlib.suppress(OSError):
+        write_atomically(pathlib.Path(directory, ENTRY), msgspec.json.encode(cached))
 
 
 class Run:
@@ -225,9 +280,6 @@ class Writer:
                 f"the run cannot be stored: {problem.strerror}",
                 f"free disk space, or set {HOME_VARIABLE}",
             ) from problem
-
-
-RunStatus = Literal["running", "paused", "stopped", "finished", "imported"]
 
 
 def state_of(entry: HistoryEntry, run: Run) -> RunStatus:

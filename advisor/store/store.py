@@ -15,9 +15,8 @@ from advisor.domain.run import Header
 from advisor.domain.run_events import Finished, is_measurement
 from advisor.domain.run_state import RunState
 from advisor.errors import NotWritableError, RunFileError, RunIsActiveError, UnknownRunError
-from advisor.store.entries import HistoryEntry, load_entry, save_entry
 from advisor.store.fleets import LATEST, Fleets
-from advisor.store.runs import Run
+from advisor.store.runs import HistoryEntry, Run, load_entry, save_entry
 from advisor.system.atomic_write import report_unwritable, write_atomically
 from advisor.system.home import HOME_VARIABLE, named_home
 

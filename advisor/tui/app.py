@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from advisor.domain.answer import Answer
     from advisor.store.runs import Run
     from advisor.tui.run.host_process import HostProcess
-    from advisor.tui.run.unfinished import UnfinishedRun
+    from advisor.tui.run.stored_items import UnfinishedRun
     from advisor.tui.run_controller import RunController
     from advisor.tui.screens.setup import SetupScreen
 
@@ -248,7 +248,7 @@ class AdvisorApp(App[int]):
 
     def show_absent_gpu(self, document: Answer) -> None:
         from advisor.tui.answer import RunAnswer  # noqa: PLC0415 - see the class
-        from advisor.tui.screens.absent_gpu import AbsentGpuScreen  # noqa: PLC0415 - see the class
+        from advisor.tui.screens.results import AbsentGpuScreen  # noqa: PLC0415 - see the class
 
         self.clear_notifications()  # they would cover the answer
         self.push_screen(AbsentGpuScreen(RunAnswer(document, self.catalogue)))
@@ -291,7 +291,7 @@ class AdvisorApp(App[int]):
 
     def find_unfinished_run(self, on_result: Callable[[UnfinishedRun | None], object]) -> None:
         """Find the newest unfinished run; look each time, because runs may be stopped meanwhile."""
-        from advisor.tui.run.unfinished import find_unfinished_run  # noqa: PLC0415 - see the class
+        from advisor.tui.run.stored_items import find_unfinished_run  # noqa: PLC0415 - see the class
 
         store = self.context.store
         self.background.start("unfinished", lambda: find_unfinished_run(store), on_result)

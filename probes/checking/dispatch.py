@@ -15,8 +15,7 @@ from probes.adapter import Program
 from probes.checking import (
     array_reference,
     correctness,
-    envelope,
-    repeats,
+    output_check,
     text_correctness,
     text_reference,
 )
@@ -104,7 +103,7 @@ def make_reference(
     reference = array_reference.create_reference(
         name, exact, produced, inputs, getattr(subject, "class_counts", ())
     )
-    reference = envelope.measure_rounding(reference, subject, request.accuracy["envelope"])
+    reference = array_reference.measure_rounding(reference, subject, request.accuracy["envelope"])
     array_reference.save_reference(reference, file)
 
 
@@ -179,14 +178,14 @@ def check_repeats(
     if isinstance(reference, array_reference.Reference):
         if reference.is_random:
             return 0, None
-        compare = repeats.compare_arrays(reference, rules)
+        compare = output_check.compare_arrays(reference, rules)
     else:
         compare = text_correctness.compare_texts(reference, rules)
 
     def call() -> list[Any]:
         return next(run_program(workflow, program, device_inputs[:1]))
 
-    return repeats.repeat(call, compare, limits)
+    return output_check.repeat(call, compare, limits)
 
 
 def eager_allowance(

@@ -20,8 +20,6 @@ from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter, perf_counter_ns, process_time
 from typing import Any
 
-from probes.measuring import warmup_detection
-
 NANOSECONDS = 1e-9
 #: Limits of the calls in one block. Fewer suffice for calls above the two durations.
 MIN_CALLS = 5
@@ -41,6 +39,13 @@ MAX_CALL_WEIGHT = 5.0
 #: If a long call returns only after this share of its duration, the host cannot enqueue ahead, and
 #: the throughput follows from the duration alone.
 BLOCKING_SHARE = 0.95
+#: Calls in a batch. A long call is a batch of its own, because five of them would take too long.
+BATCH_CALLS = 5
+OWN_BATCH_SECONDS = 0.05
+#: The minimum of batches for a decision, for a decision by MSER, and after the cut.
+MIN_BATCHES, MIN_MSER_BATCHES, MIN_BATCHES_LEFT = 5, 12, 4
+#: With fewer batches than MSER needs, those of the second half must be this close to each other.
+MAX_SPREAD = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -213,7 +218,7 @@ def warm_up(
         if weighted < min_seconds:
             next_check = now + min_seconds - weighted
             continue
-        cut = warmup_detection.find_cut(seconds)
+        cut = find_cut(seconds)
         if (cut.steady and cut.enough) or weighted >= limit * min_seconds:
             typical = statistics.median(seconds[cut.calls :])
             return WarmUp(len(seconds), cut.calls, cut.steady, typical)
@@ -251,3 +256,49 @@ def sustain(
         synchronise()
         calls += 1
     return calls, perf_counter() - start
+
+
+@dataclasses.dataclass(frozen=True)
+class Cut:
+    """Where the steady part of a series begins."""
+
+    #: The number of calls before it.
+    calls: int
+    #: Whether there is a steady part, and whether the series is long enough to be certain.
+    steady: bool
+    enough: bool
+
+
+def find_cut(seconds: Sequence[float]) -> Cut:
+    """Return where `seconds`, the durations of successive calls, become steady."""
+    middle = len(seconds) // 2
+    size = BATCH_CALLS if statistics.median(seconds[middle:]) < OWN_BATCH_SECONDS else 1
+    batches = [
+        statistics.median(seconds[start : start + size])
+        for start in range(0, len(seconds) - size + 1, size)
+    ]
+    if len(batches) < MIN_BATCHES:
+        return Cut(middle, steady=False, enough=False)
+    half = len(batches) // 2
+    if len(batches) < MIN_MSER_BATCHES:
+        rest = batches[half:]
+        return Cut(half * size, steady=max(rest) <= min(rest) * (1 + MAX_SPREAD), enough=False)
+    variances = variances_of_means(batches)[: len(batches) - MIN_BATCHES_LEFT + 1]
+    best = variances.index(min(variances))
+    return Cut(best * size, steady=best <= half, enough=True)
+
+
+def variances_of_means(values: Sequence[float]) -> list[float]:
+    """Return, for each cut, the variance of the rest over its length.
+
+    That is the squared standard error of the mean of the rest. The computation is one pass from the
+    end, because short calls make thousands of batches.
+    """
+    variances: list[float] = []
+    mean = squares = 0.0
+    for count, value in enumerate(reversed(values), start=1):
+        deviation = value - mean
+        mean += deviation / count
+        squares += deviation * (value - mean)
+        variances.append(squares / count / count)
+    return variances[::-1]

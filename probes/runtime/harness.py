@@ -20,7 +20,7 @@ from probes import protocol
 from probes.adapter import Subject, UnsupportedError
 from probes.checking import dispatch
 from probes.measuring import flexibility, host_probe
-from probes.runtime import caches, environment, losses, memory, reference, sandbox
+from probes.runtime import environment, losses, memory, reference, sandbox
 from probes.runtime.cells import Cell, build_cell, check_engagement, warm_up_cell
 from probes.runtime.channel import Channel
 from probes.runtime.failures import classify, exception_summary
@@ -189,11 +189,11 @@ def run_measured_role(
     With `hold` the worker waits before it warms up, until other workers have finished their builds.
     """
     scratch = pathlib.Path(request.scratch_directory)
-    bytes_before = caches.count_bytes(scratch)
+    bytes_before = count_bytes(scratch)
     cells = {
         shape: build_cell(workflow, subject, shape, request, channel) for shape in request.shapes
     }
-    channel.send(events.Caches(bytes_before, caches.count_bytes(scratch), caches.count_hits()))
+    channel.send(events.Caches(bytes_before, count_bytes(scratch), count_hits()))
     check_engagement(workflow, cells[request.shapes[-1]], request, channel)
     report_recipe_facts(workflow, subject, cells, request, channel)
     losses.report_losses(workflow, cells, request, channel, attempt)
@@ -263,3 +263,31 @@ def report_recipe_facts(
     facts = try_optional(collect)
     if facts is not None:
         channel.send(facts)
+
+
+def count_bytes(directory: pathlib.Path) -> int:
+    """Return the bytes of all files below `directory`; 0 if it does not exist."""
+    return sum(
+        file_bytes(pathlib.Path(folder, name))
+        for folder, _, files in os.walk(directory)
+        for name in files
+    )
+
+
+def file_bytes(file: pathlib.Path) -> int:
+    """Return the bytes of a file; 0 for a temporary file that a compiler has removed meanwhile."""
+    try:
+        return file.lstat().st_size
+    except OSError:
+        return 0
+
+
+def count_hits() -> int | None:
+    """Return how many whole graphs Inductor took from a cache; None if it is not loaded."""
+    dynamo = sys.modules.get("torch._dynamo.utils")
+    if dynamo is None:
+        return None
+    return int(
+        dynamo.counters["inductor"]["fxgraph_cache_hit"]
+        + dynamo.counters["aot_autograd"]["autograd_cache_hit"]
+    )

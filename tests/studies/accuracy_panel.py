@@ -45,7 +45,7 @@ from panel import PanelModel, read_panel
 
 from advisor.machine.detection import cpu_model
 from probes import protocol
-from probes.checking import correctness, envelope, output_check
+from probes.checking import array_reference, correctness, output_check
 from probes.checking.array_reference import Reference, create_reference
 from probes.checking.deviation import root_mean_square, sample
 from probes.checking.integers import allowed_difference
@@ -111,7 +111,7 @@ def make_case(request: protocol.Request) -> Case:
     name, exact = subject.reference(inputs)
     eager = [subject.run(each) for each in inputs]
     reference = create_reference(name, exact, eager, inputs, subject.class_counts)
-    reference = envelope.measure_rounding(reference, subject, request.accuracy["envelope"])
+    reference = array_reference.measure_rounding(reference, subject, request.accuracy["envelope"])
     return Case(subject, reference, eager, size)
 
 

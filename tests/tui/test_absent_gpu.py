@@ -29,8 +29,7 @@ from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs.questions import FileDialog
 from advisor.tui.options import LaunchOptions
-from advisor.tui.screens.absent_gpu import AbsentGpuScreen
-from advisor.tui.screens.results import ResultsScreen
+from advisor.tui.screens.results import AbsentGpuScreen, ResultsScreen
 from advisor.tui.screens.setup import SetupScreen
 
 GPU = builders.gpu(name="NVIDIA H100 80GB HBM3")

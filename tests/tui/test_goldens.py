@@ -42,14 +42,13 @@ from advisor.tui.dialogs.help_dialog import HelpDialog
 from advisor.tui.dialogs.questions import LoadDialog
 from advisor.tui.options import LaunchOptions
 from advisor.tui.run.session import RunSession
-from advisor.tui.screens.absent_gpu import AbsentGpuScreen
 from advisor.tui.screens.compare import CompareScreen
 from advisor.tui.screens.detail import DetailScreen
 from advisor.tui.screens.doctor import DoctorScreen
 from advisor.tui.screens.fleet import FleetScreen
 from advisor.tui.screens.history import HistoryScreen
 from advisor.tui.screens.live import LiveScreen
-from advisor.tui.screens.results import ResultsScreen
+from advisor.tui.screens.results import AbsentGpuScreen, ResultsScreen
 
 EVIDENCE = pathlib.Path(__file__).parents[1] / "stacks" / "evidence"
 GOLDENS = pathlib.Path(__file__).parent / "goldens"

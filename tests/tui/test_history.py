@@ -28,8 +28,7 @@ from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs.questions import DeleteDialog
 from advisor.tui.options import LaunchOptions
 from advisor.tui.run.host_process import HostProcess
-from advisor.tui.run.stored_items import list_items
-from advisor.tui.run.unfinished import find_unfinished_run
+from advisor.tui.run.stored_items import find_unfinished_run, list_items
 from advisor.tui.screens.compare import CompareScreen
 from advisor.tui.screens.history import EMPTY_MESSAGE, HistoryScreen, SecondRunTable
 from advisor.tui.screens.live import LiveScreen

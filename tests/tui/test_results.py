@@ -38,8 +38,7 @@ from advisor.tui.rendering.answer_lines import (
 from advisor.tui.rendering.speed_axis import SpeedAxis
 from advisor.tui.screens.detail import DetailScreen
 from advisor.tui.screens.results import ANSWER, PARTS, RANKING, ResultsScreen
-from advisor.tui.screens.results_panes import PANES, TEXT_PANES
-from advisor.tui.widgets.answer_panel import AnswerPanel
+from advisor.tui.screens.results_panes import PANES, TEXT_PANES, AnswerPanel
 
 EVIDENCE = pathlib.Path(__file__).parents[1] / "stacks" / "evidence"
 DOCUMENT = EVIDENCE / "h200-demo.json"

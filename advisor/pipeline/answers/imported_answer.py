@@ -16,8 +16,7 @@ import msgspec
 from advisor.applicability.installation import required_packages
 from advisor.catalogue.rubric_files import load as load_catalogue
 from advisor.context import Context
-from advisor.domain.answer import Answer
-from advisor.domain.provenance import Provenance
+from advisor.domain.answer import Answer, Provenance
 from advisor.domain.question import Question
 from advisor.domain.recommendation import Recommendation, Trust, lower_trust
 from advisor.domain.run import Header

@@ -12,6 +12,7 @@ from advisor.catalogue.rubric_files import load as load_catalogue
 from advisor.context import Context
 from advisor.domain.answer import PUBLISHED, Answer, UnmeasuredArm
 from advisor.domain.catalogue import Catalogue
+from advisor.domain.constrained_values import find_failures
 from advisor.domain.machine import Machine
 from advisor.domain.plan import BASELINE
 from advisor.domain.question import Question
@@ -30,7 +31,6 @@ from advisor.recommendation.headline import write_headline
 from advisor.recommendation.published_figures import PublishedCase
 from advisor.recommendation.reasons import describe_rating
 from advisor.score import scoring
-from advisor.score.constraints import find_failures
 from advisor.score.facts import declared_facts
 from advisor.score.grades import FactValue, rate
 from advisor.version import __version__

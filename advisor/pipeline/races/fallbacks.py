@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from advisor.applicability.arms import is_chosen, list_arms, unsupported_use
+from advisor.applicability.planning import is_chosen, list_arms, unsupported_use
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.domain.run import Header

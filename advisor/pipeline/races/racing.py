@@ -8,7 +8,6 @@ import itertools
 import math
 from collections.abc import Callable, Generator, Iterator, Mapping
 
-from advisor.domain.artefacts import varying_sibling
 from advisor.domain.catalogue import VisitQualityLimits
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
@@ -19,7 +18,7 @@ from advisor.domain.run_events import (
     RaceOpened,
     RunEvent,
 )
-from advisor.domain.run_state import RunState
+from advisor.domain.run_state import RunState, varying_sibling
 from advisor.measure.rounds import log_median_seconds
 from advisor.pipeline.races import visit_quality
 from advisor.pipeline.races.race_context import RaceContext

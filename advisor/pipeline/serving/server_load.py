@@ -9,9 +9,8 @@ from advisor.domain.question import Question
 from advisor.domain.run_events import LoadMeasured, LoggedEvent, RunEvent
 from advisor.domain.run_state import ProcessState
 from advisor.measure.asked_rate import servers_for
-from advisor.measure.contenders import is_saturated, may_lead
 from advisor.measure.load_blocks import load_block
-from advisor.measure.serving import goodput_of_arm, has_failed_process
+from advisor.measure.serving import goodput_of_arm, has_failed_process, is_saturated, may_lead
 from advisor.pipeline.serving.load_blocks import BlockSender, LoadedRun
 from advisor.pipeline.stored.arms import next_process_number
 from advisor.statistics.goodput_search import GoodputSearch

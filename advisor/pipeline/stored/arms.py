@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from advisor.domain.artefacts import varying_sibling
 from advisor.domain.plan import Plan
 from advisor.domain.results import RaceResult
-from advisor.domain.run_state import RunState
+from advisor.domain.run_state import RunState, varying_sibling
 from advisor.measure.rounds import is_valid, mean_log_speedups
 from probes.wire.shape import Shape
 

@@ -16,7 +16,7 @@ from advisor.report.charts.scales import Axis
 from advisor.report.charts.speedups import speedup_chart, speedup_curves
 from advisor.report.charts.svg import Picture
 from advisor.report.charts.weight_map import weight_map
-from advisor.report.formatting.phrases import format_error
+from advisor.report.formatting import format_error
 from advisor.system.number_format import format_interval, format_seconds, format_share
 from probes.wire.shape import Shape
 

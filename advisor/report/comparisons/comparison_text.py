@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from advisor.domain.plan import BASELINE
 from advisor.report.comparisons.comparison import Change, Comparison, Drift
 from advisor.report.comparisons.goodput_comparison import GoodputChange
-from advisor.report.formatting.tabular import markdown_table, plain_table
+from advisor.report.formatting import markdown_table, plain_table
 from advisor.report.markdown import escape
 from advisor.system.number_format import (
     format_interval,

@@ -15,7 +15,7 @@ from advisor.domain.recommendation import Recommendation, RunningCost
 from advisor.domain.serving import AskedRate
 from advisor.errors import RunFileError, UnknownRunError
 from advisor.pipeline.decision import decide
-from advisor.report.formatting.tabular import plain_table
+from advisor.report.formatting import plain_table
 from advisor.store.store import Store
 from advisor.system.number_format import MISSING, format_number, format_speedup
 

@@ -16,7 +16,7 @@ from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.measurement import Cell
 from advisor.errors import NoRecipeError
 from advisor.recipes.snippet import compose_snippet
-from advisor.report.formatting.phrases import format_error
+from advisor.report.formatting import format_error
 from advisor.report.recipes.found_recipe import FoundRecipe
 from advisor.report.sections.answer import caveats
 from advisor.report.sections.setup_facts import describe_shapes

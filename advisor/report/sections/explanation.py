@@ -11,7 +11,7 @@ from advisor.domain.published import PublishedData, PublishedFigure
 from advisor.domain.rubric import LETTERS, Basis, name_fact
 from advisor.domain.scores import Rating
 from advisor.errors import UnknownCriterionError, UnknownWorkflowError
-from advisor.report.formatting.phrases import accuracy_line
+from advisor.report.formatting import accuracy_line
 from advisor.report.sections import new_shapes
 from advisor.report.sections.setup_facts import describe_shapes
 from advisor.system.number_format import (

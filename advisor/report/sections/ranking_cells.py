@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from advisor.domain.answer import RankedArm
+from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.measurement import Measurement
 from advisor.domain.scores import ScoredArm
-from advisor.report.formatting.phrases import accuracy_cell
+from advisor.report.formatting import accuracy_cell
 from advisor.system.number_format import (
     MISSING,
     format_mebibytes,
     format_number,
     format_seconds,
+    format_share,
 )
 from probes.wire.shape import Shape
 
@@ -28,6 +29,9 @@ CRITERION_HEADS = {
 COST_HEADS = ("build s", "MiB", "error")
 #: More of several lengths have no columns of their own.
 MOST_SHAPES = 4
+TITLE = "Used for less than half of the work, the rest ran as without it:"
+#: Share of the work below which an arm is listed; tables and `explain` have the share of each.
+HALF = 0.5
 
 
 def column_shapes(ranked: Sequence[RankedArm]) -> list[Shape]:
@@ -58,3 +62,14 @@ def cost_cells(measured: Measurement | None) -> list[str]:
         format_mebibytes(measured.memory_bytes.peak),
         accuracy_cell(measured.correctness),
     ]
+
+
+def partly_used(answer: Answer) -> list[str]:
+    """Return a line for each such arm, with its share of the work and what proves it."""
+    lines = [
+        f"  {arm.arm}: {format_share(measured.engaged_share)}"
+        f"{f' ({measured.engagement})' if measured.engagement else ''}"
+        for arm, measured in answer.ranked
+        if measured is not None and measured.cells and measured.engaged_share < HALF
+    ]
+    return [TITLE, *lines] if lines else []

@@ -15,7 +15,7 @@ from advisor.domain.model import (
 )
 from advisor.domain.question import LoadQuestion, Question
 from advisor.recommendation.advised_answer import join_names
-from advisor.report.formatting.phrases import describe_problem
+from advisor.report.formatting import describe_problem
 from advisor.system.number_format import format_mebibytes
 from probes.wire.shape import Shape
 

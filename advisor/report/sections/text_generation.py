@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from advisor.domain.answer import Answer
 from advisor.domain.measurement import Cell, GenerationMetrics, Measurement
-from advisor.report.formatting.phrases import format_error
+from advisor.report.formatting import format_error
 from advisor.system.number_format import (
     MISSING,
     format_mebibytes,

@@ -11,8 +11,7 @@ from advisor.domain.answer import Answer
 from advisor.domain.measurement import Measurement
 from advisor.domain.question import WeightFormat
 from advisor.domain.scores import ScoredArm
-from advisor.report.formatting.phrases import format_error
-from advisor.report.formatting.tabular import plain_table
+from advisor.report.formatting import format_error, plain_table
 from advisor.system.number_format import (
     MISSING,
     format_mebibytes,

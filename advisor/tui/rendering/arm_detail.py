@@ -12,7 +12,7 @@ from advisor.domain.answer import RankedArm
 from advisor.domain.measurement import Cell, Measurement
 from advisor.domain.priorities import CRITERIA
 from advisor.errors import NoRecipeError
-from advisor.report.formatting.phrases import accuracy_line
+from advisor.report.formatting import accuracy_line
 from advisor.report.recipes import found_recipe, server_recipe
 from advisor.report.sections import explanation, new_shapes
 from advisor.report.sections.text_generation import render_generation

@@ -9,7 +9,7 @@ from rich.text import Text
 from advisor.domain.priorities import FURTHER_CRITERIA
 from advisor.report.sections import new_shapes
 from advisor.report.sections.answer import flip_lines
-from advisor.report.sections.partly_used import partly_used
+from advisor.report.sections.ranking_cells import partly_used
 from advisor.report.sections.unranked import unranked
 from advisor.system.number_format import format_share
 from advisor.tui.answer import RunAnswer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, TabbedContent
@@ -13,11 +14,12 @@ from advisor.pipeline.further_run import arms_to_retry
 from advisor.report.sections.answer import has_unfit_problem
 from advisor.tui import answer_actions, run_starter
 from advisor.tui.answer import RunAnswer
+from advisor.tui.rendering import text
 from advisor.tui.rendering.answer_lines import answer_lines, describe_arm, results_title
 from advisor.tui.screens.advisor_screen import AdvisorScreen
 from advisor.tui.screens.detail import DetailScreen
 from advisor.tui.screens.history import HistoryScreen
-from advisor.tui.screens.results_panes import PANES, ResultsPanes
+from advisor.tui.screens.results_panes import PANES, AnswerPanel, ResultsPanes
 from advisor.tui.screens.results_table import (
     SORT_KEYS,
     ranking_cells,
@@ -25,7 +27,6 @@ from advisor.tui.screens.results_table import (
     sort_entries,
     sort_names,
 )
-from advisor.tui.widgets.answer_panel import AnswerPanel
 from advisor.tui.widgets.table import SelectableTable, Table
 from advisor.tui.widgets.weights import Weights
 
@@ -283,3 +284,45 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
 
     def action_compare(self) -> None:
         self.app.push_screen(HistoryScreen(marked=self.answer.document.run_id))
+
+
+class AbsentGpuScreen(ResultsScreen):
+    """The answer of `p3-advisor recommend` for such a GPU; its first line names the origin."""
+
+    HELP_TEXT = """\
+Nothing was measured on this machine. The first lines name the source of the figures: a stored run
+with its date and machine, or a publication. r opens the stored run; e writes the answer as HTML,
+Markdown, CSV or JSON; the extension of the file selects the format."""
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(
+            "r",
+            "open",
+            "Open the run",
+            id="open",
+            tooltip="open the stored run that is the source of this answer",
+        )
+    ]
+
+    @property
+    def _run(self) -> str:
+        """The id of the stored run; empty for published figures, whose answer names them."""
+        found = self.original.document.provenance
+        return found.run if found is not None else ""
+
+    def draw(self) -> None:
+        self.lead = "Not measured here. From a stored run: " if self._run else ""
+        super().draw()
+        model = text.printable(self.original.document.question.model.name, 30)
+        origin = "from a stored run " if self._run else "from published figures "
+        self.set_title(Text(f"Not measured here  {model}"), origin)
+
+    def offers(self, action: str) -> bool:
+        if action in {"open", "resume", "compare", "copy"}:
+            return action == "open" and bool(self._run)
+        return super().offers(action)
+
+    def action_open(self) -> None:
+        self.app.open_stored(self._run)
+
+    def action_back(self) -> None:
+        self.app.pop_screen()

@@ -9,7 +9,7 @@ from advisor.domain.answer import RankedArm
 from advisor.domain.measurement import Cell
 from advisor.domain.priorities import FURTHER_CRITERIA
 from advisor.domain.rubric import LETTERS
-from advisor.report.formatting.phrases import accuracy_cell
+from advisor.report.formatting import accuracy_cell
 from advisor.report.sections.answer import has_unfit_problem
 from advisor.report.sections.ranking_cells import CRITERION_HEADS
 from advisor.system.number_format import MISSING, format_mebibytes, format_seconds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builders
 
-from advisor.applicability.arms import list_arms
+from advisor.applicability.planning import list_arms
 
 
 def test_an_arm_has_the_extras_of_its_environment_on_the_device() -> None:

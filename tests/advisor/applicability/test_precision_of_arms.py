@@ -7,7 +7,7 @@ from typing import get_args
 import builders
 import pytest
 
-from advisor.applicability.arms import list_arms, unsupported_use
+from advisor.applicability.planning import list_arms, unsupported_use
 from advisor.domain.question import Dtype
 from probes import protocol
 

@@ -12,8 +12,7 @@ from collections.abc import Callable
 import builders
 
 from advisor.domain.run_events import Finished, Planned
-from advisor.store.entries import FILE_NAME
-from advisor.store.runs import Run
+from advisor.store.runs import ENTRY, Run
 from advisor.store.store import Store
 
 RunCli = Callable[..., subprocess.CompletedProcess[str]]
@@ -135,7 +134,7 @@ def test_the_history_decides_on_a_run_only_once(
     home = tmp_path / "home"
     run = shutil.copytree(recorded, home / "runs" / recorded.name)
     (answer,) = [row["answer"] for row in json.loads(history(run_cli, home, "--json"))]
-    kept = run / FILE_NAME
+    kept = run / ENTRY
     kept.write_text(kept.read_text().replace(answer["arm"], "kept-arm"))
     assert "kept-arm" in history(run_cli, home)
 

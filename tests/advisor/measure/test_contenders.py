@@ -9,7 +9,7 @@ from advisor.domain.question import LoadQuestion, RequestLengths
 from advisor.domain.run_events import LoadMeasured
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.serving import ServedRequest
-from advisor.measure.contenders import greatest_goodput, is_saturated, may_lead
+from advisor.measure.serving import greatest_goodput, is_saturated, may_lead
 from probes.wire.events import ClosedLoop
 from probes.wire.outcome import Failure, Outcome
 

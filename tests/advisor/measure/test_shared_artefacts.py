@@ -7,8 +7,7 @@ import msgspec
 import pytest
 from builders import BASELINE
 
-from advisor.domain.artefacts import varying_sibling
-from advisor.domain.run_state import RunState
+from advisor.domain.run_state import RunState, varying_sibling
 from advisor.measure.rounds import is_valid
 from advisor.pipeline.stored.arms import failed_arms
 from probes.wire.outcome import Failure, Outcome

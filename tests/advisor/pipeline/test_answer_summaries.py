@@ -7,7 +7,7 @@ import pathlib
 from recorded_runs import make_run
 
 from advisor.pipeline.answer_summaries import read_summaries
-from advisor.store.entries import FILE_NAME
+from advisor.store.runs import ENTRY
 from advisor.store.store import Store
 
 
@@ -20,7 +20,7 @@ def test_the_summary_of_a_run_is_stored_and_follows_its_events(tmp_path: pathlib
         return summary.arm
 
     assert arm() == "compiled"
-    file = run.directory / FILE_NAME
+    file = run.directory / ENTRY
     file.write_bytes(file.read_bytes().replace(b'"compiled"', b'"exported"'))
     assert arm() == "exported"
     with (run.directory / "events.jsonl").open("a") as events:

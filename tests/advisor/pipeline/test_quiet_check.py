@@ -16,7 +16,7 @@ from advisor.domain.run_events import QuietChecked
 from advisor.pipeline.decision import decide
 from advisor.pipeline.quiet_check import check_now, find_problems, wait_until_quiet
 from advisor.question.answers import Answers
-from advisor.report.formatting.phrases import describe_check
+from advisor.report.formatting import describe_check
 
 QUIET = MachineActivity(seconds=1.0, usable_processors=2, idle_processors=2.0, stolen_share=0.0)
 BUSY = msgspec.structs.replace(QUIET, idle_processors=0.9)

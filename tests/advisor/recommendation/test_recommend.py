@@ -17,6 +17,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from advisor.domain.answer import UnmeasuredArm
+from advisor.domain.constrained_values import find_failures
 from advisor.domain.constraints import Constraint
 from advisor.domain.measurement import Measurement, VisitCounts
 from advisor.domain.priorities import CRITERIA, PILLARS, Priorities
@@ -28,7 +29,6 @@ from advisor.errors import MachineUnfitError, NothingViableError
 from advisor.recommendation.flips import ENDS, SAME_SCORE, find_flips, leader_of
 from advisor.recommendation.recommend import is_tie, recommend
 from advisor.score import scoring
-from advisor.score.constraints import find_failures
 
 #: How far from a flip it is decided again: more than rounding, less than two flips are apart.
 GAP = 1e-3

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from advisor.domain.constrained_values import find_failures
 from advisor.domain.constraints import Constraint
 from advisor.domain.measurement import BuildSeconds, Measurement, MemoryBytes
 from advisor.domain.priorities import CRITERIA, Priorities
 from advisor.domain.scores import ScoredArm
 from advisor.recommendation import sensitivity
 from advisor.score import scoring
-from advisor.score.constraints import find_failures
 
 tiers = st.tuples(*[st.integers(1, 3)] * len(CRITERIA))
 fields = st.lists(st.tuples(tiers, st.sampled_from([0.9, 1.0, 1.5, 2.0])), min_size=1, max_size=6)

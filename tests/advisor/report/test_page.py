@@ -18,7 +18,7 @@ from advisor.domain.portability import Efficiency, Platform
 from advisor.domain.priorities import CRITERIA
 from advisor.domain.recommendation import BreakEven, ShapeAdvice
 from advisor.domain.workflow import Integration
-from advisor.report import answer_card, page, page_files
+from advisor.report import answer_card, page
 from advisor.report.sections.answer import stop_notice
 from advisor.score import performance_portability
 from advisor.system import number_format
@@ -226,7 +226,7 @@ def luminance(colour: str) -> float:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_text_colour_has_contrast(scheme: str) -> None:
-    style = page_files.package_file("report.css")
+    style = page.package_file("report.css")
     blocks = re.findall(r":root \{([^}]*--paper[^}]*)\}", style)
     colours = dict(re.findall(r"--(\w+): (#[0-9a-f]{6});", blocks[0 if scheme == "light" else 1]))
     for paper in ("paper", "shade"):

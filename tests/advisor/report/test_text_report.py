@@ -31,7 +31,7 @@ from advisor.report.sections.answer import (
     confidence,
     stop_notice,
 )
-from advisor.report.sections.partly_used import partly_used
+from advisor.report.sections.ranking_cells import partly_used
 from advisor.report.sections.unranked import unranked
 from advisor.system.number_format import MISSING
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.domain.accuracy import TrainedLoss
+from advisor.domain.constrained_values import find_failures
 from advisor.domain.constraints import Constraint, FailedConstraint
 from advisor.domain.environment import Environment
 from advisor.domain.interval import Interval
@@ -19,7 +20,6 @@ from advisor.domain.measurement import BuildSeconds, CallSeconds, Cell, Measurem
 from advisor.domain.priorities import CRITERIA
 from advisor.domain.workflow import ArmDeclaredFacts, Workflow
 from advisor.score import scoring
-from advisor.score.constraints import find_failures
 from advisor.score.facts import facts_of
 from probes.wire.checks import AccuracyClass
 from probes.wire.shape import Shape

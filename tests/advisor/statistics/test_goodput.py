@@ -9,7 +9,7 @@ from simulated_queue import SHARE, Load, measure_server, true_goodput
 
 from advisor.statistics.goodput import compare_processes, estimate_goodput
 from advisor.statistics.goodput_search import GoodputSearch
-from advisor.statistics.load_block import LoadBlock
+from advisor.statistics.missed_curve import LoadBlock
 
 #: Greatest error of the median. In blocks of 50 requests, or of 200 service times near saturation,
 #: the queue has no time to grow.

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from advisor.statistics.load_block import LoadBlock, count_groups, group_size
+from advisor.statistics.missed_curve import LoadBlock, count_groups, group_size
 
 
 def test_misses_with_few_others_between_them_are_one_group() -> None:

@@ -9,8 +9,8 @@ from known_runs import HISTORY, make_run
 
 from advisor.domain.answer import AnswerSummary
 from advisor.domain.interval import Interval
-from advisor.store import entries
-from advisor.store.entries import FILE_NAME, load_entry
+from advisor.store import runs
+from advisor.store.runs import ENTRY, load_entry
 from advisor.store.store import Store
 
 SUMMARY = AnswerSummary(
@@ -38,13 +38,13 @@ def test_an_entry_and_its_answer_hold_for_their_version_and_events(
     assert cached_answer(store) is None
     store.save_answer(entry, SUMMARY, run.events_bytes())
     assert cached_answer(store) == SUMMARY
-    monkeypatch.setattr(entries, "__version__", "0.0.0")
+    monkeypatch.setattr(runs, "__version__", "0.0.0")
     assert cached_answer(store) is None
 
 
 def test_an_entry_of_another_run_is_not_used(three_runs: Store, home: pathlib.Path) -> None:
     before = three_runs.history()
-    first, second = (home / "runs" / run_id / FILE_NAME for run_id in HISTORY[:2])
+    first, second = (home / "runs" / run_id / ENTRY for run_id in HISTORY[:2])
     first.write_bytes(second.read_bytes())
     assert three_runs.history() == before
 
@@ -54,7 +54,7 @@ def test_a_damaged_entry_is_made_again(
     content: bytes, three_runs: Store, home: pathlib.Path
 ) -> None:
     before = three_runs.history()
-    file = home / "runs" / HISTORY[0] / FILE_NAME
+    file = home / "runs" / HISTORY[0] / ENTRY
     file.write_bytes(content)
     assert three_runs.history() == before
     assert file.read_bytes() != content
@@ -63,5 +63,5 @@ def test_a_damaged_entry_is_made_again(
 def test_the_history_works_where_an_entry_cannot_be_written(
     three_runs: Store, home: pathlib.Path
 ) -> None:
-    (home / "runs" / HISTORY[0] / FILE_NAME).mkdir()
+    (home / "runs" / HISTORY[0] / ENTRY).mkdir()
     assert [entry.run_id for entry in three_runs.history()] == HISTORY

@@ -8,7 +8,7 @@ import builders
 from known_runs import HISTORY, IDS, make_run
 
 from advisor.domain.run_events import Finished
-from advisor.store.entries import HistoryEntry
+from advisor.store.runs import HistoryEntry
 from advisor.store.store import Store
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from workers import rules
 
-from probes.checking import correctness, dispatch, repeats
+from probes.checking import correctness, dispatch, output_check
 from probes.checking.array_reference import Reference, create_reference
 from probes.checking.integers import MANY, allowed_difference, most_by_chance
 from probes.wire.shape import Shape
@@ -135,7 +135,7 @@ def test_a_row_of_another_input_is_a_fault_however_few_integers_differ() -> None
 
 @pytest.mark.parametrize(("other", "is_race"), [([0, 1, 2, 500], False), ([3, 2, 1, 0], True)])
 def test_an_index_that_varies_at_a_near_tie_is_no_race(other: list[int], is_race: bool) -> None:
-    compare = repeats.compare_arrays(integers_of(4), rules("bfloat16"))
+    compare = output_check.compare_arrays(integers_of(4), rules("bfloat16"))
     assert (compare([np.array(other)], [np.arange(4)]) is not None) == is_race
 
 

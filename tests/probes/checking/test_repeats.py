@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from workers import rules
 
-from probes.checking import repeats
+from probes.checking import output_check
 from probes.checking.array_reference import Reference, create_reference
 
 LIMITS = {"calls": 30, "most_calls": 40, "seconds": 60.0, "least_calls": 3, "most_seconds": 60.0}
@@ -24,8 +24,8 @@ def reference(target: Any = TARGET) -> Reference:
 def run(outputs: Any, target: Any = TARGET, **limits: float) -> tuple[int, str | None]:
     """Repeat a program that returns `outputs` one after the other."""
     calls = itertools.chain([target], outputs)
-    compare = repeats.compare_arrays(reference(target), rules())
-    return repeats.repeat(lambda: [next(calls)], compare, {**LIMITS, **limits})
+    compare = output_check.compare_arrays(reference(target), rules())
+    return output_check.repeat(lambda: [next(calls)], compare, {**LIMITS, **limits})
 
 
 def test_cheap_calls_are_repeated_most_often() -> None:
@@ -70,6 +70,6 @@ def test_integers_that_vary_are_a_race() -> None:
 
 def test_the_output_of_the_call_before_does_not_vary() -> None:
     other = np.random.default_rng(1).standard_normal(TARGET.shape)
-    compare = repeats.compare_arrays(reference(), rules())
+    compare = output_check.compare_arrays(reference(), rules())
     outputs = itertools.chain([other], itertools.repeat(TARGET))
-    assert repeats.repeat(lambda: [next(outputs)], compare, LIMITS)[1] is None
+    assert output_check.repeat(lambda: [next(outputs)], compare, LIMITS)[1] is None

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import pytest
 from fake_clock import replace_clocks
 
-from probes.measuring import timing, warmup_detection
+from probes.measuring import timing
 
 Trace = Callable[[int], float]
 NANOSECONDS_PER_SECOND = 1e9
@@ -105,7 +105,7 @@ def test_calls_with_noise_alone_are_steady_from_the_start(monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize(("count", "enough"), [(4, False), (5, False), (11, False), (12, True)])
 def test_few_calls_are_not_enough(count: int, enough: bool) -> None:
-    assert warmup_detection.find_cut([0.1] * count).enough is enough
+    assert timing.find_cut([0.1] * count).enough is enough
 
 
 def test_the_variances_agree_with_their_definition() -> None:
@@ -114,8 +114,8 @@ def test_the_variances_agree_with_their_definition() -> None:
     expected = [
         statistics.pvariance(values[cut:]) / (len(values) - cut) for cut in range(len(values))
     ]
-    assert warmup_detection.variances_of_means(values) == pytest.approx(expected)
+    assert timing.variances_of_means(values) == pytest.approx(expected)
 
 
 def test_thousands_of_batches_take_one_pass() -> None:
-    assert warmup_detection.find_cut([2e-5] * 1000 + [1e-5] * 200_000).calls == 1000
+    assert timing.find_cut([2e-5] * 1000 + [1e-5] * 200_000).calls == 1000

@@ -8,7 +8,7 @@ import types
 import pytest
 import workers
 
-from probes.checking.repeats import repeat
+from probes.checking.output_check import repeat
 from probes.runtime.cells import racing_operators, repeat_limits
 
 

@@ -20,8 +20,7 @@ from advisor.domain.run_events import LoggedEvent
 from advisor.errors import UserError
 from advisor.pipeline.stored.remaining import newest_resumable
 from advisor.store import export_file
-from advisor.store.entries import FILE_NAME
-from advisor.store.runs import Run
+from advisor.store.runs import ENTRY, Run
 from advisor.store.store import Store
 
 
@@ -114,7 +113,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(run_id=runs, seed=st.integers(0, 2**16))
     def damage_the_entry(self, run_id: str, seed: int) -> None:
-        file = self.home / "runs" / run_id / FILE_NAME
+        file = self.home / "runs" / run_id / ENTRY
         if file.exists():
             content = bytearray(file.read_bytes())
             chance = random.Random(seed)
@@ -124,7 +123,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(run_id=runs)
     def remove_the_entry(self, run_id: str) -> None:
-        (self.home / "runs" / run_id / FILE_NAME).unlink(missing_ok=True)
+        (self.home / "runs" / run_id / ENTRY).unlink(missing_ok=True)
 
     @rule()
     def leave_files_of_others(self) -> None:

@@ -7,7 +7,7 @@ import pathlib
 from kept.runs import read_run
 
 from advisor.report.charts.pictures import cascade_chart
-from advisor.report.page_files import package_file
+from advisor.report.page import package_file
 
 DIRECTORY = pathlib.Path(__file__).parents[3] / "docs" / "charts"
 

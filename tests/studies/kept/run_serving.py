@@ -6,7 +6,7 @@ from kept.run_tables import EVIDENCE_LINK, failures
 from kept.runs import device_of, read_run, versions_of
 
 from advisor.domain.answer import Answer
-from advisor.report.formatting.tabular import markdown_table
+from advisor.report.formatting import markdown_table
 from advisor.report.sections import serving_tables
 from advisor.system.number_format import format_share_of_draws
 

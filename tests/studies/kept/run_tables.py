@@ -17,8 +17,7 @@ from kept.runs import (
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.measurement import Cell
 from advisor.measure.generation import explain_mismatch
-from advisor.report.formatting.phrases import accuracy_cell
-from advisor.report.formatting.tabular import markdown_table
+from advisor.report.formatting import accuracy_cell, markdown_table
 from advisor.report.sections import trade_off
 from advisor.report.sections.setup_facts import describe_lengths
 from advisor.system.number_format import (

@@ -7,7 +7,7 @@ from kept import verified
 
 from advisor.catalogue import rubric_files
 from advisor.domain.workflow import Workflow
-from advisor.report.formatting.tabular import markdown_table
+from advisor.report.formatting import markdown_table
 
 PAPER, PAPER_NAMES, HANDBOOK = "paper: measured", "paper: named", "handbook"
 

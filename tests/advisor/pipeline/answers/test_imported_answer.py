@@ -14,8 +14,7 @@ import recorded_runs
 
 from advisor import schemas
 from advisor.context import Context
-from advisor.domain.answer import Answer, encode
-from advisor.domain.provenance import Provenance
+from advisor.domain.answer import Answer, Provenance, encode
 from advisor.pipeline.answers import imported_answer
 from advisor.question.answers import Answers
 from advisor.question.model import parse_model

@@ -6,7 +6,7 @@ import builders
 import msgspec
 import pytest
 
-from advisor.applicability.arms import list_arms
+from advisor.applicability.planning import list_arms
 from advisor.domain.constraints import Constraint
 from advisor.domain.plan import Arm
 from advisor.domain.run import Header

@@ -192,7 +192,7 @@ def measured(make_context: Callable[[str], Context], lengths: str) -> Run:
     for event in logged_events:
         if isinstance(event.run_event, WorkerSpawned) and event.run_event.arm == BASELINE:
             break
-    cast(Generator[LoggedEvent], logged_events).close()
+    cast("Generator[LoggedEvent]", logged_events).close()
     sessions.exhaust(execute(run, context))
     return run
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builders
 import pytest
 
-from advisor.report.formatting.phrases import accuracy_cell, accuracy_line
+from advisor.report.formatting import accuracy_cell, accuracy_line
 from probes.wire.checks import Accuracy
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from advisor.report.formatting.tabular import markdown_table, plain_table
+from advisor.report.formatting import markdown_table, plain_table
 
 
 @pytest.mark.parametrize(

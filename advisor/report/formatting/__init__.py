@@ -1,1 +1,0 @@
-"""Tables and phrases that several outputs share."""
