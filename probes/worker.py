@@ -1,7 +1,5 @@
 """Start a worker: `python worker.py DIRECTORY`. Registers `probes` and runs the harness.
 
-`python worker.py snippet REQUEST` runs a snippet instead; see `probes.runtime.snippet`.
-
 The interpreter is not the advisor's, so this script must not change what it imports. The package is
 registered by file location instead of through `sys.path`. The folder of this script is removed from
 the path, because its modules must not shadow those of the stack. Processes that a stack starts with
@@ -18,7 +16,6 @@ HERE = os.path.dirname(os.path.realpath(__file__))  # noqa: PTH120 - `pathlib` i
 sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry or os.curdir) != HERE]
 
 import faulthandler  # noqa: E402
-import functools  # noqa: E402
 import importlib.util  # noqa: E402
 import pathlib  # noqa: E402
 
@@ -55,12 +52,8 @@ if __name__ == "__main__":
     watchdog.start(private_stdout)
     # After a crash in native code, the log has the Python line that called it.
     faulthandler.enable()
-    from probes.runtime import harness, snippet
+    from probes.runtime import harness
 
-    *kind, place = map(pathlib.Path, sys.argv[1:])
-    if kind:
-        run_snippet = functools.partial(snippet.run, place, private_stdout)
-        harness.attempt(run_snippet, lambda _: os._exit(1))
-    harness.run(place, private_stdout)
+    harness.run(pathlib.Path(sys.argv[1]), private_stdout)
 elif __name__ == "__mp_main__":
     register_package()

@@ -23,6 +23,9 @@ REFERENCE = "reference"
 #: Name of the process that builds for a device that is not attached; its builds are not run.
 CROSS_BUILD = "elsewhere"
 
+#: Names of the processes that run the snippet of an arm and that of the baseline.
+SNIPPET, BASELINE_SNIPPET = "snippet", "snippet-of-baseline"
+
 
 class Arm(msgspec.Struct, frozen=True, kw_only=True):
     """A workflow with one set of options; arms are built, measured and ranked."""

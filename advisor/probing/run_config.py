@@ -10,7 +10,7 @@ from typing import Any
 from advisor.domain.accuracy import AccuracyRules
 from advisor.domain.machine import Machine
 from advisor.domain.model import has_random_weights
-from advisor.domain.plan import CROSS_BUILD, REFERENCE, Arm
+from advisor.domain.plan import BASELINE_SNIPPET, CROSS_BUILD, REFERENCE, SNIPPET, Arm
 from advisor.domain.question import Question
 from advisor.domain.serving import ServingRules, server_processors
 from advisor.domain.worker_settings import measured_fields, thread_count, worker_task
@@ -23,7 +23,12 @@ INPUT_SETS = {protocol.FORWARD: 4, protocol.GENERATE: 2}
 #: The clocks of a GPU need longer to settle than those of a CPU.
 WARMUP_SECONDS = {"cpu": 0.2, "cuda": 0.5}
 #: Role of each worker that does not measure an arm, by its id.
-ROLES = {REFERENCE: "reference", CROSS_BUILD: "build"}
+ROLES = {
+    REFERENCE: "reference",
+    CROSS_BUILD: "build",
+    SNIPPET: "snippet",
+    BASELINE_SNIPPET: "snippet",
+}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -29,7 +29,7 @@ class Channel:
         self._directory = directory
         self._notify_fd = notify_fd
         self._events = (directory / protocol.EVENTS).open("a", encoding="utf-8", errors="replace")
-        self._unread = b""
+        self._unread, self._tokens = b"", 0
         os.set_blocking(notify_fd, False)
 
     def send(self, event: Event) -> None:
@@ -64,10 +64,15 @@ class Channel:
         except FileNotFoundError:
             return 0.0
 
+    def keep_input(self) -> None:
+        """Read tokens from a copy of standard input, so that code that asks for input gets none."""
+        self._tokens = os.dup(0)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+
     def read_token(self) -> list[str]:
         """Wait for the next token and return its words; `stop` at the end of standard input."""
         while b"\n" not in self._unread:
-            received = os.read(0, 4096)
+            received = os.read(self._tokens, 4096)
             if not received:
                 return ["stop"]
             self._unread += received
@@ -76,7 +81,7 @@ class Channel:
 
     def has_token(self, seconds: float) -> bool:
         """Return whether a token arrives within `seconds`, or standard input ends."""
-        return b"\n" in self._unread or bool(select.select([0], [], [], seconds)[0])
+        return b"\n" in self._unread or bool(select.select([self._tokens], [], [], seconds)[0])
 
     def _notify(self) -> None:
         try:

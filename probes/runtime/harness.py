@@ -88,6 +88,11 @@ def try_optional(work: Callable[[], Result]) -> Result | None:
 
 def run_phases(request: protocol.Request, channel: Channel) -> None:
     """Do what the role of the worker asks for; raise where nothing more can be measured."""
+    if request.role == "snippet":
+        from probes.runtime import snippet  # noqa: PLC0415 - most workers run none
+
+        snippet.run_role(request, channel)
+        return
     workflow = import_workflow(request, channel)
     word, *arguments = channel.read_token()
     if word != "build":

@@ -1,73 +1,76 @@
 """Run the code that `p3-advisor recipe` prints, check what it returns, and time its calls.
 
-The lines below the comment `# Each call:` are one call; those above it run once. The advisor sends
-one line for each block of calls on standard input.
+The lines below the comment `# Each call:` are one call; those above it run once.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import gc
-import json
 import os
 import pathlib
 import re
-import statistics
 import sys
 import textwrap
-import time
 import types
-from collections.abc import Mapping
-from typing import Any, TextIO
+from typing import Any
 
-from probes import protocol
 from probes.checking.deviation import root_mean_square, sample
 from probes.checking.mask_values import subtract, unmasked
 from probes.checking.rules import Rules, allowed_error, rules_for
 from probes.measuring import timing
-from probes.runtime import sandbox
-from probes.runtime.environment import read_distributions
+from probes.protocol import Request
+from probes.runtime.channel import Channel
+from probes.runtime.environment import read_environment
+from probes.runtime.failures import FailureError
 from probes.runtime.memory import keep_freed_blocks
+from probes.wire import events
+from probes.wire.outcome import Failure
 
 EACH_CALL = re.compile(r"^ *# Each call\b.*\n", re.MULTILINE)
-#: The process is idle if it uses less than this share of a processor for this long. Some threads
-#: spin after a call while they wait for the next.
-IDLE_SECONDS, IDLE_SHARE, MAX_IDLE_CHECKS = 0.005, 0.2, 100
 
 
-def run(file: pathlib.Path, notify_fd: int) -> None:
-    """Run the snippet that the request in `file` names, and answer lines of standard input.
+def run_role(request: Request, channel: Channel) -> None:
+    """Run the snippet, and time a block of its calls for each token.
 
-    The process ends without the interpreter's shutdown, in which stacks crash and hang.
+    The options of the request are the `snippet` and the folder of `files` in which it runs; the
+    file of the `call` with inputs and outputs, which the first snippet writes, and with which this
+    one is compared if `compare` is true; and what this comparison has `allowed`, for each output,
+    where None stands for outputs that are not compared.
     """
-    request = json.loads(file.read_text(encoding="utf-8"))
-    replies, lines = os.fdopen(notify_fd, "w"), os.fdopen(os.dup(0))
-    # Code that asks for input must not wait for it.
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    if request["sandbox"]:
-        sandbox.enter([file.parent], file.parent / protocol.TEMPORARY_FOLDER)
-    os.chdir(request["files"])
+    options = request.options
+    channel.send(events.Imported({}, {}, 0.0, read_environment()))
+    if channel.read_token()[0] != "build":
+        return
+    channel.start_phase("build")
+    channel.keep_input()
+    os.chdir(options["files"])
     keep_freed_blocks()
-    snippet = Snippet(pathlib.Path(request["snippet"]))
-    call, problem, error = pathlib.Path(request["call"]), None, None
-    if request["compare"]:
+    snippet = Snippet(pathlib.Path(options["snippet"]))
+    call = pathlib.Path(options["call"])
+    if options["compare"]:
         arrays = snippet.take_inputs(call)
         snippet.call()
-        if request["allowed"] is not None:
-            problem, error = compare(snippet, arrays, request)
+        channel.start_phase("correctness")
+        problem = compare(snippet, arrays, request) if options["allowed"] is not None else None
+        if problem is not None:
+            raise FailureError(Failure("incorrect", "correctness", problem))
     else:
         snippet.call()
         snippet.save_call(call)
-    block = size_block(snippet, request)
-    send(replies, {"problem": problem, "error": error, "versions": read_distributions()[0]})
-    for _ in lines:
-        send(replies, {"seconds": time_block(snippet, block)})
-    os._exit(0)
-
-
-def send(replies: TextIO, fields: Mapping[str, Any]) -> None:
-    replies.write(json.dumps(fields) + "\n")
-    replies.flush()
+    channel.start_phase("warmup")
+    warm = timing.warm_up(
+        lambda _: snippet.call(), [None], snippet.synchronise, request.warmup_seconds
+    )
+    block = timing.size_block(warm.typical_seconds, request.block_seconds)
+    # Without this, garbage collection would walk all objects of the stack before each block.
+    gc.collect()
+    gc.freeze()
+    channel.send(events.Ready())
+    while (token := channel.read_token())[0] == "visit":
+        timed = timing.time_block(lambda _: snippet.call(), [None], snippet.synchronise, block)
+        fields = dataclasses.asdict(timed)
+        channel.send(events.BlockTimed(request.shapes[0], int(token[2]), **fields))
 
 
 class Snippet:
@@ -166,26 +169,21 @@ def collect(value: Any) -> list[Any]:
     return [array for each in value for array in collect(each)]
 
 
-def compare(
-    snippet: Snippet, other: list[Any], request: Mapping[str, Any]
-) -> tuple[str | None, float | None]:
-    """Compare the arrays of another snippet with this one's, eager PyTorch's.
-
-    Return what is wrong with them, and their largest error as a share of the allowed one.
-    """
-    allowed = request["allowed"]
+def compare(snippet: Snippet, other: list[Any], request: Request) -> str | None:
+    """Return what is wrong with the arrays of another snippet, by this one's, eager PyTorch's."""
+    allowed = request.options["allowed"]
     if snippet.makes_text:
         return compare_texts(snippet, other[0], allowed)
     expected = snippet.arrays()
     shapes, wanted = ([each.shape for each in arrays] for arrays in (other, expected))
     if shapes != wanted:
-        return f"it returns shapes {shapes} instead of {wanted}", None
-    rules = rules_for(request["accuracy"], precision_of(snippet.result, request["dtype"]))
+        return f"it returns shapes {shapes} instead of {wanted}"
+    rules = rules_for(request.accuracy, precision_of(snippet.result, request.dtype))
     pairs = zip(other, expected, allowed, strict=True)
     worst = max((share_of_allowed(*pair, rules) for pair in pairs), default=0.0)
     if not worst <= 1:
-        return f"its outputs differ by {worst:.3g} times the allowed error", None
-    return None, worst
+        return f"its outputs differ by {worst:.3g} times the allowed error"
+    return None
 
 
 def precision_of(result: Any, dtype: str) -> str:
@@ -213,8 +211,8 @@ def share_of_allowed(values: Any, target: Any, eager: float, rules: Rules) -> fl
     return error / allowed if allowed else float(error > 0)
 
 
-def compare_texts(snippet: Snippet, tokens: Any, allowed: float) -> tuple[str | None, float | None]:
-    """Find by how much eager PyTorch, which reads the text, prefers other tokens, in nats.
+def compare_texts(snippet: Snippet, tokens: Any, allowed: float) -> str | None:
+    """Return what is wrong with a text: eager PyTorch, which reads it, prefers other tokens.
 
     `tokens` is `(rows, tokens) int64`; the prompts may stand before the new tokens.
     """
@@ -224,7 +222,7 @@ def compare_texts(snippet: Snippet, tokens: Any, allowed: float) -> tuple[str | 
     rows, given = prompts.shape
     new = snippet.arrays()[0].shape[1] - given
     if tokens.shape not in {(rows, new), (rows, given + new)}:
-        return f"it returns tokens of shape {tokens.shape} instead of {(rows, new)}", None
+        return f"it returns tokens of shape {tokens.shape} instead of {(rows, new)}"
     gap = 0.0
     for prompt, text in zip(
         prompts, torch.tensor(tokens[:, -new:]).to(prompts.device), strict=True
@@ -233,37 +231,9 @@ def compare_texts(snippet: Snippet, tokens: Any, allowed: float) -> tuple[str | 
             logits = model(torch.cat([prompt, text.clamp(0)])[None]).logits[0, given - 1 : -1]
         logprobs = logits.float().log_softmax(-1)
         if text.min() < 0 or text.max() >= logprobs.shape[-1]:
-            return "it returns tokens that are not in the vocabulary", None
+            return "it returns tokens that are not in the vocabulary"
         gaps = logprobs.amax(-1) - logprobs.gather(-1, text[:, None])[:, 0]
         gap = max(gap, float(gaps.max()))
     if not gap <= allowed:
-        problem = f"eager PyTorch prefers other tokens by {gap:.3g} nats; {allowed:.3g} are allowed"
-        return problem, None
-    return None, gap / allowed
-
-
-def size_block(snippet: Snippet, request: Mapping[str, Any]) -> timing.Block:
-    warm = timing.warm_up(
-        lambda _: snippet.call(), [None], snippet.synchronise, request["warmup_seconds"]
-    )
-    # Without this, garbage collection would walk all objects of the stack before each block.
-    gc.collect()
-    gc.freeze()
-    return timing.size_block(warm.typical_seconds, request["block_seconds"])
-
-
-def time_block(snippet: Snippet, block: timing.Block) -> float:
-    """Return the median duration of the calls of a block; wait for threads before and after it."""
-    wait_until_idle()
-    timed = timing.time_block(lambda _: snippet.call(), [None], snippet.synchronise, block)
-    wait_until_idle()
-    return statistics.median(timed.seconds)
-
-
-def wait_until_idle() -> None:
-    """Wait until no thread of this process computes, for at most half a second."""
-    for _ in range(MAX_IDLE_CHECKS):
-        used = time.process_time()
-        time.sleep(IDLE_SECONDS)
-        if time.process_time() - used < IDLE_SHARE * IDLE_SECONDS:
-            return
+        return f"eager PyTorch prefers other tokens by {gap:.3g} nats; {allowed:.3g} are allowed"
+    return None

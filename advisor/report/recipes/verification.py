@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal
 
 import msgspec
@@ -15,15 +15,15 @@ from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.interval import Interval
 from advisor.domain.model import TransformersModel
 from advisor.domain.plan import Arm
-from advisor.domain.worker_settings import measured_fields, thread_count
 from advisor.errors import RunIsImportedError, VerificationError
 from advisor.machine.gpus import detect_gpus
-from advisor.probing.snippets import FirstCall, Settings, Snippet, run_pair
+from advisor.pipeline.execution import run_config_of
+from advisor.probing.snippets import Settings, Snippet, run_pair
 from advisor.recipes.snippet import EACH_CALL, MAIN_GUARD
 from advisor.report.recipes.found_recipe import FoundRecipe, choose
 from advisor.report.recipes.script_recipe import render_snippet, snippet_cell
 from advisor.store.runs import Run
-from advisor.system.number_format import format_interval, format_milliseconds, format_share
+from advisor.system.number_format import format_interval, format_milliseconds
 from probes.wire.shape import Shape
 
 SCHEMA: Final = "p3-advisor/verification/2"
@@ -53,14 +53,15 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
     tolerance: float
     #: What is wrong with the outputs; null for nothing.
     problem: str | None
-    #: Error of the outputs as a share of the allowed one; null if they were not compared.
-    error: float | None
+    #: Whether the outputs were compared: some differ from call to call.
+    compared: bool
     speedup: Interval
-    speedup_reached: float
+    #: Null with wrong outputs, which are not timed.
+    speedup_reached: float | None
     #: Seconds of a call, by the measurement, of the snippet and of the baseline's snippet.
     seconds: float
-    seconds_reached: float
-    baseline_seconds: float
+    seconds_reached: float | None
+    baseline_seconds: float | None
     #: The present versions that differ from the measured ones, by package.
     changed_versions: dict[str, str]
 
@@ -85,27 +86,21 @@ def verify(
     model = answer.question.model
     if isinstance(model, TransformersModel) and model.weights == "random":
         # Another version of the library may make other weights from the same seed.
-        compared = msgspec.structs.replace(
-            compared, interpreter=snippet.interpreter, own_environment=snippet.own_environment
-        )
-    threads, rules = thread_count(header.machine), header.catalogue.accuracy
+        compared = msgspec.structs.replace(compared, python=snippet.python)
     checks = entry.measured.correctness if entry.measured else ()
     unchecked = {each.shape for each in checks if each.accuracy_class == "unchecked"}
     allowed = None if cell.shape in unchecked else found.allowances.get(str(cell.shape))
     settings = Settings(
-        question=answer.question,
-        threads=threads,
-        environment=context.environment,
-        accuracy=measured_fields(answer.question, arm, threads, rules, {})["accuracy"],
+        arm=arm,
+        config=run_config_of(run, header, context),
+        deadlines=header.catalogue.presets.deadlines,
         allowed=allowed,
         seconds=seconds,
-        timeout_seconds=2 * (answer.question.max_build_seconds + 10 * seconds),
         one_by_one=answer.question.device == "cuda" and MAIN_GUARD in snippet.text,
-        probes=context.probes,
     )
     pair = run_pair(snippet, compared, settings)
-    reached = statistics.median(other / own for own, other in pair.rounds)
-    result = classify(pair.call, cell.speedup, reached, tolerance)
+    reached = _median(other / own for own, other in pair.rounds)
+    result = classify(cell.speedup, reached, tolerance)
     return Verification(
         schema=SCHEMA,
         run_id=answer.run_id,
@@ -115,13 +110,13 @@ def verify(
         result=result,
         holds=result in {"holds", "faster"},
         tolerance=tolerance,
-        problem=pair.call.problem,
-        error=pair.call.error,
+        problem=pair.problem,
+        compared=allowed is not None,
         speedup=cell.speedup,
         speedup_reached=reached,
         seconds=cell.seconds.median,
-        seconds_reached=statistics.median(own for own, _ in pair.rounds),
-        baseline_seconds=statistics.median(other for _, other in pair.rounds),
+        seconds_reached=_median(own for own, _ in pair.rounds),
+        baseline_seconds=_median(other for _, other in pair.rounds),
         changed_versions=changed_versions(found.requirements, pair.versions),
     )
 
@@ -159,15 +154,22 @@ def compose(
         )
     return Snippet(
         text=text,
-        interpreter=found.interpreter,
-        own_environment=bool(arm.python),
+        python=arm.python,
         folders={QUANTISER: pathlib.Path(arm.quantiser).parents[1]} if arm.quantiser else {},
     )
 
 
-def classify(call: FirstCall, measured: Interval, reached: float, tolerance: float) -> Result:
-    """Return the result: outputs count first; a speed-up may be lower by the share `tolerance`."""
-    if call.problem is not None:
+def _median(values: Iterable[float]) -> float | None:
+    found = list(values)
+    return statistics.median(found) if found else None
+
+
+def classify(measured: Interval, reached: float | None, tolerance: float) -> Result:
+    """Return the result; a speed-up may be lower by the share `tolerance`.
+
+    Wrong outputs have reached no speed-up.
+    """
+    if reached is None:
         return "wrong"
     if reached < (measured.low or measured.value) * (1 - tolerance):
         return "slower"
@@ -190,20 +192,19 @@ def changed_versions(requirements: Sequence[str], installed: Mapping[str, str]) 
 
 
 def render(found: Verification) -> str:
-    outputs = "not compared: they differ from call to call"
-    if found.error is not None:
-        share = format_share(found.error)
-        outputs = f"agree with those of {found.baseline}: {share} of the allowed error"
     baseline, result = found.baseline, RESULT_TEXTS[found.result]
-    own, other, measured = map(
-        format_milliseconds, (found.seconds_reached, found.baseline_seconds, found.seconds)
-    )
-    speedup = f"{found.speedup_reached:.2f}x as fast as {baseline}"
-    lines = (
-        f"{found.arm}, run {found.run_id}, {found.shape.description}: {result}.",
-        f"  {speedup}; measured {format_interval(found.speedup)}",
-        f"  a call takes {own} ms, of {baseline} {other} ms; measured {measured} ms",
-        f"  outputs: {found.problem or outputs}",
-    )
+    lines = [f"{found.arm}, run {found.run_id}, {found.shape.description}: {result}."]
+    if found.speedup_reached is not None:
+        own, other, measured = map(
+            format_milliseconds, (found.seconds_reached, found.baseline_seconds, found.seconds)
+        )
+        speedup = f"{found.speedup_reached:.2f}x as fast as {baseline}"
+        lines += [
+            f"  {speedup}; measured {format_interval(found.speedup)}",
+            f"  a call takes {own} ms, of {baseline} {other} ms; measured {measured} ms",
+        ]
+    agree = f"agree with those of {baseline}"
+    compared = agree if found.compared else "not compared: they differ from call to call"
+    lines.append(f"  outputs: {found.problem or compared}")
     changed = ", ".join(f"{name} is now {now}" for name, now in found.changed_versions.items())
     return "\n".join([*lines, *([f"  changed since: {changed}"] if changed else [])]) + "\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import pathlib
 import subprocess
@@ -18,8 +19,8 @@ import workers
 from advisor.catalogue import rubric_files
 from advisor.domain.model import FactoryModel, OnnxModel, TransformersModel
 from advisor.domain.question import Question
-from advisor.domain.worker_settings import accuracy_thresholds
 from advisor.errors import VerificationError
+from advisor.probing.run_config import RunConfig
 from advisor.probing.snippets import Pair, Settings, Snippet, link_files, run_pair
 
 pytestmark = pytest.mark.stack
@@ -70,8 +71,7 @@ test_snippets.run({!r})
 
 
 def snippet(text: str, **changes: Any) -> Snippet:
-    fields = {"text": text, "interpreter": sys.executable, "own_environment": False, **changes}
-    return Snippet(**fields)
+    return Snippet(text=text, **changes)
 
 
 def run(
@@ -81,28 +81,34 @@ def run(
     environment: Mapping[str, str] = os.environ,
     **changes: Any,
 ) -> Pair:
-    settings = Settings(
-        question=question or builders.question(),
-        threads=1,
+    asked = question or builders.question()
+    config = RunConfig(
+        question=msgspec.structs.replace(asked, python=sys.executable),
+        machine=builders.machine(),
+        arms_directory=pathlib.Path(),
+        scratch_directory=pathlib.Path(),
+        probes_directory=PROBES,
+        minimum_engaged_share=0.5,
+        accuracy=rubric_files.read_shipped_accuracy(),
         environment=environment,
-        accuracy=accuracy_thresholds(rubric_files.read_shipped_accuracy()),
+    )
+    settings = Settings(
+        arm=builders.arm("compiled"),
+        config=config,
+        deadlines=builders.shipped_catalogue().presets.deadlines,
         allowed=[1e-7],
         seconds=0.01,
-        timeout_seconds=120.0,
         one_by_one=False,
-        probes=PROBES,
     )
     first = snippet(text) if isinstance(text, str) else text
-    return run_pair(first, snippet(other), msgspec.structs.replace(settings, **changes))
+    return run_pair(first, snippet(other), dataclasses.replace(settings, **changes))
 
 
 @pytest.mark.parametrize("one_by_one", [False, True])
 def test_snippets_with_the_same_weights_agree_on_the_inputs_of_the_first(one_by_one: bool) -> None:
     slower = LOADING + CALL.format("time.sleep(0.005) or model.bias + inputs[0] @ model.weight.T")
     pair = run(slower, one_by_one=one_by_one)
-    assert pair.call.problem is None
-    assert pair.call.error is not None
-    assert pair.call.error < 1
+    assert pair.problem is None
     assert len(pair.rounds) >= 5
     assert all(own > 0.005 for own, _ in pair.rounds)
     assert min(other for _, other in pair.rounds) < 0.005
@@ -111,13 +117,13 @@ def test_snippets_with_the_same_weights_agree_on_the_inputs_of_the_first(one_by_
 
 def test_wrong_outputs_are_a_problem() -> None:
     pair = run(LOADING + CALL.format("1.01 * model(*inputs)"))
-    assert "times the allowed error" in str(pair.call.problem)
-    assert pair.rounds, "wrong snippets are timed all the same"
+    assert "times the allowed error" in str(pair.problem)
+    assert not pair.rounds
 
 
 def test_outputs_that_cannot_be_compared_are_not() -> None:
     pair = run(LOADING + CALL.format("3 * model(*inputs)"), allowed=None)
-    assert (pair.call.problem, pair.call.error) == (None, None)
+    assert pair.problem is None
 
 
 @pytest.mark.parametrize(
@@ -131,9 +137,9 @@ def test_outputs_that_cannot_be_compared_are_not() -> None:
 def test_texts_are_read_by_the_baseline(tokens: str, words: str | None) -> None:
     pair = run(COUNTING + tokens, COUNTING + WHOLE_TEXT, allowed=0.1)
     if words is None:
-        assert (pair.call.problem, pair.call.error) == (None, 0.0)
+        assert pair.problem is None
     else:
-        assert words in str(pair.call.problem)
+        assert words in str(pair.problem)
 
 
 def test_a_snippet_is_a_main_program_without_input() -> None:
@@ -152,7 +158,7 @@ def test_the_error_of_a_failed_snippet_has_its_exception() -> None:
 
 
 def test_a_missing_interpreter_is_an_error(tmp_path: pathlib.Path) -> None:
-    missing = snippet(EAGER, interpreter=str(tmp_path / "missing"))
+    missing = snippet(EAGER, python=str(tmp_path / "missing"))
     with pytest.raises(VerificationError, match="missing cannot be started: No such file"):
         run(missing)
 
@@ -169,8 +175,8 @@ def test_a_remaining_child_is_killed_and_not_waited_for(new_session: bool) -> No
 def test_a_snippet_beyond_its_timeout_is_killed_with_its_children() -> None:
     text = START_CHILD.format("True") + "import time\ntime.sleep(3600)\n" + EAGER
     with workers.mark_processes("snippet") as environment:
-        with pytest.raises(VerificationError, match="longer than its limit"):
-            run(text, environment=environment, timeout_seconds=1.0)
+        with pytest.raises(VerificationError, match="exceeded its deadline"):
+            run(text, question=builders.question(max_build_seconds=1.0), environment=environment)
         workers.wait_until(lambda: not workers.find_marked("snippet"))
 
 

@@ -20,7 +20,7 @@ from advisor.domain.model import TransformersModel
 from advisor.domain.plan import Plan
 from advisor.domain.question import LoadQuestion, RequestLengths
 from advisor.errors import RunIsImportedError, UserError, VerificationError
-from advisor.probing.snippets import FirstCall, Pair, Settings, Snippet
+from advisor.probing.snippets import Pair, Settings, Snippet
 from advisor.report.recipes import verification
 from advisor.report.recipes.verification import Verification
 from advisor.store.store import Store
@@ -47,8 +47,8 @@ class Machine:
 
     def run_pair(self, first: Snippet, second: Snippet, settings: Settings) -> Pair:
         self.asked = [first, second, settings]
-        call = FirstCall(problem=self.problem, error=None if self.problem else 0.1, versions={})
-        return Pair(call=call, rounds=self.rounds, versions={"torch": "2.14.0"})
+        rounds = () if self.problem else self.rounds
+        return Pair(problem=self.problem, rounds=rounds, versions={"torch": "2.14.0"})
 
 
 def measured(lines: str = LINES, *, arm_changes: Any = None, **question: Any) -> Any:
@@ -73,7 +73,9 @@ def measured(lines: str = LINES, *, arm_changes: Any = None, **question: Any) ->
     header = msgspec.structs.replace(
         built_answers.finished_header(), question=builders.question(**question)
     )
-    return types.SimpleNamespace(header=lambda: header, state=lambda: state)
+    return types.SimpleNamespace(
+        header=lambda: header, state=lambda: state, arms=pathlib.Path(), scratch=pathlib.Path()
+    )
 
 
 def verify(
@@ -122,7 +124,7 @@ def test_outputs_and_the_speed_up_are_judged(
     machine = Machine(((seconds, 0.2),) * 5, problem)
     found = verify(monkeypatch, context, machine=machine)
     assert (found.result, found.holds, found.problem) == (result, holds, problem)
-    assert found.speedup_reached == pytest.approx(0.2 / seconds)
+    assert found.speedup_reached == (None if problem else pytest.approx(0.2 / seconds))
     assert found.changed_versions == {"torch": "2.14.0"}
     text = verification.render(found)
     assert verification.RESULT_TEXTS[result] in text.splitlines()[0]
@@ -145,8 +147,7 @@ def test_each_snippet_runs_as_recipe_prints_it_where_its_arm_was_measured(
     own = {"python": "/own/python", "quantiser": "/quantise/bin/python"}
     verify(monkeypatch, context, measured(arm_changes=own), machine)
     first, second, settings = machine.asked
-    assert (first.interpreter, second.interpreter) == ("/own/python", "/eager/python")
-    assert (first.own_environment, second.own_environment) == (True, False)
+    assert (first.python, second.python) == ("/own/python", "")
     assert str(first.folders["llm-compressor"]) == "/quantise"
     assert first.text.endswith("# Each call:\noutput = model(*inputs)\n")
     assert settings.allowed == (1e-7,)
@@ -158,8 +159,10 @@ def test_random_weights_are_made_by_one_version_of_the_library(
     model = TransformersModel(name="org/llama", weights="random")
     lines = LINES.replace("output = model(*inputs)", "tokens = model.generate(prompts)")
     machine = Machine()
-    verify(monkeypatch, context, measured(lines, model=model, task="generate"), machine)
-    assert {each.interpreter for each in machine.asked[:2]} == {"/own/python"}
+    own = {"python": "/own/python"}
+    run = measured(lines, arm_changes=own, model=model, task="generate")
+    verify(monkeypatch, context, run, machine)
+    assert {each.python for each in machine.asked[:2]} == {"/own/python"}
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
