@@ -1,13 +1,15 @@
-"""Generate the JSON Schemas in `rubric/schema`: `python -m advisor.schemas` writes them."""
+"""The JSON Schemas in `rubric/schema`, which `python -m advisor.schemas` writes, and `--spec`."""
 
 from __future__ import annotations
 
+import inspect
 import pathlib
 from typing import Any
 
 import msgspec
 
-from advisor.catalogue.rubric_files import GpusFile, GuidelinesFile, rubric_directory
+from advisor import errors
+from advisor.catalogue.rubric_files import GpusFile, GuidelinesFile, load, rubric_directory
 from advisor.domain.accuracy import AccuracyRules
 from advisor.domain.answer import Answer
 from advisor.domain.catalogue import Models, Presets
@@ -23,6 +25,7 @@ from advisor.report.comparisons.comparison import Comparison
 from advisor.report.fleets.fleet_matrix import FleetDocument
 from advisor.report.recipes.verification import Verification
 from advisor.store.runs import HistoryEntry
+from advisor.version import __version__
 from probes.wire.events import Event
 
 #: Schema name -> the type it describes.
@@ -80,6 +83,41 @@ def render(name: str) -> bytes:
 def schema_file(name: str, directory: pathlib.Path | None = None) -> pathlib.Path:
     """Return the path of a schema's file."""
     return (directory or rubric_directory() / "schema") / f"{name}.schema.json"
+
+
+def describe_program() -> str:
+    """Return, for `--spec`, workflows, criteria, errors and schemas as one JSON document."""
+    catalogue = load()
+    kinds = [
+        kind
+        for _, kind in inspect.getmembers(errors, inspect.isclass)
+        if kind is not errors.UserError and issubclass(kind, errors.UserError)
+    ]
+    specification = {
+        "schema": "p3-advisor/spec/1",
+        "version": __version__,
+        "exit_codes": {
+            "0": "recommendation",
+            "1": "no recommendation, a regression, or a throughput that was not reproduced",
+            "2": "usage",
+            "3": "environment",
+            "4": "no answer: the budget was spent, the machine unfit, a length of a mix not "
+            "measured, or the comparison undecided",
+            "129": "hang-up",
+            "130": "interrupted",
+            "143": "terminated",
+        },
+        "errors": {
+            kind.name: {"exit_code": kind.exit_code, "meaning": inspect.getdoc(kind)}
+            for kind in kinds
+        },
+        "workflows": catalogue.workflows,
+        "rubric": catalogue.rubric,
+        "presets": catalogue.presets,
+        "models": catalogue.models,
+        "schemas": {name: generate(name) for name in SHIPPED},
+    }
+    return msgspec.json.format(msgspec.json.encode(specification), indent=2).decode() + "\n"
 
 
 if __name__ == "__main__":

@@ -5,19 +5,15 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
-import inspect
 import os
 import signal
 import sys
 from collections.abc import Sequence
 from typing import Annotated, NoReturn, TextIO, cast
 
-import msgspec
 import typer
 from typer.core import TyperGroup
 
-from advisor import errors, schemas
-from advisor.catalogue.rubric_files import load
 from advisor.cli import (
     comparisons,
     diagnostics,
@@ -154,7 +150,9 @@ def _print_version(is_given: bool) -> None:  # noqa: FBT001 - Typer's callback
 
 def _print_spec(is_given: bool) -> None:  # noqa: FBT001 - Typer's callback
     if is_given:
-        print_text(render(), nl=False)
+        from advisor.schemas import describe_program
+
+        print_text(describe_program(), nl=False)
         raise typer.Exit
 
 
@@ -176,38 +174,3 @@ def root(
     ] = False,
 ) -> None:
     """Parse the options that belong to no command."""
-
-
-def render() -> str:
-    """Return options, workflows, criteria, errors and schemas as one JSON document."""
-    catalogue = load()
-    kinds = [
-        kind
-        for _, kind in inspect.getmembers(errors, inspect.isclass)
-        if kind is not errors.UserError and issubclass(kind, errors.UserError)
-    ]
-    specification = {
-        "schema": "p3-advisor/spec/1",
-        "version": __version__,
-        "exit_codes": {
-            "0": "recommendation",
-            "1": "no recommendation, a regression, or a throughput that was not reproduced",
-            "2": "usage",
-            "3": "environment",
-            "4": "no answer: the budget was spent, the machine unfit, a length of a mix not "
-            "measured, or the comparison undecided",
-            "129": "hang-up",
-            "130": "interrupted",
-            "143": "terminated",
-        },
-        "errors": {
-            kind.name: {"exit_code": kind.exit_code, "meaning": inspect.getdoc(kind)}
-            for kind in kinds
-        },
-        "workflows": catalogue.workflows,
-        "rubric": catalogue.rubric,
-        "presets": catalogue.presets,
-        "models": catalogue.models,
-        "schemas": {name: schemas.generate(name) for name in schemas.SHIPPED},
-    }
-    return msgspec.json.format(msgspec.json.encode(specification), indent=2).decode() + "\n"

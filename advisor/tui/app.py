@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from advisor.domain.answer import Answer
     from advisor.store.runs import Run
     from advisor.tui.run.host_process import HostProcess
-    from advisor.tui.run.stored_items import UnfinishedRun
     from advisor.tui.run_controller import RunController
+    from advisor.tui.run_opener import UnfinishedRun
     from advisor.tui.screens.setup import SetupScreen
 
 #: Characters of a notification.
@@ -230,12 +230,6 @@ class AdvisorApp(App[int]):
         if not isinstance(self.screen, HistoryScreen):
             self.push_screen(HistoryScreen())
 
-    def action_doctor(self) -> None:
-        from advisor.tui.screens.doctor import DoctorScreen  # noqa: PLC0415 - see the class
-
-        if not isinstance(self.screen, DoctorScreen):
-            self.push_screen(DoctorScreen())
-
     def action_fleet(self) -> None:
         from advisor.report.fleets import fleet_matrix  # noqa: PLC0415 - see the class
         from advisor.tui.screens.fleet import FleetScreen  # noqa: PLC0415 - see the class
@@ -291,7 +285,7 @@ class AdvisorApp(App[int]):
 
     def find_unfinished_run(self, on_result: Callable[[UnfinishedRun | None], object]) -> None:
         """Find the newest unfinished run; look each time, because runs may be stopped meanwhile."""
-        from advisor.tui.run.stored_items import find_unfinished_run  # noqa: PLC0415 - see the class
+        from advisor.tui.run_opener import find_unfinished_run  # noqa: PLC0415 - see the class
 
         store = self.context.store
         self.background.start("unfinished", lambda: find_unfinished_run(store), on_result)
@@ -300,7 +294,7 @@ class AdvisorApp(App[int]):
         if run is None:
             self.notify("no run is in progress, and none was stopped", markup=False)
         else:
-            self.resume(run.run_id)
+            self.resume(run.entry.run_id)
 
     # Commands
 
@@ -319,6 +313,11 @@ class AdvisorApp(App[int]):
                 on_success()
 
         self.push_screen(CommandDialog(question, details, arguments), on_closed)
+
+    def action_doctor(self) -> None:
+        """Print the checks of this machine in the terminal."""
+        python = self.answers.python
+        self._run_in_terminal(["doctor", *(["--python", python] if python else [])])
 
     def _run_in_terminal(self, arguments: Sequence[str]) -> int:
         """Leave the terminal to a command until the user returns; return its exit status."""

@@ -5,17 +5,58 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from advisor.domain.run import Header
 from advisor.errors import UserError
 from advisor.pipeline.decision import decide
 from advisor.pipeline.execution import check_resumable
+from advisor.pipeline.stored.remaining import newest_resumable
 from advisor.report.opening import is_file, read_answer
-from advisor.store.runs import Run
+from advisor.store.runs import HistoryEntry, Run
+from advisor.store.store import Store
 from advisor.tui.answer import RunAnswer
+from advisor.tui.rendering import text
 from advisor.tui.run.session import RunSession
 
 if TYPE_CHECKING:
     from advisor.tui.app import AdvisorApp
+
+
+class UnfinishedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """An unfinished run, stopped or in progress in another process."""
+
+    entry: HistoryEntry
+    #: Whether a process works on it now.
+    is_active: bool
+    #: Number of further unfinished runs.
+    others: int
+
+    @property
+    def notice(self) -> str:
+        """The line that offers to continue or show the run."""
+        state, key = (
+            ("In the background", "ctrl+g shows it")
+            if self.is_active
+            else ("Stopped", "ctrl+g resumes it")
+        )
+        run = f"run {self.entry.run_id[-11:]}, {text.printable(self.entry.model, 20)}"
+        others = f"; {self.others} more in the history" if self.others else ""
+        return f"{state}: {run} on {text.printable(self.entry.device, 20)}; {key}{others}"
+
+
+def find_unfinished_run(store: Store) -> UnfinishedRun | None:
+    """Return the run that is resumed first; create nothing in an empty store."""
+    entries = [] if store.is_empty() else store.history()
+    unfinished = {entry.run_id: entry for entry in entries if entry.is_resumable}
+    if not unfinished:
+        return None
+    run = newest_resumable(store)
+    return UnfinishedRun(
+        entry=unfinished[run.directory.name],
+        is_active=run.is_active(),
+        others=len(unfinished) - 1,
+    )
 
 
 def open_stored(app: AdvisorApp, name: str) -> None:

@@ -13,8 +13,8 @@ import numpy as np
 from probes import protocol
 from probes.checking.logprobs import TokenLogprobs, logprobs_from_top_tokens
 from probes.protocol import Request
-from probes.stacks import llm_compressor, vllm_server, vllm_weights
-from probes.stacks.vllm_server import SCORED_TOKENS
+from probes.stacks import llm_compressor, vllm_engine
+from probes.stacks.vllm_engine import SCORED_TOKENS
 from probes.subjects import checkpoint
 from probes.subjects.checkpoint import (
     GIBIBYTE,
@@ -28,8 +28,8 @@ TASKS = (protocol.GENERATE,)
 
 open_subject = EngineSubject
 synchronise = checkpoint.synchronise
-server = vllm_server.server
-serving_command = vllm_server.serving_command
+server = vllm_engine.server
+serving_command = vllm_engine.serving_command
 
 #: Tokens of one scheduling step; a longer batch of prompts takes several steps.
 STEP_TOKENS = 8192
@@ -210,9 +210,9 @@ def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:
         "preallocates": True,
     }
     if scheme := program.request.options.get("scheme"):
-        return vllm_weights.engagement(program.engine, facts, llm_compressor.STORED_TYPES[scheme])
+        return vllm_engine.engagement(program.engine, facts, llm_compressor.STORED_TYPES[scheme])
     if program.request.options.get("quantization"):
-        return vllm_weights.engagement(program.engine, facts)
+        return vllm_engine.engagement(program.engine, facts)
     return Engagement(
         0.0 if eager else 1.0,
         f"the engine generates all tokens; compilation {compiled}, CUDA graphs {graphs}",

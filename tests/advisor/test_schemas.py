@@ -14,7 +14,6 @@ import pytest
 
 from advisor import schemas
 from advisor.catalogue import rubric_files
-from advisor.cli import command_line
 from advisor.context import Context
 from advisor.domain.answer import encode
 from advisor.pipeline.decision import decide
@@ -48,7 +47,7 @@ def read_toml(name: str) -> Any:
 
 @pytest.fixture(scope="module")
 def specification() -> dict[str, Any]:
-    decoded: dict[str, Any] = json.loads(command_line.render())
+    decoded: dict[str, Any] = json.loads(schemas.describe_program())
     return decoded
 
 

@@ -31,9 +31,7 @@ from recorded_fleet import store_fleet
 from recorded_runs import SECONDS, make_gpu_run, make_long_run, make_run
 from textual.pilot import Pilot
 
-from advisor import doctor
 from advisor.context import Context
-from advisor.doctor import Finding
 from advisor.question.answers import Answers
 from advisor.store.runs import Run
 from advisor.store.store import Store
@@ -44,7 +42,6 @@ from advisor.tui.options import LaunchOptions
 from advisor.tui.run.session import RunSession
 from advisor.tui.screens.compare import CompareScreen
 from advisor.tui.screens.detail import DetailScreen
-from advisor.tui.screens.doctor import DoctorScreen
 from advisor.tui.screens.fleet import FleetScreen
 from advisor.tui.screens.history import HistoryScreen
 from advisor.tui.screens.live import LiveScreen
@@ -250,31 +247,6 @@ async def test_home_without_runs(
         await wait_for(pilot, lambda: app.machine is not None)
         await compare("home-empty", pilot, update=update)
         assert "Continue" not in screen_text(pilot)
-
-
-FINDINGS = [
-    Finding(name="python", status="ok", what="3.12.7, torch 2.13.0, transformers 5.17.0"),
-    Finding(
-        name="governor",
-        status="warn",
-        what="the frequency governor of 16 processors is powersave, so clocks vary between visits",
-        fix="set the governor to performance: cpupower frequency-set -g performance",
-    ),
-    Finding(name="disk", status="fail", what="0.2 GiB are free", fix="free 5 GiB"),
-]
-
-
-@async_test
-async def test_the_checks_of_a_machine(
-    tui_context: Context, monkeypatch: pytest.MonkeyPatch, *, update: bool
-) -> None:
-    monkeypatch.setattr(doctor, "examine", lambda *_: FINDINGS)
-    app = AdvisorApp(LaunchOptions(), tui_context)
-    async with running_app(app) as pilot:
-        app.action_doctor()
-        await wait_for_screen(pilot, DoctorScreen)
-        await wait_for_text(pilot, "governor")
-        await compare("doctor", pilot, update=update)
 
 
 @async_test

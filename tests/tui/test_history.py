@@ -28,7 +28,8 @@ from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs.questions import DeleteDialog
 from advisor.tui.options import LaunchOptions
 from advisor.tui.run.host_process import HostProcess
-from advisor.tui.run.stored_items import find_unfinished_run, list_items
+from advisor.tui.run.stored_items import list_items
+from advisor.tui.run_opener import find_unfinished_run
 from advisor.tui.screens.compare import CompareScreen
 from advisor.tui.screens.history import EMPTY_MESSAGE, HistoryScreen, SecondRunTable
 from advisor.tui.screens.live import LiveScreen
@@ -55,7 +56,7 @@ def test_the_newest_unfinished_run_of_this_machine_is_found(
     newest = make_run(store, finished=False, run_id="20261121-130000-0002")
     unfinished = find_unfinished_run(store)
     assert unfinished is not None
-    assert unfinished.run_id == newest.directory.name
+    assert unfinished.entry.run_id == newest.directory.name
     assert not unfinished.is_active
     assert unfinished.others == 1
     with newest.writer():
@@ -74,7 +75,7 @@ def test_the_newest_unfinished_run_of_this_machine_is_found(
             writer.append(event)
     after_refusal = find_unfinished_run(store)
     assert after_refusal is not None
-    assert after_refusal.run_id == newest.directory.name
+    assert after_refusal.entry.run_id == newest.directory.name
 
 
 @async_test

@@ -15,9 +15,9 @@ from advisor.tui.answer import RunAnswer
 from advisor.tui.app import AdvisorApp
 from advisor.tui.options import LaunchOptions
 from advisor.tui.rendering.arm_detail import NEW_SHAPES, render_new_shapes
-from advisor.tui.rendering.panes import render_why
 from advisor.tui.screens.detail import DetailScreen
 from advisor.tui.screens.results import ResultsScreen
+from advisor.tui.screens.results_panes import render_why
 from probes.wire.events import NewShapeResult
 from probes.wire.shape import Shape
 

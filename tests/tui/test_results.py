@@ -35,10 +35,10 @@ from advisor.tui.rendering.answer_lines import (
     answer_lines,
     results_title,
 )
-from advisor.tui.rendering.speed_axis import SpeedAxis
 from advisor.tui.screens.detail import DetailScreen
 from advisor.tui.screens.results import ANSWER, PARTS, RANKING, ResultsScreen
 from advisor.tui.screens.results_panes import PANES, TEXT_PANES, AnswerPanel
+from advisor.tui.widgets.table import SpeedAxis
 
 EVIDENCE = pathlib.Path(__file__).parents[1] / "stacks" / "evidence"
 DOCUMENT = EVIDENCE / "h200-demo.json"

@@ -40,7 +40,6 @@ from advisor.tui.dialogs.questions import CancelDialog, FileDialog, QuitDialog
 from advisor.tui.options import LaunchOptions
 from advisor.tui.run.host_process import HostProcess
 from advisor.tui.screens.detail import DetailScreen
-from advisor.tui.screens.doctor import DoctorScreen
 from advisor.tui.screens.history import HistoryScreen
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import ResultsScreen
@@ -411,11 +410,6 @@ async def test_the_history_opens_a_run(tui_context: Context, recorded: Run) -> N
 async def test_screens_without_a_golden_fit_every_size(tui_context: Context) -> None:
     app = app_with(tui_context)
     async with running_app(app) as pilot:
-        app.action_doctor()
-        await wait_for_screen(pilot, DoctorScreen)
-        await wait_for_text(pilot, "python")
-        for size in SIZES:
-            await check_screen_at(pilot, size)
         for dialog in (
             QuitDialog("run 0000 in progress"),
             CancelDialog(),

@@ -312,6 +312,20 @@ def test_a_command_has_the_terminal_and_ctrl_c_ends_it_alone(
         assert screen.wait() == 0
 
 
+def test_d_prints_the_checks_of_the_machine_in_the_terminal(home: pathlib.Path) -> None:
+    with terminal(home=home) as screen:
+        screen.wait_for(b"recommends one")
+        since = len(screen.out)
+        screen.press(b"d")
+        screen.wait_for(b"Press enter", since)
+        assert b"python" in screen.out[since:]
+        since = len(screen.out)
+        screen.press(b"\r")
+        screen.wait_for(ENTER_ALTERNATE_SCREEN, since)
+        screen.press(CTRL_Q)
+        assert screen.wait() == 0
+
+
 def test_with_no_color_no_colour_is_drawn(sample_run: Run, home: pathlib.Path) -> None:
     with terminal(
         "--replay", str(sample_run.directory), "--speed", "1000", home=home, NO_COLOR="1"

@@ -23,7 +23,7 @@ from advisor.tui.steps.step import Step
 from advisor.tui.steps.target import TargetStep
 
 if TYPE_CHECKING:
-    from advisor.tui.run.stored_items import UnfinishedRun
+    from advisor.tui.run_opener import UnfinishedRun
     from advisor.tui.steps.plan import PlanStep
 
 STEP_NAMES = ("Model", "Target", "Priorities", "Plan")

@@ -8,7 +8,7 @@ import builders
 import msgspec
 import pytest
 
-from advisor.applicability import memory_estimate
+from advisor.applicability import obstacles
 from advisor.applicability.obstacles import find_obstacle
 from advisor.domain.model import FactoryModel, SyntheticModel, TransformersModel
 from advisor.domain.workflow import WeightCopies
@@ -37,7 +37,7 @@ def test_the_sizes_of_the_paper_s_models_agree_with_the_paper() -> None:
         name="s", block="ffn-multilayer", hidden=2048, intermediate=5632, layers=22
     )
     for model, gibibytes in ((small, 0.945), (STACK, 5.375)):
-        held = memory_estimate.weight_bytes(builders.question(model=model, dtype="float16"))
+        held = obstacles.weight_bytes(builders.question(model=model, dtype="float16"))
         assert held is not None
         assert held / (1 << 30) == pytest.approx(gibibytes, rel=1e-3)
 
@@ -68,7 +68,7 @@ def test_a_workflow_that_holds_too_many_copies_of_the_weights_is_excluded(
 def test_a_model_of_unknown_size_is_not_excluded() -> None:
     asked = builders.question(**{**ASKED, "model": FactoryModel(name="a.py:b"), "dtype": "native"})
     assert (
-        memory_estimate.find_shortage(
+        obstacles.find_shortage(
             builders.workflow(weight_copies=WeightCopies(always=1e9)), asked, CARD
         )
         is None
@@ -79,7 +79,7 @@ def test_a_model_of_unknown_size_is_not_excluded() -> None:
 def test_the_weights_of_every_block_are_counted(block: str) -> None:
     model = SyntheticModel(name="s", block=block, hidden=8, intermediate=16, layers=1, heads=2)  # type: ignore[arg-type]
     known = {"matmul": 144, "matmul-relu": 144, "ffn": 280, "encoder": 280 + 288 + 32}
-    assert memory_estimate.count_in_block(model) == known[block]
+    assert obstacles.count_in_block(model) == known[block]
 
 
 def test_a_language_model_that_does_not_fit_is_excluded() -> None:
@@ -88,8 +88,8 @@ def test_a_language_model_that_does_not_fit_is_excluded() -> None:
         name="meta-llama/Llama-2-7b-chat-hf", weights="random", parameters=6_738_415_616
     )
     asked = builders.question(**{**ASKED, "model": model})
-    assert memory_estimate.find_shortage(builders.workflow(), asked, CARD) is None
-    shortage = memory_estimate.find_shortage(
+    assert obstacles.find_shortage(builders.workflow(), asked, CARD) is None
+    shortage = obstacles.find_shortage(
         builders.workflow(weight_copies=WeightCopies(always=2.0)), asked, CARD
     )
     assert shortage is not None
@@ -117,13 +117,13 @@ def test_a_language_model_that_does_not_fit_is_told_how_many_gpus_hold_it() -> N
     """7e10 weights in float16 have 130 GiB: 8 cards of 24 GiB hold them, and 4 do not."""
     model = TransformersModel(name="big", weights="random", parameters=int(7e10))
     asked = builders.question(**{**ASKED, "model": model, "task": "serve"})
-    assert memory_estimate.gpus_needed(2 * 7e10, CARD) == 8
-    advice = memory_estimate.advise_on_shortage(asked, CARD)
+    assert obstacles.gpus_needed(2 * 7e10, CARD) == 8
+    advice = obstacles.advise_on_shortage(asked, CARD)
     assert advice is not None
     assert "--gpus-per-model 8" in advice
     split = msgspec.structs.replace(asked, further_gpus=tuple(map(str, range(7))))
-    assert memory_estimate.advise_on_shortage(split, CARD) is None
-    assert memory_estimate.find_shortage(builders.workflow(), split, CARD) is None
-    assert memory_estimate.find_shortage(builders.workflow(), asked, CARD) is not None
+    assert obstacles.advise_on_shortage(split, CARD) is None
+    assert obstacles.find_shortage(builders.workflow(), split, CARD) is None
+    assert obstacles.find_shortage(builders.workflow(), asked, CARD) is not None
     forward = msgspec.structs.replace(asked, task="forward")
-    assert memory_estimate.advise_on_shortage(forward, CARD) is None
+    assert obstacles.advise_on_shortage(forward, CARD) is None
