@@ -36,9 +36,11 @@ for number in (signal.SIGINT, signal.SIGHUP):
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 # The speed of stacks is no subject of the tests: threads of OpenMP sleep while they wait, and
-# Inductor starts no further processes, which would import torch to compile a few lines.
+# Inductor starts no further processes, which would import torch to compile a few lines, and does
+# not compile a program for each instruction set to see whether the compiler knows it.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "1")
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -115,11 +117,17 @@ def copy_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., pathlib.P
 
 
 @pytest.fixture(scope="session")
-def run_script() -> Iterator[RunScript]:
-    """Return a function that runs scripts with real and fake stacks in processes of their own."""
-    server = ForkServer("torch", "workers")
-    yield server.run_script
+def stack_server() -> Iterator[ForkServer]:
+    """A server whose forks have imported torch and its compiler."""
+    server = ForkServer("torch._inductor.compile_fx", "workers")
+    yield server
     server.close()
+
+
+@pytest.fixture(scope="session")
+def run_script(stack_server: ForkServer) -> RunScript:
+    """Return a function that runs scripts with real and fake stacks in processes of their own."""
+    return stack_server.run_script
 
 
 @pytest.fixture

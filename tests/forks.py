@@ -23,7 +23,7 @@ for name in sys.argv[1:]:
 
 
 def execute(asked):
-    for number, name in enumerate(("/dev/null", asked["stdout"], asked["stderr"])):
+    for number, name in enumerate((asked["stdin"], asked["stdout"], asked["stderr"])):
         flags = os.O_WRONLY | os.O_CREAT if number else os.O_RDONLY
         os.dup2(os.open(name, flags), number)
     os.environ.clear()
@@ -124,6 +124,7 @@ class ForkServer:
         environment: Mapping[str, str] | None = None,
         directory: pathlib.Path | None = None,
         path: Sequence[str] = (),
+        stdin: str = os.devnull,
         stdout: str | None = None,
         stderr: str | None = None,
     ) -> subprocess.CompletedProcess[str]:
@@ -141,6 +142,7 @@ class ForkServer:
                 "environment": dict(os.environ if environment is None else environment),
                 "directory": str(directory or pathlib.Path.cwd()),
                 "path": path,
+                "stdin": stdin,
                 "stdout": stdout or str(printed[0]),
                 "stderr": stderr or str(printed[1]),
             }

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import psutil
+from forks import ForkServer
 
 from advisor.catalogue import rubric_files
 from advisor.domain.worker_settings import accuracy_thresholds
@@ -57,6 +58,14 @@ CORE_MODULES = (
 #: finds the processes by it.
 MARK_VARIABLE = "P3_ADVISOR_TEST_MARK"
 WAIT_SECONDS = 30.0
+#: Runs a worker's script as a program, in a session of its own.
+WORKER = """
+import os, runpy, sys
+
+os.setsid()
+del sys.argv[0]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
 #: For the workflow of a test: counts the page faults of fifteen calls, each of which frees three
 #: blocks of 1 MiB.
 COUNT_FAULTS = """
@@ -139,8 +148,7 @@ def run_worker(
     environment: Mapping[str, str] | None = None,
 ) -> WorkerResult:
     """Run a worker with these tokens until it has ended, and return its output."""
-    directory.mkdir()
-    (directory / protocol.REQUEST).write_text(json.dumps(dataclasses.asdict(request)))
+    _write_request(request, directory)
     command = [
         interpreter,
         str((probes or rubric_files.probes_directory()) / "worker.py"),
@@ -164,6 +172,33 @@ def run_worker(
         worker.stdin.flush()
         notifications = worker.stdout.read()
         status = worker.wait()
+    return _read_result(directory, notifications, status)
+
+
+def fork_worker(
+    server: ForkServer, request: protocol.Request, directory: pathlib.Path, tokens: str
+) -> WorkerResult:
+    """Run a worker as `run_worker` does, in a fork of an interpreter that has imported a stack."""
+    _write_request(request, directory)
+    asked, notified = directory / "stdin", directory / "stdout"
+    asked.write_text(tokens)
+    ended = server.run(
+        WORKER,
+        str(rubric_files.probes_directory() / "worker.py"),
+        str(directory),
+        stdin=str(asked),
+        stdout=str(notified),
+        stderr=str(directory / protocol.LOG),
+    )
+    return _read_result(directory, notified.read_bytes(), ended.returncode)
+
+
+def _write_request(request: protocol.Request, directory: pathlib.Path) -> None:
+    directory.mkdir()
+    (directory / protocol.REQUEST).write_text(json.dumps(dataclasses.asdict(request)))
+
+
+def _read_result(directory: pathlib.Path, notifications: bytes, status: int) -> WorkerResult:
     events = directory / protocol.EVENTS
     return WorkerResult(
         events=[json.loads(line) for line in events.read_text().splitlines()]

@@ -10,7 +10,7 @@ import builders
 import msgspec
 import pytest
 from builders import BASELINE
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.domain.catalogue import Catalogue
@@ -116,7 +116,6 @@ def named(field: Sequence[Arm]) -> dict[str, Arm]:
     return {f"arm{place}": arm for place, arm in enumerate(field)}
 
 
-@settings(max_examples=300)
 @given(fields, weights())
 def test_a_dominated_arm_never_ranks_above(field: list[Arm], priorities: Priorities) -> None:
     scored = rank(named(field), priorities)
@@ -127,7 +126,6 @@ def test_a_dominated_arm_never_ranks_above(field: list[Arm], priorities: Priorit
                 assert scored[one].rank > scored[two].rank
 
 
-@settings(max_examples=300)
 @given(fields, weights(), st.floats(1.0001, 10))
 def test_a_faster_measurement_never_lowers_score_or_rank(
     field: list[Arm], priorities: Priorities, factor: float
@@ -139,7 +137,6 @@ def test_a_faster_measurement_never_lowers_score_or_rank(
     assert after.rank <= before.rank
 
 
-@settings(max_examples=300)
 @given(arms, weights(), st.sampled_from([0.99, 1.01]), st.sampled_from(["speedup", "build"]))
 def test_a_change_of_one_percent_changes_a_score_little(
     arm: Arm, priorities: Priorities, factor: float, figure: str
@@ -153,7 +150,6 @@ def test_a_change_of_one_percent_changes_a_score_little(
         assert abs(one - two) <= most
 
 
-@settings(max_examples=300)
 @given(st.lists(arms, min_size=2, max_size=6), weights(), st.integers(0, 5))
 def test_removing_an_arm_changes_neither_scores_nor_the_order_of_the_others(
     field: list[Arm], priorities: Priorities, place: int
@@ -166,7 +162,6 @@ def test_removing_an_arm_changes_neither_scores_nor_the_order_of_the_others(
     assert all(before[name].score == after[name].score for name in after)
 
 
-@settings(max_examples=300)
 @given(arms, weights())
 def test_letter_and_grade_agree_and_the_score_is_their_weighted_mean(
     arm: Arm, priorities: Priorities
@@ -193,7 +188,6 @@ def test_an_unknown_build_time_never_pays(arm: Arm, priorities: Priorities) -> N
             assert worse.grade <= known.ratings[criterion.id].grade or name == "speedup"
 
 
-@settings(max_examples=300)
 @given(
     arms,
     weights(),

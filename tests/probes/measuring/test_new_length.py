@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import workers
+from forks import ForkServer
 
 from probes.measuring import new_length
 
@@ -37,15 +38,20 @@ def test_only_the_dimension_with_the_length_is_resized() -> None:
     assert [array.shape for array in resized] == [(2, 5), (2, 5, 3), (2, 3, 8)]
 
 
-def run(place: pathlib.Path, subject: dict[str, Any], *, new_shapes: bool = True) -> list[Any]:
+def run(
+    server: ForkServer, place: pathlib.Path, subject: dict[str, Any], *, new_shapes: bool = True
+) -> list[Any]:
     """Return the events of an eager worker that tries new shapes after its reference is made."""
     pytest.importorskip("torch")
     asked = {"subject": subject, "batch_sizes": [1, 2], "input_tokens": 8, "new_shapes": new_shapes}
     reference = workers.make_request(EAGER, place, role="reference", **asked)
-    made = workers.run_worker(reference, place / "reference", "build\npeaks\noutputs\n")
+    made = workers.fork_worker(server, reference, place / "reference", "build\npeaks\noutputs\n")
     assert made.failure is None, made.log
-    answer = workers.run_worker(
-        workers.make_request(EAGER, place, **asked), place / "measure", "build\nnew-shapes short\n"
+    answer = workers.fork_worker(
+        server,
+        workers.make_request(EAGER, place, **asked),
+        place / "measure",
+        "build\nnew-shapes short\n",
     )
     assert answer.failure is None, answer.log
     return [entry for entry in answer.events if entry["event"] == "new_shape_result"]
@@ -53,17 +59,17 @@ def run(place: pathlib.Path, subject: dict[str, Any], *, new_shapes: bool = True
 
 @pytest.mark.stack
 def test_eager_serves_one_batch_size_and_one_length_in_the_short_form(
-    tmp_path: pathlib.Path,
+    stack_server: ForkServer, tmp_path: pathlib.Path
 ) -> None:
-    tried = run(tmp_path, ENCODER)
+    tried = run(stack_server, tmp_path, ENCODER)
     shapes = [(*each["shape"].values(), each["outcome"]) for each in tried]
     assert shapes == [(3, None, None, "served"), (1, 5, None, "served")]
 
 
 @pytest.mark.stack
 def test_a_request_without_new_shapes_has_no_reference_of_another_length(
-    tmp_path: pathlib.Path,
+    stack_server: ForkServer, tmp_path: pathlib.Path
 ) -> None:
-    tried = run(tmp_path, ENCODER, new_shapes=False)
+    tried = run(stack_server, tmp_path, ENCODER, new_shapes=False)
     assert [each["shape"]["input_tokens"] for each in tried] == [None]
     assert not (tmp_path / new_length.DIRECTORY).exists()

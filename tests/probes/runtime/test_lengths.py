@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import workers
+from forks import ForkServer
 
 from probes import protocol
 from probes.checking import dispatch
@@ -37,16 +38,16 @@ LLAMA = {
 
 
 def measure(
-    workflow: str, place: pathlib.Path, tokens: str, **asked: Any
+    server: ForkServer, workflow: str, place: pathlib.Path, tokens: str, **asked: Any
 ) -> tuple[protocol.Request, workers.WorkerResult]:
     """Make the references of a model, and run a worker of `workflow` with these tokens."""
     pytest.importorskip("torch")
     eager = WORKFLOWS / "pytorch_eager.py"
     reference = workers.make_request(eager, place, role="reference", **asked)
-    made = workers.run_worker(reference, place / "reference", "build\noutputs\n")
+    made = workers.fork_worker(server, reference, place / "reference", "build\noutputs\n")
     assert made.failure is None, made.log
     request = workers.make_request(WORKFLOWS / f"{workflow}.py", place, **asked)
-    answer = workers.run_worker(request, place / "measure", tokens)
+    answer = workers.fork_worker(server, request, place / "measure", tokens)
     assert answer.failure is None, answer.log
     return request, answer
 
@@ -65,11 +66,12 @@ def shapes_of(answer: workers.WorkerResult, event: str) -> list[Shape]:
     ],
 )
 def test_a_pass_is_checked_and_timed_at_each_length(
-    workflow: str, options: dict[str, Any], tmp_path: pathlib.Path
+    workflow: str, options: dict[str, Any], stack_server: ForkServer, tmp_path: pathlib.Path
 ) -> None:
     if workflow == "onnxruntime_cpu":
         pytest.importorskip("onnxruntime")
     request, answer = measure(
+        stack_server,
         workflow,
         tmp_path,
         "build\nvisit 1x4 1\nvisit 2x9 1\nstop\n",
@@ -99,8 +101,11 @@ def llama(place: pathlib.Path) -> dict[str, str]:
 
 
 @pytest.mark.stack
-def test_text_of_a_prompt_that_was_not_built_is_served(tmp_path: pathlib.Path) -> None:
+def test_text_of_a_prompt_that_was_not_built_is_served(
+    stack_server: ForkServer, tmp_path: pathlib.Path
+) -> None:
     _, answer = measure(
+        stack_server,
         "pytorch_eager",
         tmp_path,
         "build\nnew-shapes short\n",
@@ -119,9 +124,12 @@ def test_text_of_a_prompt_that_was_not_built_is_served(tmp_path: pathlib.Path) -
 
 
 @pytest.mark.stack
-def test_text_is_generated_at_each_pair_of_lengths(tmp_path: pathlib.Path) -> None:
+def test_text_is_generated_at_each_pair_of_lengths(
+    stack_server: ForkServer, tmp_path: pathlib.Path
+) -> None:
     lengths: list[list[int | None]] = [[4, 3], [8, 3], [8, 5]]
     request, answer = measure(
+        stack_server,
         "pytorch_eager",
         tmp_path,
         "build\nvisit 2x4+3 1\nvisit 2x8+5 1\nstop\n",
@@ -143,7 +151,9 @@ def test_text_is_generated_at_each_pair_of_lengths(tmp_path: pathlib.Path) -> No
 
 
 @pytest.mark.stack
-def test_a_model_without_a_length_is_refused(tmp_path: pathlib.Path) -> None:
+def test_a_model_without_a_length_is_refused(
+    stack_server: ForkServer, tmp_path: pathlib.Path
+) -> None:
     pytest.importorskip("torch")
     (tmp_path / "images.py").write_text(
         "import torch\n"
@@ -158,7 +168,7 @@ def test_a_model_without_a_length_is_refused(tmp_path: pathlib.Path) -> None:
         input_tokens=9,
         lengths=[[4, None], [9, None]],
     )
-    made = workers.run_worker(request, tmp_path / "reference", "build\noutputs\n")
+    made = workers.fork_worker(stack_server, request, tmp_path / "reference", "build\noutputs\n")
     assert made.failure is not None
     assert made.failure["status"] == "model-refused"
     assert made.failure["fix"]
