@@ -249,7 +249,7 @@ def _print_results(
         from advisor.report.exports import parquet
 
         file = context.store.fleets.save_parquet(
-            record.request.fleet_id, parquet.encode(record, answers_by_run)
+            record.request.fleet_id, parquet.encode_fleet(record, answers_by_run)
         )
         print_status(f"all figures, a row for each workflow and batch size: {file}")
     matrix = fleet_matrix.compose(record, answers_by_run)

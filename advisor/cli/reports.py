@@ -79,14 +79,14 @@ def _renderers(answer: Answer) -> dict[str, Callable[[], str | bytes]]:
     """Return the function that renders each format of one answer."""
     from advisor.domain.answer import encode
     from advisor.report import markdown, page
-    from advisor.report.exports import csv_rows, formats
+    from advisor.report.exports import csv_rows, formats, parquet
 
     return {
         "html": lambda: page.render(answer),
         "md": lambda: markdown.render(answer),
         "csv": lambda: csv_rows.render([answer]),
         "json": lambda: encode(answer),
-        "parquet": lambda: formats.encode(formats.to_parquet, answer),
+        "parquet": lambda: formats.encode(parquet.encode_answer, answer),
         "junit": lambda: formats.encode(formats.to_junit, answer),
         "openmetrics": lambda: formats.encode(formats.to_openmetrics, answer),
         "github-summary": lambda: markdown.render(answer),

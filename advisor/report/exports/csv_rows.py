@@ -60,7 +60,7 @@ ACCURACY_COLUMNS = (
 AGREEMENT_COLUMNS = ("sequences", "identical_sequences")
 COLUMNS = (
     *(*RUN_COLUMNS, "machine_unfit"),
-    *("workflow", "arm", "status", "evidence", "rank", "score"),
+    *("workflow", "arm", "status", "evidence", "recommended", "rank", "score"),
     *(f"tier_{name}" for name in CRITERIA),
     *SPEED_COLUMNS,
     *("cold_build_seconds", "warm_build_seconds", "peak_memory_bytes"),
@@ -68,6 +68,7 @@ COLUMNS = (
     *GENERATION_COLUMNS,
     *("accuracy_class", *ACCURACY_COLUMNS, *AGREEMENT_COLUMNS),
     *("weights", "loss_class", "loss_basis", "weight_bytes"),
+    *("cost", "cost_unit"),
 )
 #: Characters with which spreadsheets begin a formula.
 FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r")
@@ -88,12 +89,14 @@ def render(answers: Sequence[Answer]) -> str:
 
 def rows(answer: Answer) -> list[dict[str, Value]]:
     """Return a row for each arm and shape, and one for each arm without a measurement."""
-    run = _run_values(answer)
+    run, advised = _run_values(answer), answer.advised
     ranked = [
         {
             **run,
             **_arm_values(arm.scored, arm.measured, answer.evidence),
+            "recommended": int(advised is not None and arm.arm == advised.arm),
             **(_speed_values(cell) if cell else {}),
+            **(_cost_values(answer, arm.arm, cell) if cell else {}),
             **(_generation_values(cell.generation) if cell and cell.generation else {}),
             **_accuracy_values(arm.measured.correctness if arm.measured else (), cell),
         }
@@ -162,6 +165,7 @@ def _unmeasured_values(arm: UnmeasuredArm) -> Mapping[str, Value]:
         "arm": arm.arm,
         "status": arm.status,
         "evidence": "declared",
+        "recommended": 0,
         "correctness": worst.accuracy_class if worst else None,
         "reason": arm.reason,
     }
@@ -200,6 +204,18 @@ def _speed_values(cell: Cell) -> Mapping[str, Value]:
             else {}
         ),
     }
+
+
+def _cost_values(answer: Answer, arm: str, cell: Cell) -> Mapping[str, Value]:
+    costs = answer.recommendation.costs if answer.recommendation else ()
+    return next(
+        (
+            {"cost": cost.value, "cost_unit": cost.unit}
+            for cost in costs
+            if (cost.arm, cost.shape) == (arm, cell.shape)
+        ),
+        {},
+    )
 
 
 def _generation_values(metrics: GenerationMetrics) -> Mapping[str, Value]:

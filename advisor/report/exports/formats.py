@@ -1,11 +1,10 @@
-"""Write a run in the formats of other tools: Parquet, JUnit XML and OpenMetrics.
+"""Write a run in the formats of other tools: JUnit XML and OpenMetrics.
 
 Each format is written by its own library; they come with the extra `export`.
 """
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,34 +15,6 @@ from advisor.version import how_to_install
 
 #: Statuses of arms that were not to be measured.
 NOT_TRIED = {"excluded", "not-covered", "not-installed", "skipped", "unsupported"}
-#: Columns of a table that are text, and those that are whole numbers; the others are float64.
-TEXT_COLUMNS = {
-    *csv_rows.RUN_COLUMNS,
-    "workflow",
-    "arm",
-    "status",
-    "evidence",
-    "throughput_unit",
-    "correctness",
-    "reason",
-    "accuracy_class",
-    "weights",
-    "loss_class",
-    "loss_basis",
-    "latency_mismatch",
-}
-INTEGER_COLUMNS = {
-    "machine_unfit",
-    "rank",
-    *csv_rows.SHAPE_COLUMNS,
-    "timed_calls",
-    "processes",
-    "peak_memory_bytes",
-    "cache_bytes",
-    "weight_bytes",
-    *csv_rows.AGREEMENT_COLUMNS,
-    *(name for name in csv_rows.COLUMNS if name.startswith("tier_")),
-}
 #: Metrics of each shape: the column, the unit of the name, and what it is.
 CELL_METRICS = {
     "seconds_median": ("p3_advisor_call", "seconds", "Median duration of a call"),
@@ -62,29 +33,6 @@ ARM_METRICS = {
     "score": ("p3_advisor_score", "", "Weighted mean of the grades, 1 to 3"),
 }
 ARM_LABELS = ("model", "dtype", "device", "workflow", "arm")
-
-
-def to_parquet(answer: Answer) -> bytes:
-    """Return a Parquet file with the rows and columns of the CSV; unknown values are null."""
-    import pyarrow as pa  # noqa: PLC0415 - an extra and slow to import
-    from pyarrow import parquet  # noqa: PLC0415 - as above
-
-    schema = pa.schema(
-        [
-            (
-                name,
-                pa.string()
-                if name in TEXT_COLUMNS
-                else pa.int64()
-                if name in INTEGER_COLUMNS
-                else pa.float64(),
-            )
-            for name in csv_rows.COLUMNS
-        ]
-    )
-    file = io.BytesIO()
-    parquet.write_table(pa.Table.from_pylist(csv_rows.rows(answer), schema=schema), file)
-    return file.getvalue()
 
 
 def to_junit(answer: Answer) -> bytes:

@@ -194,7 +194,7 @@ def cluster(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> FakeClus
         types.SimpleNamespace(LOCAL="local", RayCluster=recorded),
     )
     monkeypatch.setattr(fleets, "REQUIRED_PACKAGES", ())
-    monkeypatch.setattr(parquet, "encode", lambda *_: b"PAR1")
+    monkeypatch.setattr(parquet, "encode_fleet", lambda *_: b"PAR1")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     return recorded
 

@@ -11,12 +11,12 @@ import junitparser
 import msgspec
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
-from pyarrow import parquet
+from pyarrow import parquet as reader
 from report_runs import with_measurement, with_score
 
 from advisor.domain.answer import Answer
 from advisor.errors import NoExportError
-from advisor.report.exports import csv_rows, formats
+from advisor.report.exports import csv_rows, formats, parquet
 
 HOSTILE = 'a"b\n<c>&{}\\,'
 
@@ -31,7 +31,7 @@ def three_arms() -> Answer:
 
 def test_parquet_has_the_rows_of_the_csv() -> None:
     run = three_arms()
-    found = parquet.read_table(io.BytesIO(formats.to_parquet(run))).to_pylist()
+    found = reader.read_table(io.BytesIO(parquet.encode_answer(run))).to_pylist()
     expected = [{name: row.get(name) for name in csv_rows.COLUMNS} for row in csv_rows.rows(run)]
     assert found == expected
     assert found[1]["reason"] == HOSTILE

@@ -17,7 +17,7 @@ from advisor.domain.fleet import (
     FleetRequest,
     Pool,
 )
-from advisor.report.exports import parquet
+from advisor.report.exports import csv_rows, parquet
 
 REQUEST = FleetRequest(
     fleet_id="f",
@@ -27,7 +27,11 @@ REQUEST = FleetRequest(
 )
 
 #: Figures of the ranking that a data frame of a fleet needs.
-FIGURES = ("score", "build_seconds", "peak_memory_bytes", "seconds_median", "speedup", "throughput")
+FIGURES = (
+    *("score", "cold_build_seconds", "peak_memory_bytes"),
+    *("seconds_median", "speedup", "throughput"),
+)
+COLUMNS = (*parquet.FLEET_COLUMNS, *csv_rows.COLUMNS)
 
 
 @pytest.fixture
@@ -47,10 +51,10 @@ def record() -> FleetRecord:
 def test_every_workflow_and_every_result_without_a_run_has_a_row(
     record: FleetRecord, finished_run: Answer
 ) -> None:
-    rows = list(parquet.rows(record, {"a": finished_run}))
+    rows = list(parquet.fleet_rows(record, {"a": finished_run}))
     assert {row["arm"] for row in rows if "arm" in row} == set(finished_run.titles)
-    assert set().union(*rows) <= set(parquet.COLUMNS)
-    (chosen,) = [row for row in rows if row.get("recommended")]
+    assert set().union(*rows) <= set(COLUMNS)
+    (chosen, *_) = [row for row in rows if row.get("recommended")]
     assert finished_run.recommendation is not None
     assert (chosen["arm"], chosen["trust"]) == (
         finished_run.recommendation.arm,
@@ -70,11 +74,11 @@ def test_an_abandoned_race_has_no_figures(record: FleetRecord, finished_run: Ans
     whole, lost = record.answered
     given_up = msgspec.structs.replace(whole, reason="its node was lost")
     rows = list(
-        parquet.rows(
+        parquet.fleet_rows(
             msgspec.structs.replace(record, answered=(given_up, lost)), {"a": finished_run}
         )
     )
-    assert [(row["model"], row["run"], row["problem"], row.get("arm")) for row in rows] == [
+    assert [(row["model"], row["run_id"], row["problem"], row.get("arm")) for row in rows] == [
         ("demo", "a", "its node was lost", None),
         ("lost", None, "its node was lost", None),
     ]
@@ -82,7 +86,7 @@ def test_an_abandoned_race_has_no_figures(record: FleetRecord, finished_run: Ans
 
 def test_the_file_has_the_rows_and_the_types(record: FleetRecord, finished_run: Answer) -> None:
     reader = pytest.importorskip("pyarrow.parquet", reason="pyarrow comes with the extra `fleet`")
-    table = reader.read_table(io.BytesIO(parquet.encode(record, {"a": finished_run})))
-    assert table.column_names == list(parquet.COLUMNS)
-    rows = list(parquet.rows(record, {"a": finished_run}))
-    assert table.to_pylist() == [{name: row.get(name) for name in parquet.COLUMNS} for row in rows]
+    table = reader.read_table(io.BytesIO(parquet.encode_fleet(record, {"a": finished_run})))
+    assert table.column_names == list(COLUMNS)
+    rows = list(parquet.fleet_rows(record, {"a": finished_run}))
+    assert table.to_pylist() == [{name: row.get(name) for name in COLUMNS} for row in rows]
