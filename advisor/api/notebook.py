@@ -10,11 +10,11 @@ import sys
 import types
 from collections.abc import Callable, Sequence
 
-from advisor.domain.answer import RankedArm
+from advisor.domain.answer import Answer
 from advisor.domain.plan import Plan
 from advisor.domain.run_events import LoggedEvent, WorkerEnded, WorkerReported
 from advisor.report.sections import progress_lines
-from advisor.system.number_format import format_interval, format_number, format_seconds
+from advisor.report.sections.ranking_cells import ranking_rows
 from probes.wire.events import PhaseStarted
 
 #: The phase from which on an arm is built.
@@ -60,24 +60,14 @@ class _ProgressLine:
             self._handle.update(self._display.HTML(f"{bar} {html.escape(line)}"))
 
 
-def render_summary(ranked: Sequence[RankedArm], headline: Sequence[str]) -> str:
+def render_summary(answer: Answer, headline: Sequence[str]) -> str:
     """Return the headline and a table of the ranked arms as HTML without style or script."""
     first, *rest = (html.escape(line) for line in headline)
-    rows = "".join(map(_row, ranked))
-    head = "".join(f"<th>{name}</th>" for name in ("arm", "speed-up", "calls", "build s", "score"))
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>" if ranked else ""
+    head, *rows = ranking_rows(answer, has_intervals=True) or [[]]
+    lines = [_row(head, "th"), *(_row(row, "td") for row in rows)]
+    table = f"<table>{''.join(lines)}</table>" if rows else ""
     return f"<div><p><strong>{first}</strong><br>{'<br>'.join(rest)}</p>{table}</div>"
 
 
-def _row(arm: RankedArm) -> str:
-    cells = (
-        arm.arm,
-        format_interval(arm.speedup),
-        ", ".join(
-            f"{format_number(cell.seconds.median * 1e3, digits=3)} ms @{cell.shape}"
-            for cell in arm.cells
-        ),
-        format_seconds(arm.measured.build_seconds.cold if arm.measured else None),
-        format_number(arm.scored.score, decimals=2),
-    )
-    return "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>"
+def _row(cells: Sequence[str], kind: str) -> str:
+    return "<tr>" + "".join(f"<{kind}>{html.escape(cell)}</{kind}>" for cell in cells) + "</tr>"

@@ -125,7 +125,7 @@ class Report:
 
     def _repr_html_(self) -> str:
         """Return the headline and a table of the arms, for notebooks."""
-        return render_summary(self.answer.ranked, self.headline)
+        return render_summary(self.answer, self.headline)
 
 
 class Session:

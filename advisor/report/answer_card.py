@@ -168,17 +168,6 @@ def winners(answer: Answer) -> list[ShapeWinner]:
 
 def length_rows(answer: Answer) -> list[list[str]]:
     """Return the head and a row for each shape of a run with several lengths; else nothing."""
-    rows = [
-        [
-            each.tokens,
-            each.share,
-            str(each.batch_size),
-            each.arm,
-            each.speedup,
-            each.advised_speedup,
-        ]
-        for each in winners(answer)
-        if each.tokens
-    ]
+    rows = [[*map(str, each[:-1])] for each in winners(answer) if each.tokens]
     head = ["tokens", "share", "batch", "best arm", "speed-up", "of the advised arm"]
     return [head, *rows] if rows else []

@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
-from advisor.domain.priorities import CRITERIA
-from advisor.domain.rubric import LETTERS
+from advisor.domain.answer import Answer, UnmeasuredArm
 from advisor.report.answer_card import length_rows
 from advisor.report.formatting import markdown_table
 from advisor.report.sections import serving_tables, text_generation, trade_off
-from advisor.report.sections.answer import confidence, has_unfit_problem, headline, stop_notice
-from advisor.report.sections.ranking_cells import (
-    COST_HEADS,
-    CRITERION_HEADS,
-    column_shapes,
-    cost_cells,
-    rank_cell,
-    score_cell,
-)
+from advisor.report.sections.answer import confidence, headline, stop_notice
+from advisor.report.sections.ranking_cells import ranking_rows
 from advisor.report.sections.setup_facts import setup_facts
-from advisor.system.number_format import (
-    MISSING,
-    format_interval,
-    format_milliseconds,
-)
-from probes.wire.shape import Shape
 
 #: Characters that Markdown or embedded HTML would interpret.
 ESCAPES = str.maketrans(
@@ -38,7 +23,7 @@ def render(answer: Answer) -> str:
     blocks = [
         [f"## {escape(headline(answer))}"],
         [f"{escape(line)}  " for line in (*stop_notice(answer), *confidence(answer))],
-        ranking(answer),
+        _table(ranking_rows(answer, has_intervals=True), text_columns={1}),
         _table(length_rows(answer)),
         _table(text_generation.table_rows(answer)),
         [f"{escape(line)}  " for line in text_generation.mismatch_lines(answer)],
@@ -54,44 +39,10 @@ def render(answer: Answer) -> str:
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
 
-def ranking(answer: Answer) -> list[str]:
-    """Return the table of the arms with a score, best first; nothing without one."""
-    ranked, unfit = answer.ranked, has_unfit_problem(answer)
-    if not ranked:
-        return []
-    shapes = column_shapes(ranked)
-    head = [
-        "#",
-        "arm",
-        "speed-up (95 %)",
-        *(f"ms @{shape}" for shape in shapes),
-        *COST_HEADS,
-        *CRITERION_HEADS.values(),
-        "score",
-    ]
-    return markdown_table(
-        head, [_row(arm, shapes, unfit=unfit) for arm in ranked], text_columns={1}
-    )
-
-
-def _row(arm: RankedArm, shapes: Sequence[Shape], *, unfit: bool) -> list[str]:
-    scored, measured = arm
-    milliseconds = {cell.shape: format_milliseconds(cell.seconds.median) for cell in arm.cells}
-    return [
-        rank_cell(scored, is_unfit=unfit),
-        escape(scored.arm),
-        format_interval(arm.speedup),
-        *(milliseconds.get(shape, MISSING) for shape in shapes),
-        *(escape(cell) for cell in cost_cells(measured)),
-        *(LETTERS[scored.ratings[name].tier] for name in CRITERIA),
-        score_cell(scored, is_unfit=unfit),
-    ]
-
-
-def _table(rows: list[list[str]]) -> list[str]:
+def _table(rows: list[list[str]], text_columns: Collection[int] = (0,)) -> list[str]:
     """Return a head and rows as a table; nothing without rows."""
     escaped = [[escape(cell) for cell in row] for row in rows]
-    return markdown_table(escaped[0], escaped[1:], text_columns={0}) if rows else []
+    return markdown_table(escaped[0], escaped[1:], text_columns) if rows else []
 
 
 def _trade_off(answer: Answer) -> list[list[str]]:

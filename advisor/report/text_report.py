@@ -4,31 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from advisor.domain.answer import PUBLISHED, Answer, RankedArm
-from advisor.domain.interval import Interval
+from advisor.domain.answer import PUBLISHED, Answer
 from advisor.domain.model import has_random_weights
 from advisor.domain.portability import ApplicationPortability, Platform
-from advisor.domain.rubric import LETTERS
-from advisor.recommendation.trust import is_unfit
 from advisor.report.answer_card import length_rows
 from advisor.report.formatting import LEGEND, plain_table
 from advisor.report.sections import new_shapes, serving_tables
 from advisor.report.sections.answer import (
     confidence,
     flip_lines,
-    has_unfit_problem,
     headline,
     stop_notice,
 )
-from advisor.report.sections.ranking_cells import (
-    COST_HEADS,
-    CRITERION_HEADS,
-    column_shapes,
-    cost_cells,
-    partly_used,
-    rank_cell,
-    score_cell,
-)
+from advisor.report.sections.ranking_cells import partly_used, ranking_rows, speed_unit
 from advisor.report.sections.sensitivity import sensitivity, titled
 from advisor.report.sections.setup_facts import (
     describe_inputs,
@@ -41,12 +29,8 @@ from advisor.report.sections.text_generation import generation_lines
 from advisor.report.sections.trade_off import trade_off_lines
 from advisor.report.sections.unranked import unranked
 from advisor.system.number_format import (
-    MISSING,
-    format_milliseconds,
     format_number,
-    format_speedup,
 )
-from probes.wire.shape import Shape
 
 COST_COLUMNS = "build s: first build; MiB: peak memory; letters: A best, C lowest"
 #: What the columns of the ranking mean, by the unit of the speed.
@@ -117,29 +101,15 @@ def measured_line(answer: Answer) -> list[str]:
 
 def ranking(answer: Answer) -> list[str]:
     """Return the table of the arms with a score, best first."""
-    ranked = answer.ranked
-    if not ranked:
+    rows = ranking_rows(answer, has_intervals=False)
+    if not rows:
         return []
-    shapes = column_shapes(ranked)
-    unit = "tok/s" if any(cell.generation for cell in ranked[0].cells) else "ms"
-    head = [
-        "#",
-        "arm",
-        "speed-up",
-        *(f"{unit} @{shape}" for shape in shapes),
-        *COST_HEADS,
-        *CRITERION_HEADS.values(),
-        "score",
-    ]
-    table = plain_table(
-        [head, *(_ranking_row(arm, shapes, answer) for arm in ranked)],
-        text_columns={1},
-    )
+    table = plain_table(rows, text_columns={1})
     if answer.run_id == PUBLISHED:
         return [*table, PUBLISHED_COLUMNS]
     if answer.results.serving is not None:
         return [*table, SERVED_COLUMNS]
-    return [*table, COLUMNS[unit], LEGEND]
+    return [*table, COLUMNS[speed_unit(answer)], LEGEND]
 
 
 def by_length(answer: Answer) -> list[str]:
@@ -155,34 +125,6 @@ def serving_tables_of(answer: Answer) -> list[list[str]]:
         [f"{title}:", *(f"  {line}" for line in plain_table(rows, text_columns={0}))]
         for title, rows in serving_tables.titled_tables(answer)
     ]
-
-
-def _ranking_row(arm: RankedArm, shapes: Sequence[Shape], answer: Answer) -> list[str]:
-    speeds = {
-        cell.shape: format_number(cell.throughput.value, 0)
-        if cell.generation
-        else format_milliseconds(cell.seconds.median)
-        for cell in arm.cells
-    }
-    scored, measured = arm
-    unfit = has_unfit_problem(answer)
-    return [
-        rank_cell(scored, is_unfit=unfit),
-        scored.arm,
-        _speedup_cell(arm.speedup, unfit=is_unfit(answer.results)),
-        *(speeds.get(shape, MISSING) for shape in shapes),
-        *cost_cells(measured),
-        *(LETTERS[scored.ratings[name].tier] for name in CRITERION_HEADS),
-        score_cell(scored, is_unfit=unfit),
-    ]
-
-
-def _speedup_cell(speedup: Interval, *, unfit: bool) -> str:
-    """Return a speed-up, or its range where the machine was not fit to measure on."""
-    low, high = speedup.low, speedup.high
-    if unfit and low is not None and high is not None and low < high:
-        return f"{format_number(low, 2)} to {format_number(high, 2)}"
-    return format_speedup(speedup)
 
 
 def portability(answer: Answer) -> list[str]:

@@ -1,19 +1,26 @@
-"""Cells that every table of ranked arms has."""
+"""The table of the ranked arms, in its rows and in the cells that other tables have as well."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from advisor.domain.answer import Answer, RankedArm
+from advisor.domain.interval import Interval
 from advisor.domain.measurement import Measurement
+from advisor.domain.rubric import LETTERS
 from advisor.domain.scores import ScoredArm
+from advisor.recommendation.trust import is_unfit
 from advisor.report.formatting import accuracy_cell
+from advisor.report.sections.answer import has_unfit_problem
 from advisor.system.number_format import (
     MISSING,
+    format_interval,
     format_mebibytes,
+    format_milliseconds,
     format_number,
     format_seconds,
     format_share,
+    format_speedup,
 )
 from probes.wire.shape import Shape
 
@@ -62,6 +69,58 @@ def cost_cells(measured: Measurement | None) -> list[str]:
         format_mebibytes(measured.memory_bytes.peak),
         accuracy_cell(measured.correctness),
     ]
+
+
+def speed_unit(answer: Answer) -> str:
+    """Return the unit of the speed of each shape: `tok/s` for generated text, else `ms`."""
+    ranked = answer.ranked
+    return "tok/s" if ranked and any(cell.generation for cell in ranked[0].cells) else "ms"
+
+
+def ranking_rows(answer: Answer, *, has_intervals: bool) -> list[list[str]]:
+    """Return the head and a row for each arm with a score, best first; nothing without one."""
+    shapes = column_shapes(answer.ranked)
+    head = [
+        *("#", "arm", "speed-up (95 %)" if has_intervals else "speed-up"),
+        *(f"{speed_unit(answer)} @{shape}" for shape in shapes),
+        *COST_HEADS,
+        *CRITERION_HEADS.values(),
+        "score",
+    ]
+    rows = [_ranking_row(arm, shapes, answer, has_intervals=has_intervals) for arm in answer.ranked]
+    return [head, *rows] if rows else []
+
+
+def _ranking_row(
+    arm: RankedArm, shapes: Sequence[Shape], answer: Answer, *, has_intervals: bool
+) -> list[str]:
+    speeds = {
+        cell.shape: format_number(cell.throughput.value, 0)
+        if cell.generation
+        else format_milliseconds(cell.seconds.median)
+        for cell in arm.cells
+    }
+    scored, measured = arm
+    unfit = has_unfit_problem(answer)
+    return [
+        rank_cell(scored, is_unfit=unfit),
+        scored.arm,
+        format_interval(arm.speedup)
+        if has_intervals
+        else _speedup_cell(arm.speedup, unfit=is_unfit(answer.results)),
+        *(speeds.get(shape, MISSING) for shape in shapes),
+        *cost_cells(measured),
+        *(LETTERS[scored.ratings[name].tier] for name in CRITERION_HEADS),
+        score_cell(scored, is_unfit=unfit),
+    ]
+
+
+def _speedup_cell(speedup: Interval, *, unfit: bool) -> str:
+    """Return a speed-up, or its range where the machine was not fit to measure on."""
+    low, high = speedup.low, speedup.high
+    if unfit and low is not None and high is not None and low < high:
+        return f"{format_number(low, 2)} to {format_number(high, 2)}"
+    return format_speedup(speedup)
 
 
 def partly_used(answer: Answer) -> list[str]:

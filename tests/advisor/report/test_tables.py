@@ -16,7 +16,7 @@ import tabulate
 from advisor.domain.answer import Answer
 from advisor.report import markdown, opening, page, text_report
 from advisor.report.exports import csv_rows
-from advisor.report.sections.ranking_cells import COST_HEADS, CRITERION_HEADS
+from advisor.report.sections.ranking_cells import COST_HEADS, CRITERION_HEADS, ranking_rows
 
 EVIDENCE = pathlib.Path(__file__).parents[2] / "stacks" / "evidence"
 #: Runs of one forward pass, of generated text, with quantised weights, and of servers.
@@ -82,8 +82,8 @@ def text_of(element: ET.Element) -> str:
 @pytest.fixture
 def heads(finished_run: Answer) -> set[str]:
     """The heads of the ranking, without batch sizes."""
-    first, *_ = markdown.ranking(finished_run)
-    return {cell.strip().partition(" @")[0] for cell in first.strip("|").split("|")}
+    head, *_ = ranking_rows(finished_run, has_intervals=True)
+    return {cell.partition(" @")[0] for cell in head}
 
 
 def test_every_head_of_the_ranking_has_a_column_of_csv(
