@@ -51,8 +51,9 @@ EVIDENCE = pathlib.Path(__file__).parents[1] / "stacks" / "evidence"
 GOLDENS = pathlib.Path(__file__).parent / "goldens"
 #: Of work in the background; a screen that differs is compared so long.
 TIMEOUT_SECONDS = 60
-#: Screens with more columns or lines at every size; others are compared at the first two.
-AT_EVERY_SIZE = {"compare", "history", "home", "live", "results", "target"}
+#: The screen of a run in progress has more columns or lines at every size; others are compared at
+#: the first two.
+AT_EVERY_SIZE = {"live"}
 #: Lines with the time and the load differ in every run.
 VARIABLE_LINES = ("elapsed", "CPU  busy")
 #: The end of a scroll bar's thumb: after a resize under load, Textual may leave the old one drawn.
@@ -108,6 +109,7 @@ def constant_lines(screen: str) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+@pytest.mark.slow
 @async_test
 async def test_results_and_details(finished: Run, tui_context: Context, *, update: bool) -> None:
     async with running_app(replay_app(tui_context, finished)) as pilot:
@@ -142,6 +144,7 @@ DOCUMENTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DOCUMENTS)
 @async_test
 async def test_results_of_kept_documents(name: str, tui_context: Context, *, update: bool) -> None:
@@ -150,9 +153,10 @@ async def test_results_of_kept_documents(name: str, tui_context: Context, *, upd
     async with running_app(app) as pilot:
         app.open_stored(str(EVIDENCE / f"{DOCUMENTS[name]}.json"))
         await wait_for_screen(pilot, ResultsScreen)
-        await compare(f"results-{name}", pilot, update=update)
+        await compare_at((120, 40), f"results-{name}", pilot, update=update)
 
 
+@pytest.mark.slow
 @async_test
 async def test_results_of_equal_and_of_many_arms(
     tui_context: Context, tmp_path: pathlib.Path, *, update: bool
@@ -172,6 +176,7 @@ async def test_results_of_equal_and_of_many_arms(
             await compare(f"results-{name}", pilot, update=update)
 
 
+@pytest.mark.slow
 @async_test
 async def test_questions_help_history_and_comparison(
     finished: Run,
@@ -260,6 +265,7 @@ async def test_the_answers_of_a_fleet(finished: Run, tui_context: Context, *, up
         await compare("fleet", pilot, update=update)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "answers"),
     [

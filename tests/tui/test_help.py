@@ -13,7 +13,6 @@ from onscreen import (
     wait_for_screen,
 )
 from textual.pilot import Pilot
-from textual.widget import Widget
 from textual.widgets import Static
 
 from advisor.catalogue.rubric_files import read_glossary, rubric_directory
@@ -36,29 +35,26 @@ from advisor.tui.widgets.weights import WeightBar
 GLOSSARY = read_glossary(rubric_directory() / "glossary.toml")
 
 
-@pytest.mark.parametrize(
-    ("widget_id", "option", "kind"),
-    [
-        ("batch_sizes", "--batch-sizes: ", AnswerInput),
-        ("dtype", "--dtype: ", Choice),
-        ("device", "--gpu: ", Choice),
-    ],
-)
 @async_test
-async def test_the_help_of_a_field_starts_with_its_option(
-    widget_id: str, option: str, kind: type[Widget], tui_context: Context
-) -> None:
+async def test_the_help_of_a_field_starts_with_its_option(tui_context: Context) -> None:
     app = AdvisorApp(LaunchOptions(answers=Answers(gpu="cpu")), tui_context)
     async with running_app(app, (100, 30)) as pilot:
         setup = await go_to_step(pilot, 1)
-        widget = setup.query_one(f"#{widget_id}")
-        description, usage = describe_widget(widget).splitlines()
-        assert description.startswith(option)
-        assert usage == kind.HELP
-        widget.focus()
-        await pilot.press("f1")
-        await wait_for_screen(pilot, HelpDialog)
-        assert description[:60] in screen_text(pilot)
+        for name, option, usage in (
+            ("batch_sizes", "--batch-sizes: ", AnswerInput.HELP),
+            ("dtype", "--dtype: ", Choice.HELP),
+            ("device", "--gpu: ", Choice.HELP),
+        ):
+            widget = setup.query_one(f"#{name}")
+            description, explained = describe_widget(widget).splitlines()
+            assert description.startswith(option)
+            assert explained == usage
+            widget.focus()
+            await pilot.press("f1")
+            await wait_for_screen(pilot, HelpDialog)
+            assert description[:60] in screen_text(pilot)
+            await pilot.press("escape")
+            await wait_for_screen(pilot, type(setup))
 
 
 @async_test
@@ -88,12 +84,12 @@ async def open_help(pilot: Pilot[int]) -> str:
     return shown
 
 
-@pytest.mark.parametrize("size", SIZES[2:])
+@pytest.mark.slow
 @async_test
 async def test_question_mark_explains_each_line_of_the_answer(
-    size: tuple[int, int], tui_context: Context, sample_run: Run
+    tui_context: Context, sample_run: Run
 ) -> None:
-    async with running_app(replay_app(tui_context, sample_run), size) as pilot:
+    async with running_app(replay_app(tui_context, sample_run), SIZES[-1]) as pilot:
         screen = await wait_for_screen(pilot, ResultsScreen)
         await pilot.press("up")  # from the first row of the ranking
         assert screen.focused_part == "answer"
@@ -119,18 +115,15 @@ async def test_question_mark_explains_the_arm_and_the_columns(
         assert all(f"{term}  {GLOSSARY[term]}" in shown for term in explained)
 
 
-@pytest.mark.parametrize(
-    ("keys", "term"),
-    [(("1",), "declared"), (("2",), "Performance"), (("3",), "trust")],
-)
 @async_test
 async def test_question_mark_explains_the_terms_of_a_pane(
-    keys: tuple[str, ...], term: str, tui_context: Context, sample_run: Run
+    tui_context: Context, sample_run: Run
 ) -> None:
     async with running_app(replay_app(tui_context, sample_run)) as pilot:
         await wait_for_screen(pilot, ResultsScreen)
-        await pilot.press(*keys)
-        assert f"{term}  {GLOSSARY[term]}" in await open_help(pilot)
+        for key, term in (("1", "declared"), ("2", "Performance"), ("3", "trust")):
+            await pilot.press(key)
+            assert f"{term}  {GLOSSARY[term]}" in await open_help(pilot)
 
 
 def test_every_term_that_a_screen_explains_is_in_the_glossary() -> None:

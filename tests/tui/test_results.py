@@ -85,6 +85,7 @@ def test_every_kept_document_has_an_answer(file: pathlib.Path) -> None:
     assert [entry.arm for entry in again.ranked] == [entry.arm for entry in answer.ranked]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(120, 40), (60, 16)])
 @async_test
 async def test_every_pane_is_reached_by_tab_by_number_and_by_mouse(

@@ -67,6 +67,7 @@ async def test_a_busy_machine_is_named_before_a_run_and_escape_starts_nothing(
         assert context.store.history() == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("busy_machine")
 @pytest.mark.parametrize(
     ("key", "seconds"), [("w", WAIT_SECONDS), ("enter", WAIT_SECONDS), ("s", 0.0)]

@@ -406,6 +406,7 @@ async def test_the_history_opens_a_run(tui_context: Context, recorded: Run) -> N
         await wait_for_screen(pilot, ResultsScreen)
 
 
+@pytest.mark.slow
 @async_test
 async def test_screens_without_a_golden_fit_every_size(tui_context: Context) -> None:
     app = app_with(tui_context)

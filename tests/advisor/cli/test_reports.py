@@ -20,6 +20,7 @@ from advisor.store.store import Store
 RunCli = Callable[..., subprocess.CompletedProcess[str]]
 
 
+@pytest.mark.slow
 def test_a_report_is_written_in_each_format(
     run_cli: RunCli, recorded: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:

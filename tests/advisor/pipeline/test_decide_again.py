@@ -163,6 +163,7 @@ def kept_answers() -> list[pathlib.Path]:
     return sorted(file for file, content in contents.items() if content["results"]["measurements"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", kept_answers(), ids=lambda file: file.stem)
 @pytest.mark.parametrize("weights", [None, builders.priorities(100, 0, 0)], ids=["kept", "fastest"])
 def test_a_kept_answer_is_decided_again_or_has_a_problem(

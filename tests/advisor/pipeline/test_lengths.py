@@ -17,6 +17,8 @@ from advisor.report.answer_card import length_rows
 from advisor.report.exports import csv_rows
 from probes.wire.shape import Shape
 
+pytestmark = pytest.mark.slow
+
 SHAPES = [Shape(1, 8), Shape(2, 8), Shape(1, 32), Shape(2, 32)]
 ASKED = Answers(
     input_tokens="8,32",

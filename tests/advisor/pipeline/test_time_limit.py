@@ -18,6 +18,8 @@ from advisor.question.answers import Answers
 from advisor.store.runs import Run
 from probes.wire.events import BlockTimed, Prepared
 
+pytestmark = pytest.mark.slow
+
 HANGING = "misbehaving/hangs"
 
 

@@ -173,6 +173,7 @@ def test_the_answer_is_never_worse_in_everything_than_another_arm() -> None:
             assert not (has_no_worse_grade and is_faster)
 
 
+@pytest.mark.slow
 def test_a_faster_measurement_never_lowers_rank_or_word_of_its_arm() -> None:
     for draw, run in [*random_runs(2), *close_runs(2)]:
         before = decide(run)
@@ -195,6 +196,7 @@ def test_one_per_cent_of_a_figure_changes_a_balanced_choice_little() -> None:
         assert abs(one.score + one.bonus - two.score - two.bonus) <= MOST_CHANGE
 
 
+@pytest.mark.slow
 def test_a_workflow_that_is_not_advised_changes_neither_the_advice_nor_lowers_the_word() -> None:
     for draw, run in [*random_runs(4), *close_runs(4)]:
         before = decide(run)
@@ -225,6 +227,7 @@ def test_a_larger_error_of_any_arm_changes_no_advice() -> None:
         assert decide(run.with_arm(vague)).advised.arm == decide(run).advised.arm
 
 
+@pytest.mark.slow
 def test_a_larger_error_of_the_answer_never_raises_its_word() -> None:
     for draw, run in [*random_runs(6), *close_runs(6)]:
         before = decide(run)

@@ -55,6 +55,7 @@ def test_too_few_rounds_show_no_change(rounds: int) -> None:
     assert changepoint.find_shift([0.0, 0.0, 9.0, 9.0, 9.0][:rounds], MARGIN) == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spread", [0.005, 0.02, 0.1])
 @pytest.mark.parametrize("rounds", [6, 13, 40])
 def test_noise_rarely_gives_a_false_alarm(spread: float, rounds: int) -> None:

@@ -31,6 +31,7 @@ def check_servers(load: Load, servers: int, least_held: float) -> None:
     assert held >= least_held * servers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("load", [Load(5, 50), Load(5, 500)])
 def test_the_median_goodput_of_a_known_queue_is_within_five_percent(load: Load) -> None:
     check_servers(load, servers=20, least_held=0.85)
