@@ -12,7 +12,7 @@ import pytest
 pytestmark = [pytest.mark.stack, pytest.mark.long, pytest.mark.timeout(600)]
 
 TESTS = pathlib.Path(__file__).parents[1]
-STUDIES = TESTS.parent / "studies"
+STUDIES = TESTS / "studies"
 #: Opens each model as a worker does, and computes its reference outputs.
 OPEN_ALL = """
 import json, pathlib, sys, tempfile

@@ -16,22 +16,6 @@ ROWS, SLOTS, DENSE = 64, 4, 8
 Example = tuple[nn.Module, tuple[torch.Tensor, ...]]
 
 
-class Residual(nn.Module):
-    """Two convolutions with batch normalisation and a shortcut, as in ResNet."""
-
-    def __init__(self, channels: int) -> None:
-        super().__init__()
-        self.one, self.two = (
-            nn.Conv2d(channels, channels, 3, padding=1, bias=False) for _ in range(2)
-        )
-        self.norm_one, self.norm_two = (nn.BatchNorm2d(channels) for _ in range(2))
-
-    def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """Map `(batch, channels, height, width)` to the same shape."""
-        inner = torch.relu(self.norm_one(self.one(images)))
-        return torch.relu(images + self.norm_two(self.two(inner)))
-
-
 class Recommender(nn.Module):
     """A recommender after DLRM: embeddings, their pairwise products, and two perceptrons."""
 
@@ -52,20 +36,6 @@ class Recommender(nn.Module):
         )
         products = torch.bmm(features, features.transpose(1, 2)).flatten(1)
         return self.top(torch.cat([numbers, products], dim=1))
-
-
-class Recurrent(nn.Module):
-    """An LSTM over a sequence, and a linear layer over its last state."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.layer = nn.LSTM(width, width, batch_first=True)
-        self.head = nn.Linear(width, 8)
-
-    def forward(self, sequence: torch.Tensor) -> torch.Tensor:
-        """Map `(batch, length, width)` to `(batch, 8)`."""
-        states, _ = self.layer(sequence)
-        return self.head(states[:, -1])
 
 
 class Block(nn.Module):
@@ -91,68 +61,6 @@ class Block(nn.Module):
         return x + self.mlp(self.mlp_norm(x))
 
 
-class SentenceEncoder(nn.Module):
-    """Token ids and a mask to one normalised vector, the mean over the tokens of the mask."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.words, self.position_embeddings = nn.Embedding(200, WIDTH), nn.Embedding(TOKENS, WIDTH)
-        self.blocks = nn.ModuleList(Block(WIDTH) for _ in range(2))
-
-    def forward(self, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        mask = mask | (torch.arange(TOKENS, device=tokens.device) == 0)
-        x = self.words(tokens) + self.position_embeddings.weight
-        for block in self.blocks:
-            x = block(x, mask)
-        kept = mask[..., None].to(x.dtype)
-        return nn.functional.normalize((x * kept).sum(1) / kept.sum(1), dim=-1)
-
-
-class Translator(nn.Module):
-    """An encoder-decoder with cross attention."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.model = nn.Transformer(
-            WIDTH, 4, 2, 2, 4 * WIDTH, activation="gelu", batch_first=True, norm_first=True
-        )
-        self.head = nn.Linear(WIDTH, 50)
-
-    def forward(self, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        return self.head(self.model(source, target))
-
-
-class UNet(nn.Module):
-    """A denoiser: convolutions down and up with shortcuts, and an embedding of the time step."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.time = nn.Sequential(nn.Linear(1, WIDTH), nn.SiLU(), nn.Linear(WIDTH, WIDTH))
-        self.enter = nn.Conv2d(3, WIDTH, 3, padding=1)
-        self.down = nn.Conv2d(WIDTH, WIDTH, 3, stride=2, padding=1)
-        self.middle = nn.Sequential(nn.GroupNorm(4, WIDTH), nn.SiLU(), nn.Conv2d(WIDTH, WIDTH, 1))
-        self.up = nn.ConvTranspose2d(WIDTH, WIDTH, 4, stride=2, padding=1)
-        self.leave = nn.Conv2d(2 * WIDTH, 3, 3, padding=1)
-
-    def forward(self, image: torch.Tensor, step: torch.Tensor) -> torch.Tensor:
-        high = torch.nn.functional.silu(self.enter(image) + self.time(step)[..., None, None])
-        low = self.down(high)
-        low = low + self.middle(low)
-        return self.leave(torch.cat([self.up(low), high], dim=1))
-
-
-class Gated(nn.Module):
-    """Two layers of a GRU in both directions."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = nn.GRU(WIDTH, WIDTH, 2, batch_first=True, bidirectional=True)
-        self.head = nn.Linear(2 * WIDTH, 6)
-
-    def forward(self, sequence: torch.Tensor) -> torch.Tensor:
-        return self.head(self.layer(sequence)[0])
-
-
 class Experts(nn.Module):
     """A mixture of experts of which two are used for each token."""
 
@@ -168,23 +76,6 @@ class Experts(nn.Module):
         weights = torch.zeros_like(scores).scatter(-1, chosen, best)
         inner = nn.functional.silu(torch.einsum("btd,edh->beth", x, self.up))
         return torch.einsum("beth,ehd,bte->btd", inner, self.down, weights)
-
-
-class StateSpace(nn.Module):
-    """A diagonal linear recurrence, written as a loop over the sequence."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.enter, self.leave = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
-        self.decay = nn.Parameter(torch.rand(WIDTH))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        inputs, states = self.enter(x), []
-        state = torch.zeros_like(inputs[:, 0])
-        for position in range(inputs.shape[1]):
-            state = state * self.decay.sigmoid() + inputs[:, position]
-            states.append(state)
-        return self.leave(torch.stack(states, dim=1))
 
 
 class Graph(nn.Module):
@@ -272,27 +163,6 @@ class Quantised(nn.Module):
         return self.head(torch.relu(nn.functional.linear(x, weight)))
 
 
-class MobileBlock(nn.Module):
-    """An inverted residual with a depthwise convolution and batch normalisation."""
-
-    def __init__(self, channels: int) -> None:
-        super().__init__()
-        inner = 3 * channels
-        self.layers = nn.Sequential(
-            nn.Conv2d(channels, inner, 1, bias=False),
-            nn.BatchNorm2d(inner),
-            nn.Hardswish(),
-            nn.Conv2d(inner, inner, 3, padding=1, groups=inner, bias=False),
-            nn.BatchNorm2d(inner),
-            nn.Hardswish(),
-            nn.Conv2d(inner, channels, 1, bias=False),
-            nn.BatchNorm2d(channels),
-        )
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x + self.layers(x)
-
-
 class DeepResidual(nn.Module):
     """Forty residual layers, which add up rounding."""
 
@@ -307,20 +177,6 @@ class DeepResidual(nn.Module):
         return self.norm(x)
 
 
-class Mixer(nn.Module):
-    """A perceptron over tokens and one over channels, with dropout that inference leaves out."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.token_norm, self.channel_norm = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-        self.tokens = nn.Sequential(nn.Linear(TOKENS, TOKENS), nn.GELU(), nn.Dropout(0.1))
-        self.channels = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.GELU(), nn.Dropout(0.1))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = x + self.tokens(self.token_norm(x).transpose(1, 2)).transpose(1, 2)
-        return x + self.channels(self.channel_norm(x))
-
-
 def _tokens() -> torch.Tensor:
     return torch.randint(200, (BATCH, TOKENS))
 
@@ -329,44 +185,12 @@ def _sequence() -> torch.Tensor:
     return torch.randn(BATCH, TOKENS, WIDTH)
 
 
-def residual_network() -> Example:
-    stem = nn.Conv2d(3, 16, 3, stride=2, padding=1)
-    head = nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 8)
-    return nn.Sequential(stem, nn.MaxPool2d(2), Residual(16), Residual(16), *head), (
-        torch.randn(BATCH, 3, 32, 32),
-    )
-
-
 def recommender() -> Example:
     return Recommender(16), (torch.randn(BATCH, DENSE), torch.randint(ROWS, (BATCH, SLOTS)))
 
 
-def recurrent() -> Example:
-    return Recurrent(32), (torch.randn(BATCH, 16, 32),)
-
-
-def sentence_encoder() -> Example:
-    return SentenceEncoder(), (_tokens(), torch.rand(BATCH, TOKENS) < 0.7)
-
-
-def translator() -> Example:
-    return Translator(), (_sequence(), _sequence())
-
-
-def unet() -> Example:
-    return UNet(), (torch.randn(BATCH, 3, 16, 16), torch.rand(BATCH, 1))
-
-
-def gated() -> Example:
-    return Gated(), (_sequence(),)
-
-
 def experts() -> Example:
     return Experts(), (_sequence(),)
-
-
-def state_space() -> Example:
-    return StateSpace(), (_sequence(),)
 
 
 def graph() -> Example:
@@ -393,38 +217,8 @@ def quantised() -> Example:
     return Quantised(), (torch.randn(BATCH, WIDTH),)
 
 
-def mobile_network() -> Example:
-    head = nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 10)
-    stem = nn.Conv2d(3, 16, 3, stride=2, padding=1)
-    return nn.Sequential(stem, MobileBlock(16), MobileBlock(16), *head), (
-        torch.randn(BATCH, 3, 16, 16),
-    )
-
-
 def deep_residual() -> Example:
     return DeepResidual(), (torch.randn(BATCH, WIDTH),)
-
-
-def mixer() -> Example:
-    return Mixer(), (_sequence(),)
-
-
-def one_linear() -> Example:
-    return nn.Linear(64, 16), (torch.randn(BATCH, 64),)
-
-
-def autoencoder() -> Example:
-    module = nn.Sequential(
-        nn.Conv2d(3, 8, 3, stride=2, padding=1),
-        nn.ELU(),
-        nn.Conv2d(8, 16, 3, stride=2, padding=1),
-        nn.ELU(),
-        nn.ConvTranspose2d(16, 8, 4, stride=2, padding=1),
-        nn.ELU(),
-        nn.ConvTranspose2d(8, 3, 4, stride=2, padding=1),
-        nn.Sigmoid(),
-    )
-    return module, (torch.randn(BATCH, 3, 16, 16),)
 
 
 def regression() -> Example:
