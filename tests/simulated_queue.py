@@ -16,8 +16,7 @@ import builders
 import numpy as np
 
 from advisor.domain.serving import ServingRules
-from advisor.statistics.goodput import Goodput, estimate_goodput
-from advisor.statistics.goodput_search import GoodputSearch
+from advisor.statistics.goodput import Goodput, GoodputSearch, estimate_goodput
 from advisor.statistics.missed_curve import LoadBlock, count_groups
 
 SHARE = 0.95

@@ -1,4 +1,4 @@
-"""The values of an arm that constraints are about."""
+"""Constraints on letters and on measured figures, which must hold whatever the weights."""
 
 from __future__ import annotations
 

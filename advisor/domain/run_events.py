@@ -12,7 +12,7 @@ import msgspec
 from advisor.domain.answer import AnswerSummary
 from advisor.domain.machine import QuietCheck
 from advisor.domain.plan import Arm, Plan
-from advisor.domain.portability import Platform
+from advisor.domain.results import Platform
 from advisor.domain.serving import ServedRequest
 from advisor.domain.wire import check_bounds, snake_case
 from probes.wire.bounds import Amount, Count

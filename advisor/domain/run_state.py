@@ -6,7 +6,7 @@ import msgspec
 
 from advisor.domain.machine import QuietCheck
 from advisor.domain.plan import Plan
-from advisor.domain.portability import Platform
+from advisor.domain.results import Platform
 from advisor.domain.run_events import (
     BuildStarted,
     ConditionsRecorded,

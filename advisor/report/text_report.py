@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from advisor.domain.answer import PUBLISHED, Answer
 from advisor.domain.model import has_random_weights
-from advisor.domain.portability import ApplicationPortability, Platform
+from advisor.domain.results import ApplicationPortability, Platform
 from advisor.report.answer_card import length_rows
 from advisor.report.formatting import LEGEND, plain_table
 from advisor.report.sections import new_shapes, serving_tables

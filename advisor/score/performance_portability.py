@@ -14,8 +14,13 @@ import statistics
 from collections.abc import Collection, Mapping, Sequence
 
 from advisor.domain.measurement import Measurement
-from advisor.domain.portability import ApplicationPortability, Efficiency, Platform, Portability
-from advisor.domain.results import Results
+from advisor.domain.results import (
+    ApplicationPortability,
+    Efficiency,
+    Platform,
+    Portability,
+    Results,
+)
 from advisor.domain.workflow import Workflow
 
 #: Fewest platforms over which portability is computed.

@@ -1,4 +1,8 @@
-"""The reference of a forward pass: inputs, expected outputs, and how far rounding alone may go."""
+"""The reference of a forward pass: inputs, expected outputs, and how far rounding alone may go.
+
+For the latter, the reference is computed again with inputs and weights that are off by one unit in
+the last place of the tested precision. A model that amplifies rounding shows it there.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Judge one output of one input set by its reference: exact, close or wrong."""
+"""Judge one output of one input set by its reference: exact, close or wrong.
+
+A program is also called again with one input. Results may differ by what rounding accounts for,
+because some kernels add in varying order. A difference beyond that means that operations race, and
+no output of the program can be trusted.
+"""
 
 from __future__ import annotations
 

@@ -194,6 +194,7 @@ def run_measured_role(
     With `hold` the worker waits before it warms up, until other workers have finished their builds.
     """
     scratch = pathlib.Path(request.scratch_directory)
+    # Bytes in the arm's own folder, and hits, show whether its first build began with cold caches.
     bytes_before = count_bytes(scratch)
     cells = {
         shape: build_cell(workflow, subject, shape, request, channel) for shape in request.shapes

@@ -13,7 +13,7 @@ from advisor.measure.load_blocks import load_block
 from advisor.measure.serving import goodput_of_arm, has_failed_process, is_saturated, may_lead
 from advisor.pipeline.serving.load_blocks import BlockSender, LoadedRun
 from advisor.pipeline.stored.arms import next_process_number
-from advisor.statistics.goodput_search import GoodputSearch
+from advisor.statistics.goodput import GoodputSearch
 from probes.wire.outcome import Failure
 
 #: Passes over the arms, each in fresh processes.

@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 
-from advisor.domain.portability import Platform
 from advisor.domain.question import Question
-from advisor.domain.results import Results
+from advisor.domain.results import Platform, Results
 from advisor.domain.run import Header
 from advisor.domain.run_events import OtherPlatformFound
 from advisor.domain.run_state import RunState

@@ -9,7 +9,7 @@ import msgspec
 from advisor.catalogue.rubric_files import read_shipped_accuracy
 from advisor.domain.accuracy import worst_error
 from advisor.domain.answer import Answer, RankedArm
-from advisor.domain.portability import ApplicationPortability
+from advisor.domain.results import ApplicationPortability
 from advisor.report.charts.marks import Mark, marks_of, place, short_names
 from advisor.report.charts.plots import Guide, Point, Series, line_plot, scatter_plot
 from advisor.report.charts.scales import Axis

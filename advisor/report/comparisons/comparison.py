@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from advisor.domain.answer import Answer, Status
+from advisor.domain.answer import Answer, Status, UnmeasuredArm
 from advisor.domain.interval import Interval
 from advisor.domain.measurement import Cell
 from advisor.domain.plan import BASELINE
@@ -76,14 +76,6 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     found_from: float | None = None
 
 
-class FailedArm(msgspec.Struct, frozen=True, kw_only=True):
-    """An arm that has figures in the first run and failed in the second."""
-
-    arm: str
-    status: Status
-    reason: str
-
-
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """The differences between two runs and the changes in speed."""
 
@@ -104,7 +96,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     changes: tuple[Change, ...]
     #: The change of every server's goodput; empty for other tasks.
     goodputs: tuple[GoodputChange, ...] = ()
-    failed: tuple[FailedArm, ...]
+    #: Arms that have figures in the first run and failed in the second.
+    failed: tuple[UnmeasuredArm, ...]
     #: Runs on a machine that was too busy or unsteady for a verdict.
     unfit: tuple[str, ...]
     #: Arms that have figures in one of the runs only.
@@ -163,9 +156,7 @@ def compare_answers(before: Answer, after: Answer, threshold: float) -> Comparis
         if is_comparable
         else (),
         failed=tuple(
-            FailedArm(arm=entry.arm, status=entry.status, reason=entry.reason)
-            for entry in after.unmeasured
-            if entry.arm in entries and entry.status in FAILURES
+            entry for entry in after.unmeasured if entry.arm in entries and entry.status in FAILURES
         ),
         unfit=tuple(each.run_id for each in (before, after) if is_unfit(each.results)),
         only_before=tuple(sorted(entries - later_entries)),

@@ -14,9 +14,9 @@ import pytest
 from report_runs import advice_of, with_advice, with_results, without_advice
 
 from advisor.domain.answer import Answer, Problem
-from advisor.domain.portability import Efficiency, Platform
 from advisor.domain.priorities import CRITERIA
 from advisor.domain.recommendation import BreakEven, ShapeAdvice
+from advisor.domain.results import Efficiency, Platform
 from advisor.domain.workflow import Integration
 from advisor.report import answer_card, page
 from advisor.report.sections.answer import stop_notice

@@ -10,7 +10,7 @@ from golden_files import Expect
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.domain.portability import Efficiency, Platform, Portability
+from advisor.domain.results import Efficiency, Platform, Portability
 from advisor.domain.workflow import Integration, Workflow
 from advisor.score import performance_portability
 

@@ -7,8 +7,7 @@ import pytest
 import simulated_queue
 from simulated_queue import SHARE, Load, measure_server, true_goodput
 
-from advisor.statistics.goodput import compare_processes, estimate_goodput
-from advisor.statistics.goodput_search import GoodputSearch
+from advisor.statistics.goodput import GoodputSearch, compare_processes, estimate_goodput
 from advisor.statistics.missed_curve import LoadBlock
 
 #: Greatest error of the median. In blocks of 50 requests, or of 200 service times near saturation,

@@ -10,7 +10,7 @@ import pytest
 from top_tokens import keep_top_tokens
 from workers import rules
 
-from probes.checking import text_correctness, text_divergence
+from probes.checking import text_correctness
 from probes.checking.logprobs import TokenLogprobs, logprobs_from_top_tokens
 from probes.checking.text_reference import (
     ReferenceRun,
@@ -114,7 +114,7 @@ def test_a_flip_where_there_is_no_near_tie_is_wrong(
     verdict, reason, agreement = check(reference, tokens, [])
     assert verdict == "incorrect"
     found, wanted = (
-        " ".join(map(str, each[0][0, 2 : 2 + text_divergence.EXCERPT_TOKENS]))
+        " ".join(map(str, each[0][0, 2 : 2 + text_correctness.EXCERPT_TOKENS]))
         for each in (tokens, reference.tokens)
     )
     assert reason.endswith(f"after 2 tokens it generates {found} for {wanted}")
@@ -231,7 +231,7 @@ def test_the_gap_of_an_unlikely_token_is_at_least_that_of_the_last_kept_one() ->
     exact = logprobs(0)
     kept, order = keep_top_tokens(exact, 4), np.argsort(-exact[1, 2])
     gaps = [
-        text_divergence.measure_gap(kept, (1, 2), order[0], order[rank], VOCABULARY)
+        text_correctness.measure_gap(kept, (1, 2), order[0], order[rank], VOCABULARY)
         for rank in (1, 3, 20)
     ]
     top = exact[1, 2, order[0]]
