@@ -297,8 +297,3 @@ def lower_bound(successes: int, trials: int, confidence: float = 0.95) -> float:
     return (
         float(betaincinv(successes, trials - successes + 1, 1 - confidence)) if successes else 0.0
     )
-
-
-def upper_bound(successes: int, trials: int, confidence: float = 0.95) -> float:
-    """Return the one-sided upper bound of a proportion by Clopper and Pearson."""
-    return 1 - lower_bound(trials - successes, trials, confidence)

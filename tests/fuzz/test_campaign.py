@@ -13,8 +13,6 @@ pytestmark = pytest.mark.slow
 
 #: Seconds of each of the two campaigns, and most inputs of each target.
 SECONDS, MOST_INPUTS = 25.0, 40
-#: Starting the program or its screens takes most of the time of these targets.
-SLOW = {"screens", "environment"}
 FIXED_SEED = 7
 
 
@@ -34,8 +32,7 @@ def test_random_inputs_find_no_defect(
     # A finding of this test is in its message; only the command keeps it as a file.
     monkeypatch.setattr(campaign, "REGRESSIONS", tmp_path)
     targets = len(campaign.TARGETS) + 1
-    most = 1 if name in SLOW else MOST_INPUTS
-    results = campaign.run_campaign([name], seed, SECONDS / targets, most)
+    results = campaign.run_campaign([name], seed, SECONDS / targets, MOST_INPUTS)
     count, defects = results[name]
     assert defects == [], f"seed {seed}"
     assert count > 0

@@ -4,8 +4,8 @@
         [--inputs 10000]
 
 Takes the named minutes, or ends after `--inputs` inputs. Each target gets an equal share of the
-time. An input is a changed file, a text, a command line or a session of keys; the stateful test of
-the store counts each sequence of 20 steps as one. A defect is a traceback, an undocumented exit
+time. An input is a changed file, a text or a command line; the stateful test of the store counts
+each sequence of 20 steps as one. A defect is a traceback, an undocumented exit
 code, an error without a next step, or a control character in the output. Its input is stored in
 `tests/fuzz/regressions`, which `tests/fuzz/test_campaign.py` tries again in every test run. The
 exit code is 1 if there are defects. The result is a table of inputs and defects by target.
@@ -30,7 +30,6 @@ sys.path[:0] = [str(HERE), str(ROOT / "tests"), str(ROOT)]
 
 import command_targets
 import program
-import screen_target
 import store_machine
 import targets
 
@@ -40,13 +39,11 @@ TARGETS: dict[str, type[targets.Target]] = {
     for kind in (
         command_targets.OptionTexts,
         command_targets.CommandLines,
-        command_targets.EnvironmentVariables,
         command_targets.WorkerMessages,
         targets.StoredRuns,
         targets.ExportedRuns,
         targets.Documents,
         targets.TomlFiles,
-        screen_target.Screens,
     )
 }
 STORE = "store"

@@ -1,4 +1,4 @@
-"""Targets of the campaign: texts of options, command lines, environment variables, workers."""
+"""Targets of the campaign: texts of options, command lines, messages of workers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import pathlib
 import random
 import subprocess
-import sys
 from typing import Any, ClassVar, cast
 
 import mutations
@@ -179,75 +178,6 @@ class CommandLines(Target):
             program.run(value, home)
         finally:
             os.chdir(before)
-
-
-class EnvironmentVariables(Target):
-    """Variables of the program and of its libraries, in processes of their own."""
-
-    name = "environment"
-    NAMES: ClassVar[list[str]] = [
-        "P3_ADVISOR_HOME",
-        "XDG_STATE_HOME",
-        "XDG_CONFIG_HOME",
-        "HOME",
-        "COLUMNS",
-        "LINES",
-        "TERM",
-        "LANG",
-        "LC_ALL",
-        "PYTHONIOENCODING",
-        "PYTHONUTF8",
-        "CUDA_VISIBLE_DEVICES",
-        "NO_COLOR",
-        "FORCE_COLOR",
-        "TMPDIR",
-        "PATH",
-        "PYTHONPATH",
-        "UV_FIND_LINKS",
-        "HF_HOME",
-    ]
-    VALUES = (
-        *(
-            "",
-            "0",
-            "-1",
-            "x",
-            "99999999999999999999",
-            "/dev/null",
-            "/proc/self/mem",
-            "/nonexistent/a",
-        ),
-        *("C", "tr_TR.UTF-8", "ascii", "utf-16", "\x1b[31m", "a:b::", "é\u202e", "GPU-0,1", "~"),
-    )
-    COMMANDS: ClassVar[Any] = (
-        ["history", "--json"],
-        ["show", "nothing"],
-        ["--model", "none"],
-        ["env", "list"],
-        ["workflows"],
-    )
-
-    def make_input(self, chance: random.Random) -> Any:
-        names = chance.sample(self.NAMES, chance.choice((1, 1, 2, 3)))
-        return {
-            "variables": {name: chance.choice(self.VALUES) for name in names},
-            "command": chance.choice(self.COMMANDS),
-        }
-
-    def try_input(self, value: Any) -> None:
-        home = self.fresh()
-        variables = {**os.environ, "P3_ADVISOR_HOME": str(home), **value["variables"]}
-        answer = subprocess.run(
-            [sys.executable, "-m", "advisor", *value["command"]],
-            env=variables,
-            capture_output=True,
-            cwd=pathlib.Path(__file__).parents[3],
-            timeout=120,
-            check=False,
-        )
-        errors = answer.stderr.decode("utf-8", "replace")
-        if answer.returncode not in program.EXIT_CODES or "Traceback" in errors:
-            raise program.DefectError(f"{answer.returncode}: {errors[-600:]}")
 
 
 class WorkerMessages(Target):
