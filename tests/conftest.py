@@ -43,9 +43,10 @@ os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "1")
 
 
-def pytest_xdist_auto_num_workers() -> int:
-    """Return three more than the processors, because tests wait for processes half of the time."""
-    return (os.cpu_count() or 1) + 3
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Return three more than the processors, because slow tests wait half of the time."""
+    more = 1 if config.option.markexpr == "not slow" else 3
+    return (os.cpu_count() or 1) + more
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

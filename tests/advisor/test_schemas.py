@@ -68,6 +68,7 @@ def test_a_shipped_schema_is_a_json_schema(name: str) -> None:
     validator(name).check_schema(validator(name).schema)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", EVIDENCE, ids=lambda file: file.stem)
 def test_the_answer_of_a_real_run_is_valid(file: pathlib.Path) -> None:
     validator("run").validate(json.loads(file.read_text()))

@@ -46,6 +46,7 @@ def context(tmp_path: pathlib.Path) -> Context:
     return Context(environment=dict(os.environ), store=store)
 
 
+@pytest.mark.slow
 @async_test
 async def test_a_stored_run_answers_and_can_be_opened(context: Context) -> None:
     answers = Answers(gpu="H100", model="synthetic/ffn@8x16")
@@ -61,6 +62,7 @@ async def test_a_stored_run_answers_and_can_be_opened(context: Context) -> None:
         await wait_for(pilot, lambda: type(pilot.app.screen) is ResultsScreen)
 
 
+@pytest.mark.slow
 @async_test
 async def test_published_figures_answer_without_a_stored_run(tmp_path: pathlib.Path) -> None:
     context = Context(environment=dict(os.environ), store=Store(tmp_path))

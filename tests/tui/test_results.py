@@ -76,6 +76,7 @@ async def test_a_run_document_opens_like_a_stored_run(context: Context) -> None:
             await settle(pilot)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", sorted(EVIDENCE.glob("*.json")), ids=lambda file: file.stem)
 def test_every_kept_document_has_an_answer(file: pathlib.Path) -> None:
     answer = RunAnswer.of_file(read_answer(str(file)), builders.shipped_catalogue())

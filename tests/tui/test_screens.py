@@ -144,6 +144,7 @@ async def test_the_task_follows_the_model_until_the_user_chooses_one(
         assert not setup.query_one("#field-output_tokens").display
 
 
+@pytest.mark.slow
 @async_test
 async def test_text_generation_is_planned_with_its_lengths(tui_context: Context) -> None:
     app = app_with(tui_context, task="generate", workflows="pytorch-eager")
@@ -165,6 +166,7 @@ async def test_text_generation_is_planned_with_its_lengths(tui_context: Context)
         await wait_for_text(pilot, "generate 8 tokens from 32 with demo/llama")
 
 
+@pytest.mark.slow
 @async_test
 async def test_a_load_of_requests_is_asked_for_with_its_limits(tui_context: Context) -> None:
     app = app_with(tui_context, task="serve", workflows="vllm", gpu="cpu")

@@ -34,6 +34,7 @@ def test_a_report_is_written_in_each_format(
     assert "cannot be written" in run_cli("report", recorded.name, "-o", str(files[0])).stderr
 
 
+@pytest.mark.slow
 def test_a_report_is_exported_to_other_tools(
     run_cli: RunCli,
     recorded: pathlib.Path,

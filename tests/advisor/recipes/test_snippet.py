@@ -245,6 +245,7 @@ def test_the_snippet_of_an_engine_gives_it_a_checkpoint_and_lists_of_token_numbe
     assert all(ast.parse(command[2]) for command in quantisers)
 
 
+@pytest.mark.slow
 def test_an_engine_that_imports_the_file_again_does_not_run_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

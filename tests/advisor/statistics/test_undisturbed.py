@@ -68,6 +68,7 @@ def test_disturbances_move_the_level_less_than_the_mean() -> None:
     assert statistics.fmean(means) > TRUTH + 0.03
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", [6, 8])
 def test_two_runs_of_the_same_arm_differ_by_no_more_than_their_errors_allow(processes: int) -> None:
     noise = random.Random(2)

@@ -85,6 +85,7 @@ def test_an_arm_that_led_or_was_much_faster_is_built(run: str, arm: str) -> None
     assert left_out(without(read_run(run), arm)) == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", [file.name for file in sorted(EVIDENCE.glob("*.json"))])
 def test_where_the_advised_arm_is_left_out_another_scores_as_much(run: str) -> None:
     answer = decide_again(read_run(run), rubric_files.load())

@@ -81,6 +81,7 @@ def kept(name: str) -> Answer:
 RUNS = sorted(file.name for file in EVIDENCE.glob("*.json"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
 def test_no_texts_of_a_picture_overlap_or_leave_it(name: str) -> None:
     pictures = all_pictures(pictures_of(kept(name)))
