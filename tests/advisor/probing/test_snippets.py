@@ -20,6 +20,7 @@ from advisor.catalogue import rubric_files
 from advisor.domain.model import FactoryModel, OnnxModel, TransformersModel
 from advisor.domain.question import Question
 from advisor.errors import VerificationError
+from advisor.probing import run_config
 from advisor.probing.run_config import RunConfig
 from advisor.probing.snippets import Pair, Settings, Snippet, link_files, run_pair
 
@@ -68,6 +69,12 @@ ADVISOR = """
 import test_snippets
 test_snippets.run({!r})
 """
+
+
+@pytest.fixture(autouse=True)
+def no_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take calls of microseconds as steady at once: waiting for it takes 20 seconds."""
+    monkeypatch.setattr(run_config, "WARMUP_SECONDS", {"cpu": 0.0})
 
 
 def snippet(text: str, **changes: Any) -> Snippet:
