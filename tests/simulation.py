@@ -276,6 +276,7 @@ def race_context(
         seconds=math.inf,
         races_end=math.inf,
         end=math.inf,
+        builds_at_once=1,
         evaluate=evaluate,
     )
 

@@ -89,6 +89,7 @@ def _execute_steps(
             seconds=seconds,
             races_end=start + seconds * question.budget.race_share,
             end=start + seconds,
+            builds_at_once=building.builds_at_once(header),
             evaluate=functools.partial(evaluate, header, while_running=True),
         )
         yield from _race_and_measure_further(races, header)
@@ -114,7 +115,7 @@ def _race_and_measure_further(races: RaceContext, header: Header) -> Iterator[Lo
     Where that shows that the outputs of an arm vary, its fallback races too.
     """
     arms = len(plan_of(races.state).arms)
-    builds = races.session.side_by_side(min(building.builds_at_once(header), max(arms - 1, 1)))
+    builds = races.session.side_by_side(min(races.builds_at_once, max(arms - 1, 1)))
     while True:
         yield from _race_groups(races, header, builds)
         yield from races.recorder.record_each(races.session.finish_reference())

@@ -140,6 +140,16 @@ class Session:
             deferred += self._pause_busy_processes(worker)
         yield from deferred
 
+    def prepare(self, arms: Iterable[str]) -> Iterator[RunEvent]:
+        """Let several arms load and build at the same time; `build` warms each one up."""
+        workers, waiting = self._pool.workers, [arm for arm in arms if self.is_running(arm)]
+        for arm in waiting:
+            self._memory.add_side_by_side(arm)
+            self._pool.send(workers[arm], "build hold")
+        yield from self._pool.run_until(
+            lambda: all(self.is_prepared(arm) or not self.is_running(arm) for arm in waiting)
+        )
+
     def _pause_busy_processes(self, worker: Worker) -> list[RunEvent]:
         processors = self._pool.busy_processes.find_and_pause(worker.arm, worker.directory)
         if not processors:

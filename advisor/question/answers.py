@@ -91,7 +91,7 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         str,
         msgspec.Meta(
             description="batch sizes to measure, such as 2,8; default: 1,4,16,64; for the "
-            "demo models 1,4, and for demo on a GPU 16,64; for .pt2 and .onnx files the fixed one, "
+            "demo models 1,4, and for demo on a GPU 1,256; for .pt2 and .onnx files the fixed one, "
             "or 1; for factories 1"
         ),
     ] = ""

@@ -50,13 +50,12 @@ def build_group(
     ]
     if not arms and not builds.running:
         return
-    at_once, presets = builds_at_once(header), header.catalogue.presets.builds
+    at_once, presets = context.builds_at_once, header.catalogue.presets.builds
     early = arms
     if not recorder.state.groups:
         early = early_arms(arms, presets.early_seconds, plan_of(recorder.state).baseline, at_once)
     if not builds.running:
-        imported = early if at_once == 1 else early[: max(at_once, len(controls(recorder.state)))]
-        yield from _prepare(session, recorder, imported)
+        yield from _prepare(session, recorder, _arms_to_import(context, arms, early))
     unbuilt = [
         arm
         for arm in arms
@@ -72,6 +71,17 @@ def build_group(
         yield from _build_in_turn(context, waiting)
     else:
         yield from _build_side_by_side(context, builds, unbuilt, early, presets)
+
+
+def _arms_to_import(
+    context: RaceContext, arms: Sequence[Arm], early: Sequence[Arm]
+) -> Sequence[Arm]:
+    """Return the arms whose builds will begin first; with one build at a time, the early ones."""
+    if context.builds_at_once == 1:
+        return early
+    most = max(context.builds_at_once, len(controls(context.state)))
+    later = order_builds([arm for arm in arms if arm not in early], context.state, context.question)
+    return [*early, *(arm for arm in later if not arm.builds_alone)][:most]
 
 
 def _fits_beside_reference(context: RaceContext, builds: SideBySideBuilds) -> bool:

@@ -26,14 +26,14 @@ SHARE_OF_NEW_SHAPES = 1 / 3
 def measure_further(context: RaceContext) -> Iterator[LoggedEvent]:
     """Sustain the two fastest arms, then profile every arm that runs, duplicates excepted.
 
-    The leaders of the decision so far then try new shapes.
+    A budget can limit this to the leaders of the decision so far. They then try new shapes.
     """
     session, recorder, question = context.session, context.recorder, context.question
-    arms = [
-        arm.id
-        for arm in plan_of(recorder.state).arms
-        if session.is_running(arm.id) and arm.duplicate_of is None
-    ]
+    plan = plan_of(recorder.state)
+    chosen = plan.arms
+    if question.budget.contenders_only and not question.all_arms:
+        chosen = leaders_of(context.evaluate(recorder.state), plan)
+    arms = [arm.id for arm in chosen if session.is_running(arm.id) and arm.duplicate_of is None]
     yield from recorder.record_each(sustain_fastest(session, recorder.state, question))
     for arm in arms:
         yield from recorder.record_each(profile(session, arm, question))

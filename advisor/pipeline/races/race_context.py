@@ -28,6 +28,8 @@ class RaceContext:
     seconds: float
     races_end: float
     end: float
+    #: Number of builds that may run at the same time.
+    builds_at_once: int
     #: Returns the answer with what has been measured so far.
     evaluate: Callable[[RunState], Answer]
 

@@ -154,6 +154,9 @@ def _repeat_in_groups(
         numbered = [(arm, next_process_number(recorder.state, arm.id)) for arm in starting]
         built = [arm for arm in repeated if arm not in cold]
         yield from recorder.record_each(session.start(numbered, repeat=number, built=built))
+        if _fit_at_once(context, repeated):
+            side_by_side = [arm.id for arm in starting if arm.id not in cold]
+            yield from recorder.record_each(session.prepare(side_by_side))
         group, starting = [plan.baseline], [plan.baseline]
         yield from recorder.record_each(session.build(plan.baseline.id))
         while waiting and (
@@ -169,14 +172,25 @@ def _repeat_in_groups(
         first_round += REPEAT_ROUNDS
 
 
+def _fit_at_once(context: RaceContext, arms: Collection[str]) -> bool:
+    """Return whether the arms may be built at the same time: a race had them all in memory."""
+    raced = [group.arms for groups in context.state.groups.values() for group in groups]
+    return len(arms) <= context.builds_at_once and any(set(arms) <= set(each) for each in raced)
+
+
 def _visit_in_turn(context: RaceContext, arms: Sequence[Arm], rounds: range) -> Iterator[RunEvent]:
     """Visit every arm in each round.
 
-    The order rotates from round to round: an arm does not always follow the same other arm.
+    The order rotates from round to round: an arm does not always follow the same other arm. At the
+    end of the run each batch size has at least one round.
     """
-    counts = racing.DiscardCounts(context.limits)
-    for shape in context.question.shapes:
+    counts, shapes = racing.DiscardCounts(context.limits), context.question.shapes
+    for index, shape in enumerate(shapes):
+        now = context.clock()
+        end = now + max(context.end - now, 0.0) / (len(shapes) - index)
         for number in rounds:
+            if number != rounds.start and context.clock() >= end:
+                break
             for position in range(len(arms)):
                 arm = arms[(position + number) % len(arms)].id
                 if context.session.is_running(arm):

@@ -56,7 +56,7 @@ def test_on_a_gpu_the_demo_is_a_block_that_keeps_the_gpu_busy() -> None:
     asked = resolved(builders.gpu_machine(H100))
     assert asked.model == SHIPPED.models.demo_gpu
     assert asked.batch_sizes == SHIPPED.models.demo_gpu_batch_sizes
-    assert resolved(model="demo/block").model == SHIPPED.models.demo_gpu
+    assert resolved(model="demo/bert").model == SHIPPED.models.demo_gpu
     small = resolved(builders.gpu_machine(H100), model="demo/encoder")
     assert (small.model, small.batch_sizes) == (
         SHIPPED.models.demo,
