@@ -227,6 +227,7 @@ COSTS = (
     Cost("export_step"),
     Cost("own_environment"),
     Cost("vendors", is_gain=True),
+    Cost("target_needs", order=("runtime", "libtorch", "pytorch")),
     Cost("artefact_scope", order=("any", "vendor", "gpu-model", "process")),
     Cost("new_shapes", order=NEW_SHAPES_ORDER),
     Cost("architectures", order=("any", "most", "listed")),

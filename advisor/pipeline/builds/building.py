@@ -18,6 +18,7 @@ from advisor.pipeline.stored import remaining
 from advisor.pipeline.stored.arms import (
     arms_built_before,
     controls,
+    failed_arms,
     next_process_number,
     plan_of,
     raced_arms,
@@ -133,9 +134,15 @@ def drop_unbuilt(
 def is_over(context: RaceContext) -> bool:
     """Return whether no further arm is built.
 
-    A run without an arm to compare with the baseline goes on for as long again.
+    A run goes on for as long again until an arm of another workflow than the baseline's is built,
+    if there is any.
     """
-    if context.state.groups or _ready_arms(context):
+    state = context.state
+    plan = plan_of(state)
+    arms = {arm.id for arm in plan.arms if arm.id not in controls(state)}
+    others = {arm.id for arm in plan.arms if arm.workflow != plan.baseline.workflow}
+    rivals = others - failed_arms(state) or arms
+    if rivals & {*raced_arms(state), *_ready_arms(context)}:
         return context.clock() >= context.races_end
     return context.clock() >= context.end + context.seconds
 
