@@ -231,14 +231,8 @@ class AdvisorApp(App[int]):
             self.push_screen(HistoryScreen())
 
     def action_fleet(self) -> None:
-        from advisor.report.fleets import fleet_matrix  # noqa: PLC0415 - see the class
-        from advisor.tui.screens.fleet import FleetScreen  # noqa: PLC0415 - see the class
-
-        self.background.start(
-            "fleet",
-            lambda: fleet_matrix.read_fleet("latest", self.context.store),
-            lambda document: self.push_screen(FleetScreen(document)),
-        )
+        """Print the answers of the newest fleet in the terminal."""
+        self.run_in_terminal(["fleet"])
 
     def show_absent_gpu(self, document: Answer) -> None:
         from advisor.tui.answer import RunAnswer  # noqa: PLC0415 - see the class
@@ -309,7 +303,7 @@ class AdvisorApp(App[int]):
         from advisor.tui.dialogs.questions import CommandDialog  # noqa: PLC0415 - rarely used
 
         def on_closed(agreed: bool | None) -> None:  # noqa: FBT001 - Textual's callback
-            if agreed and self._run_in_terminal(arguments) == 0:
+            if agreed and self.run_in_terminal(arguments) == 0:
                 on_success()
 
         self.push_screen(CommandDialog(question, details, arguments), on_closed)
@@ -317,9 +311,9 @@ class AdvisorApp(App[int]):
     def action_doctor(self) -> None:
         """Print the checks of this machine in the terminal."""
         python = self.answers.python
-        self._run_in_terminal(["doctor", *(["--python", python] if python else [])])
+        self.run_in_terminal(["doctor", *(["--python", python] if python else [])])
 
-    def _run_in_terminal(self, arguments: Sequence[str]) -> int:
+    def run_in_terminal(self, arguments: Sequence[str]) -> int:
         """Leave the terminal to a command until the user returns; return its exit status."""
         with self.suspend():
             command = subprocess.run(  # noqa: S603 - an argument list, no shell

@@ -72,7 +72,9 @@ def tui_context(
 @pytest.fixture
 def context(tui_context: Context, tmp_path: pathlib.Path) -> Context:
     """The context with a store of the test's own."""
-    return dataclasses.replace(tui_context, store=Store(tmp_path / "stored"))
+    home = tmp_path / "stored"
+    environment = {**tui_context.environment, HOME_VARIABLE: str(home)}
+    return dataclasses.replace(tui_context, environment=environment, store=Store(home))
 
 
 @pytest.fixture(scope="session")

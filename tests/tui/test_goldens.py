@@ -27,7 +27,6 @@ from onscreen import (
     wait_for_screen,
     wait_for_text,
 )
-from recorded_fleet import store_fleet
 from recorded_runs import SECONDS, make_gpu_run, make_long_run, make_run
 from textual.pilot import Pilot
 
@@ -40,9 +39,7 @@ from advisor.tui.dialogs.help_dialog import HelpDialog
 from advisor.tui.dialogs.questions import LoadDialog
 from advisor.tui.options import LaunchOptions
 from advisor.tui.run.session import RunSession
-from advisor.tui.screens.compare import CompareScreen
 from advisor.tui.screens.detail import DetailScreen
-from advisor.tui.screens.fleet import FleetScreen
 from advisor.tui.screens.history import HistoryScreen
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import AbsentGpuScreen, ResultsScreen
@@ -208,9 +205,6 @@ async def test_questions_help_history_and_comparison(
         await wait_for_screen(pilot, HistoryScreen)
         await pilot.press("space", "down", "space")
         await compare("history", pilot, update=update)
-        await pilot.press("c")
-        await wait_for_screen(pilot, CompareScreen)
-        await compare("compare", pilot, update=update)
 
 
 @async_test
@@ -252,17 +246,6 @@ async def test_home_without_runs(
         await wait_for(pilot, lambda: app.machine is not None)
         await compare("home-empty", pilot, update=update)
         assert "Continue" not in screen_text(pilot)
-
-
-@async_test
-async def test_the_answers_of_a_fleet(finished: Run, tui_context: Context, *, update: bool) -> None:
-    store = Store(finished.directory.parents[1])
-    store_fleet(store, "20261121-120000-0002", finished.header().run_id)
-    app = AdvisorApp(LaunchOptions(), dataclasses.replace(tui_context, store=store))
-    async with running_app(app) as pilot:
-        app.action_fleet()
-        await wait_for_screen(pilot, FleetScreen)
-        await compare("fleet", pilot, update=update)
 
 
 @pytest.mark.slow

@@ -30,7 +30,6 @@ from advisor.tui.options import LaunchOptions
 from advisor.tui.run.host_process import HostProcess
 from advisor.tui.run.stored_items import list_items
 from advisor.tui.run_opener import find_unfinished_run
-from advisor.tui.screens.compare import CompareScreen
 from advisor.tui.screens.history import EMPTY_MESSAGE, HistoryScreen, SecondRunTable
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.setup import SetupScreen
@@ -186,8 +185,6 @@ async def test_the_second_run_of_a_comparison_can_only_be_chosen(
         assert not {"r", "space", "c", "t", "d", "n", "f"} & offered(app).keys()
         await pilot.press("enter")
         assert app.screen is screen, "a run is not compared with itself"
-        await pilot.press("down", "enter")
-        await wait_for_screen(pilot, CompareScreen)
 
 
 def test_a_run_that_failed_before_a_measurement_is_marked(store: Store) -> None:

@@ -34,7 +34,6 @@ from advisor.tui.options import LaunchOptions
 from advisor.tui.run import device_load
 from advisor.tui.run.host_process import HostProcess
 from advisor.tui.run.session import RunSession
-from advisor.tui.screens.compare import CompareScreen
 from advisor.tui.screens.detail import DetailScreen
 from advisor.tui.screens.history import HistoryScreen
 from advisor.tui.screens.home import HomeScreen
@@ -280,26 +279,6 @@ async def test_the_history_shows_the_answer_of_each_run(context: Context) -> Non
         await wait_for_screen(pilot, HistoryScreen)
         await wait_for_text(pilot, "compiled")
         await wait_for_text(pilot, "2.29x C")
-
-
-@async_test
-async def test_c_in_the_results_asks_for_the_second_run_and_compares_with_enter(
-    context: Context,
-) -> None:
-    first = make_run(context.store, finished=True)
-    second = make_run(context.store, finished=True, run_id="20261121-130000-0002")
-    app = AdvisorApp(LaunchOptions(open=str(first.directory)), context)
-    async with running_app(app) as pilot:
-        await wait_for_screen(pilot, ResultsScreen)
-        await pilot.press("c")
-        history = await wait_for_screen(pilot, HistoryScreen)
-        await wait_for_text(pilot, "Compare with which run?")
-        await wait_for(pilot, lambda: history.query_one(Table).row_count == 2)
-        history.query_one(Table).move_cursor_to(second.directory.name)
-        await pilot.press("enter")
-        await wait_for_screen(pilot, CompareScreen)
-        lines = screen_text(pilot).splitlines()
-        assert [lines[1].split()[0], "after" in screen_text(pilot)] == ["before", True]
 
 
 @async_test

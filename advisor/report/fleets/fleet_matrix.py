@@ -71,15 +71,6 @@ def read_answers(record: FleetRecord, store: Store) -> dict[str, Answer]:
     return answers
 
 
-def read_fleet(name: str, store: Store) -> FleetDocument:
-    """Return the document of the fleet with this id, or of the `latest`.
-
-    Raise `UnknownRunError` or `RunFileError` if it is missing or unreadable.
-    """
-    record = store.fleets.find(name)
-    return compose(record, read_answers(record, store))
-
-
 def compose(record: FleetRecord, answers: Mapping[str, Answer]) -> FleetDocument:
     """Return the document of a fleet; `answers` holds those of its runs by run id."""
     results = flag_unusable_results(record, answers).answered
@@ -142,12 +133,8 @@ def _price(cell: MatrixCell) -> float | None:
 
 def render(document: FleetDocument) -> str:
     head = "model", "device", "strategy", "speed-up", "throughput", "cost", "decision", "trust"
-    rows = [
-        [cell.model, cell.kind, *render_cell(cell).values(), cell.run_id or MISSING]
-        for cell in document.cells
-    ]
     blocks = [
-        plain_table([[*head, "run"], *rows], text_columns={0, 1, 2, 6, 7, 8}),
+        plain_table([[*head, "run"], *map(_row, document.cells)], text_columns={0, 1, 2, 6, 7, 8}),
         [f"Cheapest for {model}: {kind}" for model, kind in document.cheapest.items()],
         [
             f"{cell.model} on {cell.kind}: {cell.reason}; next: {cell.next_step or MISSING}"
@@ -163,19 +150,21 @@ def render(document: FleetDocument) -> str:
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
 
-def render_cell(cell: MatrixCell) -> dict[str, str]:
-    """Return the texts of a cell by column, in the order of the columns."""
+def _row(cell: MatrixCell) -> list[str]:
     throughput, answer = cell.throughput, cell.answer
-    return {
-        "strategy": answer.arm or "no answer",
-        "speedup": format_speedup(answer.speedup),
-        "throughput": f"{format_number(throughput.value, decimals=0)} {throughput.unit}"
+    return [
+        cell.model,
+        cell.kind,
+        answer.arm or "no answer",
+        format_speedup(answer.speedup),
+        f"{format_number(throughput.value, decimals=0)} {throughput.unit}"
         if throughput
         else MISSING,
-        "cost": _render_cost(cell),
-        "decision": answer.decision_word or MISSING,
-        "trust": answer.trust or MISSING,
-    }
+        _render_cost(cell),
+        answer.decision_word or MISSING,
+        answer.trust or MISSING,
+        cell.run_id or MISSING,
+    ]
 
 
 def _render_cost(cell: MatrixCell) -> str:

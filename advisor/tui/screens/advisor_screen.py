@@ -9,11 +9,10 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
-from textual.widgets import Input, Static
+from textual.widgets import Static
 
 from advisor.tui.rendering import text
 from advisor.tui.widgets.key_footer import KeyFooter
-from advisor.tui.widgets.table import Table
 
 if TYPE_CHECKING:
     from advisor.tui.app import AdvisorApp
@@ -125,45 +124,3 @@ class AdvisorScreen(Screen[None]):
         from advisor.tui.dialogs.help_dialog import HelpDialog  # noqa: PLC0415 - only when asked for
 
         self.app.push_screen(HelpDialog(self))
-
-
-class FilteredScreen(AdvisorScreen):
-    """A screen with a table and an input that filters it, hidden at first; it draws the rows."""
-
-    #: To be listed in the bindings of the screen, which determine the order in the footer.
-    FILTER: ClassVar[BindingType] = Binding(
-        "slash", "filter", "Filter", key_display="/", id="filter"
-    )
-
-    def compose(self) -> ComposeResult:
-        filter_input = Input(placeholder="filter", id="filter", compact=True)
-        filter_input.display = False
-        for widget in super().compose():
-            yield widget
-            if isinstance(widget, TitleBar):
-                yield filter_input
-
-    def passes_filter(self, *fields: object) -> bool:
-        """Return whether a row with these fields contains the text of the filter."""
-        typed = self.query_one("#filter", Input).value.strip().lower()
-        return typed in " ".join(map(str, fields)).lower()
-
-    def action_filter(self) -> None:
-        filter_input = self.query_one("#filter", Input)
-        filter_input.display = True
-        filter_input.focus()
-
-    def on_input_changed(self) -> None:
-        self.draw()
-
-    def on_input_submitted(self) -> None:
-        self.query_one(Table).focus()
-
-    def action_back(self) -> None:
-        """Close the filter if it is shown, else the screen."""
-        filter_input = self.query_one("#filter", Input)
-        if filter_input.display:
-            filter_input.value, filter_input.display = "", False
-            self.query_one(Table).focus()
-        else:
-            super().action_back()

@@ -8,19 +8,16 @@ from typing import ClassVar
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.widgets import Static
+from textual.widgets import Input, Static
 
 from advisor.domain.answer import AnswerSummary
 from advisor.errors import UserError
 from advisor.pipeline.answer_summaries import read_summaries
-from advisor.report.comparisons.comparison import Comparison, compare_answers
-from advisor.report.opening import open_answer
 from advisor.store.store import Store
 from advisor.tui.dialogs.questions import DeleteDialog, NoteDialog
 from advisor.tui.rendering import text
 from advisor.tui.run.stored_items import StoredItem, format_age, list_cells, list_items
-from advisor.tui.screens.advisor_screen import FilteredScreen
-from advisor.tui.screens.compare import THRESHOLD, CompareScreen
+from advisor.tui.screens.advisor_screen import AdvisorScreen
 from advisor.tui.widgets.table import Column, SelectableTable, Table
 
 COMPARE_TITLE = "Compare with which run?  enter chooses it, esc goes back"
@@ -54,15 +51,15 @@ class SecondRunTable(SelectableTable):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", COMPARE, id="open")]
 
 
-class HistoryScreen(FilteredScreen):
+class HistoryScreen(AdvisorScreen):
     """The stored runs."""
 
     HELP_TEXT = """\
 Enter opens a run: its results, or its progress while it is running. r resumes a stopped run. Space
 marks a run, or unmarks it; c compares two marked runs, or the marked run with the one under the
-cursor. While a run is marked, the other keys wait. t edits the note on a run, d deletes it;
-p3-advisor note and delete do the same. f shows the answers of the newest fleet, for each model and
-kind of device."""
+cursor, as p3-advisor compare does. While a run is marked, the other keys wait. t edits the note on
+a run, d deletes it; p3-advisor note and delete do the same. f prints the answers of the newest
+fleet, for each model and kind of device, as p3-advisor fleet does."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "resume", "Resume", id="resume"),
         Binding("space", "mark", "Mark", id="mark", tooltip="mark a run, or unmark it"),
@@ -83,7 +80,7 @@ kind of device."""
             id="delete",
             tooltip="delete the row under the cursor, after a confirmation",
         ),
-        FilteredScreen.FILTER,
+        Binding("slash", "filter", "Filter", key_display="/", id="filter"),
         Binding("n", "new", "New", id="new"),
         Binding("f", "fleet", "Fleet", id="fleet", tooltip="the answers of the newest fleet"),
     ]
@@ -98,6 +95,9 @@ kind of device."""
         self._summaries: dict[str, AnswerSummary] = {}
 
     def compose_body(self) -> ComposeResult:
+        filter_input = Input(placeholder="filter", id="filter", compact=True)
+        filter_input.display = False
+        yield filter_input
         yield Static("", id="empty", markup=False)
         yield (SecondRunTable if self._chooses_second else SelectableTable)(id="runs")
         yield Static("", id="note", markup=False)
@@ -131,7 +131,7 @@ kind of device."""
         if self._chooses_second:
             return action not in {*ROW_ACTIONS, *OTHER_ACTIONS, "compare"}
         if action == "compare":
-            return self._find_pair() is not None
+            return bool(self._find_pair())
         if self._marked and action in {*ROW_ACTIONS, *OTHER_ACTIONS} - {"mark"}:
             return False
         if action == "fleet":
@@ -145,13 +145,7 @@ kind of device."""
     def draw(self) -> None:
         if self._items is None or not self.is_attached:
             return
-        shown = [
-            item
-            for item in self._items
-            if self.passes_filter(
-                item.entry.run_id, item.entry.model, item.entry.device, item.entry.note
-            )
-        ]
+        shown = [item for item in self._items if self._passes_filter(item)]
         now = self.app.context.now()
         self.query_one(Table).fill(
             COLUMNS,
@@ -166,6 +160,30 @@ kind of device."""
         message = "" if shown else "no run passes the filter" if self._items else EMPTY_MESSAGE
         self.query_one("#empty", Static).update(message)
         self.on_data_table_row_highlighted()
+
+    def _passes_filter(self, item: StoredItem) -> bool:
+        entry, typed = item.entry, self.query_one("#filter", Input).value.strip().lower()
+        return typed in f"{entry.run_id} {entry.model} {entry.device} {entry.note}".lower()
+
+    def on_input_changed(self) -> None:
+        self.draw()
+
+    def on_input_submitted(self) -> None:
+        self.query_one(Table).focus()
+
+    def action_filter(self) -> None:
+        filter_input = self.query_one("#filter", Input)
+        filter_input.display = True
+        filter_input.focus()
+
+    def action_back(self) -> None:
+        """Close the filter if it is shown, else the screen."""
+        filter_input = self.query_one("#filter", Input)
+        if filter_input.display:
+            filter_input.value, filter_input.display = "", False
+            self.query_one(Table).focus()
+        else:
+            super().action_back()
 
     def _mark_of(self, item: StoredItem) -> str:
         return (
@@ -207,32 +225,19 @@ kind of device."""
 
     def action_compare(self) -> None:
         """Compare the two marked runs, or the marked run with the one under the cursor."""
-        pair, store = self._find_pair(), self.app.context.store
-        if pair is None:
+        pair = self._find_pair()
+        if pair:
+            self.app.run_in_terminal(["compare", *pair])
+        else:
             self.notify("this is the marked run: choose another one", markup=False)
-            return
-        first, second = pair
 
-        def compare() -> Comparison:
-            answers = open_answer(first, store), open_answer(second, store)
-            return compare_answers(*answers, threshold=THRESHOLD)
-
-        self.app.background.start(
-            "compare",
-            compare,
-            lambda found: self.app.push_screen(CompareScreen(found)),
-        )
-
-    def _find_pair(self) -> tuple[str, str] | None:
-        """Return the marked runs, or the marked one and the one at the cursor; None for no pair."""
+    def _find_pair(self) -> list[str]:
+        """Return the marked runs, or the marked one and that at the cursor; empty for no pair."""
         item = self._item_at_cursor()
         chosen = list(self._marked)
         if len(chosen) < PAIR and item is not None:
             chosen.append(item.entry.run_id)
-        if len(set(chosen)) != PAIR:
-            return None
-        first, second = chosen
-        return first, second
+        return chosen if len(set(chosen)) == PAIR else []
 
     def action_note(self) -> None:
         item = self._item_at_cursor()

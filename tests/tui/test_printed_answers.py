@@ -1,0 +1,82 @@
+"""Keys that leave the terminal to a command, which prints in the shell."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from onscreen import async_test, running_app, wait_for, wait_for_screen
+from recorded_fleet import HOSTILE, store_fleet
+from recorded_runs import make_run
+
+from advisor.context import Context
+from advisor.tui.app import AdvisorApp
+from advisor.tui.options import LaunchOptions
+from advisor.tui.screens.history import HistoryScreen
+from advisor.tui.screens.results import ResultsScreen
+from advisor.tui.widgets.table import Table
+
+
+@pytest.fixture(autouse=True)
+def no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run commands without a terminal to leave and to return from."""
+    monkeypatch.setattr(AdvisorApp, "suspend", lambda _: contextlib.nullcontext())
+    monkeypatch.setattr("builtins.input", lambda _: "")
+
+
+@async_test
+async def test_two_marked_runs_are_compared(
+    context: Context, capfd: pytest.CaptureFixture[str]
+) -> None:
+    runs = [make_run(context.store, finished=finished) for finished in (True, False)]
+    app = AdvisorApp(LaunchOptions(), context)
+    async with running_app(app) as pilot:
+        app.action_history()
+        history = await wait_for_screen(pilot, HistoryScreen)
+        await wait_for(pilot, lambda: history.query_one(Table).row_count == 2)
+        await pilot.press("c")
+        assert capfd.readouterr().out == "", "one run is not compared"
+        await pilot.press("space", "down", "space", "c")
+        assert app.screen is history
+    printed = capfd.readouterr().out
+    assert all(run.directory.name in printed for run in runs)
+    assert "exported" in printed
+
+
+@async_test
+async def test_c_in_the_results_asks_for_the_second_run_and_compares_with_enter(
+    context: Context, capfd: pytest.CaptureFixture[str]
+) -> None:
+    first = make_run(context.store, finished=True)
+    second = make_run(context.store, finished=True, run_id="20261121-130000-0002")
+    app = AdvisorApp(LaunchOptions(open=str(first.directory)), context)
+    async with running_app(app) as pilot:
+        await wait_for_screen(pilot, ResultsScreen)
+        await pilot.press("c")
+        history = await wait_for_screen(pilot, HistoryScreen)
+        await wait_for(pilot, lambda: history.query_one(Table).row_count == 2)
+        history.query_one(Table).move_cursor_to(second.directory.name)
+        await pilot.press("enter")
+    before, after = capfd.readouterr().out.splitlines()[:2]
+    assert first.directory.name in before
+    assert second.directory.name in after
+
+
+@async_test
+async def test_f_in_the_history_prints_the_newest_fleet(
+    context: Context, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run_id = make_run(context.store, finished=True).header().run_id
+    app = AdvisorApp(LaunchOptions(), context)
+    async with running_app(app) as pilot:
+        app.action_history()
+        history = await wait_for_screen(pilot, HistoryScreen)
+        assert "f" not in history.active_bindings, "no fleet is stored"
+        await app.pop_screen()
+        store_fleet(context.store, "20261121-120000-0002", run_id)
+        app.action_history()
+        await wait_for_screen(pilot, HistoryScreen)
+        await pilot.press("f")
+    printed = capfd.readouterr().out
+    assert run_id in printed
+    assert HOSTILE in printed
