@@ -2,12 +2,15 @@
 
 Speeds are compared only for the same question on the same device. An arm is judged by its speed-up
 over the baseline of the same run, because a slower machine slows both. The change of the baseline
-itself is the drift of the machine and of eager PyTorch, and is reported on its own.
+itself is the drift of the machine and of eager PyTorch, and is reported on its own. A server is
+judged by its goodput: a server that cannot lead has a wide interval, and the requests per second
+are what users rely on. A slower machine shows as a change of every server.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Final, Literal
 
 import msgspec
@@ -17,13 +20,13 @@ from advisor.domain.interval import Interval
 from advisor.domain.measurement import Cell
 from advisor.domain.plan import BASELINE
 from advisor.recommendation.trust import is_unfit
-from advisor.report.comparisons.goodput_comparison import GoodputChange, compare_goodputs
 from advisor.report.comparisons.run_differences import Difference, find_differences, software_of
 from advisor.report.comparisons.speed_ratios import (
     SpeedVerdict,
     classify_speed,
+    goodput_ratio,
+    independent_ratio,
     may_be_slower,
-    speed_ratio,
     speedup_ratio,
     undisturbed_ratio,
     variance_of_speedup,
@@ -49,27 +52,18 @@ FAILURES: Final[frozenset[Status]] = frozenset(
 Outcome = Literal["no-regression", "regression", "undecided", "not-comparable", "same-run"]
 
 
-class Drift(msgspec.Struct, frozen=True, kw_only=True):
-    """The speed of the baseline at one batch size: the second run over the first."""
-
-    shape: Shape
-    speed: Interval
-    verdict: SpeedVerdict
-
-
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """One arm at one batch size: ratios of the second run over the first."""
+    """One arm at one batch size, or its server, in the first and in the second run."""
 
     arm: str
-    shape: Shape
-    #: Median seconds of a call in the first and in the second run.
-    seconds_before: float
-    seconds_after: float
-    #: Of calls per second, which a slower machine changes as well.
-    speed: Interval
-    speedup: float
-    #: The ratio of the speed-ups over the baseline, with an interval; it gives the verdict.
-    speedup_ratio: Interval
+    #: Null for a server.
+    shape: Shape | None
+    #: Seconds of a call, of a server the requests per second of its goodput.
+    before: Interval
+    after: Interval
+    #: The second run over the first, of an arm's speed-ups over the baseline, of a server's
+    #: goodputs, of the baseline's calls per second; it gives the verdict.
+    ratio: Interval
     verdict: SpeedVerdict
     #: The smallest slowdown, as a share, that this comparison finds with a probability of 90 %;
     #: null without an interval.
@@ -88,14 +82,12 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     differences: tuple[Difference, ...]
     comparable: bool
     #: The change of the baseline by batch size.
-    drift: tuple[Drift, ...]
+    drift: tuple[Change, ...]
     #: Whether the versions or settings of the baseline differ, so that speed-ups are over another
     #: baseline.
     baseline_changed: bool
-    #: The change of every other arm that has figures in both runs.
+    #: The change of every other arm, or of every server, that has figures in both runs.
     changes: tuple[Change, ...]
-    #: The change of every server's goodput; empty for other tasks.
-    goodputs: tuple[GoodputChange, ...] = ()
     #: Arms that have figures in the first run and failed in the second.
     failed: tuple[UnmeasuredArm, ...]
     #: Runs on a machine that was too busy or unsteady for a verdict.
@@ -105,10 +97,9 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     only_after: tuple[str, ...]
 
     @property
-    def regressions(self) -> tuple[Change | GoodputChange, ...]:
+    def regressions(self) -> tuple[Change, ...]:
         """The changes that are shown to be slower by more than the threshold."""
-        changes: tuple[Change | GoodputChange, ...] = (*self.changes, *self.goodputs)
-        return tuple(change for change in changes if change.verdict == "slower")
+        return tuple(change for change in self.changes if change.verdict == "slower")
 
     @property
     def found_from(self) -> float | None:
@@ -121,16 +112,13 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         return max(known) if is_known else None
 
     @property
-    def undecided(self) -> tuple[Change | GoodputChange, ...]:
+    def undecided(self) -> tuple[Change, ...]:
         """The changes that may be slower by more than the threshold, and are not shown to be."""
-        ratios: tuple[tuple[Change | GoodputChange, Interval], ...] = (
-            *((change, change.speedup_ratio) for change in self.changes),
-            *((change, change.ratio) for change in self.goodputs),
-        )
         return tuple(
             change
-            for change, ratio in ratios
-            if change.verdict != "slower" and (self.unfit or may_be_slower(ratio, self.threshold))
+            for change in self.changes
+            if change.verdict != "slower"
+            and (self.unfit or may_be_slower(change.ratio, self.threshold))
         )
 
 
@@ -139,7 +127,6 @@ def compare_answers(before: Answer, after: Answer, threshold: float) -> Comparis
     differences = find_differences(before, after)
     is_comparable = not any(difference.decisive for difference in differences)
     entries, later_entries = _measured_arms(before), _measured_arms(after)
-    was_unfit = is_unfit(before.results) or is_unfit(after.results)
     comparison = Comparison(
         schema=SCHEMA,
         before=before.run_id,
@@ -149,10 +136,12 @@ def compare_answers(before: Answer, after: Answer, threshold: float) -> Comparis
         threshold=threshold,
         differences=differences,
         comparable=is_comparable,
-        drift=_drift(before, after, threshold) if is_comparable else (),
+        drift=tuple(_drift(before, after, threshold)) if is_comparable else (),
         baseline_changed=software_of(BASELINE, before) != software_of(BASELINE, after),
-        changes=_changes(before, after, threshold) if is_comparable else (),
-        goodputs=compare_goodputs(before, after, threshold, is_unfit=was_unfit)
+        changes=(
+            *_arm_changes(before, after, threshold),
+            *_server_changes(before, after, threshold),
+        )
         if is_comparable
         else (),
         failed=tuple(
@@ -163,9 +152,7 @@ def compare_answers(before: Answer, after: Answer, threshold: float) -> Comparis
         only_after=tuple(sorted(later_entries - entries)),
     )
     if _is_same_run(before, after):
-        return msgspec.structs.replace(
-            comparison, outcome="same-run", drift=(), changes=(), goodputs=()
-        )
+        return msgspec.structs.replace(comparison, outcome="same-run", drift=(), changes=())
     return msgspec.structs.replace(comparison, outcome=_outcome(comparison))
 
 
@@ -191,37 +178,55 @@ def _outcome(comparison: Comparison) -> Outcome:
         return "not-comparable"
     if comparison.regressions or comparison.failed:
         return "regression"
-    has_changes = comparison.changes or comparison.goodputs
-    return "undecided" if comparison.undecided or not has_changes else "no-regression"
+    is_undecided = comparison.undecided or not comparison.changes
+    return "undecided" if is_undecided else "no-regression"
 
 
 def _measured_arms(answer: Answer) -> set[str]:
     """Return the arms that have figures."""
-    serving = answer.results.serving
-    served = serving.arms if serving is not None else ()
-    return {entry.arm for entry in answer.results.measurements if entry.cells} | {
-        arm.arm for arm in served if arm.goodput is not None
-    }
+    return _cells_of(answer).keys() | _goodputs_of(answer).keys()
 
 
-def _drift(before: Answer, after: Answer, threshold: float) -> tuple[Drift, ...]:
+def _goodputs_of(answer: Answer) -> dict[str, Interval]:
+    served = answer.results.serving.arms if answer.results.serving is not None else ()
+    return {arm.arm: arm.goodput for arm in served if arm.goodput is not None}
+
+
+def _drift(before: Answer, after: Answer, threshold: float) -> Iterator[Change]:
     noise = math.hypot(_noise_floor(before), _noise_floor(after))
-    ratios = (
-        (first.shape, speed_ratio(first, second, noise))
-        for arm, first, second in _cell_pairs(before, after)
-        if arm == BASELINE
-    )
-    return tuple(
-        Drift(shape=shape, speed=speed, verdict=classify_speed(speed, threshold))
-        for shape, speed in ratios
-    )
+    for arm, first, second in _cell_pairs(before, after):
+        if arm == BASELINE:
+            seconds_before, seconds_after = _seconds(first), _seconds(second)
+            speed = independent_ratio(seconds_before, seconds_after, noise=noise)
+            yield Change(
+                arm=arm,
+                shape=first.shape,
+                before=seconds_before,
+                after=seconds_after,
+                ratio=speed,
+                verdict=classify_speed(speed, threshold),
+            )
 
 
-def _changes(before: Answer, after: Answer, threshold: float) -> tuple[Change, ...]:
-    noise = math.hypot(_noise_floor(before), _noise_floor(after))
+def _server_changes(before: Answer, after: Answer, threshold: float) -> Iterator[Change]:
+    first, second = _goodputs_of(before), _goodputs_of(after)
+    was_unfit = is_unfit(before.results) or is_unfit(after.results)
+    common = [arm for arm in first if arm in second]
+    for arm in common:
+        ratio = goodput_ratio(first[arm], second[arm], len(common))
+        yield Change(
+            arm=arm,
+            shape=None,
+            before=first[arm],
+            after=second[arm],
+            ratio=ratio,
+            verdict="undecided" if was_unfit else classify_speed(ratio, threshold),
+        )
+
+
+def _arm_changes(before: Answer, after: Answer, threshold: float) -> Iterator[Change]:
     pairs = [pair for pair in _cell_pairs(before, after) if pair[0] != BASELINE]
     was_unfit = is_unfit(before.results) or is_unfit(after.results)
-    changes = []
     for arm, first, second in pairs:
         compared = undisturbed_ratio(first, second) or whole_ratio(
             first.speedup,
@@ -232,20 +237,19 @@ def _changes(before: Answer, after: Answer, threshold: float) -> tuple[Change, .
             ),
         )
         ratio, found_from = speedup_ratio(compared, len(pairs), threshold)
-        changes.append(
-            Change(
-                arm=arm,
-                shape=first.shape,
-                seconds_before=first.seconds.median,
-                seconds_after=second.seconds.median,
-                speed=speed_ratio(first, second, noise),
-                speedup=ratio.value,
-                speedup_ratio=ratio,
-                verdict="undecided" if was_unfit else classify_speed(ratio, threshold),
-                found_from=found_from,
-            )
+        yield Change(
+            arm=arm,
+            shape=first.shape,
+            before=_seconds(first),
+            after=_seconds(second),
+            ratio=ratio,
+            verdict="undecided" if was_unfit else classify_speed(ratio, threshold),
+            found_from=found_from,
         )
-    return tuple(changes)
+
+
+def _seconds(cell: Cell) -> Interval:
+    return Interval(value=cell.seconds.median, low=cell.seconds.low, high=cell.seconds.high)
 
 
 def _process_differences(answer: Answer, cell: Cell) -> int:

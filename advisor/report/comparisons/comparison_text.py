@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from advisor.domain.plan import BASELINE
-from advisor.report.comparisons.comparison import Change, Comparison, Drift
-from advisor.report.comparisons.goodput_comparison import GoodputChange
+from advisor.report.comparisons.comparison import Change, Comparison
 from advisor.report.formatting import markdown_table, plain_table
 from advisor.report.markdown import escape
 from advisor.system.number_format import (
@@ -19,27 +18,6 @@ from advisor.system.number_format import (
 
 #: Most characters of a value in the table of differences.
 LONGEST_VALUE = 60
-CHANGE_HEAD = [
-    "arm",
-    "batch",
-    "ms before",
-    "ms after",
-    "speed-up, times before (95 %)",
-    "speed, times before",
-    "slowdown found from",
-    "verdict",
-]
-CHANGE_TEXT_COLUMNS = {0, 7}
-GOODPUT_HEAD = [
-    "server",
-    "requests/s before (95 %)",
-    "after (95 %)",
-    "times before (95 %)",
-    "verdict",
-]
-GOODPUT_TEXT_COLUMNS = {0, 4}
-DRIFT_HEAD = ["baseline", "batch", "speed, times before (95 %)", "verdict"]
-DRIFT_TEXT_COLUMNS = {0, 3}
 
 
 def render(comparison: Comparison) -> str:
@@ -52,15 +30,7 @@ def render(comparison: Comparison) -> str:
         _differences(comparison),
         conclusion(comparison),
     ]
-    if comparison.changes:
-        rows = [CHANGE_HEAD, *map(_change_row, comparison.changes)]
-        blocks.append(plain_table(rows, CHANGE_TEXT_COLUMNS))
-    if comparison.goodputs:
-        rows = [GOODPUT_HEAD, *map(_goodput_row, comparison.goodputs)]
-        blocks.append(plain_table(rows, GOODPUT_TEXT_COLUMNS))
-    if comparison.drift:
-        rows = [DRIFT_HEAD, *map(_drift_row, comparison.drift)]
-        blocks.append(plain_table(rows, DRIFT_TEXT_COLUMNS))
+    blocks += [plain_table(rows, _text_columns(rows)) for rows in _tables(comparison)]
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"
 
 
@@ -87,15 +57,10 @@ def render_markdown(comparison: Comparison) -> str:
         [f"## p3-advisor: {escape(comparison.before)} against {escape(comparison.after)}"],
         [escape(line) for line in conclusion(comparison)],
     ]
-    if comparison.changes:
-        rows = _escape_rows(map(_change_row, comparison.changes))
-        blocks.append(markdown_table(CHANGE_HEAD, rows, CHANGE_TEXT_COLUMNS))
-    if comparison.goodputs:
-        rows = _escape_rows(map(_goodput_row, comparison.goodputs))
-        blocks.append(markdown_table(GOODPUT_HEAD, rows, GOODPUT_TEXT_COLUMNS))
-    if comparison.drift:
-        rows = _escape_rows(map(_drift_row, comparison.drift))
-        blocks.append(markdown_table(DRIFT_HEAD, rows, DRIFT_TEXT_COLUMNS))
+    blocks += [
+        markdown_table(rows[0], _escape_rows(rows[1:]), _text_columns(rows))
+        for rows in _tables(comparison)
+    ]
     if comparison.differences:
         rows = _escape_rows([each.what, each.before, each.after] for each in comparison.differences)
         blocks.append(["Differences:", "", *markdown_table(["", "before", "after"], rows)])
@@ -106,31 +71,58 @@ def _escape_rows(rows: Iterable[Sequence[str]]) -> list[list[str]]:
     return [[escape(cell) for cell in row] for row in rows]
 
 
-def _change_row(change: Change) -> list[str]:
+def _tables(comparison: Comparison) -> list[list[Sequence[str]]]:
+    """Return the tables that have rows, without empty columns; the first row is the head."""
+    arms = [change for change in comparison.changes if change.shape is not None]
+    servers = [change for change in comparison.changes if change.shape is None]
+    tables = [
+        [_head("arm", "ms", "speed-up"), *map(_row, arms)],
+        [_head("server", "requests/s", "goodput"), *map(_row, servers)],
+        [_head("baseline", "ms", "speed"), *map(_row, comparison.drift)],
+    ]
+    return [
+        list(zip(*(column for column in zip(*rows, strict=True) if any(column[1:])), strict=True))
+        for rows in tables
+        if len(rows) > 1
+    ]
+
+
+def _head(name: str, unit: str, compared: str) -> list[str]:
+    return [
+        name,
+        "batch",
+        f"{unit} before",
+        f"{unit} after",
+        f"{compared}, times before (95 %)",
+        "speed, times before",
+        "slowdown found from",
+        "verdict",
+    ]
+
+
+def _row(change: Change) -> list[str]:
+    before, after = change.before, change.after
+    if change.shape is None:
+        batch, speed = "", ""
+        figures = [format_interval(each, unit="", decimals=None) for each in (before, after)]
+    else:
+        batch = str(change.shape)
+        speed = "" if change.arm == BASELINE else format_number(before.value / after.value, 3)
+        figures = [format_milliseconds(each.value) for each in (before, after)]
     return [
         change.arm,
-        str(change.shape),
-        format_milliseconds(change.seconds_before),
-        format_milliseconds(change.seconds_after),
-        format_interval(change.speedup_ratio, unit="", decimals=3),
-        format_number(change.speed.value, decimals=3),
+        batch,
+        *figures,
+        format_interval(change.ratio, unit="", decimals=3),
+        speed,
         "" if change.found_from is None else _rounded_up(change.found_from),
         change.verdict,
     ]
 
 
-def _goodput_row(change: GoodputChange) -> list[str]:
-    figures = (change.before, change.after, change.ratio)
-    return [
-        change.arm,
-        *(format_interval(figure, unit="", decimals=None) for figure in figures),
-        change.verdict,
-    ]
-
-
-def _drift_row(drift: Drift) -> list[str]:
-    speed = format_interval(drift.speed, unit="", decimals=3)
-    return [BASELINE, str(drift.shape), speed, drift.verdict]
+def _text_columns(rows: Sequence[Sequence[str]]) -> set[int]:
+    """Return the first and the last column: names and verdicts."""
+    return {0, len(rows[0]) - 1}
 
 
 def conclusion(comparison: Comparison) -> list[str]:
@@ -164,8 +156,9 @@ def _verdict(comparison: Comparison) -> list[str]:
     share = format_share(comparison.threshold, decimals=None)
     slower, undecided = _name(comparison.regressions), _name(comparison.undecided)
     lines = [f"Fails now: {each.arm} ({each.status})." for each in comparison.failed]
+    has_speedups = any(change.shape is not None for change in comparison.changes)
     if slower:
-        relative = "" if comparison.goodputs else ", relative to the baseline"
+        relative = ", relative to the baseline" if has_speedups else ""
         lines.append(f"Slower by more than {share}{relative}: {slower}.")
     elif not (lines or comparison.unfit):
         lines.append(f"No arm is shown to be slower by more than {share}.")
@@ -174,7 +167,7 @@ def _verdict(comparison: Comparison) -> list[str]:
         lines.append(f"No verdict on speed: the machine was too busy or unsteady during {runs}.")
     elif undecided:
         lines.append(f"Undecided, because the intervals are too wide: {undecided}.")
-    if comparison.baseline_changed and comparison.changes:
+    if comparison.baseline_changed and has_speedups:
         lines.append(
             "The versions or settings of the baseline differ, "
             "so a speed-up can change without a change of its arm."
@@ -182,10 +175,10 @@ def _verdict(comparison: Comparison) -> list[str]:
     return lines
 
 
-def _name(changes: Sequence[Change | GoodputChange]) -> str:
+def _name(changes: Sequence[Change]) -> str:
     return ", ".join(
         f"{change.arm} at {change.shape.description}"
-        if isinstance(change, Change)
+        if change.shape is not None
         else f"the server of {change.arm}"
         for change in changes
     )
@@ -193,9 +186,9 @@ def _name(changes: Sequence[Change | GoodputChange]) -> str:
 
 def _machine_drift(comparison: Comparison) -> list[str]:
     changed = [
-        f"{format_interval(each.speed)} at {each.shape.description}"
+        f"{format_interval(each.ratio)} at {each.shape.description}"
         for each in comparison.drift
-        if each.verdict in {"slower", "faster"}
+        if each.shape is not None and each.verdict in {"slower", "faster"}
     ]
     if not changed:
         return []

@@ -16,13 +16,15 @@ from advisor.domain.catalogue import NoisePrior
 from advisor.domain.interval import Interval
 from advisor.domain.measurement import Cell
 from advisor.domain.results import RaceResult
-from advisor.statistics.intervals import detectable_shift, t_quantile
+from advisor.statistics.intervals import HALF_INTERVAL, detectable_shift, t_quantile
 from advisor.statistics.replication import MIN_PROCESSES
 
 #: Probability that any interval of a comparison misses its value.
 FAMILY_ERROR = 0.05
 #: Each bound of an interval in a run's document fails with this probability.
 TAIL = 0.025
+#: Degrees of freedom with which Student's t distribution is the normal one.
+MANY = 1000
 #: Probability with which a slowdown of the size `found_from` is found.
 POWER = 0.9
 
@@ -144,31 +146,38 @@ def speedup_ratio(compared: ComparedRatio, intervals: int, threshold: float) -> 
     )
 
 
-def speed_ratio(before: Cell, after: Cell, noise: float) -> Interval:
-    """Return the speed of `after` over that of `before`.
+def goodput_ratio(before: Interval, after: Interval, intervals: int) -> Interval:
+    """Return `after` over `before`, as one of this many intervals (Bonferroni)."""
+    widening = t_quantile(1 - FAMILY_ERROR / 2 / intervals, MANY) / HALF_INTERVAL
+    return independent_ratio(after, before, widening=widening)
+
+
+def independent_ratio(
+    numerator: Interval, denominator: Interval, *, noise: float = 0.0, widening: float = 1.0
+) -> Interval:
+    """Return the ratio of two figures of different runs.
 
     The half widths of both intervals and the noise floor `noise` are independent, so they are added
-    as squares on the logarithmic scale.
+    as squares on the logarithmic scale; the half widths of the ratio are `widening` times as long.
     """
-    value = before.seconds.median / after.seconds.median
-    before_widths, after_widths = _log_half_widths(before), _log_half_widths(after)
-    if before_widths is None or after_widths is None:
+    value = numerator.value / denominator.value
+    widths, other_widths = _log_half_widths(numerator), _log_half_widths(denominator)
+    if widths is None or other_widths is None:
         return Interval(value=value, low=None, high=None)
-    (before_low, before_high), (after_low, after_high) = before_widths, after_widths
+    (low, high), (other_low, other_high) = widths, other_widths
     log_noise = math.log1p(noise)
     return Interval(
         value=value,
-        low=value * math.exp(-math.hypot(before_low, after_high, log_noise)),
-        high=value * math.exp(math.hypot(before_high, after_low, log_noise)),
+        low=value * math.exp(-widening * math.hypot(low, other_high, log_noise)),
+        high=value * math.exp(widening * math.hypot(high, other_low, log_noise)),
     )
 
 
-def _log_half_widths(cell: Cell) -> tuple[float, float] | None:
-    """Return the distances of the median from both ends of its interval, as logarithms."""
-    seconds = cell.seconds
-    if seconds.low is None or seconds.high is None:
+def _log_half_widths(figure: Interval) -> tuple[float, float] | None:
+    """Return the distances of the value from both ends of its interval, as logarithms."""
+    if figure.low is None or figure.high is None:
         return None
-    return math.log(seconds.median / seconds.low), math.log(seconds.high / seconds.median)
+    return math.log(figure.value / figure.low), math.log(figure.high / figure.value)
 
 
 def classify_speed(speed: Interval, threshold: float) -> SpeedVerdict:

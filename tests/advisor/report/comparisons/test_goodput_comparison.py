@@ -54,7 +54,7 @@ def test_the_goodput_decides(after: float, spread: float, verdict: str, outcome:
     first = served_run({"engine": 10.0, "baseline": 1.0}, spread=1.01)
     second = served_run({"engine": after, "baseline": 1.0}, spread=spread)
     found = compare_answers(first, second, 0.1)
-    changes = {change.arm: change for change in found.goodputs}
+    changes = {change.arm: change for change in found.changes}
     assert changes["engine"].verdict == verdict
     assert changes["engine"].ratio.value == pytest.approx(after / 10)
     assert found.outcome == ("undecided" if spread > 1.1 else outcome)
@@ -67,11 +67,11 @@ def test_other_limits_are_not_comparable() -> None:
     second = served_run({"engine": 5.0}, spread=1.01, itl=0.1)
     found = compare_answers(first, second, 0.1)
     assert found.outcome == "not-comparable"
-    assert found.goodputs == ()
+    assert found.changes == ()
 
 
 def test_a_server_without_a_goodput_in_one_run_is_named() -> None:
     first = served_run({"engine": 10.0, "other": 5.0}, spread=1.01)
     found = compare_answers(first, served_run({"engine": 10.0}, spread=1.01), 0.1)
     assert found.only_before == ("other",)
-    assert [change.arm for change in found.goodputs] == ["engine"]
+    assert [change.arm for change in found.changes] == ["engine"]
