@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from advisor.domain.answer import encode
 from advisor.tui.answer import RunAnswer
-from advisor.tui.dialogs.questions import CodeDialog, FileDialog
+from advisor.tui.dialogs.questions import FileDialog
 from advisor.tui.rendering import text
 
 if TYPE_CHECKING:
@@ -15,17 +15,8 @@ if TYPE_CHECKING:
 
 
 def show_code(app: AdvisorApp, answer: RunAnswer, arm: str) -> None:
-    run = answer.run
-    if run is None:
-        return
-
-    def compose_code() -> str:
-        from advisor.report.recipes import found_recipe, server_recipe  # noqa: PLC0415 - rarely used
-
-        document = answer.document
-        return server_recipe.render_short(document, *found_recipe.choose(document, run, arm))
-
-    app.background.start("code", compose_code, lambda code: app.push_screen(CodeDialog(arm, code)))
+    if answer.run is not None:
+        app.run_in_terminal(["recipe", str(answer.run.directory), "--workflow", arm])
 
 
 def verify(app: AdvisorApp, answer: RunAnswer, arm: str) -> None:

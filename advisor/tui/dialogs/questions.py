@@ -6,11 +6,10 @@ import pathlib
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
-from rich.text import Text
 from textual.app import ComposeResult
 from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import Vertical
 from textual.screen import ModalScreen, ScreenResultType
 from textual.widgets import Input, Static
 
@@ -181,8 +180,6 @@ class FileDialog(Dialog[None]):
         name: str,
         extensions: Sequence[str],
         make_content: Callable[[str], str],
-        *,
-        subject: str = "run",
     ) -> None:
         """Propose the file `name` in the current directory.
 
@@ -190,11 +187,11 @@ class FileDialog(Dialog[None]):
         """
         super().__init__()
         self._proposed, self._extensions = pathlib.Path.cwd() / name, extensions
-        self._make_content, self._subject, self._overwrite_confirmed = make_content, subject, ""
+        self._make_content, self._overwrite_confirmed = make_content, ""
 
     def compose(self) -> ComposeResult:
         extensions = ", ".join(self._extensions)
-        lead = f"Export this {self._subject}.  The extension selects the format: {extensions}"
+        lead = f"Export this run.  The extension selects the format: {extensions}"
         with Vertical(classes="dialog"):
             yield Static(lead, markup=False, classes="lead")
             yield LineInput(str(self._proposed))
@@ -228,37 +225,3 @@ class FileDialog(Dialog[None]):
         self.dismiss()
         self.notify(f"written: {file.absolute()}", markup=False)
         return ""
-
-
-class CodeDialog(Dialog[None]):
-    """The recipe of one arm."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "copy", "Copy"),
-        Binding("w", "write", "Write to a file"),
-        Binding("escape,q", "dismiss", "Close"),
-    ]
-
-    def __init__(self, arm: str, code: str) -> None:
-        super().__init__()
-        self._arm, self._code = arm, code
-
-    def compose(self) -> ComposeResult:
-        shown = "\n".join(text.printable(line, 400) for line in self._code.splitlines())
-        with VerticalScroll(classes="dialog"):
-            yield Static(
-                f"The code of {text.printable(self._arm, 60)}", markup=False, classes="lead"
-            )
-            yield Static(Text(shown, no_wrap=True), markup=False)
-        yield KeyFooter()
-
-    def on_mount(self) -> None:
-        self.query_one(VerticalScroll).focus()
-
-    def action_copy(self) -> None:
-        """Copy the code to the clipboard of the terminal (OSC 52)."""
-        self.app.copy_to_clipboard(self._code)
-        self.notify("copied, if the terminal allows it; w writes it to a file", markup=False)
-
-    def action_write(self) -> None:
-        self.app.push_screen(FileDialog("serve.py", [".py"], lambda _: self._code))

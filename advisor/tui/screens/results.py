@@ -65,7 +65,9 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
             Binding(str(number), f"show_part('{pane}')", title, show=False)
             for number, (pane, title) in enumerate(PANES.items(), 1)
         ],
-        Binding("r", "code", "Code", id="code", tooltip="the script that does what was measured"),
+        Binding(
+            "r", "code", "Code", id="code", tooltip="print a script that does what was measured"
+        ),
         Binding(
             "m",
             "measure_again",
