@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import torch
 
-from probes.adapter import Subject, UnsupportedError
+from probes.adapter import UnsupportedError
 from probes.protocol import Request
 from probes.subjects.torch_subject import TorchSubject
 
@@ -24,7 +24,6 @@ EXAMPLE_LINES = """\
 # torch.export fixes a size of 1, so the example has two rows or more.
 example = tuple(torch.cat([x, x]) if x.dim() and len(x) == 1 else x for x in inputs)
 """
-TOKENS = "tokens"
 #: Kinds of models whose inputs are examples of the user.
 OWN_INPUTS = {"factory", "exported"}
 NO_BATCH = "the inputs have no common first dimension, so there is no batch that could be free"
@@ -79,12 +78,12 @@ shapes = tuple({{axis: torch.export.Dim.AUTO for axis in range(min(x.dim(), {fre
 """  # noqa: E501 - the lines are counted, so they are not wrapped
 
 
-def shared_name(subject: Subject, request: Request) -> str:
+def shared_name(subject: TorchSubject, request: Request) -> str:
     """Return the name of an export that serves all shapes; of those of other lengths if it cannot.
 
-    Only the length of tokens may become free.
+    Only a length in tokens may become free.
     """
-    return "any-shape" if subject.unit == TOKENS else f"any-batchx{request.input_tokens}"
+    return "any-shape" if subject.has_length else f"any-batchx{request.input_tokens}"
 
 
 def first_that_works(
@@ -101,7 +100,7 @@ def first_that_works(
     """
     if not subject.has_batch:
         raise UnsupportedError(NO_BATCH)
-    if subject.unit == TOKENS:
+    if subject.has_length:
         try:
             return export(batch_and_length(tensors, length))
         except EXPORT_ERRORS:

@@ -91,12 +91,17 @@ class TorchSubject:
         built = self._request.input_tokens
         return drawn if self._length == built else resize(drawn, built, self._length)
 
+    @property
+    def has_length(self) -> bool:
+        """Whether the inputs have a length in tokens, which may differ from call to call."""
+        return self.unit == TOKENS or self._request.subject["kind"] in KINDS_WITH_LENGTH
+
     def at(self, request: Request) -> TorchSubject:
         """Return the same model with inputs of the length of `request`.
 
         Raise `ModelError` for a model whose inputs have no length.
         """
-        if self.unit != TOKENS and request.subject["kind"] not in KINDS_WITH_LENGTH:
+        if not self.has_length:
             reason = "the inputs of the model have no length in tokens"
             raise ModelError(reason, "give one number to --input-tokens")
         found = copy.copy(self)

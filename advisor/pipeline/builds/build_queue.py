@@ -34,6 +34,7 @@ LEAST_SECONDS = 5.0
 def order_builds(arms: Sequence[Arm], state: RunState, question: Question) -> list[Arm]:
     """Return the arms in build order: among equals, those that promise most for their seconds.
 
+    Of each workflow that has not raced, one arm precedes those of workflows that have a figure.
     The duplicate precedes all others, because every race needs it, and arms of an open race precede
     those that wait for memory. Arms that must be built alone follow the others. Arms whose builds
     are expected to exceed their limit come last: they cannot change the answer.
@@ -41,7 +42,13 @@ def order_builds(arms: Sequence[Arm], state: RunState, question: Question) -> li
     waiting = remaining.waiting_arms(state, question)
     out_of_memory = remaining.oom_beside_others(state)
 
-    def sort_key(arm: Arm) -> tuple[bool, bool, bool, bool, bool, float]:
+    raced = raced_arms(state)
+    known = {arm.workflow for arm in plan_of(state).arms if arm.id in raced}
+    first: dict[str, str] = {}
+    for each in sorted(arms, key=_promise):
+        first[each.workflow] = each.id
+
+    def sort_key(arm: Arm) -> tuple[bool, bool, bool, bool, bool, bool, float]:
         seconds = arm.expected_build_seconds
         limit = build_limits.limit_build(state, arm.id, question)
         return (
@@ -50,6 +57,7 @@ def order_builds(arms: Sequence[Arm], state: RunState, question: Question) -> li
             arm.builds_alone,
             arm.id in waiting,
             arm.id not in out_of_memory,
+            arm.workflow in known or first[arm.workflow] != arm.id,
             -_promise(arm),
         )
 

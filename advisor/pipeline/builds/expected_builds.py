@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import statistics
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
@@ -30,29 +30,33 @@ def with_expected_builds(plan: Plan, header: Header, store: Store) -> Plan:
     earlier = header.catalogue.earlier_runs.get(header.question.device, {})
     typical = {arm: figures.build_seconds for arm, figures in earlier.items()}
     expected = {**typical, **_seconds_in_runs(header, store)}
-    largest = {arm: figures.largest_speedup for arm, figures in earlier.items()}
+    largest = {
+        arm: figures.largest_speedup
+        for arm, figures in earlier.items()
+        if figures.largest_speedup is not None
+    }
     return msgspec.structs.replace(
         plan,
         arms=tuple(
             msgspec.structs.replace(
                 arm,
-                expected_build_seconds=_expected_seconds(arm, expected),
-                largest_speedup=largest.get(arm.id),
+                expected_build_seconds=_figure_of(arm, expected, statistics.median),
+                largest_speedup=_figure_of(arm, largest, max),
             )
             for arm in plan.arms
         ),
     )
 
 
-def _expected_seconds(arm: Arm, expected: Mapping[str, float]) -> float | None:
-    """Return the figure of the arm, else the median of its workflow's arms."""
-    own = expected.get(arm.duplicate_of or arm.id)
+def _figure_of(
+    arm: Arm, figures: Mapping[str, float], choose: Callable[[list[float]], float]
+) -> float | None:
+    """Return the figure of the arm, else the one that `choose` makes of its workflow's arms."""
+    own = figures.get(arm.duplicate_of or arm.id)
     if own is not None:
         return own
-    alike = [
-        seconds for name, seconds in expected.items() if name.partition("/")[0] == arm.workflow
-    ]
-    return statistics.median(alike) if alike else None
+    alike = [figure for name, figure in figures.items() if name.partition("/")[0] == arm.workflow]
+    return choose(alike) if alike else None
 
 
 def _seconds_in_runs(header: Header, store: Store) -> Mapping[str, float]:

@@ -98,3 +98,13 @@ def test_the_expected_time_is_that_of_all_builds_side_by_side() -> None:
     queue = queue_of(arms, shares=2)
     found = [queue.choose(0) for _ in arms]
     assert [each.expected_seconds_left for each in found if each] == [30.0, 10.0, 8.0]
+
+
+def test_one_arm_of_each_workflow_precedes_the_variants_of_others() -> None:
+    promising = [
+        msgspec.structs.replace(expecting(name, 10.0), largest_speedup=speedup)
+        for name, speedup in (("fast/one", 4.0), ("fast/two", 3.0), ("slow/one", 1.1))
+    ]
+    state = simulation.new_recorder([arm.id for arm in promising]).state
+    ordered = [arm.id for arm in order_builds(promising, state, builders.question())]
+    assert ordered == ["fast/one", "slow/one", "fast/two"]

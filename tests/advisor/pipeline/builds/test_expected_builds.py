@@ -59,3 +59,10 @@ def test_a_stored_run_of_the_same_question_comes_first(tmp_path: pathlib.Path) -
     )
     found = expected(store, header, *[arm for arm in (built,) if arm != "pytorch-eager"])
     assert found[built] == round(total, 1)
+
+
+def test_an_arm_without_figures_promises_as_much_as_its_workflow(tmp_path: pathlib.Path) -> None:
+    plan = builders.plan("compiled", "compiled/other", "unknown")
+    found = with_expected_builds(plan, header_with_figures(), Store(tmp_path))
+    largest = {arm.id: arm.largest_speedup for arm in found.arms if arm.workflow != "pytorch-eager"}
+    assert largest == {"compiled": 2.0, "compiled/other": 2.0, "unknown": None}
