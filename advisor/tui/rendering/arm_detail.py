@@ -118,32 +118,11 @@ def render_code(answer: RunAnswer, entry: RankedArm) -> Text:
     lines += Text(f"install   {text.printable(workflow.how_to_get, 300)}\n")
     lines += Text(f"changes   {declared.lines_changed.value} lines, export step: {export}\n")
     lines += Text(f"source    {text.printable(declared.lines_changed.source, 300)}\n\n", "dim")
-    lines += Text("Measure it again\n", "bold")
-    lines += Text(f"{text.printable(repeat_command(answer, entry.arm), 1000)}\n")
     return lines + _render_recipe(answer, entry.arm)
 
 
-def repeat_command(answer: RunAnswer, arm: str) -> str:
-    question = answer.document.question
-    sizes = ",".join(map(str, question.batch_sizes))
-    task = " --task generate" if question.task == "generate" else ""
-    if task or len(question.lengths) > 1:
-        inputs, outputs = (
-            ",".join(map(str, sorted({*side})))
-            for side in zip(
-                *((each.input_tokens, each.output_tokens) for each in question.lengths), strict=True
-            )
-        )
-        task += f" --input-tokens {inputs} --output-tokens {outputs}"
-    if len(question.lengths) > 1:
-        mix = (
-            f"{each.input_tokens}/{each.output_tokens}:{each.share:g}" for each in question.lengths
-        )
-        task += f" --length-mix {','.join(mix)}"
-    return (
-        f"p3-advisor recommend --model {shlex.quote(question.model.name)}{task}"
-        f" --batch-sizes {sizes} --workflows {shlex.quote(arm)}"
-    )
+def verify_command(answer: RunAnswer, arm: str) -> str:
+    return shlex.join(["p3-advisor", "verify", answer.document.run_id, "--workflow", arm])
 
 
 def _render_recipe(answer: RunAnswer, arm: str) -> Text:
@@ -155,8 +134,8 @@ def _render_recipe(answer: RunAnswer, arm: str) -> Text:
         code = server_recipe.render_short(document, *found_recipe.choose(document, answer.run, arm))
     except NoRecipeError:
         return Text()
-    command = text.printable(f"p3-advisor recipe {document.run_id} --workflow {arm}", 200)
-    title = text.styled("\nThe measured code", "bold") + Text(f"   {command} writes it\n", "dim")
+    command = text.printable(verify_command(answer, arm), 200)
+    title = text.styled("The measured code", "bold") + Text(f"   {command} runs it\n", "dim")
     return title + Text("".join(f"{text.printable(line, 400)}\n" for line in code.splitlines()))
 
 

@@ -20,7 +20,7 @@ from advisor.tui.rendering.arm_detail import (
     render_new_shapes,
     render_score,
     render_timing,
-    repeat_command,
+    verify_command,
 )
 from advisor.tui.run.logs import clean_line
 from advisor.tui.screens.advisor_screen import AdvisorScreen
@@ -48,7 +48,7 @@ did with shapes that were not built. Log: the output of the stack."""
             "copy",
             "Copy command",
             id="copy",
-            tooltip="copy the command that repeats this measurement",
+            tooltip="copy the command that runs the measured code again",
         ),
     ]
 
@@ -75,9 +75,13 @@ did with shapes that were not built. Log: the output of the stack."""
         self.query_one(TabbedContent).active = name
         self.query_one(f"#{name} VerticalScroll").focus()
 
+    def offers(self, action: str) -> bool:
+        """Offer the command only for a stored run, whose code it can run."""
+        return action != "copy" or self._run is not None
+
     def action_copy(self) -> None:
-        """Copy the command that measures this arm again."""
-        self.copy(repeat_command(self._answer, self._arm))
+        """Copy the command that runs the measured code of this arm again."""
+        self.copy(verify_command(self._answer, self._arm))
 
     def draw(self) -> None:
         answer, entry = self._answer, self._answer.ranked_arm(self._arm)

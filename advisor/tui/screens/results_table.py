@@ -9,10 +9,9 @@ from advisor.domain.answer import RankedArm
 from advisor.domain.measurement import Cell
 from advisor.domain.priorities import FURTHER_CRITERIA
 from advisor.domain.rubric import LETTERS
-from advisor.report.formatting import accuracy_cell
 from advisor.report.sections.answer import has_unfit_problem
-from advisor.report.sections.ranking_cells import CRITERION_HEADS
-from advisor.system.number_format import MISSING, format_mebibytes, format_seconds
+from advisor.report.sections.ranking_cells import CRITERION_HEADS, cost_cells, score_cell
+from advisor.system.number_format import MISSING
 from advisor.tui.answer import RunAnswer
 from advisor.tui.rendering import text
 from advisor.tui.widgets.table import Column, Row
@@ -114,11 +113,9 @@ def ranking_cells(answer: RunAnswer, entry: RankedArm) -> Row:
         **{f"call-{cell.shape}": _call_figure(cell) for cell in entry.cells},
         "ttft": text.format_milliseconds(_generation_figure(entry, "ttft_seconds")),
         "itl": text.format_milliseconds(_generation_figure(entry, "itl_seconds")),
-        "build": format_seconds(measured.build_seconds.cold if measured else None),
-        "accuracy": accuracy_cell(measured.correctness if measured else ()),
-        "memory": format_mebibytes(measured.memory_bytes.peak if measured else None),
+        **dict(zip(("build", "memory", "accuracy"), cost_cells(measured), strict=True)),
         **{name: f" {LETTERS[scored.ratings[name].tier]}" for name in CRITERION_HEADS},
-        "score": MISSING if unfit else f"{scored.score:.2f}",
+        "score": score_cell(scored, is_unfit=unfit),
     }
 
 
