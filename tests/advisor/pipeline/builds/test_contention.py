@@ -67,7 +67,7 @@ def left_out(answer: Answer, **question: object) -> set[str]:
 def test_an_arm_that_would_not_have_led_is_not_built(run: str, arm: str) -> None:
     answer = without(read_run(run), arm)
     assert left_out(answer) == {arm}
-    # Whoever names workflows, asks for all arms or has a longer budget gets them.
+    # Named workflows, `--all-arms` and a longer budget are exempt.
     assert left_out(answer, workflows=(arm,)) == set()
     assert left_out(answer, all_arms=True) == set()
     assert left_out(answer, budget=rubric_files.load().presets.budgets["standard"]) == set()
