@@ -10,7 +10,7 @@ import sessions
 
 from advisor.context import Context
 from advisor.domain.answer import Answer
-from advisor.domain.run_events import ProvisionalAnswer, WorkerEnded
+from advisor.domain.run_events import ProvisionalAnswer, RepetitionStarted, WorkerEnded
 from advisor.pipeline.decision import decide
 from advisor.pipeline.draft import prepare
 from advisor.pipeline.execution import execute
@@ -88,3 +88,23 @@ def test_an_arm_races_while_another_is_still_being_built(module_context: Context
     run = sessions.execute_run(module_context, answers)
     timed = [report.arm for report, _ in sessions.reports_of(run.events(), BlockTimed)]
     assert "misbehaving/slow" in timed
+
+
+def test_a_repetition_without_time_has_one_round_of_each_batch_size(
+    module_context: Context,
+) -> None:
+    clock = JumpingClock()
+    context = dataclasses.replace(module_context, clock=clock)
+    answers = Answers(model="demo", workflows="quick", batch_sizes="1,2", budget="standard")
+    run = prepare(answers, context)
+    for event in execute(run, context):
+        clock.ahead_seconds += 2000 * isinstance(event.run_event, RepetitionStarted)
+    repeated = [
+        process
+        for processes in run.state().processes.values()
+        for process in processes
+        if process.repeat == 1
+    ]
+    assert len(repeated) == 2
+    for process in repeated:
+        assert sorted(visit.shape.batch_size for visit in process.visits) == [1, 2]
