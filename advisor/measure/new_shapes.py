@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from advisor.domain.interval import Interval
-from advisor.domain.plan import Arm
+from advisor.domain.plan import BASELINE, Arm
 from advisor.domain.run_state import ProcessState, RunState
 from probes.wire.events import NewShapeOutcome, NewShapeResult
 from probes.wire.outcome import Failure
@@ -14,6 +14,9 @@ from probes.wire.shape import Shape
 
 #: Lower bound of the speed-up from which a silent fallback to eager code shows.
 CLEAR_SPEEDUP = 1.2
+#: A first call that takes so many seconds longer than that of eager PyTorch, which only loads
+#: kernels, has built something.
+BUILD_SECONDS = 0.25
 #: An arm that takes at least this share of the baseline's seconds for a new shape has no speed-up.
 FALLBACK_SHARE = 0.95
 
@@ -31,8 +34,8 @@ def rate_new_shapes(results: Sequence[NewShapeResult]) -> str | None:
 def results_of(process: ProcessState) -> Mapping[Shape, NewShapeResult]:
     """Return the results of a process by shape, with the one at which it ended.
 
-    A shape that took too long is `stalled` without seconds: the process was killed, completed but
-    for its result. Any other end is a refusal.
+    A shape that took too long is `skipped`: the process was killed, completed but for its result,
+    so it is not known what it did. Any other end is a refusal.
     """
     results, started, outcome = (
         process.new_shape_results,
@@ -54,18 +57,14 @@ def results_of(process: ProcessState) -> Mapping[Shape, NewShapeResult]:
 
 
 def _outcome_at_end(failure: Failure | None) -> NewShapeOutcome:
-    if failure is None or failure.status == "timed-out":
-        return "stalled"
-    return "skipped" if failure.status == "skipped" else "refused"
+    if failure is None or failure.status in {"timed-out", "skipped"}:
+        return "skipped"
+    return "refused"
 
 
 def is_complete(results: Sequence[NewShapeResult]) -> bool:
-    """Return whether every new shape was tried; a shape without seconds was the last one."""
-    return not any(
-        result.outcome == "skipped"
-        or (result.outcome == "stalled" and result.first_call_seconds is None)
-        for result in results
-    )
+    """Return whether every new shape was tried."""
+    return all(result.outcome != "skipped" for result in results)
 
 
 def compare_with_baseline(
@@ -73,14 +72,25 @@ def compare_with_baseline(
 ) -> tuple[NewShapeResult, ...]:
     """Return the results in order; a shape served without the arm's speed-up has a reason.
 
-    Its outcome is `eager` if the workflow may have run eager code.
+    Its outcome is `eager` if the workflow may have run eager code. A slow first call is no build
+    if that of eager PyTorch is as slow.
     """
     baseline = _baseline_results(state)
+    is_eager = state.plan is not None and state.plan.baseline.id == BASELINE
     gains = speedup.low is not None and speedup.low >= CLEAR_SPEEDUP
-    return tuple(
-        _mark(arm, result, baseline.get(shape)) if gains else result
-        for shape, result in sorted(results.items())
-    )
+    compared = []
+    for shape, each in sorted(results.items()):
+        other = baseline.get(shape)
+        result = _without_loading(each, other) if is_eager and other else each
+        compared.append(_mark(arm, result, other) if gains else result)
+    return tuple(compared)
+
+
+def _without_loading(result: NewShapeResult, eager: NewShapeResult) -> NewShapeResult:
+    longer = (result.first_call_seconds or 0.0) - (eager.first_call_seconds or 0.0)
+    if result.outcome != "stalled" or longer > BUILD_SECONDS:
+        return result
+    return dataclasses.replace(result, outcome="served")
 
 
 def _baseline_results(state: RunState) -> Mapping[Shape, NewShapeResult]:

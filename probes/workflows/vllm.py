@@ -157,7 +157,6 @@ class EngineGeneration(EngineProgram):
 
     def score(self, device_inputs: list[Any], tokens: Any, rows: int) -> TokenLogprobs:
         """Pass `tokens` as part of the prompts and return the likeliest tokens at their places."""
-        start, count = self.request.input_tokens, tokens.shape[1]
         prompts = [
             {"prompt_token_ids": [*one["prompt_token_ids"], *row]}
             for one, row in zip(device_inputs[:rows], tokens[:rows].tolist(), strict=True)
@@ -170,7 +169,7 @@ class EngineGeneration(EngineProgram):
             detokenize=False,
         )
         outputs = self.engine.generate(prompts, sampling, use_tqdm=False)
-        logprobs = [output.prompt_logprobs[start : start + count] for output in outputs]
+        logprobs = [output.prompt_logprobs[-tokens.shape[1] :] for output in outputs]
         return logprobs_from_top_tokens(
             [
                 [{token: entry.logprob for token, entry in position.items()} for position in row]

@@ -27,8 +27,6 @@ def _outcome(result: NewShapeResult) -> str:
         case "served":
             comparison = f", {result.reason}" if result.reason else ""
             return f"{_served_in(result)}{comparison}"
-        case "stalled" if result.first_call_seconds is None:
-            return f"recompiled, {result.reason}"
         case "stalled":
             return f"recompiled, {format_seconds(result.first_call_seconds)} s"
         case "eager":

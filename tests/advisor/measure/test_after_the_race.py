@@ -203,12 +203,15 @@ def test_a_shift_of_the_speed_is_reported_with_its_size() -> None:
 
 
 def results_with(
-    outcome: str = "served", steady: float | None = 0.01, batch_size: int = 3
+    outcome: str = "served",
+    steady: float | None = 0.01,
+    batch_size: int = 3,
+    first: float = 0.1,
 ) -> dict[Shape, NewShapeResult]:
     made = NewShapeResult(
         shape=Shape(batch_size),
         outcome=outcome,  # type: ignore[arg-type]
-        first_call_seconds=0.1,
+        first_call_seconds=first,
         steady_seconds=steady,
         reason=None,
     )
@@ -300,10 +303,10 @@ def test_new_shapes_have_the_rating_of_the_worst_result(outcomes: list[str], rat
 @pytest.mark.parametrize(
     ("outcome", "rating"),
     [
-        (Outcome(), "recompiles"),
+        (Outcome(), "served"),
         (
             Outcome(Failure("timed-out", phase="new-shapes", reason="the build took too long")),
-            "recompiles",
+            "served",
         ),
         (
             Outcome(
@@ -326,9 +329,26 @@ def test_a_shape_at_which_the_worker_ended_counts(outcome: Any, rating: str) -> 
     )
     measured = only_measurement(summarise(state, RACES))
     assert measured.new_shapes == rating
-    assert measured.new_shapes_complete is (rating != "recompiles")
-    ended = [each for each in measured.new_shape_results if each.shape.input_tokens]
-    assert [each.shape.input_tokens for each in ended] == ([] if rating == "served" else [17])
+    ended = [each.outcome for each in measured.new_shape_results if each.shape.input_tokens]
+    was_killed = outcome is not None and rating == "served"
+    assert ended == (["skipped"] if was_killed else ["refused"] if outcome else [])
+    assert measured.new_shapes_complete is not was_killed
+
+
+@pytest.mark.parametrize(("seconds", "rating"), [(0.9, "served"), (1.1, "recompiles")])
+def test_a_first_call_as_slow_as_that_of_eager_code_builds_nothing(
+    seconds: float, rating: str
+) -> None:
+    """Eager code recompiles nothing, but may load kernels for a new shape."""
+    tried = [results_with("stalled", first=first) for first in (0.75, seconds)]
+    state = builders.run_state(
+        {
+            arm: builders.process(*builders.visits([0.1] * 4), new_shape_results=results)
+            for arm, results in zip((BASELINE, "compiled"), tried, strict=True)
+        }
+    )
+    found = {each.arm: each.new_shapes for each in summarise(state, RACES).measurements}
+    assert found == {BASELINE: "served", "compiled": rating}
 
 
 def test_a_shape_that_was_skipped_has_no_rating() -> None:
