@@ -34,7 +34,7 @@ from collections.abc import Iterator
 from typing import Any
 
 HERE = pathlib.Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "tests"), str(HERE.parent)]
+sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parents[1])]
 
 import msgspec
 import numpy as np
@@ -45,10 +45,9 @@ from panel import PanelModel, read_panel
 
 from advisor.machine.detection import cpu_model
 from probes import protocol
-from probes.checking import array_reference, correctness, output_check
+from probes.checking import array_reference, correctness
 from probes.checking.array_reference import Reference, create_reference
 from probes.checking.deviation import root_mean_square, sample
-from probes.checking.integers import allowed_difference
 from probes.checking.rules import Rules
 from probes.subjects.outputs import collect
 from probes.subjects.torch_subject import TorchSubject, open_torch_subject
@@ -63,8 +62,6 @@ INPUT_SETS = 4
 BEYOND_ROUNDING, UNITS = 4.0, 2.0
 UNIT = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 Z = 1.96
-#: Faults that no threshold of an error decides.
-STRUCTURAL = {"shape", "not-finite", "same-output", "identity"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,71 +113,18 @@ def make_case(request: protocol.Request) -> Case:
 
 
 def judge(case: Case, produced: list[list[Any]], rules: Rules) -> dict[str, Any]:
-    """Return whether each rule calls the outputs exact, and the class of the new one."""
+    """Return the verdict about the outputs."""
     record, _ = correctness.check_outputs(case.reference, produced, rules, Shape(case.batch_size))
     return {
         "class": record.accuracy_class,
         "fault": record.accuracy.fault,
         "error": rounded(record.accuracy.relative_error),
-        **needs(case, produced, rules),
     }
 
 
 def rounded(value: float | None) -> float | None:
     """Return three significant digits."""
     return None if value is None else float(f"{value:.3g}")
-
-
-def needs(case: Case, produced: list[list[Any]], rules: Rules) -> dict[str, float]:
-    """Return how large the thresholds of the rule have to be for the outputs to be exact.
-
-    `share_of_rms` and `row_share` are those of `probes.checking.rules`. `typical_share` is what the
-    typical error needs of `share_of_rms`.
-    """
-    share, row, typical = 0.0, 0.0, 0.0
-    for number, outputs in enumerate(produced):
-        for index, array in enumerate(outputs):
-            checked = output_check.check_output(case.reference, (number, index), array, rules)
-            found, expected = checked.found, checked.expected
-            of_sets = [each[index] for each in case.reference.outputs]
-            if not expected.is_float:
-                continue
-            rounding = case.reference.rounding(index, rules)[number]
-            share = max(share, (found.rmse - rules.eager_times * rounding) / (expected.scale or 1))
-            if found.row > max(each.envelope.row for each in of_sets):
-                allowed = output_check.allowed_row_error(of_sets, rules) - rules.row_share
-                row = max(row, found.row - allowed)
-            allowed = output_check.allowed_typical_error(of_sets, rules) - rules.share_of_rms
-            typical = max(typical, found.typical / (expected.scale or 1) - allowed)
-    integers = max(
-        (
-            excess_of_integers(case, produced, index, rules)
-            for index, expected in enumerate(case.reference.outputs[0])
-            if not expected.is_float
-        ),
-        default=0.0,
-    )
-    return {
-        name: rounded(value) or 0.0
-        for name, value in (
-            ("share_of_rms", share),
-            ("row_share", row),
-            ("typical_share", typical),
-            ("integers", integers),
-        )
-    }
-
-
-def excess_of_integers(case: Case, produced: list[list[Any]], index: int, rules: Rules) -> float:
-    """Return what output `index` of all input sets needs of `integer_share`."""
-    of_sets = [each[index] for each in case.reference.outputs]
-    pairs = [
-        (sample(outputs[index]), each.values)
-        for outputs, each in zip(produced, of_sets, strict=True)
-    ]
-    differing = np.concatenate([values != target for values, target in pairs]).mean()
-    allowed = allowed_difference(of_sets, dataclasses.replace(rules, integer_share=0.0))
-    return float(differing - allowed)
 
 
 # Faults
@@ -318,18 +262,7 @@ def cell(hits: int, trials: int) -> str:
 
 
 def is_exact(found: dict[str, Any]) -> bool:
-    """Return the verdict of the present thresholds about a kept result."""
-    rules = workers.rules(found["dtype"])
-    return found["fault"] not in STRUCTURAL and all(
-        # Early results lack the need of the typical error.
-        found.get(name, 0.0) <= limit
-        for name, limit in (
-            ("share_of_rms", rules.share_of_rms),
-            ("row_share", rules.row_share),
-            ("typical_share", rules.share_of_rms),
-            ("integers", rules.integer_share),
-        )
-    )
+    return found["class"] == "exact"
 
 
 def summarise(lines: list[dict[str, Any]]) -> str:
@@ -339,9 +272,9 @@ def summarise(lines: list[dict[str, Any]]) -> str:
     for line in lines:
         for found in line.get("right", []):
             if "failed" not in found and found["class"] != "unchecked":
-                right[found["name"]].append(found | {"dtype": line["dtype"]})
+                right[found["name"]].append(found)
         for found in line.get("faults", []):
-            faults[found["name"]].append(found | {"dtype": line["dtype"]})
+            faults[found["name"]].append(found)
     rows = ["| right programs | called wrong |", "|---|---|"]
     for name, found in [*right.items(), ("all", [each for one in right.values() for each in one])]:
         wrong = sum(not is_exact(each) for each in found)

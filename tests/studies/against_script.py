@@ -175,10 +175,8 @@ def compare(model: str, device: str, dtype: str, sizes: str, limit: float) -> di
         "script_seconds": round(script_wall, 1),
         "seconds": round(wall, 1),
         "ratio": round(wall / script_wall, 2),
-        "script_winner": max({"pytorch-eager": 1.0, **by_script}.items(), key=lambda each: each[1])[
-            0
-        ],
-        "winner": max({"pytorch-eager": 1.0, **measured}.items(), key=lambda each: each[1])[0],
+        "script_winner": fastest(by_script),
+        "winner": fastest(measured),
         "advised": advice.get("arm"),
         "word": (advice.get("certainty") or {}).get("decision_word"),
         "script_speedups": {arm: round(each, 2) for arm, each in by_script.items()},
@@ -190,7 +188,8 @@ def compare(model: str, device: str, dtype: str, sizes: str, limit: float) -> di
 
 def fastest(speedups: dict[str, float]) -> str:
     """Return the arm with the largest speed-up, eager PyTorch if none is faster."""
-    return max({"pytorch-eager": 1.0, **speedups}.items(), key=lambda each: each[1])[0]
+    known = {"pytorch-eager": 1.0, **speedups}
+    return max(known, key=lambda arm: known[arm])
 
 
 def time_process(

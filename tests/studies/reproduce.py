@@ -12,7 +12,7 @@ minutes at a time needs several calls.
 A pair of runs is compatible at an arm and a batch size if the two 95 % intervals of the speed-up
 overlap. Two equal workers disagree if the difference between the baseline and its duplicate lies
 outside its interval: the rounds of this run, with what another run of the same tree states for the
-differences between processes (earlier versions state nothing). Targets: at least 95 % of the pairs
+differences between processes. Targets: at least 95 % of the pairs
 are compatible, all runs have the same decision, and at most 5 % of the equal workers disagree.
 """
 
@@ -66,11 +66,8 @@ class RunResult:
                 interval = cell["speedup"]
                 bounded = interval["low"] is not None and interval["high"] is not None
                 if bounded and interval["low"] < interval["high"]:
-                    yield (entry["arm"], cell["batch_size"]), {**interval, **_processes(cell)}
-
-
-def _processes(cell: dict[str, Any]) -> dict[str, Any]:
-    return {"processes": cell.get("processes", 1)}
+                    size = cell["shape"]["batch_size"]
+                    yield (entry["arm"], size), {**interval, "processes": cell["processes"]}
 
 
 def run_once(tree: pathlib.Path, options: Sequence[str]) -> RunResult:
@@ -132,7 +129,7 @@ def read_duplicate(events: pathlib.Path) -> dict[int, list[float]]:
         if block.get("event") == "block_timed" and (
             (run_event["arm"], run_event["process"]) not in repeated
         ):
-            place = (run_event["arm"], block["batch_size"], block["round"])
+            place = (run_event["arm"], block["shape"]["batch_size"], block["round"])
             seconds[place] = math.log(statistics.median(block["seconds"]))
     differences: dict[int, list[float]] = {}
     for (arm, size, number), value in sorted(seconds.items()):

@@ -4,11 +4,11 @@
         [--inputs 10000]
 
 Takes the named minutes, or ends after `--inputs` inputs. Each target gets an equal share of the
-time. An input is a changed file, a text or a command line; the stateful test of the store counts
-each sequence of 20 steps as one. A defect is a traceback, an undocumented exit
-code, an error without a next step, or a control character in the output. Its input is stored in
-`tests/fuzz/regressions`, which `tests/fuzz/test_campaign.py` tries again in every test run. The
-exit code is 1 if there are defects. The result is a table of inputs and defects by target.
+time. An input is a changed file, a message or a command line. A defect is a traceback, an
+undocumented exit code, an error without a next step, or a control character in the output. Its
+input is stored in `tests/fuzz/regressions`, which `tests/fuzz/test_campaign.py` tries again in
+every test run. The exit code is 1 if there are defects. The result is a table of inputs and defects
+by target.
 """
 
 from __future__ import annotations
@@ -30,14 +30,12 @@ sys.path[:0] = [str(HERE), str(ROOT / "tests"), str(ROOT)]
 
 import command_targets
 import program
-import store_machine
 import targets
 
 REGRESSIONS = ROOT / "tests" / "fuzz" / "regressions"
 TARGETS: dict[str, type[targets.Target]] = {
     kind.name: kind
     for kind in (
-        command_targets.OptionTexts,
         command_targets.CommandLines,
         command_targets.WorkerMessages,
         targets.StoredRuns,
@@ -46,9 +44,6 @@ TARGETS: dict[str, type[targets.Target]] = {
         targets.TomlFiles,
     )
 }
-STORE = "store"
-#: Sequences of steps of the store that run between two looks at the clock.
-STORE_SEQUENCES = 2
 
 
 def try_target(
@@ -99,21 +94,6 @@ def keep(name: str, value: object, found: str) -> None:
     (REGRESSIONS / f"{name}-{digest}.json").write_text(content, encoding="utf-8")
 
 
-def try_store(seed: int, seconds: float, most: int, folder: pathlib.Path) -> tuple[int, list[str]]:
-    """Run the stateful test of the store until the time or the number is used up."""
-    end, count = time.monotonic() + seconds, 0
-    for sequence_seed in seeds(seed):
-        if time.monotonic() >= end or count >= most:
-            break
-        try:
-            store_machine.run_machine(sequence_seed, min(STORE_SEQUENCES, most), folder)
-        except Exception as problem:  # noqa: BLE001 - a defect may raise anything
-            notes = " ".join(getattr(problem, "__notes__", ()))
-            return count, [f"{type(problem).__name__}: {problem} {notes} at {where(problem)}"]
-        count += STORE_SEQUENCES
-    return count, []
-
-
 def run_campaign(
     names: Sequence[str], seed: int, seconds: float, most_inputs: int = 1 << 30
 ) -> dict[str, tuple[int, list[str]]]:
@@ -123,11 +103,7 @@ def run_campaign(
         home = pathlib.Path(folder)
         for name in names:
             share = seconds / len(names)
-            results[name] = (
-                try_store(seed, share, most_inputs, home / name)
-                if name == STORE
-                else try_target(TARGETS[name](home / name), seed, share, most_inputs)
-            )
+            results[name] = try_target(TARGETS[name](home / name), seed, share, most_inputs)
     return results
 
 
@@ -138,10 +114,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().getrandbits(32))
     parser.add_argument("--inputs", type=int, default=1 << 30, help="most inputs of each target")
     parser.add_argument(
-        "--target", action="append", choices=[*TARGETS, STORE], help="only this target, repeatable"
+        "--target", action="append", choices=TARGETS, help="only this target, repeatable"
     )
     arguments = parser.parse_args()
-    names = arguments.target or [*TARGETS, STORE]
+    names = arguments.target or list(TARGETS)
     print(f"seed {arguments.seed}", flush=True)
     results = run_campaign(names, arguments.seed, arguments.minutes * 60, arguments.inputs)
     for name, (count, defects) in results.items():

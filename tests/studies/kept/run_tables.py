@@ -2,17 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import pathlib
-from typing import Any
-
-from kept.runs import (
-    device_of,
-    read_gpu_checks,
-    read_run,
-    timed_arms,
-    versions_of,
-)
+from kept.runs import device_of, read_run, timed_arms, versions_of
 
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.measurement import Cell
@@ -21,8 +11,6 @@ from advisor.report.formatting import accuracy_cell, markdown_table
 from advisor.report.sections import trade_off
 from advisor.report.sections.setup_facts import describe_lengths
 from advisor.system.number_format import (
-    MEBIBYTE,
-    MISSING,
     format_interval,
     format_mebibytes,
     format_number,
@@ -32,9 +20,6 @@ from advisor.system.number_format import (
 
 #: Place of the kept runs in links from the root of the repository.
 EVIDENCE_LINK = "tests/stacks/evidence"
-SURVEY = pathlib.Path(__file__).parents[1] / "results" / "architecture-survey.json"
-BASELINE = "pytorch-eager"
-GIBIBYTE = 1 << 30
 FAILED = {
     "incorrect",
     "nondeterministic",
@@ -216,38 +201,6 @@ def quantised_section(file: str) -> list[str]:
     return [introduction(document, file), *table, "", *failures(document), ""]
 
 
-def blocks_table(*files: str) -> list[str]:
-    """Return a row for each run: microseconds of eager PyTorch, and speed-ups of the others."""
-    documents = [read_run(file) for file in files]
-    timed = {entry.arm for document in documents for entry in timed_arms(document)}
-    arms = sorted(timed - {BASELINE})
-    rows = []
-    for document, file in zip(documents, files, strict=True):
-        entries = {entry.arm: entry for entry in document.ranked}
-        microseconds = (
-            format_number(cell.seconds.median * 1e6, decimals=0) for cell in entries[BASELINE].cells
-        )
-        question = document.question
-        rows.append(
-            [
-                f"[{question.model.name}]({EVIDENCE_LINK}/{file}), {question.dtype}",
-                " / ".join(microseconds),
-                *(_speedups_or_status(document, arm) for arm in arms),
-            ]
-        )
-    sizes = " / ".join(f"@{size}" for size in documents[0].question.batch_sizes)
-    return markdown_table([f"model (speed-ups {sizes})", f"{BASELINE}, µs", *arms], rows)
-
-
-def _speedups_or_status(document: Answer, arm: str) -> str:
-    """Return the speed-ups of an arm, or why it has none; a dash if it was not tried."""
-    measured = document.measurements.get(arm)
-    if measured is not None:
-        return " / ".join(format_number(each.speedup.value, decimals=2) for each in measured.cells)
-    status = next((each.status for each in document.unmeasured if each.arm == arm), "excluded")
-    return MISSING if status == "excluded" else status
-
-
 def failures(document: Answer) -> list[str]:
     """Return a line for each reason why arms have no time, with these arms."""
     arms: dict[str, list[str]] = {}
@@ -259,80 +212,3 @@ def failures(document: Answer) -> list[str]:
 
 def failures_of(file: str) -> list[str]:
     return failures(read_run(file))
-
-
-def survey_section() -> list[str]:
-    """Return which models of the panel each workflow passes, and why others do not pass."""
-    kept = json.loads(SURVEY.read_text(encoding="utf-8"))
-    verdicts: dict[str, dict[str, str]] = {}
-    names: dict[str, str] = {}
-    missed: dict[str, list[str]] = {}
-    for found in kept["findings"]:
-        workflow, model, verdict = found["workflow"], found["model"], found["verdict"]
-        verdicts.setdefault(workflow, {})[model] = verdict
-        names[model] = f"{model}, {found['family']}"
-        if verdict != "pass":
-            missed.setdefault(f"{model}: {found['reason']}", []).append(f"`{workflow}`")
-    passed = {name: list(found.values()).count("pass") for name, found in verdicts.items()}
-    head = ["model", *(f"{name} ({passed[name]} of {len(verdicts[name])})" for name in verdicts)]
-    rows = [
-        [name, *("yes" if found[model] == "pass" else found[model] for found in verdicts.values())]
-        for model, name in names.items()
-    ]
-    machine = kept["machine"]
-    result = f"[result](../tests/studies/results/{SURVEY.name})"
-    return [
-        (
-            f"Small models of many families, built and checked on an {machine['cpu']} in float32"
-            f" with torch {machine['torch']} on {machine['date'][:10]} ({result}):"
-        ),
-        "",
-        *markdown_table(head, rows),
-        "",
-        *(f"- {', '.join(workflows)} on {reason}" for reason, workflows in missed.items()),
-    ]
-
-
-def gpu_checks() -> list[str]:
-    """Return the results of the checks of the measurement itself on a GPU."""
-    checks = read_gpu_checks()
-    worst_error = max(map(abs, checks["memory"]["error_bytes"].values()))
-    freed = min(checks["killed"]["freed_bytes"].values()) / MEBIBYTE
-    free = checks["crowded"]["free_bytes"] / GIBIBYTE
-    difference = max(each["largest_difference"] for each in checks["saved"].values())
-    return f"""\
-- Known allocations of 64 to 1024 MiB, inside and outside PyTorch, are measured with an error of
-  {worst_error} bytes.
-{_equal_workers(checks["equal"])}
-{_other_timers(checks["agreement"])}
-- Workers that were killed during a build and during a visit released at least {freed:.0f} MiB, and
-  the run continued.
-- With {free:.1f} GiB free, the arms that fit were measured and the others ran out of memory.
-- Outputs of engines that are saved in one process and loaded in another differ by {difference:g}.
-""".splitlines()
-
-
-def _equal_workers(equal: dict[str, Any]) -> str:
-    found, beyond_margin = equal["called_different"], equal["beyond_2_percent"]
-    difference = format_share(abs(1 - equal["median_ratio"]), decimals=1)
-    return f"""\
-- Of {equal["races"]} races between two identical workers, {found} found a difference, which is too
-  many; {beyond_margin} of them found one beyond the margin of 2%. The medians of the two processes
-  differ by {difference}; only finalists are repeated in fresh processes."""
-
-
-def _other_timers(agreement: dict[str, Any]) -> str:
-    short, long = agreement["22 layers, 16x32 tokens"], agreement["22 layers, 64x32 tokens"]
-    (triton, torch), (long_triton, long_torch, sustained) = (
-        [format_number(ratios[timer]["ratio"], decimals=decimals) for timer in timers]
-        for ratios, decimals, timers in (
-            (short, 3, ("triton do_bench", "torch.utils.benchmark")),
-            (long, 2, ("triton do_bench", "torch.utils.benchmark", "p3-advisor, sustained")),
-        )
-    )
-    return f"""\
-- The same callable is timed in turn by this program and by two others. A call of 1 ms takes
-  {triton} times as long by `triton.testing.do_bench` and {torch} by `torch.utils.benchmark`. A call
-  of 3 ms that keeps the arithmetic units busy takes {long_triton} and {long_torch} times as long,
-  because both call without a pause. The sustained check also calls without a pause; by it, that
-  call takes {sustained} times as long."""

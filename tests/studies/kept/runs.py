@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import pathlib
-from typing import Any
 
 import msgspec
 
@@ -15,13 +13,6 @@ EVIDENCE = pathlib.Path(__file__).parents[3] / "tests" / "stacks" / "evidence"
 
 def read_run(file: str) -> Answer:
     return msgspec.json.decode((EVIDENCE / file).read_bytes(), type=Answer)
-
-
-def read_gpu_checks() -> dict[str, Any]:
-    """Return the results of the checks of the measurement on a GPU, by check."""
-    text = (EVIDENCE / "measuring" / "h200.json").read_text(encoding="utf-8")
-    checks: dict[str, Any] = json.loads(text)
-    return checks
 
 
 def device_of(document: Answer) -> str:

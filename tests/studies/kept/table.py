@@ -10,18 +10,14 @@ import pathlib
 import re
 from collections.abc import Callable
 
-from kept import quiet_loads
 from kept.run_serving import serving_section
 from kept.run_tables import (
     EVIDENCE_LINK,
-    blocks_table,
     failures_of,
     forward_section,
-    gpu_checks,
     portability_section,
     quantised_section,
     race_table,
-    survey_section,
     text_section,
     text_table,
 )
@@ -32,16 +28,12 @@ RESULTS = pathlib.Path(__file__).parents[3] / "docs" / "results.md"
 PAGES = (RESULTS, EVIDENCE / "README.md")
 TABLE = re.compile(r"<!-- table: ([\w-]+)([^>]*) -->\n.*?<!-- end -->\n", re.DOTALL)
 KINDS: dict[str, Callable[..., list[str]]] = {
-    "blocks": blocks_table,
     "failures": failures_of,
     "forward": forward_section,
-    "gpu-checks": gpu_checks,
-    "loads": quiet_loads.section,
     "portability": portability_section,
     "quantised": quantised_section,
     "race": race_table,
     "serving": serving_section,
-    "survey": survey_section,
     "systems": systems_section,
     "text": text_section,
     "text-race": text_table,

@@ -1,17 +1,17 @@
-"""A stateful test of the store: what was appended stays, whatever happens to other files."""
+"""What was appended to the store stays, whatever sequence of steps follows."""
 
 from __future__ import annotations
 
 import contextlib
-import os
 import pathlib
 import random
 import shutil
 import tempfile
-from typing import Any, cast
+from typing import Any
 
 import hypothesis
 import msgspec
+import pytest
 import recorded_runs
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
@@ -147,28 +147,6 @@ class StoreMachine(RuleBasedStateMachine):
             assert not run.state().finished
 
 
-def run_machine(seed: int, examples: int, folder: pathlib.Path) -> None:
-    """Run the machine with sequences of steps from this seed."""
-    from hypothesis.stateful import run_state_machine_as_test  # noqa: PLC0415
-
-    before = os.environ.get("TMPDIR")
-    folder.mkdir(parents=True, exist_ok=True)
-    os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
-    try:
-        machine = cast("type[RuleBasedStateMachine]", hypothesis.seed(seed)(StoreMachine))
-        run_state_machine_as_test(
-            machine,
-            settings=hypothesis.settings(
-                max_examples=examples,
-                stateful_step_count=20,
-                deadline=None,
-                database=None,
-                suppress_health_check=list(hypothesis.HealthCheck),
-            ),
-        )
-    finally:
-        tempfile.tempdir = None
-        if before is None:
-            del os.environ["TMPDIR"]
-        else:
-            os.environ["TMPDIR"] = before
+@pytest.mark.slow
+class TestSequences(StoreMachine.TestCase):  # type: ignore[misc]
+    settings = hypothesis.settings(max_examples=5, stateful_step_count=20, deadline=None)
