@@ -1,13 +1,17 @@
-"""Every user error has a unique name, a meaning and an exit code."""
+"""Errors, the settings file, and the race as a library."""
 
 from __future__ import annotations
 
+import math
+import pathlib
+import random
 import re
 
 import pytest
 
-from advisor import errors
-from advisor.errors import UserError
+from advisor import errors, settings
+from advisor.errors import SettingsError, UserError
+from advisor.race import Race, Ratio, Verdict
 
 
 def subclasses_of(parent: type[UserError]) -> list[type[UserError]]:
@@ -52,3 +56,63 @@ def test_the_exit_code_of_a_stored_problem_is_that_of_its_error() -> None:
         kind.name: kind.exit_code for kind in KINDS
     }
     assert errors.exit_code_of("an-error-of-a-later-version") == 1
+
+
+def test_a_settings_file_is_read_or_refused(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "config.toml"
+    assert settings.read(file) == settings.Settings()
+    file.write_text('theme = "p3-high-contrast"\n[keys]\nexport = "ctrl+e"\n')
+    assert settings.read(file).keys == {"export": "ctrl+e"}
+    file.write_text("colour = 3\n")
+    with pytest.raises(SettingsError, match="colour"):
+        settings.read(file)
+    file.write_text('[keys]\nexprt = "ctrl+e"\n')
+    with pytest.raises(SettingsError) as refusal:
+        settings.read(file)
+    assert refusal.value.next_step == "did you mean export?"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", 'theme = "dusk"\n'),
+        ('theme = "dawn"\n', 'theme = "dusk"\n'),
+        (
+            '# mine\ntheme = "dawn"  # bright\n\n[keys]\nexport = "x"\n',
+            '# mine\ntheme = "dusk"\n\n[keys]\nexport = "x"\n',
+        ),
+        ('[keys]\nsort = "theme = 3"\n', 'theme = "dusk"\n[keys]\nsort = "theme = 3"\n'),
+        ('# only keys\n[keys]\nsort = "s"\n', 'theme = "dusk"\n# only keys\n[keys]\nsort = "s"\n'),
+    ],
+)
+def test_saving_a_theme_keeps_the_rest_of_the_file(
+    before: str, after: str, tmp_path: pathlib.Path
+) -> None:
+    file = tmp_path / "new" / "config.toml"
+    if before:
+        file.parent.mkdir()
+        file.write_text(before)
+    settings.save_theme(file, "dusk")
+    assert file.read_text() == after
+    assert settings.read(file).theme == "dusk"
+
+
+def test_a_caller_drives_a_race_with_its_own_measurements() -> None:
+    seconds = {"eager": 0.4, "compiled": 0.1}
+    generator = random.Random(0)
+    race = Race(["eager", "compiled"], baseline="eager", epsilon=0.02, delta=0.05, seed=0)
+    while not race.finished:
+        for arm in race.next_round():
+            race.record(arm, math.log(seconds[arm]) + generator.gauss(0, 0.01))
+    assert race.verdict == Verdict(
+        kind="PROVEN",
+        best="compiled",
+        tied=("compiled",),
+        unresolved=(),
+        rounds=4,
+        eliminated={"eager": 4},
+    )
+    ratio = race.ratio("compiled", to="eager")
+    assert isinstance(ratio, Ratio)
+    assert ratio.value == pytest.approx(0.25, rel=0.05)
+    assert ratio.low < ratio.value < ratio.high

@@ -1,8 +1,8 @@
-"""The plan: the arms to measure, and the reason for each excluded workflow."""
+"""Plans: the workflows and arms to measure, their environments, and reasons for the others."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import builders
 import msgspec
@@ -11,13 +11,15 @@ from builders import BASELINE
 
 from advisor.applicability import planning
 from advisor.applicability.installation import required_packages
+from advisor.applicability.planning import list_arms, unsupported_use
 from advisor.domain.environment import Environment
 from advisor.domain.machine import CreatedEnvironment, Machine
 from advisor.domain.model import OnnxModel
 from advisor.domain.plan import Plan
-from advisor.domain.question import Budget
+from advisor.domain.question import Budget, Dtype
 from advisor.domain.workflow import Workflow
 from advisor.errors import NoStackError
+from probes import protocol
 
 H100 = builders.gpu(compute_capability="9.0")
 ON_GPU: dict[str, Any] = {"device": "cuda", "gpu": H100.uuid}
@@ -237,3 +239,76 @@ def test_other_arms_of_the_baseline_workflow_are_measured_only_on_request() -> N
         builders.question(workflows=("graphs",)), builders.machine(), catalogue
     ).arms
     assert [arm.id for arm in arms] == [BASELINE, f"{BASELINE}#duplicate", "graphs"]
+
+
+def test_an_arm_has_the_extras_of_its_environment_on_the_device() -> None:
+    known = builders.shipped_catalogue()
+    extras = {
+        device: {
+            workflow.id: arm.extras
+            for workflow in known.for_question(builders.question(device=device)).workflows
+            for arm in list_arms(workflow, device)
+        }
+        for device in ("cpu", "cuda")
+    }
+    assert [extras[device]["openxla-jax"] for device in ("cpu", "cuda")] == [
+        {},
+        {"jax": ("cuda13",)},
+    ]
+    assert extras["cpu"]["max"] == {"max": ("serve",)}
+
+
+RUNTIME = builders.workflow(
+    "runtime",
+    arms={"host": {}, "one-thread": {"threads": 1}},
+    arms_after_nondeterministic=("one-thread",),
+)
+
+
+@pytest.mark.parametrize(
+    ("named", "arms"),
+    [
+        ((), {"runtime/host"}),
+        (("runtime",), {"runtime/host"}),
+        (("runtime/one-thread",), {"runtime/one-thread"}),
+    ],
+)
+def test_a_fallback_is_planned_only_by_its_name(named: tuple[str, ...], arms: set[str]) -> None:
+    plan = planning.plan(
+        builders.question(workflows=named), builders.machine(), builders.catalogue(RUNTIME)
+    )
+    assert {arm.id for arm in plan.arms} - {BASELINE, f"{BASELINE}#duplicate"} == arms
+
+
+@pytest.mark.parametrize(
+    ("dtype", "options"),
+    [("float32", {"tf32"}), ("float16", {"fp16-accumulation"}), ("bfloat16", set())],
+)
+def test_less_exact_products_are_arms_of_their_precision(dtype: Dtype, options: set[str]) -> None:
+    less_exact = {"tf32", "fp16-accumulation"}
+    question = builders.question(device="cuda", gpu="GPU-1", dtype=dtype)
+    for workflow in builders.shipped_catalogue().workflows:
+        if less_exact & set(workflow.arms):
+            found = {
+                arm.option
+                for arm in list_arms(workflow, "cuda")
+                if unsupported_use(workflow, arm, question) is None
+            }
+            assert found & less_exact == options
+
+
+def test_a_model_in_its_own_precision_is_asked_in_the_worker() -> None:
+    question = builders.question(device="cuda", gpu="GPU-1", dtype="native")
+    (eager,) = [
+        workflow
+        for workflow in builders.shipped_catalogue().workflows
+        if workflow.id == builders.BASELINE
+    ]
+    arms = {arm.option: arm for arm in list_arms(eager, "cuda")}
+    assert unsupported_use(eager, arms["tf32"], question) is None
+    assert arms["tf32"].dtypes == ("float32",)
+    assert set(arms["default"].dtypes) == set(protocol.PRECISIONS)
+
+
+def test_workers_know_the_precisions_of_the_catalogue() -> None:
+    assert {protocol.NATIVE, *protocol.PRECISIONS} == set(get_args(Dtype))

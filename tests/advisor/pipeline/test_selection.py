@@ -1,12 +1,9 @@
-"""The race selects the best arm and its intervals cover the truth, over simulated machines.
-
-The real pipeline code runs on simulated times. `python -m pytest -m long
-tests/advisor/pipeline/test_selection.py` repeats the tests with 2,000 instances each.
-"""
+"""Simulated races with known speeds: the choice, its regret, and the coverage of intervals."""
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import random
 from collections.abc import Iterable
@@ -17,14 +14,17 @@ import pytest
 from builders import BASELINE, DUPLICATE
 from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, lower_bound, simulate_run
 
+from advisor.domain.interval import Interval
 from advisor.domain.question import Budget
 from advisor.domain.results import RaceResult
 from advisor.domain.run_state import RunState
 from advisor.measure.summary import summarise
+from advisor.pipeline import decision
 from advisor.pipeline.stored import replay
 from probes.wire.shape import Shape
 
 pytestmark = pytest.mark.slow
+
 
 #: The shipped budget, without further rounds for an open decision.
 STANDARD = Budget(name="standard", measuring_seconds=120, most_rounds=40, repeats=2)
@@ -162,3 +162,46 @@ def test_the_same_seed_visits_in_the_same_order_and_decides_the_same() -> None:
     assert first.session.order == second.session.order
     assert first.result == second.result
     assert first.session.order != other.session.order
+
+
+PRESETS = builders.shipped_catalogue().presets
+GAPS = {BASELINE: 0.0, "first": -0.5, "close": -0.47, "middle": -0.2, "slower": 0.1}
+RUNS = 20
+#: Shares of compatible pairs, and of intervals that contain the truth.
+MOST_COMPATIBLE, LEAST_COVERAGE = 0.95, 0.93
+
+
+def simulate(noise: str, seed: int) -> dict[str, Interval]:
+    """Return the speed-ups of a simulated run with one repetition."""
+    session = SimulatedSession(
+        SimulatedMachine(NOISE_LEVELS[noise], random.Random(seed)), {**GAPS, DUPLICATE: 0.0}
+    )
+    question = builders.question(budget=PRESETS.budgets["quick"], seed=seed)
+    run = simulate_run(session, [arm for arm in GAPS if arm != BASELINE], question)
+    results = decision.evaluate(run.header, run.state).results
+    return {
+        entry.arm: entry.cells[0].speedup for entry in results.measurements if entry.arm != BASELINE
+    }
+
+
+def bounds(interval: Interval) -> tuple[float, float]:
+    assert interval.low is not None
+    assert interval.high is not None
+    return interval.low, interval.high
+
+
+@pytest.mark.parametrize("noise", ["quiet", "normal", "noisy"])
+def test_intervals_of_two_runs_overlap_and_contain_the_truth(noise: str) -> None:
+    runs = [simulate(noise, seed) for seed in range(RUNS)]
+    overlaps = [
+        bounds(one[arm])[0] <= bounds(two[arm])[1] and bounds(two[arm])[0] <= bounds(one[arm])[1]
+        for one, two in itertools.combinations(runs, 2)
+        for arm in one
+    ]
+    covered = [
+        bounds(interval)[0] <= math.exp(-GAPS[arm]) <= bounds(interval)[1]
+        for run in runs
+        for arm, interval in run.items()
+    ]
+    assert sum(overlaps) >= MOST_COMPATIBLE * len(overlaps)
+    assert sum(covered) >= LEAST_COVERAGE * len(covered)

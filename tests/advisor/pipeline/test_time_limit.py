@@ -1,16 +1,19 @@
-"""A run ends with an answer when its time is over, whatever a build does."""
+"""Runs end in time, and say what they left out."""
 
 from __future__ import annotations
 
 import dataclasses
 import time
+from collections.abc import Callable
 
 import pytest
 import sessions
+from sessions import exhaust
 
 from advisor.context import Context
 from advisor.domain.answer import Answer
 from advisor.domain.run_events import ProvisionalAnswer, RepetitionStarted, WorkerEnded
+from advisor.errors import UserError
 from advisor.pipeline.decision import decide
 from advisor.pipeline.draft import prepare
 from advisor.pipeline.execution import execute
@@ -19,6 +22,7 @@ from advisor.store.runs import Run
 from probes.wire.events import BlockTimed, Prepared
 
 pytestmark = pytest.mark.slow
+
 
 HANGING = "misbehaving/hangs"
 
@@ -108,3 +112,23 @@ def test_a_repetition_without_time_has_one_round_of_each_batch_size(
     assert len(repeated) == 2
     for process in repeated:
         assert sorted(visit.shape.batch_size for visit in process.visits) == [1, 2]
+
+
+def test_the_limit_for_opening_the_model_is_stored_with_the_run(
+    fake_context: Callable[[], Context],
+) -> None:
+    run = prepare(Answers(max_load_seconds=7.0), fake_context())
+    assert run.header().catalogue.presets.deadlines.load == 7.0
+    default = prepare(Answers(), fake_context())
+    assert default.header().catalogue.presets.deadlines.load > 7.0
+
+
+def test_a_model_that_does_not_open_in_time_ends_the_run_with_the_option(
+    fake_context: Callable[[], Context], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("P3_ADVISOR_FAKE_LOAD_SECONDS", "3600")
+    context = fake_context()
+    run = prepare(Answers(max_load_seconds=1.0, batch_sizes="1"), context)
+    with pytest.raises(UserError) as problem:
+        exhaust(execute(run, context))
+    assert "--max-load-seconds" in problem.value.next_step

@@ -1,4 +1,4 @@
-"""What the recommendation says about arms that are not exact."""
+"""Arms that are less exact or quantised, and what the advice says about them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from golden_files import Expect
 from advisor.domain.constraints import Constraint
 from advisor.domain.measurement import Measurement
 from advisor.recommendation.advised_answer import AdvisedAnswer
+from advisor.recommendation.reasons import explain_precision
 from advisor.report.sections.sensitivity import robustness
-from probes.wire.checks import Accuracy
+from probes.wire.checks import Accuracy, AccuracyClass
 
 CLOSE = Accuracy(fault="error", relative_error=2.1e-3, ratio_to_eager=7.0)
 
@@ -124,3 +125,61 @@ def test_an_unknown_accuracy_meets_no_constraint() -> None:
     known = measured("known", 2.0, "exact", Accuracy(relative_error=1e-7))
     limit = Constraint(criterion="accuracy", at_most=1.0)
     assert advise(unknown, known, constraints=(limit,)).advice.arm == "known"
+
+
+@pytest.mark.parametrize(
+    ("accuracy_class", "compute_share", "is_lower"),
+    [
+        ("close", 1.49, True),
+        # Rounding of another kind, or a peak that was measured in a slow moment.
+        ("close", 0.9, False),
+        ("close", None, False),
+        ("exact", 1.49, False),
+    ],
+)
+def test_an_inexact_arm_above_the_peak_computes_in_a_lower_precision(
+    accuracy_class: AccuracyClass, compute_share: float | None, is_lower: bool
+) -> None:
+    arm = msgspec.structs.replace(
+        builders.measurement("compiled"),
+        correctness=(builders.checked(accuracy_class=accuracy_class),),
+        diagnosis=tuple(
+            builders.call_diagnosis(compute_share=each) for each in (0.1, compute_share)
+        ),
+    )
+    found = explain_precision([arm], "float32")
+    assert bool(found) == is_lower
+    assert all("compiled" in each and "float32" in each for each in found)
+
+
+ENGINE = builders.workflow("engine", arms={"default": {}, "q8": {}}, arm_weights={"q8": "int8"})
+
+
+def advise_quantised(native: float, quantised: float, *constraints: Constraint) -> AdvisedAnswer:
+    results = builders.results(
+        builders.measurement(BASELINE, speedup=1.0),
+        builders.measurement("engine", speedup=native),
+        builders.measurement("engine/q8", option="q8", speedup=quantised),
+    )
+    known = builders.catalogue(ENGINE)
+    question = builders.question(model=DEMO, quantised=("int8",), constraints=constraints)
+    head = builders.header(question=question, catalogue=known)
+    return built_answers.advised(built_answers.answer_of(results, head))
+
+
+def test_the_best_native_arm_is_named_next_to_a_quantised_answer(expect: Expect) -> None:
+    found = advise_quantised(2.0, 4.0)
+    assert (found.advice.arm, found.advice.best_native) == ("engine/q8", "engine")
+    assert len(built_answers.headline(found.answer, "weights")) == 1
+    expect("headline-quantised", built_answers.headline(found.answer))
+
+
+def test_a_native_answer_has_no_such_line() -> None:
+    found = advise_quantised(4.0, 2.0)
+    assert found.advice.arm == found.advice.best_native == "engine"
+    assert not built_answers.headline(found.answer, "weights")
+
+
+def test_a_native_arm_that_fails_a_constraint_is_not_named() -> None:
+    found = advise_quantised(2.0, 4.0, Constraint(criterion="speedup", at_least=3.0))
+    assert (found.advice.arm, found.advice.best_native) == ("engine/q8", None)

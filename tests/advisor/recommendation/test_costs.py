@@ -1,11 +1,14 @@
-"""Break-even, horizons and cost, by figures that can be worked out by hand."""
+"""What an arm costs, and when its build has paid."""
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import builders
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from advisor.domain.interval import Interval
 from advisor.domain.measurement import (
@@ -18,6 +21,7 @@ from advisor.domain.measurement import (
 )
 from advisor.domain.results import SustainedCheck
 from advisor.recommendation import costs
+from advisor.recommendation.costs import Cost
 from probes.wire.shape import Shape
 
 
@@ -114,3 +118,59 @@ def test_energy_is_given_where_a_counter_was_read() -> None:
     assert (use.arm, use.shape.batch_size, use.joules_per_call) == ("one", 4, 14.4)
     assert use.watt_hours == pytest.approx(1.0)
     assert costs.energy_use(None) == ()
+
+
+INCUMBENT = Cost(build_seconds=1.0, request_seconds=0.010)
+COSTS = st.builds(Cost, st.floats(0, 1e4), st.floats(1e-6, 10))
+
+
+@pytest.mark.parametrize(
+    ("candidate", "requests"),
+    [
+        (Cost(11.0, 0.005), 2000),
+        (Cost(11.0, 0.010), math.inf),
+        (Cost(11.0, 0.020), math.inf),
+        (Cost(0.5, 0.005), 0),
+        (Cost(1.0, 0.010), 0),
+    ],
+)
+def test_a_build_has_paid_when_both_have_taken_as_long(candidate: Cost, requests: float) -> None:
+    assert costs.break_even(candidate, INCUMBENT) == pytest.approx(requests)
+
+
+@given(COSTS, COSTS)
+def test_at_the_break_even_the_totals_are_equal_and_beyond_it_the_candidate_is_ahead(
+    candidate: Cost, incumbent: Cost
+) -> None:
+    requests = costs.break_even(candidate, incumbent)
+    if 0 < requests < 1e12:
+        assert candidate.total(requests) == pytest.approx(incumbent.total(requests))
+        assert candidate.total(2 * requests) <= incumbent.total(2 * requests) * (1 + 1e-9)
+        assert candidate.total(requests / 2) >= incumbent.total(requests / 2) * (1 - 1e-9)
+
+
+@given(
+    COSTS,
+    st.floats(0, 1e4),
+    st.floats(0, 10),
+    st.floats(0, 1e4),
+    st.floats(0, 1),
+    st.integers(1, 10**7),
+)
+def test_what_is_ended_because_its_build_cannot_pay_loses_however_it_turns_out(
+    incumbent: Cost,
+    least: float,
+    fastest: float,
+    more_build: float,
+    more_seconds: float,
+    requests: int,
+) -> None:
+    if least > costs.most_build_seconds(incumbent, fastest, requests):
+        real = Cost(least + more_build, fastest + more_seconds)
+        assert real.total(requests) >= incumbent.total(requests) * (1 - 1e-9)
+
+
+def test_a_build_that_takes_as_long_as_an_incumbent_serves_is_the_longest_that_can_pay() -> None:
+    limit = costs.most_build_seconds(INCUMBENT, 0.0, 1000)
+    assert limit == pytest.approx(11.0)
+    assert Cost(limit, 0.0).total(1000) == pytest.approx(INCUMBENT.total(1000))

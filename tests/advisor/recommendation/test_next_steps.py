@@ -1,4 +1,4 @@
-"""Next steps: what to keep of the build, what to pin, and builds that were short of memory."""
+"""What to do after an answer, and without one."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ import msgspec
 import pytest
 from golden_files import Expect
 
+from advisor.domain.answer import RankedArm
+from advisor.domain.constraints import Constraint
 from advisor.domain.environment import Environment
+from advisor.domain.interval import Interval
 from advisor.domain.measurement import BuildSeconds, Measurement, MemoryBytes
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.results import StoppedBuild
+from advisor.recommendation.no_answer import machine_unfit, nothing_viable
 from advisor.recommendation.reasons import give_next_steps
 from advisor.recommendation.recommend import recommend
 
@@ -83,3 +87,40 @@ def test_one_command_creates_all_missing_environments() -> None:
     assert steps == [
         "to measure first, second, third too: p3-advisor env create shared-by-two third"
     ]
+
+
+def test_the_value_nearest_to_each_constraint_is_named_when_nothing_is_left(
+    expect: Expect,
+) -> None:
+    question = builders.question(
+        constraints=(
+            Constraint(criterion="speedup", at_least=50),
+            Constraint(criterion="memory", at_most=2**20),
+            Constraint(criterion="ttft", at_most=0.1),
+        )
+    )
+    results = builders.results(
+        *(
+            builders.measurement(
+                name, speedup=speedup, memory_bytes=MemoryBytes(peak=peak << 20, source="a test")
+            )
+            for name, speedup, peak in (("one", 1.2, 300), ("two", 1.9, 200), ("three", 1.0, 400))
+        )
+    )
+    known = builders.catalogue(*map(builders.workflow, ("one", "two", "three")))
+    arms = builders.score_arms(results, question, known)
+    problem = nothing_viable(arms, question.constraints, results.measurements)
+    expect("nothing-viable", [problem.what, problem.next_step])
+
+
+def test_a_run_without_an_answer_names_the_budget_of_a_further_run(expect: Expect) -> None:
+    noisy = builders.results(builders.measurement("one"), noise_floor=3.0)
+    budget = builders.question().budget
+    (arm,) = noisy.measurements
+    ends = Interval(value=2.0, low=1.4, high=4.0)
+    leader = RankedArm(builders.scored_arm("one"), msgspec.structs.replace(arm, speedup=ends))
+    further, last = (machine_unfit(noisy, each, leader) for each in (budget, None))
+    assert "1.4x and 4x" in further.what
+    assert f"--budget {budget.name}" in further.next_step
+    assert "--budget" not in last.next_step
+    expect("machine-unfit", [further.next_step, last.next_step])

@@ -1,10 +1,12 @@
-"""An answer of a file names only commands that work without the run."""
+"""Answers opened from files."""
 
 from __future__ import annotations
 
 import json
 import pathlib
 import shutil
+import subprocess
+import sys
 
 import pytest
 
@@ -50,3 +52,29 @@ def test_an_answer_with_impossible_figures_is_refused(tmp_path: pathlib.Path) ->
     file.write_text(json.dumps(answer))
     with pytest.raises(ExportFileError, match="bytes_per_second"):
         read_answer(str(file))
+
+
+FILE = pathlib.Path(__file__).parents[2] / "stacks" / "evidence" / "cpu-demo.json"
+#: The first reads of a new process, in eight threads at once; see `tests/advisor/store`.
+FIRST_READS = """
+import sys, threading
+from advisor.report.opening import read_answer
+
+sys.setswitchinterval(1e-6)
+begin = threading.Barrier(8)
+
+def read():
+    begin.wait()
+    assert read_answer(sys.argv[1]).scores
+
+threads = [threading.Thread(target=read) for _ in range(8)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+
+
+def test_threads_that_open_an_answer_for_the_first_time_do_not_crash() -> None:
+    for _ in range(3):
+        subprocess.run([sys.executable, "-c", FIRST_READS, str(FILE)], check=True)

@@ -1,4 +1,4 @@
-"""Every table has a cell for each head, and CSV has the figures of the ranking."""
+"""Tables of texts, Markdown and the page: heads, cells, alignment, accuracy."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 from xml.etree import ElementTree as ET
 
+import builders
 import html5lib
 import pytest
 import tabulate
@@ -16,7 +17,9 @@ import tabulate
 from advisor.domain.answer import Answer
 from advisor.report import markdown, opening, page, text_report
 from advisor.report.exports import csv_rows
+from advisor.report.formatting import accuracy_cell, accuracy_line, markdown_table, plain_table
 from advisor.report.sections.ranking_cells import COST_HEADS, CRITERION_HEADS, ranking_rows
+from probes.wire.checks import Accuracy
 
 EVIDENCE = pathlib.Path(__file__).parents[2] / "stacks" / "evidence"
 #: Runs of one forward pass, of generated text, with quantised weights, and of servers.
@@ -96,3 +99,84 @@ def test_every_head_of_the_ranking_has_a_column_of_csv(
     assert len(measured) == sum(len(arm.cells) for arm in finished_run.ranked)
     for head, column in CSV_COLUMNS.items():
         assert all(row[column] for row in measured), head
+
+
+@pytest.mark.parametrize(
+    ("text_columns", "expected"),
+    [
+        (None, ["a    bbb", "ccc  d"]),
+        ({0}, ["a    bbb", "ccc    d"]),
+        ({1}, ["  a  bbb", "ccc  d"]),
+    ],
+)
+def test_columns_are_aligned(text_columns: set[int] | None, expected: list[str]) -> None:
+    assert plain_table([["a", "bbb"], ["ccc", "d"]], text_columns) == expected
+
+
+def test_numbers_in_texts_keep_their_form() -> None:
+    assert plain_table([["x", "1.50"], ["y", "1e3"]]) == ["x  1.50", "y  1e3"]
+
+
+def test_every_row_is_one_line() -> None:
+    assert plain_table([["a\nb", "c"], ["", ""], ["d", ""]]) == ["a b  c", "", "d"]
+
+
+def test_a_markdown_table_has_a_line_that_aligns_its_columns() -> None:
+    head, rule, row = markdown_table(["arm", "ms"], [["compiled", "1.50"]], {0})
+    assert [cell.strip() for cell in head.split("|")[1:-1]] == ["arm", "ms"]
+    left, right = rule.split("|")[1:-1]
+    assert left.startswith(":-")
+    assert right.endswith("-:")
+    assert [cell.strip() for cell in row.split("|")[1:-1]] == ["compiled", "1.50"]
+
+
+def test_a_markdown_table_without_rows_has_its_head() -> None:
+    assert len(markdown_table(["a", "b"], [])) == 2
+
+
+@pytest.mark.parametrize(
+    ("accuracy_class", "accuracy", "cell"),
+    [
+        ("exact", Accuracy(relative_error=1e-7), "1.0e-07"),
+        ("close", Accuracy(relative_error=2.13e-3), "2.1e-03~"),
+        ("close", Accuracy(relative_error=9.0, kl_mean=4e-3), "4.0e-03~"),
+        ("exact", Accuracy(kl_mean=-7.6e-8), "0"),
+        ("unchecked", Accuracy(fault="constant-output"), "?"),
+        ("exact", Accuracy(relative_error=0.0), "0"),
+        ("exact", Accuracy(), "-"),
+    ],
+)
+def test_a_table_has_the_error_and_the_mark_of_its_class(
+    accuracy_class: str, accuracy: Accuracy, cell: str
+) -> None:
+    assert (
+        accuracy_cell([builders.checked(accuracy_class=accuracy_class, accuracy=accuracy)]) == cell
+    )
+
+
+def test_the_worst_batch_size_counts() -> None:
+    checks = [
+        builders.checked(1, accuracy_class="close", accuracy=Accuracy(relative_error=1e-3)),
+        builders.checked(4, accuracy=Accuracy(relative_error=3e-3)),
+    ]
+    assert accuracy_cell(checks) == "3.0e-03~"
+    assert accuracy_cell([]) == "-"
+
+
+def test_the_line_has_every_known_figure() -> None:
+    found = Accuracy(
+        fault="error",
+        relative_error=2e-3,
+        ratio_to_eager=7.0,
+        cosine=0.99999,
+        worst_element=0.1,
+        top1=0.995,
+        envelope=1e-3,
+        repeats=30,
+    )
+    line = accuracy_line(
+        builders.checked(accuracy_class="close", accuracy=found, reference="float64")
+    )
+    for figure in ("close (error)", "2.0e-03", "7x", "0.99999", "1.0e-01", "99.5 %", "30 times"):
+        assert figure in line
+    assert line.endswith("against float64")

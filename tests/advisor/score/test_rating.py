@@ -1,4 +1,4 @@
-"""The grade of a criterion, by the functions of the rubric."""
+"""Ratings of arms by facts, and the cost of adopting a workflow."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import msgspec
 import pytest
 
 from advisor.domain.rubric import Criterion, GradeRule, TierRule
+from advisor.score.facts import facts_of
 from advisor.score.grades import FactValue, describe_rule, figure_for, grade_of, rate
+from advisor.score.scoring import COSTS, adoption_cost
 
 RUBRIC = builders.shipped_catalogue().rubric
 
@@ -99,3 +101,37 @@ def test_the_evidence_is_measured_where_the_run_has_the_fact() -> None:
         CRITERION, {**BEST, "artefact_scope": "vendor"}, RUBRIC, {"artefact_scope": "measured"}
     )
     assert (rating.evidence, measured.evidence) == ("declared", "measured")
+
+
+FACTS = facts_of(builders.measurement(), builders.workflow()).values
+
+
+@pytest.mark.parametrize(
+    ("fact", "better", "worse"),
+    [
+        ("build_seconds", 1.0, 2.0),
+        ("lines_changed", 1, 2),
+        ("export_step", False, True),
+        ("own_environment", False, True),
+        ("vendors", 3, 1),
+        ("artefact_scope", "vendor", "gpu-model"),
+        ("artefact_scope", "gpu-model", "process"),
+        ("new_shapes", "served", "recompiles"),
+        ("new_shapes", "recompiles", "refused"),
+        ("architectures", "most", "listed"),
+        ("architectures", "listed", "a word that is not known"),
+    ],
+)
+def test_the_better_fact_costs_less(fact: str, better: FactValue, worse: FactValue) -> None:
+    costs = [adoption_cost({**FACTS, fact: value}) for value in (better, worse)]
+    assert costs[0] < costs[1]
+
+
+def test_earlier_costs_outweigh_later_ones() -> None:
+    quick = {**FACTS, "build_seconds": 1.0, "vendors": 1, "new_shapes": "refused"}
+    slow = {**FACTS, "build_seconds": 2.0, "vendors": 9, "new_shapes": "served"}
+    assert adoption_cost(quick) < adoption_cost(slow)
+
+
+def test_every_cost_is_a_fact() -> None:
+    assert {cost.fact for cost in COSTS} <= FACTS.keys()

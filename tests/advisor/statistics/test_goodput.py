@@ -1,3 +1,5 @@
+"""The goodput of servers whose true goodput is known."""
+
 from __future__ import annotations
 
 import statistics
@@ -8,7 +10,7 @@ import simulated_queue
 from simulated_queue import SHARE, Load, measure_server, true_goodput
 
 from advisor.statistics.goodput import GoodputSearch, compare_processes, estimate_goodput
-from advisor.statistics.missed_curve import LoadBlock
+from advisor.statistics.missed_curve import LoadBlock, count_groups, group_size
 
 #: Greatest error of the median. In blocks of 50 requests, or of 200 service times near saturation,
 #: the queue has no time to grow.
@@ -165,3 +167,12 @@ def test_the_goodput_of_one_process_is_found_with_the_slope_of_both() -> None:
 def test_a_search_without_a_rate_or_a_share_is_refused(rate: float, share: float) -> None:
     with pytest.raises(ValueError, match="rate must be positive"):
         GoodputSearch(rate, share, most_blocks=3)
+
+
+def test_misses_with_few_others_between_them_are_one_group() -> None:
+    assert count_groups([]) == 0
+    assert count_groups([False] * 3) == 0
+    assert count_groups([True, *[False] * 5, True]) == 1
+    assert count_groups([True, *[False] * 6, True]) == 2
+    assert group_size([LoadBlock(4.0, 50, 60, 2), LoadBlock(6.0, 10, 60, 1)]) == 5
+    assert group_size([LoadBlock(4.0, 60, 60, 0)]) == 1

@@ -1,14 +1,20 @@
-"""Tests of the list of stored runs."""
+"""The history of runs and its cached entries."""
 
 from __future__ import annotations
 
 import pathlib
+import subprocess
+import sys
 
 import builders
+import pytest
 from known_runs import HISTORY, IDS, make_run
 
-from advisor.domain.run_events import Finished
-from advisor.store.runs import HistoryEntry
+from advisor.domain.answer import AnswerSummary
+from advisor.domain.interval import Interval
+from advisor.domain.run_events import Finished, Planned, Resumed
+from advisor.store import runs
+from advisor.store.runs import ENTRY, HistoryEntry, load_entry
 from advisor.store.store import Store
 
 
@@ -55,3 +61,89 @@ def test_the_history_drops_removed_runs(three_runs: Store, home: pathlib.Path) -
 def test_the_history_omits_a_damaged_run(three_runs: Store, home: pathlib.Path) -> None:
     (home / "runs" / IDS[1] / "run.json").write_bytes(b"rubbish")
     assert run_ids(three_runs.history()) == [IDS[2], IDS[0]]
+
+
+SUMMARY = AnswerSummary(
+    arm="compiled",
+    decision_word="OPEN",
+    trust="C",
+    speedup=Interval(value=2.0, low=1.9, high=None),
+    headline="Use",
+)
+
+
+def cached_answer(store: Store) -> AnswerSummary | None:
+    (entry,) = store.history()
+    return entry.answer
+
+
+def test_an_entry_and_its_answer_hold_for_their_version_and_events(
+    home: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, store = make_run(home), Store(home)
+    (entry,) = store.history()
+    assert load_entry(str(run.directory), run.events_bytes()) == entry
+    assert load_entry(str(run.directory), run.events_bytes() - 1) is None
+    store.save_answer(entry, SUMMARY, run.events_bytes() - 1)
+    assert cached_answer(store) is None
+    store.save_answer(entry, SUMMARY, run.events_bytes())
+    assert cached_answer(store) == SUMMARY
+    monkeypatch.setattr(runs, "__version__", "0.0.0")
+    assert cached_answer(store) is None
+
+
+def test_an_entry_of_another_run_is_not_used(three_runs: Store, home: pathlib.Path) -> None:
+    before = three_runs.history()
+    first, second = (home / "runs" / run_id / ENTRY for run_id in HISTORY[:2])
+    first.write_bytes(second.read_bytes())
+    assert three_runs.history() == before
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff", b"{}", b'{"entry": 1}', b"[" * 100_000])
+def test_a_damaged_entry_is_made_again(
+    content: bytes, three_runs: Store, home: pathlib.Path
+) -> None:
+    before = three_runs.history()
+    file = home / "runs" / HISTORY[0] / ENTRY
+    file.write_bytes(content)
+    assert three_runs.history() == before
+    assert file.read_bytes() != content
+
+
+def test_the_history_works_where_an_entry_cannot_be_written(
+    three_runs: Store, home: pathlib.Path
+) -> None:
+    (home / "runs" / HISTORY[0] / ENTRY).mkdir()
+    assert [entry.run_id for entry in three_runs.history()] == HISTORY
+
+
+#: The first reads of a new process, in eight threads at once. Threads take turns as often as they
+#: can, so that they meet inside msgspec.
+FIRST_READS = """
+import pathlib, sys, threading
+from advisor.store.runs import Run
+
+sys.setswitchinterval(1e-6)
+run, begin = Run(pathlib.Path(sys.argv[1])), threading.Barrier(8)
+
+def read():
+    begin.wait()
+    assert len(run.events()) == 3
+    assert run.header().run_id
+
+threads = [threading.Thread(target=read) for _ in range(8)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+
+
+def test_threads_that_read_a_run_for_the_first_time_do_not_crash(home: pathlib.Path) -> None:
+    made = make_run(
+        home,
+        IDS[0],
+        *builders.events(Planned(plan=builders.plan("compiled")), Resumed(), Finished()),
+    )
+    for _ in range(3):
+        subprocess.run([sys.executable, "-c", FIRST_READS, str(made.directory)], check=True)

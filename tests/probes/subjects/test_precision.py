@@ -1,19 +1,25 @@
-"""Complex weights keep their imaginary part in every precision."""
+"""Precisions of models and their references, perturbed inputs, and counted operations."""
 
 from __future__ import annotations
 
+import pathlib
 from typing import Any
 
 import numpy as np
 import pytest
+import workers
 from lazy import lazy
+
+from probes.checking import array_reference, correctness, dispatch
+from probes.wire.shape import Shape
+
+pytestmark = pytest.mark.stack
+
 
 torch = lazy("torch")
 example_like = lazy("probes.subjects.example_like")
 outputs = lazy("probes.subjects.outputs")
 precision = lazy("probes.subjects.precision")
-
-pytestmark = pytest.mark.stack
 
 
 def with_complex_weight() -> Any:
@@ -56,3 +62,158 @@ def test_complex_inputs_are_drawn_with_the_spread_of_the_example() -> None:
 def test_both_parts_of_complex_outputs_are_compared() -> None:
     (parts,) = outputs.collect(torch.tensor([[1 + 2j, 3 - 4j]]).conj())
     assert parts.tolist() == [[[1.0, -2.0], [3.0, 4.0]]]
+
+
+perturbation = lazy("probes.subjects.precision")
+
+
+@pytest.mark.parametrize("name", ["float32", "float16", "bfloat16"])
+def test_each_value_moves_to_a_neighbour(name: str) -> None:
+    dtype = getattr(torch, name)
+    values = torch.tensor([1.0, 1.5, -3.0, 100.0, -0.37, 1e-3]).repeat(64).to(dtype).double()
+    moved = perturbation.step(values, torch.finfo(dtype).eps, torch.Generator().manual_seed(0))
+    distance = (moved - values).abs()
+    # The neighbour above, in the precision: it is as far as the spacing of the values there.
+    spacing = 2.0 ** torch.floor(torch.log2(values.abs())) * torch.finfo(dtype).eps
+    assert torch.equal(distance, spacing)
+    assert 0.3 < float((moved > values).double().mean()) < 0.7
+
+
+def test_zeros_stay_and_nothing_becomes_infinite() -> None:
+    values = torch.tensor([0.0, -0.0, 1e-300, 1e300], dtype=torch.float64)
+    moved = perturbation.step(values, 2.0**-7, torch.Generator().manual_seed(0))
+    assert moved[:2].tolist() == [0.0, 0.0]
+    assert torch.isfinite(moved).all()
+    assert (moved[2:] != values[2:]).all()
+
+
+flops = lazy("probes.subjects.flops")
+
+
+def test_a_matrix_product_counts_two_operations_for_each_multiplication() -> None:
+    assert flops.count_flops(lambda: torch.ones(3, 5) @ torch.ones(5, 7)) == 2 * 3 * 5 * 7
+
+
+def test_grouped_query_attention_counts_every_query_head() -> None:
+    query, key, value = torch.ones(2, 8, 5, 16), torch.ones(2, 2, 7, 16), torch.ones(2, 2, 7, 16)
+
+    counted = flops.count_flops(
+        lambda: torch.nn.functional.scaled_dot_product_attention(query, key, value, enable_gqa=True)
+    )
+
+    assert (
+        counted
+        == 2 * 2 * 8 * 5 * 7 * (16 + 16)
+        == flops.attention_flops(query.shape, key.shape, value.shape)
+    )
+
+
+def test_a_call_without_products_has_no_count() -> None:
+    assert flops.count_flops(lambda: torch.ones(3) + 1) is None
+
+
+higher_precision = lazy("probes.subjects.higher_precision")
+torch_subject = lazy("probes.subjects.torch_subject")
+pytorch_eager = lazy("probes.workflows.pytorch_eager")
+
+
+MODELS = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self, call):
+        super().__init__()
+        self.call, self.layer = call, torch.nn.Linear(16, 16)
+
+    def forward(self, x, mask):
+        return self.call(self.layer(x), mask)
+
+
+def build(call):
+    mask = torch.ones(4, 16, dtype=torch.bool)
+    mask[:, 11:] = False
+    mask[1, 0] = False
+    return Model(call), (torch.randn(4, 16), mask)
+
+
+def masked_logits():
+    return build(lambda x, mask: x.masked_fill(~mask, torch.finfo(x.dtype).min))
+
+
+def softmax_of_masked_rows():
+    # In float32, as transformers computes attention.
+    return build(lambda x, mask: torch.softmax(
+        x.masked_fill(mask | ~mask, torch.finfo(x.dtype).min), -1, dtype=torch.float32
+    ).to(x.dtype) + x)
+
+
+def mask_of_the_default_type():
+    return build(lambda x, mask: x + torch.full((16, 16), torch.finfo(x.dtype).min).triu(1)[3])
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "dtype"),
+    [
+        ("masked_logits", "float32"),
+        ("masked_logits", "float16"),
+        ("masked_logits", "bfloat16"),
+        ("softmax_of_masked_rows", "float32"),
+        ("softmax_of_masked_rows", "bfloat16"),
+        ("mask_of_the_default_type", "float32"),
+    ],
+)
+def test_a_mask_of_the_lowest_number_has_a_float64_reference(
+    function: str, dtype: str, tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "nets.py").write_text(MODELS)
+    request = workers.make_request(
+        pathlib.Path("x.py"),
+        tmp_path,
+        subject={"kind": "factory", "name": f"{tmp_path / 'nets.py'}:{function}"},
+        dtype=dtype,
+        batch_sizes=[4],
+        shared_directory=str(tmp_path),
+    )
+    subject = torch_subject.open_torch_subject(request)
+    file = dispatch.reference_file(request, Shape(4))
+    with torch.no_grad():
+        inputs = [subject.inputs(4, number) for number in range(2)]
+        program = pytorch_eager.build(subject, inputs[0], request)
+        dispatch.make_reference(pytorch_eager, subject, program, inputs, file, request)
+        reference = array_reference.load_reference(file)
+        produced = [subject.run(arguments) for arguments in inputs]
+    assert reference.name == "float64"
+    (output,) = reference.outputs[0]
+    # The masks have no part in the size of the output.
+    assert 0.1 < output.scale < 2
+    assert 0 < output.eager.rmse < 1e-2
+    verdict, _ = correctness.check_outputs(reference, produced, workers.rules(dtype), Shape(4))
+    assert verdict.accuracy_class == "exact"
+    swapped, _ = correctness.check_outputs(
+        reference, produced[::-1], workers.rules(dtype), Shape(4)
+    )
+    assert swapped.accuracy_class == "incorrect"
+
+
+def test_the_limits_of_a_precision_are_its_own_while_the_reference_computes() -> None:
+    limits = torch.finfo(torch.float16).eps
+    with higher_precision.Precision(torch.float64, torch.float16).context():
+        assert torch.finfo(torch.float64).eps == limits
+        assert torch.finfo(torch.complex128).eps == limits
+        assert torch.finfo(torch.float32).eps == 2**-23
+        assert torch.finfo().eps == 2**-23
+    assert torch.finfo(torch.float64).eps == 2**-52
+
+
+@pytest.mark.parametrize("name", ["float32", "bfloat16", "float64"])
+def test_an_rms_norm_without_an_epsilon_has_that_of_its_own_precision(name: str) -> None:
+    own = getattr(torch, name)
+    small = torch.full((2, 8), 2.0**-12)
+    norm = torch.nn.RMSNorm(8, eps=torch.finfo(own).eps if own == torch.float64 else 2**-23)
+    expected = norm.double()(small.double())
+    called = higher_precision.Precision(torch.float64, own).call(torch.nn.RMSNorm(8))
+    assert torch.equal(called(small), expected)
+    given = higher_precision.Precision(torch.float64, own).call(torch.nn.RMSNorm(8, eps=0.5))
+    assert given(small)[0, 0].item() == pytest.approx(2.0**-11.5, rel=1e-6)

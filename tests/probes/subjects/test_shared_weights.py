@@ -1,4 +1,4 @@
-"""Every worker has the weights that the reference worker saved, and small ones at little cost."""
+"""Weights that workers share, and weights that cannot be read."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import workers
 from forks import ForkServer
 from lazy import lazy
 
+from probes.adapter import ModelError
+
 torch = lazy("torch")
 torch_subject = lazy("probes.subjects.torch_subject")
 
-pytestmark = pytest.mark.stack
 
 SUBJECT = {"kind": "synthetic", "block": "ffn", "hidden": 8, "intermediate": 16, "layers": 1}
 OPEN_TWICE = """
@@ -27,6 +28,7 @@ results["has imported sympy"] = "sympy" in sys.modules
 """
 
 
+@pytest.mark.stack
 @pytest.mark.parametrize("are_drawn", [False, True])
 def test_a_worker_gets_the_saved_weights(
     are_drawn: bool, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
@@ -49,7 +51,56 @@ def test_a_worker_gets_the_saved_weights(
     assert not any(parameter.is_meta for parameter in worker)
 
 
+@pytest.mark.stack
 def test_small_weights_need_no_symbolic_operators() -> None:
     server = ForkServer("torch", "workers")  # the compiler of `stack_server` imports sympy
     assert server.run_script(OPEN_TWICE) == {"has imported sympy": False}
     server.close()
+
+
+transformers = lazy("transformers")
+
+
+SIZES = {
+    "vocab_size": 20,
+    "hidden_size": 8,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 8,
+}
+
+
+def open_directory(directory: pathlib.Path) -> Any:
+    subject = {"kind": "transformers", "name": str(directory), "weights": str(directory)}
+    return torch_subject.open_torch_subject(
+        workers.make_request(
+            pathlib.Path("x.py"), directory, subject=subject, shared_directory=str(directory)
+        )
+    )
+
+
+@pytest.mark.stack
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("content", [b"", b"no weights at all", None])
+def test_weights_that_cannot_be_read_have_a_next_step(
+    content: bytes | None, tmp_path: pathlib.Path
+) -> None:
+    config = transformers.BertConfig(**SIZES)
+    transformers.BertModel(config).save_pretrained(tmp_path)
+    if content is None:
+        transformers.BertConfig(**{**SIZES, "intermediate_size": 16}).save_pretrained(tmp_path)
+    else:
+        (tmp_path / "model.safetensors").write_bytes(content)
+    with pytest.raises(ModelError) as refused:
+        open_directory(tmp_path)
+    assert "--weights-from random" in refused.value.fix
+
+
+@pytest.mark.stack
+@pytest.mark.filterwarnings("ignore")
+def test_weights_that_the_directory_lacks_are_named(tmp_path: pathlib.Path) -> None:
+    transformers.BertModel(transformers.BertConfig(**SIZES)).save_pretrained(tmp_path)
+    assert open_directory(tmp_path).weights == f"from {tmp_path}"
+    config = transformers.BertConfig(**SIZES, architectures=["BertForMaskedLM"])
+    config.save_pretrained(tmp_path)
+    assert "cls.predictions." in open_directory(tmp_path).weights

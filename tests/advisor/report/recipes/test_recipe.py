@@ -1,9 +1,10 @@
-"""The recipe of an arm: its pins, its figures and hostile input."""
+"""Recipes pin what was measured, and have the measured lines."""
 
 from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import re
 import types
 from typing import Any
@@ -12,6 +13,7 @@ import builders
 import built_answers
 import msgspec
 import pytest
+from packaging.requirements import Requirement
 from report_runs import without_advice
 
 from advisor.domain.answer import Answer, Problem
@@ -19,8 +21,10 @@ from advisor.domain.model import FactoryModel
 from advisor.domain.plan import Plan
 from advisor.errors import NoRecipeError
 from advisor.report.recipes import found_recipe, script_recipe, server_recipe
+from advisor.report.recipes.found_recipe import pin
 from advisor.report.sections.answer import caveats
 from advisor.system.number_format import format_interval
+from probes.runtime.environment import read_environment
 from probes.wire.events import Environment, Imported, RecipeFacts
 from probes.wire.shape import Shape
 
@@ -217,3 +221,63 @@ def test_a_recipe_states_that_its_run_has_no_answer(style: str) -> None:
 def test_a_process_that_did_not_report_everything_has_no_recipe(missing: str) -> None:
     absent: dict[str, Any] = {missing: None}
     assert found_recipe.find_recipe(measured(**absent), "compiled") is None
+
+
+def environment(
+    distributions: dict[str, str], providers: dict[str, tuple[str, ...]]
+) -> Environment:
+    return Environment(
+        python="3.11",
+        interpreter="python3",
+        distributions=distributions,
+        providers=providers,
+    )
+
+
+@functools.cache
+def this_environment() -> Environment:
+    """Return the environment of the tests, as a worker in it reports it."""
+    return msgspec.convert(dataclasses.asdict(read_environment()), Environment)
+
+
+def test_the_providers_of_imports_and_the_installed_versions_are_pinned() -> None:
+    pins = [
+        Requirement(each)
+        for each in pin(
+            {"msgspec", "packaging", "json"},
+            {"psutil": "1", "cuda": "13.0"},
+            this_environment(),
+            {},
+        )
+    ]
+    assert [each.name for each in pins] == ["msgspec", "packaging", "psutil"]
+    assert all(
+        str(each.specifier).startswith("==") and "+" not in str(each.specifier) for each in pins
+    )
+
+
+def test_the_extras_of_a_distribution_are_required() -> None:
+    (found,) = map(
+        Requirement,
+        pin(
+            {"msgspec"},
+            {},
+            this_environment(),
+            {"msgspec": ("toml", "yaml"), "elsewhere": ("more",)},
+        ),
+    )
+    assert (found.name, found.extras) == ("msgspec", {"toml", "yaml"})
+
+
+@pytest.mark.parametrize("name", ["torch_xla", "Torch.XLA", "torch-xla"])
+def test_names_are_compared_normalised_and_local_versions_left_out(name: str) -> None:
+    found = environment({"torch-xla": "2.9.0+cpu"}, {})
+    assert pin((), {name: "2.9.0"}, found, {}) == [f"{name}==2.9.0"]
+
+
+def test_of_several_providers_the_first_is_pinned_and_a_broken_one_is_not() -> None:
+    found = environment(
+        {"onnxruntime": "1.0", "onnxruntime-gpu": "1.1"},
+        {"onnxruntime": ("onnxruntime-gpu", "onnxruntime"), "broken": ("gone",)},
+    )
+    assert pin({"onnxruntime", "broken"}, {}, found, {}) == ["onnxruntime==1.0"]

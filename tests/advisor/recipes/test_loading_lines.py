@@ -1,9 +1,10 @@
-"""Names of models are data in a snippet, also those of a run from another machine."""
+"""Lines that load a model, whatever its name."""
 
 from __future__ import annotations
 
 import ast
 import pathlib
+from typing import Any
 
 import builders
 import pytest
@@ -16,6 +17,7 @@ from advisor.domain.model import (
     TransformersModel,
 )
 from advisor.errors import NoRecipeError
+from advisor.recipes.loading import loading_lines
 from advisor.recipes.snippet import compose_snippet
 from probes.wire.events import InputFacts
 
@@ -63,3 +65,22 @@ def test_a_local_directory_is_named_by_its_relative_path(weights: str) -> None:
     assert '"./gpt2"' in line
     assert line.endswith("# run this in the folder of gpt2")
     assert not pathlib.PurePath(line.split('"')[1]).is_absolute()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of scripted modules
+@pytest.mark.parametrize("scripted", [False, True])
+def test_parameters_require_no_gradients(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, scripted: bool
+) -> None:
+    """A scripted module has no `requires_grad_`."""
+    monkeypatch.syspath_prepend(tmp_path)
+    module = f"frozen_{scripted}"
+    made = "torch.jit.script(torch.nn.Linear(3, 2))" if scripted else "torch.nn.Linear(3, 2)"
+    (tmp_path / f"{module}.py").write_text(
+        f"import torch\n\n\ndef build():\n    return {made}, torch.zeros(1, 3)\n"
+    )
+    question = builders.question(model=FactoryModel(name=f"/secret/{module}.py:build"))
+    names: dict[str, Any] = {}
+    exec("\n".join(["import torch", *loading_lines(question, 2)]), names)
+    assert not any(each.requires_grad for each in names["model"].parameters())
+    assert names["model"](*names["inputs"]).shape == (2, 2)

@@ -1,0 +1,143 @@
+"""ONNX: exports, missing kernels and quantised files."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import numpy as np
+import pytest
+import workers
+from lazy import lazy
+
+from probes.adapter import UnsupportedError
+from probes.runtime.failures import classify
+from probes.stacks.onnx_kernels import explain_missing
+
+torch = lazy("torch")
+onnx_export = lazy("probes.stacks.onnx_export")
+torch_subject = lazy("probes.subjects.torch_subject")
+
+
+COMPLEX = """
+import torch
+
+def build():
+    return torch.nn.Identity(), torch.ones(1, 4, dtype=torch.cfloat)
+"""
+NAMED = """
+import torch
+
+class Named(torch.nn.Module):
+    def forward(self, x):
+        return {"levels": [x, x * 2], "size": 2, "name": "levels"}
+
+def build():
+    return Named(), torch.ones(1, 4)
+"""
+
+
+@pytest.mark.stack
+@pytest.mark.parametrize(("code", "reason"), [(COMPLEX, "complex"), (NAMED, "type str")])
+def test_inputs_and_outputs_that_onnx_does_not_have_are_unsupported(
+    code: str, reason: str, tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "nets.py").write_text(code)
+    request = workers.make_request(
+        pathlib.Path("x.py"),
+        tmp_path,
+        subject={"kind": "factory", "name": f"{tmp_path / 'nets.py'}:build"},
+        dtype="native",
+        batch_sizes=[1],
+    )
+    subject = torch_subject.open_torch_subject(request)
+    with pytest.raises(UnsupportedError, match=reason):
+        onnx_export.for_shapes(subject, subject.inputs(1, 0), request)
+
+
+# PyTorch's exporter uses classes that it has deprecated.
+
+
+onnxruntime_session = lazy("probes.stacks.onnxruntime_session")
+
+
+@pytest.mark.stack
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_a_layer_in_a_precision_without_kernels_has_a_next_step(tmp_path: pathlib.Path) -> None:
+    class PartlyBfloat16(torch.nn.Module):  # type: ignore[name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(8, 8).bfloat16()
+
+        def forward(self, x: Any) -> Any:
+            return self.layer(x.bfloat16()).float()
+
+    file = tmp_path / "model.onnx"
+    examples = (torch.zeros(2, 8),)
+    program = torch.onnx.export(PartlyBfloat16().eval(), examples, dynamo=True, verbose=False)
+    assert program is not None
+    program.save(file)
+    request = workers.make_request(tmp_path / "x.py", tmp_path)
+    with pytest.raises(UnsupportedError) as raised:
+        onnxruntime_session.open_session(file, [(onnxruntime_session.CPU, {})], request)
+    found = classify(raised.value, "build")
+    assert found.status == "unsupported"
+    assert "bfloat16" in found.reason
+    assert "--dtype float32" in (found.fix or "")
+
+
+@pytest.mark.stack
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_a_message_without_a_node_is_the_reason(tmp_path: pathlib.Path) -> None:
+    assert explain_missing("no such provider", tmp_path / "x.onnx") == ("no such provider", None)
+
+
+onnx = lazy("onnx")
+onnxruntime_quantisation = lazy("probes.stacks.onnxruntime_quantisation")
+
+
+@pytest.mark.stack
+@pytest.mark.parametrize(
+    ("processors", "saturates"),
+    [
+        ("processor\t: 0\nflags\t\t: fpu avx avx2 fma\n", True),
+        ("flags\t\t: fpu avx2 avx512f avx512_vnni\n", False),
+        ("flags\t\t: fpu avx2 avx_vnni\n", False),
+        ("flags\t\t: fpu sse2\n", False),
+        ("Features\t: fp asimd asimddp\n", False),
+    ],
+    ids=["AVX2", "AVX-512 with VNNI", "AVX2 with VNNI", "SSE2", "Arm"],
+)
+def test_sums_overflow_with_avx2_and_without_vnni(
+    tmp_path: pathlib.Path, processors: str, saturates: bool
+) -> None:
+    file = tmp_path / "cpuinfo"
+    file.write_text(processors)
+    assert onnxruntime_quantisation.sums_saturate(file) is saturates
+
+
+@pytest.mark.stack
+@pytest.mark.parametrize("weights", ["int8", "int4"])
+def test_a_file_is_quantised_in_the_directory_of_its_own_weights(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, weights: str
+) -> None:
+    made, helper = onnx.TensorProto, onnx.helper
+    values = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "weights"], ["y"])],
+        "product",
+        [helper.make_tensor_value_info("x", made.FLOAT, ["batch", 64])],
+        [helper.make_tensor_value_info("y", made.FLOAT, ["batch", 64])],
+        [onnx.numpy_helper.from_array(values, "weights")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    user = tmp_path / "user"
+    user.mkdir()
+    onnx.save(model, user / "net.onnx")
+    (user / "net.onnx.data").write_bytes(b"weights of the user")
+    monkeypatch.chdir(user)
+    request = workers.make_request(pathlib.Path("x.py"), tmp_path)
+    file = onnxruntime_quantisation.quantise(user / "net.onnx", weights, request)
+    assert file.exists()
+    assert (user / "net.onnx.data").read_bytes() == b"weights of the user"
+    assert pathlib.Path.cwd() == user
