@@ -26,7 +26,6 @@ from advisor.domain.run import SCHEMA, Header
 from advisor.domain.run_events import EndCause, LoggedEvent, RaceClosed, RunEvent
 from advisor.domain.run_state import ProcessState, RaceGroup, RunState
 from advisor.domain.scores import Adoption, Rating, ScoredArm
-from advisor.domain.serving import RateLevel
 from advisor.domain.workflow import CitedFact, DeclaredFacts, Workflow
 from advisor.errors import UserError
 from advisor.measure.process_differences import widen_by_errors
@@ -461,17 +460,3 @@ def events(*run_events: RunEvent) -> list[LoggedEvent]:
         LoggedEvent(seq=number, at=float(number), run_event=run_event)
         for number, run_event in enumerate(run_events, start=1)
     ]
-
-
-def rate_level(rate: float) -> RateLevel:
-    """Return what a server with a goodput of 10 requests/s shows at a rate."""
-    return RateLevel(
-        rate=rate,
-        share=rate / 10,
-        requests=50,
-        failed=0,
-        met=0.98,
-        tokens_per_second=rate * 4,
-        ttft_seconds=(0.1, 0.2, 0.3),
-        itl_seconds=(0.01, 0.02, 0.03),
-    )

@@ -5,26 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 import built_answers
+import built_measurements
 import msgspec
 
 from advisor.domain.answer import PUBLISHED, Answer, Problem
-from advisor.domain.interval import Interval
 from advisor.domain.measurement import CallSeconds, Cell, Throughput
 from advisor.domain.recommendation import Recommendation
 from advisor.recommendation.headline import write_headline
-from probes.wire.shape import Shape
 
 
 def cell(seconds: float = 0.1, spread: float = 1.01, **changes: Any) -> Cell:
     """Return a cell whose interval extends by the factor `spread` to both sides."""
-    made = Cell(
-        shape=Shape(1),
+    return built_measurements.cell(
+        2.0,
+        0.05,
         seconds=CallSeconds(median=seconds, low=seconds / spread, high=seconds * spread, samples=9),
-        throughput=Throughput(value=1 / seconds, unit="samples/s"),
-        speedup=Interval(value=2.0, low=1.9, high=2.1),
-        tflops=None,
+        **{"throughput": Throughput(value=1 / seconds, unit="samples/s"), **changes},
     )
-    return msgspec.structs.replace(made, **changes)
 
 
 def run_answer(seconds: float = 0.1, spread: float = 1.01, **changes: Any) -> Answer:

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import math
 import pathlib
 from typing import Literal
 
 import builders
 import built_answers
+import built_measurements
 import msgspec
 import pytest
 
 from advisor.domain.answer import Answer
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.interval import Interval
-from advisor.domain.measurement import BuildSeconds, CallSeconds, Cell, Measurement, Throughput
+from advisor.domain.measurement import BuildSeconds, Measurement
 from advisor.domain.recommendation import DecisionWord
 from advisor.pipeline.decision import decide_again
 from advisor.question.constraints import parse_constraints
 from advisor.question.priorities import parse_priorities
 from advisor.recommendation.advised_answer import AdvisedAnswer
-from probes.wire.shape import Shape
 
 HERE = pathlib.Path(__file__).parent
 EVIDENCE = HERE.parent / "stacks" / "evidence"
@@ -57,32 +55,16 @@ def measured(case: Case, arm: str, known: Catalogue) -> Measurement:
     """Return an arm with the speed-ups and the build of the case."""
     workflow, _, option = arm.partition("/")
     assert (option or "default") in next(w for w in known.workflows if w.id == workflow).arms
-    speedups = case.speedups[arm]
     spread = 0.0 if arm == builders.BASELINE else case.spread
-
-    def interval(value: float) -> Interval:
-        return Interval(value=value, low=value / (1 + spread), high=value * (1 + spread))
-
-    cells = tuple(
-        Cell(
-            shape=Shape(4**place),
-            seconds=CallSeconds(median=0.01 / value, low=None, high=None, samples=100),
-            throughput=Throughput(value=100.0 * value, unit="samples/s"),
-            speedup=interval(value),
-            tflops=None,
-        )
-        for place, value in enumerate(speedups)
-    )
-    seconds = case.builds.get(arm, 3.0)
-    mean = math.exp(math.fsum(map(math.log, speedups)) / len(speedups))
-    made = builders.measurement(
+    speedups, seconds = case.speedups[arm], case.builds.get(arm, 3.0)
+    return built_measurements.measured(
         arm,
+        speedups,
+        spread,
         workflow=workflow,
         option=option or "default",
-        cells=cells,
-        build_seconds=BuildSeconds(cold=seconds * len(cells), warm=None, worst=seconds),
+        build_seconds=BuildSeconds(cold=seconds * len(speedups), warm=None, worst=seconds),
     )
-    return msgspec.structs.replace(made, speedup=interval(mean))
 
 
 def advise(case: Case) -> AdvisedAnswer:

@@ -262,7 +262,7 @@ def cell(hits: int, trials: int) -> str:
 
 
 def is_exact(found: dict[str, Any]) -> bool:
-    return found["class"] == "exact"
+    return bool(found["class"] == "exact")
 
 
 def summarise(lines: list[dict[str, Any]]) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import builders
+import built_measurements
 import msgspec
 import pytest
 
 from advisor.domain.event_folding import fold
 from advisor.domain.plan import Plan
-from advisor.domain.question import LoadQuestion, RequestLengths
 from advisor.domain.run_events import (
     LoadMeasured,
     LoggedEvent,
@@ -89,12 +89,7 @@ def test_the_second_process_of_the_baseline_has_a_name_that_explains_it() -> Non
 
 
 def test_a_server_under_load_has_its_blocks_and_their_latency() -> None:
-    load = LoadQuestion(
-        name="mine",
-        lengths=(RequestLengths(input_tokens=8, output_tokens=4),),
-        ttft_seconds=0.5,
-        itl_seconds=0.05,
-    )
+    load = built_measurements.load()
     requests = tuple(
         ServedRequest(at=1.0, late=0.0, ttft=ttft, seconds=1.0, itl=0.01, output_tokens=4)
         for ttft in (0.25, 0.25, 0.75, 0.75)

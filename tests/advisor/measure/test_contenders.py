@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import builders
+import built_measurements
 import msgspec
 import pytest
 
 from advisor.domain.plan import Plan
-from advisor.domain.question import LoadQuestion, RequestLengths
 from advisor.domain.run_events import LoadMeasured
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.serving import ServedRequest
@@ -13,12 +13,7 @@ from advisor.measure.serving import greatest_goodput, is_saturated, may_lead
 from probes.wire.events import ClosedLoop
 from probes.wire.outcome import Failure, Outcome
 
-LOAD = LoadQuestion(
-    name="mine",
-    lengths=(RequestLengths(input_tokens=8, output_tokens=4),),
-    ttft_seconds=0.5,
-    itl_seconds=0.05,
-)
+LOAD = built_measurements.load()
 RULES = builders.shipped_catalogue().serving
 GAIN = 1.3
 

@@ -6,14 +6,14 @@ import dataclasses
 import math
 
 import builders
+import built_measurements
 import pytest
 from builders import BASELINE
 from run_results import RACES, summarise
 
 from advisor.domain.interval import Interval
-from advisor.domain.measurement import CallSeconds, Cell, Measurement, Throughput
+from advisor.domain.measurement import CallSeconds, Measurement
 from advisor.measure.drift import bound_by_speedups, correct_drift, typical_seconds
-from probes.wire.shape import Shape
 
 
 def test_times_and_speedups_agree_where_the_machine_slowed_down_for_some_rounds() -> None:
@@ -52,13 +52,8 @@ def test_first_tokens_are_corrected_and_rows_of_calls_are_not() -> None:
 def measured(
     arm: str, median: float, bounds: tuple[float | None, float | None], speedup: Interval
 ) -> Measurement:
-    cell = Cell(
-        shape=Shape(1),
-        seconds=CallSeconds(median=median, low=bounds[0], high=bounds[1], samples=12),
-        throughput=Throughput(value=1 / median, unit="samples/s"),
-        speedup=speedup,
-        tflops=None,
-    )
+    calls = CallSeconds(median=median, low=bounds[0], high=bounds[1], samples=12)
+    cell = built_measurements.cell(seconds=calls, speedup=speedup)
     return builders.measurement(arm, cells=(cell,))
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import builders
+import built_measurements
 import msgspec
 import pytest
+from built_measurements import rate_level
 
 from advisor.domain.catalogue import NoisePrior
 from advisor.domain.interval import Interval
 from advisor.domain.plan import Plan
-from advisor.domain.question import LoadQuestion, RequestLengths
 from advisor.domain.run_events import EnergyMeasured, LoadMeasured
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.serving import ServedRequest
@@ -19,12 +20,7 @@ from advisor.measure.serving import estimate_deviation, goodput_of_arm, summaris
 from probes.wire.events import ClosedLoop
 from probes.wire.shape import Shape
 
-LOAD = LoadQuestion(
-    name="mine",
-    lengths=(RequestLengths(input_tokens=8, output_tokens=4),),
-    ttft_seconds=0.5,
-    itl_seconds=0.05,
-)
+LOAD = built_measurements.load()
 PLAN = Plan(arms=(builders.arm("slow"), builders.arm("fast")), excluded=())
 
 
@@ -213,7 +209,11 @@ def test_servers_share_the_rate_so_that_none_exceeds_its_goodput(
 
 
 def test_the_latency_is_that_at_the_rate_of_each_server() -> None:
-    levels = [builders.rate_level(5.0), builders.rate_level(9.9), builders.rate_level(11.0)]
+    levels = [
+        rate_level(5.0),
+        rate_level(9.9),
+        rate_level(11.0),
+    ]
     found = compare_with_asked_rate(GOODPUT, levels, 40.0, price_per_hour=2.5)
     assert found is not None
     assert found.level == levels[1]
@@ -222,12 +222,18 @@ def test_the_latency_is_that_at_the_rate_of_each_server() -> None:
 
 def test_the_latency_at_a_rate_a_little_above_counts_and_one_below_does_not() -> None:
     above = compare_with_asked_rate(
-        GOODPUT, [builders.rate_level(9.0), builders.rate_level(12.0)], 40.0, None
+        GOODPUT,
+        [rate_level(9.0), rate_level(12.0)],
+        40.0,
+        None,
     )
     assert above is not None
-    assert above.level == builders.rate_level(12.0)
+    assert above.level == rate_level(12.0)
     below = compare_with_asked_rate(
-        GOODPUT, [builders.rate_level(9.0), builders.rate_level(14.0)], 40.0, None
+        GOODPUT,
+        [rate_level(9.0), rate_level(14.0)],
+        40.0,
+        None,
     )
     assert below is not None
     assert below.level is None

@@ -11,6 +11,7 @@ from typing import Any
 
 import builders
 import built_answers
+import built_measurements
 import msgspec
 import pytest
 from golden_files import Expect
@@ -23,7 +24,6 @@ from advisor.domain.interval import Interval
 from advisor.domain.measurement import (
     BuildSeconds,
     CallSeconds,
-    Cell,
     Measurement,
     MemoryBytes,
     Throughput,
@@ -31,10 +31,9 @@ from advisor.domain.measurement import (
 from advisor.domain.model import OnnxModel
 from advisor.domain.question import Question
 from advisor.domain.recommendation import Recommendation
-from advisor.domain.results import Results, SustainedCheck
+from advisor.domain.results import Results
 from advisor.domain.workflow import CitedFact
 from advisor.recommendation.recommend import recommend
-from probes.wire.shape import Shape
 
 OWN = Environment(kind="own", requirements=("elsewhere==1.0",))
 MISSING_PACKAGES = Environment(kind="shared", requirements=("torch>=3", "missing-package>=1"))
@@ -119,12 +118,11 @@ def measured(
 ) -> Measurement:
     seconds = 0.08 / speedup
     cells = tuple(
-        Cell(
-            shape=Shape(size),
+        built_measurements.cell(
+            size=size,
             seconds=CallSeconds(median=seconds * size, low=None, high=None, samples=9),
             throughput=Throughput(value=1 / seconds, unit="tokens/s"),
             speedup=Interval(value=speedup, low=speedup * 0.95, high=speedup * 1.05),
-            tflops=None,
         )
         for size in (1, 4)
     )
@@ -167,8 +165,7 @@ MEASURED = (
     measured("alike", 1.5, build=40.0, new_shapes="served"),
     measured("engine", 3.0, build=1000.0, peak=95),
 )
-CHECK = SustainedCheck(
-    shape=Shape(4),
+CHECK = built_measurements.sustained(
     arms=("compiled", "engine"),
     burst_ratio=0.5,
     sustained_ratio=0.6,

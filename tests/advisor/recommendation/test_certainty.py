@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import builders
+import built_measurements
 import msgspec
 import pytest
 from builders import BASELINE
@@ -13,34 +13,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.domain.interval import Interval
-from advisor.domain.measurement import CallSeconds, Cell, Measurement, Throughput
+from advisor.domain.measurement import Measurement
 from advisor.domain.priorities import Priorities
 from advisor.domain.recommendation import Certainty
 from advisor.domain.results import Results
 from advisor.domain.scores import ScoredArm
 from advisor.recommendation import certainty
-from probes.wire.shape import Shape
 
 QUIET, NOISY = 0.004, 0.3
 RULE = builders.shipped_catalogue().rubric.decision
 
 
-def cell(speedup: float, spread: float, batch_size: int = 1) -> Cell:
-    """Return a cell whose 95 % interval reaches `spread`, as a share, to both sides."""
-    ends = Interval(value=speedup, low=speedup / (1 + spread), high=speedup * (1 + spread))
-    return Cell(
-        shape=Shape(batch_size),
-        seconds=CallSeconds(median=0.01, low=None, high=None, samples=100),
-        throughput=Throughput(value=100.0, unit="samples/s"),
-        speedup=ends,
-        tflops=None,
-    )
-
-
 def measured(name: str, *speedups: float, spread: float = 0.01) -> Measurement:
-    mean = math.exp(math.fsum(math.log(one) for one in speedups) / len(speedups))
-    cells = tuple(cell(one, spread, 4**place) for place, one in enumerate(speedups))
-    return msgspec.structs.replace(builders.measurement(name, speedup=mean), cells=cells)
+    return built_measurements.measured(name, speedups, spread)
 
 
 def results(*measurements: Measurement, noise: float = QUIET) -> Results:

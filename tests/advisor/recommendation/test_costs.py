@@ -6,6 +6,7 @@ import math
 from typing import Literal
 
 import builders
+import built_measurements
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,15 +15,12 @@ from advisor.domain.interval import Interval
 from advisor.domain.measurement import (
     BuildSeconds,
     CallSeconds,
-    Cell,
     Measurement,
     MemoryBytes,
     Throughput,
 )
-from advisor.domain.results import SustainedCheck
 from advisor.recommendation import costs
 from advisor.recommendation.costs import Cost
-from probes.wire.shape import Shape
 
 
 def measured(
@@ -38,12 +36,11 @@ def measured(
     for size, each in seconds.items():
         speedup = baseline / each
         cells.append(
-            Cell(
-                shape=Shape(size),
+            built_measurements.cell(
+                size=size,
                 seconds=CallSeconds(median=each, low=None, high=None, samples=9),
                 throughput=Throughput(value=size / each, unit=unit),
                 speedup=Interval(value=speedup, low=speedup - spread, high=speedup + spread),
-                tflops=None,
             )
         )
     return builders.measurement(
@@ -106,14 +103,7 @@ def test_memory_that_nobody_saw_is_not_judged() -> None:
 
 
 def test_energy_is_given_where_a_counter_was_read() -> None:
-    check = SustainedCheck(
-        shape=Shape(4),
-        arms=("one", "two"),
-        burst_ratio=1,
-        sustained_ratio=1,
-        agrees=True,
-        joules_per_call={"one": 14.4, "two": None},
-    )
+    check = built_measurements.sustained(joules_per_call={"one": 14.4, "two": None})
     (use,) = costs.energy_use(check)
     assert (use.arm, use.shape.batch_size, use.joules_per_call) == ("one", 4, 14.4)
     assert use.watt_hours == pytest.approx(1.0)

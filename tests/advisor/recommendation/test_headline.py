@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import builders
 import built_answers
+import built_measurements
 import msgspec
 import pytest
 from builders import BASELINE, DEMO
@@ -15,9 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.domain.constraints import Constraint
-from advisor.domain.interval import Interval
 from advisor.domain.machine import Cpu
-from advisor.domain.measurement import CallSeconds, Cell, Measurement, Throughput
+from advisor.domain.measurement import Measurement
 from advisor.domain.model import FactoryModel
 from advisor.domain.question import choose_next_budget
 from advisor.domain.recommendation import SpeedRegret
@@ -26,7 +25,6 @@ from advisor.domain.workflow import Workflow
 from advisor.recommendation.advised_answer import AdvisedAnswer, join_names
 from advisor.system.number_format import format_share_of_draws, format_weight
 from probes.wire.checks import Accuracy, AccuracyClass
-from probes.wire.shape import Shape
 
 #: By how much a measured arm has to be faster to be named in every output.
 CLEARLY_FASTER = 1.2
@@ -35,24 +33,8 @@ CLEARLY_FASTER = 1.2
 CPU = Cpu(model="a CPU", physical_cores=2, usable_processors=2, memory_bytes=16 << 30)
 
 
-def measured(
-    name: str, *speedups: float, spread: float = 0.01, between: float | None = None
-) -> Measurement:
-    mean = math.exp(math.fsum(math.log(one) for one in speedups) / len(speedups))
-    cells = tuple(
-        Cell(
-            shape=Shape(4**place),
-            seconds=CallSeconds(median=0.01, low=None, high=None, samples=100),
-            throughput=Throughput(value=100.0, unit="samples/s"),
-            speedup=Interval(value=one, low=one / (1 + spread), high=one * (1 + spread)),
-            tflops=None,
-        )
-        for place, one in enumerate(speedups)
-    )
-    made = builders.measurement(name, speedup=mean, cells=cells)
-    low, high = mean / (1 + spread), mean * (1 + spread)
-    ends = Interval(value=mean, low=low, high=high, process_error=between)
-    return msgspec.structs.replace(made, speedup=ends)
+def measured(name: str, *speedups: float, spread: float = 0.01) -> Measurement:
+    return built_measurements.measured(name, speedups, spread)
 
 
 def advise(

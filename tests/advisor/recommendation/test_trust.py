@@ -5,36 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 import builders
+import built_measurements
 import msgspec
 import pytest
 
-from advisor.domain.interval import Interval
-from advisor.domain.measurement import CallSeconds, Cell, Throughput, VisitCounts
+from advisor.domain.measurement import Cell, VisitCounts
 from advisor.domain.recommendation import DecisionWord
-from advisor.domain.results import Results, SustainedCheck
+from advisor.domain.results import Results
 from advisor.recommendation import trust
 from probes.wire.shape import Shape
 
-DISAGREES = SustainedCheck(
-    shape=Shape(1),
-    arms=("compiled", builders.BASELINE),
-    burst_ratio=1.5,
-    sustained_ratio=0.9,
-    agrees=False,
-    joules_per_call={},
-)
+DISAGREES = built_measurements.sustained(burst_ratio=1.5, sustained_ratio=0.9, agrees=False)
 
 
 def cell(processes: int = 3, shift: float = 0.0) -> Cell:
-    return Cell(
-        shape=Shape(1),
-        seconds=CallSeconds(median=0.01, low=None, high=None, samples=10),
-        throughput=Throughput(value=1.0, unit="samples/s"),
-        speedup=Interval(value=1.5, low=1.4, high=1.6),
-        tflops=None,
-        processes=processes,
-        shift=shift,
-    )
+    return built_measurements.cell(1.5, 0.07, processes=processes, shift=shift)
 
 
 def good(**changes: Any) -> Results:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import random
 from typing import Any
 
 import builders
+import built_measurements
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,8 +15,7 @@ from advisor.domain.accuracy import TrainedLoss
 from advisor.domain.constrained_values import find_failures
 from advisor.domain.constraints import Constraint, FailedConstraint
 from advisor.domain.environment import Environment
-from advisor.domain.interval import Interval
-from advisor.domain.measurement import BuildSeconds, CallSeconds, Cell, Measurement, Throughput
+from advisor.domain.measurement import BuildSeconds, Measurement
 from advisor.domain.priorities import CRITERIA
 from advisor.domain.workflow import ArmDeclaredFacts, Workflow
 from advisor.score import scoring
@@ -43,11 +42,6 @@ def test_facts_come_from_the_measurement_and_the_declaration() -> None:
     facts = facts_of(measured, workflow).values
     names = ("speedup", "build_seconds", "vendors", "export_step")
     assert [facts[name] for name in names] == [1.5, 2.0, 2, True]
-
-
-def test_documents_of_early_versions_count_the_sum_of_the_builds() -> None:
-    facts = facts_of(builders.measurement(), builders.workflow()).values
-    assert facts["build_seconds"] == 3.0
 
 
 @pytest.mark.parametrize(
@@ -157,57 +151,7 @@ def test_equal_scores_are_ranked_by_measured_speed_and_then_by_name() -> None:
     ]
 
 
-@given(
-    speeds=st.lists(st.floats(0.1, 10), min_size=1, max_size=6),
-    chance=st.randoms(use_true_random=False),
-)
-def test_the_order_of_measurements_does_not_matter(
-    speeds: list[float], chance: random.Random
-) -> None:
-    arms = [
-        builders.measurement(f"arm{place}", speedup=speed) for place, speed in enumerate(speeds)
-    ]
-    assert scored(*chance.sample(arms, len(arms))) == scored(*arms)
-
-
-@given(
-    slower=st.floats(0.1, 5),
-    gain=st.floats(0, 5),
-    build=st.floats(0, 2000),
-    waiting=st.floats(0, 2000),
-)
-def test_faster_never_scores_lower(
-    slower: float, gain: float, build: float, waiting: float
-) -> None:
-    slow = builders.measurement(
-        "slow", speedup=slower, build_seconds=BuildSeconds(cold=build + waiting, warm=None)
-    )
-    fast = builders.measurement(
-        "fast", speedup=slower + gain, build_seconds=BuildSeconds(cold=build, warm=None)
-    )
-    scores = scored(slow, fast)
-    assert scores["fast"][1] >= scores["slow"][1]
-    assert gain == 0 or scores["fast"][0] < scores["slow"][0]
-
-
 tiers = st.tuples(*[st.integers(1, 3)] * len(CRITERIA))
-constraints = st.lists(
-    st.builds(Constraint, criterion=st.sampled_from(CRITERIA), at_least=st.integers(1, 3)),
-    max_size=3,
-).map(tuple)
-
-
-@given(speeds=st.lists(st.floats(0.9, 1.4), min_size=1, max_size=5), required=constraints)
-def test_constraints_bar_and_never_bend_a_score(
-    speeds: list[float], required: tuple[Constraint, ...]
-) -> None:
-    arms = [
-        builders.measurement(f"arm{place}", speedup=speed) for place, speed in enumerate(speeds)
-    ]
-    free, bound = scored(*arms), scored(*arms, constraints=required)
-    assert {arm: value for arm, (_, value) in free.items()} == {
-        arm: value for arm, (_, value) in bound.items()
-    }
 
 
 @given(st.lists(st.tuples(tiers, st.booleans()), min_size=2, max_size=6))
@@ -326,23 +270,16 @@ def test_a_class_of_accuracy_is_measured_or_that_of_exact_outputs(
 
 
 def test_each_batch_size_is_scored_alone() -> None:
-    def cell(size: int, speedup: float) -> Cell:
-        return Cell(
-            shape=Shape(size),
-            seconds=CallSeconds(median=0.01, low=None, high=None, samples=10),
-            throughput=Throughput(value=1.0, unit="samples/s"),
-            speedup=Interval(value=speedup, low=speedup, high=speedup),
-            tflops=None,
-        )
-
-    one = builders.measurement("one", cells=(cell(1, 4.0), cell(16, 1.0)), speedup=2.0)
-    two = builders.measurement("two", cells=(cell(1, 1.0), cell(16, 3.0)), speedup=1.7)
+    one, two = (
+        built_measurements.measured(name, speedups)
+        for name, speedups in (("one", (4.0, 1.0)), ("two", (1.0, 3.0)))
+    )
     known = builders.catalogue(builders.workflow("one"), builders.workflow("two"))
     by_size = scoring.weigh_by_shape(
         scoring.rate_arms(builders.results(one, two), known),
-        builders.question(batch_sizes=(1, 16)),
+        builders.question(batch_sizes=(1, 4)),
     )
     assert {size: ranked[0].arm for size, ranked in by_size.items()} == {
         Shape(1): "one",
-        Shape(16): "two",
+        Shape(4): "two",
     }

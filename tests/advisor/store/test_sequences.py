@@ -32,6 +32,7 @@ def recorded_events() -> tuple[Any, list[LoggedEvent]]:
 
 
 HEADER, EVENTS = recorded_events()
+pytestmark = pytest.mark.slow
 
 
 class StoreMachine(RuleBasedStateMachine):
@@ -147,6 +148,5 @@ class StoreMachine(RuleBasedStateMachine):
             assert not run.state().finished
 
 
-@pytest.mark.slow
-class TestSequences(StoreMachine.TestCase):  # type: ignore[misc]
-    settings = hypothesis.settings(max_examples=5, stateful_step_count=20, deadline=None)
+TestSequences = StoreMachine.TestCase
+TestSequences.settings = hypothesis.settings(max_examples=5, stateful_step_count=20, deadline=None)

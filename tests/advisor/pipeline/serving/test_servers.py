@@ -18,6 +18,7 @@ from collections.abc import Callable, Generator
 from typing import cast
 
 import built_answers
+import built_measurements
 import msgspec
 import pytest
 import sessions
@@ -27,7 +28,6 @@ from advisor.catalogue import rubric_files
 from advisor.context import Context
 from advisor.domain.answer import Answer, encode
 from advisor.domain.constraints import Constraint
-from advisor.domain.question import LoadQuestion, RequestLengths
 from advisor.domain.results import Results
 from advisor.domain.run_events import LoadMeasured, LoggedEvent, WorkerEnded, WorkerSpawned
 from advisor.domain.serving import ServedArm, ServedRequest
@@ -439,12 +439,7 @@ def test_without_the_generators_environment_the_next_step_creates_it(
     assert caught.value.next_step == "p3-advisor env create aiperf"
 
 
-LOAD = LoadQuestion(
-    name="mine",
-    lengths=(RequestLengths(input_tokens=4, output_tokens=3),),
-    ttft_seconds=0.5,
-    itl_seconds=0.05,
-)
+LOAD = built_measurements.load()
 
 
 def sent(at: float, late: float = 0.0) -> ServedRequest:

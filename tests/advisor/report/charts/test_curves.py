@@ -6,24 +6,19 @@ import re
 
 import builders
 import built_answers
+import built_measurements
 from report_runs import with_measurement
 
 from advisor.domain.answer import Answer, RankedArm
-from advisor.domain.interval import Interval
-from advisor.domain.measurement import BuildSeconds, CallSeconds, Cell, Throughput
+from advisor.domain.measurement import BuildSeconds, CallSeconds, Cell
 from advisor.report.charts.marks import marks_of, place
 from advisor.report.charts.speedups import speedup_curves
 from probes.wire.shape import Shape
 
 
 def cell(batch_size: int, seconds: float) -> Cell:
-    return Cell(
-        shape=Shape(batch_size),
-        seconds=CallSeconds(median=seconds, low=seconds * 0.9, high=seconds * 1.1, samples=9),
-        throughput=Throughput(value=batch_size / seconds, unit="samples/s"),
-        speedup=Interval(value=0.4 / seconds, low=0.3 / seconds, high=0.5 / seconds),
-        tflops=None,
-    )
+    calls = CallSeconds(median=seconds, low=seconds * 0.9, high=seconds * 1.1, samples=9)
+    return built_measurements.cell(0.4 / seconds, 0.25, batch_size, seconds=calls)
 
 
 def two_arms() -> tuple[Answer, tuple[RankedArm, ...]]:

@@ -1,44 +1,30 @@
 from __future__ import annotations
 
 import builders
+import built_measurements
 import msgspec
 import pytest
 from report_runs import run_answer, with_measurement, with_results
 
 from advisor.domain.answer import Answer
-from advisor.domain.interval import Interval
-from advisor.domain.question import LoadQuestion, RequestLengths
-from advisor.domain.serving import ServedArm, ServingResults
 from advisor.report.comparisons import comparison_text
 from advisor.report.comparisons.comparison import compare_answers
 
-LOAD = LoadQuestion(
-    name="mine",
-    lengths=(RequestLengths(input_tokens=8, output_tokens=4),),
-    ttft_seconds=0.5,
-    itl_seconds=0.05,
-)
+LOAD = built_measurements.load()
 
 
 def served_run(goodputs: dict[str, float], *, spread: float, itl: float = 0.05) -> Answer:
     arms = tuple(
-        ServedArm(
-            arm=arm,
-            goodput=Interval(value=value, low=value / spread, high=value * spread),
+        built_measurements.served_arm(
+            arm,
+            goodput=built_measurements.interval(value, spread - 1),
             tokens_per_second=4 * value,
-            levels=(),
-            blocks=8,
-            discarded=0,
-            requests=500,
-            failed=0,
-            command="serve",
         )
         for arm, value in goodputs.items()
     )
     question = builders.question(load=msgspec.structs.replace(LOAD, itl_seconds=itl))
-    serving = ServingResults(arms=arms, batch_best=None, process_deviation=0.02)
     answer = with_measurement(run_answer(question=question), cells=())
-    return with_results(answer, serving=serving)
+    return with_results(answer, serving=built_measurements.serving(*arms))
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import built_measurements
 import msgspec
 from report_runs import advice_of, with_advice, with_results
 
@@ -16,7 +17,7 @@ from advisor.domain.fleet import (
     Pool,
 )
 from advisor.domain.recommendation import RunningCost
-from advisor.domain.serving import AskedRate, ServedArm, ServingResults
+from advisor.domain.serving import AskedRate
 from advisor.report.fleets import fleet_matrix
 from probes.wire.shape import Shape
 
@@ -137,19 +138,8 @@ def test_the_cheapest_kind_has_the_lowest_price_of_all_servers_for_the_asked_rat
             most_servers=servers,
             price_per_hour=servers * price,
         )
-        arm = ServedArm(
-            arm=advice_of(finished_run).arm,
-            goodput=None,
-            tokens_per_second=None,
-            levels=(),
-            blocks=8,
-            discarded=0,
-            requests=500,
-            failed=0,
-            command="serve",
-            asked=asked,
-        )
-        serving = ServingResults(arms=(arm,), batch_best=None, process_deviation=None)
+        arm = built_measurements.served_arm(advice_of(finished_run).arm, asked=asked)
+        serving = built_measurements.serving(arm)
         return with_results(priced(finished_run, price), serving=serving)
 
     documents = {"a": serving_run(2, 3.0), "b": serving_run(5, 1.5)}

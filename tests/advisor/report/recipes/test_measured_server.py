@@ -11,26 +11,22 @@ from typing import Any
 
 import builders
 import built_answers
+import built_measurements
 import pytest
 from report_runs import with_results
 
 from advisor.domain.answer import Answer
-from advisor.domain.interval import Interval
 from advisor.domain.model import TransformersModel
 from advisor.domain.plan import Plan
-from advisor.domain.question import LoadQuestion, RequestLengths
-from advisor.domain.serving import ServedArm, ServingResults
+from advisor.domain.question import RequestLengths
 from advisor.errors import NoRecipeError
 from advisor.recipes.server import portable_command
 from advisor.report.recipes import found_recipe, server_recipe
 from probes.wire.events import Environment, Imported, RecipeFacts, Serving
 
 MODEL = TransformersModel(name="org/model", config={"model_type": "llama"}, weights="hub")
-LOAD = LoadQuestion(
-    name="chat",
+LOAD = built_measurements.load(
     lengths=(RequestLengths(input_tokens=48, output_tokens=9),),
-    ttft_seconds=0.5,
-    itl_seconds=0.05,
 )
 QUESTION = builders.question(task="serve", model=MODEL, load=LOAD, output_tokens=4)
 SERVING = Serving(
@@ -69,19 +65,10 @@ def measured(serving: Serving, **facts: Any) -> Any:
 
 
 def answered() -> Answer:
-    served = ServedArm(
-        arm="compiled",
-        goodput=Interval(value=26.5, low=16.0, high=27.4),
-        tokens_per_second=100.0,
-        levels=(),
-        blocks=1,
-        discarded=0,
-        requests=10,
-        failed=0,
-        command="",
+    served = built_measurements.serving(
+        built_measurements.served_arm("compiled", goodput=built_measurements.interval(26.5))
     )
-    results = ServingResults(arms=(served,), batch_best=None, process_deviation=None)
-    return with_results(built_answers.answer(question=QUESTION), serving=results)
+    return with_results(built_answers.answer(question=QUESTION), serving=served)
 
 
 def short(run: Any) -> str:

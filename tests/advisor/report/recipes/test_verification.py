@@ -9,6 +9,7 @@ from typing import Any
 
 import builders
 import built_answers
+import built_measurements
 import msgspec
 import pytest
 from report_runs import cell, with_measurement
@@ -18,7 +19,6 @@ from advisor.domain.answer import encode
 from advisor.domain.interval import Interval
 from advisor.domain.model import TransformersModel
 from advisor.domain.plan import Plan
-from advisor.domain.question import LoadQuestion, RequestLengths
 from advisor.errors import RunIsImportedError, UserError, VerificationError
 from advisor.probing.snippets import Pair, Settings, Snippet
 from advisor.report.recipes import verification
@@ -29,12 +29,7 @@ from probes.wire.shape import Shape
 
 LINES = "import torch\n\n# Each call:\noutput = model(*inputs)\n"
 SPEEDUP = Interval(value=2.0, low=1.8, high=2.2)
-LOAD = LoadQuestion(
-    name="chat",
-    lengths=(RequestLengths(input_tokens=4, output_tokens=4),),
-    ttft_seconds=1.0,
-    itl_seconds=1.0,
-)
+LOAD = built_measurements.load()
 
 
 @dataclasses.dataclass

@@ -6,6 +6,7 @@ import pathlib
 from typing import Any
 
 import builders
+import built_measurements
 import msgspec
 import pytest
 import recorded_runs
@@ -19,7 +20,7 @@ from advisor.domain.model import (
     TransformersModel,
     name_own_shapes,
 )
-from advisor.domain.question import LoadQuestion, RequestLengths
+from advisor.domain.question import RequestLengths
 from advisor.domain.results import MeasuredInputs
 from advisor.pipeline.decision import decide, evaluate
 from advisor.report.sections.setup_facts import (
@@ -155,11 +156,9 @@ def test_inputs_that_do_not_change_are_stated() -> None:
 def test_a_run_of_servers_states_the_tokens_of_its_requests(
     lengths: tuple[tuple[int, int], ...], tokens: tuple[str, ...]
 ) -> None:
-    load = LoadQuestion(
+    load = built_measurements.load(
         name="mine.jsonl",
         lengths=tuple(RequestLengths(input_tokens=one, output_tokens=two) for one, two in lengths),
-        ttft_seconds=0.5,
-        itl_seconds=0.05,
     )
     answer = run_answer(question=builders.question(task="serve", load=load))
     (line,) = measured_line(answer)

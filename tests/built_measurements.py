@@ -1,0 +1,99 @@
+"""Cells, intervals and figures of servers, plausible; keywords change single fields."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import builders
+import msgspec
+
+from advisor.domain.interval import Interval
+from advisor.domain.measurement import CallSeconds, Cell, Measurement, Throughput
+from advisor.domain.question import LoadQuestion, RequestLengths
+from advisor.domain.results import SustainedCheck
+from advisor.domain.serving import RateLevel, ServedArm, ServingResults
+from probes.wire.shape import Shape
+
+
+def interval(value: float, spread: float = 0.0, **changes: Any) -> Interval:
+    """Return an interval that extends by `spread`, as a share, to both sides."""
+    return Interval(value=value, low=value / (1 + spread), high=value * (1 + spread), **changes)
+
+
+def cell(ratio: float = 1.5, /, spread: float = 0.0, size: int = 1, **changes: Any) -> Cell:
+    made = Cell(
+        shape=Shape(size),
+        seconds=CallSeconds(median=0.01, low=None, high=None, samples=100),
+        throughput=Throughput(value=100.0, unit="samples/s"),
+        speedup=interval(ratio, spread),
+        tflops=None,
+    )
+    return msgspec.structs.replace(made, **changes)
+
+
+def measured(
+    name: str, speedups: Sequence[float], spread: float = 0.01, **changes: Any
+) -> Measurement:
+    """Return an arm with these speed-ups at the batch sizes 1, 4, 16 and so on."""
+    cells = tuple(cell(one, spread, 4**place) for place, one in enumerate(speedups))
+    mean = math.exp(math.fsum(math.log(one) for one in speedups) / len(speedups))
+    made = builders.measurement(name, cells=cells, **changes)
+    return msgspec.structs.replace(made, speedup=interval(mean, spread))
+
+
+def sustained(**changes: Any) -> SustainedCheck:
+    made = SustainedCheck(
+        shape=Shape(4),
+        arms=("one", "two"),
+        burst_ratio=1.0,
+        sustained_ratio=1.0,
+        agrees=True,
+        joules_per_call={},
+    )
+    return msgspec.structs.replace(made, **changes)
+
+
+def load(**changes: Any) -> LoadQuestion:
+    made = LoadQuestion(
+        name="mine",
+        lengths=(RequestLengths(input_tokens=8, output_tokens=4),),
+        ttft_seconds=0.5,
+        itl_seconds=0.05,
+    )
+    return msgspec.structs.replace(made, **changes)
+
+
+def rate_level(rate: float, **changes: Any) -> RateLevel:
+    """Return what a server with a goodput of 10 requests/s shows at a rate."""
+    made = RateLevel(
+        rate=rate,
+        share=rate / 10,
+        requests=50,
+        failed=0,
+        met=0.98,
+        tokens_per_second=rate * 4,
+        ttft_seconds=(0.1, 0.2, 0.3),
+        itl_seconds=(0.01, 0.02, 0.03),
+    )
+    return msgspec.structs.replace(made, **changes)
+
+
+def served_arm(arm: str = "engine", **changes: Any) -> ServedArm:
+    made = ServedArm(
+        arm=arm,
+        goodput=interval(10.0, 0.2),
+        tokens_per_second=40.0,
+        levels=(),
+        blocks=8,
+        discarded=0,
+        requests=500,
+        failed=0,
+        command="serve",
+    )
+    return msgspec.structs.replace(made, **changes)
+
+
+def serving(*arms: ServedArm) -> ServingResults:
+    return ServingResults(arms=arms, batch_best=None, process_deviation=0.02)
