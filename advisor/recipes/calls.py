@@ -43,7 +43,8 @@ REPLACE_TENSORS = (
 def nested_call(count: int) -> list[str]:
     """Return the lines of a module that takes the `count` tensors of nested inputs in their order.
 
-    Each has a parameter: exporters take the shapes of `*tensors` in another structure.
+    A tensor may stand at several places. Each has a parameter: exporters take the shapes of
+    `*tensors` in another structure.
     """
     names = ", ".join(f"tensor{number}" for number in range(1, count + 1))
     return [
@@ -55,10 +56,13 @@ def nested_call(count: int) -> list[str]:
         "",
         "    def __init__(self, model, examples):",
         "        super().__init__()",
-        "        self.model, self.examples = model, examples",
+        "        self.model, self.examples, found = model, examples, []",
+        "        replace_tensors(examples, found.append)",
+        "        self.tensors = list({id(each): each for each in found}.values())",
+        "        self.places = [[each is x for x in self.tensors].index(True) for each in found]",
         "",
         f"    def forward(self, {names}):",
-        f"        following = iter(({names},))",
+        f"        following = iter([({names},)[place] for place in self.places])",
         "        arguments, keywords = replace_tensors(self.examples, lambda _: next(following))",
         "        return self.model(*arguments, **keywords)",
         "",

@@ -126,11 +126,9 @@ def _exported_lines(
     return [
         *nested_call(len(inputs or ())),
         load,
-        "examples = []",
-        "replace_tensors(program.example_inputs, examples.append)",
         f"model = Call(program.module(), program.example_inputs){to_device(question)}",
         "model = model.requires_grad_(False)",
-        *_example_lines("examples", question, batch_size, inputs),
+        *_example_lines("model.tensors", question, batch_size, inputs),
     ]
 
 
@@ -167,11 +165,9 @@ def _factory_lines(
             "    arguments, keywords = (), arguments",
             "elif isinstance(arguments, torch.Tensor):",
             "    arguments = (arguments,)",
-            "examples = []",
-            "replace_tensors((tuple(arguments), keywords), examples.append)",
             "model = Call(model, (tuple(arguments), keywords))",
             *cast_lines(question),
-            *_example_lines("examples", question, batch_size, inputs),
+            *_example_lines("model.tensors", question, batch_size, inputs),
         ]
     if inputs and all(each.name for each in inputs):
         return [

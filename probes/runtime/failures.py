@@ -39,6 +39,10 @@ STANDARD_LIBRARY = pathlib.Path(sysconfig.get_path("stdlib"))
 PROBES = pathlib.Path(__file__).resolve().parents[1]
 
 
+#: Folders of `torch.nn` and ONNX Runtime, whose code stands between this package and a model.
+MODEL_CALLERS = {"nn", "onnxruntime"}
+
+
 class FailureError(Exception):
     """Ends the worker."""
 
@@ -73,11 +77,24 @@ def classify(
         return Failure("out-of-memory", phase, reason)
     if phase in {"start", "import"}:
         return Failure("unsupported", phase, f"the stack cannot be imported: {reason}")
-    if phase == "load":
-        return model_not_opened(problem, reason)
-    if request is not None and request.role == "reference" and phase == "correctness":
-        return model_failed(problem, phase, reason, request)
+    is_reference = request is not None and request.role == "reference"
+    if phase == "load" or (is_reference and phase == "correctness"):
+        return own_defect(problem, phase, reason) or (
+            model_failed(problem, phase, reason, request)
+            if request is not None and phase == "correctness"
+            else model_not_opened(problem, reason)
+        )
     return refused_export(problem, phase) or Failure("build-failed", phase, reason)
+
+
+def own_defect(problem: BaseException, phase: Phase, reason: str) -> Failure | None:
+    """Return the outcome of an error of this package; None for one of the model."""
+    place = _own_place_of(problem)
+    if not place:
+        return None
+    reason = f"this is a defect of p3-advisor at {place}, not of the model: {reason}"
+    fix = "report it with this reason; example inputs of another form may avoid it"
+    return Failure("build-failed", phase, reason, fix)
 
 
 def model_not_opened(problem: BaseException, reason: str) -> Failure:
@@ -162,6 +179,20 @@ def model_failed(
     else:
         fix = "call the model with the example inputs in the same interpreter, and fix the error"
     return Failure("model-failed", phase, reason, fix)
+
+
+def _own_place_of(problem: BaseException) -> str:
+    """Return the file and line of this package that raised it, outside of a call of the model.
+
+    Empty for another problem. numpy raises what this package does wrong with arrays.
+    """
+    frames = traceback.extract_tb(problem.__traceback__)
+    files = [pathlib.Path(each.filename) for each in frames]
+    own = [frame for frame, file in zip(frames, files, strict=True) if PROBES in file.parents]
+    is_model = _place_of(problem) or any(MODEL_CALLERS.intersection(each.parts) for each in files)
+    if not own or is_model or not (own[-1] is frames[-1] or "numpy" in files[-1].parts):
+        return ""
+    return f"{pathlib.Path(own[-1].filename).name}:{own[-1].lineno}"
 
 
 def _place_of(problem: BaseException) -> str:

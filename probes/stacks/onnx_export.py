@@ -30,7 +30,7 @@ def for_shapes(
     """
     if not isinstance(subject, TorchSubject):
         return pathlib.Path(subject.file)
-    file = _model_file(request, f"batch-{len(inputs[0])}")
+    file = _model_file(request, f"batch-{rows_of(inputs)}")
     if not file.exists():
         _export(subject, subject.tensors(inputs), file, None)
     pytorch.move_weights_to_host(subject)
@@ -47,7 +47,10 @@ def for_any_batch_size(
     """
     if not isinstance(subject, TorchSubject):
         return pathlib.Path(subject.file)
-    free, fixed = _model_file(request, "any-batch"), _model_file(request, f"batch-{len(inputs[0])}")
+    free, fixed = (
+        _model_file(request, "any-batch"),
+        _model_file(request, f"batch-{rows_of(inputs)}"),
+    )
     if not free.exists() and not fixed.exists():
         tensors = subject.tensors(inputs)
         examples = tuple(free_dimensions.with_min_batch(tensor) for tensor in tensors)
@@ -98,6 +101,11 @@ with torch.no_grad():
 """,
         '"model.onnx"',
     )
+
+
+def rows_of(inputs: list[Any]) -> int:
+    """Return the first dimension of the arrays; 1 for numbers."""
+    return next((len(array) for array in inputs if array.ndim), 1)
 
 
 def _folder(request: Request) -> pathlib.Path:

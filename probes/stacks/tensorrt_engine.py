@@ -165,7 +165,7 @@ def build(
     file = pathlib.Path(request.scratch_directory) / f"{model.parent.name}.engine"
     loaded = load_or_build_engine(trt, model, subject, request, file)
     profile = (
-        request.batch_sizes.index(len(inputs[0]))
+        request.batch_sizes.index(onnx_export.rows_of(inputs))
         if loaded.engine.num_optimization_profiles > 1
         else 0
     )

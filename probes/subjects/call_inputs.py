@@ -47,14 +47,22 @@ def flatten(
 ) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
     """Return a module that takes the tensors of the inputs, and these tensors in order.
 
-    It is `module` itself if the inputs are positional tensors only.
+    A tensor that stands at several places is one of them. The module is `module` itself if the
+    inputs are different positional tensors only.
     """
     tensors: list[torch.Tensor] = []
     structure = _take_out(arguments, tensors)
     named_structure = _take_out(keywords, tensors)
-    if not keywords and all(isinstance(each, torch.Tensor) for each in arguments):
+    if not keywords and are_different_tensors(arguments):
         return module, tuple(tensors)
     return StructuredCall(module, structure, named_structure), tuple(tensors)
+
+
+def are_different_tensors(values: Sequence[Any]) -> bool:
+    """Return whether the values are tensors, and none is there twice."""
+    return all(isinstance(each, torch.Tensor) for each in values) and len(values) == len(
+        {id(each) for each in values}
+    )
 
 
 def detach(value: Any) -> Any:
@@ -65,10 +73,12 @@ def detach(value: Any) -> Any:
 
 
 def _take_out(value: Any, tensors: list[torch.Tensor]) -> Any:
-    """Append the tensors in `value` to `tensors`, and return it with a `Slot` for each."""
+    """Append the new tensors in `value` to `tensors`, and return it with a `Slot` for each."""
     if isinstance(value, torch.Tensor):
-        tensors.append(value)
-        return Slot(len(tensors) - 1)
+        numbers = (number for number, tensor in enumerate(tensors) if tensor is value)
+        number = next(numbers, len(tensors))
+        tensors[number:] = tensors[number:] or [value]
+        return Slot(number)
     if isinstance(value, Mapping):
         return {name: _take_out(each, tensors) for name, each in value.items()}
     if type(value) in (tuple, list):

@@ -40,7 +40,7 @@ class ExampleLike:
     def draw(self, generator: np.random.Generator, batch_size: int) -> Any:
         """Return values for a batch, in the dtype of the host."""
         shape = (batch_size, *self.shape) if self.batched else self.shape
-        if self.fixed:
+        if self.fixed or not shape or not self.example.numel():
             values = self._host(self.example)
             return np.resize(values, shape) if self.batched else values
         if self._is_mask_of_ones():
@@ -54,6 +54,21 @@ class ExampleLike:
         if not self.dtype.is_floating_point:
             return self._draw_discrete(generator, shape)
         return self._host(torch.from_numpy(self._draw_floats(generator, shape)))
+
+    def lay_out(self, values: torch.Tensor) -> torch.Tensor:
+        """Return `values` with the order of dimensions in memory that the example has.
+
+        For example, images may have their channels last.
+        """
+        if self.example.is_contiguous():
+            return values
+        like = torch.empty_like(self.example, device="meta")  # dense, also for a part of a tensor
+        # The stride of a dimension of size 1, such as the batch, may be any.
+        order = sorted(
+            range(like.dim()), key=lambda axis: (like.shape[axis] > 1, -like.stride(axis))
+        )
+        back = [order.index(axis) for axis in range(like.dim())]
+        return values.permute(order).contiguous().permute(back)
 
     def _draw_discrete(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Any:
         """Return integers or booleans that are valid where each position has values of its own."""
@@ -70,8 +85,7 @@ class ExampleLike:
         """Return float64 values in the example's range; equal values have none."""
         values = self.example.double().cpu().numpy()
         drawn = generator.standard_normal(shape) * (values.std() or 1.0) + values.mean()
-        # numpy makes a number of an array without dimensions.
-        return np.asarray(drawn.clip(values.min(), values.max()) if values.std() else drawn)
+        return drawn.clip(values.min(), values.max()) if values.std() else drawn
 
     def _is_mask_of_ones(self) -> bool:
         """Return whether the example is booleans or integers in rows, all of them 1."""

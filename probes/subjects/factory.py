@@ -22,7 +22,7 @@ import torch
 from probes.adapter import ModelError
 from probes.protocol import Request
 from probes.subjects import precision
-from probes.subjects.call_inputs import flatten
+from probes.subjects.call_inputs import are_different_tensors, flatten
 from probes.subjects.example_like import ExampleLike
 from probes.subjects.loaded_model import LoadedModel
 
@@ -75,9 +75,9 @@ def refuse_without_values(module: torch.nn.Module) -> None:
 def keyword_names(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[str, ...] | None:
     """Return the names of keyword tensors, or none for positional tensors.
 
-    Return None for inputs that are both or neither.
+    Return None for inputs that are both or neither, and for a tensor that is there twice.
     """
-    if not all(isinstance(each, torch.Tensor) for each in (*arguments, *keywords.values())):
+    if not are_different_tensors((*arguments, *keywords.values())):
         return None
     return None if arguments and keywords else tuple(keywords)
 
@@ -141,19 +141,19 @@ def check_returned(
         reason = f"{target!r} returned {type(module).__name__}, which is not a torch.nn.Module"
         raise ModelError(reason, CONTRACT)
     if isinstance(inputs, Mapping) and not keywords:
-        inputs, keywords = (), dict(inputs)
+        inputs, keywords = (), inputs
     elif isinstance(inputs, torch.Tensor):
         inputs = (inputs,)
     if not isinstance(inputs, (tuple, list)):
         reason = f"{target!r} returned example inputs of the type {type(inputs).__name__}"
         raise ModelError(reason, CONTRACT)
-    if not isinstance(keywords, dict) or not all(isinstance(name, str) for name in keywords):
+    if not isinstance(keywords, Mapping) or not all(isinstance(name, str) for name in keywords):
         reason = (
             f"{target!r} returned a third value of the type {type(keywords).__name__}, which is "
             "not a dictionary of the keyword arguments"
         )
         raise ModelError(reason, CONTRACT)
-    return module, tuple(inputs), keywords
+    return module, tuple(inputs), dict(keywords)
 
 
 def arguments_like(

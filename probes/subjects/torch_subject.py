@@ -176,13 +176,17 @@ class TorchSubject:
         )
 
     def tensors(self, inputs: list[Any]) -> tuple[torch.Tensor, ...]:
-        """Return arrays as tensors on the device, in the arguments' types.
+        """Return arrays as tensors on the device, in the arguments' types and layouts.
 
         They are copies: a module may change its inputs in place.
         """
-        return tuple(
+        tensors = (
             torch.from_numpy(array).to(device=self._device, dtype=argument.dtype, copy=True)
             for array, argument in zip(inputs, self._arguments, strict=True)
+        )
+        return tuple(
+            argument.lay_out(tensor) if isinstance(argument, example_like.ExampleLike) else tensor
+            for tensor, argument in zip(tensors, self._arguments, strict=True)
         )
 
     def run(self, inputs: list[Any]) -> list[Any]:

@@ -351,6 +351,11 @@ def flat():
     return Gated(), (torch.ones(2, 3), torch.ones(2))
 
 
+def repeated():
+    x = torch.ones(1, 3)
+    return Scaled(), (x, x)
+
+
 def mixed():
     return Scaled(), torch.ones(1, 3), {"scale": torch.ones(1, 3)}
 """
@@ -381,6 +386,7 @@ def measured_inputs(file: pathlib.Path, function: str, batch_size: int) -> Any:
         ("absent", (4, 3)),
         ("constant", (4, 3)),
         ("mixed", (4, 3)),
+        ("repeated", (4, 3)),
         ("dataclass", (4, 3)),
     ],
 )
@@ -410,6 +416,7 @@ def test_the_snippet_of_a_factory_calls_the_model(
         ("nested_twice", 4),
         ("dataclass", 4),
         ("flat", 4),
+        ("repeated", 4),
     ],
 )
 def test_the_snippet_of_a_factory_exports_with_a_free_batch(

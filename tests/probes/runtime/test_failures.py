@@ -13,6 +13,7 @@ import workers
 
 from probes import protocol
 from probes.adapter import ModelError, UnsupportedError
+from probes.checking import deviation
 from probes.runtime.failures import FailureError, classify, exception_summary
 from probes.wire.outcome import Failure, Phase
 
@@ -154,6 +155,15 @@ def test_the_line_of_the_users_code_is_named(tmp_path: pathlib.Path) -> None:
         runpy.run_path(str(file))["forward"]()
     found = classify(problem.value, "correctness", reference_request())
     assert "their_model.py:3" in found.reason
+
+
+@pytest.mark.parametrize("phase", ["load", "correctness"])
+def test_an_error_of_this_package_is_not_the_models(phase: Phase) -> None:
+    with pytest.raises(AttributeError) as problem:
+        deviation.sample(None)
+    found = classify(problem.value.with_traceback(problem.tb.tb_next), phase, reference_request())
+    assert found.status == "build-failed"
+    assert "defect of p3-advisor at " in found.reason
 
 
 def test_a_line_of_the_standard_library_is_not_that_of_the_user() -> None:

@@ -154,6 +154,20 @@ def without_values():
     return torch.nn.Linear(16, 4, device="meta"), torch.randn(2, 16)
 
 
+class Unusual(torch.nn.Module):
+    def forward(self, one, two, cache, *, scale, bias=None, pair):
+        assert one is two and one.is_contiguous(memory_format=torch.channels_last)
+        assert cache.shape[1] == 0 and scale == 2 and bias is None
+        assert pair.stride()[-2] == 1 < pair.stride()[-1]
+        return torch.cat([cache, (one * two * scale).flatten(1) + pair.mean()], 1)
+
+
+def of_unusual_inputs():
+    image = torch.randn(1, 3, 4, 4).to(memory_format=torch.channels_last)
+    keywords = {"scale": 2, "bias": None, "pair": torch.randn(1, 5, 4).mT}
+    return Unusual(), (image, image, torch.zeros(1, 0)), keywords
+
+
 def of_sparse_inputs():
     return Graph(2), torch.randn(2, 16).to_sparse()
 """
@@ -223,6 +237,16 @@ def test_a_number_is_an_input(tmp_path: pathlib.Path) -> None:
         (2, 16),
         (),
     ]
+
+
+def test_inputs_of_unusual_form_are_drawn_as_the_example_is(tmp_path: pathlib.Path) -> None:
+    """One tensor twice, channels last, a transposed one, a size of 0, a number and None."""
+    reference = make_reference("of_unusual_inputs", tmp_path)
+    shapes = [(2, 3, 4, 4), (2, 0), (2, 4, 5)]
+    assert [each.shape for each in reference.inputs[0]] == shapes
+    assert reference.perturbations
+    facts = open_subject("of_unusual_inputs", tmp_path).describe_inputs()
+    assert [each.nested for each in facts] == [True] * 3
 
 
 def test_operations_that_cannot_be_counted_are_unknown(tmp_path: pathlib.Path) -> None:
