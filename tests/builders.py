@@ -263,7 +263,6 @@ def process(*made: BlockTimed, **changes: Any) -> ProcessState:
                 warmup_calls=10,
                 calls_until_steady=0,
                 steady=True,
-                calls_per_visit=3,
             )
             for shape in shapes
         },

@@ -108,7 +108,8 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     #: Null for the baseline, and with fewer than six processes.
     undisturbed: UndisturbedSpeedup | None = None
     #: The ratio of the fastest calls over all visits, where it contradicts the paired rounds: the
-    #: machine was busy. The speed-up is then this one, and its interval spans both.
+    #: machine was busy. The speed-up is then this one. Its interval spans both, or is that of this
+    #: one where the machine was unfit during most visits.
     fastest_calls: Interval | None = None
     #: Change of its seconds relative to the baseline's during the race, as a share; 0 for none.
     shift: float = 0.0

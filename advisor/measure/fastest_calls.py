@@ -1,19 +1,20 @@
 """A second estimate of each speed-up, from the fastest calls of all visits. Pure.
 
 Other work on the machine slows most calls and hardly the fastest ones. On two cores, eager PyTorch
-against ONNX Runtime, the paired rounds gave 3.1x when quiet and 27x beside two busy processes, the
-fastest calls 2.8x and 3.4x.
+against ONNX Runtime, the paired rounds gave 1.3x when quiet and 26x next to one busy process, the
+fastest calls 1.4x.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
 
 from advisor.domain.interval import Interval
 from advisor.domain.measurement import Cell, Measurement
+from advisor.domain.plan import Plan
 from advisor.domain.run_state import RunState
 from advisor.measure.rounds import counted_visits
 from advisor.statistics.intervals import HALF_INTERVAL
@@ -25,15 +26,20 @@ Calls = Sequence[Sequence[float]]
 
 
 def reconcile(
-    state: RunState, measurements: Sequence[Measurement], baseline: str, margin: float
+    state: RunState, measurements: Sequence[Measurement], plan: Plan, margin: float
 ) -> Iterator[Measurement]:
     """Yield the measurements with the second estimate where it contradicts the paired rounds.
 
-    The speed-up is then that of the fastest calls, and its interval spans both. `margin` is the
-    share by which typical and fastest calls may differ on a quiet machine.
+    The speed-up is then that of the fastest calls. Its interval spans both, unless other work
+    disturbed most visits, which explains the difference. `margin` is the share by which typical and
+    fastest calls may differ on a quiet machine.
     """
     shapes = {cell.shape for entry in measurements for cell in entry.cells}
-    references = {shape: _calls(state, baseline, shape) for shape in shapes}
+    baseline = plan.baseline.id
+    equal = [arm.id for arm in plan.arms if baseline in {arm.id, arm.duplicate_of}]
+    references = {
+        shape: [calls for arm in equal for calls in _calls(state, arm, shape)] for shape in shapes
+    }
     for entry in measurements:
         if entry.arm == baseline:
             yield entry
@@ -44,6 +50,7 @@ def reconcile(
                 _calls(state, entry.arm, cell.shape),
                 references[cell.shape],
                 margin,
+                is_disturbed=_is_disturbed(state, (*equal, entry.arm), cell.shape),
             )
             for cell in entry.cells
         )
@@ -55,13 +62,27 @@ def _calls(state: RunState, arm: str, shape: Shape) -> Calls:
     return [visit.seconds for _, visit in counted_visits(state, arm, shape)]
 
 
+def _is_disturbed(state: RunState, arms: Collection[str], shape: Shape) -> bool:
+    """Return whether the machine was unfit during most visits of the arms at the shape."""
+    visits = [
+        visit
+        for arm in arms
+        for process in state.processes.get(arm, ())
+        for visit in process.visit_conditions
+        if visit.shape == shape and not visit.discarded
+    ]
+    return 2 * sum(visit.unfit is not None for visit in visits) > len(visits)
+
+
 def _with_cells(measurement: Measurement, cells: tuple[Cell, ...]) -> Measurement:
     """Return the measurement with the weighted geometric means of its cells."""
+    whole = math.fsum(cell.weight for cell in cells)
+    between = math.fsum(cell.weight * (cell.speedup.process_error or 0.0) ** 2 for cell in cells)
     speedup = Interval(
         value=_mean(cells, [cell.speedup.value for cell in cells]) or math.nan,
         low=_mean(cells, [cell.speedup.low for cell in cells]),
         high=_mean(cells, [cell.speedup.high for cell in cells]),
-        process_error=measurement.speedup.process_error,
+        process_error=math.sqrt(between / whole),
     )
     return msgspec.structs.replace(measurement, cells=cells, speedup=speedup)
 
@@ -76,7 +97,9 @@ def _mean(cells: Sequence[Cell], values: Sequence[float | None]) -> float | None
     return math.exp(math.fsum(logs))
 
 
-def _reconcile(cell: Cell, ours: Calls, theirs: Calls, margin: float) -> Cell:
+def _reconcile(
+    cell: Cell, ours: Calls, theirs: Calls, margin: float, *, is_disturbed: bool
+) -> Cell:
     fastest, reference = fastest_call(ours), fastest_call(theirs)
     paired = cell.speedup
     if fastest is None or reference is None or paired.low is None or paired.high is None:
@@ -84,19 +107,27 @@ def _reconcile(cell: Cell, ours: Calls, theirs: Calls, margin: float) -> Cell:
     ratio = reference / fastest
     if max(ratio / paired.value, paired.value / ratio) <= 1 + margin:
         return cell
-    error = math.hypot(
-        fastest_call_error(ours), fastest_call_error(theirs), paired.process_error or 0.0
+    # A program whose undisturbed calls were missed is faster than its fastest call, never slower.
+    slower, faster = (
+        math.exp(math.hypot(HALF_INTERVAL * fastest_call_error(calls), math.log1p(margin)))
+        for calls in (theirs, ours)
     )
-    spread = math.exp(HALF_INTERVAL * error)
-    second = Interval(value=ratio, low=ratio / spread, high=ratio * spread)
-    if ratio / spread <= paired.high * (1 + margin) and paired.low <= ratio * spread * (1 + margin):
-        return cell
-    speedup = Interval(
+    second = Interval(
         value=ratio,
-        low=min(paired.low, ratio / spread),
-        high=max(paired.high, ratio * spread),
-        process_error=paired.process_error,
+        low=ratio / slower,
+        high=ratio * faster,
+        process_error=math.log1p(margin) / HALF_INTERVAL,
     )
+    if ratio / slower <= paired.high and paired.low <= ratio * faster and not is_disturbed:
+        return cell
+    speedup = second
+    if not is_disturbed:
+        speedup = Interval(
+            value=ratio,
+            low=min(paired.low, ratio / slower),
+            high=max(paired.high, ratio * faster),
+            process_error=paired.process_error,
+        )
     factor = paired.value / ratio
     seconds = msgspec.structs.replace(cell.seconds, median=cell.seconds.median * factor)
     return msgspec.structs.replace(cell, speedup=speedup, seconds=seconds, fastest_calls=second)

@@ -91,7 +91,7 @@ def summarise(
         )
         for arm in (_comparable_arms(state.plan, log_speedups) if races else ())
     ]
-    measurements = [*reconcile(state, paired, baseline, prior.fastest_margin)]
+    measurements = [*reconcile(state, paired, state.plan, prior.fastest_margin)]
     return Results(
         baseline=baseline,
         measurements=tuple(_bound_call_times(measurements, baseline)),

@@ -24,8 +24,9 @@ SAMPLING_PASSES = ((0.1, 0.0), (0.5, 0.1))
 #: ONNX Runtime's threads spin for 60 ms after a call (measured with 1.31 on two processors).
 MAX_SPIN_SECONDS = 0.5
 SPIN_POLL_SECONDS = 0.005
-#: Passes over the processes of a worker that is suspended; they may start others meanwhile.
-MAX_STOPPING_PASSES = 5
+#: Longest time to suspend a worker: its watchdog may still have to start it, and its processes may
+#: start others meanwhile.
+MAX_STOPPING_SECONDS = 2.0
 #: Consecutive polls without a runnable thread after which a process counts as idle.
 IDLE_POLLS = 2
 
@@ -63,12 +64,17 @@ def suspend_processes(directory: pathlib.Path, except_pid: int) -> None:
     Its watchdog, `except_pid`, goes on: it ends the others when the advisor is gone.
     """
     stopped: set[psutil.Process] = set()
-    for _ in range(MAX_STOPPING_PASSES):
-        running = {each for each in process_tree(directory) if each.pid != except_pid} - stopped
-        if not running:
+    deadline = time.monotonic() + MAX_STOPPING_SECONDS
+    while time.monotonic() < deadline:
+        tree = process_tree(directory)
+        running = {each for each in tree if each.pid != except_pid} - stopped
+        if running:
+            _send_signal(running, signal.SIGSTOP)
+            stopped |= running
+        elif stopped or not tree:
             return
-        _send_signal(running, signal.SIGSTOP)
-        stopped |= running
+        else:
+            time.sleep(SPIN_POLL_SECONDS)  # the watchdog has not started the worker yet
 
 
 def continue_processes(directory: pathlib.Path) -> None:

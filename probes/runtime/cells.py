@@ -163,7 +163,6 @@ def warm_up_cell(
             warmup_calls=found.calls,
             calls_until_steady=found.calls_until_steady,
             steady=found.steady,
-            calls_per_visit=block.calls,
         ),
     )
     return block

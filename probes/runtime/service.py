@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import statistics
 import time
 from collections.abc import Callable
 from typing import Any
@@ -81,6 +82,9 @@ class Service:
             offset=round_number,
             streams=self.request.device == "cuda",
         )
+        # Other work may have slowed the calls of the warm-up or of this visit.
+        sized = timing.size_block(statistics.median(timed.seconds), self.request.block_seconds)
+        self.blocks[shape] = dataclasses.replace(sized, first_token_calls=block.first_token_calls)
         self.channel.send(
             events.BlockTimed(
                 shape,

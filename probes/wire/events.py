@@ -199,7 +199,7 @@ class TextsSampled(Event):
 
 @dataclasses.dataclass(frozen=True)
 class WarmedUp(Event):
-    """The program for one shape is warmed up; `calls_per_visit` is the size of its blocks."""
+    """The program for one shape is warmed up."""
 
     shape: Shape
     typical_seconds: Duration
@@ -207,7 +207,6 @@ class WarmedUp(Event):
     #: Where the durations became steady, and whether they did.
     calls_until_steady: Count
     steady: bool
-    calls_per_visit: Count
     event: Literal["warmed_up"] = "warmed_up"
 
 

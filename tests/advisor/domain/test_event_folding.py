@@ -58,7 +58,6 @@ WARM = [
         warmup_calls=5,
         calls_until_steady=4,
         steady=True,
-        calls_per_visit=3,
     )
     for size in (1, 4)
 ]

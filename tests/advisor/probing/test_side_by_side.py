@@ -31,7 +31,7 @@ from advisor.probing.session import Session
 from advisor.probing.side_by_side import ChooseBuild, NextBuild
 from advisor.probing.supervisor import Supervisor
 from advisor.probing.termination import process_tree
-from advisor.probing.worker_process import NEVER
+from advisor.probing.worker_process import NEVER, Worker
 from probes import protocol
 from probes.wire.events import Built, PhaseStarted, Prepared, Ready, WarmedUp
 from probes.wire.outcome import Failure, Outcome
@@ -105,6 +105,14 @@ def test_a_failed_build_leaves_its_processors_to_the_next_one(session: Session) 
 SLOW = builders.arm("misbehaving/slow", options={"fault": "slow"})
 
 
+def assert_stands_still(worker: Worker) -> None:
+    tree = [each for each in process_tree(worker.directory) if each.pid != worker.popen.pid]
+    assert tree, "the worker has started"
+    # A process that waits for one that it is starting cannot be stopped, and does nothing either.
+    standing = {psutil.STATUS_STOPPED, psutil.STATUS_DISK_SLEEP}
+    assert {each.status() for each in tree} <= standing
+
+
 def test_a_suspended_build_stands_still_and_its_time_does_not_count(
     session: Session,
 ) -> None:
@@ -120,10 +128,7 @@ def test_a_suspended_build_stands_still_and_its_time_does_not_count(
     list(session.build_side_by_side(builds, choose, pauses))
     assert builds.running == [SLOW.id]
     worker = session._pool.workers[SLOW.id]
-    tree = [each for each in process_tree(worker.directory) if each.pid != worker.popen.pid]
-    # A process that waits for one that it is starting cannot be stopped, and does nothing either.
-    standing = {psutil.STATUS_STOPPED, psutil.STATUS_DISK_SLEEP}
-    assert {each.status() for each in tree} <= standing
+    assert_stands_still(worker)
     assert worker.deadline == NEVER
     pause = 2.0
     time.sleep(pause)
@@ -154,11 +159,12 @@ def test_an_arm_whose_build_ends_at_the_pause_can_warm_up(session: Session) -> N
     assert worker_events_of(session.build(QUICK.id), Ready)
 
 
-def test_a_suspended_build_can_be_ended(session: Session) -> None:
+def test_a_build_is_suspended_before_it_has_imported_and_can_be_ended(session: Session) -> None:
     start_workers(session)
     builds = session.side_by_side(1)
     list(session.build_side_by_side(builds, taking([NextBuild(SLOW, process=0)]), lambda: True))
     worker = session._pool.workers[SLOW.id]
+    assert_stands_still(worker)
     failure = Failure("skipped", "build", "no time is left", skip_cause="out-of-time")
     assert outcomes_by_arm(session.drop(SLOW.id, failure)) == {SLOW.id: Outcome(failure)}
     builds.forget_ended()

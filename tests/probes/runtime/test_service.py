@@ -137,7 +137,7 @@ def text_service(
         subject=cast("Any", None),
         cells={Shape(size): text_cell(program) for size, program in programs.items()},
         blocks=dict.fromkeys(map(Shape, programs), block),
-        request=cast("Any", types.SimpleNamespace(task=task, device="cpu")),
+        request=cast("Any", types.SimpleNamespace(task=task, device="cpu", block_seconds=0.05)),
         channel=cast("Any", types.SimpleNamespace(send=sent.append, start_phase=lambda *_: None)),
         attempt=lambda work: work(),
     )
