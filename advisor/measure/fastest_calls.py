@@ -8,7 +8,7 @@ fastest calls 1.4x.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -31,8 +31,9 @@ def reconcile(
     """Yield the measurements with the second estimate where it contradicts the paired rounds.
 
     The speed-up is then that of the fastest calls. Its interval spans both, unless other work
-    disturbed most visits, which explains the difference. `margin` is the share by which typical and
-    fastest calls may differ on a quiet machine.
+    disturbed most visits, which explains the difference; the call times are then those of the
+    fastest calls as well. `margin` is the share by which typical and fastest calls may differ on a
+    quiet machine.
     """
     shapes = {cell.shape for entry in measurements for cell in entry.cells}
     baseline = plan.baseline.id
@@ -40,9 +41,15 @@ def reconcile(
     references = {
         shape: [calls for arm in equal for calls in _calls(state, arm, shape)] for shape in shapes
     }
+    factors = {
+        cell.shape: _undisturbed_share(cell, references[cell.shape])
+        for entry in measurements
+        for cell in entry.cells
+        if entry.arm == baseline and _is_disturbed(state, equal, cell.shape)
+    }
     for entry in measurements:
         if entry.arm == baseline:
-            yield entry
+            yield msgspec.structs.replace(entry, cells=_scaled(entry.cells, factors))
             continue
         cells = tuple(
             _reconcile(
@@ -55,11 +62,38 @@ def reconcile(
             for cell in entry.cells
         )
         is_changed = any(cell.fastest_calls for cell in cells)
-        yield _with_cells(entry, cells) if is_changed else entry
+        scaled = _scaled(cells, factors)
+        if is_changed:
+            yield _with_cells(entry, scaled)
+        else:
+            yield msgspec.structs.replace(entry, cells=scaled)
 
 
 def _calls(state: RunState, arm: str, shape: Shape) -> Calls:
     return [visit.seconds for _, visit in counted_visits(state, arm, shape)]
+
+
+def _undisturbed_share(baseline: Cell, calls: Calls) -> float:
+    """Return the seconds of the fastest call as a share of those of the typical one."""
+    fastest = fastest_call(calls)
+    return fastest / baseline.seconds.median if fastest is not None else 1.0
+
+
+def _scaled(cells: Sequence[Cell], factors: Mapping[Shape, float]) -> tuple[Cell, ...]:
+    """Return the cells with their call times multiplied by the factors of their shapes."""
+    return tuple(_with_seconds(cell, factors.get(cell.shape, 1.0)) for cell in cells)
+
+
+def _with_seconds(cell: Cell, factor: float) -> Cell:
+    seconds = msgspec.structs.replace(
+        cell.seconds,
+        median=cell.seconds.median * factor,
+        low=cell.seconds.low and cell.seconds.low * factor,
+        high=cell.seconds.high and cell.seconds.high * factor,
+    )
+    throughput = msgspec.structs.replace(cell.throughput, value=cell.throughput.value / factor)
+    tflops = cell.tflops and cell.tflops / factor
+    return msgspec.structs.replace(cell, seconds=seconds, throughput=throughput, tflops=tflops)
 
 
 def _is_disturbed(state: RunState, arms: Collection[str], shape: Shape) -> bool:
@@ -128,6 +162,5 @@ def _reconcile(
             high=max(paired.high, ratio * faster),
             process_error=paired.process_error,
         )
-    factor = paired.value / ratio
-    seconds = msgspec.structs.replace(cell.seconds, median=cell.seconds.median * factor)
-    return msgspec.structs.replace(cell, speedup=speedup, seconds=seconds, fastest_calls=second)
+    changed = msgspec.structs.replace(cell, speedup=speedup, fastest_calls=second)
+    return _with_seconds(changed, paired.value / ratio)

@@ -19,6 +19,10 @@ from probes.wire import events
 from probes.wire.outcome import Failure
 from probes.wire.shape import Shape
 
+#: How many times as long a block of calls lasts at most where other work slows most of them, so that
+#: some of its calls are undisturbed.
+MAX_BLOCK_GROWTH = 4
+
 
 @dataclasses.dataclass
 class Service:
@@ -82,8 +86,9 @@ class Service:
             offset=round_number,
             streams=self.request.device == "cuda",
         )
-        # Other work may have slowed the calls of the warm-up or of this visit.
-        sized = timing.size_block(statistics.median(timed.seconds), self.request.block_seconds)
+        # Other work may have slowed the calls of the warm-up, or of this visit.
+        typical = max(min(timed.seconds), statistics.median(timed.seconds) / MAX_BLOCK_GROWTH)
+        sized = timing.size_block(typical, self.request.block_seconds)
         self.blocks[shape] = dataclasses.replace(sized, first_token_calls=block.first_token_calls)
         self.channel.send(
             events.BlockTimed(

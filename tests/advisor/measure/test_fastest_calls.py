@@ -107,7 +107,11 @@ def test_a_contradiction_widens_the_interval_and_the_fastest_calls_count() -> No
 
 
 def test_where_other_work_explains_the_contradiction_only_the_fastest_calls_count() -> None:
-    measured, cell = only_cell(summarised(SLOWDOWNS, unfit="it waited for a processor"))
+    results = summarised(SLOWDOWNS, unfit="it waited for a processor")
+    measured, cell = only_cell(results)
+    times = {entry.arm: entry.cells[0].seconds.median for entry in results.measurements}
+    assert times[BASELINE] == pytest.approx(0.03, rel=0.02)
+    assert times["compiled"] == pytest.approx(0.03 / TRUTH, rel=0.02)
     for speedup in (cell.speedup, measured.speedup):
         assert speedup.value == pytest.approx(TRUTH, rel=0.03)
         assert speedup.low is not None
