@@ -139,7 +139,7 @@ def _reconcile(
     if fastest is None or reference is None or paired.low is None or paired.high is None:
         return cell
     ratio = reference / fastest
-    if max(ratio / paired.value, paired.value / ratio) <= 1 + margin:
+    if max(ratio / paired.value, paired.value / ratio) <= 1 + margin and not is_disturbed:
         return cell
     # A program whose undisturbed calls were missed is faster than its fastest call, never slower.
     slower, faster = (

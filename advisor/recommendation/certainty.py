@@ -61,7 +61,8 @@ def assess(
     least = advised.score + advised.bonus + rule.near
     leaders = tuple(arm for arm, score in (outstanding or {}).items() if score > least)
     needs_speed = priorities.shares()[PERFORMANCE] > 0
-    is_limited = bool(leaders) or (needs_speed and not fit)
+    processes = _processes(results, candidates, shares, rule)
+    is_limited = bool(leaders) or (needs_speed and (not fit or processes == 1))
     drawn_word = _word(share, high, rule)
     word: DecisionWord | None = drawn_word if len(candidates) > 1 else None
     if word == "CLEAR" and is_limited:
@@ -74,6 +75,7 @@ def assess(
         seed=seed,
         chosen_for=_chosen_for(advised, viable, results),
         fit=fit,
+        replicated=processes != 1,
         outstanding=leaders,
         contenders={
             workflow: shares[workflow]
@@ -88,11 +90,11 @@ def assess(
             draws,
             candidates,
             advised,
-            _processes(results, candidates, shares, rule),
+            processes,
             priorities,
             rubric,
         )
-        if drawn_word != "CLEAR" and word is not None
+        if word is not None and (drawn_word != "CLEAR" or processes == 1)
         else None,
     )
 

@@ -134,6 +134,8 @@ def _why_not_clear(facts: AdvisedAnswer) -> str:
     if not found.fit and _is_baseline(facts):
         # The reason follows the speed of another arm.
         reasons.append(describe_unfitness(facts.answer.results))
+    if not found.replicated:
+        reasons.append("timed in one process each")
     if found.outstanding:
         titles = [facts.titles[arm] for arm in found.outstanding[:MOST_OUTSTANDING]]
         left = len(found.outstanding) - len(titles)

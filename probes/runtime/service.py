@@ -19,8 +19,8 @@ from probes.wire import events
 from probes.wire.outcome import Failure
 from probes.wire.shape import Shape
 
-#: How many times as long a block of calls lasts at most where other work slows most of them, so that
-#: some of its calls are undisturbed.
+#: How many times as long a block of calls lasts at most where other work slows most of them. It
+#: should have undisturbed calls.
 MAX_BLOCK_GROWTH = 4
 
 

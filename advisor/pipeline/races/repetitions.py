@@ -71,14 +71,17 @@ def seconds_while_open(question: Question, state: RunState) -> float:
 def repeat_leaders(context: RaceContext) -> Iterator[LoggedEvent]:
     """Measure the leaders again in fresh processes, most of which start with warm caches.
 
-    The repetitions of the budget are made in any case. Further ones follow while the decision is
-    OPEN and its seconds for open decisions hold as many as would settle it.
+    No repetition begins after the end of the run. Those of the budget come first. Further ones
+    follow while the decision is OPEN and its seconds for open decisions hold as many as would
+    settle it.
     """
     question, clock = context.question, context.clock
     seconds, end = 0.0, None
     for number in itertools.count(1):
         if is_repetition_complete(context.state, number, question):
             continue
+        if clock() >= context.end:
+            return
         if number > question.budget.repeats:
             if end is None:
                 end = min(clock() + seconds_while_open(question, context.state), context.end)

@@ -98,7 +98,7 @@ def test_the_word_follows_from_what_a_wrong_choice_may_cost(spread: float, word:
     advised, found = assess(results(*arms))
     assert (found.decision_word, advised.arm) == (word, "two")
     assert (found.share >= RULE.certain) == (word == "CLEAR")
-    assert (found.needed_repetitions is None) == (word == "CLEAR")
+    assert (found.needed_repetitions is None) == (word != "LIKELY")
     assert (found.lost_score > RULE.likely) == (word == "OPEN")
 
 
@@ -148,7 +148,7 @@ def test_a_decision_with_much_noise_needs_more_repetitions_than_are_worth_making
         assess(results(measured("one", 2.0, spread=spread), measured("two", 2.2, spread=spread)))
         for spread in (0.5, 6.0)
     )
-    assert (little.decision_word, little.needed_repetitions) == ("LIKELY", 1)
+    assert (little.decision_word, little.needed_repetitions) == ("LIKELY", 2)
     assert much.decision_word == "OPEN"
     assert much.needed_repetitions is None
 
@@ -203,6 +203,22 @@ def test_shares_regrets_and_words_fit_together(speeds: Sequence[float], spread: 
     assert found.speed_regret.high >= found.speed_regret.value >= 1
     assert (found.decision_word == "CLEAR") == (found.share >= RULE.certain)
     assert next(iter(found.contenders)) == advised.workflow
+
+
+def test_one_process_of_each_arm_is_not_clear() -> None:
+    found = results(measured("fast", 5.0), measured("slow", 1.1))
+    alone = [
+        msgspec.structs.replace(
+            entry, cells=tuple(msgspec.structs.replace(each, processes=1) for each in entry.cells)
+        )
+        for entry in found.measurements
+    ]
+    _, made = assess(msgspec.structs.replace(found, measurements=tuple(alone)))
+    assert (made.decision_word, made.replicated, made.needed_repetitions) == ("LIKELY", False, 1)
+    _, of_others = assess(
+        msgspec.structs.replace(found, measurements=tuple(alone)), builders.priorities(0, 50, 50)
+    )
+    assert of_others.decision_word == "CLEAR"
 
 
 @pytest.mark.parametrize(

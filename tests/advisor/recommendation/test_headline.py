@@ -128,7 +128,7 @@ def test_three_workflows_in_question_are_listed(expect: Expect) -> None:
 
 
 def test_an_open_answer_says_what_would_settle_it(expect: Expect) -> None:
-    found = advise(measured("one", 2.0, spread=1.6), measured("two", 2.1, spread=1.6))
+    found = advise(measured("one", 2.0, spread=3.0), measured("two", 3.0, spread=3.0))
     assert found.certainty.decision_word == "OPEN"
     assert {*found.certainty.contenders} == {"one", "two"}
     assert found.certainty.needed_repetitions is not None
@@ -153,7 +153,7 @@ def test_the_next_budget_makes_the_missing_repetitions(
 def test_an_open_answer_names_the_next_budget(repeats: int, budget: str | None) -> None:
     arms = [measured("one", 2.0, spread=3.0), measured("two", 3.0, spread=3.0)]
     found = advise(*arms, repeats=repeats)
-    assert (found.certainty.decision_word, found.certainty.needed_repetitions) == ("OPEN", 4)
+    assert (found.certainty.decision_word, found.certainty.needed_repetitions) == ("OPEN", 8)
     certainty = "".join(built_answers.headline(found.answer, "certainty"))
     named = [name for name in ("quick", "standard", "thorough", "gate") if name in certainty]
     assert named == [each for each in [budget] if each]
