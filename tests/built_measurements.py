@@ -25,6 +25,7 @@ def interval(value: float, spread: float = 0.0, **changes: Any) -> Interval:
 def cell(ratio: float = 1.5, /, spread: float = 0.0, size: int = 1, **changes: Any) -> Cell:
     made = Cell(
         shape=Shape(size),
+        processes=2,
         seconds=CallSeconds(median=0.01, low=None, high=None, samples=100),
         throughput=Throughput(value=100.0, unit="samples/s"),
         speedup=interval(ratio, spread),
