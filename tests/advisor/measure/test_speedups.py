@@ -1,21 +1,18 @@
-"""Speed-ups from paired rounds, from fastest calls, and from fastest visits of processes."""
+"""Speed-ups from paired rounds, and from the fastest visits of processes."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-import random
 from collections.abc import Sequence
 
 import builders
 import msgspec
 import pytest
-import run_results
 from builders import BASELINE
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.domain.results import Results
 from advisor.domain.run_state import RunState
 from advisor.measure.arms import summarise_undisturbed
 from advisor.measure.rounds import paired_log_speedups, race_log_speedups
