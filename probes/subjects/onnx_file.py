@@ -14,6 +14,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state as ort_state
 
 from probes.adapter import ModelError
 from probes.protocol import Request
+from probes.subjects import onnx_inputs
 
 #: numpy's type of each tensor type, by ONNX Runtime's name; numpy has no bfloat16.
 ARRAY_TYPES: dict[str, Any] = {
@@ -37,9 +38,8 @@ WEIGHT_PRECISIONS = {
     onnx.TensorProto.BFLOAT16: "bfloat16",
     onnx.TensorProto.DOUBLE: "float64",
 }
-#: A file does not declare the range of its integer inputs; every vocabulary has token ids below
-#: this.
-INTEGERS_BELOW = 100
+#: Limits of integers that are tried one after the other where nothing tells their range.
+INTEGER_LIMITS = (onnx_inputs.INTEGERS_BELOW, 2, 1)
 #: What ONNX Runtime raises for a file that it cannot load: no model, an unknown operator, or
 #: weights that are missing. They have no base class in common but `Exception`.
 LOADING_ERRORS = (
@@ -49,6 +49,16 @@ LOADING_ERRORS = (
     ort_state.InvalidProtobuf,
     ort_state.NotImplemented,
 )
+#: What it raises for inputs that a file does not take.
+CALL_ERRORS = (ort_state.Fail, ort_state.InvalidArgument, ort_state.RuntimeException)
+#: How to export an output that is no tensor, by the beginning of its type.
+TENSOR_OUTPUTS = {
+    "seq(map": 'export the classifier without ZipMap: skl2onnx has options={"zipmap": False}',
+    "seq(": "end the graph with ConcatFromSequence or SequenceAt, which return a tensor",
+    "map(": "leave out the last node, so that the output is the tensor that the map is made of",
+    "optional(": "end the graph with OptionalGetElement, which returns a tensor",
+    "tensor(string)": "leave this output out: the index of a label is a number",
+}
 #: What stands before the reason in their messages: a number, a name and the path.
 BEFORE_REASON = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : (Load model from .*? failed:)?\s*")
 
@@ -71,7 +81,10 @@ class OnnxSubject:
         # Some operators race with several threads, and the reference must not vary.
         options.intra_op_num_threads = 1
         self._unoptimised = open_session(self.file, options)
-        weights = onnx.load(self.file, load_external_data=False).graph.initializer
+        refuse_other_outputs(self.file, self._unoptimised.get_outputs())
+        graph = onnx.load(self.file, load_external_data=False).graph
+        self._facts, weights = onnx_inputs.GraphFacts(graph), graph.initializer
+        self._integers_below = INTEGER_LIMITS[0]
         self.parameters = sum(int(np.prod(tensor.dims)) for tensor in weights)
         self.parameter_bytes = sum(
             int(np.prod(tensor.dims)) * item_bytes(tensor.data_type) for tensor in weights
@@ -82,12 +95,8 @@ class OnnxSubject:
 
     @property
     def has_length(self) -> bool:
-        """Whether a dimension other than the batch is free, so that `input_tokens` is its size."""
-        return any(
-            not isinstance(size, int)
-            for value in self._unoptimised.get_inputs()
-            for size in value.shape[1:]
-        )
+        """Whether `input_tokens` is the size of a dimension."""
+        return self._sizes(1, 8) != self._sizes(1, 9)
 
     @property
     def has_batch(self) -> bool:
@@ -113,31 +122,64 @@ class OnnxSubject:
 
     def inputs(self, batch_size: int, number: int) -> list[Any]:
         """Return seeded random arrays of the shapes and types that the file declares."""
+        self._check_batch_size(batch_size)
         generator = np.random.default_rng([self._request.seed, batch_size, number])
+        shapes = self._sizes(batch_size, self._request.input_tokens)
         return [
-            self._draw(value, generator, batch_size) for value in self._unoptimised.get_inputs()
+            self._draw(value, generator, shape)
+            for value, shape in zip(self._unoptimised.get_inputs(), shapes, strict=True)
         ]
 
-    def _draw(self, value: Any, generator: np.random.Generator, batch_size: int) -> Any:
+    def settle_inputs(self, batch_size: int, input_sets: int) -> None:
+        """Find integers that the file takes, if neither names nor weights tell their range.
+
+        Raise `ModelError` if it takes none of these inputs.
+        """
+        for self._integers_below in INTEGER_LIMITS:
+            failure = self._try_inputs(batch_size, input_sets)
+            if failure is None:
+                return
+        shapes = self._sizes(batch_size, self._request.input_tokens)
+        sizes = ", ".join(
+            f"{value.name} {'x'.join(map(str, shape)) or 'a number'}"
+            for value, shape in zip(self._unoptimised.get_inputs(), shapes, strict=True)
+        )
+        raise ModelError(
+            f"the file takes none of the drawn inputs, of the sizes {sizes}: {failure}",
+            "give inputs that it takes with --inputs FILE.npz, an array for each input by its name",
+        )
+
+    def _try_inputs(self, batch_size: int, input_sets: int) -> str | None:
+        """Return why the file does not take the inputs; None if it does."""
+        try:
+            for number in range(input_sets):
+                self._run(self.inputs(batch_size, number))
+        except CALL_ERRORS as problem:
+            if "memory" in str(problem):
+                raise
+            return reason_of(problem)
+        return None
+
+    def _draw(self, value: Any, generator: np.random.Generator, shape: tuple[int, ...]) -> Any:
         if value.type not in ARRAY_TYPES:
             reason = f"input {value.name!r} of {self.file!r} has the type {value.type}"
             raise ModelError(reason, f"p3-advisor makes inputs of {', '.join(ARRAY_TYPES)}")
-        shape = self._shape(value, batch_size)
         array_type = ARRAY_TYPES[value.type]
         if np.issubdtype(array_type, np.floating):
             return generator.standard_normal(shape).astype(array_type)
-        high = 2 if array_type is np.bool_ else INTEGERS_BELOW
-        return generator.integers(0, high, size=shape).astype(array_type)
+        drawn = onnx_inputs.draw_integers(
+            value.name,
+            shape,
+            generator,
+            rows=2 if array_type is np.bool_ else self._facts.rows.get(value.name),
+            length=self._request.input_tokens,
+            below=self._integers_below,
+        )
+        return drawn.astype(array_type)
 
-    def _shape(self, value: Any, batch_size: int) -> tuple[int, ...]:
-        self._check_batch_size(batch_size)
-        return tuple(
-            size
-            if isinstance(size, int)
-            else batch_size
-            if dimension == 0
-            else self._request.input_tokens
-            for dimension, size in enumerate(value.shape)
+    def _sizes(self, batch_size: int, length: int) -> list[tuple[int, ...]]:
+        return onnx_inputs.solve_sizes(
+            self._unoptimised.get_inputs(), self._facts, batch_size, length
         )
 
     def _check_batch_size(self, batch_size: int) -> None:
@@ -163,16 +205,25 @@ class OnnxSubject:
 
     def reference(self, input_sets: list[list[Any]]) -> tuple[str, Iterator[list[Any]]]:
         """Return a name, and an iterator over the unoptimised outputs for each input set."""
+        return "onnxruntime without optimisation", map(self._run, input_sets)
+
+    def _run(self, inputs: list[Any]) -> list[Any]:
         names = [value.name for value in self._unoptimised.get_inputs()]
-        outputs = (
-            self._unoptimised.run(None, dict(zip(names, inputs, strict=True)))
-            for inputs in input_sets
-        )
-        return "onnxruntime without optimisation", outputs
+        outputs: list[Any] = self._unoptimised.run(None, dict(zip(names, inputs, strict=True)))
+        return outputs
 
     def flops(self, inputs: list[Any]) -> int | None:  # noqa: ARG002
         """Return None: the operations of a file are not counted."""
         return None
+
+
+def refuse_other_outputs(file: str, outputs: Iterable[Any]) -> None:
+    """Raise `ModelError` for outputs that are no tensors of numbers."""
+    for value in outputs:
+        for start, fix in TENSOR_OUTPUTS.items():
+            if value.type.startswith(start):
+                reason = f"output {value.name!r} of {file!r} is {value.type}, no tensor of numbers"
+                raise ModelError(reason, fix)
 
 
 def open_session(file: str, options: ort.SessionOptions) -> ort.InferenceSession:
@@ -180,12 +231,16 @@ def open_session(file: str, options: ort.SessionOptions) -> ort.InferenceSession
     try:
         return ort.InferenceSession(file, options, providers=["CPUExecutionProvider"])
     except LOADING_ERRORS as problem:
-        reason = BEFORE_REASON.sub("", str(problem).strip().partition("\n")[0])
         raise ModelError(
-            f"ONNX Runtime {ort.__version__} cannot load {file!r}: {reason}",
+            f"ONNX Runtime {ort.__version__} cannot load {file!r}: {reason_of(problem)}",
             "check the file with onnx.checker.check_model; its external data must be next to it,"
             " and its operators must be standard ones",
         ) from problem
+
+
+def reason_of(problem: Exception) -> str:
+    """Return the first line of a message of ONNX Runtime without its number and the path."""
+    return BEFORE_REASON.sub("", str(problem).strip().partition("\n")[0])
 
 
 def precision_of(weights: Iterable[onnx.TensorProto]) -> str:

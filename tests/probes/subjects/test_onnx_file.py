@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from probes.adapter import ModelError
 onnx = lazy("onnx")
 onnxruntime_feeding = lazy("probes.stacks.onnxruntime_feeding")
 onnx_file = lazy("probes.subjects.onnx_file")
+onnx_inputs = lazy("probes.subjects.onnx_inputs")
 
 pytestmark = pytest.mark.stack
 
@@ -80,6 +83,152 @@ def test_a_file_has_a_batch_unless_all_first_dimensions_are_fixed_and_differ(
         pathlib.Path("x.py"), tmp_path, subject={"kind": "onnx", "name": str(file)}
     )
     assert onnx_file.OnnxSubject(request).has_batch == has_batch
+
+
+def tables(**inputs: list[int | str | None]) -> Any:
+    """Return a model that sums rows of a table for each input, `NAME_ROWS`, and makes any bools."""
+    helper, made = onnx.helper, onnx.TensorProto
+    nodes, weights = [], []
+    for name in inputs:
+        rows = int(name.rpartition("_")[2])
+        weights.append(onnx.numpy_helper.from_array(np.eye(rows, 4, dtype=np.float32), f"t{name}"))
+        nodes += [
+            helper.make_node("Cast", [name], [f"c{name}"], to=made.INT32),
+            helper.make_node("Gather", [f"t{name}", f"c{name}"], [f"g{name}"]),
+            helper.make_node("ReduceSum", [f"g{name}"], [f"s{name}"], keepdims=0),
+        ]
+    nodes.append(helper.make_node("Sum", [f"s{name}" for name in inputs], ["y"]))
+    return helper.make_graph(
+        nodes,
+        "tables",
+        [helper.make_tensor_value_info(n, made.INT64, shape) for n, shape in inputs.items()],
+        [helper.make_tensor_value_info("y", made.FLOAT, [])],
+        weights,
+    )
+
+
+def opened(graph: Any, place: pathlib.Path, **fields: Any) -> Any:
+    domains = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("ai.onnx.ml", 3)]
+    model = onnx.helper.make_model(graph, opset_imports=domains, ir_version=9)
+    onnx.save(model, place / "model.onnx")
+    subject = {"kind": "onnx", "name": str(place / "model.onnx")}
+    request = workers.make_request(pathlib.Path("x.py"), place, subject=subject, **fields)
+    return onnx_file.OnnxSubject(request)
+
+
+def test_integers_are_those_that_their_name_and_their_table_allow(tmp_path: pathlib.Path) -> None:
+    shape = ["batch", "seq"]
+    names = ("ids_5", "token_type_ids_2", "attention_mask_2", "position_ids_32", "lengths_33")
+    subject = opened(tables(**dict.fromkeys(names, shape)), tmp_path, input_tokens=32)
+    subject.settle_inputs(3, 2)
+    ids, types, mask, positions, lengths = subject.inputs(3, 0)
+    assert [{*np.unique(each)} for each in (ids, types, mask)] == [{0, 1, 2, 3, 4}, {0, 1}, {0, 1}]
+    assert mask[:, :16].all()
+    assert (positions == np.arange(32)).all()
+    assert lengths.min() >= 16
+
+
+def test_a_smaller_range_is_tried_where_nothing_tells_it(tmp_path: pathlib.Path) -> None:
+    graph = tables(flags_2=["batch", 6])
+    # What the table is made of cannot be followed.
+    graph.node.insert(0, onnx.helper.make_node("Neg", ["tflags_2"], ["negative"]))
+    graph.node[2].input[0] = "negative"
+    subject = opened(graph, tmp_path)
+    subject.settle_inputs(4, 2)
+    assert {*np.unique(subject.inputs(4, 0)[0])} == {0, 1}
+
+
+def shapes_of(*shapes: list[int | str | None]) -> list[Any]:
+    return [SimpleNamespace(name=f"x{n}", shape=shape) for n, shape in enumerate(shapes)]
+
+
+@pytest.mark.parametrize(
+    ("shapes", "sizes"),
+    [
+        ([["batch", "seq"], ["batch", "past + seq"]], [(3, 8), (3, 16)]),
+        ([["batch", 4, "past", 2], ["batch", "past + 1"]], [(3, 4, 8, 2), (3, 9)]),
+        ([["b", "past_len"], ["b", "total_len"]], [(3, 8), (3, 16)]),
+        ([["seq", "batch", 5], ["batch"]], [(8, 3, 5), (3,)]),
+        ([["batch", 3, "height", "width"]], [(3, 3, 224, 224)]),
+        ([[None, None], ["a.b", "2*(t-1)"]], [(3, 8), (3, 14)]),
+    ],
+)
+def test_free_dimensions_have_the_sizes_that_their_names_state(
+    shapes: list[list[int | str | None]], sizes: list[tuple[int, ...]]
+) -> None:
+    facts = onnx_inputs.GraphFacts(onnx.GraphProto())
+    assert onnx_inputs.solve_sizes(shapes_of(*shapes), facts, 3, 8) == sizes
+
+
+@pytest.mark.parametrize(
+    ("operator", "weight", "shape", "size"),
+    [
+        ("Conv", (8, 3, 3, 3), ["b", "channels", 9, 9], (2, 3, 9, 9)),
+        ("MatMul", (6, 4), ["b", "s", "features"], (2, 8, 6)),
+        ("Gemm", (6, 4), ["b", None], (2, 6)),
+    ],
+)
+def test_free_dimensions_have_the_sizes_that_weights_demand(
+    operator: str, weight: tuple[int, ...], shape: list[Any], size: tuple[int, ...]
+) -> None:
+    helper, made = onnx.helper, onnx.TensorProto
+    graph = helper.make_graph(
+        [helper.make_node(operator, ["x0", "w"], ["y"])],
+        "weights",
+        [helper.make_tensor_value_info("x0", made.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", made.FLOAT, None)],
+        [onnx.numpy_helper.from_array(np.ones(weight, dtype=np.float32), "w")],
+    )
+    assert onnx_inputs.solve_sizes(shapes_of(shape), onnx_inputs.GraphFacts(graph), 2, 8) == [size]
+
+
+def test_sizes_that_do_not_fit_are_named_with_the_option_for_inputs(
+    tmp_path: pathlib.Path,
+) -> None:
+    helper, made = onnx.helper, onnx.TensorProto
+    values = [
+        helper.make_tensor_value_info(name, made.FLOAT, ["batch", size])
+        for name, size in (("a", "seq"), ("b", 5))
+    ]
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["a", "b"], ["y"])],
+        "sizes",
+        values,
+        [helper.make_tensor_value_info("y", made.FLOAT, None)],
+    )
+    with pytest.raises(ModelError) as refused:
+        opened(graph, tmp_path, input_tokens=32).settle_inputs(3, 1)
+    assert "a 3x32, b 3x5" in str(refused.value)
+    assert "--inputs" in refused.value.fix
+
+
+@pytest.mark.parametrize(
+    ("operator", "kind", "mentions"),
+    [("ZipMap", "seq(map(int64,tensor(float)))", "zipmap"), ("SplitToSequence", "seq(", "Concat")],
+)
+def test_an_output_that_is_no_tensor_is_named_with_a_next_step(
+    operator: str, kind: str, mentions: str, tmp_path: pathlib.Path
+) -> None:
+    helper, made = onnx.helper, onnx.TensorProto
+    options: dict[str, Any] = {}
+    tensor = helper.make_tensor_type_proto(made.FLOAT, None)
+    inner = tensor
+    if operator == "ZipMap":
+        options = {"domain": "ai.onnx.ml", "classlabels_int64s": [0, 1, 2]}
+        inner = helper.make_map_type_proto(
+            made.INT64, helper.make_tensor_type_proto(made.FLOAT, [])
+        )
+    output = helper.make_value_info("y", helper.make_sequence_type_proto(inner))
+    graph = helper.make_graph(
+        [helper.make_node(operator, ["x"], ["y"], **options)],
+        "sequences",
+        [helper.make_tensor_value_info("x", made.FLOAT, ["batch", 3])],
+        [output],
+    )
+    with pytest.raises(ModelError) as refused:
+        opened(graph, tmp_path)
+    assert f"output 'y' of '{tmp_path / 'model.onnx'}' is {kind}" in str(refused.value)
+    assert mentions in refused.value.fix
 
 
 def test_pytorch_has_the_types_that_numpy_feeds() -> None:

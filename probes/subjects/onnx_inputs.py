@@ -1,0 +1,206 @@
+"""What names and weights of an ONNX file tell about the sizes and the values of its inputs.
+
+A file declares neither the range of its integers nor how its free dimensions depend on each other.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+
+#: Operators whose outputs have values of their first input.
+SAME_VALUES = {
+    *("Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Transpose", "Expand"),
+    *("Slice", "Split", "Tile"),
+}
+#: Operators that read the rows of tables: the places of a table and of its indices.
+TABLES = {
+    "Gather": ((0, 1),),
+    "GatherBlockQuantized": ((0, 1),),
+    "EmbedLayerNormalization": ((2, 0), (4, 1), (3, 8)),
+}
+#: Operators whose second input is a weight: an axis of the first one, and that of the weight that
+#: has as many elements, or elements for each group.
+FIXED_SIZES = {
+    "Conv": (1, 1),
+    "MatMul": (-1, -2),
+    "Gemm": (1, 0),
+    "LSTM": (2, 2),
+    "GRU": (2, 2),
+    "LayerNormalization": (-1, -1),
+    "BatchNormalization": (1, 0),
+}
+#: Height and width of images whose size is free.
+IMAGE_SIZE = 224
+IMAGE_SIDES = {"height", "width", "h", "w", "image_height", "image_width"}
+ARITHMETIC: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.floordiv,
+    ast.FloorDiv: operator.floordiv,
+}
+#: Token ids of which no table is found are below this: every vocabulary has them.
+INTEGERS_BELOW = 100
+#: Names of inputs with the types of tokens, and with the lengths of sequences.
+TYPES, TOKEN_TYPES = re.compile("token_?type|segment"), 2
+LENGTHS = re.compile("length|(^|_)lens?($|_)")
+
+
+class GraphFacts:
+    """What the nodes of a graph tell about its inputs."""
+
+    def __init__(self, graph: onnx.GraphProto) -> None:
+        #: By input, the rows of the smallest table that its values are indices of.
+        self.rows: dict[str, int] = {}
+        #: By input and axis, the size that a weight demands.
+        self.sizes: dict[tuple[str, int], int] = {}
+        self._weights: dict[str, onnx.TensorProto] = {}
+        #: By value, the input that it has values of, and what is added to them.
+        self._origins = {value.name: (value.name, 0) for value in graph.input}
+        for name, part in _parts(graph):
+            if isinstance(part, onnx.TensorProto):
+                self._weights[name] = part
+                self._origins.pop(name, None)
+            else:
+                self._note_rows(part)
+                self._note_size(part)
+                self._follow(part)
+        self._weights.clear()  # they may be large
+
+    def _note_rows(self, node: onnx.NodeProto) -> None:
+        for table, indices in TABLES.get(node.op_type, ()):
+            names = dict(enumerate(node.input))
+            name, shift = self._origins.get(names.get(indices, ""), ("", 0))
+            weight = self._weights.get(names.get(table, ""))
+            if name and weight is not None:
+                rows = weight.dims[_attribute(node, "axis", 0)] - shift
+                self.rows[name] = min(rows, self.rows.get(name, rows))
+
+    def _note_size(self, node: onnx.NodeProto) -> None:
+        first, second = (*node.input, "", "")[:2]
+        weight = self._weights.get(second)
+        if node.op_type not in FIXED_SIZES or weight is None:
+            return
+        axis, of_weight = FIXED_SIZES[node.op_type]
+        of_weight = _attribute(node, "transB", of_weight)
+        if self._origins.get(first) == (first, 0) and len(weight.dims) >= abs(of_weight):
+            self.sizes[first, axis] = weight.dims[of_weight] * _attribute(node, "group", 1)
+
+    def _follow(self, node: onnx.NodeProto) -> None:
+        """Note which outputs have the values of an input, or the dimensions of a weight."""
+        first, second = (*node.input, "", "")[:2]
+        if node.op_type in {"Cast", "Identity", "DequantizeLinear"} and first in self._weights:
+            self._weights[node.output[0]] = self._weights[first]
+        elif node.op_type in SAME_VALUES and first in self._origins:
+            self._origins.update(dict.fromkeys(node.output, self._origins[first]))
+        elif node.op_type == "Add" and first in self._origins and second in self._weights:
+            added, (name, shift) = self._weights[second], self._origins[first]
+            if np.prod(added.dims) == 1:
+                number = onnx.numpy_helper.to_array(added).item()
+                self._origins[node.output[0]] = (name, shift + int(number))
+
+
+def _parts(graph: onnx.GraphProto) -> Iterator[tuple[str, onnx.TensorProto | onnx.NodeProto]]:
+    """Yield weights and nodes of a graph, and of the branches in it, by name in their order."""
+    yield from ((weight.name, weight) for weight in graph.initializer)
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from _parts(attribute.g)
+            if node.op_type == "Constant" and attribute.HasField("t"):
+                yield node.output[0], attribute.t
+        yield node.name, node
+
+
+def _attribute(node: onnx.NodeProto, name: str, default: int) -> int:
+    return next((each.i for each in node.attribute if each.name == name), default)
+
+
+def solve_sizes(
+    declared: Sequence[Any], facts: GraphFacts, batch_size: int, length: int
+) -> list[tuple[int, ...]]:
+    """Return the sizes of each input; `declared` are the inputs of a session.
+
+    A free first dimension is the batch; if some are named so, only those. A weight may demand the
+    size of another one, height and width are those of an image, and a name may state a sum, such as
+    `past + seq`. All others are `length`.
+    """
+    names = {size for value in declared for size in value.shape if isinstance(size, str)}
+    first = {value.shape[0] for value in declared if value.shape} & names
+    batch = {name for name in first if "batch" in name.lower()} or first
+    has_past = any("past" in name.lower() for name in names)
+
+    def of_name(name: str) -> int:
+        lower = name.lower()
+        if name in batch or "batch" in lower:
+            return batch_size
+        if lower in IMAGE_SIDES:
+            return IMAGE_SIZE
+        return 2 * length if has_past and "total" in lower else length
+
+    def of_axis(value: Any, axis: int) -> int:
+        size = value.shape[axis]
+        if isinstance(size, int):
+            return size
+        if isinstance(size, str) and (axis == 0 or "batch" in size.lower()):
+            return of_name(size)
+        if axis == 0:
+            return batch_size
+        demanded = [facts.sizes.get((value.name, each)) for each in (axis, axis - len(value.shape))]
+        own = _evaluate(size, of_name) if isinstance(size, str) else length
+        return next(filter(None, demanded), own)
+
+    return [tuple(of_axis(value, axis) for axis in range(len(value.shape))) for value in declared]
+
+
+def _evaluate(text: str, of_name: Callable[[str], int]) -> int:
+    """Return the size that an expression of names states; that of the whole text for none."""
+
+    def value_of(node: ast.expr) -> int:
+        match node:
+            case ast.Name(id=name):
+                return of_name(name)
+            case ast.Constant(value=int(number)):
+                return number
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in ARITHMETIC:
+                return ARITHMETIC[type(op)](value_of(left), value_of(right))
+        raise ValueError(text)
+
+    try:
+        return max(value_of(ast.parse(text, mode="eval").body), 1)
+    except (SyntaxError, ValueError, ZeroDivisionError):
+        return of_name(text)
+
+
+def draw_integers(
+    name: str,
+    shape: tuple[int, ...],
+    generator: np.random.Generator,
+    *,
+    rows: int | None,
+    length: int,
+    below: int = INTEGERS_BELOW,
+) -> Any:
+    """Return `int64` values of `shape` that an input of this name takes.
+
+    Masks are ones that end early, positions count, and lengths are up to `length`. Others are below
+    `rows`, those of the table that they index, or `below` if there is none.
+    """
+    lower = name.lower()
+    if shape and "mask" in lower:
+        ends = generator.integers(-(-shape[-1] // 2), shape[-1] + 1, size=(*shape[:-1], 1))
+        return (np.arange(shape[-1]) < ends).astype(np.int64)
+    if shape and "position" in lower:
+        return np.broadcast_to(np.arange(shape[-1]) % (rows or shape[-1]), shape).astype(np.int64)
+    if LENGTHS.search(lower):
+        return generator.integers(-(-length // 2), length + 1, size=shape)
+    if TYPES.search(lower):
+        rows = min(rows or TOKEN_TYPES, TOKEN_TYPES)
+    return generator.integers(0, max(rows or below, 1), size=shape)
