@@ -80,8 +80,8 @@ class WeightFormatError(UserError):
     """No such format of quantised weights."""
 
 
-class LossFileError(UserError):
-    """The file of texts, or that of the user's metric, cannot be used."""
+class OptionFileError(UserError):
+    """A file that --data, --metric or --inputs names cannot be used."""
 
 
 class TaskError(UserError):

@@ -40,10 +40,11 @@ def recommend(
 ) -> Report:
     """Measure the workflows for a model on this machine, and return the recommendation.
 
-    `model` is a name as in `--model`, or a `torch.nn.Module`. A live module needs `inputs`, a
-    tensor, a tuple of positional inputs or a mapping of keyword inputs, as a factory returns them;
-    the first dimension of each tensor is the batch. It is saved in the directory of
-    the runs first: by its class where a new process can import it, else with `torch.export`.
+    `model` is a name as in `--model`, or a `torch.nn.Module`. With a name, `inputs` is a file as in
+    `--inputs`. A live module needs `inputs`, a tensor, a tuple of positional inputs or a mapping of
+    keyword inputs, as a factory returns them; the first dimension of each tensor is the batch. It
+    is saved in the directory of the runs first: by its class where a new process can import it,
+    else with `torch.export`.
     `priorities` has weights of the criteria, those of the three Ps summing to 100, or the name of a
     preset. `progress` shows a line in a notebook; None: where there is one. `options` are those of
     `p3-advisor recommend`.
@@ -52,6 +53,7 @@ def recommend(
     `UserError` for a question that cannot be measured.
     """
     context = _context()
+    options |= {"inputs": os.fspath(inputs)} if isinstance(inputs, (str, pathlib.Path)) else {}
     answers = make_answers(_model_name(model, inputs, context), priorities, options)
     try:
         session = Session(prepare_run(answers, context), context)
@@ -78,6 +80,7 @@ def prepare(
     The arguments are those of `recommend`. Iterate over `events()` of what is returned to measure.
     """
     context = _context()
+    options |= {"inputs": os.fspath(inputs)} if isinstance(inputs, (str, pathlib.Path)) else {}
     answers = make_answers(_model_name(model, inputs, context), priorities, options)
     return Session(prepare_run(answers, context), context)
 

@@ -24,6 +24,7 @@ COMMAND_GROUPS: Mapping[str, tuple[str, ...]] = {
 OPTION_GROUPS: Mapping[str, tuple[str, ...]] = {
     "Model": (
         "model",
+        "inputs",
         "weights_from",
         "offline",
         "trust_remote_code",
@@ -59,6 +60,7 @@ OPTION_GROUPS: Mapping[str, tuple[str, ...]] = {
 #: Names of the values of text options, by field of `Answers`.
 VALUE_NAMES: Mapping[str, str] = {
     "model": "MODEL",
+    "inputs": "FILE",
     "weights_from": "SOURCE",
     "batch_sizes": "SIZES",
     "workflows": "NAMES",

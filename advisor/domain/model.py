@@ -14,6 +14,10 @@ Weights = Annotated[
     str, msgspec.Meta(description="`random`, `hub`, or a directory with safetensors")
 ]
 
+GivenInputs = Annotated[
+    str, msgspec.Meta(description="an .npz file or `file.py:function`; empty for its own inputs")
+]
+
 
 class SyntheticModel(
     msgspec.Struct,
@@ -61,6 +65,7 @@ class FactoryModel(
     """A function of the user: `package.module:factory` or `file.py:factory`."""
 
     name: str
+    inputs: GivenInputs = ""
 
 
 class ExportedModel(
@@ -74,6 +79,7 @@ class ExportedModel(
     """A file written by `torch.export.save`."""
 
     name: str
+    inputs: GivenInputs = ""
 
 
 class OnnxModel(
@@ -87,6 +93,7 @@ class OnnxModel(
     """An ONNX file."""
 
     name: str
+    inputs: GivenInputs = ""
 
 
 Model = SyntheticModel | TransformersModel | FactoryModel | ExportedModel | OnnxModel

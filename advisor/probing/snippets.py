@@ -179,13 +179,18 @@ def time_in_turns(
 def link_files(snippet: Snippet, model: Model, folder: pathlib.Path) -> None:
     """Put into `folder` what the snippet finds there if the user runs it as its comments say.
 
-    These are the model's file and the files around it, a checkpoint's directory, and folders such
-    as a clone of another project. What the snippet may write is copied or left out.
+    These are the model's file and the files around it, the file of its inputs, a checkpoint's
+    directory, and folders such as a clone of another project. What the snippet may write is copied
+    or left out.
     """
     here = {each.name: each for each in pathlib.Path.cwd().iterdir() if each.is_dir()}
     for name, place in {**here, **snippet.folders}.items():
         if f'"{name}/' in snippet.text:
             (folder / name).symlink_to(place)
+    given = getattr(model, "inputs", "")
+    if given:
+        inputs = pathlib.Path(given if given.endswith(".npz") else given.rpartition(":")[0])
+        (folder / inputs.name).symlink_to(inputs)
     path = pathlib.Path(
         model.name.rpartition(":")[0] if isinstance(model, FactoryModel) else model.name
     )
@@ -193,6 +198,8 @@ def link_files(snippet: Snippet, model: Model, folder: pathlib.Path) -> None:
         return
     for place in path.parent.iterdir() if path.is_file() else [path]:
         is_named = place == path
+        if (folder / place.name).exists():
+            continue
         is_read = is_named and path.is_file()
         if snippet.text.count(f'"{place.name}"') <= is_read:
             (folder / place.name).symlink_to(place)

@@ -18,6 +18,14 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "directory, package.module:factory, file.py:factory, a .pt2 or an .onnx file"
         ),
     ] = "demo"
+    inputs: Annotated[
+        str,
+        msgspec.Meta(
+            description="inputs of a factory, a .pt2 or an .onnx file: an .npz file with an array "
+            "for each input, by its name or in their order, or file.py:function, which returns a "
+            "tensor, a tuple or a dictionary; default: like the example inputs, or random"
+        ),
+    ] = ""
     task: Annotated[
         Literal["auto", "forward", "generate", "serve"],
         msgspec.Meta(

@@ -1,4 +1,4 @@
-"""`--model` and `--weights-from`: parse a name, a path or a factory function."""
+"""`--model`, `--inputs` and `--weights-from`: parse a name, a path or a factory function."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from advisor.domain.model import (
 from advisor.errors import ModelRefusedError, PickledWeightsError, SizeError, UnknownModelError
 from advisor.question import sizes
 from advisor.question.answers import Answers
+from advisor.question.option_values import parse_inputs
 
 SYNTHETIC = re.compile(r"synthetic/(?P<block>[a-z-]+)(?:@(?P<sizes>.+))?")
 SIZES = re.compile(r"(\d{1,99})x(\d{1,99})(?:x(\d{1,99}))?")
@@ -48,7 +49,14 @@ def parse_model(answers: Answers, models: Models) -> Model:
             f"--weights-from does not apply to {answers.model!r}",
             "leave it out: it is for models of transformers",
         )
-    return model
+    if not answers.inputs:
+        return model
+    if isinstance(model, (SyntheticModel, TransformersModel)):
+        raise ModelRefusedError(
+            f"--inputs does not apply to {answers.model!r}",
+            "give the model as file.py:factory with example inputs",
+        )
+    return msgspec.structs.replace(model, inputs=parse_inputs(answers.inputs))
 
 
 def _find_model(answers: Answers, models: Models) -> Model:

@@ -1,4 +1,4 @@
-"""Parse `--accuracy`, `--max-build-times`, `--quantised`, `--data` and `--metric`."""
+"""Parse `--accuracy`, `--max-build-times`, `--quantised`, `--data`, `--metric` and `--inputs`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import get_args
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import Constraint
 from advisor.domain.question import WeightFormat
-from advisor.errors import LossFileError, SizeError, UnknownWorkflowError, WeightFormatError
+from advisor.errors import OptionFileError, SizeError, UnknownWorkflowError, WeightFormatError
 from advisor.question.constraints import parse_duration
 
 EXACT = "exact"
@@ -81,30 +81,37 @@ def choose_weight_formats(text: str, constraints: Sequence[Constraint]) -> tuple
 
 
 def parse_data(text: str) -> str:
-    """Return the absolute path of a file with texts; raise `LossFileError` if it is missing."""
-    if not text:
-        return ""
+    """Return the absolute path of a file with texts; raise `OptionFileError` if it is missing."""
+    return _parse_file("--data", text, "name a file in the format JSON Lines")
+
+
+def parse_inputs(text: str) -> str:
+    """Return the absolute path of an .npz file, or `file.py:function` with one."""
+    if text.endswith(".npz") or not text:
+        return _parse_file("--inputs", text, "check the path")
+    return parse_function("--inputs", text)
+
+
+def _parse_file(option: str, text: str, fix: str) -> str:
     file = pathlib.Path(text).expanduser()
-    if not file.is_file():
-        raise LossFileError(
-            f"--data {text!r} is not a file", "name a file in the format JSON Lines"
-        )
-    return str(file.resolve())
+    if text and not file.is_file():
+        raise OptionFileError(f"{option} {text!r} is not a file", fix)
+    return text and str(file.resolve())
 
 
-def parse_metric(text: str) -> str:
+def parse_function(option: str, text: str) -> str:
     """Return `file.py:function` with an absolute path.
 
-    Raise `LossFileError` for a missing file, or one that does not define the function.
+    Raise `OptionFileError` for a missing file, or one that does not define the function.
     """
     if not text:
         return ""
     name, _, function = text.rpartition(":")
     file = pathlib.Path(name).expanduser()
     if not (file.is_file() and function.isidentifier()):
-        raise LossFileError(f"--metric {text!r} names no file", "write it like metric.py:score")
+        raise OptionFileError(f"{option} {text!r} names no file", "write it like file.py:function")
     if function not in defined_functions(file):
-        raise LossFileError(
+        raise OptionFileError(
             f"{name!r} defines no function {function!r}", "define it, or check its name"
         )
     return f"{file.resolve()}:{function}"
@@ -115,7 +122,7 @@ def defined_functions(file: pathlib.Path) -> set[str]:
     try:
         tree = ast.parse(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, SyntaxError) as problem:
-        raise LossFileError(
+        raise OptionFileError(
             f"{str(file)!r} cannot be read as Python: {problem}", "mend the file"
         ) from problem
     return {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}

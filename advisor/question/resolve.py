@@ -27,7 +27,7 @@ from advisor.question.option_values import (
     choose_weight_formats,
     parse_build_times,
     parse_data,
-    parse_metric,
+    parse_function,
     parse_tolerance,
 )
 from advisor.question.priorities import choose_priorities
@@ -132,7 +132,7 @@ def _add_accuracy(question: Question, answers: Answers) -> Question:
         accuracy=parse_tolerance(answers.accuracy),
         quantised=choose_weight_formats(answers.quantised, question.constraints),
         data=parse_data(answers.data),
-        metric=parse_metric(answers.metric),
+        metric=parse_function("--metric", answers.metric),
     )
 
 

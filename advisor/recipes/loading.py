@@ -61,15 +61,15 @@ def loading_lines(
             lines = [*_synthetic_lines(model), *cast_lines(question)]
             shape = (batch_size, question.input_tokens, model.hidden)
             return [*lines, f"inputs = (torch.randn{in_dtype(shape, question)},)"]
-        case ExportedModel(name=name):
-            return _exported_lines(name, question, batch_size, inputs)
-        case FactoryModel(name=name):
-            return _factory_lines(name, question, batch_size, inputs)
+        case ExportedModel() as model:
+            return _exported_lines(model, question, batch_size, inputs)
+        case FactoryModel() as model:
+            return _factory_lines(model, question, batch_size, inputs)
         case TransformersModel() as model if question.task == "generate":
             prompts = prompt_lines(question, batch_size, "model.config", on_device=True)
             return [*language_model_lines(model, question), AS_MEASURED, *prompts]
-        case OnnxModel(name=name):
-            return _onnx_lines(name, question, batch_size)
+        case OnnxModel() as model:
+            return _onnx_lines(model, question, batch_size)
         case TransformersModel() as model:
             if not inputs:
                 raise NoRecipeError(
@@ -112,28 +112,50 @@ def _synthetic_lines(model: SyntheticModel) -> list[str]:
             ]
 
 
+def _given_lines(given: str) -> list[str]:
+    """Return the lines that assign `given`, the inputs that `--inputs` names, if it does."""
+    if not given:
+        return []
+    place, _, function = given.rpartition(":")
+    if not given.endswith(".npz"):
+        run = f"runpy.run_path({quoted(file_name(place))})[{quoted(function)}]()"
+        return [f"given = {run}  # path of your file"]
+    return [
+        f"given = dict(numpy.load({quoted(file_name(given))}))  # path of your file",
+        "given = {name: torch.from_numpy(array) for name, array in given.items()}",
+        'given = tuple(given.values()) if "arr_0" in given else given',
+    ]
+
+
 def _exported_lines(
-    name: str, question: Question, batch_size: int, inputs: Sequence[InputFacts] | None
+    model: ExportedModel, question: Question, batch_size: int, inputs: Sequence[InputFacts] | None
 ) -> list[str]:
     """Return the lines that load a file; the tensors of nested inputs become positional ones."""
-    load = f"program = torch.export.load({quoted(file_name(name))})  # path of your file"
+    load = [
+        *_given_lines(model.inputs),
+        f"program = torch.export.load({quoted(file_name(model.name))})  # path of your file",
+    ]
+    flat, nested = "program.example_inputs[0]", "program.example_inputs"
+    if model.inputs:
+        flat = "((given,) if isinstance(given, torch.Tensor) else given)"
+        nested = '(((), given) if hasattr(given, "items") else (given, {}))'
     if not any(each.nested or each.name for each in inputs or ()):
         return [
-            load,
+            *load,
             f"model = program.module(){to_device(question)}.requires_grad_(False)",
-            *_example_lines("program.example_inputs[0]", question, batch_size, inputs),
+            *_example_lines(flat, question, batch_size, inputs),
         ]
     return [
         *nested_call(len(inputs or ())),
-        load,
-        f"model = Call(program.module(), program.example_inputs){to_device(question)}",
+        *load,
+        f"model = Call(program.module(), {nested}){to_device(question)}",
         "model = model.requires_grad_(False)",
         *_example_lines("model.tensors", question, batch_size, inputs),
     ]
 
 
 def _factory_lines(
-    name: str, question: Question, batch_size: int, inputs: Sequence[InputFacts] | None
+    model: FactoryModel, question: Question, batch_size: int, inputs: Sequence[InputFacts] | None
 ) -> list[str]:
     """Return the lines that call the factory; all tensors become positional ones.
 
@@ -141,7 +163,7 @@ def _factory_lines(
     """
     if inputs is not None and not inputs:
         raise NoRecipeError("the inputs are nested", "measure again")
-    place, _, function = name.rpartition(":")
+    place, _, function = model.name.rpartition(":")
     if not function.isidentifier():
         raise NoRecipeError("the name of the factory is not a name of Python", "measure again")
     module = pathlib.PurePath(place).stem if place.endswith(".py") else place
@@ -151,15 +173,18 @@ def _factory_lines(
     imported = [f"from {module} import {function}  # {comment}"]
     if not module.replace(".", "_").isidentifier():
         imported = [
-            "import runpy",
             f'{function} = runpy.run_path({quoted(file_name(place))})["{function}"]  # {comment}',
         ]
+    made = f"{function}()"
+    if model.inputs:
+        imported += [*_given_lines(model.inputs), f"made = {made}"]
+        made = "made[0] if isinstance(made, tuple) else made, given"
     if inputs and any(each.nested for each in inputs):
         return [
             *nested_call(len(inputs or ())),
             *imported,
             SEED,
-            f"model, arguments, *more = {function}()",
+            f"model, arguments, *more = {made}",
             "keywords = dict(*more)",
             'if hasattr(arguments, "items"):',
             "    arguments, keywords = (), arguments",
@@ -174,7 +199,7 @@ def _factory_lines(
             *call_class("Call", inputs, ("return output",)),
             *imported,
             SEED,
-            f"model, *examples = {function}()",
+            f"model, *examples = {made}",
             "model = Call(model)",
             *cast_lines(question),
             f"examples = [examples[-1][name] for name in {[each.name for each in inputs]}]",
@@ -183,7 +208,7 @@ def _factory_lines(
     return [
         *imported,
         SEED,
-        f"model, examples, *_ = {function}()",
+        f"model, examples, *_ = {made}",
         *cast_lines(question),
         "examples = (examples,) if isinstance(examples, torch.Tensor) else examples",
         *_example_lines("examples", question, batch_size, inputs),
@@ -209,13 +234,27 @@ def _example_lines(
     ]
 
 
-def _onnx_lines(name: str, question: Question, batch_size: int) -> list[str]:
+def _onnx_lines(model: OnnxModel, question: Question, batch_size: int) -> list[str]:
     """Return the lines that name an ONNX file and make inputs as it declares them.
 
     A free first dimension is the batch; other free dimensions have the measured tokens.
     """
+    named = f"model = os.path.abspath({quoted(file_name(model.name))})  # path of your file"
+    if model.inputs:
+        rows = f"x.repeat({batch_size}, *[1] * (x.dim() - 1))[:{batch_size}]"
+        return [
+            named,
+            *_given_lines(model.inputs),
+            "names = [value.name for value in onnxruntime.InferenceSession(model).get_inputs()]",
+            'given = given if hasattr(given, "items") else dict(zip(names, given))',
+            "is_batch = len({len(x) for x in given.values() if x.dim()}) == 1",
+            "inputs = tuple(",
+            f"    ({rows} if is_batch and x.dim() else x){to_device(question)}",
+            "    for x in (given[name] for name in names)",
+            ")",
+        ]
     return [
-        f"model = os.path.abspath({quoted(file_name(name))})  # path of your file",
+        named,
         'types = {"tensor(float)": torch.float32, "tensor(float16)": torch.float16,',
         '         "tensor(double)": torch.float64, "tensor(int64)": torch.int64,',
         '         "tensor(int32)": torch.int32, "tensor(bool)": torch.bool}',

@@ -17,7 +17,7 @@ from advisor.recipes.loading import loading_lines
 from probes.wire.events import InputFacts
 
 #: Packages that the lines may use, and how they are imported.
-USED_PACKAGES = ("onnxruntime", "os", "tokenizers", "torch", "transformers")
+USED_PACKAGES = ("numpy", "onnxruntime", "os", "runpy", "tokenizers", "torch", "transformers")
 #: Name of the checkpoint in the lines of a workflow that opens it itself.
 CHECKPOINT = "CHECKPOINT"
 #: The comment above the lines of each call; those above it run once.

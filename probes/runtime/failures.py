@@ -163,8 +163,8 @@ def model_failed(
         )
     elif request.subject.get("kind") == "onnx":
         fix = (
-            "the file does not state which values its inputs take, so they are random: if the model"
-            " does not take them, give the module as file.py:factory with example inputs"
+            "give inputs that the file takes with --inputs FILE.npz, an array for each input by its"
+            " name"
         )
     elif isinstance(problem, TypeError):
         fix = (

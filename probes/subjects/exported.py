@@ -13,7 +13,12 @@ from torch.export.graph_signature import InputKind
 from probes.adapter import ModelError
 from probes.protocol import Request
 from probes.subjects.call_inputs import flatten
-from probes.subjects.factory import arguments_like, keyword_names
+from probes.subjects.factory import (
+    arguments_like,
+    check_returned,
+    keyword_names,
+    read_given,
+)
 from probes.subjects.loaded_model import LoadedModel
 
 #: Export states this lower bound for dimensions without one, because it compiles for more than one
@@ -36,14 +41,17 @@ def create(request: Request) -> LoadedModel:
             f" {torch.__version__}, or give the model as file.py:factory",
         ) from problem
     arguments, keywords = program.example_inputs or ((), {})
+    given = request.subject.get("inputs", "")
+    if given:
+        _, arguments, keywords = check_returned((torch.nn.Module(), read_given(given)), given)
     module, examples = flatten(program.module(), tuple(arguments), dict(keywords))
     if not examples:
         reason = f"{name!r} carries no example inputs with a tensor"
-        raise ModelError(reason, "export it again with example inputs")
+        raise ModelError(reason, "export it again with example inputs, or use --inputs FILE.npz")
     refuse_other_sizes(name, program, examples, request.batch_sizes)
     return LoadedModel(
         module=module,
-        arguments=arguments_like(examples, request.batch_sizes),
+        arguments=arguments_like(examples, request.batch_sizes, fixed=bool(given)),
         weights="from the file",
         shares_weights=False,
         names=keyword_names(tuple(arguments), dict(keywords)),

@@ -14,9 +14,11 @@ import inspect
 import pathlib
 import sys
 import types
+import zipfile
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 
 from probes.adapter import ModelError
@@ -37,8 +39,11 @@ TRIPLE = 3
 
 def create(request: Request) -> LoadedModel:
     """Call the factory, and cast what it returns to the request's precision."""
-    target = request.subject["name"]
-    returned = check_returned(call_factory(target), target)
+    target, given = request.subject["name"], request.subject.get("inputs", "")
+    made = call_factory(target)
+    if given:
+        made = (made[0] if isinstance(made, tuple) and made else made, read_given(given))
+    returned = check_returned(made, target)
     module, examples = flatten(*returned)
     if not examples:
         reason = f"{target!r} returned example inputs without a tensor"
@@ -50,11 +55,27 @@ def create(request: Request) -> LoadedModel:
         examples = tuple(precision.cast(example, dtype) for example in examples)
     return LoadedModel(
         module=module,
-        arguments=arguments_like(examples, request.batch_sizes),
+        arguments=arguments_like(examples, request.batch_sizes, fixed=bool(given)),
         weights="as the factory made them",
         shares_weights=any(True for _ in (*module.parameters(), *module.buffers())),
         names=keyword_names(*returned[1:]),
     )
+
+
+def read_given(place: str) -> Any:
+    """Return the inputs in an .npz file, by name or in their order, or those of a function.
+
+    Raise `ModelError` for a file that has no such arrays.
+    """
+    if not place.endswith(".npz"):
+        return call_factory(place)
+    try:
+        with np.load(place, allow_pickle=False) as archive:
+            tensors = {name: torch.from_numpy(archive[name]) for name in archive.files}
+    except (OSError, ValueError, TypeError, zipfile.BadZipFile) as problem:
+        reason = f"{place!r} has no arrays of numbers: {problem}"
+        raise ModelError(reason, "write it with numpy.savez(file, NAME=array)") from problem
+    return tuple(tensors.values()) if "arr_0" in tensors else tensors
 
 
 def refuse_without_values(module: torch.nn.Module) -> None:
@@ -157,9 +178,9 @@ def check_returned(
 
 
 def arguments_like(
-    examples: tuple[torch.Tensor, ...], batch_sizes: list[int]
+    examples: tuple[torch.Tensor, ...], batch_sizes: list[int], *, fixed: bool = False
 ) -> tuple[ExampleLike, ...]:
-    """Return an argument like each example.
+    """Return an argument like each example, or with its values if they are `fixed`.
 
     If all examples have the same first dimension, that is the batch. Otherwise the model can only
     be called with the examples' shapes, and `batch_sizes` must be `[1]`.
@@ -173,7 +194,9 @@ def arguments_like(
         )
         raise ModelError(reason, "use --batch-sizes 1: the examples' shapes are then used as given")
     return tuple(
-        ExampleLike(example, batched=batched and bool(example.dim()), dtype=example.dtype)
+        ExampleLike(
+            example, batched=batched and bool(example.dim()), dtype=example.dtype, fixed=fixed
+        )
         for example in examples
     )
 

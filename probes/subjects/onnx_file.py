@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -85,6 +85,7 @@ class OnnxSubject:
         graph = onnx.load(self.file, load_external_data=False).graph
         self._facts, weights = onnx_inputs.GraphFacts(graph), graph.initializer
         self._integers_below = INTEGER_LIMITS[0]
+        self._given = self._read_given(request.subject.get("inputs", ""))
         self.parameters = sum(int(np.prod(tensor.dims)) for tensor in weights)
         self.parameter_bytes = sum(
             int(np.prod(tensor.dims)) * item_bytes(tensor.data_type) for tensor in weights
@@ -96,7 +97,7 @@ class OnnxSubject:
     @property
     def has_length(self) -> bool:
         """Whether `input_tokens` is the size of a dimension."""
-        return self._sizes(1, 8) != self._sizes(1, 9)
+        return not self._given and self._sizes(1, 8) != self._sizes(1, 9)
 
     @property
     def has_batch(self) -> bool:
@@ -105,7 +106,13 @@ class OnnxSubject:
         return len(set(first)) == 1 or not all(isinstance(size, int) for size in first)
 
     def _first_dimensions(self) -> list[Any]:
-        """Return the first dimension of each input that has one: a number, or a name if free."""
+        """Return the first dimension of each input that has one: a number, or a name if free.
+
+        Given inputs are used as they are unless they share it.
+        """
+        given = [len(array) for array in self._given if array.ndim]
+        if len(set(given)) > 1:
+            return given
         return [value.shape[0] for value in self._unoptimised.get_inputs() if value.shape]
 
     def at(self, request: Request) -> OnnxSubject:
@@ -121,8 +128,10 @@ class OnnxSubject:
         return found
 
     def inputs(self, batch_size: int, number: int) -> list[Any]:
-        """Return seeded random arrays of the shapes and types that the file declares."""
+        """Return seeded random arrays of the types that the file declares, or the given ones."""
         self._check_batch_size(batch_size)
+        if self._given:
+            return self._rows_of_given(batch_size, number)
         generator = np.random.default_rng([self._request.seed, batch_size, number])
         shapes = self._sizes(batch_size, self._request.input_tokens)
         return [
@@ -135,6 +144,7 @@ class OnnxSubject:
 
         Raise `ModelError` if it takes none of these inputs.
         """
+        failure = None
         for self._integers_below in INTEGER_LIMITS:
             failure = self._try_inputs(batch_size, input_sets)
             if failure is None:
@@ -159,6 +169,33 @@ class OnnxSubject:
                 raise
             return reason_of(problem)
         return None
+
+    def _read_given(self, place: str) -> list[Any]:
+        """Return the arrays of the user, one for each input; none if there is no `place`."""
+        if not place:
+            return []
+        from probes.subjects import factory  # noqa: PLC0415 - imports torch, which files do not need
+
+        given = factory.read_given(place)
+        declared = self._unoptimised.get_inputs()
+        if not isinstance(given, Mapping):
+            given = dict(zip([value.name for value in declared], given, strict=False))
+        missing = [value.name for value in declared if value.name not in given]
+        if missing:
+            reason = f"{place!r} has no array for the inputs {', '.join(missing)} of the file"
+            raise ModelError(reason, "name an array, a key, like each input")
+        return [
+            np.asarray(given[value.name]).astype(ARRAY_TYPES.get(value.type)) for value in declared
+        ]
+
+    def _rows_of_given(self, batch_size: int, number: int) -> list[Any]:
+        """Return the next rows of the given arrays for each input set, or all if they differ."""
+        if len({len(array) for array in self._given if array.ndim}) != 1:
+            return self._given
+        rows = range(number * batch_size, (number + 1) * batch_size)
+        return [
+            array.take(rows, axis=0, mode="wrap") if array.ndim else array for array in self._given
+        ]
 
     def _draw(self, value: Any, generator: np.random.Generator, shape: tuple[int, ...]) -> Any:
         if value.type not in ARRAY_TYPES:

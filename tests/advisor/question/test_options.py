@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 import re
 import typing
+from collections.abc import Callable
 
 import builders
 import msgspec
@@ -13,8 +14,8 @@ import pytest
 from advisor.domain.machine import Machine
 from advisor.domain.question import WeightFormat
 from advisor.errors import (
-    LossFileError,
     NoStackError,
+    OptionFileError,
     SizeError,
     UnknownWorkflowError,
     UserError,
@@ -28,7 +29,8 @@ from advisor.question.option_values import (
     choose_weight_formats,
     parse_build_times,
     parse_data,
-    parse_metric,
+    parse_function,
+    parse_inputs,
     parse_tolerance,
     parse_weight_formats,
 )
@@ -119,8 +121,9 @@ def test_paths_become_absolute(tmp_path: pathlib.Path, monkeypatch: pytest.Monke
     (tmp_path / "metric.py").write_text("def score(model):\n    return 1\nraise SystemExit\n")
     monkeypatch.chdir(tmp_path)
     assert parse_data("texts.jsonl") == str(tmp_path / "texts.jsonl")
-    assert parse_metric("metric.py:score") == f"{tmp_path / 'metric.py'}:score"
-    assert parse_data("") == parse_metric("") == ""
+    assert parse_function("--metric", "metric.py:score") == f"{tmp_path / 'metric.py'}:score"
+    assert parse_inputs("metric.py:score") == f"{tmp_path / 'metric.py'}:score"
+    assert parse_data("") == parse_function("--metric", "") == parse_inputs("") == ""
 
 
 @pytest.mark.parametrize("text", ["no.py:score", "metric.py", "metric.py:other", "metric.py:a b"])
@@ -129,19 +132,21 @@ def test_a_metric_that_cannot_be_called_is_refused(
 ) -> None:
     (tmp_path / "metric.py").write_text("def score(model):\n    return 1\n")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(LossFileError):
-        parse_metric(text)
+    with pytest.raises(OptionFileError):
+        parse_function("--metric", text)
 
 
 def test_a_file_that_is_no_python_is_refused(tmp_path: pathlib.Path) -> None:
     (tmp_path / "metric.py").write_text("def score(:\n")
-    with pytest.raises(LossFileError):
-        parse_metric(f"{tmp_path / 'metric.py'}:score")
+    with pytest.raises(OptionFileError):
+        parse_function("--metric", f"{tmp_path / 'metric.py'}:score")
 
 
-def test_missing_texts_are_refused(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(LossFileError):
-        parse_data(str(tmp_path))
+@pytest.mark.parametrize("parse", [parse_data, parse_inputs])
+def test_missing_files_are_refused(parse: Callable[[str], str], tmp_path: pathlib.Path) -> None:
+    for name in ("", "absent.npz"):
+        with pytest.raises(OptionFileError):
+            parse(str(tmp_path / name))
 
 
 @pytest.mark.parametrize(

@@ -111,13 +111,13 @@ def opened(graph: Any, place: pathlib.Path, **fields: Any) -> Any:
     domains = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("ai.onnx.ml", 3)]
     model = onnx.helper.make_model(graph, opset_imports=domains, ir_version=9)
     onnx.save(model, place / "model.onnx")
-    subject = {"kind": "onnx", "name": str(place / "model.onnx")}
+    subject = {"kind": "onnx", **fields.pop("subject", {}), "name": str(place / "model.onnx")}
     request = workers.make_request(pathlib.Path("x.py"), place, subject=subject, **fields)
     return onnx_file.OnnxSubject(request)
 
 
 def test_integers_are_those_that_their_name_and_their_table_allow(tmp_path: pathlib.Path) -> None:
-    shape = ["batch", "seq"]
+    shape: list[int | str | None] = ["batch", "seq"]
     names = ("ids_5", "token_type_ids_2", "attention_mask_2", "position_ids_32", "lengths_33")
     subject = opened(tables(**dict.fromkeys(names, shape)), tmp_path, input_tokens=32)
     subject.settle_inputs(3, 2)
@@ -136,6 +136,22 @@ def test_a_smaller_range_is_tried_where_nothing_tells_it(tmp_path: pathlib.Path)
     subject = opened(graph, tmp_path)
     subject.settle_inputs(4, 2)
     assert {*np.unique(subject.inputs(4, 0)[0])} == {0, 1}
+
+
+def test_given_arrays_are_the_inputs_in_turn(tmp_path: pathlib.Path) -> None:
+    ids = np.arange(10).reshape(5, 2)
+    np.savez(tmp_path / "given.npz", ids_64=ids, scale_2=np.array(1))
+    graph = tables(ids_64=["batch", "seq"], scale_2=[])
+    subject = {"kind": "onnx", "name": "", "inputs": str(tmp_path / "given.npz")}
+    opened_subject = opened(graph, tmp_path, subject=subject)
+    opened_subject.settle_inputs(2, 4)
+    assert not opened_subject.has_length
+    assert [opened_subject.inputs(2, n)[0][:, 0].tolist() for n in range(3)] == [
+        *([0, 2], [4, 6], [8, 0])
+    ]
+    np.savez(tmp_path / "given.npz", ids_64=ids)
+    with pytest.raises(ModelError, match="scale_2"):
+        opened(graph, tmp_path, subject=subject)
 
 
 def shapes_of(*shapes: list[int | str | None]) -> list[Any]:

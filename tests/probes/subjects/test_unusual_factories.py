@@ -150,6 +150,10 @@ def lazy():
     return torch.nn.LazyLinear(4), torch.randn(2, 16)
 
 
+def without_inputs():
+    return torch.nn.Linear(16, 4)
+
+
 def without_values():
     return torch.nn.Linear(16, 4, device="meta"), torch.randn(2, 16)
 
@@ -247,6 +251,22 @@ def test_inputs_of_unusual_form_are_drawn_as_the_example_is(tmp_path: pathlib.Pa
     assert reference.perturbations
     facts = open_subject("of_unusual_inputs", tmp_path).describe_inputs()
     assert [each.nested for each in facts] == [True] * 3
+
+
+@pytest.mark.parametrize("given", ["given.npz", "given.py:make"])
+def test_given_inputs_replace_those_of_a_factory(given: str, tmp_path: pathlib.Path) -> None:
+    array: Any = np.arange(32, dtype=np.float32).reshape(2, 16)
+    np.savez(tmp_path / "given.npz", input=array)
+    (tmp_path / "given.py").write_text(
+        "import torch\n\ndef make():\n    return torch.arange(32.0).reshape(2, 16)\n"
+    )
+    request = request_for("without_inputs", tmp_path)
+    request.subject["inputs"] = str(tmp_path / given)
+    subject = torch_subject.open_torch_subject(request)
+    assert np.array_equal(subject.inputs(2, 1)[0], array)
+    assert subject.fixed_inputs == 1
+    (named,) = subject.describe_inputs()
+    assert named.name == ("input" if given.endswith(".npz") else "")
 
 
 def test_operations_that_cannot_be_counted_are_unknown(tmp_path: pathlib.Path) -> None:
