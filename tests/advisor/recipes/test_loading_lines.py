@@ -31,7 +31,9 @@ def models_of(name: str) -> list[tuple[Model, str]]:
     return [
         (ExportedModel(name=f"/x/{name}.pt2"), "forward"),
         (OnnxModel(name=f"/x/{name}.onnx"), "forward"),
+        (OnnxModel(name="/x/net.onnx", inputs=f"/x/{name}.npz"), "forward"),
         (FactoryModel(name=f"/x/{name}.py:build"), "forward"),
+        (FactoryModel(name="/x/net.py:build", inputs=f"/x/{name}.py:{name}"), "forward"),
         (TransformersModel(name=f"/x/{name}", weights="random"), "forward"),
         (TransformersModel(name=f"/x/{name}", weights=f"/x/{name}"), "forward"),
         (TransformersModel(name=f"/x/{name}", weights="random"), "generate"),

@@ -118,45 +118,6 @@ def test_the_snippet_of_an_onnx_file_runs_the_file(
         assert expected.shape == (4, 2)
 
 
-@pytest.mark.stack
-@pytest.mark.filterwarnings("ignore")  # those of the exporter
-@pytest.mark.parametrize("kind", ["onnx", "exported", "factory", "keywords"])
-@pytest.mark.parametrize("given", ["given.npz", "given.py:make"])
-def test_the_snippet_has_the_given_inputs(
-    kind: str, given: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    name = "x" if kind in {"onnx", "keywords"} else "arr_0"
-    arrays: dict[str, Any] = {name: np.full((2, 3), 7, dtype=np.float32)}
-    np.savez("given.npz", **arrays)
-    code = "import numpy as np\nimport torch\n\ndef make():\n    return "
-    value = 'dict(np.load("given.npz"))'
-    tensor = f'torch.from_numpy({value}["{name}"])'
-    pathlib.Path("given.py").write_text(
-        code + (f'{{"x": {tensor}}}' if name == "x" else tensor) + "\n"
-    )
-    pathlib.Path("nets_of_given.py").write_text(FACTORIES)
-    file = tmp_path / f"net.{'onnx' if kind == 'onnx' else 'pt2'}"
-    program = torch.export.export(torch.nn.ReLU(), (torch.zeros(2, 3),), strict=False)
-    if kind == "onnx":
-        torch.onnx.export(program, input_names=["x"], dynamo=True).save(file)
-    else:
-        torch.export.save(program, file)
-    model: Any = {
-        "onnx": OnnxModel(name=str(file), inputs=f"/secret/{given}"),
-        "exported": ExportedModel(name=str(file), inputs=f"/secret/{given}"),
-    }.get(kind, FactoryModel(name="nets_of_given:keywordless", inputs=f"/secret/{given}"))
-    facts = (InputFacts(name="x" if kind == "keywords" else "", shape=(3,), dtype="float32"),)
-    workflow = onnxruntime_cpu if kind == "onnx" else pytorch_eager
-    options = {"feeding": "host"} if kind == "onnx" else {}
-    integration = integration_of(workflow, {"kind": kind, "name": "net.onnx"}, **options)
-    question = builders.question(model=model)
-    names = run_snippet(compose_snippet(question, 2, integration, facts))
-    assert torch.equal(names["inputs"][0], torch.full((2, 3), 7.0))
-    assert np.isfinite(np.asarray(names["output"][0])).all()
-
-
 TINY = {
     "hidden_size": 16,
     "intermediate_size": 32,
@@ -323,10 +284,6 @@ class Gated(torch.nn.Module):
 class Doubled(torch.nn.Module):
     def forward(self, x):
         return 2 * x
-
-
-def keywordless():
-    return Doubled()
 
 
 def tensor():
