@@ -43,6 +43,7 @@ class Subject(Protocol):
     - `at(request)`: the same model with inputs of the lengths of `request`;
     - `settle_inputs(batch_size, input_sets)`: choose the kind of inputs that the model accepts;
     - `refuse_lasting_effects(input_sets)`: raise `ModelError` if a call changes a later one;
+    - `why_untraceable(inputs)`: what exporters cannot trace, and a next step;
     - `perturbed(inputs, seed)`: outputs with inputs and weights off by a rounding error;
     - `describe_inputs()`: what a recipe needs to make inputs;
     - `class_counts`: sizes of a last dimension that is classes or a vocabulary;

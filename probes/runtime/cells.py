@@ -12,6 +12,7 @@ from probes.adapter import Program, Subject, UnsupportedError
 from probes.checking import dispatch
 from probes.checking.rules import Rules, rules_for
 from probes.measuring import sync_check, timing
+from probes.runtime import failures
 from probes.runtime.channel import Channel
 from probes.runtime.failures import FailureError
 from probes.wire import checks, events
@@ -41,13 +42,35 @@ class Cell:
     is_close: bool = False
 
 
+@dataclasses.dataclass
+class ExplainedRefusal:
+    """Adds to what an exporter raises why it refuses the model: messages of exporters hide it."""
+
+    subject: Any
+    inputs: list[Any]
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, problem: BaseException | None, trace: object) -> None:
+        if problem is None or not hasattr(self.subject, "why_untraceable"):
+            return
+        if failures.comes_from_exporter(problem) and (
+            found := self.subject.why_untraceable(self.inputs)
+        ):
+            what, fix = found
+            reason = f"{what}: {failures.exception_summary(problem)}"
+            failure = Failure("unsupported", "build", reason[: failures.MAX_REASON_LENGTH], fix)
+            raise FailureError(failure) from problem
+
+
 def build_cell(
     workflow: Any, subject: Subject, shape: Shape, request: protocol.Request, channel: Channel
 ) -> Cell:
     """Build for one shape and check its outputs; raise `FailureError` if they are wrong."""
     channel.start_phase("build", shape)
     inputs = dispatch.load_inputs(request, shape)
-    with channel.stopwatch() as build_seconds:
+    with channel.stopwatch() as build_seconds, ExplainedRefusal(subject, inputs[0]):
         program: Program = workflow.build(subject, inputs[0], request.at(shape))
     device_inputs = [program.feed(arguments) for arguments in inputs]
     with channel.stopwatch() as first_call_seconds:

@@ -9,6 +9,7 @@ import pathlib
 import re
 import sysconfig
 import traceback
+from typing import NamedTuple
 
 from probes import protocol
 from probes.adapter import ModelError, UnsupportedError
@@ -27,20 +28,69 @@ MAX_OUTER_LENGTH = 150
 MISSING_KERNEL = "not implemented for"
 #: How CUDA reports an index that is out of range; no later call of the process succeeds.
 DEVICE_ASSERT = "device-side assert"
-#: How PyTorch refuses outputs in a class that is not registered for `torch.export`, or that is
-#: registered without the name by which a package of AOTInductor finds it again.
-UNREGISTERED_OUTPUT = re.compile(
-    r"Found <class '(?P<output>[^']+)'> in output, which is not a known type"
-    r"|No registered serialization name for <class '(?P<package>[^']+)'>"
-)
-#: What PyTorch raises where a traced program depends on the values of a tensor.
-VALUE_DEPENDENCE = "GuardOnDataDependentSymNode"
 STANDARD_LIBRARY = pathlib.Path(sysconfig.get_path("stdlib"))
 PROBES = pathlib.Path(__file__).resolve().parents[1]
-
-
 #: Folders of `torch.nn` and ONNX Runtime, whose code stands between this package and a model.
 MODEL_CALLERS = {"nn", "onnxruntime"}
+#: Folders of PyTorch's exporters.
+EXPORTERS = {"export", "_export", "onnx"}
+
+
+class Refusal(NamedTuple):
+    """What an exporter raises, with the outcome that it becomes.
+
+    In reason and next step `{name}` is what the pattern has found, `{short}` its last part,
+    `{place}` the line of the user's code and `{text}` the message.
+    """
+
+    pattern: re.Pattern[str]
+    reason: str
+    fix: str
+
+
+OTHER_WORKFLOWS = "measure workflows that do not export, such as torch-compile-inductor"
+REFUSALS = (
+    Refusal(
+        re.compile("^GuardOnDataDependentSymNode"),
+        "PyTorch cannot trace a branch or a size that depends on the values of a tensor{place}:"
+        " {text}",
+        "choose values with torch.where or torch.cond instead of if and while, and state the limits"
+        " of such sizes with torch._check",
+    ),
+    # The second one is that of a package of AOTInductor, which finds the class again by a name.
+    Refusal(
+        re.compile(
+            "Found <class '([^']+)'> in output, which is not a known type"
+            "|No registered serialization name for <class '([^']+)'>"
+        ),
+        "torch.export does not know the class of the model's outputs, {name}",
+        "if it is a dataclass, call torch.export.register_dataclass({short},"
+        " serialized_type_name='{name}') in the model's file; else return tensors in tuples or"
+        " dictionaries",
+    ),
+    Refusal(
+        re.compile(r"No ONNX function found for <OpOverload\(op='([^']+)'"),
+        "ONNX has no operator for {name}, which the model calls",
+        f"compute it with other operators of PyTorch, or {OTHER_WORKFLOWS}",
+    ),
+    Refusal(
+        re.compile(r"^UnsupportedOperatorException: (\S+)"),
+        "PyTorch cannot trace the operator {name}, which the model calls",
+        f"compute it with other operators, or {OTHER_WORKFLOWS}",
+    ),
+    Refusal(
+        re.compile(r"(\S+PackedParamsBase)\b.*__obj_flatten__"),
+        "torch.export does not take the quantised layers of torch.ao, whose weights are packed"
+        " ({name})",
+        f"give the model without them and measure with --quantised, or {OTHER_WORKFLOWS}",
+    ),
+    Refusal(
+        re.compile("functorch|has no attribute 'constant'|fake tensor in the exported program"),
+        "PyTorch cannot trace a tensor that forward makes by a gradient, by torch.func or outside"
+        " of PyTorch{place}: {text}",
+        f"compute it with operators of PyTorch, or {OTHER_WORKFLOWS}",
+    ),
+)
 
 
 class FailureError(Exception):
@@ -117,36 +167,30 @@ def find_missing_module(problem: BaseException) -> str | None:
 
 
 def refused_export(problem: BaseException, phase: Phase) -> Failure | None:
-    """Return the outcome of a model that `torch.export` cannot take; None for another problem."""
+    """Return the outcome of a model that an exporter cannot take; None for another problem."""
     cause = _first_cause(problem)
-    if type(cause).__name__ == VALUE_DEPENDENCE:
-        reason = (
-            "PyTorch cannot trace a branch or a size that depends on the values of a tensor"
-            f"{_place_of(cause)}: {_type_and_reason(cause)}"
-        )
-        return Failure(
-            "unsupported",
-            phase,
-            reason[:MAX_REASON_LENGTH],
-            "choose values with torch.where or torch.cond instead of if and while, and state the"
-            " limits of such sizes with torch._check",
-        )
-    found = UNREGISTERED_OUTPUT.search(_type_and_reason(cause))
-    return _unregistered_output(found["output"] or found["package"], phase) if found else None
+    text = _type_and_reason(cause)
+    for each in REFUSALS:
+        if found := each.pattern.search(text):
+            name = next(filter(None, found.groups()), "")
+            short, place = name.rpartition(".")[2], _place_of(cause)
+            reason, fix = (
+                part.format(name=name, short=short, place=place, text=text)
+                for part in (each.reason, each.fix)
+            )
+            return Failure("unsupported", phase, reason[:MAX_REASON_LENGTH], fix)
+    return None
 
 
-def _unregistered_output(name: str, phase: Phase) -> Failure:
-    """Return the outcome of a model whose outputs are in the class `name`."""
-    call = (
-        f"torch.export.register_dataclass({name.rpartition('.')[2]}, serialized_type_name={name!r})"
-    )
-    return Failure(
-        "unsupported",
-        phase,
-        f"torch.export does not know the class of the model's outputs, {name}",
-        f"if it is a dataclass, call {call} in the model's file; else return tensors in tuples"
-        " or dictionaries",
-    )
+def comes_from_exporter(problem: BaseException) -> bool:
+    """Return whether an exporter of PyTorch raised it, or what led to it."""
+    frames = [
+        frame
+        for each in (problem, _first_cause(problem))
+        for frame in traceback.extract_tb(each.__traceback__)
+    ]
+    parts = [pathlib.Path(frame.filename).parts for frame in frames]
+    return any("torch" in each and EXPORTERS.intersection(each) for each in parts)
 
 
 def model_failed(

@@ -152,7 +152,11 @@ def refuse_other_outputs(output: Any) -> None:
     """Raise `UnsupportedError` if `output` has values that an ONNX file cannot return."""
     if types := other_types(output):
         message = (
-            f"the model returns values of the type {', '.join(sorted(types))}, which an ONNX file"
-            " cannot return; a module that returns tensors only can be exported"
+            f"besides tensors the model returns values of the type {', '.join(sorted(types))},"
+            " which an ONNX file cannot return"
         )
-        raise UnsupportedError(message)
+        raise UnsupportedError(
+            message,
+            "measure a module that calls the model and returns its tensors only; sizes can be read"
+            " from their shapes",
+        )

@@ -38,15 +38,15 @@ def collect(output: Any) -> list[Any]:
 
 
 def other_types(output: Any) -> set[str]:
-    """Return the types of the values in `output` that are no tensors, numbers or None."""
+    """Return the types of the values in `output` that are neither tensors nor None."""
     if isinstance(output, dict):
         return {name for value in output.values() for name in other_types(value)}
     if isinstance(output, (tuple, list)):
         return {name for value in output for name in other_types(value)}
     if dataclasses.is_dataclass(output):
         return other_types([getattr(output, field.name) for field in dataclasses.fields(output)])
-    numbers = (torch.Tensor, bool, int, float, complex, type(None))
-    return set() if isinstance(output, numbers) else {type(output).__name__}
+    is_known = output is None or isinstance(output, torch.Tensor)
+    return set() if is_known else {type(output).__name__}
 
 
 #: Names of the layers that return a figure for each class, in transformers and torchvision.

@@ -27,6 +27,7 @@ from probes.subjects import (
     shared_weights,
     synthetic,
     transformers_model,
+    untraceable,
 )
 from probes.subjects.flops import count_flops
 from probes.subjects.higher_precision import Precision
@@ -264,6 +265,16 @@ class TorchSubject:
     def flops(self, inputs: list[Any]) -> int | None:
         """Count the operations of matrix products, convolutions and attention in one call."""
         return count_flops(lambda: self.module(*self.tensors(inputs)))
+
+    def why_untraceable(self, inputs: list[Any]) -> tuple[str, str] | None:
+        """Return what exporters cannot trace in a call, and a next step; None if nothing is known.
+
+        The model may fail here: the exporter may have moved its weights.
+        """
+        try:
+            return untraceable.explain(lambda: self.module(*self.tensors(inputs)))
+        except higher_precision.REFUSALS:
+            return None
 
 
 def resize(arrays: list[Any], built: int, length: int) -> list[Any]:

@@ -1,0 +1,107 @@
+"""An arm whose exporter refuses the model says what the model does, with a next step."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import pytest
+import workers
+from lazy import lazy
+
+from probes.runtime import failures
+from probes.runtime.cells import ExplainedRefusal
+
+torch = lazy("torch")
+onnx_export = lazy("probes.stacks.onnx_export")
+torch_subject = lazy("probes.subjects.torch_subject")
+
+pytestmark = [pytest.mark.stack, pytest.mark.filterwarnings("ignore")]  # those of the exporter
+
+MODELS = """
+import torch
+from torch.nn.utils import rnn
+
+
+class Model(torch.nn.Module):
+    def __init__(self, call, *inputs):
+        super().__init__()
+        self.call, self.linear = call, torch.nn.Linear(4, 4)
+        self.lstm = torch.nn.LSTM(4, 4, batch_first=True)
+
+    def forward(self, *inputs):
+        return self.call(self, *inputs)
+
+
+def gradient(model, x):
+    with torch.enable_grad():
+        x = x.clone().requires_grad_(True)
+        return torch.autograd.grad(model.linear(x).sum(), x)[0]
+
+
+def backward(model, x):
+    with torch.enable_grad():
+        x = x.clone().requires_grad_(True)
+        model.linear(x).sum().backward()
+    return x.grad
+
+
+def packed(model, x, lengths):
+    found = rnn.pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
+    return rnn.pad_packed_sequence(model.lstm(found)[0], batch_first=True)[0]
+
+
+def as_sequence(model, x):
+    return model.lstm(rnn.pack_sequence(list(x)))[0].data
+
+
+def integers(model, x):
+    return x * 2, x.shape[1], 3
+
+
+def flag(model, x):
+    return {"values": x * 2, "done": True}
+
+
+def decomposed(model, x):
+    return torch.linalg.svd(x)[1]
+
+
+def build(name):
+    lengths = (torch.tensor([5, 3]),) if name == "packed" else ()
+    return Model(globals()[name]), (torch.randn(2, 5, 4), *lengths)
+"""
+
+
+@pytest.mark.parametrize(
+    ("model", "mentions", "step"),
+    [
+        ("gradient", "computes a gradient", "derivative"),
+        ("backward", "computes a gradient", "derivative"),
+        ("packed", "packs sequences", "padded"),
+        ("as_sequence", "packs sequences", "padded"),
+        ("integers", "type int", "tensors only"),
+        ("flag", "type bool", "tensors only"),
+        ("decomposed", "aten._linalg_svd", "other operators"),
+    ],
+)
+def test_the_reason_says_what_the_model_does(
+    model: str, mentions: str, step: str, tmp_path: pathlib.Path
+) -> None:
+    code = f"{MODELS}\n\ndef made():\n    return build({model!r})\n"
+    (tmp_path / "refused.py").write_text(code)
+    request = workers.make_request(
+        pathlib.Path("x.py"),
+        tmp_path,
+        subject={"kind": "factory", "name": f"{tmp_path / 'refused.py'}:made"},
+        dtype="native",
+        batch_sizes=[2],
+    )
+    subject = torch_subject.open_torch_subject(request)
+    inputs: list[Any] = subject.inputs(2, 0)
+    with pytest.raises(Exception, match="") as raised, ExplainedRefusal(subject, inputs):  # noqa: PT011 - of any class
+        onnx_export.for_shapes(subject, inputs, request)
+    found = failures.classify(raised.value, "build")
+    assert found.status == "unsupported"
+    assert mentions in found.reason
+    assert step in (found.fix or "")
