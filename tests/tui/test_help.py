@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from onscreen import (
-    SIZES,
     async_test,
     go_to_step,
     replay_app,
@@ -42,7 +41,6 @@ async def test_the_help_of_a_field_starts_with_its_option(tui_context: Context) 
         setup = await go_to_step(pilot, 1)
         for name, option, usage in (
             ("batch_sizes", "--batch-sizes: ", AnswerInput.HELP),
-            ("dtype", "--dtype: ", Choice.HELP),
             ("device", "--gpu: ", Choice.HELP),
         ):
             widget = setup.query_one(f"#{name}")
@@ -55,22 +53,6 @@ async def test_the_help_of_a_field_starts_with_its_option(tui_context: Context) 
             assert description[:60] in screen_text(pilot)
             await pilot.press("escape")
             await wait_for_screen(pilot, type(setup))
-
-
-@async_test
-async def test_weights_and_ranking_have_help_of_their_own(
-    tui_context: Context, sample_run: Run
-) -> None:
-    async with running_app(replay_app(tui_context, sample_run), (100, 30)) as pilot:
-        screen = await wait_for_screen(pilot, ResultsScreen)
-        for kind, keys in ((SelectableTable, ()), (WeightBar, ("w",))):
-            await pilot.press(*keys, "question_mark")
-            await wait_for_screen(pilot, HelpDialog)
-            focused = screen.focused
-            assert isinstance(focused, kind)
-            assert describe_widget(focused)[:60] in screen_text(pilot)
-            await pilot.press("escape")
-            await wait_for_screen(pilot, ResultsScreen)
 
 
 async def open_help(pilot: Pilot[int]) -> str:
@@ -86,23 +68,7 @@ async def open_help(pilot: Pilot[int]) -> str:
 
 @pytest.mark.slow
 @async_test
-async def test_question_mark_explains_each_line_of_the_answer(
-    tui_context: Context, sample_run: Run
-) -> None:
-    async with running_app(replay_app(tui_context, sample_run), SIZES[-1]) as pilot:
-        screen = await wait_for_screen(pilot, ResultsScreen)
-        await pilot.press("up")  # from the first row of the ranking
-        assert screen.focused_part == "answer"
-        for label, _ in answer_lines(screen.answer):
-            shown = await open_help(pilot)
-            for term in LINE_TERMS[label]:
-                assert f"{term}  {GLOSSARY[term]}" in shown
-            await pilot.press("down")
-        assert screen.focused_part == "ranking"
-
-
-@async_test
-async def test_question_mark_explains_the_arm_and_the_columns(
+async def test_question_mark_explains_what_has_the_focus(
     tui_context: Context, sample_run: Run
 ) -> None:
     async with running_app(replay_app(tui_context, sample_run), (200, 60)) as pilot:
@@ -114,16 +80,23 @@ async def test_question_mark_explains_the_arm_and_the_columns(
         assert {"Productivity", "grade", "score", "weights"} <= set(explained)
         assert all(f"{term}  {GLOSSARY[term]}" in shown for term in explained)
 
+        await pilot.press("up")  # from the first row of the ranking
+        assert screen.focused_part == "answer"
+        for label, _ in answer_lines(screen.answer):
+            shown = await open_help(pilot)
+            for term in LINE_TERMS[label]:
+                assert f"{term}  {GLOSSARY[term]}" in shown
+            await pilot.press("down")
+        assert screen.focused_part == "ranking"
 
-@async_test
-async def test_question_mark_explains_the_terms_of_a_pane(
-    tui_context: Context, sample_run: Run
-) -> None:
-    async with running_app(replay_app(tui_context, sample_run)) as pilot:
-        await wait_for_screen(pilot, ResultsScreen)
         for key, term in (("1", "declared"), ("2", "Performance"), ("3", "trust")):
             await pilot.press(key)
             assert f"{term}  {GLOSSARY[term]}" in await open_help(pilot)
+        await pilot.press("w")
+        await pilot.press("question_mark")
+        await wait_for_screen(pilot, HelpDialog)
+        assert isinstance(screen.focused, WeightBar)
+        assert describe_widget(screen.focused)[:60] in screen_text(pilot)
 
 
 def test_every_term_that_a_screen_explains_is_in_the_glossary() -> None:

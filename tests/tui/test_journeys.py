@@ -148,41 +148,9 @@ async def test_arrows_leave_a_text_field(context: Context) -> None:
         assert setup.focused is setup.query_one("#batch_sizes")
 
 
-@async_test
-async def test_the_title_names_the_answers_given_so_far(context: Context) -> None:
-    async with running_app(asking_app(context)) as pilot:
-        await go_to_step(pilot, 2)
-        assert screen_text(pilot).splitlines()[0].split()[1:6] == [
-            "\N{CHECK MARK}",
-            "demo",
-            "\N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}",
-            "\N{CHECK MARK}",
-            "CPU",
-        ]
-
-
 @pytest.mark.slow
 @async_test
-async def test_after_escape_a_banner_shows_the_run_and_one_key_returns_to_it(
-    context: Context, fake_host: StartHost
-) -> None:
-    app = asking_app(context, fake_host, workflows="quick", batch_sizes="1,2,3,4", budget="60")
-    async with running_app(app) as pilot:
-        await pilot.press("ctrl+r")
-        await wait_for_screen(pilot, LiveScreen)
-        await pilot.press("escape")
-        await wait_for_screen(pilot, HomeScreen)
-        await wait_for_text(pilot, "going on: ^g")
-        await pilot.press("n")
-        await wait_for_text(pilot, "Which model")
-        await wait_for_text(pilot, "going on: ^g")
-        await pilot.press("ctrl+g")
-        await wait_for_screen(pilot, LiveScreen)
-
-
-@pytest.mark.slow
-@async_test
-async def test_one_key_resumes_a_run_that_was_cancelled_in_the_same_session(
+async def test_one_key_returns_to_a_run_and_resumes_it_after_it_was_cancelled(
     context: Context, fake_host: StartHost
 ) -> None:
     app = asking_app(context, fake_host, workflows="quick", batch_sizes="1,2,3,4", budget="60")
@@ -191,6 +159,14 @@ async def test_one_key_resumes_a_run_that_was_cancelled_in_the_same_session(
         await wait_for_screen(pilot, LiveScreen)
         session = app.run_controller.session
         assert session is not None
+        await pilot.press("escape")
+        await wait_for_screen(pilot, HomeScreen)
+        await wait_for_text(pilot, "going on: ^g")
+        await pilot.press("n")
+        await wait_for_text(pilot, "Which model")
+        await wait_for_text(pilot, "going on: ^g")
+        await pilot.press("ctrl+g")
+        await wait_for_screen(pilot, LiveScreen)
         await wait_for(pilot, lambda: session.follower.state.processes)
         await pilot.press("x", "y")
         await wait_for_screen(pilot, ResultsScreen)
@@ -268,17 +244,6 @@ async def test_a_run_that_is_going_on_is_not_called_stopped_in_the_history(
         app.action_history()
         await wait_for_text(pilot, "stopped")
         await wait_for(pilot, lambda: "resume" in key_hints(pilot))
-
-
-@async_test
-async def test_the_history_shows_the_answer_of_each_run(context: Context) -> None:
-    make_run(context.store, finished=True)
-    app = AdvisorApp(LaunchOptions(), context)
-    async with running_app(app) as pilot:
-        app.action_history()
-        await wait_for_screen(pilot, HistoryScreen)
-        await wait_for_text(pilot, "compiled")
-        await wait_for_text(pilot, "2.29x C")
 
 
 @async_test

@@ -77,16 +77,6 @@ async def test_a_run_document_opens_like_a_stored_run(context: Context) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("file", sorted(EVIDENCE.glob("*.json")), ids=lambda file: file.stem)
-def test_every_kept_document_has_an_answer(file: pathlib.Path) -> None:
-    answer = RunAnswer.of_file(read_answer(str(file)), builders.shipped_catalogue())
-    assert (answer.recommendation is None) == (answer.document.problem is not None)
-    assert answer.ranked[0].scored.rank == 1
-    again = answer.with_priorities(answer.priorities)
-    assert [entry.arm for entry in again.ranked] == [entry.arm for entry in answer.ranked]
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("size", [(120, 40), (60, 16)])
 @async_test
 async def test_every_pane_is_reached_by_tab_by_number_and_by_mouse(

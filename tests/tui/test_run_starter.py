@@ -69,9 +69,7 @@ async def test_a_busy_machine_is_named_before_a_run_and_escape_starts_nothing(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("busy_machine")
-@pytest.mark.parametrize(
-    ("key", "seconds"), [("w", WAIT_SECONDS), ("enter", WAIT_SECONDS), ("s", 0.0)]
-)
+@pytest.mark.parametrize(("key", "seconds"), [("enter", WAIT_SECONDS), ("s", 0.0)])
 @async_test
 async def test_a_run_on_a_busy_machine_waits_or_starts_at_once(
     key: str, seconds: float, context: Context, fake_host: StartHost

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import io
-import json
-import pathlib
 from collections.abc import Callable
 
 import builders
@@ -19,7 +17,6 @@ from onscreen import (
     replay_app,
     running_app,
     screen_text,
-    settle,
     wait_for,
     wait_for_screen,
     wait_for_text,
@@ -28,7 +25,6 @@ from textual.widgets import Input, Static, TabbedContent
 
 from advisor.cli import plain_prompts
 from advisor.context import Context
-from advisor.domain.answer import HeadlineLine
 from advisor.question.answers import Answers
 from advisor.question.devices import CPU, VISIBLE_DEVICES
 from advisor.question.load import FIRST_ITL, FIRST_TTFT
@@ -244,25 +240,6 @@ async def test_quantised_weights_and_their_class_are_chosen_on_the_screens(
 
 @pytest.mark.slow
 @async_test
-async def test_a_run_is_started_with_one_key_and_its_results_can_be_exported(
-    tui_context: Context, fake_host: Callable[[Run], HostProcess], tmp_path: pathlib.Path
-) -> None:
-    app = app_with(tui_context, fake_host, workflows="quick", batch_sizes="1", budget="1")
-    async with running_app(app) as pilot:
-        await pilot.press("ctrl+r")
-        await wait_for_screen(pilot, LiveScreen)
-        await wait_for_screen(pilot, ResultsScreen)
-        await pilot.press("e")
-        dialog = await wait_for_screen(pilot, FileDialog)
-        file = tmp_path / "out.json"
-        dialog.query_one(Input).value = str(file)
-        await pilot.press("enter")
-        await wait_for(pilot, file.exists)
-        assert json.loads(file.read_text())["recommendation"]["arm"] in {"quick", "pytorch-eager"}
-
-
-@pytest.mark.slow
-@async_test
 async def test_a_run_can_be_paused_continued_and_cancelled(
     tui_context: Context, fake_host: Callable[[Run], HostProcess]
 ) -> None:
@@ -278,10 +255,6 @@ async def test_a_run_can_be_paused_continued_and_cancelled(
         await wait_for_text(pilot, "Pausing after")
         await pilot.resize_terminal(80, 24)
         session.is_pause_requested = False
-        await pilot.press("H")
-        await wait_for_screen(pilot, HistoryScreen)
-        await pilot.press("ctrl+g")
-        await wait_for_screen(pilot, LiveScreen)
         await pilot.press("space")
         await wait_for(pilot, lambda: session.is_paused)
         session.refresh()  # the events before the pause
@@ -343,25 +316,6 @@ async def test_results_show_exclusions_and_details_and_can_be_sorted(
         await wait_for_screen(pilot, ResultsScreen)
 
 
-@async_test
-async def test_the_results_show_the_lines_of_the_headline(
-    tui_context: Context, recorded: Run
-) -> None:
-    async with running_app(replay_app(tui_context, recorded)) as pilot:
-        screen = await wait_for_screen(pilot, ResultsScreen)
-        lines = (
-            HeadlineLine(part="answer", text="Use alike."),
-            HeadlineLine(part="certainty", text="LIKELY: so."),
-        )
-        document = msgspec.structs.replace(screen.original.document, headline=lines)
-        screen.answer = dataclasses.replace(screen.original, document=document)
-        screen.draw()
-        await settle(pilot)
-        first, second = screen_text(pilot).splitlines()[1:3]
-        assert first.split() == ["Answer", "Use", "alike."]
-        assert second.split() == ["Sure?", "LIKELY:", "so."]
-
-
 def test_the_plain_prompts_and_the_screens_ask_the_same_question(
     tui_context: Context, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -397,7 +351,6 @@ def test_the_plain_prompts_suggest_the_task_of_the_model(
 async def test_the_history_opens_a_run(tui_context: Context, recorded: Run) -> None:
     app = app_with(tui_context)
     async with running_app(app) as pilot:
-        await go_to_step(pilot, 1)
         app.action_history()
         history = await wait_for_screen(pilot, HistoryScreen)
         table = history.query_one(Table)
