@@ -120,7 +120,7 @@ def copy_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., pathlib.P
 @pytest.fixture(scope="session")
 def stack_server() -> Iterator[ForkServer]:
     """A server whose forks have imported torch and its compiler."""
-    server = ForkServer("torch._inductor.compile_fx", "workers")
+    server = ForkServer("torch._inductor.compile_fx", "transformers", "workers")
     yield server
     server.close()
 

@@ -122,24 +122,6 @@ def test_other_weights_get_another_name(notebook_model: Any, tmp_path: pathlib.P
     assert live_models.save(notebook_model, examples, tmp_path) != first
 
 
-def test_a_live_module_is_measured(
-    notebook_model: Any, home: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("P3_ADVISOR_HOME", str(home))
-    run = advisor.recommend(
-        notebook_model,
-        inputs={"scale": torch.ones(2, 1), "x": torch.ones(2, 8)},
-        gpu="cpu",
-        batch_sizes=(1, 4),
-        budget=1,
-        all_arms=True,
-        workflows=("pytorch-eager",),
-    )
-    (entry,) = (each for each in run.answer.ranked if each.cells)
-    assert [cell.shape.batch_size for cell in entry.cells] == [1, 4]
-    assert run.answer.question.model.name.endswith(".pt2")
-
-
 def test_a_module_without_inputs_is_refused(notebook_model: Any) -> None:
     with pytest.raises(ModelRefusedError):
         advisor.recommend(notebook_model)

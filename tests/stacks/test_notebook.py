@@ -23,7 +23,7 @@ def test_the_notebook_runs_in_a_kernel(tmp_path: pathlib.Path) -> None:
     question = made.cells[2]
     assert ONNXRUNTIME in question.source
     # One worker process of a second.
-    asked = {ONNXRUNTIME: "", "batch_sizes": "budget=1, all_arms=True, batch_sizes"}
+    asked = {ONNXRUNTIME: "", "batch_sizes=(4,)": "budget=1, all_arms=True, batch_sizes=(1, 4)"}
     for old, new in asked.items():
         question.source = question.source.replace(old, new)
     executed = notebook.execute(made, tmp_path)
