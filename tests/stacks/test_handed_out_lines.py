@@ -8,6 +8,7 @@ from __future__ import annotations
 import collections
 import importlib
 import pathlib
+import shlex
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +20,7 @@ from lazy import lazy
 from probes.checking import dispatch
 
 torch = lazy("torch")
+cpp_builder = lazy("torch._inductor.cpp_builder")
 free_dimensions = lazy("probes.stacks.free_dimensions")
 onnxruntime_session = lazy("probes.stacks.onnxruntime_session")
 pytorch = lazy("probes.stacks.pytorch")
@@ -79,8 +81,20 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> collections.Counter[str]:
 
 
 @pytest.fixture(autouse=True)
-def quick_builds() -> Iterator[None]:
-    """Compile C++ without precompiled headers, which pay off only for larger programs."""
+def quick_builds(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Compile C++ without precompiled headers, and what the handed-out lines write again once."""
+    run_command, made = cpp_builder.run_compile_cmd, dict[str, bytes]()
+
+    def run_once(command: str, cwd: str) -> None:
+        words = shlex.split(command)
+        file = pathlib.Path(words[words.index("-o") + 1])
+        if command in made:
+            file.write_bytes(made[command])
+        else:
+            run_command(command, cwd)
+            made[command] = file.read_bytes()
+
+    monkeypatch.setattr("torch._inductor.cpp_builder.run_compile_cmd", run_once)
     quick = {
         "cpp_cache_precompile_headers": False,
         "aot_inductor.precompile_headers": False,
