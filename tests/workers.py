@@ -230,6 +230,13 @@ def wait_until(condition: Callable[[], object], seconds: float = WAIT_SECONDS) -
         time.sleep(0.005)
 
 
+def is_running(pid: int) -> bool:
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
 def find_marked(mark: str) -> list[psutil.Process]:
     """Return the running processes that have inherited this mark."""
     return [

@@ -70,17 +70,7 @@ ENDS: dict[str, tuple[str, FailureStatus | None]] = {
 
 
 SIGNALS = {"is killed": "SIGKILL", "crashes": "SIGSEGV"}
-DEADLINES = Deadlines(
-    start=60.0,
-    imports=60.0,
-    load=60.0,
-    correctness=60.0,
-    warmup=60.0,
-    visit=60.0,
-    sustain=60.0,
-    diagnose=60.0,
-    done=60.0,
-)
+DEADLINES = Deadlines(**dict.fromkeys(Deadlines.__struct_fields__, 60.0))
 
 
 def start(supervisor: Supervisor, workflow: pathlib.Path) -> Worker:
@@ -116,13 +106,6 @@ def pids(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
             os.kill(int(pid), signal.SIGKILL)
 
 
-def is_running(pid: int) -> bool:
-    try:
-        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False
-
-
 @pytest.mark.parametrize("end", ENDS)
 def test_detached_processes_end_with_their_worker(
     end: str, pids: pathlib.Path, tmp_path: pathlib.Path
@@ -140,7 +123,7 @@ def test_detached_processes_end_with_their_worker(
             assert failure.signal == SIGNALS.get(end)
     detached = [int(pid) for pid in pids.read_text().split()]
     assert len(detached) == 2
-    workers.wait_until(lambda: not any(map(is_running, detached)), seconds=5.0)
+    workers.wait_until(lambda: not any(map(workers.is_running, detached)), seconds=5.0)
 
 
 def test_a_worker_ends_with_its_watchdog(tmp_path: pathlib.Path) -> None:
@@ -156,4 +139,4 @@ def test_a_worker_ends_with_its_watchdog(tmp_path: pathlib.Path) -> None:
         outcome = outcome_of(supervisor, start(supervisor, workflow))
     failure = expect_failure(outcome, "crashed")
     assert failure.signal == "SIGKILL"
-    assert not is_running(int((tmp_path / "pid").read_text()))
+    assert not workers.is_running(int((tmp_path / "pid").read_text()))

@@ -15,7 +15,6 @@ import msgspec
 import psutil
 import pytest
 import workers
-from sessions import expect_failure
 from worker_scripts import DEADLINES, WAIT, Clock, messages_until_end, next_message, start
 
 from advisor.probing import termination
@@ -65,18 +64,6 @@ def environment(tmp_path: pathlib.Path) -> Iterator[dict[str, str]]:
         yield environment
 
 
-def test_an_exit_is_noticed_although_a_child_holds_the_pipe(
-    supervisor: Supervisor, tmp_path: pathlib.Path, environment: dict[str, str]
-) -> None:
-    worker = start(
-        supervisor, tmp_path, "subprocess.Popen(['sleep', '3600'])\nos._exit(3)\n", environment
-    )
-    (crashed,) = messages_until_end(supervisor, worker)
-    failure = expect_failure(crashed, "crashed")
-    assert "status 3" in failure.reason
-    workers.wait_until(lambda: not workers.find_marked(str(tmp_path)))
-
-
 @pytest.mark.parametrize(
     ("child", "end"),
     [
@@ -120,25 +107,11 @@ def test_processes_without_the_mark_are_killed_with_their_worker(
     supervisor: Supervisor, tmp_path: pathlib.Path, environment: dict[str, str]
 ) -> None:
     worker = start(supervisor, tmp_path, f"{TITLED}{HANGS}\n", environment)
-    titled: list[psutil.Process] = []
-    while len(titled) < 2:
-        titled += [
-            psutil.Process(int(message.proof))
-            for _, message in supervisor.poll()
-            if isinstance(message, Engagement)
-        ]
-    assert {process.pid for process in titled} < {
-        process.pid for process in termination.process_tree(worker.directory)
-    }
+    titled = [int(next_message(supervisor, Engagement).proof) for _ in range(2)]
+    tree = termination.process_tree(worker.directory)
+    assert set(titled) < {process.pid for process in tree}
     supervisor.kill(worker)
-    workers.wait_until(lambda: not any(map(is_running, titled)))
-
-
-def is_running(process: psutil.Process) -> bool:
-    try:
-        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:  # it ended between the two questions
-        return False
+    workers.wait_until(lambda: not any(map(workers.is_running, titled)))
 
 
 def test_sharing_the_session_of_the_advisor_makes_no_worker_process(tmp_path: pathlib.Path) -> None:
@@ -239,13 +212,13 @@ def test_an_advisor_that_is_killed_leaves_no_process_without_the_mark(
     with drive(fake_probes / "worker.py", tmp_path, [reference, stuck]) as driver:
         workers.wait_until(reached.exists)
         titled = [
-            each
+            each.pid
             for each in psutil.Process(driver.pid).children(recursive=True)
             if each.name() == "sleep"
         ]
         assert len(titled) == 2
         kill(driver)
-        workers.wait_until(lambda: not any(map(is_running, titled)))
+        workers.wait_until(lambda: not any(map(workers.is_running, titled)))
 
 
 @pytest.mark.usefixtures("environment")

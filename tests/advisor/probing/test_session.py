@@ -29,7 +29,6 @@ from advisor.domain.run_events import (
     EnergyMeasured,
     MemoryChecked,
     RunEvent,
-    WorkerReported,
     WorkerSpawned,
 )
 from advisor.measure import memory
@@ -138,16 +137,6 @@ def test_no_more_workers_import_at_a_time_than_there_are_processors(session: Ses
     assert most == 2
 
 
-def test_one_arm_builds_at_a_time(session: Session) -> None:
-    start_workers(session, QUICK, ALIKE)
-    assert {
-        run_event.arm
-        for run_event in session.build(ALIKE.id)
-        if isinstance(run_event, WorkerReported)
-    } == {ALIKE.id}
-    assert session.is_running(QUICK.id)
-
-
 def test_only_the_arm_that_crashes_in_a_visit_ends(
     supervisor: Supervisor, run_config: RunConfig
 ) -> None:
@@ -174,14 +163,6 @@ def test_only_the_arm_that_crashes_in_a_visit_ends(
     list(session.visit(QUICK.id, Shape(2), 1))
     assert session.last_visit(QUICK.id) is not None
     assert outcomes_by_arm(session.stop()) == {QUICK.id: Outcome()}
-
-
-def test_an_arm_that_has_ended_is_not_built(session: Session) -> None:
-    absent = builders.arm("misbehaving", options={"fault": "import-error"})
-    up = start_workers(session, absent)
-    assert absent.id in outcomes_by_arm(up)
-    assert list(session.build(absent.id)) == []
-    assert list(session.stop()) == []
 
 
 def test_a_model_that_cannot_be_opened_ends_the_reference_and_starts_no_arms(
@@ -377,14 +358,12 @@ def cpu_seconds(processes: list[psutil.Process]) -> float:
     return sum(sum(process.cpu_times()[:2]) for process in processes)
 
 
-@pytest.mark.parametrize("built", [False, True], ids=["imported", "built"])
 def test_idle_workers_and_the_waiting_supervisor_use_no_cpu_time(
-    session: Session, supervisor: Supervisor, *, built: bool
+    session: Session, supervisor: Supervisor
 ) -> None:
     start_workers(session, QUICK, ALIKE)
-    if built:
-        for arm in (QUICK, ALIKE):
-            list(session.build(arm.id))
+    for arm in (QUICK, ALIKE):
+        list(session.build(arm.id))
     processes = [process for arm in (QUICK, ALIKE) for process in worker_processes(session, arm.id)]
     assert len(processes) == 4, "two workers and their watchdogs"
     windows = []

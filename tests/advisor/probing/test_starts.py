@@ -40,7 +40,12 @@ def test_only_the_arm_with_a_missing_interpreter_ends(
     missing = msgspec.structs.replace(ALIKE, python=str(tmp_path / "missing"))
     up = start_workers(session, missing, QUICK)
     assert WorkerSpawned(arm=missing.id, process=0, repeat=0) in up
-    expect_failure(outcomes_by_arm(up)[missing.id], "crashed")
+    failure = expect_failure(outcomes_by_arm(up)[missing.id], "crashed")
+    assert (failure.phase, failure.reason) == (
+        "start",
+        f"{tmp_path / 'missing'} cannot be started: No such file or directory",
+    )
+    assert failure.fix
     assert not session.is_running(missing.id)
     assert list(session.build(missing.id)) == []
     assert worker_events_of(session.build("quick"), Ready)

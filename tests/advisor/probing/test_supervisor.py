@@ -6,11 +6,9 @@ import errno
 import os
 import pathlib
 import signal
-import time
 from collections.abc import Iterator
 
 import pytest
-import workers
 from sessions import expect_failure
 from worker_scripts import DEADLINES, SECONDS, WAIT, Clock, messages_until_end, next_message, start
 
@@ -22,12 +20,6 @@ from advisor.probing.worker_process import Worker
 from probes.wire.events import Engagement, Event, PhaseStarted, Ready
 from probes.wire.outcome import Failure, Outcome
 from probes.wire.shape import Shape
-
-#: CPU seconds that waiting for one second may use.
-IDLE_CPU_SECONDS = 0.05
-#: Polling would use CPU time in every window; work left over from the start, in the first one only.
-IDLE_WINDOWS = 3
-
 
 #: Fields of a block.
 BLOCK = {
@@ -130,17 +122,6 @@ def test_an_event_just_before_a_crash_is_reported(
     assert failure.phase == "build"
 
 
-def test_tokens_arrive_as_lines(supervisor: Supervisor, tmp_path: pathlib.Path) -> None:
-    source = (
-        "for line in sys.stdin:\n"
-        "    send_event('engagement', share=1.0, proof=repr(line), facts={})\n"
-    )
-    worker = start(supervisor, tmp_path, source)
-    for token in ("build", "visit 16 3", "stop"):
-        supervisor.send(worker, token)
-        assert next_message(supervisor, Engagement).proof == repr(f"{token}\n")
-
-
 def test_sending_a_token_to_a_worker_that_exited_is_no_error(
     supervisor: Supervisor, tmp_path: pathlib.Path
 ) -> None:
@@ -213,26 +194,6 @@ def test_the_response_is_the_outcome(supervisor: Supervisor, tmp_path: pathlib.P
         Outcome(Failure("unsupported", phase="build", reason="no such operator"))
     ]
     assert worker.popen.returncode == 0
-
-
-def test_a_missing_interpreter_ends_its_arm(supervisor: Supervisor, tmp_path: pathlib.Path) -> None:
-    ended = supervisor.start(
-        workers.make_request(tmp_path / "workflow.py", tmp_path),
-        tmp_path / "control",
-        process=0,
-        interpreter=str(tmp_path / "missing"),
-        script=tmp_path / "script.py",
-        environment={},
-        max_build_seconds=40,
-    )
-    assert isinstance(ended, Failure)
-    assert (ended.status, ended.phase, ended.reason) == (
-        "crashed",
-        "start",
-        f"{tmp_path / 'missing'} cannot be started: No such file or directory",
-    )
-    assert ended.fix
-    assert list(supervisor.poll(timeout=0.0)) == []
 
 
 @pytest.mark.parametrize("method", ["mkdir", "write_bytes", "open"])
@@ -480,15 +441,3 @@ def test_only_the_worker_beyond_its_deadline_is_killed(
     clock.now += 1000
     assert [worker for worker, _ in supervisor.poll()] == [late]
     assert idle.popen.poll() is None
-
-
-def test_waiting_takes_no_processor_time(supervisor: Supervisor, tmp_path: pathlib.Path) -> None:
-    worker = start(supervisor, tmp_path, f"send_event('ready')\n{WAIT}")
-    next_message(supervisor, Ready)
-    windows = []
-    for _ in range(IDLE_WINDOWS):
-        before = time.process_time()
-        assert list(supervisor.poll(timeout=1.0)) == []
-        windows.append(time.process_time() - before)
-    assert min(windows) < IDLE_CPU_SECONDS, windows
-    assert worker.popen.poll() is None

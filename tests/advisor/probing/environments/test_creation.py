@@ -107,58 +107,39 @@ def test_a_second_creation_finds_the_first(make_settings: MakeSettings) -> None:
 def test_a_new_lock_file_replaces_the_environment(
     make_settings: MakeSettings, tmp_path: pathlib.Path
 ) -> None:
-    old = creation.create("tiny", TINY, make_settings())
     write_wheel(tmp_path / "wheels", version="2.0")
-    lock = registry.lock_file(tmp_path / "rubric", "tiny")
-    lock.parent.mkdir(parents=True)
-    lock.write_text("tiny-stack==2.0\n")
-    new = creation.create("tiny", TINY, make_settings())
-    record = registry.read_record(new)
+    newest = creation.create("tiny", TINY, make_settings())
+    write_lock(tmp_path, "# a comment\ntiny-stack==1.0\n")
+    pinned = creation.create("tiny", TINY, make_settings())
+    record = registry.read_record(pinned)
     assert record is not None
-    assert (record.packages, versions(new.parent)) == ({"tiny-stack": "2.0"}, [new])
-    assert old != new
+    assert (record.packages, versions(pinned.parent)) == ({"tiny-stack": "1.0"}, [pinned])
+    assert newest != pinned
 
 
-def write_lock(tmp_path: pathlib.Path, digest: str) -> None:
+def write_lock(tmp_path: pathlib.Path, text: str) -> None:
     lock = registry.lock_file(tmp_path / "rubric", "tiny")
     lock.parent.mkdir(parents=True)
-    lock.write_text(f"tiny-stack==1.0 \\\n    --hash=sha256:{digest}\n")
+    lock.write_text(text)
+
+
+def with_hash(digest: str) -> str:
+    return f"tiny-stack==1.0 \\\n    --hash=sha256:{digest}\n"
 
 
 def wheel_hash(wheel: pathlib.Path) -> str:
     return hashlib.sha256(wheel.read_bytes()).hexdigest()
 
 
-def test_a_file_with_the_hash_of_the_lock_file_is_installed(
-    make_settings: MakeSettings, tmp_path: pathlib.Path
-) -> None:
-    (wheel,) = (tmp_path / "wheels").iterdir()
-    write_lock(tmp_path, wheel_hash(wheel))
-    directory = creation.create("tiny", TINY, make_settings())
-    assert health.check(directory, TINY, {}).fault is None
-
-
 def test_a_file_with_another_hash_is_not_installed_unless_the_user_allows_it(
     make_settings: MakeSettings, tmp_path: pathlib.Path
 ) -> None:
-    write_lock(tmp_path, "0" * 64)
+    write_lock(tmp_path, with_hash("0" * 64))
     problem = creation_error(make_settings())
     assert "tiny-stack==1.0" in problem.what
     assert "UV_NO_VERIFY_HASHES=1" in problem.next_step
     allowed = make_settings(variables={"UV_NO_VERIFY_HASHES": "1"})
     assert creation.create("tiny", TINY, allowed).is_dir()
-
-
-def test_a_lock_file_pins_an_older_version(
-    make_settings: MakeSettings, tmp_path: pathlib.Path
-) -> None:
-    write_wheel(tmp_path / "wheels", version="2.0")
-    lock = registry.lock_file(tmp_path / "rubric", "tiny")
-    lock.parent.mkdir(parents=True)
-    lock.write_text("# a comment\ntiny-stack==1.0\n")
-    record = registry.read_record(creation.create("tiny", TINY, make_settings()))
-    assert record is not None
-    assert record.packages == {"tiny-stack": "1.0"}
 
 
 def test_an_excluded_package_is_not_installed(
@@ -327,23 +308,11 @@ def test_a_changed_package_is_found_and_repaired(
     directory = creation.create("tiny", TINY, make_settings())
     write_wheel(tmp_path / "wheels", version="2.0")
     uv_binary = uv.find_uv_bin()
-    subprocess.run(
-        [
-            uv_binary,
-            "pip",
-            "install",
-            "-qU",
-            "--python",
-            registry.interpreter_path(directory),
-            "tiny-stack",
-        ],
-        env=variables,
-        check=True,
-    )
+    command = [uv_binary, "pip", "install", "-qU", "--python"]
+    command += [str(registry.interpreter_path(directory)), "tiny-stack"]
+    subprocess.run(command, env=variables, check=True)
     assert "tiny-stack" in str(health.check(directory, TINY, {}).fault)
     lines: list[str] = []
-    lock = registry.lock_file(tmp_path / "rubric", "tiny")
-    lock.parent.mkdir(parents=True)
     assert creation.create("tiny", TINY, make_settings(lines)) == directory
     assert any("tiny-stack" in line for line in lines)
     assert health.check(directory, TINY, {}).fault is None
@@ -371,9 +340,7 @@ def test_an_interpreter_that_is_not_python_is_reported(make_settings: MakeSettin
 def test_offline_creation_lists_the_missing_packages(
     make_settings: MakeSettings, tmp_path: pathlib.Path
 ) -> None:
-    lock = registry.lock_file(tmp_path / "rubric", "tiny")
-    lock.parent.mkdir(parents=True)
-    lock.write_text("tiny-stack==1.0\nnot-here==3.1\n")
+    write_lock(tmp_path, "tiny-stack==1.0\nnot-here==3.1\n")
     asked = Environment(
         kind="own", name="tiny", requirements=("tiny-stack", "not-here"), imports=("tiny_stack",)
     )
@@ -451,7 +418,8 @@ def test_an_added_package_is_installed_and_kept_until_the_environment_is_removed
     creation.create("tiny", TINY, make_settings(added=("tiny-layers",)))
     assert (directory / registry.RECORD_FILE).stat().st_mtime_ns == stamp
 
-    write_lock(tmp_path, wheel_hash(tmp_path / "wheels" / "tiny_stack-1.0-py3-none-any.whl"))
+    digest = wheel_hash(tmp_path / "wheels" / "tiny_stack-1.0-py3-none-any.whl")
+    write_lock(tmp_path, with_hash(digest))
     renewed = registry.read_record(creation.create("tiny", TINY, make_settings()))
     assert renewed is not None
     assert (renewed.packages, renewed.digest != record.digest) == (both, True)
