@@ -10,7 +10,7 @@ from collections.abc import Mapping
 ROOT = pathlib.Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "studies"))
 
-from kept import earlier_runs, portability_charts, table, verified
+from kept import earlier_runs, verified
 from stacks import extras
 
 from advisor import schemas
@@ -30,11 +30,6 @@ def render_all() -> dict[pathlib.Path, str]:
         rubric / "integration.toml": render_integrations(),
         rubric / "verified.toml": verified.render(),
         rubric / "earlier_runs.toml": earlier_runs.render(),
-        **{page: table.render_page(page) for page in table.PAGES},
-        **{
-            portability_charts.chart_file(run): portability_charts.render(run)
-            for run in table.runs_on_platforms()
-        },
         ROOT / "docs" / "glossary.md": render_glossary(),
         **{
             schemas.schema_file(name, rubric / "schema"): schemas.render(name).decode()
