@@ -6,6 +6,7 @@ import json
 import pathlib
 from typing import Any
 
+import builders
 import msgspec
 import numpy as np
 import workers
@@ -87,7 +88,7 @@ def worker_request(
 
 def shipped_engine_memory(workflow: str) -> dict[str, Any]:
     """Return the memory that the engine of the workflow gets, as a field of its request."""
-    fields = msgspec.structs.asdict(rubric_files.read_shipped_engine_memory()[workflow])
+    fields = msgspec.structs.asdict(builders.shipped_catalogue().engine_memory[workflow])
     del fields["source"]
     return fields
 

@@ -15,7 +15,6 @@ from advisor.catalogue.toml_file import read
 from advisor.domain.accuracy import AccuracyRules
 from advisor.domain.catalogue import Catalogue, EarlierRuns, KnownGpu, Models, Presets
 from advisor.domain.published import DecisionTree, Guideline, PublishedData
-from advisor.domain.rubric import Rubric
 from advisor.domain.serving import ServingRules
 from advisor.domain.workflow import CitedFact, EngineMemory, Integration, Workflow
 from advisor.errors import CatalogueError
@@ -187,18 +186,6 @@ def read_glossary(file: pathlib.Path) -> dict[str, str]:
 
 
 @functools.cache
-def read_shipped_rubric() -> Rubric:
-    """Read the rubric of this version."""
-    return read_rubric(rubric_directory() / "criteria.toml")
-
-
-@functools.cache
 def read_shipped_accuracy() -> AccuracyRules:
     """Read how this version judges outputs."""
     return read(rubric_directory() / "accuracy.toml", AccuracyRules)
-
-
-@functools.cache
-def read_shipped_engine_memory() -> dict[str, EngineMemory]:
-    """Read how much memory engines get in this version."""
-    return read(rubric_directory() / "engine_memory.toml", dict[str, EngineMemory])

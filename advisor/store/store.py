@@ -84,9 +84,6 @@ class Store:
     def run_directory(self, run_id: str) -> pathlib.Path:
         return self._runs / run_id
 
-    def has_run(self, run_id: str) -> bool:
-        return (self.run_directory(run_id) / "run.json").is_file()
-
     def delete(self, name: str) -> str:
         """Remove the directory of a stored run; return its id."""
         run = self.find(name)

@@ -180,6 +180,8 @@ def test_the_page_opens_from_disk_without_errors_or_requests(
 def test_a_slider_ranks_like_the_program(browser: Browser, report: pathlib.Path) -> None:
     answer = several_arms()
     opened = OpenReport(browser, report)
+    wanted = [(arm.arm, f"{round(arm.score, 9):.2f}") for arm in answer.scores]
+    assert opened.ranking() == wanted
     leaders = set()
     draw = random.Random(0)
     moves = [(pillar, value) for pillar in PILLARS for value in (0, 12.5, 33.5, 61, 100)]
@@ -198,25 +200,6 @@ def test_a_slider_ranks_like_the_program(browser: Browser, report: pathlib.Path)
     opened.page.locator("#reset").click()
     assert opened.weights() == {name: getattr(answer.question.priorities, name) for name in PILLARS}
     assert opened.problems == []
-    opened.context.close()
-
-
-def test_the_page_begins_with_the_headline(browser: Browser, report: pathlib.Path) -> None:
-    headline = [line.text for line in several_arms().headline]
-    opened = OpenReport(browser, report)
-    shown = opened.page.locator("header").inner_text()
-    assert len(headline) >= 3
-    assert all(line in shown for line in headline)
-    assert opened.page.locator("h1").inner_text() == headline[0]
-    opened.context.close()
-
-
-def test_the_first_ranking_is_the_one_of_the_document(
-    browser: Browser, report: pathlib.Path
-) -> None:
-    opened = OpenReport(browser, report)
-    wanted = [(arm.arm, f"{round(arm.score, 9):.2f}") for arm in several_arms().scores]
-    assert opened.ranking() == wanted
     opened.context.close()
 
 
@@ -243,6 +226,12 @@ CROWDED_TEXTS = """() => [...document.querySelectorAll("svg.chart")].flatMap(pic
 })"""
 
 
+#: Pictures and tables of the text that is not folded whose content is wider than they are.
+SCROLLING = """() => [...document.querySelectorAll('.wide, .scroll')]
+  .filter((each) => !each.closest('details, #method') && each.scrollWidth > each.clientWidth + 1)
+  .map((each) => each.textContent.slice(0, 80))"""
+
+
 def write_kept(name: str, place: pathlib.Path) -> pathlib.Path:
     """Write the page of a kept run, as `report` opens it."""
     made = msgspec.json.decode((EVIDENCE / name).read_bytes(), type=Answer)
@@ -257,43 +246,25 @@ def open_details(opened: OpenReport) -> None:
 
 
 @pytest.mark.parametrize("name", KEPT_RUNS)
-def test_the_pictures_are_readable_on_wide_and_narrow_screens(
+def test_a_kept_run_is_readable_on_wide_and_narrow_screens_and_on_paper(
     browser: Browser, name: str, tmp_path: pathlib.Path
 ) -> None:
     file = write_kept(name, tmp_path)
     for width in (1280, 390):
         opened = OpenReport(browser, file, viewport={"width": width, "height": 900})
+        if width == 390:
+            assert opened.page.evaluate(SCROLLING) == []
+            speedup = opened.page.locator("table.cards td").first
+            assert speedup.evaluate("each => getComputedStyle(each, '::before').content") != "none"
+        else:
+            printed = opened.page.pdf(format="A4", margin=dict.fromkeys(SIDES, "12mm"))
+            assert len(re.findall(rb"/Type\s*/Page\b", printed)) <= 2
         open_details(opened)
         assert opened.problems == []
         assert opened.page.evaluate(CROWDED_TEXTS) == [], width
         beyond = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
         assert opened.page.evaluate(beyond) <= 0, width
         opened.context.close()
-
-
-#: Pictures and tables of the text that is not folded whose content is wider than they are.
-SCROLLING = """() => [...document.querySelectorAll('.wide, .scroll')]
-  .filter((each) => !each.closest('details, #method') && each.scrollWidth > each.clientWidth + 1)
-  .map((each) => each.textContent.slice(0, 80))"""
-
-
-@pytest.mark.parametrize("name", KEPT_RUNS)
-def test_the_open_part_of_a_narrow_page_needs_no_scrolling_sideways(
-    browser: Browser, name: str, tmp_path: pathlib.Path
-) -> None:
-    opened = OpenReport(browser, write_kept(name, tmp_path), viewport={"width": 390, "height": 844})
-    assert opened.page.evaluate(SCROLLING) == []
-    speedup = opened.page.locator("table.cards td").first
-    assert speedup.evaluate("each => getComputedStyle(each, '::before').content") != "none"
-    opened.context.close()
-
-
-@pytest.mark.parametrize("name", KEPT_RUNS)
-def test_a_printed_page_has_two_sheets(browser: Browser, name: str, tmp_path: pathlib.Path) -> None:
-    opened = OpenReport(browser, write_kept(name, tmp_path))
-    printed = opened.page.pdf(format="A4", margin=dict.fromkeys(SIDES, "12mm"))
-    assert len(re.findall(rb"/Type\s*/Page\b", printed)) <= 2
-    opened.context.close()
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ import pytest
 from kept.runs import EVIDENCE, read_run
 
 from advisor.catalogue import rubric_files
-from advisor.catalogue.toml_file import read
 from advisor.domain.model import OnnxModel
 from advisor.domain.plan import BASELINE
 from advisor.domain.priorities import CRITERIA, PILLARS
@@ -73,11 +72,6 @@ def test_every_workflow_has_tasks_dtypes_arms_and_a_usable_device(workflow: Work
     assert workflow.how_to_get
     if workflow.has_probe:
         assert set(workflow.devices) - set(workflow.refused), "every device is refused"
-
-
-def test_verified_toml_names_known_workflows() -> None:
-    verified = read(rubric_files.rubric_directory() / "verified.toml", dict[str, tuple[str, ...]])
-    assert set(verified) <= {workflow.id for workflow in SHIPPED.workflows}
 
 
 def test_every_criterion_has_a_question_and_three_tiers() -> None:
@@ -152,7 +146,6 @@ def test_a_file_with_other_content_is_an_error_that_names_it(
             "colour",
         ),
         ("workflows.toml", 'title = "PyTorch eager"', "", "title"),
-        ("workflows.toml", "build_order = 0", 'build_order = "first"', "build_order"),
         ("workflows.toml", 'tasks = ["forward", "generate"]', 'tasks = ["dance"]', "dance"),
         (
             "workflows.toml",
@@ -167,27 +160,13 @@ def test_a_file_with_other_content_is_an_error_that_names_it(
             "source",
         ),
         ("models.toml", "hidden = 256", "hidden = 0", "hidden"),
-        ("models.toml", "hidden = 256", 'hidden = 256\ncolour = "red"', "colour"),
-        ("presets.toml", "measuring_seconds = 45", "measuring_seconds = 0", "measuring_seconds"),
         ("presets.toml", "measuring_seconds = 45", "measuring_seconds = nan", "measuring_seconds"),
         ("presets.toml", "most_rounds = 13", "most_rounds = 3", "most_rounds"),
         ("gpus.toml", "memory_gib = 24", "memory = 24", "memory"),
         (
             "criteria.toml",
-            'name = "p3-advisor 3"',
-            'name = "p3-advisor 3"\ncolour = "red"',
-            "colour",
-        ),
-        (
-            "criteria.toml",
             "minimum_engaged_share = 0.05",
             "minimum_engaged_share = nan",
-            "minimum_engaged_share",
-        ),
-        (
-            "criteria.toml",
-            "minimum_engaged_share = 0.05",
-            "minimum_engaged_share = 1.5",
             "minimum_engaged_share",
         ),
         ("criteria.toml", "tier = 3", "tier = 4", "tier"),
@@ -236,11 +215,6 @@ def test_every_declared_fact_has_a_source(workflow: Workflow) -> None:
             fact.source,
         )
         assert addresses or other_source or fact.basis == "not confirmed", fact
-
-
-@pytest.mark.parametrize("workflow", SHIPPED.workflows, ids=lambda workflow: workflow.id)
-def test_the_lookup_dates_are_in_the_past(workflow: Workflow) -> None:
-    assert dt.date.fromisoformat(workflow.declared.looked_up) <= LATEST_LOOKUP
 
 
 @pytest.mark.parametrize("name", SHIPPED.gpus)
@@ -307,17 +281,8 @@ def test_integrations_use_no_undefined_names(
     }
     configuration = 'builtins = ["model", "inputs", "CHECKPOINT", "prompts"]'
     ruff = str(pathlib.Path(sys.executable).with_name("ruff"))
-    command = [
-        ruff,
-        "check",
-        "--isolated",
-        "--select",
-        "F821,E9",
-        "--config",
-        configuration,
-        str(tmp_path),
-    ]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = [ruff, "check", "--isolated", "--select", "F821,E9", "--config", configuration]
+    answer = subprocess.run([*command, tmp_path], capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stdout
 
 

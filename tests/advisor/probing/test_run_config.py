@@ -8,7 +8,6 @@ import pathlib
 import builders
 import msgspec
 
-from advisor.catalogue import rubric_files
 from advisor.probing.run_config import RunConfig
 from probes.subjects.checkpoint import EngineMemory
 
@@ -49,7 +48,7 @@ def test_a_worker_sees_every_gpu_over_which_its_model_is_split(
 def test_a_worker_of_an_engine_gets_the_memory_of_its_workflow(
     run_config: RunConfig, tmp_path: pathlib.Path
 ) -> None:
-    vllm = rubric_files.read_shipped_engine_memory()["vllm"]
+    vllm = builders.shipped_catalogue().engine_memory["vllm"]
     config = dataclasses.replace(run_config, engine_memory={"vllm": vllm})
     asked = {
         id_: config.worker_request(builders.arm(id_), tmp_path, tmp_path).engine_memory

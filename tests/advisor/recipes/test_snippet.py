@@ -436,12 +436,6 @@ def test_the_snippet_of_a_factory_exports_with_a_free_batch(
     assert all(isinstance(size, str) for size in batches)
 
 
-def test_nested_inputs_of_early_versions_have_no_snippet() -> None:
-    question = builders.question(model=FactoryModel(name="nets.py:build"))
-    with pytest.raises(NoRecipeError):
-        compose_snippet(question, 1, INTEGRATION, ())
-
-
 def reported_inputs(subject: Any) -> tuple[InputFacts, ...]:
     """Return the inputs as the advisor reads them from a worker."""
     facts = [dataclasses.asdict(each) for each in subject.describe_inputs()]

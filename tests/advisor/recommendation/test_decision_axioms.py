@@ -23,10 +23,8 @@ from advisor.recommendation import certainty
 from advisor.recommendation.speedup_draws import draw_log_speedups, speedup_errors
 from probes.wire.checks import AccuracyClass
 
-RUNS = 60
+RUNS = 40
 WORDS = ("OPEN", "LIKELY", "CLEAR")
-#: The most that one per cent of a figure may change what the choice is made on.
-MOST_CHANGE = 0.04
 
 
 @dataclasses.dataclass(frozen=True)
@@ -184,16 +182,6 @@ def test_a_faster_measurement_never_lowers_rank_or_word_of_its_arm() -> None:
         if before.advised.arm == arm.name:
             assert after.advised.arm == arm.name
             assert after.word >= before.word
-
-
-def test_one_per_cent_of_a_figure_changes_a_balanced_choice_little() -> None:
-    for draw, drawn in random_runs(3):
-        run = dataclasses.replace(drawn, weights=builders.priorities())
-        arm = draw.choice(run.arms)
-        factor = draw.choice([0.99, 1.01])
-        slightly = dataclasses.replace(arm, speedup=arm.speedup * factor, build=arm.build * factor)
-        one, two = (decide(each).of(arm.name) for each in (run, run.with_arm(slightly)))
-        assert abs(one.score + one.bonus - two.score - two.bonus) <= MOST_CHANGE
 
 
 @pytest.mark.slow

@@ -9,7 +9,6 @@ import built_answers
 from report_runs import with_advice, with_measurement, with_score
 
 from advisor.report import markdown
-from advisor.report.sections.answer import stop_notice
 
 HOSTILE = "|</td>`=cmd()\n# x"
 
@@ -25,15 +24,6 @@ def test_the_report_has_the_answer_the_ranking_and_the_failures() -> None:
     rows = [cells(line) for line in lines if line.startswith("|")]
     assert rows[2][:3] == ["1", "compiled", "4.00x \\(3.91 to 4.09\\)"]
     assert ["broken", "crashed: it crashed; next: update it"] in rows
-
-
-def test_an_unfinished_run_has_its_notice_and_missing_batch_sizes() -> None:
-    made = built_answers.answer(finished=False, question=builders.question(batch_sizes=(1, 16, 64)))
-    lines = markdown.render(made).splitlines()
-    assert lines[2] == f"{stop_notice(made)[0]}  "
-    assert ["batch sizes", "1, 16, 64; not measured: 16, 64"] in [
-        cells(line) for line in lines if line.startswith("|")
-    ]
 
 
 def test_hostile_text_stays_in_its_cell() -> None:

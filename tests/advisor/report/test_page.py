@@ -19,7 +19,6 @@ from advisor.domain.recommendation import BreakEven, ShapeAdvice
 from advisor.domain.results import Efficiency, Platform
 from advisor.domain.workflow import Integration
 from advisor.report import answer_card, page
-from advisor.report.sections.answer import stop_notice
 from advisor.score import performance_portability
 from advisor.system import number_format
 from advisor.system.number_format import MISSING
@@ -133,14 +132,6 @@ def test_the_page_is_valid_and_has_every_section() -> None:
     assert [link.get("href") for link in elements(tree, "a")] == [f"#{name}" for name in sections]
 
 
-def test_an_unfinished_run_has_its_notice_and_missing_batch_sizes() -> None:
-    made = built_answers.answer(finished=False, question=builders.question(batch_sizes=(1, 16, 64)))
-    text = page.render(made)
-    assert stop_notice(made)[0] in text
-    assert "1, 16, 64; not measured: 16, 64" in text
-    assert "did not finish" not in page.render(built_answers.answer())
-
-
 def test_the_page_makes_no_request() -> None:
     text = page.render(built_answers.answer(), "print('recipe')")
     tree = parse(text)
@@ -214,25 +205,6 @@ def test_headings_tables_and_pictures_are_accessible() -> None:
     assert elements(tree, "html")[0].get("lang") == "en"
     identities = [element.get("id") for element in tree.iter() if element.get("id")]
     assert len(set(identities)) == len(identities)
-
-
-def luminance(colour: str) -> float:
-    channels = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
-    linear = [
-        each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in channels
-    ]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_text_colour_has_contrast(scheme: str) -> None:
-    style = page.package_file("report.css")
-    blocks = re.findall(r":root \{([^}]*--paper[^}]*)\}", style)
-    colours = dict(re.findall(r"--(\w+): (#[0-9a-f]{6});", blocks[0 if scheme == "light" else 1]))
-    for paper in ("paper", "shade"):
-        for ink in ("ink", "muted", "accent", "good", "warn"):
-            dark, bright = sorted((luminance(colours[ink]), luminance(colours[paper])))
-            assert (bright + 0.05) / (dark + 0.05) >= 4.5, (ink, paper)
 
 
 def test_a_run_without_an_answer_has_its_failures_and_no_script() -> None:

@@ -58,11 +58,15 @@ def test_a_measured_arm_that_did_less_than_half_of_the_work_has_a_line(
         expect("text-partly-used", lines)
 
 
-def test_an_unfinished_run_has_the_command_that_resumes_it() -> None:
-    made = built_answers.answer(finished=False)
+def test_an_unfinished_run_has_the_command_that_resumes_it_and_its_missing_batch_sizes() -> None:
+    made = built_answers.answer(finished=False, question=builders.question(batch_sizes=(1, 16, 64)))
     (notice,) = stop_notice(made)
     assert f"p3-advisor resume {made.run_id}" in notice
     assert text_report.render(made).splitlines()[1] == notice
+    assert markdown.render(made).splitlines()[2] == f"{notice}  "
+    assert notice in page.render(made)
+    for render in (markdown.render, page.render):
+        assert "1, 16, 64; not measured: 16, 64" in render(made)
     assert stop_notice(built_answers.answer()) == []
 
 

@@ -204,13 +204,6 @@ def test_a_run_is_written_as_soon_as_no_program_asks_whether_it_is_active(
         assert run.is_active()
 
 
-def test_the_lock_is_released_after_an_interrupt(run: Run) -> None:
-    with pytest.raises(KeyboardInterrupt), run.writer():
-        raise KeyboardInterrupt
-    with run.writer():
-        pass
-
-
 def test_scratch_can_be_cleared_twice(run: Run) -> None:
     (run.scratch / "weights").write_bytes(b"large")
     run.clear_scratch()
@@ -371,12 +364,6 @@ def test_a_run_that_cannot_be_stored_raises_an_error(blocked_home: pathlib.Path)
     assert str(blocked_home) in problem.value.what
     assert HOME_VARIABLE in problem.value.next_step
     assert problem.value.exit_code == 3
-
-
-def test_an_unreadable_history_raises_an_error(blocked_home: pathlib.Path) -> None:
-    for read in (Store(blocked_home).history, lambda: Store(blocked_home).find("latest")):
-        with pytest.raises(NotWritableError, match="cannot be read"):
-            read()
 
 
 def test_an_unreadable_directory_of_runs_raises_an_error(
