@@ -19,7 +19,6 @@ from forks import RunProgram
 from advisor import schemas
 from advisor.catalogue import rubric_files
 from advisor.probing.environments import registry
-from advisor.question.answers import Answers
 from advisor.store.store import Store
 
 COMMAND = pathlib.Path(sys.executable).with_name("p3-advisor")
@@ -56,21 +55,6 @@ def test_without_a_recommendation_the_document_has_the_problem(
     document = json.loads(answer.stdout)
     assert document["recommendation"] is None
     assert document["problem"]["name"] == "nothing-viable"
-
-
-def test_spec_describes_every_option_and_schema(
-    home: pathlib.Path, run_program: RunProgram
-) -> None:
-    specification = json.loads(run_program("--spec", home=home).stdout)
-    assert set(specification["schemas"]) == set(schemas.SHIPPED)
-    assert {entry["id"] for entry in specification["workflows"]} >= {
-        "pytorch-eager",
-        "tensorrt-llm",
-        "vllm",
-    }
-    described = run_program("recommend", "--help", home=home, environment={"COLUMNS": "200"}).stdout
-    for field in Answers.__struct_fields__:
-        assert f"--{field.replace('_', '-')}" in described
 
 
 def test_the_environment_that_is_named_is_that_of_the_device(
