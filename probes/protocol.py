@@ -125,6 +125,8 @@ class Request:
     #: Pairs of input and output tokens, the shortest first, where there are several. Each is
     #: measured at each batch size; output tokens are None for the task `forward`.
     lengths: list[list[int | None]] = dataclasses.field(default_factory=list)
+    #: Whether the same input is called again to see whether the outputs vary.
+    checks_repeats: bool = True
     #: Whether the worker confines itself before it imports its stack.
     sandbox: bool = False
     #: Whether shapes that were not built may be tried. The reference worker then also makes a

@@ -21,7 +21,7 @@ from probes import protocol
 #: Number of input sets that alternate. A call that generates reads many tokens, so two suffice.
 INPUT_SETS = {protocol.FORWARD: 4, protocol.GENERATE: 2}
 #: The clocks of a GPU need longer to settle than those of a CPU.
-WARMUP_SECONDS = {"cpu": 0.2, "cuda": 0.5}
+WARMUP_SECONDS = {"cpu": 0.2, "cuda": 0.3}
 #: Role of each worker that does not measure an arm, by its id.
 ROLES = {
     REFERENCE: "reference",
@@ -67,21 +67,23 @@ class RunConfig:
         scratch: pathlib.Path,
         shared: pathlib.Path,
         *,
-        measures_losses: bool = True,
+        repeat: int = 0,
     ) -> protocol.Request:
         """Return the request of a worker of `arm`.
 
-        The worker writes to `scratch` and reads weights and references from `shared`. Only
-        one process of each arm measures the loss of a trained model.
+        The worker writes to `scratch` and reads weights and references from `shared`. Only one
+        process of each arm, not one of a repetition, measures the loss of a trained model, and
+        calls the same input again to see whether its outputs vary.
         """
         question = self.question
-        measures_losses = measures_losses and arm.duplicate_of is None
+        measures_losses = repeat == 0 and arm.duplicate_of is None
         return protocol.Request(
             version=protocol.VERSION,
             workflow_file=str(
                 self.probes_directory / "workflows" / f"{arm.workflow.replace('-', '_')}.py"
             ),
             **measured_fields(question, arm, self.threads, self.accuracy, self.engine_memory),
+            checks_repeats=repeat == 0,
             quantiser=arm.quantiser,
             role=ROLES.get(arm.id, "serve" if question.load else "measure"),
             shared_directory=str(shared),

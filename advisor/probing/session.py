@@ -84,14 +84,18 @@ class Session:
             yield from self._pool.run_until(lambda: not self.is_running(REFERENCE))
 
     def start(
-        self, arms: Iterable[tuple[Arm, int]], repeat: int = 0, built: Collection[str] = ()
+        self,
+        arms: Iterable[tuple[Arm, int]],
+        repeat: int = 0,
+        built: Collection[str] = (),
+        awaited: Collection[str] | None = None,
     ) -> Iterator[RunEvent]:
         """Start a worker for each arm and process number, and let it import.
 
         As many workers import at a time as there are processors. The arms in `built` keep the
         caches of their finished builds; the caches of other arms are removed, as an interrupted
-        build may have left them. Stop early when the reference worker has failed, because nothing
-        can be compared without it.
+        build may have left them. Wait for the imports of `awaited`, by default for all. Stop early
+        when the reference worker has failed, because nothing can be compared without it.
         """
         processors = self._pool.config.machine.cpu.usable_processors
         for arm, process in arms:
@@ -104,7 +108,10 @@ class Session:
                 self._pool.clear_caches(arm.id)
             self._memory.reset(arm.id)
             yield from self._pool.spawn(arm, process, repeat)
-        yield from self._pool.run_until(lambda: not self._pool.workers.importing())
+        workers = self._pool.workers
+        yield from self._pool.run_until(
+            lambda: not any(awaited is None or arm in awaited for arm in workers.importing())
+        )
 
     def side_by_side(self, builds_at_once: int) -> SideBySideBuilds:
         """Return the builds of a run, of which as many run at the same time."""

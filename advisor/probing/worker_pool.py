@@ -42,7 +42,7 @@ class WorkerPool:
             temporary.mkdir(parents=True, exist_ok=True)
             shared.mkdir(exist_ok=True)
         worker = self.supervisor.start(
-            config.worker_request(arm, scratch, shared, measures_losses=repeat == 0),
+            config.worker_request(arm, scratch, shared, repeat=repeat),
             directory,
             process=process,
             interpreter=arm.python or config.question.python,

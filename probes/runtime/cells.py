@@ -101,7 +101,7 @@ def check_cell(
         workflow, cell.program, cell.device_inputs, cell.reference, cell.rules, shape
     )
     accuracy, difference = record.accuracy, None
-    if accuracy.fault not in UNREPEATABLE:
+    if request.checks_repeats and accuracy.fault not in UNREPEATABLE:
         repeats, difference = dispatch.check_repeats(
             workflow,
             cell.program,

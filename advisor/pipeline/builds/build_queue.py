@@ -89,6 +89,8 @@ class BuildQueue:
     building: list[str]
     #: Returns the seconds in which a build must end; infinite without a limit.
     seconds_left: Callable[[], float] = lambda: math.inf
+    #: Whether builds start before the first calls of the baseline show its memory.
+    starts_at_once: bool = False
     #: Arms for which no build time is left, with the reason.
     skipped: list[tuple[Arm, Failure]] = dataclasses.field(default_factory=list)
     started: list[Arm] = dataclasses.field(default_factory=list)
@@ -97,7 +99,7 @@ class BuildQueue:
     def choose(self, running: int) -> NextBuild | None:
         """Return the next build; None while it has to wait, or when the others wait for a group."""
         while self.waiting and self._may_start(running):
-            if self.waiting[0] != plan_of(self.recorder.state).baseline and not self._is_measured():
+            if not (self._is_baseline_next() or self.starts_at_once or self._is_measured()):
                 return None
             arm = self.waiting.pop(0)
             is_running = self.session.is_running(arm.id)
@@ -121,6 +123,9 @@ class BuildQueue:
                 expected_seconds_left=seconds_left,
             )
         return None
+
+    def _is_baseline_next(self) -> bool:
+        return self.waiting[0] == plan_of(self.recorder.state).baseline
 
     def _is_measured(self) -> bool:
         """Return whether the baseline has made its first calls, so that its memory is known."""

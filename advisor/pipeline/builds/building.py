@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from advisor.domain.catalogue import BuildPresets
 from advisor.domain.plan import REFERENCE, Arm
@@ -13,7 +13,6 @@ from advisor.domain.run_state import RunState
 from advisor.pipeline.builds import build_limits
 from advisor.pipeline.builds.build_queue import MORE_TIME, BuildQueue, has_new_arm, order_builds
 from advisor.pipeline.races.race_context import RaceContext
-from advisor.pipeline.recorder import Recorder
 from advisor.pipeline.stored import remaining
 from advisor.pipeline.stored.arms import (
     arms_built_before,
@@ -31,6 +30,9 @@ from probes.wire.outcome import Failure
 #: Memory next to the reference, which holds its weights in a higher precision: as many workers, and
 #: as many times the bytes of the weights for each.
 WORKERS_OF_REFERENCE, COPIES_OF_WEIGHTS = 2, 4
+#: With this many times the memory free, the builds on a GPU start before the first calls of the
+#: baseline show how much it needs.
+TIMES_BEFORE_FIRST_CALLS = 4
 #: Constraint that needs the peak memory of each build, which only a build that runs alone shows.
 MEMORY = "memory"
 
@@ -56,7 +58,7 @@ def build_group(
     if not recorder.state.groups:
         early = early_arms(arms, presets.early_seconds, plan_of(recorder.state).baseline, at_once)
     if not builds.running:
-        yield from _prepare(session, recorder, _arms_to_import(context, arms, early))
+        yield from _prepare(context, _arms_to_import(context, arms, early))
     unbuilt = [
         arm
         for arm in arms
@@ -85,10 +87,11 @@ def _arms_to_import(
     return [*early, *(arm for arm in later if not arm.builds_alone)][:most]
 
 
-def _fits_beside_reference(context: RaceContext, builds: SideBySideBuilds) -> bool:
+def _fits_beside_reference(context: RaceContext, builds: SideBySideBuilds, times: int = 1) -> bool:
     """Return whether all builds fit in memory next to the reference, by the size of the weights.
 
-    Where builds have to pay for themselves, the calls of the baseline must be known before.
+    With `times` as much memory must be free. Where builds have to pay for themselves, the calls of
+    the baseline must be known before.
     """
     if context.question.requests is not None:
         return False
@@ -97,13 +100,22 @@ def _fits_beside_reference(context: RaceContext, builds: SideBySideBuilds) -> bo
     if loaded is None or loaded.parameter_bytes is None:
         return False
     workers = builds.builds_at_once + WORKERS_OF_REFERENCE
-    return context.session.has_memory_for(workers * COPIES_OF_WEIGHTS * loaded.parameter_bytes)
+    return context.session.has_memory_for(
+        times * workers * COPIES_OF_WEIGHTS * loaded.parameter_bytes
+    )
 
 
-def _prepare(session: Session, recorder: Recorder, arms: Sequence[Arm]) -> Iterator[LoggedEvent]:
-    """Start workers, and let the reference write the inputs; raise its error if it fails."""
-    yield from recorder.record_each(_start(session, recorder.state, arms))
-    # The memory check must run while no worker imports and none has used the device.
+def _prepare(context: RaceContext, arms: Sequence[Arm]) -> Iterator[LoggedEvent]:
+    """Start workers, and let the reference write the inputs; raise its error if it fails.
+
+    On a GPU, workers that import disturb nothing that follows.
+    """
+    session, recorder = context.session, context.recorder
+    awaited = None
+    if context.question.device != "cpu" and context.builds_at_once > 1:
+        awaited = {REFERENCE, plan_of(recorder.state).baseline.id}
+    yield from recorder.record_each(_start(session, recorder.state, arms, awaited))
+    # The memory check must run while no worker has used the device.
     if session.is_running(REFERENCE):
         yield from recorder.record_each(session.check_memory())
     if session.is_running(REFERENCE):
@@ -194,7 +206,9 @@ def builds_at_once(header: Header) -> int:
     return max(1, min(header.catalogue.presets.builds.most_at_once, processors))
 
 
-def _start(session: Session, state: RunState, arms: Sequence[Arm]) -> Iterator[RunEvent]:
+def _start(
+    session: Session, state: RunState, arms: Sequence[Arm], awaited: Collection[str] | None
+) -> Iterator[RunEvent]:
     """Start the reference worker if its outputs are missing, and the arms that do not run."""
     if not has_reference(state):
         yield from session.start_reference(
@@ -207,6 +221,7 @@ def _start(session: Session, state: RunState, arms: Sequence[Arm]) -> Iterator[R
             if not session.is_running(arm.id)
         ],
         built=arms_built_before(state),
+        awaited=awaited,
     )
 
 
@@ -242,11 +257,14 @@ def _build_side_by_side(
     """Build the baseline, then the others at the same time; warm up those that are built.
 
     The baseline's memory shows how many builds fit. While the reference is computed, the others
-    start after the first calls of the baseline, else when it has warmed up. `early` arms come
-    first.
+    start after the first calls of the baseline, or at once on a GPU with plenty of memory, else
+    when the baseline has warmed up. `early` arms come first.
     """
     session, recorder = context.session, context.recorder
     baseline = plan_of(recorder.state).baseline
+    starts_at_once = context.question.device != "cpu" and _fits_beside_reference(
+        context, builds, TIMES_BEFORE_FIRST_CALLS
+    )
     if not session.is_running(REFERENCE):
         yield from _build_in_turn(context, [arm for arm in arms if arm == baseline])
     others = order_builds(
@@ -265,6 +283,7 @@ def _build_side_by_side(
         list(builds.running),
         # Before the first race an arm to compare with is worth its time.
         lambda: context.races_end - context.clock() if context.state.groups else math.inf,
+        starts_at_once=starts_at_once,
     )
     pause = RacePause(context, builds, [arm.id for arm in early], presets)
     yield from recorder.record_each(session.build_side_by_side(builds, queue.choose, pause.is_due))

@@ -19,6 +19,8 @@ from advisor.pipeline.stored.arms import arms_by_speed, next_process_number, pla
 
 #: Rounds of each batch size in a repetition.
 REPEAT_ROUNDS = 7
+#: Rounds that are made even at the end of the run: one has no spread.
+FEWEST_ROUNDS = 2
 #: Fewest arms of a repetition: the baseline and one arm to compare with it.
 FEWEST_ARMS = 2
 #: The fact whose grade depends on the cold build.
@@ -184,15 +186,14 @@ def _fit_at_once(context: RaceContext, arms: Collection[str]) -> bool:
 def _visit_in_turn(context: RaceContext, arms: Sequence[Arm], rounds: range) -> Iterator[RunEvent]:
     """Visit every arm in each round.
 
-    The order rotates from round to round: an arm does not always follow the same other arm. At the
-    end of the run each batch size has at least one round.
+    The order rotates from round to round: an arm does not always follow the same other arm.
     """
     counts, shapes = racing.DiscardCounts(context.limits), context.question.shapes
     for index, shape in enumerate(shapes):
         now = context.clock()
         end = now + max(context.end - now, 0.0) / (len(shapes) - index)
         for number in rounds:
-            if number != rounds.start and context.clock() >= end:
+            if number >= rounds.start + FEWEST_ROUNDS and context.clock() >= end:
                 break
             for position in range(len(arms)):
                 arm = arms[(position + number) % len(arms)].id

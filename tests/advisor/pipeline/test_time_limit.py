@@ -12,7 +12,12 @@ from sessions import exhaust
 
 from advisor.context import Context
 from advisor.domain.answer import Answer
-from advisor.domain.run_events import ProvisionalAnswer, RepetitionStarted, WorkerEnded
+from advisor.domain.run_events import (
+    ProvisionalAnswer,
+    RaceClosed,
+    RepetitionStarted,
+    WorkerEnded,
+)
 from advisor.errors import UserError
 from advisor.pipeline.decision import decide
 from advisor.pipeline.draft import prepare
@@ -94,24 +99,24 @@ def test_an_arm_races_while_another_is_still_being_built(module_context: Context
     assert "misbehaving/slow" in timed
 
 
-def test_a_repetition_without_time_has_one_round_of_each_batch_size(
-    module_context: Context,
+@pytest.mark.parametrize(("last", "sizes"), [(RepetitionStarted, [1, 1, 2, 2]), (RaceClosed, None)])
+def test_a_repetition_at_the_end_has_two_rounds_and_none_begins_later(
+    module_context: Context, last: type, sizes: list[int] | None
 ) -> None:
     clock = JumpingClock()
     context = dataclasses.replace(module_context, clock=clock)
     answers = Answers(model="demo", workflows="quick", batch_sizes="1,2", budget="standard")
     run = prepare(answers, context)
     for event in execute(run, context):
-        clock.ahead_seconds += 2000 * isinstance(event.run_event, RepetitionStarted)
+        clock.ahead_seconds += 2000 * isinstance(event.run_event, last)
     repeated = [
         process
         for processes in run.state().processes.values()
         for process in processes
         if process.repeat == 1
     ]
-    assert len(repeated) == 2
-    for process in repeated:
-        assert sorted(visit.shape.batch_size for visit in process.visits) == [1, 2]
+    made = [sorted(visit.shape.batch_size for visit in process.visits) for process in repeated]
+    assert made == ([sizes] * 2 if sizes else [])
 
 
 def test_the_limit_for_opening_the_model_is_stored_with_the_run(

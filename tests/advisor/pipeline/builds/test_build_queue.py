@@ -6,9 +6,12 @@ from collections.abc import Sequence
 
 import builders
 import msgspec
+import pytest
 import simulation
+from builders import BASELINE
 
 from advisor.domain.plan import Arm
+from advisor.domain.run_events import WorkerSpawned
 from advisor.pipeline.builds.build_queue import BuildQueue, order_builds
 
 DUPLICATE = msgspec.structs.replace(
@@ -34,7 +37,7 @@ class IdleSession:
         return True
 
 
-def queue_of(arms: Sequence[Arm], shares: int) -> BuildQueue:
+def queue_of(arms: Sequence[Arm], shares: int, *, starts_at_once: bool = False) -> BuildQueue:
     return BuildQueue(
         IdleSession(),  # type: ignore[arg-type]
         simulation.new_recorder([arm.id for arm in arms]),
@@ -42,12 +45,22 @@ def queue_of(arms: Sequence[Arm], shares: int) -> BuildQueue:
         list(arms),
         shares=shares,
         building=[],
+        starts_at_once=starts_at_once,
     )
 
 
 def chosen(queue: BuildQueue, running: int) -> str | None:
     build = queue.choose(running)
     return build.arm.id if build else None
+
+
+@pytest.mark.parametrize("starts_at_once", [False, True])
+def test_builds_wait_for_the_memory_of_the_baseline_or_start_at_once(
+    *, starts_at_once: bool
+) -> None:
+    queue = queue_of([expecting("other", 10.0)], shares=3, starts_at_once=starts_at_once)
+    queue.recorder.record(WorkerSpawned(arm=BASELINE, process=0))
+    assert chosen(queue, 0) == ("other" if starts_at_once else None)
 
 
 def test_no_other_arm_is_built_while_one_that_builds_alone_is() -> None:
