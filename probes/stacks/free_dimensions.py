@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -48,6 +49,11 @@ def batch_and_length(tensors: tuple[torch.Tensor, ...], length: int) -> FreeDime
     )
 
 
+def every(tensors: tuple[torch.Tensor, ...]) -> FreeDimensions:
+    """Return all dimensions; the exporter fixes those that the code of the model fixes."""
+    return tuple(dict.fromkeys(range(tensor.ndim), torch.export.Dim.AUTO) for tensor in tensors)
+
+
 def with_min_batch(tensor: torch.Tensor) -> torch.Tensor:
     """Return an example with enough rows for a free batch."""
     if tensor.ndim and len(tensor) < MIN_EXAMPLE_BATCH:
@@ -67,15 +73,16 @@ def by_parameter(module: torch.nn.Module, free: FreeDimensions) -> Any:
     return (*free[:named], free[named:]) if len(free) > named else free
 
 
-def integration(request: Request, tensors: str = "inputs") -> str:
-    """Return the line that defines the `shapes` of `tensors`.
+def integration(request: Request, tensors: str = "inputs", axes: str = "") -> str:
+    """Return the line that defines the `shapes` of `tensors`; `axes` are those that are free.
 
-    Only in models of the transformers library may a second dimension be the length of the text.
+    By default they are the batch and, in models of the transformers library, the length of a text.
     """
     free = 1 if request.subject["kind"] in OWN_INPUTS else LENGTH_AXIS + 1
+    axes = axes or f"range(min(x.dim(), {free}))"
     return f"""\
-shapes = tuple({{axis: torch.export.Dim.AUTO for axis in range(min(x.dim(), {free}))}} for x in {tensors})
-"""  # noqa: E501 - the lines are counted, so they are not wrapped
+shapes = tuple({{axis: torch.export.Dim.AUTO for axis in {axes}}} for x in {tensors})
+"""
 
 
 def shared_name(subject: TorchSubject, request: Request) -> str:
@@ -91,20 +98,23 @@ def first_that_works(
     subject: TorchSubject,
     tensors: tuple[torch.Tensor, ...],
     length: int,
+    *,
+    tries_every: bool = False,
 ) -> Any:
     """Return the export with the most free dimensions that the model allows.
 
-    `length` is that of the inputs in tokens.
+    `length` is that of the inputs in tokens. `tries_every` is for stacks whose programs are no
+    slower for dimensions that never change.
 
     Raise `UnsupportedError` if the batch cannot be free.
     """
     if not subject.has_batch:
         raise UnsupportedError(NO_BATCH)
-    if subject.has_length:
-        try:
-            return export(batch_and_length(tensors, length))
-        except EXPORT_ERRORS:
-            pass  # its code fixes the length
+    choices = [every(tensors)] if tries_every else []
+    choices += [batch_and_length(tensors, length)] if subject.has_length else []
+    for dimensions in choices:
+        with contextlib.suppress(*EXPORT_ERRORS):  # the model's code fixes some
+            return export(dimensions)
     try:
         return export(batch(tensors))
     except EXPORT_ERRORS as problem:

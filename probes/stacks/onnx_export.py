@@ -12,6 +12,7 @@ from probes.partial_file import replace_when_complete
 from probes.protocol import Request
 from probes.stacks import free_dimensions, pytorch
 from probes.stacks.free_dimensions import FreeDimensions
+from probes.subjects.exported import first_dimensions
 from probes.subjects.outputs import other_types
 from probes.subjects.torch_subject import TorchSubject
 
@@ -65,10 +66,10 @@ def for_any_batch_size(
 def for_any_shape(
     subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request
 ) -> pathlib.Path:
-    """Return the model as an ONNX file whose batch and, for tokens, length are free.
+    """Return the model as an ONNX file with all dimensions free that its code does not fix.
 
-    A model whose length cannot be free has a free batch. Raise `UnsupportedError` for one that
-    cannot be exported with a free batch. Afterwards the module's weights are on the host.
+    Raise `UnsupportedError` for a model that cannot be exported with a free batch. Afterwards the
+    module's weights are on the host.
     """
     if not isinstance(subject, TorchSubject):
         return pathlib.Path(subject.file)
@@ -81,7 +82,9 @@ def for_any_shape(
         def export(dimensions: FreeDimensions) -> None:
             _export(subject, examples, file, dimensions)
 
-        free_dimensions.first_that_works(export, subject, examples, request.input_tokens)
+        free_dimensions.first_that_works(
+            export, subject, examples, request.input_tokens, tries_every=True
+        )
     pytorch.move_weights_to_host(subject)
     return file
 
@@ -143,6 +146,13 @@ def _export(
     if program is None:
         message = "torch.onnx.export returned no program"
         raise RuntimeError(message)
+    if free and program.exported_program is not None:
+        first = [
+            size for size in first_dimensions(program.exported_program) if isinstance(size, int)
+        ]
+        if first:
+            message = f"the batch is fixed to {first[0]}"
+            raise ValueError(message)
     with replace_when_complete(file.parent) as directory:
         directory.mkdir(parents=True, exist_ok=True)
         program.save(directory / file.name, external_data=True)

@@ -286,7 +286,7 @@ output = [torch.from_dlpack(value) for value in binding.get_outputs()]
         file = '"quantised.onnx"'
     opened = (opening or opening_lines(request, provider)).replace("FILE", file)
     host = HOST_VALUES if request.dtype == "bfloat16" else HOST_ARRAYS
-    shapes = free_dimensions.integration(request)
+    shapes = free_dimensions.integration(request, axes="range(x.dim())")
     return f"""\
 import onnxruntime
 import torch

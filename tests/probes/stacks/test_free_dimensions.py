@@ -90,6 +90,37 @@ def test_keyword_inputs_get_a_free_batch_and_length(
     assert abs(found - expected).max() < 1e-5
 
 
+def test_all_dimensions_are_free_that_the_code_does_not_fix(tmp_path: pathlib.Path) -> None:
+    class Speech(torch.nn.Module):  # type: ignore[name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Conv1d(4, 8, 3, stride=2, padding=1)
+
+        def forward(self, sound: Any, lengths: Any) -> Any:
+            found = self.layer(sound.transpose(1, 2)).transpose(1, 2)
+            return found * (torch.arange(found.shape[1]) < lengths[:, None])[..., None]
+
+    request = workers.make_request(
+        pathlib.Path("x.py"),
+        tmp_path,
+        options={"feeding": "host", "dynamic": True},
+        dtype="float32",
+    )
+    examples = (torch.randn(1, 10, 4), torch.tensor([5]))
+    model = loaded_model.LoadedModel(
+        module=Speech().eval(),
+        arguments=factory.arguments_like(examples, [1]),
+        weights="random",
+        shares_weights=False,
+    )
+    subject = torch_subject.TorchSubject(model, request)
+    sound, lengths = subject.inputs(3, 0)
+    longer = [sound.repeat(2, axis=1), lengths]
+    found, expected = run_both(subject, request, longer, with_onnx=True)
+    assert found.shape == (3, 10, 8)
+    assert abs(found - expected).max() < 1e-5
+
+
 @pytest.mark.parametrize("shapes", [[(3, 2), (5,)], [()]], ids=["ragged", "scalar"])
 def test_a_model_without_a_batch_is_not_exported(
     shapes: list[tuple[int, ...]], tmp_path: pathlib.Path
