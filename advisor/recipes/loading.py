@@ -221,7 +221,7 @@ def _example_lines(
     """Return the lines that repeat or cut example inputs to the batch size, if they have one."""
     dtype = f".to(torch.{question.dtype})" if question.dtype != "native" else ""
     cast = f"(x{dtype} if x.is_floating_point() else x)" if dtype else "x"
-    value = f"{cast}.repeat({batch_size}, *[1] * (x.dim() - 1))[:{batch_size}]"
+    value = f"torch.cat([{cast}] * {batch_size})[:{batch_size}]"  # keeps the layout
     if inputs and not any(each.batched for each in inputs):
         value = cast
     elif inputs and not all(each.batched for each in inputs):

@@ -204,6 +204,9 @@ def arguments_like(
 def refuse_undrawable(examples: tuple[torch.Tensor, ...]) -> None:
     """Raise `ModelError` for tensors of which no random ones can be drawn and compared."""
     for example in examples:
+        if example.is_meta:
+            reason = "an example input is on the device meta, where tensors have no values"
+            raise ModelError(reason, "let the factory create it on the CPU")
         if example.layout is not torch.strided or example.is_nested or example.is_quantized:
             kind = (
                 "quantised" if example.is_quantized else str(example.layout).removeprefix("torch.")

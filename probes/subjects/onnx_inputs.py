@@ -17,7 +17,7 @@ import onnx
 #: Operators whose outputs have values of their first input.
 SAME_VALUES = {
     *("Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Transpose", "Expand"),
-    *("Slice", "Split", "Tile"),
+    *("Slice", "Split", "Tile", "Gather", "GatherElements", "GatherND", "Pad"),
 }
 #: Operators that read the rows of tables: the places of a table and of its indices.
 TABLES = {
@@ -36,6 +36,8 @@ FIXED_SIZES = {
     "LayerNormalization": (-1, -1),
     "BatchNormalization": (1, 0),
 }
+#: Most numbers that may be added to indices, such as the offset of each column.
+MOST_OFFSETS = 1 << 16
 #: Height and width of images whose size is free.
 IMAGE_SIZE = 224
 IMAGE_SIDES = {"height", "width", "h", "w", "image_height", "image_width"}
@@ -102,8 +104,8 @@ class GraphFacts:
             self._origins.update(dict.fromkeys(node.output, self._origins[first]))
         elif node.op_type == "Add" and first in self._origins and second in self._weights:
             added, (name, shift) = self._weights[second], self._origins[first]
-            if np.prod(added.dims) == 1:
-                number = onnx.numpy_helper.to_array(added).item()
+            if np.prod(added.dims) <= MOST_OFFSETS and not added.external_data:
+                number = onnx.numpy_helper.to_array(added).max(initial=0)
                 self._origins[node.output[0]] = (name, shift + int(number))
 
 
@@ -130,12 +132,15 @@ def solve_sizes(
 
     A free first dimension is the batch; if some are named so, only those. A weight may demand the
     size of another one, height and width are those of an image, and a name may state a sum, such as
-    `past + seq`. All others are `length`.
+    `past + seq`, which is also the size of masks beside a cache. All others are `length`.
     """
     names = {size for value in declared for size in value.shape if isinstance(size, str)}
     first = {value.shape[0] for value in declared if value.shape} & names
     batch = {name for name in first if "batch" in name.lower()} or first
-    has_past = any("past" in name.lower() for name in names)
+    has_past = any("past" in name.lower() for name in (*names, *(each.name for each in declared)))
+    others = {size for value in declared if not is_mask(value.name) for size in value.shape}
+    new = [value.shape[-1] for value in declared if value.name.endswith("input_ids")]
+    total = length + next((size for size in new if isinstance(size, int)), length)
 
     def of_name(name: str) -> int:
         lower = name.lower()
@@ -143,7 +148,7 @@ def solve_sizes(
             return batch_size
         if lower in IMAGE_SIDES:
             return IMAGE_SIZE
-        return 2 * length if has_past and "total" in lower else length
+        return total if has_past and "total" in lower else length
 
     def of_axis(value: Any, axis: int) -> int:
         size = value.shape[axis]
@@ -154,6 +159,9 @@ def solve_sizes(
         if axis == 0:
             return batch_size
         demanded = [facts.sizes.get((value.name, each)) for each in (axis, axis - len(value.shape))]
+        is_own = size is None or (size.isidentifier() and size not in others)
+        if has_past and is_mask(value.name) and is_own:
+            return total
         own = _evaluate(size, of_name) if isinstance(size, str) else length
         return next(filter(None, demanded), own)
 
@@ -179,6 +187,10 @@ def _evaluate(text: str, of_name: Callable[[str], int]) -> int:
         return of_name(text)
 
 
+def is_mask(name: str) -> bool:
+    return "mask" in name.lower()
+
+
 def draw_integers(
     name: str,
     shape: tuple[int, ...],
@@ -194,7 +206,7 @@ def draw_integers(
     `rows`, those of the table that they index, or `below` if there is none.
     """
     lower = name.lower()
-    if shape and "mask" in lower:
+    if shape and is_mask(name):
         ends = generator.integers(-(-shape[-1] // 2), shape[-1] + 1, size=(*shape[:-1], 1))
         return (np.arange(shape[-1]) < ends).astype(np.int64)
     if shape and "position" in lower:

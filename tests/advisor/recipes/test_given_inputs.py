@@ -1,4 +1,4 @@
-"""The short recipe reads the inputs that `--inputs` names."""
+"""The short recipe reads the inputs that `--inputs` names, and keeps the layout of examples."""
 
 from __future__ import annotations
 
@@ -62,3 +62,19 @@ def test_the_recipe_has_the_given_inputs(
     question = builders.question(model=model)
     exec(compose_snippet(question, 3, INTEGRATION, (facts,)), names)
     assert torch.equal(names["inputs"][0], torch.full((3, 3), 7.0))
+
+
+def test_the_recipe_keeps_the_layout_of_the_examples(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "net_of_layout.py").write_text(
+        "import torch\n\ndef build():\n    last = torch.channels_last\n"
+        "    return torch.nn.ReLU(), torch.ones(2, 3, 4, 4).to(memory_format=last)\n"
+    )
+    model = FactoryModel(name="net_of_layout:build")
+    facts = InputFacts(name="", shape=(3, 4, 4), dtype="float32")
+    names: dict[str, Any] = {}
+    exec(compose_snippet(builders.question(model=model), 3, INTEGRATION, (facts,)), names)
+    assert names["inputs"][0].shape == (3, 3, 4, 4)
+    assert names["inputs"][0].is_contiguous(memory_format=torch.channels_last)

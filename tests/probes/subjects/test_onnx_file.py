@@ -86,7 +86,7 @@ def test_a_file_has_a_batch_unless_all_first_dimensions_are_fixed_and_differ(
 
 
 def tables(**inputs: list[int | str | None]) -> Any:
-    """Return a model that sums rows of a table for each input, `NAME_ROWS`, and makes any bools."""
+    """Return a graph that sums rows of a table for each input, which is called `NAME_ROWS`."""
     helper, made = onnx.helper, onnx.TensorProto
     nodes, weights = [], []
     for name in inputs:
@@ -128,6 +128,20 @@ def test_integers_are_those_that_their_name_and_their_table_allow(tmp_path: path
     assert lengths.min() >= 16
 
 
+def test_indices_are_followed_through_columns_and_offsets(tmp_path: pathlib.Path) -> None:
+    graph = tables(columns_7=["batch", 2], ids_9=["batch", 3])
+    for name, operator, number in (("columns_7", "Gather", 1), ("ids_9", "Add", 4)):
+        place = next(n for n, node in enumerate(graph.node) if node.input[0] == name)
+        graph.initializer.append(onnx.numpy_helper.from_array(np.array([number]), f"n{name}"))
+        axis = {"axis": 1} if operator == "Gather" else {}
+        between = onnx.helper.make_node(operator, [name, f"n{name}"], [f"m{name}"], **axis)
+        graph.node[place].input[0] = f"m{name}"
+        graph.node.insert(place, between)
+    subject = opened(graph, tmp_path)
+    subject.settle_inputs(40, 2)
+    assert [each.max() for each in subject.inputs(40, 0)] == [6, 4]
+
+
 def test_a_smaller_range_is_tried_where_nothing_tells_it(tmp_path: pathlib.Path) -> None:
     graph = tables(flags_2=["batch", 6])
     # What the table is made of cannot be followed.
@@ -155,7 +169,9 @@ def test_given_arrays_are_the_inputs_in_turn(tmp_path: pathlib.Path) -> None:
 
 
 def shapes_of(*shapes: list[int | str | None]) -> list[Any]:
-    return [SimpleNamespace(name=f"x{n}", shape=shape) for n, shape in enumerate(shapes)]
+    """Return inputs that are called as in a decoder."""
+    names = ["x0", "attention_mask", "past.key"]
+    return [SimpleNamespace(name=names[n], shape=shape) for n, shape in enumerate(shapes)]
 
 
 @pytest.mark.parametrize(
@@ -165,6 +181,8 @@ def shapes_of(*shapes: list[int | str | None]) -> list[Any]:
         ([["batch", 4, "past", 2], ["batch", "past + 1"]], [(3, 4, 8, 2), (3, 9)]),
         ([["b", "past_len"], ["b", "total_len"]], [(3, 8), (3, 16)]),
         ([["seq", "batch", 5], ["batch"]], [(8, 3, 5), (3,)]),
+        ([["b", "s"], ["b", "m"], ["b", 2, "p", 4]], [(3, 8), (3, 16), (3, 2, 8, 4)]),
+        ([[None, None], [None, None], [None, 2, None, 4]], [(3, 8), (3, 16), (3, 2, 8, 4)]),
         ([["batch", 3, "height", "width"]], [(3, 3, 224, 224)]),
         ([[None, None], ["a.b", "2*(t-1)"]], [(3, 8), (3, 14)]),
     ],
