@@ -13,12 +13,7 @@ from torch.export.graph_signature import InputKind
 from probes.adapter import ModelError
 from probes.protocol import Request
 from probes.subjects.call_inputs import flatten
-from probes.subjects.factory import (
-    arguments_like,
-    check_returned,
-    keyword_names,
-    read_given,
-)
+from probes.subjects.factory import arguments_like, keyword_names, read_given
 from probes.subjects.loaded_model import LoadedModel
 
 #: Export states this lower bound for dimensions without one, because it compiles for more than one
@@ -43,7 +38,7 @@ def create(request: Request) -> LoadedModel:
     arguments, keywords = program.example_inputs or ((), {})
     given = request.subject.get("inputs", "")
     if given:
-        _, arguments, keywords = check_returned((torch.nn.Module(), read_given(given)), given)
+        arguments, keywords = read_given(given)
     module, examples = flatten(program.module(), tuple(arguments), dict(keywords))
     if not examples:
         reason = f"{name!r} carries no example inputs with a tensor"

@@ -42,7 +42,7 @@ def create(request: Request) -> LoadedModel:
     target, given = request.subject["name"], request.subject.get("inputs", "")
     made = call_factory(target)
     if given:
-        made = (made[0] if isinstance(made, tuple) and made else made, read_given(given))
+        made = (made[0] if isinstance(made, tuple) and made else made, *read_given(given))
     returned = check_returned(made, target)
     module, examples = flatten(*returned)
     if not examples:
@@ -62,20 +62,21 @@ def create(request: Request) -> LoadedModel:
     )
 
 
-def read_given(place: str) -> Any:
-    """Return the inputs in an .npz file, by name or in their order, or those of a function.
+def read_given(place: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the positional and the keyword inputs of an .npz file or of a function.
 
     Raise `ModelError` for a file that has no such arrays.
     """
     if not place.endswith(".npz"):
-        return call_factory(place)
+        _, arguments, keywords = check_returned((torch.nn.Module(), call_factory(place)), place)
+        return arguments, keywords
     try:
         with np.load(place, allow_pickle=False) as archive:
             tensors = {name: torch.from_numpy(archive[name]) for name in archive.files}
     except (OSError, ValueError, TypeError, zipfile.BadZipFile) as problem:
         reason = f"{place!r} has no arrays of numbers: {problem}"
         raise ModelError(reason, "write it with numpy.savez(file, NAME=array)") from problem
-    return tuple(tensors.values()) if "arr_0" in tensors else tensors
+    return (tuple(tensors.values()), {}) if "arr_0" in tensors else ((), tensors)
 
 
 def refuse_without_values(module: torch.nn.Module) -> None:

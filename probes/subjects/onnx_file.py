@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -81,7 +81,7 @@ class OnnxSubject:
         # Some operators race with several threads, and the reference must not vary.
         options.intra_op_num_threads = 1
         self._unoptimised = open_session(self.file, options)
-        refuse_other_outputs(self.file, self._unoptimised.get_outputs())
+        refuse_other_types(self.file, self._unoptimised)
         graph = onnx.load(self.file, load_external_data=False).graph
         self._facts, weights = onnx_inputs.GraphFacts(graph), graph.initializer
         self._integers_below = INTEGER_LIMITS[0]
@@ -149,13 +149,14 @@ class OnnxSubject:
             failure = self._try_inputs(batch_size, input_sets)
             if failure is None:
                 return
-        shapes = self._sizes(batch_size, self._request.input_tokens)
         sizes = ", ".join(
-            f"{value.name} {'x'.join(map(str, shape)) or 'a number'}"
-            for value, shape in zip(self._unoptimised.get_inputs(), shapes, strict=True)
+            f"{value.name} {'x'.join(map(str, array.shape)) or 'a number'}"
+            for value, array in zip(
+                self._unoptimised.get_inputs(), self.inputs(batch_size, 0), strict=True
+            )
         )
         raise ModelError(
-            f"the file takes none of the drawn inputs, of the sizes {sizes}: {failure}",
+            f"the file does not take inputs of these sizes and values: {sizes}: {failure}",
             "give inputs that it takes with --inputs FILE.npz, an array for each input by its name",
         )
 
@@ -176,17 +177,14 @@ class OnnxSubject:
             return []
         from probes.subjects import factory  # noqa: PLC0415 - imports torch, which files do not need
 
-        given = factory.read_given(place)
+        arguments, given = factory.read_given(place)
         declared = self._unoptimised.get_inputs()
-        if not isinstance(given, Mapping):
-            given = dict(zip([value.name for value in declared], given, strict=False))
+        given |= zip([value.name for value in declared], arguments, strict=False)
         missing = [value.name for value in declared if value.name not in given]
         if missing:
             reason = f"{place!r} has no array for the inputs {', '.join(missing)} of the file"
             raise ModelError(reason, "name an array, a key, like each input")
-        return [
-            np.asarray(given[value.name]).astype(ARRAY_TYPES.get(value.type)) for value in declared
-        ]
+        return [np.asarray(given[value.name]).astype(ARRAY_TYPES[value.type]) for value in declared]
 
     def _rows_of_given(self, batch_size: int, number: int) -> list[Any]:
         """Return the next rows of the given arrays for each input set, or all if they differ."""
@@ -198,9 +196,6 @@ class OnnxSubject:
         ]
 
     def _draw(self, value: Any, generator: np.random.Generator, shape: tuple[int, ...]) -> Any:
-        if value.type not in ARRAY_TYPES:
-            reason = f"input {value.name!r} of {self.file!r} has the type {value.type}"
-            raise ModelError(reason, f"p3-advisor makes inputs of {', '.join(ARRAY_TYPES)}")
         array_type = ARRAY_TYPES[value.type]
         if np.issubdtype(array_type, np.floating):
             return generator.standard_normal(shape).astype(array_type)
@@ -254,9 +249,13 @@ class OnnxSubject:
         return None
 
 
-def refuse_other_outputs(file: str, outputs: Iterable[Any]) -> None:
-    """Raise `ModelError` for outputs that are no tensors of numbers."""
-    for value in outputs:
+def refuse_other_types(file: str, session: ort.InferenceSession) -> None:
+    """Raise `ModelError` for inputs and outputs that are no tensors of numbers."""
+    for value in session.get_inputs():
+        if value.type not in ARRAY_TYPES:
+            reason = f"input {value.name!r} of {file!r} has the type {value.type}"
+            raise ModelError(reason, f"p3-advisor makes inputs of {', '.join(ARRAY_TYPES)}")
+    for value in session.get_outputs():
         for start, fix in TENSOR_OUTPUTS.items():
             if value.type.startswith(start):
                 reason = f"output {value.name!r} of {file!r} is {value.type}, no tensor of numbers"

@@ -6,6 +6,7 @@ import pathlib
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import workers
 from lazy import lazy
@@ -58,6 +59,17 @@ def test_nested_inputs_are_taken(tmp_path: pathlib.Path) -> None:
         assert [output.shape for output in next(exact)] == [(3, 4)]
     assert name == "float64"
     assert all(each.nested for each in subject.describe_inputs())
+
+
+def test_given_inputs_replace_those_of_a_file(tmp_path: pathlib.Path) -> None:
+    program = torch.export.export(torch.nn.Linear(8, 4), (torch.zeros(2, 8),))
+    torch.export.save(program, tmp_path / "net.pt2")
+    given = np.arange(16, dtype=np.float32).reshape(2, 8)
+    np.savez(tmp_path / "given.npz", given)
+    request = request_for(tmp_path / "net.pt2", 2)
+    request.subject["inputs"] = str(tmp_path / "given.npz")
+    (found,) = torch_subject.open_torch_subject(request).inputs(2, 0)
+    assert (found == given).all()
 
 
 @pytest.mark.parametrize("batch_size", [5, 2])

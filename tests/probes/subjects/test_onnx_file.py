@@ -163,6 +163,11 @@ def test_given_arrays_are_the_inputs_in_turn(tmp_path: pathlib.Path) -> None:
     assert [opened_subject.inputs(2, n)[0][:, 0].tolist() for n in range(3)] == [
         *([0, 2], [4, 6], [8, 0])
     ]
+    subject["inputs"] = f"{tmp_path / 'given.py'}:make"
+    (tmp_path / "given.py").write_text("import torch\n\ndef make():\n    return torch.ones(5, 2)\n")
+    (only,) = opened(tables(ids_64=["batch", "seq"]), tmp_path, subject=subject).inputs(2, 0)
+    assert (only.shape, only.dtype) == ((2, 2), np.int64)
+    subject["inputs"] = str(tmp_path / "given.npz")
     np.savez(tmp_path / "given.npz", ids_64=ids)
     with pytest.raises(ModelError, match="scale_2"):
         opened(graph, tmp_path, subject=subject)
