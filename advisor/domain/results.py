@@ -128,6 +128,8 @@ class MeasuredInputs(msgspec.Struct, frozen=True, kw_only=True):
     #: Shapes of the tensors that a PyTorch module takes, without the batch; empty for other models
     #: and for generated text.
     shapes: tuple[tuple[int, ...], ...] = ()
+    #: Inputs whose dimensions have another order in memory, as in the examples.
+    reordered: int = 0
 
 
 class Results(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from advisor.domain.results import MeasuredInputs
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.measure.drift import typical_seconds
 from advisor.measure.rounds import counted_visits, is_valid
-from probes.wire.events import Peaks, Workload
+from probes.wire.events import InputFacts, Peaks, Workload
 from probes.wire.shape import Shape
 
 
@@ -47,23 +47,25 @@ def read_inputs(state: RunState) -> MeasuredInputs | None:
     if not workloads:
         return None
     batched = [each.has_batch for each in workloads if each.has_batch is not None]
+    reported = _read_reported(state)
     return MeasuredInputs(
         fixed=max(workload.fixed_inputs for workload in workloads),
         has_length=workloads[-1].has_length,
         has_batch=batched[-1] if batched else None,
-        shapes=_read_shapes(state),
+        shapes=tuple(each.shape for each in reported),
+        reordered=sum(each.reordered for each in reported),
     )
 
 
-def _read_shapes(state: RunState) -> tuple[tuple[int, ...], ...]:
-    """Return the shapes that a worker reported for the recipe of its arm; they are all the same."""
+def _read_reported(state: RunState) -> tuple[InputFacts, ...]:
+    """Return what a worker reported for the recipe of its arm; all report the same."""
     reported = (
         process.recipe_facts.inputs
         for processes in state.processes.values()
         for process in processes
         if process.recipe_facts is not None and process.recipe_facts.inputs
     )
-    return tuple(each.shape for each in next(reported, ()))
+    return next(reported, ())
 
 
 def stored_weight_bytes(process: ProcessState) -> int | None:

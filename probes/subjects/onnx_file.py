@@ -100,6 +100,11 @@ class OnnxSubject:
         return not self._given and self._sizes(1, 8) != self._sizes(1, 9)
 
     @property
+    def fixed_inputs(self) -> int:
+        """The number of inputs that are given."""
+        return len(self._given)
+
+    @property
     def has_batch(self) -> bool:
         """Whether a first dimension is free, or all inputs share it; see `_check_batch_size`."""
         first = self._first_dimensions()

@@ -172,6 +172,8 @@ class TorchSubject:
                 each.low,
                 each.high,
                 nested=self._names is None,
+                reordered=isinstance(each, example_like.ExampleLike)
+                and not each.example.is_contiguous(),
             )
             for name, each in zip(names, self._arguments, strict=True)
         )

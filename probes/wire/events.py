@@ -126,6 +126,8 @@ class InputFacts:
     #: Whether the inputs are in containers, are both positional and keyword ones, or have values
     #: that are not tensors. The tensors are then in the order in which they occur.
     nested: bool = False
+    #: Whether its dimensions have another order in memory, such as channels last.
+    reordered: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

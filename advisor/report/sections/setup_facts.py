@@ -107,13 +107,23 @@ def name_batch_sizes(sizes: Sequence[int]) -> str:
 
 
 def input_facts(answer: Answer) -> list[tuple[str, str]]:
-    """Return the inputs that do not change between calls; nothing without one."""
-    fixed = answer.results.inputs.fixed if answer.results.inputs is not None else 0
-    if not fixed:
+    """Return which inputs do not change between calls, and which have a layout of their own."""
+    inputs = answer.results.inputs
+    if inputs is None:
         return []
-    what = "one input has" if fixed == 1 else f"{fixed} inputs have"
     why = "because the model fails or returns no numbers for random ones"
-    return [("inputs", f"{what} the values of the examples, {why}")]
+    if getattr(answer.question.model, "inputs", ""):
+        why = "which --inputs gives"
+    facts = [
+        (inputs.fixed, f"the values of the examples, {why}"),
+        (inputs.reordered, "the layout of the examples, such as channels last"),
+    ]
+    stated = [
+        f"{'one input has' if count == 1 else f'{count} inputs have'} {what}"
+        for count, what in facts
+        if count
+    ]
+    return [("inputs", "; ".join(stated))] if stated else []
 
 
 def _question_facts(answer: Answer) -> list[tuple[str, str]]:

@@ -64,7 +64,7 @@ def test_nested_inputs_are_taken(tmp_path: pathlib.Path) -> None:
 def test_given_inputs_replace_those_of_a_file(tmp_path: pathlib.Path) -> None:
     program = torch.export.export(torch.nn.Linear(8, 4), (torch.zeros(2, 8),))
     torch.export.save(program, tmp_path / "net.pt2")
-    given = np.arange(16, dtype=np.float32).reshape(2, 8)
+    given: Any = np.arange(16, dtype=np.float32).reshape(2, 8)
     np.savez(tmp_path / "given.npz", given)
     request = request_for(tmp_path / "net.pt2", 2)
     request.subject["inputs"] = str(tmp_path / "given.npz")

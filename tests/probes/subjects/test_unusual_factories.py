@@ -251,6 +251,7 @@ def test_inputs_of_unusual_form_are_drawn_as_the_example_is(tmp_path: pathlib.Pa
     assert reference.perturbations
     facts = open_subject("of_unusual_inputs", tmp_path).describe_inputs()
     assert [each.nested for each in facts] == [True] * 3
+    assert [each.reordered for each in facts] == [True, False, True]
 
 
 @pytest.mark.parametrize("given", ["given.npz", "given.py:make"])

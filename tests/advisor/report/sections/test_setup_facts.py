@@ -136,10 +136,11 @@ def test_inputs_that_are_not_known_have_batch_sizes(inputs: MeasuredInputs | Non
     )
 
 
-def test_inputs_that_do_not_change_are_stated() -> None:
-    answer = with_results(
-        run_answer(), inputs=MeasuredInputs(fixed=2, has_batch=None, has_length=None)
-    )
+@pytest.mark.parametrize("field", ["fixed", "reordered"])
+def test_inputs_with_values_or_a_layout_of_their_own_are_stated(field: str) -> None:
+    inputs = MeasuredInputs(fixed=0, has_batch=None, has_length=None)
+    inputs = msgspec.structs.replace(inputs, **{field: 2})
+    answer = with_results(run_answer(), inputs=inputs)
     assert input_facts(answer)
     assert set(input_facts(answer)) <= {*setup_facts(answer)}
     assert len(measured_line(answer)) == len(measured_line(run_answer())) + 1
