@@ -11,6 +11,7 @@ import torch
 
 from probes.adapter import UnsupportedError
 from probes.protocol import Request
+from probes.subjects.exported import batch_range
 from probes.subjects.torch_subject import TorchSubject
 
 #: For each argument, the free dimensions by axis, as `torch.export` takes them.
@@ -49,9 +50,21 @@ def batch_and_length(tensors: tuple[torch.Tensor, ...], length: int) -> FreeDime
     )
 
 
-def every(tensors: tuple[torch.Tensor, ...]) -> FreeDimensions:
-    """Return all dimensions; the exporter fixes those that the code of the model fixes."""
-    return tuple(dict.fromkeys(range(tensor.ndim), torch.export.Dim.AUTO) for tensor in tensors)
+def export_every(
+    module: torch.nn.Module, tensors: tuple[torch.Tensor, ...]
+) -> torch.export.ExportedProgram:
+    """Return the exported program with all dimensions free that the code of the model does not fix.
+
+    Raise `ValueError` if it fixes the batch.
+    """
+    free = tuple(dict.fromkeys(range(tensor.ndim), torch.export.Dim.AUTO) for tensor in tensors)
+    program = torch.export.export(
+        module, tensors, dynamic_shapes=by_parameter(module, free), strict=False
+    )
+    low, high = batch_range(program)
+    if low == high:
+        raise ValueError(NO_BATCH)
+    return program
 
 
 def with_min_batch(tensor: torch.Tensor) -> torch.Tensor:
@@ -98,23 +111,18 @@ def first_that_works(
     subject: TorchSubject,
     tensors: tuple[torch.Tensor, ...],
     length: int,
-    *,
-    tries_every: bool = False,
 ) -> Any:
-    """Return the export with the most free dimensions that the model allows.
+    """Return the export with a free batch and, if the model allows it, length.
 
-    `length` is that of the inputs in tokens. `tries_every` is for stacks whose programs are no
-    slower for dimensions that never change.
+    `length` is that of the inputs in tokens.
 
     Raise `UnsupportedError` if the batch cannot be free.
     """
     if not subject.has_batch:
         raise UnsupportedError(NO_BATCH)
-    choices = [every(tensors)] if tries_every else []
-    choices += [batch_and_length(tensors, length)] if subject.has_length else []
-    for dimensions in choices:
-        with contextlib.suppress(*EXPORT_ERRORS):  # the model's code fixes some
-            return export(dimensions)
+    if subject.has_length:
+        with contextlib.suppress(*EXPORT_ERRORS):  # its code fixes the length
+            return export(batch_and_length(tensors, length))
     try:
         return export(batch(tensors))
     except EXPORT_ERRORS as problem:

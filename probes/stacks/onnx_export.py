@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
@@ -12,7 +13,6 @@ from probes.partial_file import replace_when_complete
 from probes.protocol import Request
 from probes.stacks import free_dimensions, pytorch
 from probes.stacks.free_dimensions import FreeDimensions
-from probes.subjects.exported import first_dimensions
 from probes.subjects.outputs import other_types
 from probes.subjects.torch_subject import TorchSubject
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from probes.subjects.onnx_file import OnnxSubject
 
 FILE = "model.onnx"
+#: Of the dimensions, those that the code of the model does not fix.
+EVERY: Literal["every"] = "every"
 
 
 def for_shapes(
@@ -82,25 +84,26 @@ def for_any_shape(
         def export(dimensions: FreeDimensions) -> None:
             _export(subject, examples, file, dimensions)
 
-        free_dimensions.first_that_works(
-            export, subject, examples, request.input_tokens, tries_every=True
-        )
+        if subject.has_batch:
+            with contextlib.suppress(*free_dimensions.EXPORT_ERRORS):
+                _export(subject, examples, file, EVERY)
+        if not file.exists():
+            free_dimensions.first_that_works(export, subject, examples, request.input_tokens)
     pytorch.move_weights_to_host(subject)
     return file
 
 
-def integration(request: Request, arguments: str = "inputs") -> tuple[str, str]:
+def integration(request: Request, exported: str = "model, inputs") -> tuple[str, str]:
     """Return the lines that export `model`, and the expression for the path of the file.
 
-    There are no lines for an ONNX file: `model` is then its path. `arguments` are those of the
-    export after `model`.
+    There are no lines for an ONNX file: `model` is then its path.
     """
     if request.subject["kind"] == "onnx":
         return "", "model"
     return (
         f"""\
 with torch.no_grad():
-    torch.onnx.export(model, {arguments}, dynamo=True).save("model.onnx", external_data=True)
+    torch.onnx.export({exported}, dynamo=True).save("model.onnx", external_data=True)
 """,
         '"model.onnx"',
     )
@@ -123,7 +126,7 @@ def _export(
     subject: TorchSubject,
     tensors: tuple[torch.Tensor, ...],
     file: pathlib.Path,
-    free: FreeDimensions | None,
+    free: FreeDimensions | Literal["every"] | None,
 ) -> None:
     if any(tensor.is_complex() for tensor in tensors):
         message = (
@@ -135,24 +138,21 @@ def _export(
     device = next((parameter.device for parameter in parameters), tensors[0].device)
     with pytorch.without_inference_mode():
         arguments = tuple(tensor.to(device, copy=True) for tensor in tensors)
-        shapes = free_dimensions.by_parameter(subject.module, free) if free else None
         try:
-            program = torch.onnx.export(
-                subject.module, arguments, dynamo=True, verbose=False, dynamic_shapes=shapes
-            )
+            if free == EVERY:
+                exported = free_dimensions.export_every(subject.module, arguments)
+                program = torch.onnx.export(exported, dynamo=True, verbose=False)
+            else:
+                shapes = free_dimensions.by_parameter(subject.module, free) if free else None
+                program = torch.onnx.export(
+                    subject.module, arguments, dynamo=True, verbose=False, dynamic_shapes=shapes
+                )
         except torch.onnx.OnnxExporterError:
             refuse_other_outputs(subject.module(*arguments))
             raise
     if program is None:
         message = "torch.onnx.export returned no program"
         raise RuntimeError(message)
-    if free and program.exported_program is not None:
-        first = [
-            size for size in first_dimensions(program.exported_program) if isinstance(size, int)
-        ]
-        if first:
-            message = f"the batch is fixed to {first[0]}"
-            raise ValueError(message)
     with replace_when_complete(file.parent) as directory:
         directory.mkdir(parents=True, exist_ok=True)
         program.save(directory / file.name, external_data=True)

@@ -276,8 +276,8 @@ session.run_with_iobinding(binding)
 output = [torch.from_dlpack(value) for value in binding.get_outputs()]
 """
     free = bool(request.options.get("dynamic")) and request.subject["kind"] != "onnx"
-    arguments = "inputs, dynamic_shapes=shapes" if free else "inputs"
-    export, file = onnx_export.integration(request, arguments)
+    every = "torch.export.export(model, example, dynamic_shapes=shapes, strict=False)"
+    export, file = onnx_export.integration(request, every if free else "model, inputs")
     quantise = ""
     if request.options.get("weights"):
         from probes.stacks import onnxruntime_quantisation  # noqa: PLC0415 - as above
@@ -286,7 +286,9 @@ output = [torch.from_dlpack(value) for value in binding.get_outputs()]
         file = '"quantised.onnx"'
     opened = (opening or opening_lines(request, provider)).replace("FILE", file)
     host = HOST_VALUES if request.dtype == "bfloat16" else HOST_ARRAYS
-    shapes = free_dimensions.integration(request, axes="range(x.dim())")
+    shapes = free_dimensions.EXAMPLE_LINES + free_dimensions.integration(
+        request, "example", axes="range(x.dim())"
+    )
     return f"""\
 import onnxruntime
 import torch

@@ -105,8 +105,8 @@ def first_dimensions(program: torch.export.ExportedProgram) -> Iterator[Any]:
 
 def size_range(program: torch.export.ExportedProgram, size: Any) -> tuple[int, float]:
     """Return the bounds of a dimension; none for an expression that the program has none for."""
-    if isinstance(size, int):
-        return size, size
+    if isinstance(size, int) or size.node.expr.is_number:
+        return int(size), int(size)
     bounds = program.range_constraints.get(size.node.expr)
     if bounds is None:
         return 1, math.inf

@@ -121,6 +121,15 @@ def test_all_dimensions_are_free_that_the_code_does_not_fix(tmp_path: pathlib.Pa
     assert abs(found - expected).max() < 1e-5
 
 
+def test_a_batch_that_the_code_fixes_is_not_free() -> None:
+    class Pairs(torch.nn.Module):  # type: ignore[name-defined]
+        def forward(self, x: Any) -> Any:
+            return x.reshape(2, -1).sum(1)
+
+    with pytest.raises(ValueError, match="batch"):
+        free_dimensions.export_every(Pairs(), (torch.zeros(2, 8),))
+
+
 @pytest.mark.parametrize("shapes", [[(3, 2), (5,)], [()]], ids=["ragged", "scalar"])
 def test_a_model_without_a_batch_is_not_exported(
     shapes: list[tuple[int, ...]], tmp_path: pathlib.Path
