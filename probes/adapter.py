@@ -41,7 +41,8 @@ class Subject(Protocol):
     A subject may also have these members, which the harness uses where they exist:
 
     - `at(request)`: the same model with inputs of the lengths of `request`;
-    - `settle_inputs(batch_size, input_sets)`: choose the kind of inputs that the model accepts;
+    - `settle_inputs(batch_size, input_sets)`: choose the kind of inputs that the model accepts,
+      and return how many sets to use;
     - `refuse_lasting_effects(input_sets)`: raise `ModelError` if a call changes a later one;
     - `why_untraceable(inputs)`: what exporters cannot trace, and a next step;
     - `perturbed(inputs, seed)`: outputs with inputs and weights off by a rounding error;

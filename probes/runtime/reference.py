@@ -22,9 +22,10 @@ from probes.wire.shape import Shape
 def make_inputs(subject: Any, shape: Shape, request: protocol.Request) -> None:
     """Write the inputs of one shape, with which other workers can build."""
     subject = subject.at(request.at(shape)) if shape.lengths else subject
+    count = request.input_sets
     if hasattr(subject, "settle_inputs"):
-        subject.settle_inputs(shape.batch_size, request.input_sets)
-    inputs = [subject.inputs(shape.batch_size, number) for number in range(request.input_sets)]
+        count = subject.settle_inputs(shape.batch_size, count)
+    inputs = [subject.inputs(shape.batch_size, number) for number in range(count)]
     dispatch.save_inputs(inputs, dispatch.inputs_file(request, shape))
 
 

@@ -144,16 +144,16 @@ class OnnxSubject:
             for value, shape in zip(self._unoptimised.get_inputs(), shapes, strict=True)
         ]
 
-    def settle_inputs(self, batch_size: int, input_sets: int) -> None:
+    def settle_inputs(self, batch_size: int, input_sets: int) -> int:
         """Find integers that the file takes, if neither names nor weights tell their range.
 
-        Raise `ModelError` if it takes none of these inputs.
+        Return the number of input sets to use. Raise `ModelError` if it takes none of these inputs.
         """
         failure = None
         for self._integers_below in INTEGER_LIMITS:
             failure = self._try_inputs(batch_size, input_sets)
             if failure is None:
-                return
+                return input_sets
         sizes = ", ".join(
             f"{value.name} {'x'.join(map(str, array.shape)) or 'a number'}"
             for value, array in zip(

@@ -52,6 +52,8 @@ KINDS_WITH_LENGTH = {"synthetic"}
 LENGTH_AXIS = 1
 
 #: Precisions that `rubric/accuracy.toml` has rules for.
+#: Copying and comparing larger outputs takes seconds for each input set.
+MANY_OUTPUT_ELEMENTS, SETS_OF_LARGE_OUTPUTS = 1 << 25, 2
 PRECISIONS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 OPENERS = {
@@ -84,6 +86,8 @@ class TorchSubject:
         self._length = request.input_tokens
         #: How the reference is computed, once it is.
         self._precision = Precision(torch.float64, self._own)
+        #: Of the last call that `settle_inputs` made.
+        self._output_elements = 0
 
     def inputs(self, batch_size: int, number: int) -> list[Any]:
         """Return seeded random arrays, one for each argument of the module."""
@@ -109,21 +113,25 @@ class TorchSubject:
         found._length = request.input_tokens  # noqa: SLF001 - a copy of this object
         return found
 
-    def settle_inputs(self, batch_size: int, input_sets: int) -> None:
+    def settle_inputs(self, batch_size: int, input_sets: int) -> int:
         """Use the values of the examples from now on if the model refuses random ones.
 
-        All `input_sets` are tried: a mask may leave out too much in one of them only.
+        Return the number of input sets to use: fewer than `input_sets` where outputs are large. All
+        of them are tried: a mask may leave out too much in one of them only.
         A model that does not take the examples either keeps the random values. Raise `ModelError`
         for one that takes them, but not this number of rows.
         """
         drawn = self._arguments
         examples = [each for each in drawn if isinstance(each, example_like.ExampleLike)]
         if not examples:
-            return
+            return input_sets
         for arguments in example_like.alternatives(drawn):
             self._arguments = arguments
-            if all(self._takes(self.inputs(batch_size, number)) for number in range(input_sets)):
-                return
+            number = 0
+            while self._takes(self.inputs(batch_size, number)):
+                number += 1
+                if number == self._sets_for_outputs(input_sets):
+                    return number
         rows = {len(each.example) for each in examples if each.batched}
         # The last alternative has the rows of the examples.
         for own in rows - {batch_size}:
@@ -134,6 +142,11 @@ class TorchSubject:
                 )
                 raise ModelError(reason, call_inputs.name_rows(own, is_nested=self._names is None))
         self._arguments = drawn
+        return input_sets
+
+    def _sets_for_outputs(self, input_sets: int) -> int:
+        is_large = self._output_elements > MANY_OUTPUT_ELEMENTS
+        return min(input_sets, SETS_OF_LARGE_OUTPUTS) if is_large else input_sets
 
     @property
     def fixed_inputs(self) -> int:
@@ -154,6 +167,7 @@ class TorchSubject:
             raise
         except higher_precision.REFUSALS:
             return False
+        self._output_elements = sum(each.size for each in outputs)
         return all(
             (np.isfinite(each) | np.isneginf(each)).all()
             for each in outputs

@@ -304,6 +304,16 @@ def test_all_random_sets_are_tried(
     assert not any(subject.inputs(2, number)[1][:, 0].any() for number in range(64))
 
 
+@pytest.mark.parametrize(("elements", "sets"), [(1, 2), (1 << 20, 4)])
+def test_large_outputs_have_fewer_input_sets(
+    elements: int, sets: int, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch_subject, "MANY_OUTPUT_ELEMENTS", elements)
+    subject = torch_subject.open_torch_subject(request_for("plain", tmp_path))
+    with torch.inference_mode():
+        assert subject.settle_inputs(2, 4) == sets
+
+
 @pytest.mark.parametrize("function", ["plain", "never"])
 def test_values_are_random_where_the_examples_are_no_better(
     function: str, tmp_path: pathlib.Path
