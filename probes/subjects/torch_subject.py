@@ -124,7 +124,8 @@ class TorchSubject:
         drawn = self._arguments
         examples = [each for each in drawn if isinstance(each, example_like.ExampleLike)]
         if not examples:
-            return input_sets
+            self._takes(self.inputs(batch_size, 0))
+            return self._sets_for_outputs(input_sets)
         for arguments in example_like.alternatives(drawn):
             self._arguments = arguments
             number = 0
