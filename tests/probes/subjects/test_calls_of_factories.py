@@ -308,7 +308,7 @@ def test_all_random_sets_are_tried(
 def test_large_outputs_have_fewer_input_sets(
     elements: int, sets: int, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(torch_subject, "MANY_OUTPUT_ELEMENTS", elements)
+    monkeypatch.setattr("probes.subjects.torch_subject.MANY_OUTPUT_ELEMENTS", elements)
     subject = torch_subject.open_torch_subject(request_for("plain", tmp_path))
     with torch.inference_mode():
         assert subject.settle_inputs(2, 4) == sets
