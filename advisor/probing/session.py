@@ -302,16 +302,24 @@ class Session:
         """Return whether the arm's last worker ended in a failure, or could not be started."""
         return self._pool.workers.has_failed(arm)
 
+    def check(self, arms: Collection[str]) -> Iterator[RunEvent]:
+        """Let running workers check their outputs once more, at the same time.
+
+        They do not check again before they end or try new shapes, unless they are timed meanwhile.
+        """
+        workers = self._pool.workers
+        for arm in arms:
+            workers.expect_ready(arm)
+            self._pool.send(workers[arm], "check")
+        yield from self._pool.run_until(lambda: all(map(workers.is_ready_or_ended, arms)))
+
     def stop(self, arms: Collection[str] | None = None) -> Iterator[RunEvent]:
         """Let all workers, or those of `arms`, check their outputs once more and exit."""
         workers = self._pool.workers
         stopping = [arm for arm in workers.running() if arms is None or arm in arms]
         # These end one after the other, but check at the same time.
         in_turn = [arm for arm in stopping if self._memory.is_measured_at_end(arm)]
-        for arm in in_turn:
-            workers.expect_ready(arm)
-            self._pool.send(workers[arm], "check")
-        yield from self._pool.run_until(lambda: all(map(workers.is_ready_or_ended, in_turn)))
+        yield from self.check(in_turn)
         for arm in filter(self.is_running, in_turn):
             yield from self._memory.measure_end(arm, self._stop([arm]))
         yield from self._stop([arm for arm in stopping if arm not in in_turn])

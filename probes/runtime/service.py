@@ -38,10 +38,11 @@ class Service:
     attempt: Callable[[Callable[[], Any]], Any]
     #: Launches a tiny kernel; None without a GPU.
     launch: Callable[[], object] | None = None
+    #: Whether the outputs were checked after the last visit.
+    is_checked: bool = False
 
     def answer_tokens(self) -> None:
         """Answer each token until `stop`, or until `new-shapes`, which may break the programs."""
-        is_checked = False
         while True:
             word, *arguments = self.channel.read_token()
             match word:
@@ -58,7 +59,6 @@ class Service:
                 case "check":
                     self.channel.start_phase("done")
                     self.check_again()
-                    is_checked = True
                     self.channel.send(events.Ready())
                 case "new-shapes":
                     self.channel.start_phase("done")
@@ -67,8 +67,7 @@ class Service:
                     return
                 case _:
                     self.channel.start_phase("done")
-                    if not is_checked:
-                        self.check_again()
+                    self.check_again()
                     return
 
     def shape_of(self, text: str) -> Shape:
@@ -76,6 +75,7 @@ class Service:
 
     def time_visit(self, shape: Shape, round_number: int) -> None:
         """Time one block and report it."""
+        self.is_checked = False
         cell, block = self.cells[shape], self.blocks[shape]
         host_seconds = host_probe.time_host(self.launch)
         timed = timing.time_block(
@@ -237,7 +237,13 @@ class Service:
         return result
 
     def check_again(self) -> None:
-        """Raise `FailureError` if an output has become wrong since the check before the timing."""
+        """Raise `FailureError` if an output has become wrong since it was checked last.
+
+        Without calls since then nothing is checked.
+        """
+        if self.is_checked:
+            return
+        self.is_checked = True
         for shape, cell in self.cells.items():
             _, reason = dispatch.check_outputs(
                 self.workflow,

@@ -49,6 +49,9 @@ def _try_shapes_of_leaders(context: RaceContext) -> Iterator[LoggedEvent]:
     """
     session, budget = context.session, context.question.budget
     limit, tried = budget.new_shape_seconds, set[str]()
+    if limit > 0 and context.clock() < context.end:
+        running = [arm.id for arm in plan_of(context.state).arms if session.is_running(arm.id)]
+        yield from context.recorder.record_each(session.check(running))
     # Most of the time that is left is for the repetition.
     left = SHARE_OF_NEW_SHAPES * (context.end - context.clock())
     end = context.clock() + min(budget.all_new_shapes_seconds, left)
