@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import pathlib
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -75,20 +74,20 @@ def for_any_shape(
     """
     if not isinstance(subject, TorchSubject):
         return pathlib.Path(subject.file)
-    file = _folder(request) / free_dimensions.shared_name(subject, request) / FILE
+    file = _folder(request) / "any-shape" / FILE
     if not file.exists():
-        examples = tuple(
-            free_dimensions.with_min_batch(tensor) for tensor in subject.tensors(inputs)
-        )
-
-        def export(dimensions: FreeDimensions) -> None:
-            _export(subject, examples, file, dimensions)
-
-        if subject.has_batch:
-            with contextlib.suppress(*free_dimensions.EXPORT_ERRORS):
-                _export(subject, examples, file, EVERY)
-        if not file.exists():
-            free_dimensions.first_that_works(export, subject, examples, request.input_tokens)
+        tensors = subject.tensors(inputs)
+        try:
+            _export(subject, tensors, file, EVERY)
+        except UnsupportedError:
+            # The exporter of ONNX has further ways to trace a module.
+            if not subject.has_batch:
+                raise
+            examples = tuple(free_dimensions.with_min_batch(tensor) for tensor in tensors)
+            try:
+                _export(subject, examples, file, free_dimensions.batch(examples))
+            except free_dimensions.EXPORT_ERRORS as problem:
+                raise UnsupportedError(free_dimensions.NO_FREE_BATCH) from problem
     pytorch.move_weights_to_host(subject)
     return file
 
@@ -140,7 +139,7 @@ def _export(
         arguments = tuple(tensor.to(device, copy=True) for tensor in tensors)
         try:
             if free == EVERY:
-                exported = free_dimensions.export_every(subject.module, arguments)
+                exported = free_dimensions.export_every(subject, arguments)
                 program = torch.onnx.export(exported, dynamo=True, verbose=False)
             else:
                 shapes = free_dimensions.by_parameter(subject.module, free) if free else None

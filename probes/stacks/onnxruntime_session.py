@@ -286,13 +286,10 @@ output = [torch.from_dlpack(value) for value in binding.get_outputs()]
         file = '"quantised.onnx"'
     opened = (opening or opening_lines(request, provider)).replace("FILE", file)
     host = HOST_VALUES if request.dtype == "bfloat16" else HOST_ARRAYS
-    shapes = free_dimensions.EXAMPLE_LINES + free_dimensions.integration(
-        request, "example", axes="range(x.dim())"
-    )
     return f"""\
 import onnxruntime
 import torch
 
-{shapes if free else ""}{export}{quantise}{opened}
+{free_dimensions.EXPORT_LINES if free else ""}{export}{quantise}{opened}
 assert session.get_providers()[0] == "{provider}", "ONNX Runtime fell back without an error; see its log for the reason"
 {binding if request.options["feeding"] == IO_BINDING else host}"""  # noqa: E501 - the lines are counted, so they are not wrapped

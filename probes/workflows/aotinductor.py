@@ -30,13 +30,13 @@ def build(
 ) -> TorchProgram | CapturedProgram:
     """Load the package for these shapes, compiled if an earlier process has not left it.
 
-    With the option `dynamic`, one package serves all batch sizes and, where the model allows it,
-    lengths. With the option `cuda_graph`, capture a call of the package.
+    With the option `dynamic`, one package serves all shapes that the model allows. With the option
+    `cuda_graph`, capture a call of the package.
     """
     tensors = subject.tensors(inputs)
     shape = "x".join(str(size) for tensor in tensors for size in tensor.shape)
     dynamic = request.options.get("dynamic")
-    name = free_dimensions.shared_name(subject, request) if dynamic else shape
+    name = "any-shape" if dynamic else shape
     package = pathlib.Path(request.scratch_directory) / f"model-{name}.pt2"
     if not package.exists():
         with replace_when_complete(package) as partial, pytorch.without_inference_mode():
@@ -54,7 +54,7 @@ def export(subject: TorchSubject, tensors: tuple[torch.Tensor, ...], request: Re
     examples = tuple(tensor.clone() for tensor in tensors)
     if not request.options.get("dynamic"):
         return torch.export.export(subject.module, examples, strict=False)
-    return free_dimensions.export_for_any_shape(subject, examples, request.input_tokens)
+    return free_dimensions.export_every(subject, examples)
 
 
 def engagement(program: TorchProgram | CapturedProgram, device_inputs: Any) -> Engagement:
@@ -79,8 +79,7 @@ def integration(request: Request) -> str:
     )
     shapes, arguments = "", "inputs"
     if request.options.get("dynamic"):
-        shapes = f'{free_dimensions.EXAMPLE_LINES}batch = torch.export.Dim("batch")\n'
-        arguments = "example, dynamic_shapes=tuple({0: batch} if x.dim() else {} for x in example)"
+        shapes, arguments = free_dimensions.EXPORT_LINES, "example, dynamic_shapes=shapes"
     return f"""\
 import torch
 

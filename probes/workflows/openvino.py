@@ -77,7 +77,7 @@ def to_array(tensor: Any) -> Any:
     )
 
 
-#: The compiled models of a dynamic arm by name; one serves all batch sizes of a worker.
+#: The compiled models of a dynamic arm; one serves all shapes of a worker.
 _dynamic_models: dict[str, Any] = {}
 
 
@@ -90,8 +90,7 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
         from probes.stacks import openvino_generation  # noqa: PLC0415 - imports transformers, which takes seconds
 
         return openvino_generation.build(subject, inputs, request)
-    name = free_dimensions.shared_name(subject, request)
-    if shared := _dynamic_models.get(name):
+    if shared := _dynamic_models.get(request.arm):
         return OpenVinoProgram(shared, shared.create_infer_request())
     core = openvino.Core()
     if isinstance(subject, TorchSubject):
@@ -109,7 +108,7 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
         model, "CPU", openvino_model.configuration(subject.dtype, request)
     )
     if request.options.get("dynamic"):
-        _dynamic_models[name] = compiled
+        _dynamic_models[request.arm] = compiled
     return OpenVinoProgram(compiled, compiled.create_infer_request(), weight_bytes)
 
 
@@ -118,7 +117,7 @@ def export(subject: TorchSubject, inputs: list[Any], request: Request) -> Any:
     tensors = tuple(tensor.clone() for tensor in subject.tensors(inputs))
     if not request.options.get("dynamic"):
         return torch.export.export(subject.module, tensors, strict=False)
-    return free_dimensions.export_for_any_shape(subject, tensors, request.input_tokens)
+    return free_dimensions.export_every(subject, tensors)
 
 
 def synchronise() -> None:
@@ -157,9 +156,8 @@ def integration(request: Request) -> str:
     is_file = request.subject["kind"] == "onnx"
     free = bool(request.options.get("dynamic")) and not is_file
     arguments = "example, dynamic_shapes=shapes" if free else "inputs"
-    shapes = free_dimensions.EXAMPLE_LINES + free_dimensions.integration(request, "example")
     export = f"""\
-{shapes if free else ""}with torch.no_grad():
+{free_dimensions.EXPORT_LINES if free else ""}with torch.no_grad():
     exported = torch.export.export(model, {arguments}, strict=False)
 """
     array = BITS_AS_BFLOAT16 if request.dtype == "bfloat16" else "tensor.numpy()"

@@ -197,11 +197,9 @@ def test_the_handed_out_lines_feed_bfloat16_which_numpy_lacks(
     assert torch.equal(output, inputs[0].flatten(1))
 
 
-def test_an_input_of_one_row_is_exported_with_a_free_batch(tmp_path: pathlib.Path) -> None:
-    request = workers.make_request(pathlib.Path("x"), tmp_path, subject={"kind": "factory"})
-    lines = free_dimensions.EXAMPLE_LINES + free_dimensions.integration(request, "example")
+def test_an_input_of_one_row_is_exported_with_a_free_batch() -> None:
     names: dict[str, Any] = {"torch": torch, "inputs": (torch.randn(1, 3),)}
-    exec(lines, names)
+    exec(free_dimensions.EXPORT_LINES, names)
     exported = torch.export.export(
         torch.nn.Linear(3, 4), names["example"], dynamic_shapes=names["shapes"], strict=False
     )

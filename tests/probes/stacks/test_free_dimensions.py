@@ -62,7 +62,7 @@ def run_both(subject: Any, request: Any, inputs: list[Any], *, with_onnx: bool) 
             (found,) = program.collect(program(program.feed(inputs)))
         else:
             tensors = subject.tensors(subject.inputs(1, 0))
-            exported = free_dimensions.export_for_any_shape(subject, tensors, TOKENS)
+            exported = free_dimensions.export_every(subject, tensors)
             found = exported.module()(*subject.tensors(inputs)).numpy()
         (expected,) = subject.run(inputs)
     return found, expected
@@ -121,13 +121,22 @@ def test_all_dimensions_are_free_that_the_code_does_not_fix(tmp_path: pathlib.Pa
     assert abs(found - expected).max() < 1e-5
 
 
-def test_a_batch_that_the_code_fixes_is_not_free() -> None:
+def test_a_batch_that_the_code_fixes_is_not_free(tmp_path: pathlib.Path) -> None:
     class Pairs(torch.nn.Module):  # type: ignore[name-defined]
         def forward(self, x: Any) -> Any:
             return x.reshape(2, -1).sum(1)
 
-    with pytest.raises(ValueError, match="batch"):
-        free_dimensions.export_every(Pairs(), (torch.zeros(2, 8),))
+    examples = (torch.zeros(2, 8),)
+    model = loaded_model.LoadedModel(
+        module=Pairs(),
+        arguments=factory.arguments_like(examples, [2]),
+        weights="random",
+        shares_weights=False,
+    )
+    request = workers.make_request(pathlib.Path("x.py"), tmp_path, dtype="float32", batch_sizes=[2])
+    subject = torch_subject.TorchSubject(model, request)
+    with pytest.raises(UnsupportedError, match="2 rows"):
+        free_dimensions.export_every(subject, examples)
 
 
 @pytest.mark.parametrize("shapes", [[(3, 2), (5,)], [()]], ids=["ragged", "scalar"])
@@ -144,12 +153,9 @@ def test_a_model_without_a_batch_is_not_exported(
         unit="samples",
         units_per_sample=1,
     )
-    exports: list[object] = []
+    subject = torch_subject.TorchSubject(model, request)
     with pytest.raises(UnsupportedError, match="no common first dimension"):
-        free_dimensions.first_that_works(
-            exports.append, torch_subject.TorchSubject(model, request), examples, TOKENS
-        )
-    assert not exports
+        free_dimensions.export_every(subject, examples)
 
 
 @pytest.mark.parametrize("categories", [0, 1, 3])
