@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from advisor.domain.answer import UnmeasuredArm
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.environment import Environment
 from advisor.domain.interval import Interval
-from advisor.domain.machine import Cpu, Gpu, Interpreter, Machine
+from advisor.domain.machine import Cpu, CreatedEnvironment, Gpu, Interpreter, Machine
 from advisor.domain.measurement import BuildSeconds, CallDiagnosis, Measurement, MemoryBytes
 from advisor.domain.model import SyntheticModel
 from advisor.domain.plan import Arm, Excluded, Plan
@@ -29,6 +30,7 @@ from advisor.domain.scores import Adoption, Rating, ScoredArm
 from advisor.domain.workflow import CitedFact, DeclaredFacts, Workflow
 from advisor.errors import UserError
 from advisor.measure.process_differences import widen_by_errors
+from advisor.probing.environments import registry
 from advisor.score import scoring
 from advisor.statistics.replication import MIN_PROCESSES
 from probes.wire.checks import Accuracy, Checked
@@ -442,6 +444,26 @@ def scored_arm(
         adoption=Adoption(lines_changed=2, export_step=False, own_environment=False),
     )
     return msgspec.structs.replace(made, **changes)
+
+
+def machine_with_environment(name: str, fault: str | None = None) -> Machine:
+    """Return a machine with an environment of a workflow, which a fault makes useless."""
+    made = CreatedEnvironment(name=name, python="/env/bin/python", digest="0" * 12, fault=fault)
+    return machine(environments={name: made})
+
+
+def write_creation_record(directory: pathlib.Path, name: str, digest: str) -> None:
+    """Make a directory an environment whose creation has ended."""
+    record = registry.CreationRecord(
+        name=name,
+        digest=digest,
+        python_version="3",
+        packages={},
+        disk_bytes=1,
+        seconds=1,
+        made="2026-11-21",
+    )
+    (directory / registry.RECORD_FILE).write_bytes(msgspec.json.encode(record))
 
 
 def error_of(action: Callable[[], object]) -> UserError | None:

@@ -1,4 +1,4 @@
-"""Store a fleet with fixed answers."""
+"""Records of fleets with fixed answers."""
 
 from __future__ import annotations
 
@@ -11,31 +11,32 @@ from advisor.domain.fleet import (
     FleetRequest,
     Pool,
 )
-from advisor.store.store import Store
 
-HOSTILE = "[/red]"
+#: What a fleet says of the assignment that it could not run.
+LOST = "the fleet has lost its last H200"
 
 
-def store_fleet(
-    store: Store, fleet_id: str, run_id: str, *, reason: str = "the fleet lost its last L40S"
-) -> None:
-    """Store the answers of a fleet: one with a run, one without."""
+def answered(
+    kind: str,
+    *runs: str,
+    model: str = "demo",
+    number: int = 1,
+    reason: str | None = None,
+) -> AssignmentResult:
+    """Return the result of an assignment that was tried in these runs."""
+    return AssignmentResult(
+        assignment=Assignment(number=number, model=model, kind=kind),
+        attempts=tuple(Attempt(run_id=run, node="n1", device="0") for run in runs),
+        reason=reason,
+    )
+
+
+def record(*results: AssignmentResult, fleet_id: str = "f") -> FleetRecord:
+    """Return the record of a fleet whose assignments have these results."""
     request = FleetRequest(
         fleet_id=fleet_id,
         created="2026-11-21T12:00:00+00:00",
-        models=("demo", HOSTILE),
-        pools=(Pool(kind="H200"), Pool(kind="L40S")),
+        models=tuple(dict.fromkeys(each.assignment.model for each in results)),
+        pools=tuple(Pool(kind=kind) for kind in {each.assignment.kind: 0 for each in results}),
     )
-    first = Assignment(number=1, model="demo", kind="H200")
-    answered = (
-        AssignmentResult(
-            assignment=first, attempts=(Attempt(run_id=run_id, node="n1", device="0"),)
-        ),
-        AssignmentResult(
-            assignment=Assignment(number=2, model=HOSTILE, kind="L40S"),
-            attempts=(),
-            reason=reason,
-            next_step="add one",
-        ),
-    )
-    store.fleets.save(FleetRecord(schema=FLEET_SCHEMA, request=request, answered=answered))
+    return FleetRecord(schema=FLEET_SCHEMA, request=request, answered=results)

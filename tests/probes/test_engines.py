@@ -156,18 +156,6 @@ def test_an_engine_that_hangs_at_its_start_is_killed_at_its_deadline_with_its_pr
         workers.wait_until(lambda: not workers.find_marked("engine-hangs"))
 
 
-def test_the_recorded_interface_of_tensorrt_llm_has_a_source_and_a_date() -> None:
-    recorded = msgspec.toml.decode((ENGINES / "tensorrt_llm" / "published.toml").read_bytes())
-    assert recorded["source"].startswith("https://")
-    assert recorded["read"]
-    assert (
-        next(
-            workflow for workflow in rubric_files.load().workflows if workflow.id == "tensorrt-llm"
-        ).verified
-        == ()
-    )
-
-
 def test_vllm_gets_its_gpu_by_index(tmp_path: pathlib.Path) -> None:
     smi = tmp_path / "nvidia-smi"
     smi.write_text("#!/bin/sh\necho '0, GPU-aaaa'\necho '1, GPU-bbbb'\n")

@@ -239,10 +239,8 @@ def test_output_of_the_stack_goes_to_the_log_and_not_to_the_notifications(
     assert answer.status == 0
 
 
-@pytest.mark.parametrize("version", [protocol.VERSION + 98, protocol.VERSION - 1])
-def test_a_request_of_another_version_fails_with_both_versions(
-    version: int, tmp_path: pathlib.Path
-) -> None:
+def test_a_request_of_another_version_fails_with_both_versions(tmp_path: pathlib.Path) -> None:
+    version = protocol.VERSION - 1
     request = workers.make_request(tmp_path / "no-such-file.py", tmp_path, version=version)
     answer = workers.run_worker(request, tmp_path / "control", "")
     assert answer.failure["status"] == "unsupported"

@@ -368,13 +368,6 @@ def test_an_engine_without_a_context_raises_with_tensorrt_s_reason(
     assert "cuDNN graph compilation failed" in engines["no context"]["reason"]
 
 
-def test_float32_keeps_its_precision_in_engines(
-    engines: dict[str, Any], jit: dict[str, Any]
-) -> None:
-    """The fakes of TensorRT and Torch-TensorRT refuse TF32, which the real ones use by default."""
-    assert (engines["good"], jit["engine"]["share"]) == ("an engine", 1.0)
-
-
 def test_promised_graphs_that_are_not_captured_are_not_engaged(
     engines: dict[str, Any],
 ) -> None:

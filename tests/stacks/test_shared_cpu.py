@@ -214,27 +214,10 @@ def test_a_run_of_real_stacks_recommends_one_of_its_arms(
     assert document["results"]["noise_floor"] is not None
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        "network.onnx",
-        *(
-            pytest.param(model, marks=pytest.mark.long)
-            for model in (
-                "cnn.py:build",
-                "llama",
-                "bert",
-                "t5",
-                "llama-configuration",
-                "network.pt2",
-            )
-        ),
-    ],
-)
-def test_every_kind_of_model_is_probed(model: str, models: pathlib.Path, advise: Advise) -> None:
+def test_a_file_of_the_user_is_probed(models: pathlib.Path, advise: Advise) -> None:
     answer = advise(
         "--model",
-        str(models / model),
+        str(models / "network.onnx"),
         "--batch-sizes",
         "2",
         "--budget",

@@ -6,7 +6,7 @@ import contextlib
 
 import pytest
 from onscreen import async_test, running_app, wait_for, wait_for_screen
-from recorded_fleet import HOSTILE, store_fleet
+from recorded_fleet import LOST, answered, record
 from recorded_runs import make_run
 
 from advisor.context import Context
@@ -73,10 +73,11 @@ async def test_f_in_the_history_prints_the_newest_fleet(
         history = await wait_for_screen(pilot, HistoryScreen)
         assert "f" not in history.active_bindings, "no fleet is stored"
         await app.pop_screen()
-        store_fleet(context.store, "20261121-120000-0002", run_id)
+        lost = answered("H200", model="[/red]", number=2, reason=LOST)
+        context.store.fleets.save(record(answered("H200", run_id), lost))
         app.action_history()
         await wait_for_screen(pilot, HistoryScreen)
         await pilot.press("f")
     printed = capfd.readouterr().out
     assert run_id in printed
-    assert HOSTILE in printed
+    assert "[/red]" in printed

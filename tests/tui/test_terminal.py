@@ -132,15 +132,6 @@ def processes_of(home: pathlib.Path) -> list[psutil.Process]:
     return found
 
 
-def test_the_terminal_is_restored_at_the_exit(home: pathlib.Path) -> None:
-    with terminal(home=home) as screen:
-        screen.wait_for(b"recommends one")
-        screen.press(CTRL_Q)
-        assert screen.wait() == 0
-        assert LEAVE_ALTERNATE_SCREEN in screen.out
-        assert RELEASE_MOUSE in screen.out
-
-
 @pytest.mark.long
 @pytest.mark.timeout(1200)
 def test_a_session_with_the_real_stack(home: pathlib.Path, tmp_path: pathlib.Path) -> None:
@@ -207,9 +198,7 @@ def test_the_first_screen_imports_neither_the_stages_nor_a_stack() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL], ids=lambda number: number.name
-)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
 def test_a_signal_during_a_run_leaves_no_process(
     number: signal.Signals, home: pathlib.Path
 ) -> None:
@@ -312,7 +301,9 @@ def test_a_command_has_the_terminal_and_ctrl_c_ends_it_alone(
         assert screen.wait() == 0
 
 
-def test_d_prints_the_checks_of_the_machine_in_the_terminal(home: pathlib.Path) -> None:
+def test_d_prints_the_checks_of_the_machine_and_the_exit_restores_the_terminal(
+    home: pathlib.Path,
+) -> None:
     with terminal(home=home) as screen:
         screen.wait_for(b"recommends one")
         since = len(screen.out)
@@ -322,8 +313,11 @@ def test_d_prints_the_checks_of_the_machine_in_the_terminal(home: pathlib.Path) 
         since = len(screen.out)
         screen.press(b"\r")
         screen.wait_for(ENTER_ALTERNATE_SCREEN, since)
+        since = len(screen.out)
         screen.press(CTRL_Q)
         assert screen.wait() == 0
+        assert LEAVE_ALTERNATE_SCREEN in screen.out[since:]
+        assert RELEASE_MOUSE in screen.out[since:]
 
 
 def test_with_no_color_no_colour_is_drawn(sample_run: Run, home: pathlib.Path) -> None:

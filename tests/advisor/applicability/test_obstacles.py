@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import builders
-import msgspec
 import pytest
 
 from advisor.applicability.installation import missing_packages
 from advisor.applicability.obstacles import find_obstacle
 from advisor.domain.environment import Environment
-from advisor.domain.machine import CreatedEnvironment, Machine
+from advisor.domain.machine import Machine
 from advisor.domain.model import ExportedModel, FactoryModel, OnnxModel
 from advisor.domain.plan import Excluded
 from advisor.domain.workflow import CitedFact
@@ -40,6 +39,11 @@ def obstacle(
             {},
             {"refused": {"cpu": CitedFact(value="no such device", source="a test")}},
             "no such device",
+        ),
+        (
+            {"task": "generate"},
+            {"refused": {"generate": CitedFact(value="it has no cache", source="a test")}},
+            "it has no cache",
         ),
         ({}, {"devices": ("cuda",)}, "it does not run on cpu"),
         (
@@ -99,18 +103,7 @@ def test_a_workflow_without_a_probe_has_the_declared_reason(limits: dict[str, An
     )
 
 
-def test_a_workflow_without_a_probe_and_reason_is_not_covered() -> None:
-    found = obstacle(has_probe=False)
-    assert found is not None
-    assert found.status == "not-covered"
-
-
 OWN = Environment(kind="own", name="apart", requirements=("rare-stack==2.1",))
-
-
-def with_environment(**changes: Any) -> Machine:
-    made = CreatedEnvironment(name="apart", python="/data/apart/bin/python", digest="0" * 12)
-    return builders.machine(environments={"apart": msgspec.structs.replace(made, **changes)})
 
 
 def test_the_fix_for_a_missing_environment_creates_it() -> None:
@@ -120,11 +113,13 @@ def test_the_fix_for_a_missing_environment_creates_it() -> None:
 
 
 def test_a_workflow_with_its_environment_applies() -> None:
-    assert obstacle(with_environment(), environment=OWN) is None
+    assert obstacle(builders.machine_with_environment("apart"), environment=OWN) is None
 
 
 def test_a_broken_environment_is_an_obstacle_with_its_reason() -> None:
-    found = obstacle(with_environment(fault="its interpreter is gone"), environment=OWN)
+    found = obstacle(
+        builders.machine_with_environment("apart", "its interpreter is gone"), environment=OWN
+    )
     assert found is not None
     assert (found.status, found.fix) == ("not-installed", "p3-advisor env create apart")
     assert "its interpreter is gone" in found.reason
@@ -171,17 +166,6 @@ def test_missing_packages_are_listed_with_the_install_command(
     assert found.fix == "/opt/python -m pip install " + " ".join(
         f"'{requirement}'" for requirement in missing
     )
-
-
-def test_an_unsupported_task_is_reported_with_its_cited_reason() -> None:
-    refused = {
-        "generate": CitedFact(
-            value="its cache is not part of the package", source="its documentation"
-        )
-    }
-    found = obstacle(asked={"task": "generate"}, refused=refused)
-    assert found is not None
-    assert (found.status, found.reason) == ("unsupported", "its cache is not part of the package")
 
 
 @pytest.mark.parametrize(

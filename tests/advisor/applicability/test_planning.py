@@ -13,7 +13,6 @@ from advisor.applicability import planning
 from advisor.applicability.installation import required_packages
 from advisor.applicability.planning import list_arms, unsupported_use
 from advisor.domain.environment import Environment
-from advisor.domain.machine import CreatedEnvironment, Machine
 from advisor.domain.model import OnnxModel
 from advisor.domain.plan import Plan
 from advisor.domain.question import Budget, Dtype
@@ -32,11 +31,6 @@ def plan(*workflows: Workflow, **asked: Any) -> Plan:
 
 
 OWN = Environment(kind="own", name="apart", requirements=("rare-stack==2.1",))
-
-
-def with_environment(**changes: Any) -> Machine:
-    made = CreatedEnvironment(name="apart", python="/data/apart/bin/python", digest="0" * 12)
-    return builders.machine(environments={"apart": msgspec.structs.replace(made, **changes)})
 
 
 def test_the_fix_names_the_environment_of_the_device() -> None:
@@ -63,16 +57,16 @@ def test_the_fix_names_the_environment_of_the_device() -> None:
 
 
 def test_a_workflow_runs_in_its_environment() -> None:
-    machine = with_environment()
+    machine = builders.machine_with_environment("apart")
     made = planning.plan(
         builders.question(), machine, builders.catalogue(builders.workflow(environment=OWN))
     )
-    assert [arm.python for arm in made.arms] == ["", "", "/data/apart/bin/python"]
+    assert [arm.python for arm in made.arms] == ["", "", "/env/bin/python"]
 
 
 def test_an_interpreter_with_all_packages_needs_no_environment() -> None:
     by_hand = builders.interpreter(packages={"torch": "2.12.0", "rare-stack": "2.1"})
-    machine = msgspec.structs.replace(with_environment(), software=by_hand)
+    machine = msgspec.structs.replace(builders.machine_with_environment("apart"), software=by_hand)
     for here in (builders.machine(software=by_hand), machine):
         made = planning.plan(
             builders.question(), here, builders.catalogue(builders.workflow(environment=OWN))
@@ -177,6 +171,11 @@ def test_an_arm_for_another_device_is_excluded() -> None:
         "graphs", arms={"default": {}, "cuda-graph": {}}, arm_devices={"cuda-graph": ("cuda",)}
     )
     assert [arm.id for arm in plan(graphs).arms] == [BASELINE, f"{BASELINE}#duplicate", "graphs"]
+    (excluded,) = plan(graphs, workflows=("graphs/cuda-graph",)).excluded
+    assert (excluded.status, excluded.reason) == (
+        "unsupported",
+        "graphs/cuda-graph does not support cpu",
+    )
     on_gpu = planning.plan(
         builders.question(**ON_GPU), builders.gpu_machine(H100), builders.catalogue(graphs)
     )
@@ -207,17 +206,6 @@ def test_no_budget_drops_an_arm_that_is_named(budget: Budget) -> None:
     found = plan(many, workflows=named, budget=budget)
     assert [arm.id for arm in found.arms][2:] == list(named)
     assert found.excluded == ()
-
-
-def test_a_requested_arm_for_another_device_is_excluded_with_a_reason() -> None:
-    graphs = builders.workflow(
-        "graphs", arms={"default": {}, "cuda-graph": {}}, arm_devices={"cuda-graph": ("cuda",)}
-    )
-    (excluded,) = plan(graphs, workflows=("graphs/cuda-graph",)).excluded
-    assert (excluded.status, excluded.reason) == (
-        "unsupported",
-        "graphs/cuda-graph does not support cpu",
-    )
 
 
 def test_a_requested_arm_for_another_task_is_excluded_with_a_reason() -> None:

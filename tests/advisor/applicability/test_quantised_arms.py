@@ -10,7 +10,7 @@ from builders import BASELINE
 
 from advisor.applicability import planning
 from advisor.domain.environment import Environment
-from advisor.domain.machine import CreatedEnvironment, Machine
+from advisor.domain.machine import Machine
 from advisor.domain.plan import Plan
 from advisor.domain.worker_settings import measured_fields
 
@@ -90,13 +90,8 @@ def plan_written(machine: Machine, **asked: Any) -> Plan:
     return planning.plan(builders.question(**asked), machine, builders.catalogue(WRITTEN))
 
 
-def with_environment(fault: str | None = None) -> Machine:
-    created = CreatedEnvironment(name="writer", python="/env/bin/python", digest="0", fault=fault)
-    return builders.machine(environments={"writer": created})
-
-
 def test_an_arm_has_the_interpreter_that_writes_its_checkpoint() -> None:
-    found = plan_written(with_environment(), quantised=("int8",))
+    found = plan_written(builders.machine_with_environment("writer"), quantised=("int8",))
     quantisers = {arm.id: arm.quantiser for arm in found.arms}
     assert (quantisers["engine"], quantisers["engine/written"]) == ("", "/env/bin/python")
     assert found.excluded == ()
@@ -110,7 +105,7 @@ def test_the_interpreter_of_the_question_writes_it_if_it_has_the_packages() -> N
 
 
 @pytest.mark.parametrize(
-    "machine", [builders.machine(), with_environment("its interpreter is missing")]
+    "machine", [builders.machine(), builders.machine_with_environment("writer", "it is gone")]
 )
 def test_an_arm_without_it_is_not_installed_and_the_others_are_measured(machine: Machine) -> None:
     found = plan_written(machine, quantised=("int8",))

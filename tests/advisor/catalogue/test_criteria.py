@@ -26,7 +26,6 @@ def load_error(rubric: pathlib.Path) -> CatalogueError:
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ('id = "performance"', 'id = "elegance"', "the criteria must be"),
         ('id = "performance"', 'id = "portability"', "the criteria must be"),
         ("tier = 2", "tier = 1", "performance: the tiers must be 3, 2, 1"),
         ("tier = 3", "tier = 2", "performance: the tiers must be 3, 2, 1"),
@@ -44,13 +43,10 @@ def load_error(rubric: pathlib.Path) -> CatalogueError:
         ("[1.5, 2.5], [3.0, 4.0]", "[3.0, 2.5], [1.5, 4.0]", "speedup must have rising figures"),
         ("[1.5, 2.5], [3.0, 4.0]", "[1.5, 2.5], [1.5, 4.0]", "speedup must have rising figures"),
         ("[0.5, -0.5]", "[0.0, -0.5]", "speedup need two figures above 0"),
-        ("[0.5, -0.5]", "[-0.5, -0.5]", "speedup need two figures above 0"),
         (KNOTS, "[[1.0, 1.0]]", "speedup need two figures above 0"),
         (KNOTS, "[]", "speedup needs either knots or values"),
         (KNOTS, f"{KNOTS}\nvalues = {{ yes = 3.0 }}", "speedup needs either knots or values"),
-        ("[1.5, 2.5], [3.0, 4.0]", "[1.5, 2.5], [3.0, inf]", "speedup is not a finite number"),
         ("[1.5, 2.5], [3.0, 4.0]", "[1.5, 2.5], [inf, 4.0]", "speedup is not a finite number"),
-        ("[1.5, 2.5], [3.0, 4.0]", "[1.5, 2.5], [nan, 4.0]", "speedup is not a finite number"),
         ("[0, 3.0], [6, 2.0]", "[-inf, 3.0], [6, 2.0]", "lines_changed is not a finite number"),
         ("false = 3.0, true = 2.0", "false = nan, true = 2.0", "export_step is not a finite"),
         ('between = "step"', 'between = "spline"', "spline"),

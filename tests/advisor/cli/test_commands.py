@@ -10,8 +10,8 @@ import shutil
 import subprocess
 import sys
 
+import builders
 import jsonschema
-import msgspec
 import pytest
 import recorded_runs
 from forks import RunProgram
@@ -236,16 +236,7 @@ def test_doctor_repair_creates_a_broken_environment_again(
     )
     directory = registry.environment_directory(home / "environments", "openvino", digest)
     (directory / "bin").mkdir(parents=True)
-    record = registry.CreationRecord(
-        name="openvino",
-        digest=digest,
-        python_version="3",
-        packages={},
-        disk_bytes=1,
-        seconds=1,
-        made="2026-11-21",
-    )
-    (directory / registry.RECORD_FILE).write_bytes(msgspec.json.encode(record))
+    builders.write_creation_record(directory, "openvino", digest)
     findings = {
         each["name"]: each for each in json.loads(run_program("doctor", "--json", home=home).stdout)
     }

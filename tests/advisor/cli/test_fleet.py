@@ -14,22 +14,16 @@ from typing import Any
 
 import msgspec
 import pytest
+import recorded_fleet
 import recorded_runs
 from forks import RunProgram
+from recorded_fleet import answered
 
 from advisor.cli import fleet as fleets
 from advisor.cli.interruption import InterruptedRunError
 from advisor.cli.output import OutputFormat
 from advisor.context import Context
-from advisor.domain.fleet import (
-    FLEET_SCHEMA,
-    Assignment,
-    AssignmentResult,
-    Attempt,
-    FleetRecord,
-    FleetRequest,
-    Pool,
-)
+from advisor.domain.fleet import FleetRecord, Pool
 from advisor.errors import FleetRequestError
 from advisor.fleet.events import Completed, Progress, Started, TaskEvent
 from advisor.fleet.node import NodeRunResult, Task
@@ -46,26 +40,10 @@ def fleet(home: pathlib.Path) -> FleetRecord:
     """A fleet with two results, one of them without a run."""
     store = Store(home)
     run = recorded_runs.make_run(store, finished=True)
-    request = FleetRequest(
+    record = recorded_fleet.record(
+        answered("H200", run.header().run_id),
+        answered("H200", model="other", number=2, reason=recorded_fleet.LOST),
         fleet_id="20261121-120000-f1ee",
-        created="2026-11-21T12:00:00+00:00",
-        models=("demo", "other"),
-        pools=(Pool(kind="H200"),),
-    )
-    record = FleetRecord(
-        schema=FLEET_SCHEMA,
-        request=request,
-        answered=(
-            AssignmentResult(
-                assignment=Assignment(number=1, model="demo", kind="H200"),
-                attempts=(Attempt(run_id=run.header().run_id, node="n1", device="0"),),
-            ),
-            AssignmentResult(
-                assignment=Assignment(number=2, model="other", kind="H200"),
-                attempts=(),
-                reason="the fleet has lost its last H200",
-            ),
-        ),
     )
     store.fleets.save(record)
     return record
@@ -140,12 +118,6 @@ def test_a_negative_price_in_the_settings_is_an_error(
     failed = run_program("recommend", "--fleet", "local", home=home)
     assert failed.returncode == 2
     assert "prices" in failed.stderr
-
-
-def test_the_record_is_stored_unchanged(fleet: FleetRecord, home: pathlib.Path) -> None:
-    assert msgspec.structs.asdict(Store(home).fleets.find("latest")) == msgspec.structs.asdict(
-        fleet
-    )
 
 
 class FakeCluster:

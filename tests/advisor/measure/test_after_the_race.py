@@ -218,6 +218,20 @@ def results_with(
     return {made.shape: made}
 
 
+def with_new_shapes(seconds: float, eager: float | None, compiled: float) -> RunState:
+    """Return a run whose baseline takes these seconds, and its arms these for a new shape."""
+    return builders.run_state(
+        {
+            BASELINE: builders.process(
+                *builders.visits([seconds] * 4), new_shape_results=results_with(steady=eager)
+            ),
+            "compiled": builders.process(
+                *builders.visits([0.1] * 4), new_shape_results=results_with(steady=compiled)
+            ),
+        }
+    )
+
+
 @pytest.mark.parametrize(
     ("seconds", "eager_seconds", "new_shapes"),
     [
@@ -230,30 +244,12 @@ def results_with(
 def test_a_new_shape_without_the_speedup_is_a_silent_fallback(
     seconds: float, eager_seconds: float | None, new_shapes: str
 ) -> None:
-    state = builders.run_state(
-        {
-            BASELINE: builders.process(
-                *builders.visits([0.4] * 4), new_shape_results=results_with(steady=eager_seconds)
-            ),
-            "compiled": builders.process(
-                *builders.visits([0.1] * 4), new_shape_results=results_with(steady=seconds)
-            ),
-        }
-    )
+    state = with_new_shapes(0.4, eager_seconds, seconds)
     assert only_measurement(summarise(state, RACES)).new_shapes == new_shapes
 
 
 def test_a_stack_that_cannot_run_eager_code_serves_a_new_shape_without_the_speedup() -> None:
-    state = builders.run_state(
-        {
-            BASELINE: builders.process(
-                *builders.visits([0.4] * 4), new_shape_results=results_with(steady=0.02)
-            ),
-            "compiled": builders.process(
-                *builders.visits([0.1] * 4), new_shape_results=results_with(steady=0.03)
-            ),
-        }
-    )
+    state = with_new_shapes(0.4, 0.02, 0.03)
     assert state.plan is not None
     arms = tuple(msgspec.structs.replace(arm, eager_fallback=False) for arm in state.plan.arms)
     plan = msgspec.structs.replace(state.plan, arms=arms)
@@ -266,16 +262,7 @@ def test_a_stack_that_cannot_run_eager_code_serves_a_new_shape_without_the_speed
 
 
 def test_an_arm_without_a_clear_speedup_has_no_silent_fallback() -> None:
-    state = builders.run_state(
-        {
-            BASELINE: builders.process(
-                *builders.visits([0.11] * 4), new_shape_results=results_with(steady=0.02)
-            ),
-            "compiled": builders.process(
-                *builders.visits([0.1] * 4), new_shape_results=results_with(steady=0.02)
-            ),
-        }
-    )
+    state = with_new_shapes(0.11, 0.02, 0.02)
     assert only_measurement(summarise(state, RACES)).new_shapes == "served"
 
 

@@ -7,7 +7,7 @@ import pathlib
 import sys
 from collections.abc import Callable
 
-import msgspec
+import builders
 import pytest
 import sessions
 
@@ -39,16 +39,7 @@ def create_environment(
     python.parent.mkdir(parents=True)
     python.write_text(INTERPRETER.format(log=log, python=sys.executable))
     python.chmod(0o755)
-    record = registry.CreationRecord(
-        name="apart",
-        digest=digest,
-        python_version="3",
-        packages={},
-        disk_bytes=1,
-        seconds=1,
-        made="2026-11-21",
-    )
-    (directory / registry.RECORD_FILE).write_bytes(msgspec.json.encode(record))
+    builders.write_creation_record(directory, "apart", digest)
     return python
 
 

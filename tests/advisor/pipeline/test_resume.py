@@ -158,26 +158,15 @@ def processes_alive_after(seconds: float, home: pathlib.Path) -> list[str]:
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_a_killed_run_leaves_no_process(killed_run: KilledRun, moment: str) -> None:
+def test_a_killed_run_leaves_no_process_and_repeats_nothing(
+    killed_run: KilledRun, moment: str
+) -> None:
     assert killed_run.survivors[moment] == []
-
-
-@pytest.mark.parametrize("moment", MOMENTS)
-def test_complete_rounds_are_not_measured_again(killed_run: KilledRun, moment: str) -> None:
-    before, after = map(complete_rounds, killed_run.split_at(moment))
-    assert before.isdisjoint(after)
-
-
-@pytest.mark.parametrize("moment", MOMENTS)
-def test_closed_races_are_not_resumed(killed_run: KilledRun, moment: str) -> None:
     before, after = killed_run.split_at(moment)
+    rounds = complete_rounds(after)
+    assert complete_rounds(before).isdisjoint(rounds)
     closed = {event.run_event.shape for event in before if isinstance(event.run_event, RaceClosed)}
-    assert closed.isdisjoint(size for size, _ in complete_rounds(after))
-
-
-@pytest.mark.parametrize("moment", MOMENTS)
-def test_arms_that_have_ended_are_not_started_again(killed_run: KilledRun, moment: str) -> None:
-    before, after = killed_run.split_at(moment)
+    assert {shape.batch_size for shape in closed}.isdisjoint(size for size, _ in rounds)
     ended = {event.run_event.arm for event in before if isinstance(event.run_event, WorkerEnded)}
     started = {event.run_event.arm for event in after if isinstance(event.run_event, WorkerSpawned)}
     assert ended.isdisjoint(started)

@@ -6,7 +6,7 @@ from typing import Any
 import builders
 import pytest
 
-from advisor.domain.model import SyntheticModel, TransformersModel
+from advisor.domain.model import TransformersModel
 from advisor.errors import SizeError, TaskError, UserError
 from advisor.question.answers import Answers
 from advisor.question.load import parse_load
@@ -45,11 +45,6 @@ def test_lengths_can_come_from_a_file(tmp_path: pathlib.Path) -> None:
     assert load.name == "mine.jsonl"
     assert [(each.input_tokens, each.output_tokens) for each in load.lengths] == [(5, 7), (9, 2)]
     assert load.most_tokens == 12
-
-
-def test_other_tasks_have_no_load() -> None:
-    model = SyntheticModel(name="demo", block="encoder", hidden=8, intermediate=8)
-    assert parse_load(Answers(), "forward", model, KNOWN) is None
 
 
 @pytest.mark.parametrize(

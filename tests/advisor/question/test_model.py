@@ -52,20 +52,6 @@ def make_model(directory: pathlib.Path, *weights: str, config: object = None) ->
     return directory
 
 
-@pytest.mark.parametrize("block", ["matmul", "matmul-relu", "ffn", "ffn-multilayer"])
-def test_a_synthetic_model_has_the_sizes_of_the_default_family(block: str) -> None:
-    family = MODELS.families["tinyllama"]
-    layers = family.layers if block == "ffn-multilayer" else 1
-    name = f"synthetic/{block}"
-    assert parse(name) == SyntheticModel(
-        name=name,
-        block=block,  # type: ignore[arg-type]
-        hidden=family.hidden,
-        intermediate=family.intermediate,
-        layers=layers,
-    )
-
-
 @pytest.mark.parametrize("family", MODELS.families)
 def test_a_synthetic_model_has_the_sizes_of_the_named_family(family: str) -> None:
     model = parse(f"synthetic/ffn-multilayer@{family}")
@@ -83,7 +69,6 @@ def test_a_synthetic_model_has_the_sizes_of_the_named_family(family: str) -> Non
     [
         ("synthetic/ffn@8x16", (8, 16, 1)),
         ("synthetic/ffn-multilayer@8x16x3", (8, 16, 3)),
-        ("synthetic/ffn-multilayer@8x16", (8, 16, 1)),
         ("synthetic/matmul@131072x524288", (131072, 524288, 1)),
     ],
 )
@@ -136,18 +121,13 @@ def test_any_other_name_is_a_hub_name() -> None:
 
 def test_a_file_is_named_by_its_absolute_path(working_directory: pathlib.Path) -> None:
     """A run can then be resumed from another directory."""
-    for name in ("network.onnx", "network.pt2"):
-        (working_directory / name).write_bytes(b"a file")
-    assert parse("network.onnx") == OnnxModel(name=str(working_directory / "network.onnx"))
-    assert parse("network.pt2") == ExportedModel(name=str(working_directory / "network.pt2"))
-    assert parse(str(working_directory / "network.onnx")) == parse("network.onnx")
-
-
-def test_a_symbolic_link_is_not_resolved(working_directory: pathlib.Path) -> None:
-    """Hub caches link to files named by hashes; an ONNX file has its weights next to it."""
+    (working_directory / "network.pt2").write_bytes(b"a file")
+    # Hub caches link to files named by hashes; an ONNX file has its weights next to it.
     (working_directory / "0123abcd").write_bytes(b"a file")
     (working_directory / "network.onnx").symlink_to("0123abcd")
     assert parse("network.onnx") == OnnxModel(name=str(working_directory / "network.onnx"))
+    assert parse("network.pt2") == ExportedModel(name=str(working_directory / "network.pt2"))
+    assert parse(str(working_directory / "network.onnx")) == parse("network.onnx")
 
 
 @pytest.mark.parametrize(
@@ -224,17 +204,13 @@ def test_a_factory_is_a_function_of_a_module_or_file(working_directory: pathlib.
         ("no-such-model", UnknownModelError, "unknown model"),
         ("", UnknownModelError, ""),
         ("/no/such/folder", UnknownModelError, "neither a file nor a directory"),
-        ("./no-such-folder", UnknownModelError, "neither a file nor a directory"),
-        ("synthetic/", UnknownModelError, "not a synthetic model"),
         ("synthetic/cube", UnknownModelError, "not a synthetic model"),
         ("synthetic/encoder", UnknownModelError, "not a synthetic model"),
         ("synthetic/ffn@", UnknownModelError, "not a synthetic model"),
-        ("synthetic/ffn@huge", UnknownModelError, "not a valid size"),
         ("synthetic/ffn@8", UnknownModelError, "not a valid size"),
         ("synthetic/ffn@8x8x8x8", UnknownModelError, "not a valid size"),
         ("synthetic/ffn@-8x8", UnknownModelError, "not a valid size"),
         ("synthetic/ffn@0x8", SizeError, "out of range"),
-        ("synthetic/ffn@8x0", SizeError, "out of range"),
         ("synthetic/ffn-multilayer@8x8x0", SizeError, "out of range"),
         ("synthetic/ffn@131073x8", SizeError, "out of range"),
         (f"synthetic/ffn@{'9' * 40}x8", SizeError, "out of range"),
@@ -242,9 +218,7 @@ def test_a_factory_is_a_function_of_a_module_or_file(working_directory: pathlib.
         ("gone.onnx", UnknownModelError, "file 'gone.onnx' does not exist"),
         ("gone.pt2", UnknownModelError, "file 'gone.pt2' does not exist"),
         ("gone.py:build", UnknownModelError, "file 'gone.py' does not exist"),
-        ("module:", UnknownModelError, "no function name"),
         ("module:not a name", UnknownModelError, "no function name"),
-        (":build", UnknownModelError, "neither a module name"),
         ("mod-ule:build", UnknownModelError, "neither a module name"),
         (".module:build", UnknownModelError, "neither a module name"),
         ("x" * 5000, UnknownModelError, "unknown model"),

@@ -14,7 +14,6 @@ import pytest
 from advisor.domain.machine import Machine
 from advisor.domain.question import WeightFormat
 from advisor.errors import (
-    NoStackError,
     OptionFileError,
     SizeError,
     UnknownWorkflowError,
@@ -23,7 +22,7 @@ from advisor.errors import (
 )
 from advisor.question.answers import Answers, command_of
 from advisor.question.constraints import parse_constraints
-from advisor.question.devices import NoGpuReason, choose_gpu, find_no_gpu_reason
+from advisor.question.devices import NoGpuReason, find_no_gpu_reason
 from advisor.question.option_values import (
     FORMATS,
     choose_weight_formats,
@@ -107,13 +106,6 @@ CPU_BUILD = msgspec.structs.replace(
 )
 def test_a_gpu_needs_a_cuda_build_of_torch(machine: Machine, reason: NoGpuReason | None) -> None:
     assert find_no_gpu_reason(machine) == reason
-
-
-def test_a_gpu_that_is_named_is_refused_with_a_cpu_build() -> None:
-    catalogue = builders.catalogue()
-    assert choose_gpu("", CPU_BUILD, catalogue) is None
-    with pytest.raises(NoStackError):
-        choose_gpu("0", CPU_BUILD, catalogue)
 
 
 def test_paths_become_absolute(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,16 +22,10 @@ def test_the_default_is_the_default_preset() -> None:
     )
 
 
-def test_priority_sets_the_weights_of_the_three_ps() -> None:
-    weights = choose_priorities(
-        Answers(priority="performance=60, productivity = 25,portability=15"), builders.catalogue()
-    )
-    assert weights == builders.priorities(60, 25, 15)
-
-
 def test_priority_may_set_the_weights_of_the_other_criteria() -> None:
     weights = parse_priorities(
-        "performance=60.5,productivity=24.5,portability=15,input-flexibility=20,architecture_support=0"
+        "performance=60.5, productivity = 24.5,portability=15,"
+        "input-flexibility=20,architecture_support=0"
     )
     assert weights == builders.priorities(
         60.5, 24.5, 15, input_flexibility=20, architecture_support=0
@@ -52,11 +46,8 @@ def test_rounding_errors_of_the_sum_are_accepted() -> None:
         ("performance=60,performance=40", "'performance=40'"),
         ("performance=60,,productivity=40", "''"),
         ("performance=high,productivity=25,portability=15", "'high'"),
-        ("performance=,productivity=25,portability=15", "is not a number"),
         ("performance=nan,productivity=25,portability=15", "not between 0 and 100"),
-        ("performance=inf,productivity=25,portability=15", "not between 0 and 100"),
         ("performance=-1,productivity=86,portability=15", "not between 0 and 100"),
-        ("performance=101,productivity=0,portability=0", "not between 0 and 100"),
         ("performance=100", "productivity, portability"),
         ("performance=60,productivity=25,portability=25", "110"),
         ("performance=60,productivity=25,portability=14.99", "99.99"),

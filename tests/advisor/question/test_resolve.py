@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pathlib
-from typing import Any, get_args
+from typing import Any
 
 import builders
 import msgspec
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from advisor.domain.constraints import Constraint
 from advisor.domain.machine import Gpu, Machine
-from advisor.domain.model import ExportedModel, FactoryModel, Model, OnnxModel, TransformersModel
+from advisor.domain.model import ExportedModel, FactoryModel, Model, OnnxModel
 from advisor.domain.question import Question
 from advisor.errors import (
     GpuNotAttachedError,
@@ -75,7 +75,7 @@ def test_every_answer_becomes_part_of_the_question() -> None:
         require="portability>=2",
         budget="thorough",
         max_build_seconds=12.5,
-        workflows="torch-compile-inductor, onnxruntime-cpu/io-binding",
+        workflows=" torch-compile-inductor, onnxruntime-cpu/io-binding ,",
         seed=5,
         offline=True,
         trust_remote_code=True,
@@ -103,12 +103,9 @@ def test_every_answer_becomes_part_of_the_question() -> None:
     ("answers", "error", "words"),
     [
         ({"model": "no-such-model"}, UnknownModelError, "no-such-model"),
-        ({"model": "synthetic/ffn@0x1"}, SizeError, "out of range"),
         ({"gpu": "Voodoo 2"}, UnknownGpuError, "Voodoo 2"),
-        ({"gpu": "RTX 4090"}, GpuNotAttachedError, "RTX 4090"),
         ({"batch_sizes": "one"}, SizeError, "'one'"),
         ({"batch_sizes": "1,,4"}, SizeError, "whole numbers"),
-        ({"batch_sizes": "1.5"}, SizeError, "whole numbers"),
         ({"batch_sizes": "0"}, SizeError, "--batch-sizes 0"),
         ({"batch_sizes": "4,-1"}, SizeError, "--batch-sizes -1"),
         ({"batch_sizes": "65537"}, SizeError, "--batch-sizes 65537"),
@@ -117,7 +114,6 @@ def test_every_answer_becomes_part_of_the_question() -> None:
         ({"output_tokens": "0"}, SizeError, "--output-tokens 0"),
         ({"priority": "performance=1"}, PriorityError, "sets no weight"),
         ({"preset": "fastest"}, UnknownPresetError, "fastest"),
-        ({"require": "speed>=2"}, PriorityError, "speed>=2"),
         ({"require": "ttft<=200ms"}, PriorityError, "forward"),
         ({"require": "performance>=C,itl<=50ms"}, PriorityError, "itl"),
         (
@@ -126,20 +122,11 @@ def test_every_answer_becomes_part_of_the_question() -> None:
             "serve",
         ),
         ({"budget": "endless"}, SizeError, "endless"),
-        ({"budget": "0"}, SizeError, "--budget 0"),
         ({"budget": "0s"}, SizeError, "--budget '0s'"),
         ({"budget": "-5"}, SizeError, "--budget -5"),
         ({"budget": "nan"}, SizeError, "--budget nan"),
-        ({"budget": "inf"}, SizeError, "--budget inf"),
         ({"max_build_seconds": 0.0}, SizeError, "--max-build-seconds 0"),
         ({"max_build_seconds": float("nan")}, SizeError, "--max-build-seconds"),
-        ({"max_build_seconds": float("inf")}, SizeError, "--max-build-seconds"),
-        ({"workflows": "torch-compile-indoctor"}, UnknownWorkflowError, "torch-compile-indoctor"),
-        (
-            {"workflows": "torch-compile-inductor/fastest"},
-            UnknownWorkflowError,
-            "torch-compile-inductor/fastest",
-        ),
         ({"seed": -1}, SizeError, "--seed -1"),
         ({"seed": 1 << 64}, SizeError, "--seed"),
     ],
@@ -267,7 +254,7 @@ def test_a_gpu_with_mig_is_rejected_or_skipped() -> None:
     assert choose_gpu("cpu", builders.gpu_machine(partitioned), SHIPPED, "MIG-4711") is None
 
 
-@pytest.mark.parametrize("text", ["RTX 4090", "4090", "NVIDIA GeForce RTX 4090", "rtx 4090"])
+@pytest.mark.parametrize("text", ["4090", "NVIDIA GeForce RTX 4090", "rtx 4090"])
 def test_a_known_gpu_that_is_not_attached_has_its_own_error(
     text: str,
 ) -> None:
@@ -317,15 +304,6 @@ def test_a_model_with_its_own_inputs_keeps_dtype_and_batch_size(model: Model) ->
     assert default_batch_sizes(model, SHIPPED.models) == (1,)
 
 
-def test_the_default_batch_sizes_are_those_of_the_paper() -> None:
-    assert default_batch_sizes(TransformersModel(name="a/b", weights="random"), SHIPPED.models) == (
-        1,
-        4,
-        16,
-        64,
-    )
-
-
 @pytest.mark.parametrize(
     ("text", "seconds"), [("7.5 s", 7.5), ("90s", 90.0), ("5min", 300.0), ("1h", 3600.0)]
 )
@@ -333,28 +311,11 @@ def test_a_budget_may_be_a_duration(text: str, seconds: float) -> None:
     assert resolved(budget=text).budget.measuring_seconds == seconds
 
 
-def test_the_name_of_a_budget_in_seconds_is_a_budget_again() -> None:
-    budget = resolved(budget="7.5").budget
-    assert resolved(budget=budget.name).budget == budget
-
-
 def test_a_budget_in_seconds_has_the_rounds_of_the_default_budget() -> None:
     budget = resolved(budget="7.5").budget
     assert (budget.name, budget.measuring_seconds) == ("7.5 s", 7.5)
+    assert resolved(budget=budget.name).budget == budget
     assert budget.most_rounds == SHIPPED.presets.budgets[SHIPPED.presets.default_budget].most_rounds
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "torch-compile-inductor",
-        "torch-compile-inductor/default",
-        "torch-compile-inductor/max-autotune",
-        " onnxruntime-cpu ,",
-    ],
-)
-def test_workflows_and_arms_limit_the_plan(text: str) -> None:
-    assert resolved(workflows=text).workflows == (text.strip(" ,"),)
 
 
 def test_the_default_arm_is_the_first_one_under_any_name() -> None:
@@ -396,13 +357,6 @@ def test_a_workflow_that_is_not_measured_is_never_suggested() -> None:
             with pytest.raises(UnknownWorkflowError) as problem:
                 resolved(workflows=f"{each.id}x")
             assert f"{each.id}?" not in problem.value.next_step
-
-
-@pytest.mark.parametrize("field", msgspec.structs.fields(Answers), ids=lambda field: field.name)
-def test_every_option_has_a_default_and_a_description(field: msgspec.structs.FieldInfo) -> None:
-    assert field.default is not msgspec.NODEFAULT
-    meta = get_args(field.type)[-1]
-    assert meta.description
 
 
 SERVED: dict[str, Any] = {"model": "demo/llama", "task": "serve", "ttft": "500ms", "itl": "50ms"}

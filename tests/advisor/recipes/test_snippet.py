@@ -290,10 +290,6 @@ def tensor():
     return Doubled(), torch.ones(1, 3)
 
 
-def keywords():
-    return Scaled(), {"x": torch.ones(1, 3), "scale": torch.ones(1, 3)}
-
-
 def third():
     return Scaled(), (), {"scale": torch.ones(1, 3), "x": torch.ones(1, 3)}
 
@@ -309,10 +305,6 @@ def fixed():
 class OfPair(torch.nn.Module):
     def forward(self, pair, factors=None):
         return pair["x"] * (factors[0] if factors else 1) + pair["shift"]
-
-
-def nested():
-    return OfPair(), ({"x": torch.ones(1, 3), "shift": 1},)
 
 
 def nested_twice():
@@ -377,11 +369,9 @@ def measured_inputs(file: pathlib.Path, function: str, batch_size: int) -> Any:
     ("function", "shape"),
     [
         ("tensor", (4, 3)),
-        ("keywords", (4, 3)),
         ("third", (4, 3)),
         ("number", (4, 3)),
         ("fixed", (5, 3)),
-        ("nested", (4, 3)),
         ("nested_twice", (4, 3)),
         ("absent", (4, 3)),
         ("constant", (4, 3)),

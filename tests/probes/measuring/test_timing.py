@@ -58,6 +58,7 @@ def test_a_duration_includes_the_call_and_the_wait_for_its_end(clock: FakeClock)
         Block(calls=3, warmup_calls=1),
     )
     assert timed.seconds == (1.25, 1.5, 1.125)
+    assert (timed.warmup_seconds, timed.streamed_seconds) == ((10.0,), None)
 
 
 def test_processor_seconds_exclude_the_warm_up_calls(clock: FakeClock) -> None:
@@ -81,20 +82,6 @@ def test_inputs_rotate_from_the_offset_on(offset: int, expected: str) -> None:
         called.append, "abc", no_synchronize, Block(calls=4, warmup_calls=2), offset=offset
     )
     assert "".join(called) == expected
-
-
-def test_the_durations_of_warm_up_calls_are_returned_separately(
-    clock: FakeClock,
-) -> None:
-    waits = iter([9.0, 0.25, 0.5])
-    timed = timing.time_block(
-        no_op, ["input"], lambda: clock.advance(next(waits)), Block(calls=2, warmup_calls=1)
-    )
-    assert (timed.warmup_seconds, timed.seconds, timed.streamed_seconds) == (
-        (9.0,),
-        (0.25, 0.5),
-        None,
-    )
 
 
 def test_a_streaming_device_repeats_the_block_without_waiting_in_between(
@@ -137,14 +124,6 @@ def test_a_long_blocking_call_is_not_repeated(
     )
     assert (timed.streamed_seconds is not None) is streams
     assert len(calls) == (5 if streams else 3)
-
-
-def test_each_call_ends_before_the_next() -> None:
-    happened: list[str] = []
-    timing.time_block(
-        happened.append, ["call"], lambda: happened.append("wait"), Block(calls=2, warmup_calls=1)
-    )
-    assert happened == ["call", "wait"] * 3
 
 
 def test_garbage_collection_is_disabled_during_the_calls() -> None:

@@ -10,7 +10,6 @@ import pytest
 import workers
 from workers import WorkerResult, rules
 
-from probes import protocol
 from probes.adapter import UnsupportedError
 from probes.measuring.timing import Block
 from probes.runtime.cells import Cell, warm_up_first_token
@@ -246,20 +245,3 @@ def test_a_token_of_another_worker_ends_this_one_normally(
     token: str, shared: pathlib.Path, fake_probes: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     assert run_tokens(shared, fake_probes, tmp_path, f"{token}\n").failure is None
-
-
-def test_every_token_of_the_protocol_is_answered(
-    shared: pathlib.Path, fake_probes: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
-    named = {
-        line.split()[0]
-        for line in (protocol.__doc__ or "").splitlines()
-        if line.startswith("    ") and not line.startswith("     ")
-    }
-    assert {"build", "visit", "sustain", "diagnose", "new-shapes", "stop"} <= named
-    answer = run_tokens(
-        shared, fake_probes, tmp_path, "visit 2 1\nsustain 2 0.01\ndiagnose\nnew-shapes\n"
-    )
-    assert {"block_timed", "sustained", "new_shape_result", "memory_read"} <= {
-        entry["event"] for entry in answer.events
-    }

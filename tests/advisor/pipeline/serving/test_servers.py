@@ -17,6 +17,7 @@ import venv
 from collections.abc import Callable, Generator
 from typing import cast
 
+import builders
 import built_answers
 import built_measurements
 import msgspec
@@ -128,16 +129,7 @@ def home(
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
     shutil.copy(FAKES / "serving" / "aiperf_main.py", package / "__main__.py")
-    record = registry.CreationRecord(
-        name="aiperf",
-        digest=digest,
-        python_version="3",
-        packages={},
-        disk_bytes=1,
-        seconds=1,
-        made="2026-11-23",
-    )
-    (directory / registry.RECORD_FILE).write_bytes(msgspec.json.encode(record))
+    builders.write_creation_record(directory, "aiperf", digest)
     return home
 
 

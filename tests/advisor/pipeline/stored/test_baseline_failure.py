@@ -7,7 +7,7 @@ import pytest
 
 from advisor.domain.plan import REFERENCE
 from advisor.pipeline.stored.baseline_failure import baseline_error, find_failure
-from probes.wire.outcome import Failure, Outcome
+from probes.wire.outcome import Failure, FailureStatus, Outcome, Phase
 
 RAISES = Outcome(
     Failure("model-failed", phase="correctness", reason="it raises an error", fix="mend it")
@@ -36,57 +36,22 @@ def test_a_reference_that_was_stored_or_stopped_is_no_reason(
     assert find_failure(builders.run_state({REFERENCE: process})) is None
 
 
+def failure(status: FailureStatus, phase: Phase, fix: str | None = None) -> Outcome:
+    missing = None if fix or status != "model-refused" else "timm"
+    return Outcome(Failure(status, phase, "r", fix, missing_module=missing))
+
+
 @pytest.mark.parametrize(
     ("outcome", "name", "reason", "next_step"),
     [
-        (
-            Outcome(Failure("model-failed", phase="build", reason="r", fix="f")),
-            "model-call",
-            "r",
-            "f",
-        ),
-        (
-            Outcome(Failure("model-refused", phase="load", reason="r", fix="f")),
-            "model-refused",
-            "r",
-            "f",
-        ),
-        (
-            Outcome(Failure("model-refused", phase="load", reason="r", missing_module="timm")),
-            "model-refused",
-            "r",
-            "pip install timm",
-        ),
-        (
-            Outcome(Failure("disk-full", phase="build", reason="r", fix="f")),
-            "not-writable",
-            "r",
-            "f",
-        ),
-        (
-            Outcome(Failure("incorrect", phase="correctness", reason="r")),
-            "nothing-viable",
-            "r",
-            "seed",
-        ),
-        (
-            Outcome(Failure("incorrect", phase="measure", reason="r", fix="f")),
-            "nothing-viable",
-            "r",
-            "f",
-        ),
-        (
-            Outcome(Failure("timed-out", phase="build", reason="r", fix="f")),
-            "nothing-viable",
-            "r",
-            "f",
-        ),
-        (
-            Outcome(Failure("timed-out", phase="build", reason="r")),
-            "nothing-viable",
-            "r",
-            "precision",
-        ),
+        (failure("model-failed", "build", "f"), "model-call", "r", "f"),
+        (failure("model-refused", "load", "f"), "model-refused", "r", "f"),
+        (failure("model-refused", "load"), "model-refused", "r", "pip install timm"),
+        (failure("disk-full", "build", "f"), "not-writable", "r", "f"),
+        (failure("incorrect", "correctness"), "nothing-viable", "r", "seed"),
+        (failure("incorrect", "measure", "f"), "nothing-viable", "r", "f"),
+        (failure("timed-out", "build", "f"), "nothing-viable", "r", "f"),
+        (failure("timed-out", "build"), "nothing-viable", "r", "precision"),
         (Outcome(), "nothing-viable", "ended", "precision"),
         (None, "nothing-viable", "ended", "precision"),
     ],

@@ -26,16 +26,7 @@ def write_environment(root: pathlib.Path, digest: str) -> pathlib.Path:
     directory = registry.environment_directory(root, "apart", digest)
     registry.interpreter_path(directory).parent.mkdir(parents=True)
     registry.interpreter_path(directory).touch()
-    record = registry.CreationRecord(
-        name="apart",
-        digest=digest,
-        python_version="3.11.7",
-        packages={},
-        disk_bytes=1,
-        seconds=1,
-        made="2026-11-21",
-    )
-    (directory / registry.RECORD_FILE).write_bytes(msgspec.json.encode(record))
+    builders.write_creation_record(directory, "apart", digest)
     return directory
 
 

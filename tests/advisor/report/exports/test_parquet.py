@@ -6,25 +6,12 @@ import io
 
 import msgspec
 import pytest
+import recorded_fleet
+from recorded_fleet import answered
 
 from advisor.domain.answer import Answer
-from advisor.domain.fleet import (
-    FLEET_SCHEMA,
-    Assignment,
-    AssignmentResult,
-    Attempt,
-    FleetRecord,
-    FleetRequest,
-    Pool,
-)
+from advisor.domain.fleet import FleetRecord
 from advisor.report.exports import csv_rows, parquet
-
-REQUEST = FleetRequest(
-    fleet_id="f",
-    created="2026-11-21T12:00:00+00:00",
-    models=("demo", "lost"),
-    pools=(Pool(kind="H200"),),
-)
 
 #: Figures of the ranking that a data frame of a fleet needs.
 FIGURES = (
@@ -36,16 +23,8 @@ COLUMNS = (*parquet.FLEET_COLUMNS, *csv_rows.COLUMNS)
 
 @pytest.fixture
 def record() -> FleetRecord:
-    whole = AssignmentResult(
-        assignment=Assignment(number=1, model="demo", kind="H200"),
-        attempts=(Attempt(run_id="a", node="n1", device="0"),),
-    )
-    lost = AssignmentResult(
-        assignment=Assignment(number=2, model="lost", kind="H200"),
-        attempts=(),
-        reason="its node was lost",
-    )
-    return FleetRecord(schema=FLEET_SCHEMA, request=REQUEST, answered=(whole, lost))
+    lost = answered("H200", model="lost", number=2, reason="its node was lost")
+    return recorded_fleet.record(answered("H200", "a"), lost)
 
 
 def test_every_workflow_and_every_result_without_a_run_has_a_row(

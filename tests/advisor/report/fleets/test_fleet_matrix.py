@@ -4,29 +4,14 @@ from __future__ import annotations
 
 import built_measurements
 import msgspec
+from recorded_fleet import LOST, answered, record
 from report_runs import advice_of, with_advice, with_results
 
 from advisor.domain.answer import Answer, AnswerSummary, encode
-from advisor.domain.fleet import (
-    FLEET_SCHEMA,
-    Assignment,
-    AssignmentResult,
-    Attempt,
-    FleetRecord,
-    FleetRequest,
-    Pool,
-)
 from advisor.domain.recommendation import RunningCost
 from advisor.domain.serving import AskedRate
 from advisor.report.fleets import fleet_matrix
 from probes.wire.shape import Shape
-
-REQUEST = FleetRequest(
-    fleet_id="f",
-    created="2026-11-21T12:00:00+00:00",
-    models=("demo",),
-    pools=(Pool(kind="H200"), Pool(kind="L40S")),
-)
 
 
 def priced(finished_run: Answer, value: float) -> Answer:
@@ -40,17 +25,6 @@ def priced(finished_run: Answer, value: float) -> Answer:
         for size in (2, 1)
     )
     return with_advice(finished_run, costs=costs)
-
-
-def answered(kind: str, *runs: str, reason: str | None = None) -> AssignmentResult:
-    attempts = tuple(Attempt(run_id=run, node="n1", device="0") for run in runs)
-    return AssignmentResult(
-        assignment=Assignment(number=1, model="demo", kind=kind), attempts=attempts, reason=reason
-    )
-
-
-def record(*all_answered: AssignmentResult) -> FleetRecord:
-    return FleetRecord(schema=FLEET_SCHEMA, request=REQUEST, answered=all_answered)
 
 
 def lines_only_in(one: fleet_matrix.FleetDocument, other: fleet_matrix.FleetDocument) -> list[str]:
@@ -88,7 +62,7 @@ def test_a_cell_has_the_recommendation_of_its_run(finished_run: Answer) -> None:
 def test_figures_of_an_abandoned_race_are_not_an_answer(
     finished_run: Answer,
 ) -> None:
-    given_up = record(answered("H200", "lost", "a", reason="the fleet has lost its last H200"))
+    given_up = record(answered("H200", "lost", "a", reason=LOST))
     made = fleet_matrix.compose(given_up, {"a": priced(finished_run, 0.5)})
     (cell,) = made.cells
     assert cell.answer == AnswerSummary()
@@ -115,15 +89,10 @@ def test_a_result_with_a_missing_or_unfinished_run_has_a_reason_and_a_next_step(
 
 
 def test_a_cell_without_an_answer_has_its_reason() -> None:
-    made = fleet_matrix.compose(
-        record(answered("H200", reason="the fleet has lost its last H200")), {}
-    )
+    made = fleet_matrix.compose(record(answered("H200", reason=LOST)), {})
     assert made.cells[0].answer.arm is None
-    assert "the fleet has lost its last H200" in fleet_matrix.render(made)
-    assert (
-        msgspec.json.decode(encode(made))["cells"][0]["reason"]
-        == "the fleet has lost its last H200"
-    )
+    assert LOST in fleet_matrix.render(made)
+    assert msgspec.json.decode(encode(made))["cells"][0]["reason"] == LOST
 
 
 def test_the_cheapest_kind_has_the_lowest_price_of_all_servers_for_the_asked_rate(

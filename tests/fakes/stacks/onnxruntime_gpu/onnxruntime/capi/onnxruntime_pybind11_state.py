@@ -19,3 +19,7 @@ class InvalidGraph(Exception):  # noqa: N818 (as above)
 
 class InvalidProtobuf(Exception):  # noqa: N818 (as above)
     """A file is no ONNX file."""
+
+
+class RuntimeException(Exception):  # noqa: N818 (as above)
+    """A call fails in a kernel."""
