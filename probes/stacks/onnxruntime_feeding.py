@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime as ort
 import torch
 
@@ -18,19 +19,14 @@ from probes.subjects.outputs import collect
 BFLOAT16 = "tensor(bfloat16)"
 #: ONNX's number and PyTorch's type of each element type, by ONNX Runtime's name.
 ELEMENT_TYPES: dict[str, tuple[int, torch.dtype]] = {
-    "tensor(float)": (1, torch.float32),
-    "tensor(uint8)": (2, torch.uint8),
-    "tensor(int8)": (3, torch.int8),
-    "tensor(uint16)": (4, torch.uint16),
-    "tensor(int16)": (5, torch.int16),
-    "tensor(int32)": (6, torch.int32),
-    "tensor(int64)": (7, torch.int64),
-    "tensor(bool)": (9, torch.bool),
-    "tensor(float16)": (10, torch.float16),
-    "tensor(double)": (11, torch.float64),
-    "tensor(uint32)": (12, torch.uint32),
-    "tensor(uint64)": (13, torch.uint64),
-    BFLOAT16: (16, torch.bfloat16),
+    BFLOAT16: (onnx.TensorProto.BFLOAT16, torch.bfloat16),
+    **{
+        name: (
+            onnx.helper.np_dtype_to_tensor_dtype(np.dtype(kind)),
+            torch.from_numpy(np.empty(0, kind)).dtype,
+        )
+        for name, kind in ARRAY_TYPES.items()
+    },
 }
 
 

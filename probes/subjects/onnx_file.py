@@ -31,7 +31,6 @@ ARRAY_TYPES: dict[str, Any] = {
     "tensor(uint8)": np.uint8,
     "tensor(bool)": np.bool_,
 }
-PRECISIONS = {"tensor(float)": "float32", "tensor(float16)": "float16", "tensor(double)": "float64"}
 WEIGHT_PRECISIONS = {
     onnx.TensorProto.FLOAT: "float32",
     onnx.TensorProto.FLOAT16: "float16",
@@ -90,8 +89,8 @@ class OnnxSubject:
         self.parameter_bytes = sum(
             int(np.prod(tensor.dims)) * item_bytes(tensor.data_type) for tensor in weights
         )
-        types = [value.type for value in self._unoptimised.get_inputs()]
-        of_inputs = (PRECISIONS[kind] for kind in types if kind in PRECISIONS)
+        types = [np.dtype(ARRAY_TYPES[value.type]) for value in self._unoptimised.get_inputs()]
+        of_inputs = (each.name for each in types if each.kind == "f")
         self.dtype = precision_of(weights) or next(of_inputs, "float32")
 
     @property

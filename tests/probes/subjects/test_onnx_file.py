@@ -15,7 +15,6 @@ from lazy import lazy
 from probes.adapter import ModelError
 
 onnx = lazy("onnx")
-onnxruntime_feeding = lazy("probes.stacks.onnxruntime_feeding")
 onnx_file = lazy("probes.subjects.onnx_file")
 onnx_inputs = lazy("probes.subjects.onnx_inputs")
 
@@ -268,10 +267,6 @@ def test_an_output_that_is_no_tensor_is_named_with_a_next_step(
         opened(graph, tmp_path)
     assert f"output 'y' of '{tmp_path / 'model.onnx'}' is {kind}" in str(refused.value)
     assert mentions in refused.value.fix
-
-
-def test_pytorch_has_the_types_that_numpy_feeds() -> None:
-    assert set(onnx_file.ARRAY_TYPES) <= set(onnxruntime_feeding.ELEMENT_TYPES)
 
 
 def write_unknown_operator(file: pathlib.Path) -> None:
