@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 import builders
@@ -71,8 +70,15 @@ async def test_a_command_of_the_palette_runs_once_however_often_enter_is_pressed
 async def test_an_invalid_field_is_reported_as_it_is_left_and_keeps_the_question(
     context: Context,
 ) -> None:
-    async with running_app(asking_app(context)) as pilot:
+    app = asking_app(context)
+    async with running_app(app) as pilot:
         setup = await go_to_step(pilot, 1)
+        sizes = setup.query_one("#batch_sizes", Input)
+        sizes.focus()
+        await pilot.press("down")
+        assert setup.focused is not sizes, "arrows leave a text field"
+        await pilot.press("up")
+        assert setup.focused is sizes
         for field, typed in (
             ("batch_sizes", "one"),
             ("python", "/nowhere/python"),
@@ -92,6 +98,13 @@ async def test_an_invalid_field_is_reported_as_it_is_left_and_keeps_the_question
             value.focus()
             await pilot.press("tab")
             await wait_for(pilot, lambda: not setup.query_one("#error").has_class("-shown"))
+        app.notify("something else", timeout=60)
+        await wait_for_text(pilot, "something else")
+        sizes.focus()
+        sizes.value = "x"
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: setup.query_one("#error").has_class("-shown"))
+        await wait_for(pilot, lambda: "something else" not in screen_text(pilot))
 
 
 @async_test
@@ -135,17 +148,6 @@ async def test_a_device_that_is_chosen_last_replaces_an_absent_gpu(
         await pilot.press("escape")
         await wait_for(pilot, lambda: setup.step_index == 1)
         assert (device.chosen, absent.value) == (chosen, "")
-
-
-@async_test
-async def test_arrows_leave_a_text_field(context: Context) -> None:
-    async with running_app(asking_app(context)) as pilot:
-        setup = await go_to_step(pilot, 1)
-        setup.query_one("#batch_sizes", Input).focus()
-        await pilot.press("down")
-        assert setup.focused is not setup.query_one("#batch_sizes")
-        await pilot.press("up")
-        assert setup.focused is setup.query_one("#batch_sizes")
 
 
 @pytest.mark.slow
@@ -296,19 +298,3 @@ def test_an_empty_line_is_the_default_even_if_it_looks_like_a_number(
     lines = iter([*typed.split("\n"), ""])
     monkeypatch.setattr(plain_prompts, "_read", lambda _, default: next(lines) or default)
     assert plain_prompts._choose("Budget", ["a", "b", "c"], "3") == chosen
-
-
-@async_test
-async def test_an_error_is_not_covered_by_a_notification(context: Context) -> None:
-    app = asking_app(context)
-    async with running_app(app) as pilot:
-        setup = await go_to_step(pilot, 1)
-        app.notify("something else", timeout=60)
-        await wait_for_text(pilot, "something else")
-        field = setup.query_one("#batch_sizes", Input)
-        field.focus()
-        field.value = "x"
-        await pilot.press("enter")
-        await wait_for(pilot, lambda: setup.query_one("#error").has_class("-shown"))
-        await asyncio.sleep(0)
-        await wait_for(pilot, lambda: "something else" not in screen_text(pilot))

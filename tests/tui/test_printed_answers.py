@@ -25,7 +25,7 @@ def no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @async_test
-async def test_two_marked_runs_are_compared(
+async def test_two_marked_runs_are_compared_and_f_prints_the_newest_fleet(
     context: Context, capfd: pytest.CaptureFixture[str]
 ) -> None:
     runs = [make_run(context.store, finished=finished) for finished in (True, False)]
@@ -38,9 +38,20 @@ async def test_two_marked_runs_are_compared(
         assert capfd.readouterr().out == "", "one run is not compared"
         await pilot.press("space", "down", "space", "c")
         assert app.screen is history
+        printed = capfd.readouterr().out
+        assert all(run.directory.name in printed for run in runs)
+        assert "exported" in printed
+        assert "f" not in history.active_bindings, "no fleet is stored"
+        await app.pop_screen()
+        run_id = runs[0].header().run_id
+        lost = answered("H200", model="[/red]", number=2, reason=LOST)
+        context.store.fleets.save(record(answered("H200", run_id), lost))
+        app.action_history()
+        await wait_for_screen(pilot, HistoryScreen)
+        await pilot.press("f")
     printed = capfd.readouterr().out
-    assert all(run.directory.name in printed for run in runs)
-    assert "exported" in printed
+    assert run_id in printed
+    assert "[/red]" in printed
 
 
 @async_test
@@ -60,24 +71,3 @@ async def test_c_in_the_results_asks_for_the_second_run_and_compares_with_enter(
     before, after = capfd.readouterr().out.splitlines()[:2]
     assert first.directory.name in before
     assert second.directory.name in after
-
-
-@async_test
-async def test_f_in_the_history_prints_the_newest_fleet(
-    context: Context, capfd: pytest.CaptureFixture[str]
-) -> None:
-    run_id = make_run(context.store, finished=True).header().run_id
-    app = AdvisorApp(LaunchOptions(), context)
-    async with running_app(app) as pilot:
-        app.action_history()
-        history = await wait_for_screen(pilot, HistoryScreen)
-        assert "f" not in history.active_bindings, "no fleet is stored"
-        await app.pop_screen()
-        lost = answered("H200", model="[/red]", number=2, reason=LOST)
-        context.store.fleets.save(record(answered("H200", run_id), lost))
-        app.action_history()
-        await wait_for_screen(pilot, HistoryScreen)
-        await pilot.press("f")
-    printed = capfd.readouterr().out
-    assert run_id in printed
-    assert "[/red]" in printed

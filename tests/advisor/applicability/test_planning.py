@@ -160,6 +160,12 @@ def test_a_baseline_that_cannot_run_is_an_error() -> None:
     assert "pip install" in problem.value.next_step
 
 
+def test_a_precision_that_the_baseline_does_not_support_is_an_error() -> None:
+    with pytest.raises(NoStackError, match="float64") as problem:
+        plan(builders.workflow(), dtype="float64")
+    assert problem.value.next_step
+
+
 def test_a_catalogue_without_the_baseline_is_an_error() -> None:
     known = builders.catalogue(workflows=(builders.workflow(),))
     with pytest.raises(NoStackError, match=f"no workflow {BASELINE}"):
