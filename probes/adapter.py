@@ -35,6 +35,16 @@ class ModelError(Exception):
         self.fix = fix
 
 
+@dataclasses.dataclass(frozen=True)
+class Findings:
+    """What several calls of a model show about its outputs."""
+
+    #: The numbers of random ones.
+    random: frozenset[int] = frozenset()
+    #: Types of values in them that cannot be compared.
+    unseen: tuple[str, ...] = ()
+
+
 class Subject(Protocol):
     """The model under test in the form that one stack takes.
 
@@ -43,7 +53,7 @@ class Subject(Protocol):
     - `at(request)`: the same model with inputs of the lengths of `request`;
     - `settle_inputs(batch_size, input_sets)`: choose the kind of inputs that the model accepts,
       and return how many sets to use;
-    - `refuse_lasting_effects(input_sets)`: raise `ModelError` if a call changes a later one;
+    - `find_ties(inputs, outputs)`: elements that depend on the order of equal values;
     - `why_untraceable(inputs)`: what exporters cannot trace, and a next step;
     - `perturbed(inputs, seed)`: outputs with inputs and weights off by a rounding error;
     - `describe_inputs()`: what a recipe needs to make inputs;
@@ -68,6 +78,9 @@ class Subject(Protocol):
 
         The first dimension of each array is the batch, where the model has one.
         """
+
+    def examine_calls(self, input_sets: list[list[Any]]) -> Findings:
+        """Call the model several times; raise `ModelError` if a call changes a later one."""
 
     def reference(self, input_sets: list[list[Any]]) -> tuple[str, Iterable[list[Any]]]:
         """Return the name of a more precise reference, such as `float64`, and its outputs.

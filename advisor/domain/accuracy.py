@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from probes.wire.checks import CLASSES, Checked
+from probes.wire.checks import CLASSES, Checked, Uncomparable
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Factor = Annotated[float, msgspec.Meta(ge=0)]
@@ -22,6 +22,29 @@ def worst_error(checks: Iterable[Checked]) -> float | None:
     """Return the largest relative error, or divergence of text, over the batch sizes."""
     errors = [checked.accuracy.error for checked in checks]
     return max((error for error in errors if error is not None), default=None)
+
+
+#: What is the case with outputs that are not compared; of one of several outputs, and of a part.
+UNCOMPARED: dict[Uncomparable, str] = {
+    "random": "random",
+    "empty": "without an element",
+    "tied": "decided by the order of equal values alone",
+    "rounding": "changed by rounding alone to others",
+}
+
+
+def why_unchecked(checked: Checked) -> str:
+    """Return what of the outputs was not compared, and why: `1 of 3 outputs is random`."""
+    accuracy = checked.accuracy
+    if accuracy.fault == "constant-output":
+        return "the outputs are the same constant for every input, so no error would show"
+    reasons = [
+        f"{count} of {accuracy.outputs} outputs {'is' if count == 1 else 'are'} {UNCOMPARED[kind]}"
+        for kind, count in sorted(accuracy.uncompared.items())
+    ]
+    if accuracy.unseen:
+        reasons.append(f"values of the type {', '.join(accuracy.unseen)} cannot be compared")
+    return "; ".join(reasons) or "the reason is not known"
 
 
 class ByPrecision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

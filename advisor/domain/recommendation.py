@@ -169,6 +169,8 @@ class Certainty(msgspec.Struct, frozen=True, kw_only=True):
     #: False where an arm that may lead was timed in one process alone; the decision is then not
     #: CLEAR either.
     replicated: bool = True
+    #: False where not all outputs of the advised arm could be compared; not CLEAR either.
+    checked: bool = True
     #: Arms that timed out or were not reached, and might lead; the decision is not CLEAR with any.
     outstanding: tuple[str, ...] = ()
     #: Workflows with more than 5 % of such draws, the advised one first, with their share; several

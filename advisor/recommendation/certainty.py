@@ -62,7 +62,13 @@ def assess(
     leaders = tuple(arm for arm, score in (outstanding or {}).items() if score > least)
     needs_speed = priorities.shares()[PERFORMANCE] > 0
     processes = _processes(results, candidates, shares, rule)
-    is_limited = bool(leaders) or (needs_speed and (not fit or processes == 1))
+    is_checked = all(
+        checked.accuracy_class != "unchecked"
+        for entry in results.measurements
+        if entry.arm == advised.arm
+        for checked in entry.correctness
+    )
+    is_limited = bool(leaders) or (needs_speed and (not fit or processes == 1)) or not is_checked
     drawn_word = _word(share, high, rule)
     word: DecisionWord | None = drawn_word if len(candidates) > 1 else None
     if word == "CLEAR" and is_limited:
@@ -76,6 +82,7 @@ def assess(
         chosen_for=_chosen_for(advised, viable, results),
         fit=fit,
         replicated=processes != 1,
+        checked=is_checked,
         outstanding=leaders,
         contenders={
             workflow: shares[workflow]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from advisor.domain.accuracy import worst_check
+from advisor.domain.accuracy import why_unchecked, worst_check
 from advisor.domain.model import has_random_weights, name_own_shapes
 from advisor.domain.recommendation import ShapeAdvice
 from advisor.domain.results import EQUIVALENCE_MARGIN
@@ -14,12 +14,6 @@ from probes.wire.checks import Checked
 
 #: Smaller relative errors are written with an exponent.
 LEAST_PERCENT = 1e-3
-#: Why outputs were not compared.
-UNCHECKED = {
-    "constant-output": "they are the same constant for every input",
-    "random-model": "the model is random",
-    "": "the reason is not known",
-}
 EAGER_TITLE = "eager PyTorch"
 
 
@@ -69,7 +63,9 @@ def describe_accuracy(facts: AdvisedAnswer) -> list[str]:
     if worst is None or worst.accuracy_class == "exact":
         return []
     if worst.accuracy_class == "unchecked":
-        return [f"Its outputs could not be checked: {UNCHECKED[worst.accuracy.fault]}."]
+        exact = _alternative(facts, facts.advice.best_exact)
+        instead = f" Best with outputs that were all checked: {exact}." if exact else ""
+        return [f"Not all of its outputs were checked: {why_unchecked(worst)}.{instead}"]
     if facts.scored.weights is not None:
         return [f"Its outputs differ from the reference: {_cost(worst, is_quantised=True)}."]
     exact = _alternative(facts, facts.advice.best_exact)

@@ -136,6 +136,8 @@ def _why_not_clear(facts: AdvisedAnswer) -> str:
         reasons.append(describe_unfitness(facts.answer.results))
     if not found.replicated:
         reasons.append("timed in one process each")
+    if not found.checked:
+        reasons.append("its outputs could not all be checked")
     if found.outstanding:
         titles = [facts.titles[arm] for arm in found.outstanding[:MOST_OUTSTANDING]]
         left = len(found.outstanding) - len(titles)

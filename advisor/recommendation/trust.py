@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from advisor.domain.accuracy import why_unchecked
 from advisor.domain.recommendation import DecisionWord, Trust
 from advisor.domain.results import Results
 from advisor.statistics.replication import MIN_PROCESSES
@@ -24,11 +25,6 @@ STEADY_NOISE, UNFIT_NOISE = 0.05, 0.5
 MOST_STEADY_DISCARDED, MOST_STEADY_UNFIT = 0.05, 0.05
 #: Share of visits made on a busy machine above which nothing that was measured can be trusted.
 MOST_UNFIT = 0.5
-
-UNCHECKED_REASONS = {
-    "constant-output": "the outputs are the same constant for every input, so no error would show",
-    "random-model": "the model is random: it returns other outputs each time, so none was compared",
-}
 
 
 def grade(
@@ -97,14 +93,14 @@ def _describe_noise(noise: float) -> str:
 
 
 def _find_unchecked(results: Results) -> list[str]:
-    """Return why no outputs were compared."""
-    faults = {
-        checked.accuracy.fault
+    """Return why outputs were not compared."""
+    found = {
+        why_unchecked(checked)
         for entry in results.measurements
         for checked in entry.correctness
         if checked.accuracy_class == "unchecked"
     }
-    return [UNCHECKED_REASONS[fault] for fault in sorted(faults) if fault in UNCHECKED_REASONS]
+    return sorted(found)
 
 
 def _missing_shapes(missing: Sequence[Shape]) -> list[str]:

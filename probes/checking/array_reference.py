@@ -7,13 +7,14 @@ the last place of the tested precision. A model that amplifies rounding shows it
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 import pathlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from time import perf_counter
 from typing import Any
 
-from probes.adapter import ModelError
+from probes.adapter import Findings, ModelError
 from probes.checking.deviation import (
     Deviation,
     measure,
@@ -24,13 +25,14 @@ from probes.checking.deviation import (
 from probes.checking.mask_values import find_masked, unmasked
 from probes.checking.rules import Rules
 from probes.partial_file import replace_when_complete
+from probes.wire.checks import Uncomparable
 
-NO_DEVIATION = Deviation()
-#: Two calls of the reference with one input differ by more than these shares of the RMS and of
-#: eager PyTorch's error only if the model draws random numbers: in higher precision, rounding stays
-#: far below.
-RANDOM_SHARE = 1e-5
-EAGER_SHARE = 0.25
+NO_DEVIATION, NOTHING_FOUND = Deviation(), Findings()
+#: Returns by output which elements depend on the order of equal values, for inputs and outputs.
+FindTies = Callable[[list[Any], list[Any]], list[Any] | None]
+#: Typical errors above this share of the output are none that rounding may be allowed: three times
+#: as much is the typical error of zeros. Turned choices change few elements.
+MOST_ROUNDING = 0.15
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,6 +52,14 @@ class ExpectedOutput:
     #: where the last dimension is neither classes nor a vocabulary.
     top: Any = None
     eager_top1: float | None = None
+    #: Which values depend on the order of equal ones, and are not compared; None without any.
+    tied: Any = None
+
+    def align(self, values: Any) -> Any:
+        """Return a sample with the reference's values where these are not compared."""
+        import numpy as np  # noqa: PLC0415 - the core is importable without any stack
+
+        return values if self.tied is None else np.where(self.tied, self.values, values)
 
     @property
     def scale(self) -> float:
@@ -67,10 +77,20 @@ class Reference:
     inputs: list[list[Any]]
     #: By input set, the model's outputs.
     outputs: list[list[ExpectedOutput]]
-    #: Whether eager PyTorch returns other outputs when an input is repeated.
-    is_random: bool = False
+    #: Why nothing of an output is compared, by its number.
+    uncompared: dict[int, Uncomparable] = dataclasses.field(default_factory=dict)
+    #: Types of values among the outputs that cannot be compared.
+    unseen: tuple[str, ...] = ()
     #: How many perturbations the envelope has.
     perturbations: int = 0
+
+    def compared(self) -> Reference:
+        """Return the reference without the outputs that are not compared."""
+        outputs = [self.keep_compared(outputs) for outputs in self.outputs]
+        return dataclasses.replace(self, outputs=outputs, uncompared={})
+
+    def keep_compared(self, outputs: Sequence[Any]) -> list[Any]:
+        return [each for index, each in enumerate(outputs) if index not in self.uncompared]
 
     def rounding(self, index: int, rules: Rules) -> list[float]:
         """Return by input set the error of output `index` that rounding accounts for.
@@ -96,12 +116,18 @@ def few_elements_factor(of_sets: Sequence[ExpectedOutput], rules: Rules) -> floa
     return 1.0 + rules.few_elements / elements if elements else 1.0
 
 
+def find_no_ties(inputs: list[Any], outputs: list[Any]) -> None:
+    """Return None: the order of equal values decides nothing."""
+
+
 def create_reference(
     name: str,
     exact: Iterable[list[Any]],
     produced: Iterable[list[Any]],
     inputs: list[list[Any]],
     class_counts: Collection[int] = (),
+    findings: Findings = NOTHING_FOUND,
+    find_ties: FindTies = find_no_ties,
 ) -> Reference:
     """Return the reference called `name` with the errors of eager PyTorch.
 
@@ -110,21 +136,54 @@ def create_reference(
     is in `class_counts`. Raise `ModelError` where there is no output, or one has NaN, infinity or
     nothing but mask values.
     """
-    outputs = [
-        [
-            _expect(name, wanted, got, class_counts)
-            for wanted, got in zip(precise, eager, strict=True)
+    outputs = []
+    for arguments, precise, eager in zip(inputs, exact, produced, strict=True):
+        masks = find_ties(arguments, precise) or [None] * len(precise)
+        expected = [
+            _expect(name, wanted, got, class_counts, mask, is_random=index in findings.random)
+            for index, (wanted, got, mask) in enumerate(zip(precise, eager, masks, strict=True))
         ]
-        for precise, eager in zip(exact, produced, strict=True)
-    ]
+        outputs.append(expected)
     if not all(outputs):
         fix = "let forward return tensors, also in dictionaries, tuples, lists or dataclasses"
-        raise ModelError("the model returns no tensor", fix)
-    return Reference(name, inputs, outputs)
+        types = f" but {', '.join(findings.unseen)}" if findings.unseen else ""
+        raise ModelError(f"the model returns no tensor{types}", fix)
+    reference = Reference(name, inputs, outputs, unseen=findings.unseen)
+    found = {
+        index: reason
+        for index, of_sets in enumerate(zip(*outputs, strict=True))
+        if (reason := _why_uncompared(of_sets, is_random=index in findings.random))
+    }
+    return dataclasses.replace(reference, uncompared=found)
 
 
-def _expect(name: str, wanted: Any, got: Any, class_counts: Collection[int]) -> ExpectedOutput:
+def _why_uncompared(of_sets: Sequence[ExpectedOutput], *, is_random: bool) -> Uncomparable | None:
+    """Return why nothing of an output is compared, given its value for each input set."""
+    if is_random:
+        return "random"
+    if not any(each.values.size for each in of_sets):
+        return "empty"
+    if all(each.tied is not None and each.tied.all() for each in of_sets):
+        return "tied"
+    is_unknown = any(not each.eager.is_finite for each in of_sets)
+    return "rounding" if is_unknown else None
+
+
+def _expect(
+    name: str,
+    wanted: Any,
+    got: Any,
+    class_counts: Collection[int],
+    mask: Any,
+    *,
+    is_random: bool,
+) -> ExpectedOutput:
     values = sample(wanted)
+    is_float = wanted.dtype.kind == "f"
+    tied = sample(mask) > 0 if mask is not None and mask.any() else None
+    expected = ExpectedOutput(values, tuple(wanted.shape), is_float, NO_DEVIATION, tied=tied)
+    if is_random:
+        return expected
     if values.size and find_masked(values).all():
         raise ModelError(
             "the model masks all values of an output",
@@ -136,21 +195,20 @@ def _expect(name: str, wanted: Any, got: Any, class_counts: Collection[int]) -> 
             "give it weights and inputs that it can compute with; a softmax of nothing but -inf, as"
             " in a row that is masked completely, is NaN",
         )
-    eager = measure(sample(got), values, wanted.shape)
+    if got.shape != wanted.shape:
+        return dataclasses.replace(expected, eager=Deviation(rmse=math.inf))
+    eager = measure(expected.align(sample(got)), values, wanted.shape)
     if not eager.is_finite:
         raise ModelError(
             "eager PyTorch returns NaN or infinity in this precision",
             "choose another with --dtype, such as bfloat16",
         )
-    is_float = wanted.dtype.kind == "f"
     is_rows = is_float and wanted.ndim > 1 and wanted.size > 0
     has_classes = is_rows and wanted.shape[-1] in class_counts
     top = top_of(wanted) if has_classes else None
-    return ExpectedOutput(
-        values,
-        tuple(wanted.shape),
-        is_float,
-        eager,
+    return dataclasses.replace(
+        expected,
+        eager=eager,
         top=top,
         eager_top1=float((top_of(got) == top).mean()) if has_classes and wanted.size else None,
     )
@@ -164,7 +222,7 @@ def widen(outputs: Sequence[ExpectedOutput], rounded: Sequence[Any]) -> list[Exp
     widened = []
     for expected, array in zip(outputs, rounded, strict=True):
         found = (
-            measure(sample(array), expected.values, expected.shape)
+            measure(expected.align(sample(array)), expected.values, expected.shape)
             if tuple(array.shape) == expected.shape
             else NO_DEVIATION
         )
@@ -180,7 +238,7 @@ def save_reference(reference: Reference, file: pathlib.Path) -> None:
     arrays: dict[str, Any] = {
         "name": np.array(reference.name),
         "sets": np.array(len(reference.inputs)),
-        "random": np.array(reference.is_random),
+        "facts": np.array(json.dumps([[*reference.uncompared.items()], reference.unseen])),
         "perturbations": np.array(reference.perturbations),
     }
     for number, (arguments, outputs) in enumerate(
@@ -200,6 +258,8 @@ def save_reference(reference: Reference, file: pathlib.Path) -> None:
                     f"top-{number}-{index}": output.top,
                     f"eager-top-{number}-{index}": np.array(output.eager_top1),
                 }
+            if output.tied is not None:
+                arrays[f"tied-{number}-{index}"] = output.tied
     with replace_when_complete(file) as partial:
         np.savez(partial, **arrays)
 
@@ -209,11 +269,13 @@ def load_reference(file: pathlib.Path) -> Reference:
 
     with np.load(file, allow_pickle=False) as archive:
         sets = range(int(archive["sets"]))
+        uncompared, unseen = json.loads(str(archive["facts"]))
         return Reference(
             str(archive["name"]),
             [numbered(archive, f"input-{number}-") for number in sets],
             [_load_outputs(archive, number) for number in sets],
-            bool(archive["random"]),
+            dict(uncompared),
+            tuple(unseen),
             int(archive["perturbations"]),
         )
 
@@ -231,7 +293,7 @@ def _load_outputs(archive: Any, number: int) -> list[ExpectedOutput]:
     found = []
     for index in range(_count(archive, f"expected-{number}-")):
         suffix = f"{number}-{index}"
-        has_classes = f"top-{suffix}" in archive.files
+        has_classes, has_ties = (f"{kind}-{suffix}" in archive.files for kind in ("top", "tied"))
         found.append(
             ExpectedOutput(
                 values=archive[f"expected-{suffix}"],
@@ -241,24 +303,22 @@ def _load_outputs(archive: Any, number: int) -> list[ExpectedOutput]:
                 envelope=Deviation(*map(float, archive[f"envelope-{suffix}"])),
                 top=archive[f"top-{suffix}"] if has_classes else None,
                 eager_top1=float(archive[f"eager-top-{suffix}"]) if has_classes else None,
+                tied=archive[f"tied-{suffix}"] if has_ties else None,
             )
         )
     return found
 
 
 def measure_rounding(reference: Reference, subject: Any, limits: Mapping[str, Any]) -> Reference:
-    """Return the reference with its envelope, and with whether the model is random.
+    """Return the reference with its envelope.
 
-    A subject without `perturbed` has no envelope. `limits` are those of `rubric/accuracy.toml`.
+    A subject without `perturbed` has none. `limits` are those of `rubric/accuracy.toml`. Where the
+    reference has the tested precision, eager PyTorch has no error, and the envelope stands for it.
     """
     start = perf_counter()
-    if is_random(reference, subject):
-        return dataclasses.replace(reference, is_random=True)
-    if not hasattr(subject, "perturbed"):
-        return reference
     outputs = list(reference.outputs)
     perturbations = 0
-    for seed in range(limits["seeds"]):
+    for seed in range(limits["seeds"] if hasattr(subject, "perturbed") else 0):
         # The next one takes as long as those before it.
         spent = perf_counter() - start
         if spent * (perturbations + 2) / (perturbations + 1) > limits["seconds"]:
@@ -269,20 +329,23 @@ def measure_rounding(reference: Reference, subject: Any, limits: Mapping[str, An
             break
         outputs[number] = widen(outputs[number], rounded)
         perturbations += 1
-    return dataclasses.replace(reference, outputs=outputs, perturbations=perturbations)
-
-
-def is_random(reference: Reference, subject: Any) -> bool:
-    """Return whether the model returns other outputs for the first input set when it runs again."""
-    _, again = subject.reference(reference.inputs[:1])
-    for expected, array in zip(reference.outputs[0], next(iter(again)), strict=True):
-        if tuple(array.shape) != expected.shape:
-            return True
-        found = measure(sample(array), expected.values, expected.shape)
-        if expected.is_float and found.rmse > max(
-            RANDOM_SHARE * expected.scale, EAGER_SHARE * expected.eager.rmse
-        ):
-            return True
-        if not expected.is_float and found.differing:
-            return True
-    return False
+    if reference.name == subject.dtype:
+        outputs = [
+            [
+                dataclasses.replace(each, eager=each.eager.or_larger(each.envelope))
+                for each in of_set
+            ]
+            for of_set in outputs
+        ]
+    uncompared = dict(reference.uncompared)
+    for index, of_sets in enumerate(zip(*outputs, strict=True)):
+        typical = (
+            each.eager.or_larger(each.envelope).typical / each.scale
+            for each in of_sets
+            if each.is_float and each.scale
+        )
+        if max(typical, default=0.0) > MOST_ROUNDING:
+            uncompared.setdefault(index, "rounding")
+    return dataclasses.replace(
+        reference, outputs=outputs, perturbations=perturbations, uncompared=uncompared
+    )

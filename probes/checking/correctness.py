@@ -9,6 +9,7 @@ close: other shapes, NaN, and outputs that belong to another input or another ro
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import math
 from collections.abc import Iterable, Sequence
@@ -23,6 +24,10 @@ from probes.checking.rules import Rules
 from probes.wire.checks import CLASSES, Accuracy, AccuracyClass, Checked, Fault
 from probes.wire.shape import Shape
 
+NOT_FINITE = "it returns NaN or infinity where the model does not"
+#: Why outputs are not compared that may have other shapes.
+SHAPELESS = {"random", "rounding"}
+
 
 def check_outputs(
     reference: Reference, produced: Iterable[Sequence[Any]], rules: Rules, shape: Shape
@@ -32,36 +37,75 @@ def check_outputs(
     `produced` has, by input set and output, numpy arrays of the model's shapes in any dtype. Return
     the record and, for wrong outputs, the reason.
     """
+    whole, reference = reference, reference.compared()
     checks: list[OutputCheck] = []
     samples: list[list[Any]] = []
-    for number, outputs in enumerate(produced):
-        expected = reference.outputs[number]
-        if [tuple(array.shape) for array in outputs] != [each.shape for each in expected]:
-            shapes = ", ".join(str(array.shape) for array in outputs)
-            reason = f"it returns outputs of other shapes than the model: {shapes}"
-            return _record(reference, shape, checks, "incorrect", "shape"), reason
-        samples.append([sample(array) for array in outputs])
+
+    def record(accuracy_class: AccuracyClass, fault: Fault) -> Checked:
+        return _record(whole, reference, shape, checks, accuracy_class, fault)
+
+    for number, every in enumerate(produced):
+        if found := _find_structural_fault(whole, number, every):
+            return record("incorrect", found[0]), found[1]
+        outputs = whole.keep_compared(every)
+        samples.append(
+            [
+                each.align(sample(array))
+                for each, array in zip(reference.outputs[number], outputs, strict=True)
+            ]
+        )
         checks += [
             check_output(reference, (number, index), array, rules)
             for index, array in enumerate(outputs)
         ]
         if not all(each.found.is_finite for each in checks):
-            reason = "it returns NaN or infinity where the model does not"
-            return _record(reference, shape, (), "incorrect", "not-finite"), reason
-    checks = pool_integers(reference, checks, rules)
-    if reference.is_random:
-        return _record(reference, shape, checks, "unchecked", "random-model"), None
+            checks = []
+            return record("incorrect", "not-finite"), NOT_FINITE
+    checks = pool_integers(reference, checks, rules) if checks else []
+    accuracy_class, fault, reason = _judge_all(whole, reference, checks, samples, rules)
+    return record(accuracy_class, fault), reason
+
+
+def _judge_all(
+    whole: Reference,
+    reference: Reference,
+    checks: Sequence[OutputCheck],
+    samples: Sequence[Sequence[Any]],
+    rules: Rules,
+) -> tuple[AccuracyClass, Fault, str | None]:
+    """Return the class of all outputs, with the fault and, of wrong ones, the reason."""
+    if not checks:
+        return "unchecked", "uncompared", None
     if fault := identity.find_fault(reference, samples, rules):
-        reason = identity.REASONS[fault]
-        return _record(reference, shape, checks, "incorrect", fault), reason
+        return "incorrect", fault, identity.REASONS[fault]
     worst = find_worst(checks)
     if worst.accuracy_class != "exact" and identity.is_same_for_all(reference, samples):
-        reason = identity.REASONS["same-output"]
-        return _record(reference, shape, checks, "incorrect", "same-output"), reason
+        return "incorrect", "same-output", identity.REASONS["same-output"]
+    if worst.accuracy_class == "incorrect":
+        return "incorrect", worst.fault, _reason(worst, reference)
+    if whole.uncompared or whole.unseen:
+        return "unchecked", "uncompared", None
     if worst.accuracy_class == "exact" and identity.is_constant(reference):
-        return _record(reference, shape, checks, "unchecked", "constant-output"), None
-    record = _record(reference, shape, checks, worst.accuracy_class, worst.fault)
-    return record, _reason(worst, reference.name) if worst.accuracy_class == "incorrect" else None
+        return "unchecked", "constant-output", None
+    return worst.accuracy_class, worst.fault, None
+
+
+def _find_structural_fault(
+    reference: Reference, number: int, outputs: Sequence[Any]
+) -> tuple[Fault, str] | None:
+    """Return the fault of outputs of other shapes, or with NaN among those not compared."""
+    shapes = [tuple(array.shape) for array in outputs]
+    if len(outputs) != len(reference.outputs[number]) or any(
+        shape != each.shape
+        for index, (shape, each) in enumerate(zip(shapes, reference.outputs[number], strict=True))
+        if reference.uncompared.get(index) not in SHAPELESS
+    ):
+        found = ", ".join(map(str, shapes))
+        return "shape", f"it returns outputs of other shapes than the model: {found}"
+    floats = (outputs[index] for index in reference.uncompared if outputs[index].dtype.kind == "f")
+    if any((array != array).any() for array in floats):  # noqa: PLR0124 - NaN
+        return "not-finite", NOT_FINITE
+    return None
 
 
 def find_worst(checks: Sequence[OutputCheck]) -> OutputCheck:
@@ -97,9 +141,16 @@ def pool_integers(
     return pooled
 
 
-def _reason(worst: OutputCheck, name: str) -> str:
+def _reason(worst: OutputCheck, reference: Reference) -> str:
+    name = reference.name
     if worst.fault == "integers":
-        return f"{worst.found.differing * 100:.2f} % of its integers differ from those of {name}"
+        ties = (
+            ", besides those that depend on the order of equal values"
+            if worst.expected.tied is not None
+            else ""
+        )
+        share = worst.found.differing * 100
+        return f"{share:.2f} % of its integers differ from those of {name}{ties}"
     if worst.fault == "row-error":
         allowed = worst.found.row / worst.share_of_allowed
         return (
@@ -119,6 +170,7 @@ def _reason(worst: OutputCheck, name: str) -> str:
 
 
 def _record(
+    whole: Reference,
     reference: Reference,
     shape: Shape,
     checks: Sequence[OutputCheck],
@@ -135,7 +187,15 @@ def _record(
         allowed=worst.allowed if worst else None,
         max_abs=worst.found.worst if worst else None,
         compared_elements=sum(int(each.expected.values.size) for each in checks),
-        accuracy=summarise(reference, checks, fault),
+        accuracy=dataclasses.replace(
+            summarise(reference, checks, fault),
+            uncompared=dict(collections.Counter(whole.uncompared.values())),
+            outputs=len(whole.outputs[0]),
+            unseen=whole.unseen,
+            tied_elements=sum(
+                int(each.expected.tied.sum()) for each in checks if each.expected.tied is not None
+            ),
+        ),
     )
 
 

@@ -58,7 +58,7 @@ def check_output(
     """
     number, index = place
     expected = reference.outputs[number][index]
-    values = sample(array)
+    values = expected.align(sample(array))
     found = measure(values, expected.values, expected.shape)
     of_sets = [outputs[index] for outputs in reference.outputs]
     top1, top1_or_tie = compare_classes(array, expected, rules)
@@ -197,6 +197,8 @@ def compare_arrays(reference: Reference, rules: Rules) -> Compare:
 
     def compare(outputs: Sequence[Any], first: Sequence[Any]) -> str | None:
         for index, (array, start) in enumerate(zip(outputs, first, strict=True)):
+            if index in reference.uncompared:
+                continue
             if array.shape != start.shape:
                 return "returns another shape"
             if (array == start).all():

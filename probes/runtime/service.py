@@ -180,7 +180,7 @@ class Service:
         """Try batch sizes and a length that were not built, for `MAX_SECONDS` at most.
 
         The program of the largest built shape tries the batch sizes, that of the smallest one the
-        length.
+        length. Raise `FailureError` if one of them returned wrong values: nobody would notice.
         """
         start = time.monotonic()
         largest = max(self.cells)
@@ -192,11 +192,18 @@ class Service:
             if time.monotonic() - start > flexibility.MAX_SECONDS:
                 break
             self.channel.start_phase("new-shapes", Shape(size))
-            self.channel.send(self.try_batch_size(cell, size))
+            self.report(self.try_batch_size(cell, size))
         if self.request.new_shapes and new_length.has_reference(self.request):
             self.channel.start_phase("new-shapes", new_length.tried_shape(self.request))
             is_late = time.monotonic() - start > flexibility.MAX_SECONDS
-            self.channel.send(self.try_length(is_late=is_late))
+            self.report(self.try_length(is_late=is_late))
+
+    def report(self, result: events.NewShapeResult) -> None:
+        self.channel.send(result)
+        reason = result.reason or ""
+        if result.outcome == "wrong" and not reason.startswith(flexibility.OTHER_SHAPES):
+            reason = f"{result.shape.description}, which was not built: {reason}"
+            raise FailureError(Failure("incorrect", "new-shapes", reason))
 
     def try_batch_size(self, cell: Cell, size: int) -> events.NewShapeResult:
         """Return the result of one new batch size; an exception of the stack is a refusal."""

@@ -1,8 +1,14 @@
-"""Refuse a module whose calls leave something behind that changes the next call."""
+"""Find out how the calls of a module depend on each other, and which of its outputs are random.
+
+Compared calls draw the same random numbers: those of PyTorch, numpy and Python, of generators that
+the module holds, and the entropy by which new ones are seeded. What differs all the same is a state
+or, where nothing that the module can reach has changed, drawn in a way that no seed fixes.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -10,85 +16,145 @@ import numpy as np
 import torch
 
 from probes.adapter import ModelError
+from probes.subjects.module_state import Generator, State, restored
 
-#: Number of buffers that a reason names.
+#: Number of states that a reason names.
 MAX_NAMED = 3
+#: Outputs of equal calls that are not equal differ by less than this share of their RMS, times the
+#: root of the precision's unit, because sums are added in another order.
+NOISE = 1.0
+Tensors = tuple[torch.Tensor, ...]
+Call = Callable[[Tensors], list[Any]]
 
 
-def refuse_lasting_effects(
-    module: torch.nn.Module,
-    make_tensors: Sequence[Callable[[], tuple[torch.Tensor, ...]]],
-    call: Callable[[tuple[torch.Tensor, ...]], list[Any]],
-) -> None:
-    """Raise `ModelError` if a later call differs because one changed an input or a buffer.
+def find_random_outputs(
+    module: torch.nn.Module, make_tensors: Sequence[Callable[[], Tensors]], call: Call
+) -> frozenset[int]:
+    """Return the numbers of the outputs that are random.
 
-    The calls of a race use the same tensors and the same module again and again, and exporters
-    drop the changes of buffers. `make_tensors` has a function for each input set. Compared calls
-    draw the same random numbers. Buffers are as before in the end.
+    Raise `ModelError` if a later call differs because one changed an input or a state: the calls of
+    a race use the same tensors and the same module again and again, and exporters drop the changes
+    of states. `make_tensors` has a function for each input set, and `call` returns copies.
+    Attributes and buffers are as before in the end.
     """
-    with restored_buffers(module) as before:
+    before = State(module)
+
+    def call_seeded(tensors: Tensors) -> list[Any]:
+        with seeded(before.generators):
+            return call(tensors)
+
+    with restored(module):
         tensors = make_tensors[0]()
-        first = _call_seeded(call, tensors)
-        changed = _changed_buffers(module, before)
-        changes_inputs = not all(map(torch.equal, tensors, make_tensors[0]()))
-        if not changed and not changes_inputs:
-            return
-        is_same = _are_equal(first, _call_seeded(call, tensors))
-        if changes_inputs and not is_same:
-            reason = "the model changes its inputs in place, so a second call with them differs"
-            raise ModelError(reason, "let forward change a copy, such as x = x.clone()")
-        # With the same inputs, a cache may get the same values at the same place again.
-        later = [_call_seeded(call, make()) for make in make_tensors[1:]]
-    for make, after in zip(make_tensors[1:], later, strict=True):
-        with restored_buffers(module):
-            is_same = is_same and _are_equal(_call_seeded(call, make()), after)
-    if is_same:
-        return
+        with seeded(before.generators) as has_drawn:
+            first = call(tensors)
+            draws = has_drawn()
+        if not all(map(torch.equal, tensors, make_tensors[0]())):
+            _refuse_changed_inputs(first, call_seeded(tensors))
+        other = call_seeded(make_tensors[-1]())
+        again = call_seeded(make_tensors[0]())
+        after = State(module)
+    with restored(module):
+        fresh = call_seeded(make_tensors[-1]())
+    is_same = _are_equal(first, again) and _are_equal(other, fresh)
+    if not is_same and (changed := before.changed(after)):
+        lasting = before.changed(State(module))
+        with restored(module):
+            is_reproducible = _are_equal(first, call_seeded(make_tensors[0]()))
+        if lasting or is_reproducible:
+            _refuse_state(changed)
+    if is_same and not draws:
+        return frozenset()
+    with restored(module):
+        pairs = [[_call_freely(call, make(), seed) for seed in (1, 2)] for make in make_tensors]
+    return frozenset().union(*(_differing(*pair, is_exact=is_same) for pair in pairs))
+
+
+def _refuse_changed_inputs(first: list[Any], again: list[Any]) -> None:
+    if not _are_equal(first, again):
+        reason = "the model changes its inputs in place, so a second call with them differs"
+        raise ModelError(reason, "let forward change a copy, such as x = x.clone()")
+
+
+def _refuse_state(changed: list[str]) -> None:
     named = ", ".join(changed[:MAX_NAMED]) + (", ..." if len(changed) > MAX_NAMED else "")
     raise ModelError(
-        f"each call changes buffers of the model ({named}), so a later call differs",
+        f"each call changes a state of the model ({named}), so a later call differs",
         "let forward take such a state as an input and return the new one, or change it in training"
         " mode only (if self.training:)",
     )
 
 
 @contextlib.contextmanager
-def restored_buffers(module: torch.nn.Module) -> Iterator[dict[str, torch.Tensor]]:
-    """Yield copies of the dense buffers, and write the changed ones back at the end.
+def seeded(generators: Sequence[Generator]) -> Iterator[Callable[[], bool]]:
+    """Draw the same random numbers in each such context.
 
-    Sparse ones cannot be compared.
+    Yield a function that tells whether any were drawn. Generators of the module begin in the state
+    that they have at first, and have it again at the end.
     """
-    before = {
-        name: values.clone()
-        for name, values in module.named_buffers()
-        if values.layout == torch.strided
-    }
-    try:
-        yield before
-    finally:
-        buffers = dict(module.named_buffers())
-        for name in _changed_buffers(module, before):
-            if buffers[name].shape == before[name].shape:
-                buffers[name].copy_(before[name])  # Others may share its memory.
-            else:
-                buffers[name].data = before[name]
-
-
-def _changed_buffers(module: torch.nn.Module, before: dict[str, torch.Tensor]) -> list[str]:
-    return [
-        name
-        for name, values in module.named_buffers()
-        if name in before and not torch.equal(values, before[name])
+    shared: list[Generator] = [
+        (torch.get_rng_state, torch.set_rng_state),
+        (np.random.get_state, np.random.set_state),
+        (random.getstate, random.setstate),
     ]
+    if torch.cuda.is_initialized():
+        shared.append((torch.cuda.get_rng_state, torch.cuda.set_rng_state))
+    every = (*shared, *generators)
+    states = [read() for read, _ in every]
+    entropy = np.random.default_rng(0)
+    drawn: list[int] = []
+
+    def draw_bytes(count: int) -> bytes:
+        drawn.append(count)
+        return entropy.bytes(count)
+
+    original = vars(random)["_urandom"]
+    torch.manual_seed(0)
+    np.random.seed(0)  # noqa: NPY002 - the generator of the user's code
+    random.seed(0)
+    # New generators of numpy take it for a seed.
+    vars(random)["_urandom"] = draw_bytes
+    begun = [_as_text(read()) for read, _ in every]
+    try:
+        yield lambda: bool(drawn) or begun != [_as_text(read()) for read, _ in every]
+    finally:
+        vars(random)["_urandom"] = original
+        for (_, write), state in zip(every, states, strict=True):
+            write(state)
 
 
-def _are_equal(first: list[Any], second: list[Any]) -> bool:
-    return len(first) == len(second) and all(map(np.array_equal, first, second))
+def _as_text(state: Any) -> str:
+    return repr(state.tolist() if isinstance(state, torch.Tensor) else state)
 
 
-def _call_seeded(
-    call: Callable[[tuple[torch.Tensor, ...]], list[Any]], tensors: tuple[torch.Tensor, ...]
-) -> list[Any]:
+def _call_freely(call: Call, tensors: Tensors, seed: int) -> list[Any]:
+    """Call with other random numbers for each seed; generators of the module go on."""
     with torch.random.fork_rng():
-        torch.manual_seed(0)
+        torch.manual_seed(seed)
         return call(tensors)
+
+
+def _differing(one: list[Any], other: list[Any], *, is_exact: bool) -> set[int]:
+    """Return the numbers of the outputs that differ, or do by more than noise if not `is_exact`."""
+    if len(one) != len(other):
+        return set(range(max(len(one), len(other))))
+    return {
+        index
+        for index, (ones, others) in enumerate(zip(one, other, strict=True))
+        if not _is_equal(ones, others) and (is_exact or not _is_near(ones, others))
+    }
+
+
+def _is_near(one: Any, other: Any) -> bool:
+    if one.shape != other.shape or one.dtype.kind != "f":
+        return False
+    first, second = (np.nan_to_num(each.astype("float64")) for each in (one, other))
+    share = NOISE * np.sqrt(np.finfo(one.dtype).eps)
+    return bool(((first - second) ** 2).mean() <= share**2 * (first**2).mean())
+
+
+def _are_equal(one: list[Any], other: list[Any]) -> bool:
+    return len(one) == len(other) and all(map(_is_equal, one, other))
+
+
+def _is_equal(one: Any, other: Any) -> bool:
+    return bool(np.array_equal(one, other, equal_nan=one.dtype.kind == "f"))

@@ -12,7 +12,7 @@ import onnx
 import onnxruntime as ort
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_state
 
-from probes.adapter import ModelError
+from probes.adapter import Findings, ModelError
 from probes.protocol import Request
 from probes.subjects import onnx_inputs
 
@@ -242,6 +242,18 @@ class OnnxSubject:
     def reference(self, input_sets: list[list[Any]]) -> tuple[str, Iterator[list[Any]]]:
         """Return a name, and an iterator over the unoptimised outputs for each input set."""
         return "onnxruntime without optimisation", map(self._run, input_sets)
+
+    def examine_calls(self, input_sets: list[list[Any]]) -> Findings:
+        """Call the file twice with each input set: it may draw random numbers."""
+        pairs = [[self._run(inputs) for _ in range(2)] for inputs in input_sets]
+        return Findings(
+            frozenset(
+                index
+                for pair in pairs
+                for index, (one, other) in enumerate(zip(*pair, strict=True))
+                if not np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
+            )
+        )
 
     def _run(self, inputs: list[Any]) -> list[Any]:
         names = [value.name for value in self._unoptimised.get_inputs()]

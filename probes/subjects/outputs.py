@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 
+#: Objects in objects that are searched; some refer to each other.
+MAX_DEPTH = 8
 
-def collect(output: Any) -> list[Any]:
+
+def collect(output: Any, depth: int = 0) -> list[Any]:
     """Return the tensors in `output` as numpy arrays on the host, in order.
 
-    Half precisions become float32, and complex numbers a last dimension of both parts. Sparse and
-    quantised tensors become dense ones, and nested tensors their parts. Containers and dataclasses
-    are searched; anything else is dropped.
+    They are copies: an output may share its memory with a state that the next call changes. Half
+    precisions become float32, and complex numbers a last dimension of both parts. Sparse and
+    quantised tensors become dense ones, and nested tensors their parts. Containers and the fields
+    of objects are searched; anything else is dropped, see `unseen_types`.
     """
     if isinstance(output, torch.Tensor) and output.is_nested:
         return [array for part in output.unbind() for array in collect(part)]
     if isinstance(output, torch.Tensor):
-        host = output.detach().cpu()
+        host = output.detach().to("cpu", copy=True)
         if host.is_quantized:
             host = host.dequantize()
         if host.layout is not torch.strided:
@@ -28,13 +34,30 @@ def collect(output: Any) -> list[Any]:
         return [
             host.float().numpy() if host.dtype in {torch.bfloat16, torch.float16} else host.numpy()
         ]
-    if isinstance(output, dict):
-        return [array for value in output.values() for array in collect(value)]
-    if isinstance(output, (tuple, list)):
-        return [array for value in output for array in collect(value)]
-    if dataclasses.is_dataclass(output):
-        return collect([getattr(output, field.name) for field in dataclasses.fields(output)])
-    return []
+    if isinstance(output, np.ndarray):
+        return [output.copy()] if output.dtype.kind in "biuf" else []
+    if depth > MAX_DEPTH:
+        return []
+    return [array for value in _parts(output) for array in collect(value, depth + 1)]
+
+
+def _parts(output: Any) -> list[Any]:
+    """Return the values in a container or in an object, but for those of functions and modules."""
+    if isinstance(output, Mapping):
+        return list(output.values())
+    if isinstance(output, (tuple, list, set, frozenset)):
+        return list(output)
+    is_object = not isinstance(output, (type, torch.nn.Module)) and not callable(output)
+    return list(getattr(output, "__dict__", {}).values()) if is_object else []
+
+
+def unseen_types(output: Any) -> set[str]:
+    """Return the types of the values of an output that `collect` drops, but for None and flags."""
+    if output is None or isinstance(output, bool):
+        return set()
+    if isinstance(output, (Mapping, tuple, list)) or dataclasses.is_dataclass(output):
+        return {name for value in _parts(output) for name in unseen_types(value)}
+    return set() if collect(output) else {type(output).__name__}
 
 
 def other_types(output: Any) -> set[str]:

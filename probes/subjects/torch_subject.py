@@ -13,15 +13,18 @@ from typing import Any
 import numpy as np
 import torch
 
-from probes.adapter import ModelError, UnsupportedError
+from probes.adapter import Findings, ModelError, UnsupportedError
 from probes.protocol import Request
 from probes.subjects import (
     call_effects,
     call_inputs,
+    equal_keys,
     example_like,
     exported,
     factory,
+    fitness,
     higher_precision,
+    module_state,
     precision,
     row_parts,
     shared_weights,
@@ -32,7 +35,7 @@ from probes.subjects import (
 from probes.subjects.flops import count_flops
 from probes.subjects.higher_precision import Precision
 from probes.subjects.loaded_model import LoadedModel
-from probes.subjects.outputs import collect, count_classes
+from probes.subjects.outputs import collect, count_classes, unseen_types
 from probes.wire.events import InputFacts
 
 #: The reference of a larger model is computed in float32, because a float64 copy seldom fits in
@@ -88,6 +91,9 @@ class TorchSubject:
         self._precision = Precision(torch.float64, self._own)
         #: Of the last call that `settle_inputs` made.
         self._output_elements = 0
+        #: What `examine_calls` has found: random outputs, operators and precisions.
+        self._random: frozenset[int] = frozenset()
+        self._observed = equal_keys.Observer()
 
     def inputs(self, batch_size: int, number: int) -> list[Any]:
         """Return seeded random arrays, one for each argument of the module."""
@@ -162,7 +168,7 @@ class TorchSubject:
     def _takes(self, inputs: list[Any]) -> bool:
         """Return whether the model computes numbers from these inputs; -inf masks are numbers."""
         try:
-            with call_effects.restored_buffers(self.module):
+            with module_state.restored(self.module):
                 outputs = self.run(inputs)
         except torch.OutOfMemoryError:
             raise
@@ -223,12 +229,30 @@ class TorchSubject:
         name = self.dtype if found.dtype is None else str(found.dtype).removeprefix("torch.")
         return name, self._outputs_in(found, input_sets)
 
-    def refuse_lasting_effects(self, input_sets: list[list[Any]]) -> None:
-        """Raise `ModelError` if a call changes what a later call returns."""
-        call_effects.refuse_lasting_effects(
+    def examine_calls(self, input_sets: list[list[Any]]) -> Findings:
+        """Return what the calls of the module show; see `call_effects.find_random_outputs`."""
+        found = call_effects.find_random_outputs(
             self.module,
             [functools.partial(self.tensors, inputs) for inputs in input_sets],
             lambda tensors: collect(self.module(*tensors)),
+        )
+        with module_state.restored(self.module), call_effects.seeded(()):
+            output = self.module(*self.tensors(input_sets[0]))
+            # Some compiled code takes no such mode.
+            with contextlib.suppress(*higher_precision.REFUSALS), self._observed:
+                self.module(*self.tensors(input_sets[0]))
+        self._random = found
+        return Findings(found, tuple(sorted(unseen_types(output))))
+
+    def find_ties(self, inputs: list[Any], outputs: list[Any]) -> list[Any] | None:
+        """Return which elements depend on the order of equal values, as booleans by output.
+
+        `outputs` are those of the reference. None where the module orders no values.
+        """
+        if not self._observed.orders:
+            return None
+        return equal_keys.find_tied(
+            outputs, lambda: next(self._outputs_in(self._precision, [inputs]))
         )
 
     def _higher_dtypes(self) -> list[torch.dtype]:
@@ -237,7 +261,15 @@ class TorchSubject:
 
     def _try_precision(self, option: Precision, inputs: list[Any]) -> None:
         # For example, the grouped matrix products of mixtures of experts have no float64 kernels.
-        next(self._outputs_in(option, [inputs]))
+        exact = next(self._outputs_in(option, [inputs]))
+        self._precision = option
+        fitness.refuse_unfit(
+            exact,
+            self.run(inputs),
+            (self.perturbed(inputs, seed) for seed in range(fitness.PERTURBATIONS)),
+            self._random,
+            self._observed.unit,
+        )
 
     def _outputs_in(self, option: Precision, input_sets: list[list[Any]]) -> Iterator[list[Any]]:
         call = option.call(self.module)
@@ -255,27 +287,29 @@ class TorchSubject:
         return row_parts.has_independent_rows(self.run, inputs, batched, epsilon)
 
     def perturbed(self, inputs: list[Any], seed: int) -> list[Any] | None:
-        """Return float64 outputs with inputs and weights off by one unit in the last place.
+        """Return outputs with inputs and weights off by one unit in the last place.
 
-        None where the device has no memory or no kernels for float64.
+        They are computed in the precision of the reference. None where the device has no memory.
         """
-        if self.parameters > MAX_FLOAT64_PARAMETERS or self._precision.dtype is None:
+        if self.parameters > MAX_FLOAT64_PARAMETERS:
             return None
         generator = torch.Generator(device=self._device).manual_seed(seed)
+        dtype = self._precision.dtype
+
+        def step(tensor: torch.Tensor, unit: float) -> torch.Tensor:
+            moved = precision.step_any(precision.cast(tensor, torch.float64), unit, generator)
+            return precision.cast(moved, dtype) if dtype else moved.to(tensor.dtype)
+
         try:
-            precise = copy.deepcopy(self.module)
-            units = [precision.unit_of(parameter) for parameter in precise.parameters()]
-            precise = precision.cast_module(precise, torch.float64)
-            for parameter, unit in zip(precise.parameters(), units, strict=True):
-                parameter.data = precision.step_any(parameter.data, unit, generator)
-            tensors = [
-                precision.step_any(
-                    precision.cast(tensor, torch.float64), precision.unit_of(tensor), generator
-                )
-                for tensor in self.tensors(inputs)
-            ]
+            moved = copy.deepcopy(self.module)
+            units = [precision.unit_of(parameter) for parameter in moved.parameters()]
+            if dtype:
+                moved = precision.cast_module(moved, dtype)
+            for parameter, unit in zip(moved.parameters(), units, strict=True):
+                parameter.data = step(parameter.data, unit)
+            tensors = [step(each, precision.unit_of(each)) for each in self.tensors(inputs)]
             with self._precision.context():
-                return collect(precise(*tensors))
+                return collect(moved(*tensors))
         except higher_precision.REFUSALS:
             return None
 

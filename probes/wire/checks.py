@@ -9,8 +9,8 @@ from probes.wire.bounds import Amount, Count, Size
 from probes.wire.events import Event
 from probes.wire.shape import Shape
 
-#: Classes of an arm's outputs, from the best to the worst. `unchecked`: the outputs are constant or
-#: random, so a comparison shows nothing.
+#: Classes of an arm's outputs, from the best to the worst. `unchecked`: an output could not be
+#: compared, or is constant; those that could be compared are exact or close.
 AccuracyClass = Literal["exact", "close", "unchecked", "incorrect"]
 CLASSES: tuple[AccuracyClass, ...] = get_args(AccuracyClass)
 
@@ -31,8 +31,12 @@ Fault = Literal[
     "identity",
     # What prevents a check.
     "constant-output",
-    "random-model",
+    "uncompared",
 ]
+
+#: Why nothing of an output was compared: it differs from call to call; it has no elements; all of
+#: them depend on the order of equal values; rounding may change it into any other.
+Uncomparable = Literal["random", "empty", "tied", "rounding"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,6 +101,13 @@ class Accuracy:
     #: Text: divergence from the reference in nats a token, and share of equal tokens.
     kl_mean: float | None = None
     equal_tokens: float | None = None
+    #: Of how many outputs nothing was compared, by reason, of `outputs` in all.
+    uncompared: dict[Uncomparable, int] = dataclasses.field(default_factory=dict)
+    outputs: Count = 0
+    #: Types of values among the outputs that cannot be compared, such as classes of the user's.
+    unseen: tuple[str, ...] = ()
+    #: Elements that depend on the order of equal values, and were left out.
+    tied_elements: Count = 0
     #: How often one input was called again, and all results were the same within rounding.
     repeats: Count = 0
 

@@ -109,9 +109,13 @@ def test_the_accuracy_can_be_a_constraint(limit: float, arm: str) -> None:
 
 
 def test_a_random_model_lowers_the_trust_and_is_named() -> None:
-    random = Accuracy(fault="random-model")
+    random = Accuracy(fault="uncompared", uncompared={"random": 1}, outputs=2)
     unchecked = advise(measured("fast", 4.0, "unchecked", random))
     checked = advise(measured("fast", 4.0, "exact", Accuracy(relative_error=1e-7)))
+    assert (checked.certainty.decision_word, unchecked.certainty.decision_word) == (
+        "CLEAR",
+        "LIKELY",
+    )
     assert unchecked.advice.trust >= checked.advice.trust
     assert set(unchecked.advice.trust_reasons) > set(checked.advice.trust_reasons)
     assert unchecked.advice.best_exact == BASELINE

@@ -30,19 +30,21 @@ def large_reference() -> Reference:
                 Deviation(0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
                 np.array([1, 2]) if index == 1 else None,
                 0.5 if index == 1 else None,
+                np.array([True, False] * 3) if index == 2 else None,
             )
             for index in range(11)
         ]
         for number in range(12)
     ]
-    return Reference("float64", inputs, expected, is_random=True, perturbations=2)
+    return Reference("float64", inputs, expected, {3: "random"}, ("Boxes",), perturbations=2)
 
 
 def test_a_reference_is_loaded_as_it_was_saved(tmp_path: pathlib.Path) -> None:
     saved = large_reference()
     array_reference.save_reference(saved, tmp_path / "reference-1.npz")
     loaded = array_reference.load_reference(tmp_path / "reference-1.npz")
-    assert (loaded.name, loaded.is_random, loaded.perturbations) == ("float64", True, 2)
+    assert (loaded.name, loaded.perturbations) == ("float64", 2)
+    assert (loaded.uncompared, loaded.unseen) == ({3: "random"}, ("Boxes",))
     for ones, others in zip(loaded.inputs, saved.inputs, strict=True):
         for one, other in zip(ones, others, strict=True):
             assert one.dtype == other.dtype
@@ -54,6 +56,7 @@ def test_a_reference_is_loaded_as_it_was_saved(tmp_path: pathlib.Path) -> None:
             assert (one.eager, one.envelope) == (other.eager, other.envelope)
             assert (one.top is None) == (other.top is None)
             assert one.eager_top1 == other.eager_top1
+            assert np.array_equal(one.tied, other.tied)
     assert [file.name for file in tmp_path.iterdir()] == ["reference-1.npz"]
 
 
@@ -85,7 +88,7 @@ def test_a_reference_with_pickled_objects_is_refused(tmp_path: pathlib.Path) -> 
     arrays = {
         "name": np.array("float64"),
         "sets": np.array(1),
-        "random": np.array(0),
+        "facts": np.array("[[], []]"),
         "perturbations": np.array(0),
         "input-0-0": np.array([print], dtype=object),
     }

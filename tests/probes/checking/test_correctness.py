@@ -14,7 +14,7 @@ from workers import rules
 
 from probes.adapter import ModelError
 from probes.checking import correctness
-from probes.checking.array_reference import Reference, create_reference, widen
+from probes.checking.array_reference import Reference, create_reference, measure_rounding, widen
 from probes.checking.rules import Rules
 from probes.wire.shape import Shape
 
@@ -401,9 +401,22 @@ def test_outputs_of_several_lengths_may_be_empty(rows: tuple[int, int]) -> None:
 
 
 def test_a_random_model_is_never_called_exact() -> None:
-    reference = make_reference([[outputs(0)]], is_random=True)
-    assert check(reference, [[outputs(0)]]) == ("unchecked", "random-model")
+    reference = make_reference([[outputs(0)]], uncompared={0: "random"})
+    assert check(reference, [[outputs(0)]]) == ("unchecked", "uncompared")
     assert check(reference, [[outputs(0) * np.nan]])[0] == "incorrect"
+
+
+@pytest.mark.parametrize(("rounding", "verdict"), [(0.1, "exact"), (0.3, "unchecked")])
+def test_an_output_that_rounding_dominates_is_not_judged(rounding: float, verdict: str) -> None:
+    class Subject:
+        dtype = "float32"
+
+        def perturbed(self, inputs: list[Any], seed: int) -> list[Any]:
+            return [outputs(0) + noise(rounding, seed=len(inputs) + seed)]
+
+    limits = {"seeds": 3, "seconds": 60.0}
+    found = measure_rounding(make_reference([[outputs(0)]]), Subject(), limits)
+    assert check(found, [[outputs(0) + noise(0.01, seed=9)]])[0] == verdict
 
 
 def test_the_same_output_is_correct_for_a_model_that_ignores_its_input() -> None:

@@ -179,7 +179,6 @@ def test_only_the_smallest_and_the_largest_batch_of_text_are_profiled(
         ("late", "stalled", None),
         ("eager", "eager", "recompile limit reached"),
         ("refused", "refused", "RuntimeError: Profile 0 has no batch size"),
-        ("wrong", "wrong", "above the allowed"),
         ("padded", "wrong", "other shapes"),
     ],
 )
@@ -201,6 +200,15 @@ def test_new_batch_sizes_are_tried_last(
     )
     assert phases(answer)[-5:] == [("done", None), *(("new-shapes", size) for size in (1, 3, 5, 8))]
     assert answer.failure is None, "the measurement stays valid"
+
+
+def test_wrong_values_at_a_new_batch_size_make_the_arm_incorrect(
+    shared: pathlib.Path, fake_probes: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    answer = run_tokens(shared, fake_probes, tmp_path, "new-shapes\n", unseen="wrong")
+    assert [entry["outcome"] for entry in events(answer, "new_shape_result")] == ["wrong"]
+    assert (answer.failure["status"], answer.failure["phase"]) == ("incorrect", "new-shapes")
+    assert "batch size 1" in answer.failure["reason"]
 
 
 def test_an_output_that_has_become_wrong_fails_before_new_batch_sizes(

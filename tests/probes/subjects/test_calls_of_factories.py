@@ -237,7 +237,7 @@ def test_outputs_of_other_layouts_are_compared_as_dense_ones(tmp_path: pathlib.P
 def test_outputs_may_have_a_shape_that_depends_on_the_values(tmp_path: pathlib.Path) -> None:
     reference = make_reference("selected", tmp_path)
     assert len({output.shape for (output,) in reference.outputs}) == 2
-    assert not reference.is_random
+    assert not reference.uncompared
 
 
 @pytest.mark.filterwarnings("ignore:.*jit:DeprecationWarning")
@@ -247,7 +247,7 @@ def test_a_scripted_module_is_referenced(tmp_path: pathlib.Path) -> None:
 
 def test_a_module_may_change_its_input_if_calls_return_the_same(tmp_path: pathlib.Path) -> None:
     reference = make_reference("clamped_in_place", tmp_path)
-    assert not reference.is_random
+    assert not reference.uncompared
 
 
 def settled_inputs(function: str, directory: pathlib.Path) -> list[list[Any]]:
@@ -323,15 +323,15 @@ def test_values_are_random_where_the_examples_are_no_better(
 
 
 def test_a_buffer_may_change_if_seeded_calls_return_the_same(tmp_path: pathlib.Path) -> None:
-    assert make_reference("with_a_counter_that_no_output_reads", tmp_path).is_random
+    assert make_reference("with_a_counter_that_no_output_reads", tmp_path).uncompared
 
 
 def test_the_buffers_are_the_first_ones_after_inputs_were_tried(tmp_path: pathlib.Path) -> None:
     function = "with_a_cache_that_no_output_reads"
-    assert not make_reference(function, tmp_path).is_random
+    assert not make_reference(function, tmp_path).uncompared
     assert not settled_subject(function, tmp_path).module.values.any()
     subject = torch_subject.open_torch_subject(request_for(function, tmp_path))
-    subject.refuse_lasting_effects([subject.inputs(2, number) for number in range(2)])
+    subject.examine_calls([subject.inputs(2, number) for number in range(2)])
     assert not subject.module.values.any()
 
 

@@ -229,7 +229,7 @@ def test_a_model_that_runs_in_its_own_precision_only_is_its_own_reference(
 ) -> None:
     reference = make_reference("bound_to_its_precision", tmp_path)
     assert reference.name == "float32"
-    assert not reference.is_random
+    assert not reference.uncompared
 
 
 def test_the_precision_is_the_one_of_most_weights(tmp_path: pathlib.Path) -> None:
@@ -302,7 +302,7 @@ def test_the_random_numbers_of_a_factory_are_seeded(function: str, tmp_path: pat
 
 
 def test_a_traced_graph_is_in_evaluation_mode(tmp_path: pathlib.Path) -> None:
-    assert not make_reference("traced_with_dropout", tmp_path).is_random
+    assert not make_reference("traced_with_dropout", tmp_path).uncompared
 
 
 @pytest.mark.parametrize("function", ["of_sparse_inputs", "lazy", "without_values"])

@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 
-from probes.adapter import ModelError
+from probes.adapter import Findings, ModelError
 from probes.wire.events import Engagement
 
 
@@ -33,6 +33,9 @@ class Subject:
     def inputs(self, batch_size, number):
         generator = np.random.default_rng([self.seed, batch_size, number])
         return [generator.standard_normal((batch_size, 8)).astype("float32")]
+
+    def examine_calls(self, input_sets):
+        return Findings()
 
     def reference(self, input_sets):
         return "float64", (

@@ -1,0 +1,215 @@
+"""What a module keeps from call to call: tensors, attributes, containers, variables of its code.
+
+Generators of random numbers are no state: their draws are random numbers.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import copy
+import hashlib
+import random
+import sysconfig
+import types
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+#: Objects that are read; the rest of a larger graph is left out.
+MOST_OBJECTS = 20_000
+#: Columns of the sums by which a large tensor is compared.
+COLUMNS = 1024
+INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+LEAVES = (bool, int, float, complex, str, bytes, type(None))
+INSTALLED = tuple(
+    sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")
+)
+#: Returns the state of a generator, and sets it.
+Generator = tuple[Callable[[], Any], Callable[[Any], Any]]
+
+
+class State:
+    """Values by their names, such as `layer.count`, and the generators that the module reaches."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        self.values: dict[str, Any] = {}
+        self.generators: list[Generator] = []
+        #: Keeps the objects alive, so that an id stands for one of them.
+        seen: dict[int, Any] = {}
+        pending: list[tuple[str, Any]] = [("", module)]
+        while pending and len(seen) < MOST_OBJECTS:
+            name, value = pending.pop()
+            if isinstance(value, LEAVES):
+                self.values[name] = value
+            elif id(value) not in seen:
+                seen[id(value)] = value
+                pending += self._read(name, value)
+
+    def _read(self, name: str, value: Any) -> Iterable[tuple[str, Any]]:
+        """Keep what can be compared of `value`, and return the names and values of its parts."""
+        if isinstance(value, (torch.Tensor, np.ndarray)):
+            self.values[name] = digest(torch.as_tensor(value))
+        elif found := _generator(value):
+            self.generators.append(found)
+        elif isinstance(value, dict):
+            self.values[f"{name}[]"] = len(value)
+            return [(f"{name}[{key!r}]", each) for key, each in list(value.items())]
+        elif isinstance(value, (list, tuple, collections.deque)):
+            self.values[f"{name}[]"] = len(value)
+            return [(f"{name}[{index}]", each) for index, each in enumerate(value)]
+        elif isinstance(value, (set, frozenset)) or type(value).__module__ == "itertools":
+            self.values[name] = repr(value)
+        elif isinstance(value, types.FunctionType):
+            return _variables(value)
+        elif isinstance(value, types.MethodType):
+            return [(name, value.__self__), (name, value.__func__)]
+        elif isinstance(value, types.ModuleType):
+            is_own = not _is_installed(getattr(value, "__file__", None))
+            return _fields(value.__name__, value) if is_own else ()
+        elif isinstance(value, type):
+            return _fields(value.__name__, value) if _is_own_class(value) else ()
+        else:
+            own = [(each.__name__, each) for each in type(value).__mro__]
+            return [*_fields(name, value), *own]
+        return ()
+
+    def changed(self, other: State) -> list[str]:
+        """Return the names of what differs, in order and without the places in containers."""
+        names = (*self.values, *(name for name in other.values if name not in self.values))
+        found = (
+            name.partition("[")[0]
+            for name in names
+            if not _is_same(self.values, other.values, name)
+        )
+        return list(dict.fromkeys(found))
+
+
+def digest(tensor: torch.Tensor) -> Any:
+    """Return what changes with the values of a tensor; its shape where they cannot be read."""
+    shape = tuple(tensor.shape) if not tensor.is_nested else ()
+    if tensor.is_meta or tensor.layout is not torch.strided or tensor.is_nested:
+        return shape
+    values = tensor.detach()
+    if values.is_quantized:
+        values = values.int_repr()
+    if values.is_complex():
+        values = torch.view_as_real(values.resolve_conj())
+    bits = values.contiguous().view(INTEGERS[values.element_size()]).reshape(-1)
+    whole = bits.numel() // COLUMNS * COLUMNS if bits.numel() > COLUMNS**2 else 0
+    table = bits[:whole].view(-1, COLUMNS)
+    parts = (table.sum(0), table.sum(1), bits[whole:]) if whole else (bits,)
+    hashed = hashlib.blake2b()
+    for part in parts:
+        hashed.update(part.cpu().numpy().tobytes())
+    return shape, hashed.digest()
+
+
+def _is_same(ones: dict[str, Any], others: dict[str, Any], name: str) -> bool:
+    one, other = ones.get(name, others), others.get(name, ones)
+    return bool(one == other or (one != one and other != other))  # noqa: PLR0124 - NaN
+
+
+def _generator(value: Any) -> Generator | None:
+    match value:
+        case torch.Generator():
+            return lambda: value.get_state().clone(), value.set_state
+        case np.random.Generator():
+            bits = value.bit_generator
+            return lambda: bits.state, lambda state: setattr(bits, "state", state)
+        case np.random.RandomState():
+            return value.get_state, value.set_state
+        case random.Random():
+            return value.getstate, value.setstate
+        case _:
+            return None
+
+
+def _fields(name: str, value: Any) -> list[tuple[str, Any]]:
+    """Return the attributes of an object; those of a module of PyTorch without its dictionaries."""
+    found = []
+    slots = [
+        (each, getattr(value, each, None))
+        for kind in type(value).__mro__
+        for each in _as_tuple(vars(kind).get("__slots__", ()))
+    ]
+    for key, each in (*getattr(value, "__dict__", {}).items(), *slots):
+        if isinstance(value, torch.nn.Module) and key in {"_parameters", "_buffers", "_modules"}:
+            found += [(f"{name}.{own}".lstrip("."), part) for own, part in each.items()]
+        elif not key.startswith("__") or isinstance(each, types.FunctionType):
+            found.append((f"{name}.{key}".lstrip("."), each))
+    return found
+
+
+def _as_tuple(slots: Any) -> tuple[str, ...]:
+    return (slots,) if isinstance(slots, str) else tuple(slots)
+
+
+def _variables(function: types.FunctionType) -> list[tuple[str, Any]]:
+    """Return the variables outside of a function of the user's that its code names."""
+    if _is_installed(function.__code__.co_filename):
+        return []
+    codes, names = [function.__code__], set()
+    for code in codes:
+        names |= {*code.co_names}
+        codes += [each for each in code.co_consts if isinstance(each, types.CodeType)]
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    closed = []
+    for name, cell in cells:
+        with contextlib.suppress(ValueError):  # An empty one.
+            closed.append((name, cell.cell_contents))
+    own = vars(function).items()
+    defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
+    found = [(name, function.__globals__[name]) for name in names & {*function.__globals__}]
+    return [*found, *closed, *own, *((function.__name__, each) for each in defaults)]
+
+
+def _is_installed(file: str | None) -> bool:
+    return not file or file.startswith(("<frozen", *INSTALLED)) or "-packages/" in file
+
+
+def _is_own_class(kind: type) -> bool:
+    functions = (each for each in vars(kind).values() if isinstance(each, types.FunctionType))
+    return any(not _is_installed(each.__code__.co_filename) for each in functions)
+
+
+@contextlib.contextmanager
+def restored(module: torch.nn.Module) -> Iterator[None]:
+    """Put attributes and buffers of the module and its parts back at the end.
+
+    What other objects hold stays changed, and parameters, which may be large.
+    """
+    attributes = [
+        (
+            now,
+            {name: (each, copy.copy(each)) for name, each in now.items() if _is_plain(each)},
+            {**now},
+        )
+        for now in (each.__dict__ for each in module.modules())
+    ]
+    held = (each for now, *_ in attributes for each in now.values())
+    tensors = [
+        (each, each.clone())
+        for each in (*module.buffers(), *held)
+        if isinstance(each, torch.Tensor) and each.layout is torch.strided and not each.is_nested
+    ]
+    try:
+        yield
+    finally:
+        for now, containers, before in attributes:
+            for each, contents in containers.values():
+                each.clear()
+                (each.extend if hasattr(each, "extend") else each.update)(contents)
+            now.clear()
+            now.update(before)
+        for each, values in tensors:
+            if each.shape != values.shape:
+                each.data = values
+            elif not torch.equal(each, values):
+                each.copy_(values)  # Others may share its memory.
+
+
+def _is_plain(value: Any) -> bool:
+    return type(value) in {dict, collections.OrderedDict, list, set, collections.deque}
