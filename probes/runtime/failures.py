@@ -85,7 +85,10 @@ REFUSALS = (
         f"give the model without them and measure with --quantised, or {OTHER_WORKFLOWS}",
     ),
     Refusal(
-        re.compile("functorch|has no attribute 'constant'|fake tensor in the exported program"),
+        re.compile(
+            "functorch tensor|'Tensor' object has no attribute 'constant'"
+            "|fake tensor in the exported program"
+        ),
         "PyTorch cannot trace a tensor that forward makes by a gradient, by torch.func or outside"
         " of PyTorch{place}: {text}",
         f"compute it with operators of PyTorch, or {OTHER_WORKFLOWS}",

@@ -323,7 +323,7 @@ class TorchSubject:
         The model may fail here: the exporter may have moved its weights.
         """
         try:
-            return untraceable.explain(lambda: self.module(*self.tensors(inputs)))
+            return untraceable.explain(self.module, lambda: self.module(*self.tensors(inputs)))
         except higher_precision.REFUSALS:
             return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch.overrides import TorchFunctionMode
 
 GRADIENT = ("computes a gradient", "write the derivative out in forward")
@@ -12,6 +13,7 @@ PACKING = (
     "packs sequences of different lengths",
     "give the layer padded sequences, and mask its outputs by the lengths",
 )
+SCRIPTED = "ScriptModule"
 #: What forward does, and what to do instead, by the function of PyTorch that it calls.
 WATCHED = {
     "grad": GRADIENT,
@@ -19,6 +21,7 @@ WATCHED = {
     "_pack_padded_sequence": PACKING,
     "_nested_tensor_from_tensor_list": ("makes a nested tensor", "let it use a padded one"),
     "numpy": ("makes an array of a tensor", "compute with operators of PyTorch"),
+    SCRIPTED: ("calls a module of torch.jit", "give the module that was scripted or traced"),
 }
 
 
@@ -34,10 +37,12 @@ class _Observer(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def explain(call: Callable[[], object]) -> tuple[str, str] | None:
-    """Return why exporters cannot trace `call`, and a next step; None if nothing is known."""
+def explain(module: torch.nn.Module, call: Callable[[], object]) -> tuple[str, str] | None:
+    """Return why exporters cannot trace a call of the module, and a next step; None if unknown."""
     with _Observer() as observer:
         call()
+    if any(isinstance(each, torch.jit.ScriptModule) for each in module.modules()):
+        observer.called.add(SCRIPTED)
     for name, (what, instead) in WATCHED.items():
         if name in observer.called:
             fix = f"{instead}, or measure workflows that do not export, such as torch.compile"

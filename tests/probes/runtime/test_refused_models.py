@@ -27,6 +27,8 @@ class Model(torch.nn.Module):
     def __init__(self, call, *inputs):
         super().__init__()
         self.call, self.linear = call, torch.nn.Linear(4, 4)
+        if call is scripted:
+            self.scripted = torch.jit.script(torch.nn.Linear(4, 4))
         self.lstm = torch.nn.LSTM(4, 4, batch_first=True)
 
     def forward(self, *inputs):
@@ -63,6 +65,10 @@ def flag(model, x):
     return {"values": x * 2, "done": True}
 
 
+def scripted(model, x):
+    return model.scripted(x)
+
+
 def decomposed(model, x):
     return torch.linalg.svd(x)[1]
 
@@ -82,6 +88,7 @@ def build(name):
         ("as_sequence", "packs sequences", "padded"),
         ("integers", "type int", "tensors only"),
         ("flag", "type bool", "tensors only"),
+        ("scripted", "torch.jit", "was scripted"),
         ("decomposed", "aten._linalg_svd", "other operators"),
     ],
 )
