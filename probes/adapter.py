@@ -57,6 +57,7 @@ class Subject(Protocol):
     - `why_untraceable(inputs)`: what exporters cannot trace, and a next step;
     - `perturbed(inputs, seed)`: outputs with inputs and weights off by a rounding error;
     - `describe_inputs()`: what a recipe needs to make inputs;
+    - `adjusted`: settings that the model changed, as in `events.Loaded`;
     - `class_counts`: sizes of a last dimension that is classes or a vocabulary;
     - `fixed_inputs`, `has_length`, `has_batch`: facts about the inputs, as in `events.Workload`;
     - `module`: the PyTorch module, if the subject is one.

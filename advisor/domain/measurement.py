@@ -208,6 +208,8 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     engagement: str
     versions: dict[str, str]
     settings: dict[str, str]
+    #: Settings of the process that the model changed, and a compiler around it, with what was done.
+    adjusted: dict[str, str] = {}
     facts: dict[str, Any] = {}
     visits: VisitCounts = VisitCounts(made=0, discarded=0, unfit=0)
     #: False if the warm-up ended at some shape before the times were steady.

@@ -113,6 +113,7 @@ def summarise_arm(
         engagement=main.engaged.proof if main.engaged else "",
         versions=imported.versions if imported else {},
         settings=imported.settings if imported else {},
+        adjusted=main.loaded.adjusted if main.loaded else {},
         facts=main.engaged.facts if main.engaged else {},
         visits=count_visits(processes),
         steady=all(

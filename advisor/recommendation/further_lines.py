@@ -34,6 +34,19 @@ def describe_requests(facts: AdvisedAnswer) -> list[str]:
     return [f"First to serve {requests:,} requests, builds included: {first}."]
 
 
+def describe_adjustments(facts: AdvisedAnswer) -> list[str]:
+    """Return what the model changes in its process, and what was done about it."""
+    results = facts.answer.results
+    adjusted = {
+        name: done
+        for entry in results.measurements
+        if entry.arm == results.baseline
+        for name, done in entry.adjusted.items()
+    }
+    told = "; ".join(f"{name} {done}" for name, done in adjusted.items())
+    return [f"For equal arms: {told}."] if told else []
+
+
 def describe_weights(facts: AdvisedAnswer) -> list[str]:
     """Return the format of the advised arm's weights and the best native arm, if it has one."""
     if facts.scored.weights is None:

@@ -25,6 +25,7 @@ from advisor.recommendation.certainty import REPETITIONS_TO_TRY
 from advisor.recommendation.flips import SAME_SCORE, grades_of
 from advisor.recommendation.further_lines import (
     describe_accuracy,
+    describe_adjustments,
     describe_batch_sizes,
     describe_requests,
     describe_weights,
@@ -69,6 +70,7 @@ def write_headline(answer: Answer, scope: str = "") -> tuple[HeadlineLine, ...]:
         ("load", write_load_lines(facts)),
         ("weights", describe_weights(facts)),
         ("accuracy", describe_accuracy(facts)),
+        ("adjusted", describe_adjustments(facts)),
         ("batch-sizes", describe_batch_sizes(facts)),
     )
     lines += [(part, line) for part, found in further for line in found]

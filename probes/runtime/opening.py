@@ -31,6 +31,7 @@ def load_subject(workflow: Any, request: protocol.Request, channel: Channel) -> 
             subject.weights,
             subject.unit,
             subject.units_per_sample,
+            getattr(subject, "adjusted", {}),
         )
     )
     return subject

@@ -23,7 +23,7 @@ import torch
 
 from probes.adapter import ModelError
 from probes.protocol import Request
-from probes.subjects import precision
+from probes.subjects import adjustments, precision
 from probes.subjects.call_inputs import are_different_tensors, flatten
 from probes.subjects.example_like import ExampleLike
 from probes.subjects.loaded_model import LoadedModel
@@ -44,7 +44,8 @@ def create(request: Request) -> LoadedModel:
     if given:
         made = (made[0] if isinstance(made, tuple) and made else made, *read_given(given))
     returned = check_returned(made, target)
-    module, examples = flatten(*returned)
+    adjusted: dict[str, str] = {}
+    module, examples = flatten(adjustments.uncompile(returned[0], adjusted), *returned[1:])
     if not examples:
         reason = f"{target!r} returned example inputs without a tensor"
         raise ModelError(reason, CONTRACT)
@@ -59,6 +60,7 @@ def create(request: Request) -> LoadedModel:
         weights="as the factory made them",
         shares_weights=any(True for _ in (*module.parameters(), *module.buffers())),
         names=keyword_names(*returned[1:]),
+        adjusted=adjusted,
     )
 
 

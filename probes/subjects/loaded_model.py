@@ -106,3 +106,22 @@ class LoadedModel:
     names: tuple[str, ...] | None = ()
     unit: Unit = "samples"
     units_per_sample: int = 1
+    #: What the model changes in the process, or is wrapped in, and what was done about it.
+    adjusted: dict[str, str] = dataclasses.field(default_factory=dict)
+
+
+#: Dimension of the length.
+LENGTH_AXIS = 1
+
+
+def resize(arrays: list[Any], built: int, length: int) -> list[Any]:
+    """Return the arrays with `length` elements along each second dimension that has `built`.
+
+    `arrays` are numpy arrays of any shape and dtype. Elements are repeated if there are too few.
+    """
+    return [
+        array.take(range(length), axis=LENGTH_AXIS, mode="wrap")
+        if array.ndim > LENGTH_AXIS and array.shape[LENGTH_AXIS] == built
+        else array
+        for array in arrays
+    ]

@@ -16,6 +16,7 @@ import torch
 from probes.adapter import Findings, ModelError, UnsupportedError
 from probes.protocol import Request
 from probes.subjects import (
+    adjustments,
     call_effects,
     call_inputs,
     equal_keys,
@@ -34,7 +35,7 @@ from probes.subjects import (
 )
 from probes.subjects.flops import count_flops
 from probes.subjects.higher_precision import Precision
-from probes.subjects.loaded_model import LoadedModel
+from probes.subjects.loaded_model import LoadedModel, resize
 from probes.subjects.outputs import collect, count_classes, unseen_types
 from probes.wire.events import InputFacts
 
@@ -52,7 +53,6 @@ MAX_DRAWN_BYTES = 64 << 20
 TOKENS = "tokens"
 #: Kinds of models whose inputs have the length of the request without being tokens.
 KINDS_WITH_LENGTH = {"synthetic"}
-LENGTH_AXIS = 1
 
 #: Precisions that `rubric/accuracy.toml` has rules for.
 #: Copying and comparing larger outputs takes seconds for each input set.
@@ -74,7 +74,7 @@ class TorchSubject:
         self.module = model.module
         self.parameters = sum(parameter.numel() for parameter in model.module.parameters())
         self.parameter_bytes = sum(parameter.nbytes for parameter in model.module.parameters())
-        self.weights = model.weights
+        self.weights, self.adjusted = model.weights, model.adjusted
         self.unit = model.unit
         self.units_per_sample = model.units_per_sample
         self._own = floating_dtype(model)
@@ -328,19 +328,6 @@ class TorchSubject:
             return None
 
 
-def resize(arrays: list[Any], built: int, length: int) -> list[Any]:
-    """Return the arrays with `length` elements along each second dimension that has `built`.
-
-    `arrays` are numpy arrays of any shape and dtype. Elements are repeated if there are too few.
-    """
-    return [
-        array.take(range(length), axis=LENGTH_AXIS, mode="wrap")
-        if array.ndim > LENGTH_AXIS and array.shape[LENGTH_AXIS] == built
-        else array
-        for array in arrays
-    ]
-
-
 def open_torch_subject(request: Request) -> TorchSubject:
     """Open the request's model with the weights that the reference worker has saved."""
     kind = request.subject["kind"]
@@ -358,8 +345,11 @@ def open_torch_subject(request: Request) -> TorchSubject:
         or not weights.exists()
         or weights.stat().st_size <= MAX_DRAWN_BYTES
     )
-    with contextlib.nullcontext() if is_drawn else torch.device("meta"):
+    adjusted: dict[str, str] = {}
+    device = contextlib.nullcontext() if is_drawn else torch.device("meta")
+    with adjustments.watch_settings(adjusted), device:
         model = OPENERS[kind](request)
+    model.adjusted.update(adjusted)
     # An exported program has its mode built in, and raises when it is changed.
     with contextlib.suppress(NotImplementedError):
         model.module.eval()

@@ -70,6 +70,8 @@ class Loaded(Event):
     unit: Unit
     #: How many units one sample holds.
     units_per_sample: Size
+    #: Settings of the process that the model changed, and a compiler around it, with what was done.
+    adjusted: dict[str, str] = dataclasses.field(default_factory=dict)
     event: Literal["loaded"] = "loaded"
 
 

@@ -33,8 +33,8 @@ def test_the_new_length_is_another_one_and_never_1(built: int) -> None:
 
 def test_only_the_dimension_with_the_length_is_resized() -> None:
     tokens, mask, image = (np.zeros(shape) for shape in ((2, 8), (2, 8, 3), (2, 3, 8)))
-    torch_subject = pytest.importorskip("probes.subjects.torch_subject")
-    resized = torch_subject.resize([tokens, mask, image], 8, 5)
+    loaded_model = pytest.importorskip("probes.subjects.loaded_model")
+    resized = loaded_model.resize([tokens, mask, image], 8, 5)
     assert [array.shape for array in resized] == [(2, 5), (2, 5, 3), (2, 3, 8)]
 
 

@@ -146,6 +146,60 @@ def traced_with_dropout():
     return torch.fx.symbolic_trace(layers), torch.randn(2, 16)
 
 
+def parts():
+    return torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+
+
+def compiled():
+    return torch.compile(parts()), torch.randn(2, 16)
+
+
+def with_a_compiled_part():
+    module = parts()
+    module[0] = torch.compile(module[0])
+    return module, torch.randn(2, 16)
+
+
+def compiled_in_place():
+    module = parts()
+    module.compile()
+    return module, torch.randn(2, 16)
+
+
+def with_a_compiled_forward():
+    class CompiledForward(torch.nn.Linear):
+        @torch.compile
+        def forward(self, x):
+            return super().forward(x)
+
+    return CompiledForward(16, 4), torch.randn(2, 16)
+
+
+def with_a_compiled_attribute():
+    module = parts()
+    module.forward = torch.compile(module.forward)
+    return module, torch.randn(2, 16)
+
+
+def with_settings():
+    torch.set_num_threads(torch.get_num_threads() + 1)
+    torch.set_float32_matmul_precision("medium")
+    torch.set_default_dtype(torch.float64)
+    torch.backends.mkldnn.enabled = False
+    return parts().float(), torch.randn(2, 16).float()
+
+
+def with_a_hook():
+    module = parts()
+    module.register_forward_hook(lambda module, inputs, output: output + 100)
+    module[1].register_forward_pre_hook(lambda module, inputs: (inputs[0] * 2,))
+    return module, torch.randn(2, 16)
+
+
+def quantised():
+    return torch.ao.quantization.quantize_dynamic(parts(), {torch.nn.Linear}), torch.randn(2, 16)
+
+
 def lazy():
     return torch.nn.LazyLinear(4), torch.randn(2, 16)
 
@@ -322,6 +376,63 @@ def test_a_model_of_one_number_of_rows_is_refused_with_that_number(tmp_path: pat
     assert "first dimension" in refused.value.fix
     assert "list(images)" not in refused.value.fix
     subject.settle_inputs(5, 1)
+
+
+@pytest.mark.filterwarnings("ignore:.*jit:DeprecationWarning")
+@pytest.mark.parametrize(
+    "function",
+    [
+        "compiled",
+        "with_a_compiled_part",
+        "compiled_in_place",
+        "with_a_compiled_forward",
+        "with_a_compiled_attribute",
+    ],
+)
+def test_a_compiler_is_taken_off_and_stated(function: str, tmp_path: pathlib.Path) -> None:
+    subject = open_subject(function, tmp_path)
+    assert list(subject.adjusted) == ["torch.compile"]
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    with torch.no_grad():
+        (output,) = subject.run(subject.inputs(2, 0))
+    assert output.shape == (2, 4)
+    assert not torch._dynamo.utils.counters["stats"]
+
+
+def test_settings_of_the_process_are_put_back_or_kept_and_stated(tmp_path: pathlib.Path) -> None:
+    threads = torch.get_num_threads()
+    try:
+        subject = open_subject("with_settings", tmp_path)
+        assert torch.get_default_dtype() == torch.float64
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert torch.get_num_threads() == threads
+    assert torch.get_float32_matmul_precision() == "highest"
+    assert torch.backends.mkldnn.enabled
+    assert subject.adjusted["threads"] == (
+        f"set to {threads + 1} by the model, put back to {threads}"
+    )
+    assert subject.adjusted.keys() == {
+        "threads",
+        "float32_matmul_precision",
+        "mkldnn",
+        "default_dtype",
+    }
+
+
+@pytest.mark.filterwarnings("ignore:.*quant")
+@pytest.mark.parametrize("function", ["with_a_hook", "quantised"])
+def test_the_baseline_is_what_the_factory_returned(function: str, tmp_path: pathlib.Path) -> None:
+    subject = open_subject(function, tmp_path)
+    reference = make_reference(function, tmp_path)
+    torch.manual_seed(0)
+    module, _ = factory.call_factory(request_for(function, tmp_path).subject["name"])
+    with torch.no_grad():
+        expected = module.eval()(*subject.tensors(reference.inputs[0]))
+    found = reference.outputs[0][0].values.reshape(expected.shape)
+    assert abs(found - expected.double().numpy()).max() < 1e-3 * abs(found).max()
+    assert not subject.adjusted
 
 
 def test_the_third_value_of_a_factory_is_named_where_it_is_wrong() -> None:
