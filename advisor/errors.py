@@ -116,6 +116,10 @@ class RunIsImportedError(UserError):
     """The run was imported from another machine, so it is neither continued nor executed."""
 
 
+class BuildsAreGoneError(UserError):
+    """The builds from which a finished run could be measured on were removed."""
+
+
 class RunOfFleetError(UserError):
     """The run belongs to a fleet and can be resumed only with the fleet."""
 

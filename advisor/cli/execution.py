@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from advisor.store.runs import Run
 
 
-def execute(run: Run, output_format: OutputFormat) -> None:
+def execute(run: Run, output_format: OutputFormat, wait_seconds: float | None = None) -> None:
     """Execute the rest of a run, print its progress, then its answer.
 
     After the JSON document the answer follows on standard error, for a reader at a terminal.
@@ -28,7 +28,7 @@ def execute(run: Run, output_format: OutputFormat) -> None:
     interruption: InterruptedRunError | None = None
     try:
         with resumable_with(resume):
-            follow(run, output_format)
+            follow(run, output_format, wait_seconds)
     except InterruptedRunError as problem:
         interruption = problem
     answer = decide(run)
@@ -48,14 +48,14 @@ def execute(run: Run, output_format: OutputFormat) -> None:
         )
 
 
-def follow(run: Run, output_format: OutputFormat) -> None:
+def follow(run: Run, output_format: OutputFormat, wait_seconds: float | None = None) -> None:
     """Execute the rest of a run and print its progress, and its events as lines of JSON."""
     from advisor.cli.run_host import execute_controlled
     from advisor.report.sections import progress_lines
 
     if output_format == "json-lines":
         print_beginning(run)
-    for event in execute_controlled(run, make_context()):
+    for event in execute_controlled(run, make_context(), wait_seconds):
         if output_format == "json-lines":
             print_text(msgspec.json.encode(event))
             sys.stdout.flush()

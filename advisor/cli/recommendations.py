@@ -110,20 +110,26 @@ def task_notice(answers: Answers, header: Header) -> str | None:
 def resume(
     run: Annotated[str, typer.Argument(help="a run's id; default: the newest that can go on")] = "",
     *,
+    wait_for_quiet: Annotated[
+        str, typer.Option(metavar="DURATION", help="wait until the machine is quiet: 5min")
+    ] = "",
     json: AsJson = False,
     jsonl: Annotated[bool, typer.Option("--jsonl", help="events, one a line")] = False,
 ) -> None:
-    """Resume an interrupted run. Its finished measurements are kept."""
+    """Resume an interrupted run, or measure the leaders of one without a clear answer again."""
+    from advisor.question.constraints import parse_duration
+
     output_format = choose_output_format(json=json, jsonl=jsonl)
     store = open_store()
+    seconds = parse_duration("--wait-for-quiet", wait_for_quiet) if wait_for_quiet else None
     if run:
-        execute(store.find(run), output_format)
+        execute(store.find(run), output_format, seconds)
         return
     from advisor.pipeline.stored.remaining import newest_resumable
 
     newest = newest_resumable(store)
     print_status(f"resuming run {newest.directory.name}")
-    execute(newest, output_format)
+    execute(newest, output_format, seconds)
 
 
 def _answer_for_absent_gpu(

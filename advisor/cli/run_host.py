@@ -69,7 +69,9 @@ class Gate:
         self._send_state(GOING)
 
 
-def execute_controlled(run: Run, context: Context) -> Iterator[LoggedEvent]:
+def execute_controlled(
+    run: Run, context: Context, wait_seconds: float | None = None
+) -> Iterator[LoggedEvent]:
     """Execute the rest of `run`, yield its events, and obey its commands meanwhile."""
     control = run.control
     gate = Gate(context.clock, lambda state: control.set_paused(paused=state == PAUSED))
@@ -77,7 +79,7 @@ def execute_controlled(run: Run, context: Context) -> Iterator[LoggedEvent]:
     arguments = (control, gate, workers, is_over)
     commands = threading.Thread(target=_obey, args=arguments, name="commands", daemon=True)
     try:
-        for event in execute(run, dataclasses.replace(context, clock=gate.clock)):
+        for event in execute(run, dataclasses.replace(context, clock=gate.clock), wait_seconds):
             # Before the first event, the run may belong to another process.
             if commands.ident is None:
                 control.clear()

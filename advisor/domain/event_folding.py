@@ -69,7 +69,7 @@ def _apply(state: RunState, event: LoggedEvent) -> RunState:
             return _with_processes(state, run_event.arm, tuple(processes))
         case Resumed():
             known = {arm: _mark_lost(processes) for arm, processes in state.processes.items()}
-            return msgspec.structs.replace(state, processes=known)
+            return msgspec.structs.replace(state, processes=known, finished=False)
         case RaceOpened():
             return msgspec.structs.replace(state, **_open_group(state, run_event))
         case run_event:

@@ -9,12 +9,19 @@ import contextlib
 import functools
 from collections.abc import Iterator
 
+import msgspec
+
 from advisor.context import Context
 from advisor.domain.question import Question
 from advisor.domain.run import Header, fleet_id_of
 from advisor.domain.run_events import Finished, LoggedEvent, Resumed
 from advisor.domain.run_state import RunState
-from advisor.errors import RunIsImportedError, RunOfFleetError
+from advisor.errors import (
+    BuildsAreGoneError,
+    MachineUnfitError,
+    RunIsImportedError,
+    RunOfFleetError,
+)
 from advisor.pipeline import quiet_check
 from advisor.pipeline.answers import provisional
 from advisor.pipeline.builds import building, contention
@@ -49,25 +56,49 @@ def check_resumable(header: Header) -> None:
         )
 
 
-def execute(run: Run, context: Context) -> Iterator[LoggedEvent]:
+def execute(run: Run, context: Context, wait_seconds: float | None = None) -> Iterator[LoggedEvent]:
     """Execute the remaining steps of the run; yield each event after it is stored.
 
-    Raise the `UserError` that ends the run early.
+    If the run has finished and its decision is not CLEAR, its leaders are measured again in fresh
+    processes, from the builds that were kept. `wait_seconds` is how long the run may wait for a
+    quiet machine, by default what its question says. Raise the `UserError` that ends the run early.
     """
     header = run.header()
     check_resumable(header)
+    if wait_seconds is not None:
+        question = msgspec.structs.replace(header.question, wait_seconds=wait_seconds)
+        header = msgspec.structs.replace(header, question=question)
     with run.writer() as writer:
         recorder = Recorder(run.state(), context.clock, writer.append)
-        if not recorder.state.finished:
+        if not recorder.state.finished or _keeps_builds(header, recorder.state):
+            if recorder.state.finished and not run.scratch.is_dir():
+                raise BuildsAreGoneError(
+                    f"the builds of run {header.run_id} were removed",
+                    "ask again: the newest run without a clear answer keeps its builds",
+                )
             yield from _execute_steps(run, header, recorder, context)
-    if recorder.state.finished:
-        run.clear_scratch()
+        if _keeps_builds(header, recorder.state):
+            run.clear_scratch_of_others()
+        elif recorder.state.finished:
+            run.clear_scratch()
+
+
+def _keeps_builds(header: Header, state: RunState) -> bool:
+    """Return whether the run has finished without a clear answer, and could measure on."""
+    if not state.finished or header.question.load is not None:
+        return False
+    answer = evaluate(header, state)
+    if answer.recommendation is None:
+        return answer.problem is not None and answer.problem.name == MachineUnfitError.__name__
+    certainty = answer.recommendation.certainty
+    return certainty is not None and certainty.decision_word in {"LIKELY", "OPEN"}
 
 
 def _execute_steps(
     run: Run, header: Header, recorder: Recorder, context: Context
 ) -> Iterator[LoggedEvent]:
     """Build and race the arms, measure the raced workers further, repeat the leaders."""
+    is_further = recorder.state.finished
     if recorder.state.processes:
         yield recorder.record(Resumed())
     question = header.question
@@ -92,9 +123,10 @@ def _execute_steps(
             builds_at_once=building.builds_at_once(header),
             evaluate=functools.partial(evaluate, header, while_running=True),
         )
-        yield from _race_and_measure_further(races, header)
-        yield from recorder.record_each(session.stop())
-        yield from repetitions.repeat_leaders(races)
+        if not is_further:
+            yield from _race_and_measure_further(races, header)
+            yield from recorder.record_each(session.stop())
+        yield from repetitions.repeat_leaders(races, is_further=is_further)
     yield recorder.record(Finished())
 
 

@@ -245,6 +245,15 @@ class Run:
     def clear_scratch(self) -> None:
         shutil.rmtree(self.scratch, ignore_errors=True)
 
+    def clear_scratch_of_others(self) -> None:
+        """Remove the builds of the other finished runs next to this one."""
+        for directory in self.directory.parent.iterdir():
+            other = Run(directory)
+            if other.scratch.is_dir() and directory != self.directory and not other.is_active():
+                with contextlib.suppress(RunFileError):
+                    if other.state().finished:
+                        other.clear_scratch()
+
     def _remove_partial_line(self) -> None:
         with contextlib.suppress(FileNotFoundError):
             content = self._events.read_bytes()

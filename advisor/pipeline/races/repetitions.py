@@ -70,21 +70,22 @@ def seconds_while_open(question: Question, state: RunState) -> float:
     return max(budget.open_seconds, budget.open_share * state.at)
 
 
-def repeat_leaders(context: RaceContext) -> Iterator[LoggedEvent]:
+def repeat_leaders(context: RaceContext, *, is_further: bool = False) -> Iterator[LoggedEvent]:
     """Measure the leaders again in fresh processes, most of which start with warm caches.
 
     No repetition begins after the end of the run. Those of the budget come first. Further ones
     follow while the decision is OPEN and its seconds for open decisions hold as many as would
-    settle it.
+    settle it. `is_further` asks for one more than there are.
     """
     question, clock = context.question, context.clock
     seconds, end = 0.0, None
+    asked = max(question.budget.repeats, len(context.state.repeats) + is_further)
     for number in itertools.count(1):
         if is_repetition_complete(context.state, number, question):
             continue
         if clock() >= context.end:
             return
-        if number > question.budget.repeats:
+        if number > asked:
             if end is None:
                 end = min(clock() + seconds_while_open(question, context.state), context.end)
             if not _settles(context.evaluate(context.state), seconds, end - clock()):
@@ -93,7 +94,7 @@ def repeat_leaders(context: RaceContext) -> Iterator[LoggedEvent]:
         yield from _repeat_once(context, number)
         if number not in context.state.repeats:
             return
-        if number > question.budget.repeats and not _has_new_processes(context.state, number):
+        if number > asked and not _has_new_processes(context.state, number):
             return
         seconds = clock() - started
 

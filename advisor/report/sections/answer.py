@@ -57,7 +57,7 @@ def confidence(answer: Answer) -> list[str]:
     origin = [f"Imported: {answer.provenance.summary}"] if answer.provenance else []
     if advice is None:
         next_step = [f"Next: {answer.problem.next_step}"] if answer.problem else []
-        return [*origin, *next_step, *unfit_notice(answer)]
+        return [*origin, *next_step, *unfit_notice(answer), *measure_on(answer)]
     lead = (
         f"lead {advice.margin:+.2f} over {answer.titles.get(advice.runner_up, advice.runner_up)}"
         if advice.runner_up and advice.margin is not None
@@ -70,7 +70,18 @@ def confidence(answer: Answer) -> list[str]:
     evidence = f"Trust: {_describe_trust(advice)} Noise floor: {noise}. Score: {lead}."
     further = [line.text for line in answer.headline[1:]]
     cost = [f"Cost: {cost_line(answer, answer.advised)}."] if answer.advised else []
-    return [*further, *cost, *origin, evidence, *unfit_notice(answer)]
+    return [*further, *cost, *origin, evidence, *unfit_notice(answer), *measure_on(answer)]
+
+
+def measure_on(answer: Answer) -> list[str]:
+    """Return the command that measures the leaders of a finished run again; none if it is clear."""
+    certainty = answer.recommendation.certainty if answer.recommendation else None
+    is_open = certainty is not None and certainty.decision_word == "OPEN"
+    is_here = answer.finished and not (answer.imported or answer.provenance)
+    if not is_here or answer.question.load or not (is_open or unfit_notice(answer)):
+        return []
+    command = f"{resume_command(answer.run_id)} --wait-for-quiet 5min"
+    return [f"{command} measures the leaders again, from the builds that exist."]
 
 
 def _describe_trust(advice: Recommendation) -> str:

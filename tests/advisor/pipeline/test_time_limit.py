@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 import time
 from collections.abc import Callable
 
@@ -12,13 +13,17 @@ from sessions import exhaust
 
 from advisor.context import Context
 from advisor.domain.answer import Answer
+from advisor.domain.recommendation import Certainty
 from advisor.domain.run_events import (
+    Finished,
     ProvisionalAnswer,
     RaceClosed,
+    RaceOpened,
     RepetitionStarted,
+    Resumed,
     WorkerEnded,
 )
-from advisor.errors import UserError
+from advisor.errors import BuildsAreGoneError, UserError
 from advisor.pipeline.decision import decide
 from advisor.pipeline.draft import prepare
 from advisor.pipeline.execution import execute
@@ -117,6 +122,38 @@ def test_a_repetition_at_the_end_has_two_rounds_and_none_begins_later(
     ]
     made = [sorted(visit.shape.batch_size for visit in process.visits) for process in repeated]
     assert made == ([sizes] * 2 if sizes else [])
+
+
+def certainty_of(answer: Answer) -> Certainty:
+    assert answer.recommendation is not None
+    assert answer.recommendation.certainty is not None
+    return answer.recommendation.certainty
+
+
+def test_a_finished_run_without_a_clear_answer_measures_its_leaders_again(
+    module_context: Context,
+) -> None:
+    clock = JumpingClock()
+    context = dataclasses.replace(module_context, clock=clock)
+    answers = Answers(model="demo", workflows="quick", batch_sizes="1,2", budget="standard")
+    run = prepare(answers, context)
+    for event in execute(run, context):
+        clock.ahead_seconds += 2000 * isinstance(event.run_event, RaceClosed)
+    certainty = certainty_of(decide(run))
+    assert (certainty.decision_word, certainty.replicated) == ("LIKELY", False)
+    assert run.scratch.is_dir()
+
+    again = [type(event.run_event) for event in execute(run, context)]
+    assert again[0] == Resumed
+    assert again.count(RepetitionStarted) == 2, "those of the budget"
+    assert RaceOpened not in again
+    assert again[-1] == Finished
+    assert certainty_of(decide(run)).replicated
+
+    shutil.rmtree(run.scratch, ignore_errors=True)
+    if certainty_of(decide(run)).decision_word != "CLEAR":
+        with pytest.raises(BuildsAreGoneError):
+            exhaust(execute(run, context))
 
 
 def test_the_limit_for_opening_the_model_is_stored_with_the_run(
