@@ -70,7 +70,7 @@ def write_headline(answer: Answer, scope: str = "") -> tuple[HeadlineLine, ...]:
         ("load", write_load_lines(facts)),
         ("weights", describe_weights(facts)),
         ("accuracy", describe_accuracy(facts)),
-        ("adjusted", describe_adjustments(facts)),
+        ("accuracy", describe_adjustments(facts)),
         ("batch-sizes", describe_batch_sizes(facts)),
     )
     lines += [(part, line) for part, found in further for line in found]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import traceback
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from probes.subjects.onnx_file import OnnxSubject
 
 FILE = "model.onnx"
+#: A file next to one that the older exporter has written.
+TRACED = "traced"
+#: What it raises for a model that it does not take.
+TRACING_ERRORS = (RuntimeError, TypeError, ValueError, AttributeError, NotImplementedError)
 #: Of the dimensions, those that the code of the model does not fix.
 EVERY: Literal["every"] = "every"
 
@@ -99,13 +104,11 @@ def integration(request: Request, exported: str = "model, inputs") -> tuple[str,
     """
     if request.subject["kind"] == "onnx":
         return "", "model"
-    return (
-        f"""\
-with torch.no_grad():
-    torch.onnx.export({exported}, dynamo=True).save("model.onnx", external_data=True)
-""",
-        '"model.onnx"',
-    )
+    call = f'torch.onnx.export({exported}, dynamo=True).save("model.onnx", external_data=True)'
+    if any(_folder(request).glob(f"*/{TRACED}")):
+        # The exporter with `dynamo=True` refuses the model.
+        call = f'torch.onnx.export({exported}, "model.onnx", dynamo=False)'
+    return f"with torch.no_grad():\n    {call}\n", '"model.onnx"'
 
 
 def rows_of(inputs: list[Any]) -> int:
@@ -148,13 +151,35 @@ def _export(
                 )
         except torch.onnx.OnnxExporterError:
             refuse_other_outputs(subject.module(*arguments))
-            raise
+            if free is not None or not _trace(subject.module, arguments, file):
+                raise
+            return
     if program is None:
         message = "torch.onnx.export returned no program"
         raise RuntimeError(message)
     with replace_when_complete(file.parent) as directory:
         directory.mkdir(parents=True, exist_ok=True)
         program.save(directory / file.name, external_data=True)
+
+
+def _trace(
+    module: torch.nn.Module, arguments: tuple[torch.Tensor, ...], file: pathlib.Path
+) -> bool:
+    """Export with PyTorch's older exporter, which traces one call; return whether it takes it."""
+    with replace_when_complete(file.parent) as directory:
+        directory.mkdir(parents=True, exist_ok=True)
+        try:
+            torch.onnx.export(module, arguments, str(directory / file.name), dynamo=False)
+        except TRACING_ERRORS:
+            traceback.print_exc()
+            return False
+        (directory / TRACED).touch()
+    return True
+
+
+def is_traced(file: pathlib.Path) -> bool:
+    """Return whether the older exporter has written the file."""
+    return file.with_name(TRACED).exists()
 
 
 def refuse_other_outputs(output: Any) -> None:

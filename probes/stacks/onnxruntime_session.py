@@ -55,6 +55,8 @@ class SessionProgram:
     feeding: HostFeeding | HostValues | IoBinding | TensorBinding
     #: The model's file if its weights are quantised.
     quantised: pathlib.Path | None = None
+    #: Whether the older exporter has written the file, because the newer one refuses the model.
+    traced: bool = False
 
     def feed(self, inputs: list[Any]) -> Any:
         return self.feeding.feed(inputs)
@@ -159,9 +161,8 @@ def build(
         file = onnx_export.for_shapes(subject, inputs, request)
         session = open_session(file, [(provider, {})], request)
     binding = request.options["feeding"] == IO_BINDING
-    return SessionProgram(
-        session, provider, IoBinding(session, "cpu") if binding else HostFeeding(session)
-    )
+    feeding = IoBinding(session, "cpu") if binding else HostFeeding(session)
+    return SessionProgram(session, provider, feeding, traced=onnx_export.is_traced(file))
 
 
 def build_quantised(
@@ -186,7 +187,8 @@ def build_on_gpu(
     file = onnx_export.for_any_batch_size(subject, inputs, request)
     if file not in _sessions:
         _sessions[file] = open_session(file, providers, request)
-    return gpu_program(_sessions[file], providers[0][0], request)
+    program = gpu_program(_sessions[file], providers[0][0], request)
+    return dataclasses.replace(program, traced=onnx_export.is_traced(file))
 
 
 def gpu_program(session: ort.InferenceSession, provider: str, request: Request) -> SessionProgram:
@@ -211,9 +213,10 @@ def engagement(program: SessionProgram, device_inputs: Any) -> Engagement:  # no
         placed[part.ep_name] += len(part.get_nodes())
     nodes, taken = sum(placed.values()), placed[program.provider]
     share = taken / nodes if nodes else 0.0
-    return Engagement(
-        share, f"{taken} of {nodes} nodes are placed on {program.provider}", {"nodes": dict(placed)}
-    )
+    proof = f"{taken} of {nodes} nodes are placed on {program.provider}"
+    if program.traced:
+        proof += "; exported with dynamo=False, because dynamo=True refuses the model"
+    return Engagement(share, proof, {"nodes": dict(placed), "dynamo_export": not program.traced})
 
 
 def racing_operators(program: SessionProgram) -> list[str]:

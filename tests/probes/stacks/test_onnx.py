@@ -55,6 +55,49 @@ def test_inputs_and_outputs_that_onnx_does_not_have_are_unsupported(
         onnx_export.for_shapes(subject, subject.inputs(1, 0), request)
 
 
+TRACEABLE = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        y = self.layer(x)
+        return y * 2 if float(y.abs().max()) < 1e6 else y
+
+def build():
+    return Net(), torch.ones(1, 4)
+"""
+
+
+@pytest.mark.stack
+@pytest.mark.filterwarnings("ignore")
+def test_the_older_exporter_is_tried_and_named(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "nets.py").write_text(TRACEABLE)
+    request = workers.make_request(
+        pathlib.Path("x.py"),
+        tmp_path,
+        subject={"kind": "factory", "name": f"{tmp_path / 'nets.py'}:build"},
+        options={"feeding": "host"},
+        dtype="native",
+        batch_sizes=[1],
+    )
+    assert "dynamo=True" in onnxruntime_session.integration(request, "CPUExecutionProvider")
+    subject = torch_subject.open_torch_subject(request)
+    inputs = subject.inputs(1, 0)
+    with torch.inference_mode():
+        expected = subject.run(inputs)
+        program = onnxruntime_session.build(subject, inputs, request, "CPUExecutionProvider")
+    fed = program.feed(inputs)
+    assert np.allclose(program.collect(program(fed))[0], expected[0], atol=1e-6)
+    engaged = onnxruntime_session.engagement(program, fed)
+    assert engaged.facts["dynamo_export"] is False
+    assert "dynamo=False" in engaged.proof
+    assert "dynamo=False" in onnxruntime_session.integration(request, "CPUExecutionProvider")
+
+
 # PyTorch's exporter uses classes that it has deprecated.
 
 
