@@ -150,19 +150,10 @@ def copy_slower(
 def devices(tmp_path: pathlib.Path) -> tuple[pathlib.Path, list[str]]:
     """A home with runs on a CPU, on a GPU, and of another question; and the ids of the runs."""
     store = Store(tmp_path / "home")
-    asked = builders.question(batch_sizes=(1,), device="cuda", gpu="GPU-0000")
-    there = {**recorded_runs.SECONDS, "compiled": 0.0078, "exported": 0.0039}
-    gpu, larger = builders.gpu_machine(), builders.question(batch_sizes=(64,))
+    larger = builders.question(batch_sizes=(64,))
     runs = [
         recorded_runs.make_run(store, finished=True),
-        recorded_runs.make_run(
-            store,
-            finished=True,
-            seconds_of=there,
-            machine=gpu,
-            question=asked,
-            run_id="20261101-000000-0000",
-        ),
+        recorded_runs.make_gpu_run(store, batch_sizes=(1,)),
         recorded_runs.make_run(
             store, finished=True, question=larger, run_id="20261102-000000-0000"
         ),

@@ -78,7 +78,7 @@ def rubric(fake_rubric: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) 
     shorten(
         directory / "accuracy.toml",
         ("\ncalls = 30", "\ncalls = 3"),
-        ("most_seconds = 3.0", "most_seconds = 0.3"),
+        ("most_seconds = 1.0", "most_seconds = 0.3"),
     )
     shorten(
         directory / "serving.toml",

@@ -20,7 +20,7 @@ from advisor.domain.run_events import (
 )
 from advisor.report.sections import progress_lines
 from probes.wire.events import PhaseStarted, Ready
-from probes.wire.outcome import Failure, Outcome, Phase
+from probes.wire.outcome import Failure, FailureStatus, Outcome, Phase
 from probes.wire.shape import Shape
 
 
@@ -39,6 +39,11 @@ def phase_started(
     )
 
 
+def ended(arm: str, status: FailureStatus, reason: str) -> WorkerEnded:
+    failure = Failure(status, phase="load", reason=reason)
+    return WorkerEnded(arm=arm, process=0, outcome=Outcome(failure))
+
+
 @pytest.mark.parametrize(
     ("run_event", "line"),
     [
@@ -48,26 +53,8 @@ def phase_started(
         ),
         (phase_started("import"), "compiled: import"),
         (phase_started("build", 16), "compiled: build, batch size 16"),
-        (
-            WorkerEnded(
-                arm="compiled",
-                process=0,
-                outcome=Outcome(
-                    Failure("crashed", phase="build", signal="SIGSEGV", reason="it fell")
-                ),
-            ),
-            "compiled: crashed, it fell",
-        ),
-        (
-            WorkerEnded(
-                arm=REFERENCE,
-                process=0,
-                outcome=Outcome(
-                    Failure("model-refused", phase="load", reason="no such input", fix=None)
-                ),
-            ),
-            f"{REFERENCE}: model-refused, no such input",
-        ),
+        (ended("compiled", "crashed", "it fell"), "compiled: crashed, it fell"),
+        (ended(REFERENCE, "model-refused", "no input"), f"{REFERENCE}: model-refused, no input"),
         (phase_started("load", arm=REFERENCE), f"{REFERENCE}: load"),
         (phase_started("correctness", 4, arm=REFERENCE), f"{REFERENCE}: outputs, batch size 4"),
         (
