@@ -287,7 +287,7 @@ async def test_results_show_exclusions_and_details_and_what_other_weights_recomm
         await pilot.press("u")
         await pilot.pause()
         assert screen.answer.recommendation == before
-        assert not screen.is_explored
+        await wait_for(pilot, lambda: not screen.is_explored)
         await pilot.press("w", "o")
         await pilot.pause()
         assert "Speed\N{BLACK DOWN-POINTING TRIANGLE}" in screen_text(pilot)
