@@ -113,7 +113,7 @@ class ExportFileError(UserError):
 
 
 class RunIsImportedError(UserError):
-    """The run was imported from another machine, so it is neither continued nor executed."""
+    """The run was imported or lies outside the store, so nothing that it names is executed."""
 
 
 class BuildsAreGoneError(UserError):

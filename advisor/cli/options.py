@@ -16,11 +16,14 @@ from advisor.question.answers import Answers
 
 RunName = Annotated[
     str,
-    typer.Argument(help="a run's id or its beginning, latest, a run directory, or a document file"),
+    typer.Argument(
+        help="a run's id or its beginning, latest, the path of a run (with a /), or a file"
+    ),
 ]
 #: For commands that need more of a run than its document has.
 StoredRunName = Annotated[
-    str, typer.Argument(help="a run's id or its beginning, latest, or a run directory")
+    str,
+    typer.Argument(help="a run's id or its beginning, latest, or the path of a run (with a /)"),
 ]
 WorkflowName = Annotated[
     str,

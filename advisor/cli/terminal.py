@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pathlib
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Annotated
@@ -132,6 +131,6 @@ def ask(  # noqa: PLR0913 - one for each option
 def host(run: str) -> None:
     """Execute a run for screens in another process."""
     from advisor.cli import run_host
-    from advisor.store.runs import Run
 
-    run_host.execute_for_screens(Run(pathlib.Path(run)), make_context(), sys.stdin)
+    context = make_context()
+    run_host.execute_for_screens(context.store.find(run), context, sys.stdin)

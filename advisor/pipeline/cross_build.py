@@ -21,7 +21,7 @@ from advisor.domain.run_events import RunEvent, WorkerEnded
 from advisor.domain.workflow import Workflow
 from advisor.errors import EnvironmentNotUsableError, NothingViableError, UnknownGpuError
 from advisor.pipeline.draft import detect_machine
-from advisor.pipeline.execution import run_config_of
+from advisor.pipeline.execution import refuse_imported, run_config_of
 from advisor.probing.conditions import ConditionsMonitor
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
@@ -35,6 +35,7 @@ def build(run: Run, target: str, directory: pathlib.Path, context: Context) -> I
     Raise a `UserError` if no workflow builds for the target or the build fails.
     """
     header = run.header()
+    refuse_imported(header)
     workflow = choose_workflow(header, target)
     here = detect_machine(header.question.python, header.catalogue, context)
     question = msgspec.structs.replace(header.question, device="cpu", gpu=None)

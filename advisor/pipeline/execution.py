@@ -41,13 +41,19 @@ from advisor.probing.supervisor import Supervisor
 from advisor.store.runs import Run
 
 
-def check_resumable(header: Header) -> None:
-    """Raise the `UserError` that prevents this program from continuing the run."""
+def refuse_imported(header: Header) -> None:
+    """Raise an error for a run of others: nothing that it names is executed."""
     if header.imported:
         raise RunIsImportedError(
-            f"run {header.run_id} was made on another machine",
-            "measure here with p3-advisor recommend",
+            f"run {header.run_id} was not made here, so nothing of it is executed",
+            f"read its code with p3-advisor recipe {header.run_id}, or measure here with "
+            "p3-advisor recommend",
         )
+
+
+def check_resumable(header: Header) -> None:
+    """Raise the `UserError` that prevents this program from continuing the run."""
+    refuse_imported(header)
     fleet = fleet_id_of(header.run_id)
     if fleet is not None:
         raise RunOfFleetError(

@@ -13,6 +13,7 @@ from advisor.domain.recommendation import Recommendation
 from advisor.domain.run import Header
 from advisor.errors import GpuNotAttachedError
 from advisor.pipeline.draft import DraftRun, detect_machine
+from advisor.pipeline.execution import refuse_imported
 
 
 def arms_to_retry(answer: Answer) -> tuple[str, ...]:
@@ -47,8 +48,9 @@ def propose_again(
     """Draft a run of the same question, limited to `workflows`, on this machine as it is now.
 
     `budget` replaces that of the question. Raise `GpuNotAttachedError` if the GPU of the question
-    is not attached.
+    is not attached, and `RunIsImportedError` for a run of others.
     """
+    refuse_imported(header)
     question, catalogue = header.question, header.catalogue
     here = detect_machine(question.python, catalogue, context)
     if question.gpu and question.gpu not in {gpu.uuid for gpu in here.gpus}:

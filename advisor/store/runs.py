@@ -95,8 +95,10 @@ def save_entry(directory: str, events_bytes: int, entry: HistoryEntry) -> None:
 class Run:
     """One run's directory."""
 
-    def __init__(self, directory: pathlib.Path) -> None:
+    def __init__(self, directory: pathlib.Path, *, is_outside: bool = False) -> None:
+        """Open a run; one that `is_outside` the store counts as imported."""
         self.directory = directory
+        self._is_outside = is_outside
         self.arms = directory / "arms"
         self.scratch = directory / "scratch"
         self._events = directory / "events.jsonl"
@@ -107,7 +109,9 @@ class Run:
         try:
             raw = file.read_bytes()
             decoders.refuse_newer(raw, SCHEMA, str(file))
-            return decoders.HEADERS.decode(raw)
+            header = decoders.HEADERS.decode(raw)
+            imported = header.imported or self._is_outside
+            return msgspec.structs.replace(header, imported=imported)
         except OSError as problem:
             raise RunFileError(
                 f"{file} cannot be read: {problem.strerror}", "see p3-advisor history"

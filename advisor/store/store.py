@@ -49,22 +49,22 @@ class Store:
         return Run(directory)
 
     def find(self, name: str) -> Run:
-        """Return the run with this id, a unique prefix of it, `latest`, or a path.
+        """Return the run with this id, a unique prefix of it, `latest`, or a path with a slash.
 
         `latest` is the newest run with a measurement, or the newest run if none has one. Raise
         `UnknownRunError` without a single match.
         """
         if not name:
             raise UnknownRunError("the name of the run is empty", "see p3-advisor history")
-        for path in (pathlib.Path(name), self.run_directory(name)):
-            # `Path.is_file` raises an error for a path that is not readable or too long.
-            if os.path.isfile(path / "run.json"):  # noqa: PTH113 - see above
-                return Run(path)
+        # `Path.is_file` raises an error for a path that is not readable or too long.
+        if os.sep in name and os.path.isfile(f"{name}/run.json"):  # noqa: PTH113 - see above
+            run = Run(pathlib.Path(name), is_outside=True)
+            return Run(run.directory) if self._holds(run) else run
         ids = self._ids()
         matches = (
             self._latest(ids)
             if name == LATEST
-            else [run_id for run_id in ids if run_id.startswith(name)]
+            else [name] * (name in ids) or [run_id for run_id in ids if run_id.startswith(name)]
         )
         if len(matches) == 1:
             return Run(self.run_directory(matches[0]))
@@ -81,13 +81,16 @@ class Store:
                 return [run_id]
         return ids[-1:]
 
+    def _holds(self, run: Run) -> bool:
+        return run.directory.resolve().parent == self._runs.resolve()
+
     def run_directory(self, run_id: str) -> pathlib.Path:
         return self._runs / run_id
 
     def delete(self, name: str) -> str:
         """Remove the directory of a stored run; return its id."""
         run = self.find(name)
-        if run.directory.resolve().parent != self._runs.resolve():
+        if not self._holds(run):
             raise UnknownRunError(
                 f"{name!r} is not one of the stored runs", "remove the directory yourself"
             )

@@ -149,7 +149,8 @@ class AdvisorApp(App[int]):
     def _start_background_work(self) -> None:
         """Do the work that the first screen does not wait for."""
         if self.launch_options.replay:
-            self.run_controller.replay(self.launch_options.replay, self.launch_options.speed)
+            recording = self.context.store.find(self.launch_options.replay)
+            self.run_controller.replay(recording, self.launch_options.speed)
             return
         if self.launch_options.open:
             self.open_stored(self.launch_options.open)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import pathlib
 import traceback
 
 from advisor.context import Context
 from advisor.errors import DefectError, SettingsError
 from advisor.settings import default_file
-from advisor.store.runs import Run
 from advisor.store.store import default_home
 from advisor.tui.app import AdvisorApp
 from advisor.tui.options import LaunchOptions
@@ -22,7 +20,7 @@ def run_app(options: LaunchOptions, context: Context) -> tuple[int, str]:
     crash.
     """
     if options.replay:
-        recording = Run(pathlib.Path(options.replay))
+        recording = context.store.find(options.replay)
         # Errors of the recording must be raised before Textual takes over the terminal.
         recording.header()
         recording.state()

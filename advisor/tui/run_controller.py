@@ -70,8 +70,8 @@ class RunController:
         """Start the host process of a run, and show it."""
         self.show(RunSession.for_run(run, self._start_host(run)))
 
-    def replay(self, directory: str, speed: float) -> None:
-        self.show(RunSession.replay(directory, speed))
+    def replay(self, run: Run, speed: float) -> None:
+        self.show(RunSession.replay(run, speed))
 
     def show(self, session: RunSession) -> None:
         self.session = session

@@ -108,8 +108,11 @@ def constant_lines(screen: str) -> str:
 
 @pytest.mark.slow
 @async_test
-async def test_results_and_details(finished: Run, tui_context: Context, *, update: bool) -> None:
-    async with running_app(replay_app(tui_context, finished)) as pilot:
+async def test_results_and_details(
+    finished: Run, store: Store, tui_context: Context, *, update: bool
+) -> None:
+    context = dataclasses.replace(tui_context, store=store)
+    async with running_app(replay_app(context, finished)) as pilot:
         await wait_for_screen(pilot, ResultsScreen)
         for size in SIZES:  # a resize takes longer than a key
             await compare_at(size, "results", pilot, update=update)
@@ -168,7 +171,7 @@ async def test_results_of_equal_and_of_many_arms(
         catalogue=builders.catalogue(*workflows),
     )
     for name, run in (("equal", equally_good), ("16-arms", make_long_run(app.context.store))):
-        async with running_app(replay_app(tui_context, run)) as pilot:
+        async with running_app(replay_app(app.context, run)) as pilot:
             await wait_for_screen(pilot, ResultsScreen)
             await compare(f"results-{name}", pilot, update=update)
 

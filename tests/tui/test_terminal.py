@@ -276,12 +276,11 @@ main()
 """
 
 
-def test_a_command_has_the_terminal_and_ctrl_c_ends_it_alone(
-    recorded: Run, home: pathlib.Path
-) -> None:
+def test_a_command_has_the_terminal_and_ctrl_c_ends_it_alone(recorded: Run) -> None:
     command = sys.executable, "-c", WITH_ENDLESS_COMMAND
+    directory = recorded.directory
     with terminal(
-        "ask", "--tui", "--open", str(recorded.directory), home=home, command=command
+        "ask", "--tui", "--open", directory.name, home=directory.parents[1], command=command
     ) as screen:
         screen.wait_for(b"Evidence")
         screen.press(b"v")

@@ -15,9 +15,9 @@ from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.interval import Interval
 from advisor.domain.model import TransformersModel
 from advisor.domain.plan import Arm
-from advisor.errors import RunIsImportedError, VerificationError
+from advisor.errors import VerificationError
 from advisor.machine.gpus import detect_gpus
-from advisor.pipeline.execution import run_config_of
+from advisor.pipeline.execution import refuse_imported, run_config_of
 from advisor.probing.snippets import Settings, Snippet, run_pair
 from advisor.recipes.snippet import EACH_CALL, MAIN_GUARD
 from advisor.report.recipes.found_recipe import FoundRecipe, choose
@@ -74,8 +74,10 @@ def verify(
     Raise `VerificationError` where a snippet cannot be run, and `NoRecipeError` without one.
     `seconds` is the time for the calls of each.
     """
+    header = run.header()
+    refuse_imported(header)
     entry, found = choose(answer, run, name)
-    cell, header, plan = snippet_cell(entry), run.header(), run.state().plan
+    cell, plan = snippet_cell(entry), run.state().plan
     if cell is None or plan is None:
         raise VerificationError(f"{entry.arm} was not measured to its end", "measure it again")
     arm, baseline = next(each for each in plan.arms if each.id == entry.arm), plan.baseline
@@ -123,12 +125,7 @@ def verify(
 
 def refuse_elsewhere(answer: Answer, arm: Arm) -> None:
     """Raise an error for an arm that cannot be run here, or that no snippet repeats."""
-    question, run_id = answer.question, answer.run_id
-    if answer.imported:
-        raise RunIsImportedError(
-            f"run {run_id} comes from another machine, so its recipe is not executed",
-            f"read the recipe first: p3-advisor recipe {run_id}",
-        )
+    question = answer.question
     if question.load is not None:
         raise VerificationError(
             f"{arm.id} was measured as a server under load, which no snippet repeats",

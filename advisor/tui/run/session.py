@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pathlib
 from collections.abc import Callable
 from typing import Literal
 
@@ -49,8 +48,7 @@ class RunSession:
         return cls(RunFollower(run, EventFileTail(run)), host)
 
     @classmethod
-    def replay(cls, directory: str, speed: float) -> RunSession:
-        run = Run(pathlib.Path(directory))
+    def replay(cls, run: Run, speed: float) -> RunSession:
         return cls(RunFollower(run, RecordingPlayback(run, speed)), None, is_replay=True)
 
     @property

@@ -156,13 +156,13 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
     def offers(self, action: str) -> bool:
         """Offer what has an effect on this run."""
         document, is_stored = self.original.document, self.original.run is not None
-        if action in {"code", "measure_again", "verify"}:
-            return is_stored and not document.imported
+        if action in {"code", "measure_again", "verify", "retry", "resume"} and (
+            not is_stored or document.imported
+        ):
+            return False
         if action == "retry":
-            return is_stored and document.finished and bool(arms_to_retry(document))
-        if action == "resume":
-            return is_stored and not (document.finished or document.imported)
-        return True
+            return document.finished and bool(arms_to_retry(document))
+        return action != "resume" or not document.finished
 
     def describe_focus(self) -> str:
         """Return what the row under the cursor is, while the ranking has the focus."""

@@ -96,3 +96,22 @@ def test_reports_hold_no_control_characters(
     assert "gnp" in text
     if name == "json":
         assert json.loads(text)["question"]["model"]["name"] == hostile
+
+
+@pytest.mark.parametrize(
+    "command", [["verify"], ["resume"], ["build", "--target", "sm_89"]], ids=" ".join
+)
+def test_a_run_outside_the_store_is_not_executed(
+    command: list[str], home: pathlib.Path, tmp_path: pathlib.Path, run_program: RunProgram
+) -> None:
+    clone = recorded_runs.make_run(Store(tmp_path), finished=False).directory.rename(
+        tmp_path / "latest"
+    )
+    before = sorted(clone.iterdir())
+    for name in ("latest", "./latest", str(clone)):
+        answer = run_program(*command, name, home=home, directory=tmp_path)
+        assert_user_error(answer, 2)
+        assert ("not made here" in answer.stderr) == (name != "latest")
+    assert sorted(clone.iterdir()) == before
+    for name in ("show", "report", "explain", "recipe"):
+        assert_user_error(run_program(name, "latest", home=home, directory=tmp_path), 2)

@@ -46,7 +46,9 @@ class Machine:
         return Pair(problem=self.problem, rounds=rounds, versions={"torch": "2.14.0"})
 
 
-def measured(lines: str = LINES, *, arm_changes: Any = None, **question: Any) -> Any:
+def measured(
+    lines: str = LINES, *, arm_changes: Any = None, imported: bool = False, **question: Any
+) -> Any:
     """Return a decision on a run of two arms, each with an interpreter of its own."""
 
     def process(interpreter: str) -> Any:
@@ -66,7 +68,7 @@ def measured(lines: str = LINES, *, arm_changes: Any = None, **question: Any) ->
         plan=Plan(arms=arms, excluded=()),
     )
     header = msgspec.structs.replace(
-        built_answers.finished_header(), question=builders.question(**question)
+        built_answers.finished_header(), question=builders.question(**question), imported=imported
     )
     return types.SimpleNamespace(
         header=lambda: header, state=lambda: state, arms=pathlib.Path(), scratch=pathlib.Path()
@@ -78,7 +80,6 @@ def verify(
     context: Context,
     run: Any = None,
     machine: Machine | None = None,
-    **changes: Any,
 ) -> Verification:
     monkeypatch.setattr(verification, "run_pair", (machine or Machine()).run_pair)
     run = run or measured()
@@ -86,7 +87,6 @@ def verify(
     answer = msgspec.structs.replace(
         with_measurement(built_answers.answer(), "compiled", cells=cells),
         question=run.header().question,
-        **changes,
     )
     return verification.verify(
         answer, run, "compiled", tolerance=0.05, seconds=1.0, context=context
@@ -200,5 +200,5 @@ def test_the_code_of_an_imported_run_is_not_executed(
 ) -> None:
     machine = Machine()
     with pytest.raises(RunIsImportedError):
-        verify(monkeypatch, context, machine=machine, imported=True)
+        verify(monkeypatch, context, measured(imported=True), machine)
     assert not machine.asked
