@@ -43,6 +43,8 @@ class Findings:
     random: frozenset[int] = frozenset()
     #: Types of values in them that cannot be compared.
     unseen: tuple[str, ...] = ()
+    #: Whether a call draws random numbers.
+    draws: bool = False
 
 
 class Subject(Protocol):

@@ -81,6 +81,8 @@ class Reference:
     uncompared: dict[int, Uncomparable] = dataclasses.field(default_factory=dict)
     #: Types of values among the outputs that cannot be compared.
     unseen: tuple[str, ...] = ()
+    #: Whether a call of the model draws random numbers.
+    draws: bool = False
     #: How many perturbations the envelope has.
     perturbations: int = 0
 
@@ -148,7 +150,7 @@ def create_reference(
         fix = "let forward return tensors, also in dictionaries, tuples, lists or dataclasses"
         types = f" but {', '.join(findings.unseen)}" if findings.unseen else ""
         raise ModelError(f"the model returns no tensor{types}", fix)
-    reference = Reference(name, inputs, outputs, unseen=findings.unseen)
+    reference = Reference(name, inputs, outputs, unseen=findings.unseen, draws=findings.draws)
     found = {
         index: reason
         for index, of_sets in enumerate(zip(*outputs, strict=True))
@@ -238,7 +240,9 @@ def save_reference(reference: Reference, file: pathlib.Path) -> None:
     arrays: dict[str, Any] = {
         "name": np.array(reference.name),
         "sets": np.array(len(reference.inputs)),
-        "facts": np.array(json.dumps([[*reference.uncompared.items()], reference.unseen])),
+        "facts": np.array(
+            json.dumps([[*reference.uncompared.items()], reference.unseen, reference.draws])
+        ),
         "perturbations": np.array(reference.perturbations),
     }
     for number, (arguments, outputs) in enumerate(
@@ -269,13 +273,14 @@ def load_reference(file: pathlib.Path) -> Reference:
 
     with np.load(file, allow_pickle=False) as archive:
         sets = range(int(archive["sets"]))
-        uncompared, unseen = json.loads(str(archive["facts"]))
+        uncompared, unseen, draws = json.loads(str(archive["facts"]))
         return Reference(
             str(archive["name"]),
             [numbered(archive, f"input-{number}-") for number in sets],
             [_load_outputs(archive, number) for number in sets],
             dict(uncompared),
             tuple(unseen),
+            draws,
             int(archive["perturbations"]),
         )
 

@@ -116,8 +116,9 @@ def check_cell(
     if difference is not None:
         raise FailureError(nondeterministic(workflow, cell, "correctness", shape, difference))
     if reason is not None:
-        reason = f"{shape.description}: {reason}"
-        raise FailureError(Failure("incorrect", "correctness", reason))
+        because, fix = why_drawn(cell)
+        reason = f"{shape.description}: {reason}{because}"
+        raise FailureError(Failure("incorrect", "correctness", reason, fix))
     return record
 
 
@@ -127,8 +128,19 @@ def nondeterministic(
     """Return the outcome of a program whose results vary, with the operators that may race."""
     operators = racing_operators(workflow, cell.program)
     suspects = f"; operators that may race: {', '.join(operators)}" if operators else ""
-    reason = f"{shape.description}: {difference}{suspects}"
-    return Failure("nondeterministic", phase, reason)
+    because, fix = why_drawn(cell)
+    reason = f"{shape.description}: {difference}{suspects}{because}"
+    return Failure("nondeterministic", phase, reason, fix)
+
+
+def why_drawn(cell: Cell) -> tuple[str, str | None]:
+    """Return why outputs of a model that seeds its random numbers differ, and a next step."""
+    if not getattr(cell.reference, "draws", False):
+        return "", None
+    return (
+        "; the model draws random numbers with a seed of its own, which the program may not keep",
+        "draw the numbers outside of forward, and give them to it as an input",
+    )
 
 
 def racing_operators(workflow: Any, program: Any) -> list[str]:

@@ -59,6 +59,8 @@ def uncompile(module: torch.nn.Module, adjusted: dict[str, str]) -> torch.nn.Mod
     found = [module] if _is_compiled(module) else []
     module = _original(module)
     for part in module.modules():
+        if isinstance(part, torch.jit.ScriptModule):
+            continue
         for name, child in part._modules.items():  # noqa: SLF001 - no public name
             if child is not None and _is_compiled(child):
                 found.append(child)

@@ -29,8 +29,8 @@ Call = Callable[[Tensors], list[Any]]
 
 def find_random_outputs(
     module: torch.nn.Module, make_tensors: Sequence[Callable[[], Tensors]], call: Call
-) -> frozenset[int]:
-    """Return the numbers of the outputs that are random.
+) -> tuple[frozenset[int], bool]:
+    """Return the numbers of the outputs that are random, and whether a call draws any numbers.
 
     Raise `ModelError` if a later call differs because one changed an input or a state: the calls of
     a race use the same tensors and the same module again and again, and exporters drop the changes
@@ -63,10 +63,10 @@ def find_random_outputs(
         if lasting or is_reproducible:
             _refuse_state(changed)
     if is_same and not draws:
-        return frozenset()
+        return frozenset(), draws
     with restored(module):
         pairs = [[_call_freely(call, make(), seed) for seed in (1, 2)] for make in make_tensors]
-    return frozenset().union(*(_differing(*pair, is_exact=is_same) for pair in pairs))
+    return frozenset().union(*(_differing(*pair, is_exact=is_same) for pair in pairs)), draws
 
 
 def _refuse_changed_inputs(first: list[Any], again: list[Any]) -> None:

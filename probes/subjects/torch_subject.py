@@ -231,7 +231,7 @@ class TorchSubject:
 
     def examine_calls(self, input_sets: list[list[Any]]) -> Findings:
         """Return what the calls of the module show; see `call_effects.find_random_outputs`."""
-        found = call_effects.find_random_outputs(
+        found, draws = call_effects.find_random_outputs(
             self.module,
             [functools.partial(self.tensors, inputs) for inputs in input_sets],
             lambda tensors: collect(self.module(*tensors)),
@@ -242,7 +242,7 @@ class TorchSubject:
             with contextlib.suppress(*higher_precision.REFUSALS), self._observed:
                 self.module(*self.tensors(input_sets[0]))
         self._random = found
-        return Findings(found, tuple(sorted(unseen_types(output))))
+        return Findings(found, tuple(sorted(unseen_types(output))), draws)
 
     def find_ties(self, inputs: list[Any], outputs: list[Any]) -> list[Any] | None:
         """Return which elements depend on the order of equal values, as booleans by output.

@@ -36,7 +36,9 @@ def large_reference() -> Reference:
         ]
         for number in range(12)
     ]
-    return Reference("float64", inputs, expected, {3: "random"}, ("Boxes",), perturbations=2)
+    return Reference(
+        "float64", inputs, expected, {3: "random"}, ("Boxes",), draws=True, perturbations=2
+    )
 
 
 def test_a_reference_is_loaded_as_it_was_saved(tmp_path: pathlib.Path) -> None:
@@ -44,7 +46,7 @@ def test_a_reference_is_loaded_as_it_was_saved(tmp_path: pathlib.Path) -> None:
     array_reference.save_reference(saved, tmp_path / "reference-1.npz")
     loaded = array_reference.load_reference(tmp_path / "reference-1.npz")
     assert (loaded.name, loaded.perturbations) == ("float64", 2)
-    assert (loaded.uncompared, loaded.unseen) == ({3: "random"}, ("Boxes",))
+    assert (loaded.uncompared, loaded.unseen, loaded.draws) == ({3: "random"}, ("Boxes",), True)
     for ones, others in zip(loaded.inputs, saved.inputs, strict=True):
         for one, other in zip(ones, others, strict=True):
             assert one.dtype == other.dtype
@@ -88,7 +90,7 @@ def test_a_reference_with_pickled_objects_is_refused(tmp_path: pathlib.Path) -> 
     arrays = {
         "name": np.array("float64"),
         "sets": np.array(1),
-        "facts": np.array("[[], []]"),
+        "facts": np.array("[[], [], false]"),
         "perturbations": np.array(0),
         "input-0-0": np.array([print], dtype=object),
     }
