@@ -268,7 +268,7 @@ class TorchSubject:
             self.run(inputs),
             (self.perturbed(inputs, seed) for seed in range(fitness.PERTURBATIONS)),
             self._random,
-            self._observed.unit,
+            max(self._observed.unit, torch.finfo(self._own).eps),
         )
 
     def _outputs_in(self, option: Precision, input_sets: list[list[Any]]) -> Iterator[list[Any]]:

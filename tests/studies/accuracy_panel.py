@@ -105,9 +105,12 @@ def make_case(request: protocol.Request) -> Case:
     randomise_vectors(subject.module, request.seed)
     (size,) = request.batch_sizes
     inputs = [subject.inputs(size, number) for number in range(INPUT_SETS)]
+    findings = subject.examine_calls(inputs)
     name, exact = subject.reference(inputs)
     eager = [subject.run(each) for each in inputs]
-    reference = create_reference(name, exact, eager, inputs, subject.class_counts)
+    reference = create_reference(
+        name, exact, eager, inputs, subject.class_counts, findings, subject.find_ties
+    )
     reference = array_reference.measure_rounding(reference, subject, request.accuracy["envelope"])
     return Case(subject, reference, eager, size)
 
