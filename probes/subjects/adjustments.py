@@ -69,7 +69,9 @@ def uncompile(module: torch.nn.Module, adjusted: dict[str, str]) -> torch.nn.Mod
             found.append(part)
             part._compiled_call_impl = None  # noqa: SLF001 - as above
         for name, value in (("forward", type(part).forward), *vars(part).items()):
-            if function := getattr(value, "_torchdynamo_orig_callable", None):
+            function = getattr(value, "_torchdynamo_orig_callable", None)
+            # `torch.compiler.disable` wraps functions, too.
+            if function and not getattr(value, "_torchdynamo_disable", False):
                 found.append(part)
                 is_method = value is type(part).forward and name not in vars(part)
                 vars(part)[name] = function.__get__(part) if is_method else function

@@ -196,6 +196,12 @@ def with_a_hook():
     return module, torch.randn(2, 16)
 
 
+def not_to_be_compiled():
+    module = parts()
+    module[1].forward = torch.compiler.disable(module[1].forward)
+    return module, torch.randn(2, 16)
+
+
 def quantised():
     return torch.ao.quantization.quantize_dynamic(parts(), {torch.nn.Linear}), torch.randn(2, 16)
 
@@ -422,7 +428,7 @@ def test_settings_of_the_process_are_put_back_or_kept_and_stated(tmp_path: pathl
 
 
 @pytest.mark.filterwarnings("ignore:.*quant")
-@pytest.mark.parametrize("function", ["with_a_hook", "quantised"])
+@pytest.mark.parametrize("function", ["with_a_hook", "quantised", "not_to_be_compiled"])
 def test_the_baseline_is_what_the_factory_returned(function: str, tmp_path: pathlib.Path) -> None:
     subject = open_subject(function, tmp_path)
     reference = make_reference(function, tmp_path)
