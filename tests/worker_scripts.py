@@ -90,8 +90,12 @@ def start(
     folder: pathlib.Path,
     source: str,
     environment: Mapping[str, str] | None = None,
+    token: str = "start",
 ) -> Worker:
-    """Start a script as a worker, with the functions of `PRELUDE`."""
+    """Start a script as a worker, with the functions of `PRELUDE`.
+
+    It counts as executing `token`, which it does not receive; as waiting if that is empty.
+    """
     script = folder / "script.py"
     script.write_text(PRELUDE + source)
     worker = supervisor.start(
@@ -104,6 +108,10 @@ def start(
         max_build_seconds=BUILD_SECONDS,
     )
     assert isinstance(worker, Worker)
+    if token != "start":
+        worker._steps.clear()
+    if token not in {"start", ""}:
+        worker.begin(token, DEADLINES, supervisor._clock())
     return worker
 
 

@@ -26,7 +26,7 @@ from advisor.probing.worker_log import MAX_REASON_CHARS
 from advisor.probing.worker_process import NEVER, Worker
 from probes import protocol
 from probes.wire.events import Event
-from probes.wire.outcome import Failure, Outcome, Phase
+from probes.wire.outcome import Failure, Outcome
 
 #: A worker that has written its response gets this long to exit by itself.
 EXIT_GRACE_SECONDS = 5.0
@@ -35,27 +35,9 @@ MAX_WAIT_SECONDS = 3600.0
 #: More than all notifications that can be pending at once.
 NOTIFICATION_BYTES = 65536
 
-#: Errors of a message that is not JSON, not of its type, out of bounds, not UTF-8, or nested too
-#: deep.
-DAMAGED = (msgspec.MsgspecError, ValueError, RecursionError)
-
-#: The phase that a token starts, by the token's first word.
-PHASE_AFTER_TOKEN: dict[str, Phase] = {
-    "build": "load",
-    "warm": "warmup",
-    "peaks": "measure",
-    "outputs": "correctness",
-    "allocate": "measure",
-    "visit": "measure",
-    "sustain": "sustain",
-    "probe": "sustain",
-    "sample": "sustain",
-    "enough": "sustain",
-    "diagnose": "diagnose",
-    "new-shapes": "done",
-    "check": "done",
-    "stop": "done",
-}
+#: Errors of a message that is not JSON, not of its type, out of bounds, not UTF-8, nested too deep,
+#: in a file that is none, or that does not belong where it is.
+DAMAGED = (msgspec.MsgspecError, ValueError, RecursionError, OSError)
 
 Message = Event | Outcome
 
@@ -124,7 +106,7 @@ class Supervisor:
             pidfd=os.pidfd_open(popen.pid),
             max_build_seconds=max_build_seconds,
         )
-        worker.start_phase("start", self._deadlines, self._clock())
+        worker.begin("start", self._deadlines, self._clock())
         self._workers.append(worker)
         self._selector.register(notify_fd, selectors.EVENT_READ, worker)
         # Subprocesses of the stack may hold the pipe open, so the exit of the worker is watched
@@ -134,9 +116,8 @@ class Supervisor:
 
     def send(self, worker: Worker, token: str) -> None:
         """Send one token; `poll` reports a worker that has exited."""
-        phase = PHASE_AFTER_TOKEN[token.partition(" ")[0]]
         worker.token_sent = self._monotonic()
-        worker.start_phase(phase, self._deadlines, self._clock())
+        worker.begin(token, self._deadlines, self._clock())
         assert worker.popen.stdin is not None  # noqa: S101 - for the type checker: stdin=PIPE
         with contextlib.suppress(BrokenPipeError):
             worker.popen.stdin.write(f"{token}\n".encode("ascii"))

@@ -95,5 +95,7 @@ def skip(directory: pathlib.Path) -> None:
 
     Any thread may call this.
     """
-    (directory / SKIPPED_FILE).touch()
+    # The worker may have put a link there.
+    with contextlib.suppress(OSError):
+        os.close(os.open(directory / SKIPPED_FILE, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     kill_process_tree(directory)

@@ -6,6 +6,8 @@ import pathlib
 import re
 from collections.abc import Iterable, Sequence
 
+from advisor.system.regular_file import read_tail
+
 #: Longest piece of a log that is quoted as a reason.
 MAX_REASON_CHARS = 300
 #: The stacks and the modules that follow the message of a crash take tens of kilobytes.
@@ -61,9 +63,7 @@ def failure_reason(log: pathlib.Path) -> str:
 
 def _read_tail(log: pathlib.Path) -> list[str]:
     try:
-        with log.open("rb") as file:
-            file.seek(max(log.stat().st_size - LOG_TAIL_BYTES, 0))
-            text = file.read().decode("utf-8", "replace")
+        text = read_tail(log, LOG_TAIL_BYTES).decode("utf-8", "replace")
     except OSError:
         return []
     return [line for line in map(str.strip, text.splitlines()) if line]

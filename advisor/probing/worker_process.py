@@ -10,6 +10,7 @@ import os
 import pathlib
 import signal
 import subprocess
+from typing import NamedTuple
 
 import psutil
 
@@ -18,6 +19,7 @@ from advisor.domain.wire import decode
 from advisor.probing.idle import continue_processes, suspend_processes
 from advisor.probing.termination import SKIPPED_FILE
 from advisor.probing.worker_log import failure_reason
+from advisor.system.regular_file import open_regular
 from probes import protocol
 from probes.wire.events import BlockTimed, Built, Event, Imported, PhaseStarted, Prepared, Ready
 from probes.wire.outcome import Failure, Outcome, Phase
@@ -43,6 +45,46 @@ class BuildLimit:
 
 
 NO_LIMIT = BuildLimit(NEVER, "", "", "")
+
+#: Most bytes of one message, of all messages between two polls, and of those of a process.
+MAX_BYTES, MAX_POLL_BYTES, MAX_RUN_BYTES = 4 << 20, 16 << 20, 256 << 20
+TOO_LARGE = "the messages are too large"
+#: Phases that a worker may start for one token: each shape has four. Each start has a deadline.
+MAX_PHASE_STARTS = 400
+
+
+class Step(NamedTuple):
+    """What a worker does for a token."""
+
+    #: In which it is from the token on.
+    phase: Phase
+    #: Which it may start.
+    phases: tuple[Phase, ...] = ()
+    #: With which it ends, so that the worker waits; None where it ends with the process.
+    answer: type[Event] | None = None
+
+
+BUILD_PHASES: tuple[Phase, ...] = ("load", "build", "correctness", "warmup", "measure")
+#: By the token, or its first word; `start` is the time before the first one.
+STEPS = {
+    "start": Step("start", ("import",), Imported),
+    "build": Step("load", BUILD_PHASES, Ready),
+    "build hold": Step("load", BUILD_PHASES, Prepared),
+    "warm": Step("warmup", ("warmup", "measure"), Ready),
+    "peaks": Step("measure", ("measure",), Ready),
+    "outputs": Step("correctness", ("correctness",)),
+    "allocate": Step("measure", ("measure",), Ready),
+    "visit": Step("measure", (), BlockTimed),
+    "sustain": Step("sustain", ("sustain",), Ready),
+    "probe": Step("sustain", ("sustain",), Ready),
+    "sample": Step("sustain", ("sustain",), Ready),
+    "enough": Step("sustain"),  # ends `sample`
+    "diagnose": Step("diagnose", ("diagnose",), Ready),
+    "new-shapes": Step("done", ("done", "new-shapes")),
+    "check": Step("done", ("done",), Ready),
+    "stop": Step("done", ("done",)),
+}
+WAITING = Step("measure")
 
 
 #: A contradiction up to this long is no fault: two correct clocks may be adjusted separately.
@@ -105,6 +147,9 @@ class Worker:
     #: When the last token was sent, by a clock that never stops.
     token_sent: float = 0.0
     clocks: ClockComparison = dataclasses.field(default_factory=ClockComparison)
+    #: What it still has to do, the present step first, and how many phases it may start in that.
+    _steps: list[Step] = dataclasses.field(default_factory=list)
+    _starts_left: int = 0
 
     @functools.cached_property
     def pid(self) -> int:
@@ -121,30 +166,50 @@ class Worker:
 
     @property
     def has_response(self) -> bool:
-        return (self.directory / protocol.RESPONSE).exists()
+        return os.path.lexists(self.directory / protocol.RESPONSE)
 
     def read_events(self) -> list[Event]:
         """Return the events that the worker has written since the last call.
 
-        A line that is not complete yet is left for the next call.
+        A line that is not complete yet is left for the next call. Raise an error for more than any
+        honest worker writes.
         """
-        try:
-            with (self.directory / protocol.EVENTS).open("rb") as file:
-                file.seek(self.events_read_bytes)
-                text = file.read()
-        except FileNotFoundError:
-            return []
+        text = self._read(protocol.EVENTS, self.events_read_bytes)
         complete = text[: text.rfind(b"\n") + 1]
         self.events_read_bytes += len(complete)
-        return [decode(line, Event) for line in complete.splitlines()]
+        lines = complete.splitlines()
+        if self.events_read_bytes > MAX_RUN_BYTES or max(map(len, lines), default=0) > MAX_BYTES:
+            raise ValueError(TOO_LARGE)
+        return [decode(line, Event) for line in lines]
 
     def read_response(self) -> Outcome | None:
         """Return the outcome that the worker has written; None if it has not finished."""
+        response = self._read(protocol.RESPONSE)
+        return decode(response, Outcome) if response else None
+
+    def _read(self, name: str, offset: int = 0) -> bytes:
+        """Return a file of the worker from `offset` on; nothing if it is missing."""
         try:
-            response = (self.directory / protocol.RESPONSE).read_bytes()
+            file, size = open_regular(self.directory / name)
         except FileNotFoundError:
-            return None
-        return decode(response, Outcome)
+            return b""
+        with file:
+            if size - offset > MAX_POLL_BYTES:
+                raise ValueError(TOO_LARGE)
+            file.seek(offset)
+            return file.read(MAX_POLL_BYTES)
+
+    def begin(self, token: str, deadlines: Deadlines, now: float) -> None:
+        """Expect what the worker does for a token, after what it does for earlier ones."""
+        step = STEPS.get(token) or STEPS[token.partition(" ")[0]]
+        if step.answer or step.phases:
+            self._steps.append(step)
+        if len(self._steps) <= 1:
+            self._start_step(step, deadlines, now)
+
+    def _start_step(self, step: Step, deadlines: Deadlines, now: float) -> None:
+        self._starts_left = MAX_PHASE_STARTS
+        self.start_phase(step.phase, deadlines, now)
 
     def start_phase(self, phase: Phase, deadlines: Deadlines, now: float) -> None:
         """Set the deadline of `phase`, which starts `now`."""
@@ -193,12 +258,25 @@ class Worker:
         continue_processes(self.directory)
 
     def apply_event(self, event: Event, deadlines: Deadlines, now: float) -> None:
+        """Raise `ValueError` for an event that does not belong to the token that is executed."""
+        step = self._steps[0] if self._steps else WAITING
         if isinstance(event, PhaseStarted):
+            self._starts_left -= 1
+            if event.phase not in step.phases or self._starts_left < 0:
+                message = f"the phase {event.phase} does not belong into the phase {self.phase}"
+                raise ValueError(message)
             self.start_phase(event.phase, deadlines, now)
         elif isinstance(event, Built):
             self.built_seconds += event.build_seconds + event.first_call_seconds
         elif isinstance(event, (Imported, Prepared, Ready, BlockTimed)):
-            self._allow(NEVER, now)  # the worker waits for a token
+            if type(event) is not step.answer:
+                message = f"the event {event.event} does not belong into the phase {self.phase}"
+                raise ValueError(message)
+            self._steps.pop(0)
+            if self._steps:
+                self._start_step(self._steps[0], deadlines, now)
+            else:
+                self._allow(NEVER, now)  # the worker waits for a token
 
     def compare_clock(self, event: Event, received: float) -> None:
         """Compare the clock of a visit with ours, which reads `received` now."""
@@ -253,7 +331,7 @@ class Worker:
     def exit_failure(self) -> Failure:
         """Return the failure of a worker that has exited without a response."""
         status = self.popen.wait()
-        if (self.directory / SKIPPED_FILE).exists():
+        if os.path.lexists(self.directory / SKIPPED_FILE):
             reason = f"skipped by the user in the phase {self.phase}"
             return Failure("skipped", self.phase, reason, skip_cause="user")
         name = signal.Signals(-status).name if status < 0 else None

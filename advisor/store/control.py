@@ -9,10 +9,10 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
-import stat
 
 from advisor.errors import RunNotControllableError
 from advisor.system.atomic_write import write_atomically
+from advisor.system.regular_file import open_regular
 
 COMMANDS, STATE = "control", "state"
 PAUSED = "paused"
@@ -46,12 +46,11 @@ class RunControl:
     def read_commands(self, offset: int) -> tuple[list[str], int]:
         """Return the complete lines after a byte, and the next offset; none of another user."""
         try:
-            descriptor = os.open(self._commands, os.O_RDONLY | os.O_NOFOLLOW)
+            file, _ = open_regular(self._commands)
         except OSError:
             return [], offset
-        with os.fdopen(descriptor, "rb") as file:
-            status = os.fstat(descriptor)
-            if status.st_uid != os.geteuid() or not stat.S_ISREG(status.st_mode):
+        with file:
+            if os.fstat(file.fileno()).st_uid != os.geteuid():
                 return [], offset
             file.seek(offset)
             *lines, _ = file.read().split(b"\n")

@@ -6,6 +6,7 @@ import pathlib
 import re
 from collections.abc import Iterable
 
+from advisor.system.regular_file import open_regular
 from advisor.tui.rendering import text
 
 #: Limits of one read.
@@ -42,11 +43,11 @@ class LogTail:
     def read(self, file: pathlib.Path, name: str) -> list[str]:
         """Return the last `MAX_LINES` new lines, prefixed with `name`; the last may be partial."""
         try:
-            size = file.stat().st_size
-            offset = self._offsets.get(file, 0)
-            if size <= offset:
-                return []
-            with file.open("rb") as log:
+            log, size = open_regular(file)
+            with log:
+                offset = self._offsets.get(file, 0)
+                if size <= offset:
+                    return []
                 log.seek(max(offset, size - MAX_BYTES))
                 content = log.read(MAX_BYTES)
         except OSError:

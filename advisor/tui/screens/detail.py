@@ -12,6 +12,7 @@ from textual.widgets import Static, TabbedContent, TabPane
 
 from advisor.store.runs import Run
 from advisor.system.number_format import format_interval
+from advisor.system.regular_file import read_tail
 from advisor.tui.answer import RunAnswer
 from advisor.tui.rendering import text
 from advisor.tui.rendering.arm_detail import (
@@ -108,7 +109,7 @@ did with shapes that were not built. Log: the output of the stack."""
         processes = len(self._run.state().processes.get(self._arm, ()))
         file = self._run.worker_log_path(self._arm, max(processes - 1, 0))
         try:
-            content = file.read_bytes()[-MAX_LOG_BYTES:]
+            content = read_tail(file, MAX_LOG_BYTES)
         except OSError:
             return Text("the log is not stored here", "dim")
         lines = [clean_line(line) for line in content.decode("utf-8", "replace").splitlines()]

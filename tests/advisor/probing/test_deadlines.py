@@ -10,7 +10,7 @@ from sessions import expect_failure
 from worker_scripts import DEADLINES, messages_until_end, next_message, start
 
 from advisor.probing.supervisor import Supervisor
-from probes.wire.events import Ready
+from probes.wire.events import Engagement
 
 
 def test_a_deadline_needs_no_message(tmp_path: pathlib.Path) -> None:
@@ -23,7 +23,10 @@ def test_a_deadline_needs_no_message(tmp_path: pathlib.Path) -> None:
 def test_a_deadline_may_be_months_away(tmp_path: pathlib.Path) -> None:
     with Supervisor(msgspec.structs.replace(DEADLINES, imports=3e6)) as supervisor:
         worker = start(
-            supervisor, tmp_path, "enter_phase('import')\ntime.sleep(0.2)\nsend_event('ready')"
+            supervisor,
+            tmp_path,
+            "enter_phase('import')\ntime.sleep(0.2)\n"
+            "send_event('engagement', share=1.0, proof='', facts={})",
         )
-        assert isinstance(next_message(supervisor, Ready), Ready)
+        next_message(supervisor, Engagement)
         assert worker.deadline > time.monotonic() + 2e6

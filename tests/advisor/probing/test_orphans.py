@@ -84,7 +84,7 @@ def test_nothing_that_a_worker_started_outlives_it(
     environment: dict[str, str],
 ) -> None:
     worker = start(
-        supervisor, tmp_path, f"{child}\nenter_phase('build')\n{WAIT}{end}\n", environment
+        supervisor, tmp_path, f"{child}\nenter_phase('import')\n{WAIT}{end}\n", environment
     )
     next_message(supervisor, PhaseStarted)
     wait_for_marked(tmp_path, 2)
@@ -134,6 +134,7 @@ def test_leaving_the_supervisor_kills_every_worker(
                 folder,
                 f"{IN_ITS_OWN_SESSION}\nsend_event('ready')\n{WAIT}",
                 environment,
+                token="build",
             )
             next_message(supervisor, Ready)
         wait_for_marked(tmp_path, 4)

@@ -14,7 +14,7 @@ from worker_scripts import DEADLINES, SECONDS, WAIT, Clock, messages_until_end, 
 
 from advisor.errors import NotWritableError
 from advisor.probing import supervisor as supervisor_module
-from advisor.probing import worker_log
+from advisor.probing import worker_log, worker_process
 from advisor.probing.supervisor import Supervisor
 from advisor.probing.worker_process import Worker
 from probes.wire.events import Engagement, Event, PhaseStarted, Ready
@@ -53,14 +53,14 @@ def test_events_come_in_order_before_the_response(
     supervisor: Supervisor, tmp_path: pathlib.Path
 ) -> None:
     source = """
-enter_phase('import')
+enter_phase('load')
 send_event('engagement', share=1.0, proof='counters', facts={})
 send_event('ready')
 respond()
 """
-    worker = start(supervisor, tmp_path, source)
+    worker = start(supervisor, tmp_path, source, token="build")
     assert messages_until_end(supervisor, worker) == [
-        PhaseStarted(phase="import", shape=None),
+        PhaseStarted(phase="load", shape=None),
         Engagement(share=1.0, proof="counters", facts={}),
         Ready(),
         Outcome(),
@@ -74,6 +74,7 @@ def test_events_written_while_the_supervisor_reads_come_before_the_response(
         supervisor,
         tmp_path,
         "send_event('ready')\nsys.stdin.readline()\nenter_phase('done')\nrespond()\n",
+        token="build",
     )
     assert next_message(supervisor, Ready)
     read_events = Worker.read_events
@@ -100,7 +101,7 @@ sys.stdin.readline()
 write_events('se_started", "phase": "done", "shape": {"batch_size": 1}}\\n')
 respond()
 """
-    worker = start(supervisor, tmp_path, source)
+    worker = start(supervisor, tmp_path, source, token="build")
     assert next_message(supervisor, Ready)
     assert list(supervisor.poll(timeout=0.0)) == []
     supervisor.send(worker, "stop")
@@ -114,7 +115,10 @@ def test_an_event_just_before_a_crash_is_reported(
     supervisor: Supervisor, tmp_path: pathlib.Path
 ) -> None:
     worker = start(
-        supervisor, tmp_path, "enter_phase('build')\nos.kill(os.getpid(), signal.SIGKILL)\n"
+        supervisor,
+        tmp_path,
+        "enter_phase('build')\nos.kill(os.getpid(), signal.SIGKILL)\n",
+        token="build",
     )
     entered, crashed = messages_until_end(supervisor, worker)
     assert entered == PhaseStarted(phase="build", shape=None)
@@ -355,7 +359,85 @@ def test_a_worker_whose_control_directory_is_removed_is_ended_at_once(
     assert worker.popen.returncode == -signal.SIGKILL
 
 
+@pytest.mark.parametrize(
+    "mischief",
+    [
+        "os.mkfifo(file)",
+        "os.mkdir(file)",
+        "os.symlink('/dev/zero', file)",
+        "open(file, 'w').truncate(6 << 30)",
+        "open(file, 'w').write('x' * (5 << 20) + '\\n')",
+    ],
+    ids=["fifo", "directory", "link", "sparse", "long line"],
+)
+@pytest.mark.parametrize("name", ["events.jsonl", "response.json"])
+def test_a_file_of_another_kind_or_size_is_the_failure_of_its_worker(
+    name: str,
+    mischief: str,
+    supervisor: Supervisor,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(supervisor_module, "EXIT_GRACE_SECONDS", 0.1)
+    log = "os.unlink(directory / 'log'); os.mkfifo(directory / 'log')"
+    source = f"file = directory / {name!r}\n{log}\n{mischief}\nnotify()\ntime.sleep(3600)\n"
+    expect_failure(
+        messages_until_end(supervisor, start(supervisor, tmp_path, source))[-1], "crashed"
+    )
+
+
+def test_more_events_than_a_run_may_have_are_the_failure_of_their_worker(
+    supervisor: Supervisor, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_process, "MAX_RUN_BYTES", 5000)
+    source = "while True:\n    send_event('engagement', share=1.0, proof='x' * 1000, facts={})\n"
+    messages = messages_until_end(supervisor, start(supervisor, tmp_path, source))
+    expect_failure(messages[-1], "crashed")
+    assert len(messages) < 10
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        "send_event('imported', versions={}, settings={}, seconds=0.0)",
+        "send_event('prepared')",
+        f"send_event('block_timed', **{BLOCK})",
+        "enter_phase('import')",
+        "enter_phase('done')",
+        "send_event('phase_started', phase='queued', shape=None)",
+        "while True: enter_phase('build')",
+        "send_event('ready'); send_event('ready')",
+    ],
+)
+def test_an_event_that_does_not_belong_to_the_token_is_the_failure_of_its_worker(
+    event: str, supervisor: Supervisor, tmp_path: pathlib.Path
+) -> None:
+    worker = start(supervisor, tmp_path, f"{event}\ntime.sleep(3600)\n", token="build")
+    expect_failure(messages_until_end(supervisor, worker)[-1], "crashed")
+
+
+def test_a_token_that_comes_early_leaves_the_deadline_of_the_present_phase(
+    supervisor: Supervisor, clock: Clock, tmp_path: pathlib.Path
+) -> None:
+    worker = start(supervisor, tmp_path, "time.sleep(3600)\n")
+    supervisor.send(worker, "build")
+    clock.now += SECONDS["start"]
+    ((_, outcome),) = supervisor.poll()
+    assert expect_failure(outcome, "timed-out").phase == "start"
+
+
 # Deadlines
+
+
+#: The token in whose step a phase is; `build` by default.
+TOKENS = {
+    "start": "start",
+    "import": "start",
+    "sustain": "sustain 1 1",
+    "diagnose": "diagnose",
+    "new-shapes": "new-shapes",
+    "done": "stop",
+}
 
 
 @pytest.mark.parametrize("phase", SECONDS)
@@ -368,6 +450,7 @@ def test_each_phase_has_its_own_deadline(
         tmp_path,
         f"log('last line')\n{source}"
         f"send_event('engagement', share=1.0, proof='', facts={{}})\n{WAIT}",
+        token=TOKENS.get(phase, "build"),
     )
     next_message(supervisor, Engagement)
     started = clock.now
@@ -390,7 +473,7 @@ def test_each_phase_has_its_own_deadline(
 def test_a_token_starts_the_deadline_of_its_phase(
     token: str, phase: str, supervisor: Supervisor, clock: Clock, tmp_path: pathlib.Path
 ) -> None:
-    worker = start(supervisor, tmp_path, "time.sleep(3600)\n")
+    worker = start(supervisor, tmp_path, "time.sleep(3600)\n", token="")
     clock.now += 5
     supervisor.send(worker, token)
     clock.now += SECONDS[phase] - 0.001
@@ -402,18 +485,18 @@ def test_a_token_starts_the_deadline_of_its_phase(
 
 
 @pytest.mark.parametrize(
-    "event",
+    ("event", "token"),
     [
-        "send_event('imported', versions={}, settings={}, seconds=0.0)",
-        "send_event('ready')",
-        f"send_event('block_timed', **{BLOCK})",
+        ("send_event('imported', versions={}, settings={}, seconds=0.0)", "start"),
+        ("send_event('ready')", "build"),
+        (f"send_event('block_timed', **{BLOCK})", "visit 1 1"),
     ],
     ids=["imported", "ready", "block_timed"],
 )
 def test_a_worker_that_waits_for_a_token_has_no_deadline(
-    event: str, supervisor: Supervisor, clock: Clock, tmp_path: pathlib.Path
+    event: str, token: str, supervisor: Supervisor, clock: Clock, tmp_path: pathlib.Path
 ) -> None:
-    worker = start(supervisor, tmp_path, f"{event}\n{WAIT}")
+    worker = start(supervisor, tmp_path, f"{event}\n{WAIT}", token=token)
     assert len(list(supervisor.poll())) == 1
     clock.now += 1e9
     assert list(supervisor.poll(timeout=0.0)) == []
@@ -436,7 +519,7 @@ def test_only_the_worker_beyond_its_deadline_is_killed(
     for folder in folders:
         folder.mkdir()
     late = start(supervisor, folders[0], "time.sleep(3600)\n")
-    idle = start(supervisor, folders[1], f"send_event('ready')\n{WAIT}")
+    idle = start(supervisor, folders[1], f"send_event('ready')\n{WAIT}", token="build")
     next_message(supervisor, Ready)
     clock.now += 1000
     assert [worker for worker, _ in supervisor.poll()] == [late]
