@@ -40,6 +40,18 @@ SECONDS = {
     "new-shapes": 40,
     "done": 80,
 }
+#: Fields of a block.
+BLOCK = {
+    "shape": {"batch_size": 1},
+    "round": 1,
+    "seconds": [1],
+    "enqueue_seconds": 0,
+    "cpu_seconds": 1,
+    "warmup_seconds": [],
+    "streamed_seconds": None,
+    "began": 0,
+    "ended": 1,
+}
 #: Functions with which a script sends the messages of a worker.
 PRELUDE = """
 import json, os, pathlib, signal, subprocess, sys, time
