@@ -23,8 +23,21 @@ from collections.abc import Iterable
 
 #: Numbers of system calls; those of Landlock and io_uring are the same on all architectures.
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF, IO_URING_SETUP = 444, 445, 446, 425
-#: By machine: identifier of the architecture in `linux/audit.h`, and number of `socket`.
-ARCHITECTURES = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
+#: By machine: identifier of the architecture in `linux/audit.h`, number of `prlimit64`, and those
+#: of the calls that are denied: `socket`, `setpriority`, the objects of System V, the keyring, and
+#: the owners and extended attributes of files.
+ARCHITECTURES = {
+    "x86_64": (
+        0xC000003E,
+        302,
+        (41, 141, 29, 30, 64, 68, *range(248, 251), 188, 189, 190, 197, 198, 199, 92, 93, 94, 260),
+    ),
+    "aarch64": (
+        0xC00000B7,
+        261,
+        (198, 140, 186, 190, 194, 196, *range(217, 220), *range(5, 8), *range(14, 17), 54, 55),
+    ),
+}
 #: The first version of Landlock that controls the truncation of files, of Linux 6.2, and the first
 #: that scopes signals, of Linux 6.12.
 MINIMUM_VERSION, SCOPES_VERSION = 3, 6
@@ -42,7 +55,6 @@ ALLOW, DENY = 0x7FFF0000, 0x00050000 | errno.EACCES
 NUMBER_OFFSET, ARCHITECTURE_OFFSET, FIRST_ARGUMENT_OFFSET = 0, 4, 16
 #: First number of the calls of the x32 interface, which are other ways to the same calls.
 X32_CALLS = 0x40000000
-AF_UNIX, AF_NETLINK = 1, 16
 #: Processes and threads that the user may have more than at the start of the worker.
 MORE_PROCESSES = 4096
 
@@ -78,7 +90,7 @@ def enter(writable: Iterable[pathlib.Path], temporary: pathlib.Path) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     check(libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
     restrict_files(libc, [*writable, temporary])
-    deny_sockets(libc)
+    deny_calls(libc)
 
 
 def limit_resources() -> None:
@@ -122,20 +134,20 @@ def restrict_files(libc: ctypes.CDLL, writable: Iterable[pathlib.Path]) -> None:
     os.close(ruleset)
 
 
-def deny_sockets(libc: ctypes.CDLL) -> None:
-    """Deny sockets except those between processes and those of the kernel, by a seccomp filter."""
-    architecture, socket = ARCHITECTURES[platform.machine()]
+def deny_calls(libc: ctypes.CDLL) -> None:
+    """Deny sockets, except pairs of them, and changes of what belongs to others, by seccomp."""
+    architecture, prlimit, numbers = ARCHITECTURES[platform.machine()]
+    # `io_uring` would make sockets without the call `socket`.
+    denied = (*numbers, IO_URING_SETUP)
     program = [
         (LOAD, 0, 0, ARCHITECTURE_OFFSET),
-        (JUMP_EQUAL, 0, 7, architecture),
+        (JUMP_EQUAL, 0, len(denied) + 5, architecture),
         (LOAD, 0, 0, NUMBER_OFFSET),
-        (JUMP_GREATER_EQUAL, 5, 0, X32_CALLS),
-        # It would make sockets without the call `socket`.
-        (JUMP_EQUAL, 4, 0, IO_URING_SETUP),
-        (JUMP_EQUAL, 0, 4, socket),
+        (JUMP_GREATER_EQUAL, len(denied) + 3, 0, X32_CALLS),
+        *((JUMP_EQUAL, len(denied) + 2 - place, 0, each) for place, each in enumerate(denied)),
+        (JUMP_EQUAL, 0, 3, prlimit),
         (LOAD, 0, 0, FIRST_ARGUMENT_OFFSET),
-        (JUMP_EQUAL, 2, 0, AF_UNIX),
-        (JUMP_EQUAL, 1, 0, AF_NETLINK),
+        (JUMP_EQUAL, 1, 0, 0),  # its own limits
         (RETURN, 0, 0, DENY),
         (RETURN, 0, 0, ALLOW),
     ]

@@ -55,12 +55,19 @@ DENIED = {
     "connect": "socket.create_connection(('127.0.0.1', {port}), 2)",
     "send a datagram": "socket.socket(socket.AF_INET, socket.SOCK_DGRAM)",
     "listen": "socket.socket(socket.AF_INET6)",
+    "ask a local server": "socket.socket(socket.AF_UNIX)",
+    "ask the kernel": "socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)",
+    "limit another process": "import resource; resource.prlimit(os.getppid(), resource.RLIMIT_CPU)",
+    "slow another process": "os.setpriority(os.PRIO_PROCESS, os.getppid(), 19)",
+    "change an owner": "os.chown({outside!r} + '/kept', os.getuid(), os.getgid())",
+    "change an attribute": "os.setxattr({outside!r} + '/kept', 'user.x', b'x')",
 }
 ALLOWED = {
     "write its own": "pathlib.Path({own!r}, 'new').write_text('x')",
     "make a temporary file": "tempfile.NamedTemporaryFile().close()",
     "read": "pathlib.Path({outside!r}, 'kept').read_text()",
     "talk to itself": "socket.socketpair()",
+    "limit itself": "import resource; resource.setrlimit(resource.RLIMIT_CORE, (0, 0))",
     "discard": "open('/dev/null', 'w').write('x')",
 }
 # The sandbox is refused where Landlock is missing; the refusal is tested everywhere.
