@@ -80,6 +80,13 @@ def program() -> TyperGroup:
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller; no other file may get its number
+            setattr(
+                sys,
+                name,
+                os.fdopen(os.open(os.devnull, os.O_RDWR), "r" if name == "stdin" else "w"),
+            )
     args = list(sys.argv[1:] if arguments is None else arguments)
     if COMPLETION_VARIABLE in os.environ:
         _run(args)

@@ -115,3 +115,15 @@ def test_a_run_outside_the_store_is_not_executed(
     assert sorted(clone.iterdir()) == before
     for name in ("show", "report", "explain", "recipe"):
         assert_user_error(run_program(name, "latest", home=home, directory=tmp_path), 2)
+
+
+@pytest.mark.parametrize("closed", ["0<&-", "1>&-", "2>&-"])
+def test_a_closed_standard_stream_is_no_error(closed: str, home: pathlib.Path) -> None:
+    answer = subprocess.run(
+        ["sh", "-c", f"exec '{COMMAND}' history {closed}"],
+        env={"P3_ADVISOR_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (answer.returncode, "Traceback" in answer.stderr) == (0, False)

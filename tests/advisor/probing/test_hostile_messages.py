@@ -10,7 +10,7 @@ from sessions import expect_failure
 from worker_scripts import BLOCK, DEADLINES, SECONDS, Clock, messages_until_end, start
 
 from advisor.probing import supervisor as supervisor_module
-from advisor.probing import worker_process
+from advisor.probing import termination, worker_process
 from advisor.probing.supervisor import Supervisor
 
 
@@ -90,3 +90,11 @@ def test_a_token_that_comes_early_leaves_the_deadline_of_the_present_phase(
     clock.now += SECONDS["start"]
     ((_, outcome),) = supervisor.poll()
     assert expect_failure(outcome, "timed-out").phase == "start"
+
+
+def test_a_link_in_place_of_the_mark_of_a_skipped_worker_is_not_followed(
+    tmp_path: pathlib.Path,
+) -> None:
+    (tmp_path / termination.SKIPPED_FILE).symlink_to(tmp_path / "elsewhere")
+    termination.skip(tmp_path)
+    assert not (tmp_path / "elsewhere").exists()
