@@ -113,7 +113,6 @@ def test_the_result_at_batch_sizes_not_built_is_a_measured_fact(measured: Measur
         "late": "recompiles",
         "eager": "recompiles",
         "refused": "refused",
-        "wrong": "refused",
     }
     found = {
         measurement.option: measurement.new_shapes
@@ -121,6 +120,8 @@ def test_the_result_at_batch_sizes_not_built_is_a_measured_fact(measured: Measur
         if measurement.workflow == "narrow"
     }
     assert {option: found[option] for option in expected} == expected
+    left_out = {arm.arm: arm.status for arm in measured.answer.unmeasured}
+    assert left_out["narrow/wrong"] == "incorrect"
     ratings = {arm.arm: arm.ratings["input_flexibility"] for arm in measured.answer.scores}
     for option, value in expected.items():
         rating = ratings[f"narrow/{option}"]
