@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 
 import pytest
@@ -88,9 +89,9 @@ async def test_a_run_on_a_busy_machine_waits_or_starts_at_once(
 async def test_m_measures_the_undecided_workflows_for_longer(
     context: Context, recorded: Run, fake_host: StartHost
 ) -> None:
-    app = AdvisorApp(
-        LaunchOptions(replay=str(recorded.directory), speed=1000.0), context, start_host=fake_host
-    )
+    stored = context.store.run_directory(recorded.directory.name)
+    shutil.copytree(recorded.directory, stored)
+    app = AdvisorApp(LaunchOptions(replay=str(stored), speed=1000.0), context, start_host=fake_host)
     async with running_app(app) as pilot:
         results = await wait_for_screen(pilot, ResultsScreen)
         advice = results.original.recommendation
@@ -101,7 +102,7 @@ async def test_m_measures_the_undecided_workflows_for_longer(
         session = app.run_controller.session
         assert session is not None
         question = session.follower.header.question
-        assert session.follower.run.directory != recorded.directory
+        assert session.follower.run.directory != stored
         assert question.workflows == undecided_workflows(advice, asked)
         assert question.budget == further_budget(
             results.original.document, results.original.catalogue
