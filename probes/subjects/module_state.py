@@ -8,6 +8,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import copy
+import functools
 import hashlib
 import random
 import sysconfig
@@ -24,9 +25,6 @@ MOST_OBJECTS = 20_000
 COLUMNS = 1024
 INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 LEAVES = (bool, int, float, complex, str, bytes, type(None))
-INSTALLED = tuple(
-    sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")
-)
 #: Returns the state of a generator, and sets it.
 Generator = tuple[Callable[[], Any], Callable[[Any], Any]]
 
@@ -167,7 +165,7 @@ def _variables(function: types.FunctionType) -> list[tuple[str, Any]]:
 
 
 def _is_installed(file: str | None) -> bool:
-    return not file or file.startswith(("<frozen", *INSTALLED)) or "-packages/" in file
+    return not file or file.startswith(("<frozen", *_installed_folders())) or "-packages/" in file
 
 
 def _is_own_class(kind: type) -> bool:
@@ -213,3 +211,10 @@ def restored(module: torch.nn.Module) -> Iterator[None]:
 
 def _is_plain(value: Any) -> bool:
     return type(value) in {dict, collections.OrderedDict, list, set, collections.deque}
+
+
+@functools.cache
+def _installed_folders() -> tuple[str, ...]:
+    return tuple(
+        sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")
+    )

@@ -68,7 +68,7 @@ async def test_the_help_says_more_while_the_footer_hides_keys(
 ) -> None:
     async with running_app(replay_app(tui_context, sample_run)) as pilot:
         screen = await wait_for_screen(pilot, ResultsScreen)
-        for width, hides, label in ((200, False, HELP), (80, True, MORE), (200, False, HELP)):
+        for width, hides, label in ((200, False, HELP), (60, True, MORE), (200, False, HELP)):
             await pilot.resize_terminal(width, 30)
             await settle(pilot)
             hints = list(screen.query(FooterKey))
