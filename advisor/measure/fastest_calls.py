@@ -2,7 +2,7 @@
 
 Other work on the machine slows most calls and hardly the fastest ones. On two cores, eager PyTorch
 against ONNX Runtime, the paired rounds gave 1.3x when quiet and 26x next to one busy process, the
-fastest calls 1.4x.
+fastest calls 1.5x.
 """
 
 from __future__ import annotations
