@@ -12,7 +12,7 @@ import random
 import time
 from collections.abc import Callable, Mapping
 
-from advisor.catalogue import rubric_files
+from advisor.ask import rubric_files
 from advisor.store.store import Store
 
 

@@ -13,14 +13,14 @@ from typing import Literal
 import msgspec
 import uv
 
-from advisor.applicability.installation import has_stack_in_interpreter, required_packages
-from advisor.catalogue.rubric_files import load, rubric_directory
+from advisor.ask import detection
+from advisor.ask.devices import VISIBLE_DEVICES, choose_visible_gpu
+from advisor.ask.installation import has_stack_in_interpreter, required_packages
+from advisor.ask.rubric_files import load, rubric_directory
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Gpu, Machine
 from advisor.errors import MigEnabledError
-from advisor.machine import detection
 from advisor.probing.environments import health, registry
-from advisor.question.devices import VISIBLE_DEVICES, choose_visible_gpu
 from advisor.system.number_format import format_share
 from advisor.version import how_to_install
 from probes.measuring import host_probe

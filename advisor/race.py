@@ -18,8 +18,8 @@ with `value`, `low` and `high`: the seconds of one arm over those of another.
 
 from __future__ import annotations
 
+from advisor.decide.intervals import Estimate as Ratio
+from advisor.decide.race import LOOKS, Race, Verdict
 from advisor.domain.results import VerdictKind as Kind
-from advisor.statistics.intervals import Estimate as Ratio
-from advisor.statistics.race import LOOKS, Race, Verdict
 
 __all__ = ["LOOKS", "Kind", "Race", "Ratio", "Verdict"]

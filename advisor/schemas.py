@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from advisor import errors
-from advisor.catalogue.rubric_files import GpusFile, GuidelinesFile, load, rubric_directory
+from advisor.ask.answers import Answers
+from advisor.ask.rubric_files import GpusFile, GuidelinesFile, load, rubric_directory
 from advisor.domain.accuracy import AccuracyRules
 from advisor.domain.answer import Answer
 from advisor.domain.catalogue import Models, Presets
@@ -20,7 +21,6 @@ from advisor.domain.run_events import LoggedEvent
 from advisor.domain.serving import ServingRules
 from advisor.domain.wire import EVENTS_BY_TAG
 from advisor.domain.workflow import Workflow
-from advisor.question.answers import Answers
 from advisor.report.comparisons.comparison import Comparison
 from advisor.report.fleets.fleet_matrix import FleetDocument
 from advisor.report.recipes.verification import Verification

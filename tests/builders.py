@@ -11,7 +11,10 @@ from typing import Any
 
 import msgspec
 
-from advisor.catalogue import rubric_files
+from advisor.ask import rubric_files
+from advisor.decide import scoring
+from advisor.decide.process_differences import widen_by_errors
+from advisor.decide.replication import MIN_PROCESSES
 from advisor.domain.answer import UnmeasuredArm
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.environment import Environment
@@ -29,10 +32,7 @@ from advisor.domain.run_state import ProcessState, RaceGroup, RunState
 from advisor.domain.scores import Adoption, Rating, ScoredArm
 from advisor.domain.workflow import CitedFact, DeclaredFacts, Workflow
 from advisor.errors import UserError
-from advisor.measure.process_differences import widen_by_errors
 from advisor.probing.environments import registry
-from advisor.score import scoring
-from advisor.statistics.replication import MIN_PROCESSES
 from probes.wire.checks import Accuracy, Checked
 from probes.wire.events import BlockTimed, Built, Engagement, Imported, Loaded, MemoryRead, WarmedUp
 from probes.wire.shape import Shape

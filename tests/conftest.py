@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator
 import pytest
 from forks import ForkServer, RunScript
 
-from advisor.catalogue import rubric_files
+from advisor.ask import rubric_files
+from advisor.ask.answers import Answers
 from advisor.context import Context
-from advisor.pipeline.draft import prepare
-from advisor.pipeline.execution import execute
-from advisor.question.answers import Answers
+from advisor.execute.draft import prepare
+from advisor.execute.execution import execute
 from advisor.store.store import Store
 
 FAKES = pathlib.Path(__file__).parent / "fakes"

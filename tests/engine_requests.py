@@ -12,7 +12,7 @@ import numpy as np
 import workers
 from top_tokens import keep_top_tokens
 
-from advisor.catalogue import rubric_files
+from advisor.ask import rubric_files
 from probes import protocol
 from probes.checking import dispatch, text_reference
 from probes.checking.logprobs import TokenLogprobs

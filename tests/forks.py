@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from advisor.catalogue import rubric_files
+from advisor.ask import rubric_files
 
 STACKS = pathlib.Path(__file__).parent / "fakes" / "stacks"
 #: Each line of its input describes a process. It prints the exit code of each.

@@ -14,7 +14,7 @@ from kept import earlier_runs, verified
 from stacks import extras
 
 from advisor import schemas
-from advisor.catalogue import rubric_files
+from advisor.ask import rubric_files
 from advisor.probing.environments import registry
 
 INTEGRATION_SCRIPT = ROOT / "tests" / "stacks" / "integration.py"

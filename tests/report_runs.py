@@ -8,10 +8,10 @@ import built_answers
 import built_measurements
 import msgspec
 
+from advisor.decide.headline import write_headline
 from advisor.domain.answer import PUBLISHED, Answer, Problem
 from advisor.domain.measurement import CallSeconds, Cell, Throughput
 from advisor.domain.recommendation import Recommendation
-from advisor.recommendation.headline import write_headline
 
 
 def cell(seconds: float = 0.1, spread: float = 1.01, **changes: Any) -> Cell:

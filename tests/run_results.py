@@ -1,14 +1,14 @@
-"""Summaries of run states, for the tests of `advisor.measure`."""
+"""Summaries of run states, for the tests of `advisor.decide`."""
 
 from __future__ import annotations
 
 import builders
 from builders import BASELINE
 
+from advisor.decide import summary
 from advisor.domain.measurement import Measurement
 from advisor.domain.results import RaceResult, Results
 from advisor.domain.run_state import RunState
-from advisor.measure import summary
 from probes.wire.outcome import Failure, Outcome
 from probes.wire.shape import Shape
 

@@ -7,13 +7,13 @@ from typing import Any, TypeVar
 
 import builders
 
+from advisor.ask.answers import Answers
 from advisor.context import Context
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.run_events import LoggedEvent, RunEvent, WorkerEnded, WorkerReported
-from advisor.pipeline.draft import prepare
-from advisor.pipeline.execution import execute
+from advisor.execute.draft import prepare
+from advisor.execute.execution import execute
 from advisor.probing.session import Session
-from advisor.question.answers import Answers
 from advisor.store.runs import Run
 from probes.wire.events import Event, Prepared, Ready
 from probes.wire.outcome import Failure, FailureStatus, Outcome

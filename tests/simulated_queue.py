@@ -15,9 +15,9 @@ from typing import Any
 import builders
 import numpy as np
 
+from advisor.decide.goodput import Goodput, GoodputSearch, estimate_goodput
+from advisor.decide.missed_curve import LoadBlock, count_groups
 from advisor.domain.serving import ServingRules
-from advisor.statistics.goodput import Goodput, GoodputSearch, estimate_goodput
-from advisor.statistics.missed_curve import LoadBlock, count_groups
 
 SHARE = 0.95
 #: Closed loops find at least this share of the capacity.

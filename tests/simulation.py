@@ -17,6 +17,8 @@ from typing import Any
 import builders
 import sessions
 
+from advisor.decide.arm_states import plan_of
+from advisor.decide.decision import evaluate
 from advisor.domain.answer import Answer
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
@@ -30,12 +32,9 @@ from advisor.domain.run_events import (
     WorkerSpawned,
 )
 from advisor.domain.run_state import RunState
-from advisor.pipeline.answers import provisional
-from advisor.pipeline.decision import evaluate
-from advisor.pipeline.races import racing, repetitions
-from advisor.pipeline.races.race_context import RaceContext
-from advisor.pipeline.recorder import Recorder
-from advisor.pipeline.stored.arms import plan_of
+from advisor.execute import provisional, racing, repetitions
+from advisor.execute.race_context import RaceContext
+from advisor.execute.recorder import Recorder
 from probes.wire.events import BlockTimed, Ready
 from probes.wire.outcome import Outcome
 from probes.wire.shape import Shape

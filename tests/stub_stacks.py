@@ -7,7 +7,7 @@ import sys
 import types
 from unittest import mock
 
-from advisor.catalogue import rubric_files
+from advisor.ask import rubric_files
 
 
 def load_with_stubs(path: str, stubs: tuple[str, ...]) -> types.ModuleType:

@@ -21,16 +21,15 @@ import workers
 from packaging.requirements import Requirement
 
 from advisor import errors
-from advisor.applicability import planning
-from advisor.catalogue import rubric_files
+from advisor.ask import planning, rubric_files
+from advisor.ask.answers import Answers
 from advisor.context import Context
+from advisor.decide.decision import decide
 from advisor.domain.workflow import Workflow
 from advisor.errors import CatalogueError
-from advisor.pipeline.decision import decide
-from advisor.pipeline.draft import prepare
-from advisor.pipeline.execution import execute
+from advisor.execute.draft import prepare
+from advisor.execute.execution import execute
 from advisor.probing.environments import registry
-from advisor.question.answers import Answers
 from advisor.store.store import Store
 
 ROOT = pathlib.Path(__file__).parents[1]

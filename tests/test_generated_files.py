@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from stacks import extras
 
-from advisor.catalogue import rubric_files
+from advisor.ask import rubric_files
 from advisor.domain.environment import Environment
 from advisor.probing.environments import registry
 

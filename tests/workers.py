@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 from forks import ForkServer
 
-from advisor.catalogue import rubric_files
+from advisor.ask import rubric_files
 from advisor.domain.worker_settings import accuracy_thresholds
 from probes import protocol
 from probes.checking.rules import Rules, rules_for

@@ -9,8 +9,8 @@ from typing import TypeVar
 import msgspec
 from typing_extensions import ParamSpec
 
+from advisor.ask.answers import Answers
 from advisor.errors import SizeError, UserError
-from advisor.question.answers import Answers
 
 Arguments = ParamSpec("Arguments")
 Returned = TypeVar("Returned")

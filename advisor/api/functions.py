@@ -16,10 +16,10 @@ from advisor.api.answers import make_answers, reports_errors
 from advisor.api.notebook import notebook_progress
 from advisor.api.report import Report, Session
 from advisor.context import Context
+from advisor.decide.imported_answer import answer_without_measurement
 from advisor.domain.run_events import LoggedEvent
 from advisor.errors import GpuNotAttachedError, ModelRefusedError, UnknownGpuError
-from advisor.pipeline.answers.imported_answer import answer_without_measurement
-from advisor.pipeline.draft import prepare as prepare_run
+from advisor.execute.draft import prepare as prepare_run
 from advisor.report import opening
 from advisor.store.store import Store, default_home
 

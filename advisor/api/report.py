@@ -10,17 +10,17 @@ import msgspec
 
 from advisor.api.answers import format_priorities, reports_errors
 from advisor.api.notebook import render_summary
-from advisor.catalogue import rubric_files
+from advisor.ask import rubric_files
+from advisor.ask.constraints import parse_constraints
+from advisor.ask.priorities import parse_priorities
 from advisor.context import Context
+from advisor.decide.decision import decide, decide_again
 from advisor.domain.answer import Answer, Problem, encode, without_rounds
 from advisor.domain.plan import Plan
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.run_events import LoggedEvent
 from advisor.errors import FormatError
-from advisor.pipeline.decision import decide, decide_again
-from advisor.pipeline.execution import execute
-from advisor.question.constraints import parse_constraints
-from advisor.question.priorities import parse_priorities
+from advisor.execute.execution import execute
 from advisor.report import markdown, page
 from advisor.report.comparisons.comparison import Comparison, compare_answers
 from advisor.report.exports import csv_rows

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
+from advisor.ask.answers import Answers
 from advisor.cli import environments
 from advisor.cli.help_sections import GroupedCommand
 from advisor.cli.options import AsJson, takes_answers
 from advisor.cli.output import make_context, print_status, print_text
-from advisor.question.answers import Answers
 
 if TYPE_CHECKING:
     from advisor.context import Context
@@ -95,12 +95,12 @@ def doctor(
 
 def list_workflows(answers: Answers, context: Context) -> list[WorkflowRow]:
     """Return every workflow with its status for this machine and question."""
-    from advisor.applicability.installation import environment_interpreter
-    from advisor.applicability.obstacles import find_obstacle
-    from advisor.catalogue.rubric_files import load
-    from advisor.pipeline.draft import detect_machine
-    from advisor.question.devices import VISIBLE_DEVICES
-    from advisor.question.resolve import resolve, worker_interpreter
+    from advisor.ask.devices import VISIBLE_DEVICES
+    from advisor.ask.installation import environment_interpreter
+    from advisor.ask.obstacles import find_obstacle
+    from advisor.ask.resolve import resolve, worker_interpreter
+    from advisor.ask.rubric_files import load
+    from advisor.execute.draft import detect_machine
 
     catalogue = load(context.rubric, probes=context.probes)
     machine = detect_machine(worker_interpreter(answers), catalogue, context)

@@ -217,14 +217,14 @@ def _parse_requirement(text: str) -> str:
 
 def _load_catalogue() -> tuple[Catalogue, pathlib.Path]:
     """Return the catalogue and the directory of the environments."""
-    from advisor.catalogue import rubric_files
+    from advisor.ask import rubric_files
     from advisor.probing.environments import registry
 
     return rubric_files.load(), registry.default_root(os.environ)
 
 
 def _rubric() -> pathlib.Path:
-    from advisor.catalogue import rubric_files
+    from advisor.ask import rubric_files
 
     return rubric_files.rubric_directory()
 
@@ -238,8 +238,8 @@ def _names() -> list[str]:
 def _build_settings(
     catalogue: Catalogue, root: pathlib.Path, python: str, *, offline: bool
 ) -> BuildSettings:
-    from advisor.applicability.installation import required_packages
-    from advisor.machine import detection
+    from advisor.ask import detection
+    from advisor.ask.installation import required_packages
     from advisor.probing.environments import sources
     from advisor.probing.environments.uv_runner import BuildSettings
 

@@ -22,7 +22,7 @@ def execute(run: Run, output_format: OutputFormat, wait_seconds: float | None = 
 
     After the JSON document the answer follows on standard error, for a reader at a terminal.
     """
-    from advisor.pipeline.decision import decide
+    from advisor.decide.decision import decide
 
     resume = f"p3-advisor resume {run.directory.name}"
     interruption: InterruptedRunError | None = None

@@ -25,11 +25,11 @@ from advisor.errors import FleetRequestError, NoFleetError
 from advisor.version import how_to_install
 
 if TYPE_CHECKING:
+    from advisor.ask.answers import Answers
     from advisor.context import Context
     from advisor.domain.fleet import FleetRecord, FleetRequest, Pool
     from advisor.fleet.cluster import RayCluster
     from advisor.fleet.events import Cluster, ClusterEvent
-    from advisor.question.answers import Answers
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -104,9 +104,9 @@ def recommend(
 
 def resume_fleet(record: FleetRecord, context: Context, output_format: OutputFormat) -> int:
     """Execute the runs without a result on the devices that are left; return the exit code."""
+    from advisor.ask.answers import Answers
     from advisor.fleet import device_pools
     from advisor.fleet.run_fleet import unanswered_assignments
-    from advisor.question.answers import Answers
     from advisor.report.fleets import fleet_matrix
     from advisor.report.fleets.fleet_matrix import read_answers
 

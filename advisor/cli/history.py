@@ -29,7 +29,7 @@ def history(
     json: AsJson = False,
 ) -> None:
     """List the stored runs with their answers, newest first."""
-    from advisor.pipeline.answer_summaries import with_answers
+    from advisor.decide.answer_summaries import with_answers
     from advisor.report.formatting import plain_table
     from advisor.store.runs import Run, state_of
 
@@ -105,7 +105,7 @@ def import_run(
     files: Annotated[list[str], typer.Argument(help="files that export-run wrote")],
 ) -> None:
     """Import runs from other machines. Nothing in them is executed."""
-    from advisor.pipeline.decision import evaluate_imported
+    from advisor.decide.decision import evaluate_imported
     from advisor.report import opening
     from advisor.store import export_file
 

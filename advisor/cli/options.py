@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from advisor.ask.answers import Answers
 from advisor.cli.help_sections import VALUE_NAMES
 from advisor.errors import SizeError
-from advisor.question.answers import Answers
 
 RunName = Annotated[
     str,

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, get_args
 
 import msgspec
 
+from advisor.ask.answers import Answers
 from advisor.cli.interruption import resumable_with
 from advisor.cli.output import print_text
 from advisor.cli.run_host import execute_controlled
 from advisor.context import Context
+from advisor.decide.decision import decide
 from advisor.domain.question import Task
 from advisor.errors import NoTerminalError, UserError, exit_code_of
-from advisor.pipeline.decision import decide
-from advisor.pipeline.draft import DraftRun, create, propose
-from advisor.question.answers import Answers
+from advisor.execute.draft import DraftRun, create, propose
 from advisor.report import text_report
 from advisor.report.sections import progress_lines
 
@@ -58,9 +58,9 @@ def _ask_until_valid(answers: Answers, context: Context) -> DraftRun:
 
 
 def _ask_all(answers: Answers, context: Context) -> Answers:
-    from advisor.catalogue.rubric_files import load
-    from advisor.question.load import SERVE
-    from advisor.question.task import choose_task
+    from advisor.ask.load import SERVE
+    from advisor.ask.rubric_files import load
+    from advisor.ask.task import choose_task
 
     catalogue = load(context.rubric, probes=context.probes)
     model = _read_model(answers, catalogue)
@@ -96,7 +96,7 @@ def _ask_all(answers: Answers, context: Context) -> Answers:
 
 
 def _read_limits(answers: Answers) -> dict[str, str]:
-    from advisor.question.load import FIRST_ITL, FIRST_TTFT
+    from advisor.ask.load import FIRST_ITL, FIRST_TTFT
 
     return {
         "ttft": _read("Limit of the time to the first token", answers.ttft or FIRST_TTFT),
@@ -106,8 +106,8 @@ def _read_limits(answers: Answers) -> dict[str, str]:
 
 def _read_model(answers: Answers, catalogue: Catalogue) -> str:
     """Ask for the model until it is one that can be named."""
-    from advisor.question.model import parse_model
-    from advisor.question.resolve import select_demo_model
+    from advisor.ask.model import parse_model
+    from advisor.ask.resolve import select_demo_model
 
     question = "1 of 5. Model: demo, a file, a directory, a hub name or file.py:factory"
     while True:

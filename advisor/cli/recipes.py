@@ -38,7 +38,7 @@ def recipe(
     output: Output = STANDARD_OUTPUT,
 ) -> None:
     """Write code that runs a workflow as it was measured."""
-    from advisor.pipeline.decision import decide
+    from advisor.decide.decision import decide
     from advisor.report.recipes import found_recipe, script_recipe, server_recipe
 
     styles = {
@@ -82,8 +82,8 @@ def verify(
     The snippet runs as it is pasted, next to that of the baseline, in the interpreter that measured
     it. Folders that it names, such as a clone of llama.cpp, are looked for in the current one.
     """
+    from advisor.decide.decision import decide
     from advisor.domain.answer import encode
-    from advisor.pipeline.decision import decide
     from advisor.report.recipes import verification
 
     stored = open_store().find(run)

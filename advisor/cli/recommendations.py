@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from advisor.ask.answers import Answers
 from advisor.cli.execution import execute, print_answer
 from advisor.cli.fleet import ALL_GPUS
 from advisor.cli.fleet import recommend as recommend_fleet
@@ -24,7 +25,6 @@ from advisor.errors import (
     UnknownGpuError,
     UserError,
 )
-from advisor.question.answers import Answers
 
 if TYPE_CHECKING:
     from advisor.context import Context
@@ -69,7 +69,7 @@ def recommend(
     on: FleetDevices = None,
 ) -> None:
     """Measure and score the workflows, and recommend one."""
-    from advisor.pipeline.draft import prepare
+    from advisor.execute.draft import prepare
 
     output_format = choose_output_format(json=json, jsonl=jsonl)
     context = make_context()
@@ -95,7 +95,7 @@ def recommend(
 
 def task_notice(answers: Answers, header: Header) -> str | None:
     """Return a line on a task that was chosen for a language model; None if the user chose it."""
-    from advisor.question.task import suggest_task
+    from advisor.ask.task import suggest_task
 
     if answers.task != "auto":
         return None
@@ -117,7 +117,7 @@ def resume(
     jsonl: Annotated[bool, typer.Option("--jsonl", help="events, one a line")] = False,
 ) -> None:
     """Resume an interrupted run, or measure the leaders of one without a clear answer again."""
-    from advisor.question.constraints import parse_duration
+    from advisor.ask.constraints import parse_duration
 
     output_format = choose_output_format(json=json, jsonl=jsonl)
     store = open_store()
@@ -125,7 +125,7 @@ def resume(
     if run:
         execute(store.find(run), output_format, seconds)
         return
-    from advisor.pipeline.stored.remaining import newest_resumable
+    from advisor.execute.remaining import newest_resumable
 
     newest = newest_resumable(store)
     print_status(f"resuming run {newest.directory.name}")
@@ -136,6 +136,6 @@ def _answer_for_absent_gpu(
     answers: Answers, context: Context, absent: UserError, output_format: OutputFormat
 ) -> None:
     """Print an answer from a stored run or from published figures; raise `absent` without any."""
-    from advisor.pipeline.answers.imported_answer import answer_without_measurement
+    from advisor.decide.imported_answer import answer_without_measurement
 
     print_answer(answer_without_measurement(answers, context, absent), output_format)

@@ -53,7 +53,7 @@ def report(
     ] = ".",
 ) -> None:
     """Write a report of one run, or of runs on several devices."""
-    from advisor.pipeline.decision import decide
+    from advisor.decide.decision import decide
     from advisor.report import opening, page
     from advisor.report.exports import csv_rows
     from advisor.report.recipes import server_recipe

@@ -23,7 +23,7 @@ from advisor.domain.run_events import (
     WorkerReported,
     WorkerSpawned,
 )
-from advisor.pipeline.execution import execute
+from advisor.execute.execution import execute
 from advisor.probing.termination import skip
 from advisor.store.control import RunControl
 from advisor.store.runs import Run

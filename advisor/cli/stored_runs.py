@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from advisor.ask.answers import Answers
 from advisor.cli.execution import print_answer
 from advisor.cli.options import AsJson, RunName, StoredRunName
 from advisor.cli.output import (
@@ -17,7 +18,6 @@ from advisor.cli.output import (
     print_text,
 )
 from advisor.domain.priorities import CRITERIA
-from advisor.question.answers import Answers
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -33,7 +33,7 @@ def show(
 ) -> None:
     """Show the results of a stored run."""
     output_format = choose_output_format(json=json)
-    from advisor.pipeline.decision import decide
+    from advisor.decide.decision import decide
     from advisor.report import opening
 
     if times and not opening.is_file(run):
@@ -69,10 +69,10 @@ def decide_again(
     json: AsJson = False,
 ) -> None:
     """Score a stored run again. The options replace those of the run."""
-    from advisor.catalogue import rubric_files
-    from advisor.pipeline.decision import decide
-    from advisor.question.constraints import parse_constraints
-    from advisor.question.priorities import choose_priorities
+    from advisor.ask import rubric_files
+    from advisor.ask.constraints import parse_constraints
+    from advisor.ask.priorities import choose_priorities
+    from advisor.decide.decision import decide
     from advisor.report import opening
 
     priorities = (
@@ -111,7 +111,7 @@ def explain(
     ] = "",
 ) -> None:
     """Explain the score of a workflow: each figure, its rule and its source."""
-    from advisor.catalogue import rubric_files
+    from advisor.ask import rubric_files
     from advisor.report import opening
     from advisor.report.sections import explanation
 
@@ -138,7 +138,7 @@ def build(
 ) -> None:
     """Build a run's model for a GPU that is not attached. The engine is not run."""
     from advisor.domain.run_events import LoggedEvent
-    from advisor.pipeline import cross_build
+    from advisor.execute import cross_build
     from advisor.report.sections import progress_lines
 
     for run_event in cross_build.build(

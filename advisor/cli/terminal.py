@@ -9,11 +9,11 @@ from typing import Annotated
 
 import typer
 
+from advisor.ask.answers import Answers
 from advisor.cli.help_sections import GroupedCommand
 from advisor.cli.options import takes_answers
 from advisor.cli.output import DATA_FLAGS, make_context, print_text
 from advisor.errors import NoTerminalError
-from advisor.question.answers import Answers
 
 app = typer.Typer(rich_markup_mode=None)
 

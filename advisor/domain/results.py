@@ -11,7 +11,7 @@ from advisor.domain.serving import ServingResults
 from probes.wire.events import Peaks
 from probes.wire.shape import Shape
 
-#: Kind of a race's result; `advisor.statistics.race.Verdict` explains each.
+#: Kind of a race's result; `advisor.decide.race.Verdict` explains each.
 VerdictKind = Literal["PROVEN", "TIE", "SAFE", "INCONCLUSIVE"]
 #: From the strongest to the weakest.
 VERDICTS_BY_STRENGTH: tuple[VerdictKind, ...] = ("PROVEN", "TIE", "SAFE", "INCONCLUSIVE")

@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from advisor.ask.answers import Answers
+from advisor.ask.devices import VISIBLE_DEVICES
 from advisor.context import Context
 from advisor.domain.fleet import CPU
 from advisor.domain.run import Header
 from advisor.domain.run_events import LoggedEvent
 from advisor.errors import UserError
-from advisor.pipeline.draft import prepare
-from advisor.pipeline.execution import execute
-from advisor.question.answers import Answers
-from advisor.question.devices import VISIBLE_DEVICES
+from advisor.execute.draft import prepare
+from advisor.execute.execution import execute
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.version import __version__

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from advisor.ask.answers import Answers
 from advisor.domain.fleet import (
     CPU,
     Assignment,
@@ -28,7 +29,6 @@ from advisor.fleet.events import (
     TaskEvent,
 )
 from advisor.fleet.node import Task
-from advisor.question.answers import Answers
 from advisor.store.runs import Run, Writer
 from advisor.store.store import Store
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from advisor.decide.trust import is_unfit
 from advisor.domain.answer import Answer
 from advisor.domain.measurement import Measurement
 from advisor.domain.recommendation import Certainty, DecisionWord, Recommendation
-from advisor.recommendation.trust import is_unfit
 from advisor.report.sections.text_generation import format_latency
 from advisor.system.number_format import (
     format_mebibytes,

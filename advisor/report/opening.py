@@ -8,13 +8,13 @@ import shlex
 
 import msgspec
 
-from advisor.catalogue import rubric_files
+from advisor.ask import rubric_files
+from advisor.decide.decision import decide, decide_again
 from advisor.domain.answer import PUBLISHED, SCHEMA, Answer
 from advisor.domain.constraints import Constraint
 from advisor.domain.priorities import Priorities
 from advisor.domain.wire import check_bounds
 from advisor.errors import ExportFileError
-from advisor.pipeline.decision import decide, decide_again
 from advisor.store.decoders import DECODING, refuse_newer
 from advisor.store.store import Store
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 
+from advisor.decide.decision import decide_again
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.priorities import Priorities
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.workflow import DEFAULT_OPTION, Workflow
-from advisor.pipeline.decision import decide_again
 from advisor.store.runs import Run
 
 

@@ -18,11 +18,11 @@ from textual.notifications import SeverityLevel
 from textual.screen import Screen
 from textual.theme import Theme
 
-from advisor.catalogue import rubric_files
+from advisor.ask import rubric_files
+from advisor.ask.answers import Answers
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine
 from advisor.errors import DefectError, UserError
-from advisor.question.answers import Answers
 from advisor.settings import Settings, read, save_theme
 from advisor.system.import_path import ADVISOR_COMMAND
 from advisor.tui.appearance import THEMES, AsciiFilter
@@ -159,9 +159,8 @@ class AdvisorApp(App[int]):
         self.background.start("machine", self._detect_machine, self._show_machine)
 
     def _detect_machine(self) -> Machine:
-        from advisor.applicability import installation  # noqa: PLC0415 - see the class
-        from advisor.machine import detection  # noqa: PLC0415 - see the class
-        from advisor.question.resolve import worker_interpreter  # noqa: PLC0415 - see the class
+        from advisor.ask import detection, installation  # noqa: PLC0415 - see the class
+        from advisor.ask.resolve import worker_interpreter  # noqa: PLC0415 - see the class
         from advisor.tui import run_controller  # noqa: F401, PLC0415 - preloaded for the next key
 
         packages = installation.required_packages(self.catalogue)

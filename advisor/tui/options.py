@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from advisor.question.answers import Answers
+from advisor.ask.answers import Answers
 
 
 class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from advisor.decide.decision import decide
 from advisor.domain.run import Header
 from advisor.errors import UserError
-from advisor.pipeline.decision import decide
-from advisor.pipeline.execution import check_resumable
-from advisor.pipeline.stored.remaining import newest_resumable
+from advisor.execute.execution import check_resumable
+from advisor.execute.remaining import newest_resumable
 from advisor.report.opening import is_file, read_answer
 from advisor.store.runs import HistoryEntry, Run
 from advisor.store.store import Store

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from advisor.context import Context
+from advisor.decide import imported_answer
 from advisor.domain.answer import Answer
 from advisor.domain.machine import QuietProblem
-from advisor.pipeline import quiet_check
-from advisor.pipeline.answers import imported_answer
-from advisor.pipeline.draft import DraftRun, create, propose
-from advisor.pipeline.further_run import (
+from advisor.execute import quiet_check
+from advisor.execute.draft import DraftRun, create, propose
+from advisor.execute.further_run import (
     arms_to_retry,
     further_budget,
     propose_again,

@@ -13,13 +13,13 @@ import msgspec
 import pytest
 
 from advisor import schemas
-from advisor.catalogue import rubric_files
+from advisor.ask import rubric_files
+from advisor.ask.answers import Answers
 from advisor.context import Context
+from advisor.decide.decision import decide
 from advisor.domain.answer import encode
-from advisor.pipeline.decision import decide
-from advisor.pipeline.draft import prepare
-from advisor.pipeline.execution import execute
-from advisor.question.answers import Answers
+from advisor.execute.draft import prepare
+from advisor.execute.execution import execute
 
 TESTS = pathlib.Path(__file__).parents[1]
 #: Answers that were written on real machines.

@@ -14,15 +14,15 @@ import built_answers
 import msgspec
 import pytest
 
-from advisor.catalogue import rubric_files
+from advisor.ask import rubric_files
+from advisor.ask.answers import Answers
+from advisor.ask.priorities import choose_priorities
+from advisor.decide.decision import decide_again
 from advisor.domain.answer import Answer
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import Constraint
 from advisor.domain.measurement import BuildSeconds, MemoryBytes
 from advisor.domain.priorities import PILLARS
-from advisor.pipeline.decision import decide_again
-from advisor.question.answers import Answers
-from advisor.question.priorities import choose_priorities
 from advisor.report import page
 
 if TYPE_CHECKING:

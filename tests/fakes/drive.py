@@ -9,13 +9,13 @@ import os
 import pathlib
 import sys
 
+from advisor.ask.answers import Answers
 from advisor.cli.interruption import InterruptedRunError, Interruptions
 from advisor.context import Context
 from advisor.errors import UserError
-from advisor.pipeline.draft import prepare
-from advisor.pipeline.execution import execute
-from advisor.pipeline.stored.remaining import newest_resumable
-from advisor.question.answers import Answers
+from advisor.execute.draft import prepare
+from advisor.execute.execution import execute
+from advisor.execute.remaining import newest_resumable
 from advisor.store.store import Store
 
 home, probes, rubric = map(pathlib.Path, sys.argv[1:4])

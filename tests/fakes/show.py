@@ -7,8 +7,8 @@ import os
 import pathlib
 import sys
 
+from advisor.ask.answers import Answers
 from advisor.context import Context
-from advisor.question.answers import Answers
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp

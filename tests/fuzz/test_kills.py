@@ -20,11 +20,11 @@ import psutil
 import pytest
 import workers
 
+from advisor.ask.answers import Answers
 from advisor.context import Context
+from advisor.decide.decision import decide
 from advisor.domain.run_events import WorkerReported
-from advisor.pipeline.decision import decide
-from advisor.pipeline.draft import prepare
-from advisor.question.answers import Answers
+from advisor.execute.draft import prepare
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from probes.wire.events import PhaseStarted

@@ -11,14 +11,14 @@ import built_measurements
 import msgspec
 import pytest
 
+from advisor.ask.constraints import parse_constraints
+from advisor.ask.priorities import parse_priorities
+from advisor.decide.advised_answer import AdvisedAnswer
+from advisor.decide.decision import decide_again
 from advisor.domain.answer import Answer
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.measurement import BuildSeconds, Measurement
 from advisor.domain.recommendation import DecisionWord
-from advisor.pipeline.decision import decide_again
-from advisor.question.constraints import parse_constraints
-from advisor.question.priorities import parse_priorities
-from advisor.recommendation.advised_answer import AdvisedAnswer
 
 HERE = pathlib.Path(__file__).parent
 EVIDENCE = HERE.parent / "stacks" / "evidence"

@@ -17,7 +17,7 @@ from engine_requests import ENGINES, MODEL, NEW, SETS, SIZES, events, worker_req
 from sessions import expect_failure
 from worker_scripts import DEADLINES, Clock, messages_until_end
 
-from advisor.catalogue import rubric_files
+from advisor.ask import rubric_files
 from advisor.probing.supervisor import Supervisor
 from advisor.probing.worker_process import Worker
 from advisor.recipes.snippet import EACH_CALL, imported_packages

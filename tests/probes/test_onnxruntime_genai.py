@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from advisor.catalogue import rubric_files
+from advisor.ask import rubric_files
 from probes.adapter import UnsupportedError
 
 MAX_PROMPTS, PROMPT, NEW, VOCABULARY = 32, 3, 4, 50

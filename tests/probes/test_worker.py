@@ -14,7 +14,7 @@ import venv
 import pytest
 import workers
 
-from advisor.catalogue import rubric_files
+from advisor.ask import rubric_files
 from probes import protocol
 
 FAKE_EAGER = pathlib.Path(__file__).parents[1] / "fakes/probes/workflows/pytorch_eager.py"

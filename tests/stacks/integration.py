@@ -135,7 +135,7 @@ def integration_of(
 def load_workflows() -> list[tuple[Any, pathlib.Path]]:
     """Return each workflow that has a module, with its file; stub foreign imports from then on."""
     sys.path.insert(0, str(ROOT))
-    from advisor.catalogue import rubric_files  # noqa: PLC0415 - from this checkout, not an installed one
+    from advisor.ask import rubric_files  # noqa: PLC0415 - from this checkout, not an installed one
 
     directory = rubric_files.probes_directory() / "workflows"
     workflows = [

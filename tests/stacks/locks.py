@@ -20,7 +20,7 @@ import tomlkit
 import uv
 from packaging.specifiers import SpecifierSet
 
-from advisor.catalogue import rubric_files
+from advisor.ask import rubric_files
 from advisor.domain.environment import Environment
 from advisor.probing.environments import registry, sources
 

@@ -13,7 +13,7 @@ from typing import Any
 import builders
 import pytest
 
-from advisor.catalogue import rubric_files
+from advisor.ask import rubric_files
 from advisor.errors import MachineUnfitError
 
 # Each environment takes a gigabyte and a minute; small ones are tested next to the code.

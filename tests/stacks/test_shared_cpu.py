@@ -16,10 +16,10 @@ import pytest
 from forks import RunScript
 
 from advisor import schemas
-from advisor.catalogue import rubric_files
+from advisor.ask import rubric_files
+from advisor.ask.answers import Answers
+from advisor.ask.model import parse_model
 from advisor.errors import MachineUnfitError
-from advisor.question.answers import Answers
-from advisor.question.model import parse_model
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 

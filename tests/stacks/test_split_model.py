@@ -10,9 +10,9 @@ import sys
 
 import pytest
 
+from advisor.ask.answers import Answers
 from advisor.context import Context
-from advisor.pipeline.draft import prepare
-from advisor.question.answers import Answers
+from advisor.execute.draft import prepare
 from advisor.store.store import Store
 
 pytestmark = [pytest.mark.stack, pytest.mark.long, pytest.mark.timeout(3600)]

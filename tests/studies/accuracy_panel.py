@@ -43,7 +43,7 @@ import workers
 from injected_faults import MODULE_FAULTS, change_last_row, half_accumulation
 from panel import PanelModel, read_panel
 
-from advisor.machine.detection import cpu_model
+from advisor.ask.detection import cpu_model
 from probes import protocol
 from probes.checking import array_reference, correctness
 from probes.checking.array_reference import Reference, create_reference

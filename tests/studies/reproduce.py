@@ -36,7 +36,7 @@ from typing import Any
 THIS_TREE = pathlib.Path(__file__).parents[2]
 sys.path.insert(0, str(THIS_TREE))
 
-from advisor.statistics.intervals import HALF_INTERVAL, t_quantile
+from advisor.decide.intervals import HALF_INTERVAL, t_quantile
 
 START = "from advisor.cli import main; main()"
 DUPLICATE = "#duplicate"

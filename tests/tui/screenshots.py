@@ -20,12 +20,12 @@ sys.path[:0] = [str(HERE.parent)]
 from onscreen import go_to_step, running_app, settle, wait_for, wait_for_screen  # noqa: E402 - tests are not installed
 from recorded_runs import make_run  # noqa: E402 - as above
 
-from advisor.applicability import planning  # noqa: E402 - as above
+from advisor.ask import planning  # noqa: E402 - as above
+from advisor.ask.answers import Answers  # noqa: E402 - as above
 from advisor.context import Context  # noqa: E402 - as above
 from advisor.domain.machine import Machine  # noqa: E402 - as above
 from advisor.domain.run_events import LoggedEvent  # noqa: E402 - as above
-from advisor.pipeline.draft import DraftRun  # noqa: E402 - as above
-from advisor.question.answers import Answers  # noqa: E402 - as above
+from advisor.execute.draft import DraftRun  # noqa: E402 - as above
 from advisor.store.runs import Run  # noqa: E402 - as above
 from advisor.store.store import Store  # noqa: E402 - as above
 from advisor.tui import run_starter  # noqa: E402 - as above

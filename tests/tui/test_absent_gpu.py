@@ -22,9 +22,9 @@ from onscreen import (
 from recorded_runs import make_run
 from textual.widgets import Input
 
+from advisor.ask.answers import Answers
 from advisor.context import Context
-from advisor.question.answers import Answers
-from advisor.recommendation.headline import FROM_FIGURES
+from advisor.decide.headline import FROM_FIGURES
 from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs.questions import FileDialog

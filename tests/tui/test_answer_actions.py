@@ -18,7 +18,7 @@ from onscreen import (
 from textual.widgets import Input
 
 from advisor.context import Context
-from advisor.pipeline.decision import decide
+from advisor.decide.decision import decide
 from advisor.report.recipes import found_recipe, server_recipe
 from advisor.store.runs import Run
 from advisor.tui import app as terminal_app

@@ -18,8 +18,8 @@ from onscreen import (
     wait_for_text,
 )
 
+from advisor.ask.answers import Answers
 from advisor.context import Context
-from advisor.question.answers import Answers
 from advisor.store.store import Store
 from advisor.system.home import HOME_VARIABLE
 from advisor.tui.app import AdvisorApp

@@ -12,6 +12,7 @@ import pytest
 from onscreen import async_test, running_app, screen_text, wait_for_screen
 from recorded_runs import make_run
 
+from advisor.ask.answers import Answers
 from advisor.cli import run_host as hosting
 from advisor.cli.run_host import Gate
 from advisor.context import Context
@@ -22,8 +23,7 @@ from advisor.domain.run_events import (
     WorkerEnded,
     WorkerReported,
 )
-from advisor.pipeline.draft import prepare
-from advisor.question.answers import Answers
+from advisor.execute.draft import prepare
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp

@@ -30,8 +30,8 @@ from onscreen import (
 from recorded_runs import SECONDS, make_gpu_run, make_long_run, make_run
 from textual.pilot import Pilot
 
+from advisor.ask.answers import Answers
 from advisor.context import Context
-from advisor.question.answers import Answers
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp

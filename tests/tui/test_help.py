@@ -14,10 +14,10 @@ from onscreen import (
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from advisor.catalogue.rubric_files import read_glossary, rubric_directory
+from advisor.ask.answers import Answers
+from advisor.ask.rubric_files import read_glossary, rubric_directory
 from advisor.context import Context
 from advisor.domain.priorities import PILLARS
-from advisor.question.answers import Answers
 from advisor.store.runs import Run
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs.help_dialog import HelpDialog, describe_widget

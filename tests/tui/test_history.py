@@ -19,10 +19,10 @@ from onscreen import (
 )
 from recorded_runs import make_run
 
+from advisor.ask.answers import Answers
 from advisor.context import Context
 from advisor.domain.plan import REFERENCE
 from advisor.domain.run_events import Planned, WorkerEnded, WorkerSpawned
-from advisor.question.answers import Answers
 from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs.questions import DeleteDialog

@@ -20,9 +20,9 @@ from onscreen import (
 )
 from recorded_runs import make_run
 
+from advisor.ask.answers import Answers
 from advisor.context import Context
 from advisor.domain.answer import AnswerSummary
-from advisor.question.answers import Answers
 from advisor.tui.app import AdvisorApp
 from advisor.tui.options import LaunchOptions
 from advisor.tui.run.stored_items import OPEN_MARK, describe_winner, format_age, list_examples

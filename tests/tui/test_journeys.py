@@ -22,11 +22,11 @@ from onscreen import (
 from recorded_runs import make_run
 from textual.widgets import Input
 
+from advisor.ask.answers import Answers
 from advisor.cli import plain_prompts
 from advisor.context import Context
 from advisor.domain.run_events import Finished
-from advisor.pipeline.draft import prepare
-from advisor.question.answers import Answers
+from advisor.execute.draft import prepare
 from advisor.store.runs import Run
 from advisor.tui.app import AdvisorApp
 from advisor.tui.options import LaunchOptions

@@ -8,7 +8,7 @@ import msgspec
 from onscreen import async_test, running_app, wait_for_screen, wait_for_text
 
 from advisor.context import Context
-from advisor.pipeline.decision import decide
+from advisor.decide.decision import decide
 from advisor.report.sections import new_shapes
 from advisor.store.runs import Run
 from advisor.tui.answer import RunAnswer

@@ -17,13 +17,13 @@ from onscreen import (
 from recorded_runs import make_run
 from sessions import expect_failure
 
+from advisor.ask.answers import Answers
 from advisor.context import Context
+from advisor.decide.decision import decide
 from advisor.domain.answer import encode
 from advisor.domain.run_events import Finished, LoggedEvent, RaceOpened, Resumed
-from advisor.pipeline.decision import decide
-from advisor.pipeline.draft import prepare
-from advisor.pipeline.further_run import arms_to_retry
-from advisor.question.answers import Answers
+from advisor.execute.draft import prepare
+from advisor.execute.further_run import arms_to_retry
 from advisor.report.recipes import server_recipe
 from advisor.report.sections import answer
 from advisor.store.runs import Run

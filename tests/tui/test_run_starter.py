@@ -16,10 +16,10 @@ from onscreen import (
 )
 from textual.pilot import Pilot
 
+from advisor.ask.answers import Answers
 from advisor.context import Context
 from advisor.domain.machine import QuietProblem
-from advisor.pipeline.further_run import further_budget, undecided_workflows
-from advisor.question.answers import Answers
+from advisor.execute.further_run import further_budget, undecided_workflows
 from advisor.store.runs import Run
 from advisor.tui import run_starter
 from advisor.tui.app import AdvisorApp

@@ -23,11 +23,11 @@ from onscreen import (
 )
 from textual.widgets import Input, Static, TabbedContent
 
+from advisor.ask.answers import Answers
+from advisor.ask.devices import CPU, VISIBLE_DEVICES
+from advisor.ask.load import FIRST_ITL, FIRST_TTFT
 from advisor.cli import plain_prompts
 from advisor.context import Context
-from advisor.question.answers import Answers
-from advisor.question.devices import CPU, VISIBLE_DEVICES
-from advisor.question.load import FIRST_ITL, FIRST_TTFT
 from advisor.store.runs import Run
 from advisor.tui import run_starter
 from advisor.tui.app import AdvisorApp

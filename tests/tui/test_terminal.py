@@ -185,8 +185,9 @@ def test_the_first_screen_imports_neither_the_stages_nor_a_stack() -> None:
     assert "textual.app" in loaded
     assert (
         not {
-            "advisor.pipeline",
-            "advisor.machine",
+            "advisor.decide",
+            "advisor.execute",
+            "advisor.ask.detection",
             "advisor.report",
             "psutil",
             "scipy",

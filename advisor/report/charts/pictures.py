@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from advisor.catalogue.rubric_files import read_shipped_accuracy
+from advisor.ask.rubric_files import read_shipped_accuracy
 from advisor.domain.accuracy import worst_error
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.results import ApplicationPortability

@@ -15,11 +15,11 @@ from typing import Final, Literal
 
 import msgspec
 
+from advisor.decide.trust import is_unfit
 from advisor.domain.answer import Answer, Status, UnmeasuredArm
 from advisor.domain.interval import Interval
 from advisor.domain.measurement import Cell
 from advisor.domain.plan import BASELINE
-from advisor.recommendation.trust import is_unfit
 from advisor.report.comparisons.run_differences import Difference, find_differences, software_of
 from advisor.report.comparisons.speed_ratios import (
     SpeedVerdict,

@@ -12,12 +12,12 @@ import math
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+from advisor.decide.intervals import HALF_INTERVAL, detectable_shift, t_quantile
+from advisor.decide.replication import MIN_PROCESSES
 from advisor.domain.catalogue import NoisePrior
 from advisor.domain.interval import Interval
 from advisor.domain.measurement import Cell
 from advisor.domain.results import RaceResult
-from advisor.statistics.intervals import HALF_INTERVAL, detectable_shift, t_quantile
-from advisor.statistics.replication import MIN_PROCESSES
 
 #: Probability that any interval of a comparison misses its value.
 FAMILY_ERROR = 0.05

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from advisor.decide.trust import is_unfit
 from advisor.domain.accuracy import worst_check
 from advisor.domain.answer import Answer, UnmeasuredArm
 from advisor.domain.measurement import CallPercentiles, Cell, GenerationMetrics, Measurement
 from advisor.domain.priorities import CRITERIA
 from advisor.domain.scores import Evidence, ScoredArm
-from advisor.recommendation.trust import is_unfit
 from probes.wire.checks import Checked
 
 RUN_COLUMNS = ("run_id", "created", "model", "dtype", "device", "decision", "trust")

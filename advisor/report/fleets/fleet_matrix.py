@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from advisor.decide.decision import decide
 from advisor.domain.answer import Answer, AnswerSummary
 from advisor.domain.fleet import FLEET_SCHEMA, AssignmentResult, FleetRecord
 from advisor.domain.measurement import Cell, Throughput
 from advisor.domain.recommendation import Recommendation, RunningCost
 from advisor.domain.serving import AskedRate
 from advisor.errors import RunFileError, UnknownRunError
-from advisor.pipeline.decision import decide
 from advisor.report.formatting import plain_table
 from advisor.store.store import Store
 from advisor.system.number_format import MISSING, format_number, format_speedup

@@ -10,14 +10,14 @@ from typing import Final, Literal
 import msgspec
 from packaging.utils import canonicalize_name
 
+from advisor.ask.gpus import detect_gpus
 from advisor.context import Context
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.interval import Interval
 from advisor.domain.model import TransformersModel
 from advisor.domain.plan import Arm
 from advisor.errors import VerificationError
-from advisor.machine.gpus import detect_gpus
-from advisor.pipeline.execution import refuse_imported, run_config_of
+from advisor.execute.execution import refuse_imported, run_config_of
 from advisor.probing.snippets import Settings, Snippet, run_pair
 from advisor.recipes.snippet import EACH_CALL, MAIN_GUARD
 from advisor.report.recipes.found_recipe import FoundRecipe, choose

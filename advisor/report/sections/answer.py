@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from advisor.decide.trust import is_unfit
 from advisor.domain.answer import PUBLISHED, Answer
 from advisor.domain.recommendation import Flip, Recommendation
 from advisor.domain.run import resume_command
 from advisor.errors import MachineUnfitError
-from advisor.recommendation.trust import is_unfit
 from advisor.report.sections.cost import cost_line
 from advisor.system.number_format import format_bound, format_share
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from advisor.decide.trust import is_unfit
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.interval import Interval
 from advisor.domain.measurement import Measurement
 from advisor.domain.rubric import LETTERS
 from advisor.domain.scores import ScoredArm
-from advisor.recommendation.trust import is_unfit
 from advisor.report.formatting import accuracy_cell
 from advisor.report.sections.answer import has_unfit_problem
 from advisor.system.number_format import (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+from advisor.decide.advised_answer import join_names
 from advisor.domain.answer import Answer
 from advisor.domain.model import (
     ExportedModel,
@@ -14,7 +15,6 @@ from advisor.domain.model import (
     name_own_shapes,
 )
 from advisor.domain.question import LoadQuestion, Question
-from advisor.recommendation.advised_answer import join_names
 from advisor.report.formatting import describe_problem
 from advisor.system.number_format import format_mebibytes
 from probes.wire.shape import Shape

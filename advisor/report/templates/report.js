@@ -1,7 +1,7 @@
 "use strict";
 // This repeats the program's rule with the same operations in the same order, so that the same weights give the same
-// floating-point scores: advisor/domain/priorities.py (shares, weigh, with_weight) and advisor/score/scoring.py (rank) and
-// advisor/recommendation/certainty.py (choose).
+// floating-point scores: advisor/domain/priorities.py (shares, weigh, with_weight) and advisor/decide/scoring.py (rank) and
+// advisor/decide/certainty.py (choose).
 const PILLARS = ["performance", "productivity", "portability"];
 const FURTHER_CRITERIA = ["input_flexibility", "architecture_support"];
 const data = JSON.parse(document.getElementById("ranking-data").textContent);

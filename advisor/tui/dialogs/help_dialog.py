@@ -15,8 +15,8 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
-from advisor.catalogue.rubric_files import read_glossary, rubric_directory
-from advisor.question.answers import Answers
+from advisor.ask.answers import Answers
+from advisor.ask.rubric_files import read_glossary, rubric_directory
 from advisor.tui.dialogs.questions import Dialog
 from advisor.tui.widgets.key_footer import KeyFooter
 

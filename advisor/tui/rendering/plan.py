@@ -11,7 +11,7 @@ from advisor.domain.environment import Environment
 from advisor.domain.plan import Arm, ExclusionStatus
 from advisor.domain.question import Question
 from advisor.domain.workflow import Workflow
-from advisor.pipeline.draft import DraftRun
+from advisor.execute.draft import DraftRun
 from advisor.report.sections.setup_facts import list_numbers
 from advisor.tui.rendering import text
 

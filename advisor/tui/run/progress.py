@@ -9,12 +9,12 @@ from typing import Literal
 
 import msgspec
 
+from advisor.decide.arms import units_per_sample
+from advisor.decide.generation import latencies_of_visits
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.domain.run_state import ProcessState, RunState
-from advisor.measure.arms import units_per_sample
-from advisor.measure.generation import latencies_of_visits
-from advisor.pipeline.builds.build_limits import build_seconds
+from advisor.execute.build_limits import build_seconds
 from probes.wire.outcome import Phase
 from probes.wire.shape import Shape
 

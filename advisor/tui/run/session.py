@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
+from advisor.decide.decision import evaluate
 from advisor.domain.answer import Answer
 from advisor.domain.plan import REFERENCE
-from advisor.pipeline.decision import evaluate
 from advisor.store.runs import Run
 from advisor.tui.run.event_source import EventFileTail, RecordingPlayback, RunFollower
 from advisor.tui.run.host_process import HostProcess

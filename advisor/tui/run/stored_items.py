@@ -8,7 +8,7 @@ import pathlib
 
 import msgspec
 
-from advisor.catalogue.rubric_files import rubric_directory
+from advisor.ask.rubric_files import rubric_directory
 from advisor.domain.answer import Answer, AnswerSummary
 from advisor.store.runs import HistoryEntry, Run, RunStatus, state_of
 from advisor.store.store import Store

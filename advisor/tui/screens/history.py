@@ -10,9 +10,9 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Input, Static
 
+from advisor.decide.answer_summaries import read_summaries
 from advisor.domain.answer import AnswerSummary
 from advisor.errors import UserError
-from advisor.pipeline.answer_summaries import read_summaries
 from advisor.store.store import Store
 from advisor.tui.dialogs.questions import DeleteDialog, NoteDialog
 from advisor.tui.rendering import text

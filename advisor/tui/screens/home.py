@@ -136,7 +136,7 @@ H lists all stored runs."""
         store = self.app.context.store
 
         def summarise() -> dict[str, AnswerSummary]:
-            from advisor.pipeline.answer_summaries import read_summaries  # noqa: PLC0415 - speeds up the start
+            from advisor.decide.answer_summaries import read_summaries  # noqa: PLC0415 - speeds up the start
 
             return read_summaries(store, unknown)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from rich.text import Text
 
+from advisor.decide.load_blocks import levels_of, valid_blocks
 from advisor.domain.interval import Interval
 from advisor.domain.question import LoadQuestion
 from advisor.domain.run_state import RunState
 from advisor.domain.serving import RateLevel
-from advisor.measure.load_blocks import levels_of, valid_blocks
 from advisor.system.number_format import MISSING, format_number, format_share
 from advisor.tui.rendering import text
 from advisor.tui.run.progress import GenerationFigures, ProcessRow, RowStatus

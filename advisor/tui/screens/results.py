@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, TabbedContent
 
 from advisor.errors import UserError
-from advisor.pipeline.further_run import arms_to_retry
+from advisor.execute.further_run import arms_to_retry
 from advisor.report.sections.answer import has_unfit_problem
 from advisor.tui import answer_actions, run_starter
 from advisor.tui.answer import RunAnswer

@@ -11,10 +11,10 @@ from textual.containers import Horizontal
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from advisor.ask.model import parse_model
+from advisor.ask.resolve import select_demo_model
+from advisor.ask.task import check_task, choose_task, suggest_task
 from advisor.domain.question import Task
-from advisor.question.model import parse_model
-from advisor.question.resolve import select_demo_model
-from advisor.question.task import check_task, choose_task, suggest_task
 from advisor.tui.rendering import text
 from advisor.tui.steps.step import Step
 from advisor.tui.widgets.form import AnswerInput, Choice, Field

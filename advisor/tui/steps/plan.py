@@ -10,7 +10,7 @@ from textual.widgets import DataTable, Static
 
 from advisor.domain.answer import Answer
 from advisor.domain.workflow import Workflow
-from advisor.pipeline.draft import DraftRun
+from advisor.execute.draft import DraftRun
 from advisor.tui import run_starter
 from advisor.tui.rendering import text
 from advisor.tui.rendering.plan import (

@@ -5,10 +5,10 @@ from __future__ import annotations
 from textual.app import ComposeResult
 from textual.widgets import Select, Static
 
+from advisor.ask.constraints import parse_constraints
+from advisor.ask.priorities import choose_priorities
 from advisor.domain.constraints import CLASSIFIED
 from advisor.domain.priorities import CRITERIA, Priorities
-from advisor.question.constraints import parse_constraints
-from advisor.question.priorities import choose_priorities
 from advisor.tui.steps.step import Step
 from advisor.tui.widgets.form import Choice, Field
 from advisor.tui.widgets.weights import Weights

@@ -9,8 +9,8 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.message import Message
 
+from advisor.ask.answers import Answers
 from advisor.errors import UserError
-from advisor.question.answers import Answers
 
 if TYPE_CHECKING:
     from advisor.tui.app import AdvisorApp

@@ -11,13 +11,9 @@ from typing import cast, get_args
 from textual.app import ComposeResult
 from textual.widgets import Input, Select, Static
 
-from advisor.domain.catalogue import Catalogue
-from advisor.domain.machine import Machine
-from advisor.domain.question import Dtype, Task
-from advisor.errors import InterpreterError, MigEnabledError, SizeError, UnknownGpuError, UserError
-from advisor.question.answers import Answers
-from advisor.question.constraints import parse_duration
-from advisor.question.devices import (
+from advisor.ask.answers import Answers
+from advisor.ask.constraints import parse_duration
+from advisor.ask.devices import (
     CPU,
     VISIBLE_DEVICES,
     NoGpuReason,
@@ -25,10 +21,14 @@ from advisor.question.devices import (
     find_known_gpu,
     find_no_gpu_reason,
 )
-from advisor.question.lengths import parse_token_counts
-from advisor.question.load import FIRST_ITL, FIRST_TTFT, SERVE, parse_request_lengths
-from advisor.question.option_values import ANY, FORMATS
-from advisor.question.resolve import parse_batch_sizes
+from advisor.ask.lengths import parse_token_counts
+from advisor.ask.load import FIRST_ITL, FIRST_TTFT, SERVE, parse_request_lengths
+from advisor.ask.option_values import ANY, FORMATS
+from advisor.ask.resolve import parse_batch_sizes
+from advisor.domain.catalogue import Catalogue
+from advisor.domain.machine import Machine
+from advisor.domain.question import Dtype, Task
+from advisor.errors import InterpreterError, MigEnabledError, SizeError, UnknownGpuError, UserError
 from advisor.tui.rendering import text
 from advisor.tui.steps.step import Step
 from advisor.tui.widgets.form import AnswerInput, Choice, Field

@@ -17,7 +17,7 @@ import recorded_runs
 from forks import RunProgram
 
 from advisor import schemas
-from advisor.catalogue import rubric_files
+from advisor.ask import rubric_files
 from advisor.probing.environments import registry
 from advisor.store.store import Store
 

@@ -19,6 +19,7 @@ import recorded_runs
 from forks import RunProgram
 from recorded_fleet import answered
 
+from advisor.ask.answers import Answers
 from advisor.cli import fleet as fleets
 from advisor.cli.interruption import InterruptedRunError
 from advisor.cli.output import OutputFormat
@@ -27,7 +28,6 @@ from advisor.domain.fleet import FleetRecord, Pool
 from advisor.errors import FleetRequestError
 from advisor.fleet.events import Completed, Progress, Started, TaskEvent
 from advisor.fleet.node import NodeRunResult, Task
-from advisor.question.answers import Answers
 from advisor.report.exports import parquet
 from advisor.store.runs import Run
 from advisor.store.store import Store

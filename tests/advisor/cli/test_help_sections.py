@@ -7,9 +7,9 @@ import itertools
 import typer
 from typer.testing import CliRunner
 
+from advisor.ask.answers import Answers
 from advisor.cli import command_line, recommendations, terminal
 from advisor.cli.help_sections import COMMAND_GROUPS, OPTION_GROUPS, VALUE_NAMES
-from advisor.question.answers import Answers
 
 GROUPED = list(itertools.chain.from_iterable(OPTION_GROUPS.values()))
 

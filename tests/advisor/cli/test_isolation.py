@@ -12,8 +12,7 @@ import pytest
 import workers
 from builders import question
 
-from advisor.catalogue import rubric_files
-from advisor.machine import detection
+from advisor.ask import detection, rubric_files
 from advisor.probing.environments import sources
 from advisor.probing.environments.variables import worker_environment
 from advisor.tui.run.host_process import HOST_COMMAND

@@ -16,7 +16,9 @@ import psutil
 import pytest
 import recorded_runs
 
+from advisor.ask.answers import Answers
 from advisor.context import Context
+from advisor.decide.decision import decide
 from advisor.domain.fleet import AssignmentResult, FleetRequest, Pool
 from advisor.domain.run import Header
 from advisor.domain.run_events import LoggedEvent
@@ -26,8 +28,6 @@ from advisor.fleet.events import ClusterEvent, Progress
 from advisor.fleet.head import RESTART_SECONDS, HeadNode
 from advisor.fleet.node import NodeRunResult, Publish, Task
 from advisor.fleet.run_fleet import run_fleet
-from advisor.pipeline.decision import decide
-from advisor.question.answers import Answers
 from advisor.store.runs import Run
 from advisor.store.store import Store
 

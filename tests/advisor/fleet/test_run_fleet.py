@@ -10,16 +10,16 @@ import builders
 import pytest
 import recorded_runs
 
+from advisor.ask.answers import Answers
 from advisor.context import Context
+from advisor.decide.decision import decide
 from advisor.domain.fleet import AssignmentResult, FleetRequest, Pool
 from advisor.errors import RunFileError, RunOfFleetError
+from advisor.execute.execution import execute
 from advisor.fleet import node
 from advisor.fleet.events import Completed, Failed, Progress, Started, TaskEvent
 from advisor.fleet.node import NodeRunResult, Task
 from advisor.fleet.run_fleet import list_assignments, run_fleet
-from advisor.pipeline.decision import decide
-from advisor.pipeline.execution import execute
-from advisor.question.answers import Answers
 from advisor.store.runs import Run
 from advisor.store.store import Store
 

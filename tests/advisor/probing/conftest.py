@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import builders
 import pytest
 
-from advisor.catalogue import rubric_files
+from advisor.ask import rubric_files
 from advisor.domain.machine import Cpu
 from advisor.probing.conditions import ConditionsMonitor
 from advisor.probing.run_config import RunConfig

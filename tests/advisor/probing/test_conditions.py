@@ -13,7 +13,7 @@ import workers
 from nvml import UUID, FakeNvml
 
 from advisor.domain.run_events import Conditions
-from advisor.pipeline.races import visit_quality
+from advisor.execute import visit_quality
 from advisor.probing import conditions as conditions_module
 from advisor.probing.conditions import ConditionsMonitor, GpuMonitor
 

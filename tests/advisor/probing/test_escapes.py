@@ -13,7 +13,7 @@ import pytest
 import workers
 from sessions import expect_failure
 
-from advisor.catalogue import rubric_files
+from advisor.ask import rubric_files
 from advisor.domain.catalogue import Deadlines
 from advisor.probing.supervisor import Supervisor
 from advisor.probing.worker_process import Worker

@@ -22,6 +22,7 @@ from sessions import (
     worker_events_of,
 )
 
+from advisor.decide import memory
 from advisor.domain.plan import REFERENCE, arm_directory_name
 from advisor.domain.run_events import (
     BusyWhileIdle,
@@ -31,7 +32,6 @@ from advisor.domain.run_events import (
     RunEvent,
     WorkerSpawned,
 )
-from advisor.measure import memory
 from advisor.probing.conditions import ConditionsMonitor
 from advisor.probing.device_memory import DeviceMemoryMonitor
 from advisor.probing.run_config import RunConfig

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 import workers
 
-from advisor.catalogue import rubric_files
+from advisor.ask import rubric_files
 from advisor.domain.model import FactoryModel, OnnxModel, TransformersModel
 from advisor.domain.question import Question
 from advisor.errors import VerificationError

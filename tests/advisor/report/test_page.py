@@ -13,13 +13,13 @@ import msgspec
 import pytest
 from report_runs import advice_of, with_advice, with_results, without_advice
 
+from advisor.decide import performance_portability
 from advisor.domain.answer import Answer, Problem
 from advisor.domain.priorities import CRITERIA
 from advisor.domain.recommendation import BreakEven, ShapeAdvice
 from advisor.domain.results import Efficiency, Platform
 from advisor.domain.workflow import Integration
 from advisor.report import answer_card, page
-from advisor.score import performance_portability
 from advisor.system import number_format
 from advisor.system.number_format import MISSING
 from probes.wire.shape import Shape

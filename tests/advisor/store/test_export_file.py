@@ -12,13 +12,13 @@ import msgspec
 import pytest
 
 from advisor.context import Context
+from advisor.decide import decision as deciding
+from advisor.decide.decision import evaluate_imported
 from advisor.domain.machine import CreatedEnvironment
 from advisor.domain.run import Header
 from advisor.domain.run_events import LoggedEvent, Planned, WorkerReported, WorkerSpawned
 from advisor.errors import ExportFileError, NewerVersionError, RunIsImportedError
-from advisor.pipeline import decision as deciding
-from advisor.pipeline.decision import evaluate_imported
-from advisor.pipeline.execution import execute
+from advisor.execute.execution import execute
 from advisor.store import export_file
 from advisor.store.runs import Run
 from advisor.store.store import Store

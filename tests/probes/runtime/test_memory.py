@@ -10,7 +10,7 @@ from typing import get_args
 import pytest
 import workers
 
-from advisor.catalogue import rubric_files
+from advisor.ask import rubric_files
 from probes.runtime import memory
 from probes.wire.outcome import Phase
 

@@ -13,7 +13,7 @@ import pytest
 import workers
 
 from advisor.errors import SandboxError
-from advisor.pipeline import draft
+from advisor.execute import draft
 from probes.runtime import sandbox
 
 #: A workflow that tries what the sandbox forbids, in the worker and in a process that it starts.

@@ -1,4 +1,4 @@
-"""A workflow's server as a workflow; the tests of `advisor.pipeline.serving` run real ones."""
+"""A workflow's server as a workflow; the tests of `advisor.execute.servers` run real ones."""
 
 from __future__ import annotations
 

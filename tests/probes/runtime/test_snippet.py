@@ -13,7 +13,7 @@ import pytest
 import workers
 from lazy import lazy
 
-from advisor.catalogue import rubric_files
+from advisor.ask import rubric_files
 from advisor.domain.worker_settings import accuracy_thresholds
 from probes.runtime import snippet
 

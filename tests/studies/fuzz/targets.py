@@ -21,7 +21,7 @@ import program
 import recorded_runs
 
 from advisor import settings
-from advisor.catalogue import rubric_files
+from advisor.ask import rubric_files
 from advisor.errors import UserError
 from advisor.store import export_file
 from advisor.store.store import Store

@@ -9,7 +9,7 @@ import builders
 import msgspec
 import pytest
 
-from advisor.catalogue import rubric_files
+from advisor.ask import rubric_files
 from advisor.domain.environment import Environment
 from advisor.errors import UnknownEnvironmentError
 from advisor.probing.environments import registry

@@ -14,8 +14,8 @@ import pytest
 from markupsafe import Markup
 from report_runs import with_advice, with_measurement, with_score
 
+from advisor.decide.decision import decide_again
 from advisor.domain.answer import Answer
-from advisor.pipeline.decision import decide_again
 from advisor.report.charts.pictures import Pictures, draw
 from advisor.report.charts.svg import NARROW_WIDTH, WIDTH, Picture
 

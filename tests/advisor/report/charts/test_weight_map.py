@@ -5,8 +5,8 @@ from __future__ import annotations
 import builders
 import pytest
 
+from advisor.decide.sensitivity import leading_shares
 from advisor.domain.priorities import CRITERIA, PILLARS
-from advisor.recommendation.sensitivity import leading_shares
 from advisor.report.charts.weight_map import Weights, find_regions
 
 

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from report_runs import cell, run_answer, with_measurement, with_results
 
+from advisor.decide.intervals import t_quantile
 from advisor.domain.answer import Answer, Status
 from advisor.domain.interval import Interval
 from advisor.domain.measurement import UndisturbedSpeedup
@@ -25,7 +26,6 @@ from advisor.report.comparisons.speed_ratios import (
     independent_ratio,
     variance_of_speedup,
 )
-from advisor.statistics.intervals import t_quantile
 
 #: Id of the second run.
 LATER = "20991231-000000-0000"

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 from report_runs import with_measurement
 
-from advisor.catalogue import rubric_files
+from advisor.ask import rubric_files
 from advisor.domain.answer import Answer
 from advisor.domain.model import ExportedModel, FactoryModel, Model, TransformersModel
 from advisor.errors import NoRecipeError

@@ -10,9 +10,9 @@ import pytest
 from recorded_runs import make_run
 from report_runs import with_results
 
+from advisor.decide.decision import decide
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.measurement import GenerationMetrics
-from advisor.pipeline.decision import decide
 from advisor.report import text_report
 from advisor.report.sections.cost import EAGER_COST, cost_line
 from advisor.report.sections.text_generation import generation_lines, render_generation

@@ -12,6 +12,7 @@ import pytest
 import recorded_runs
 from report_runs import cell, run_answer, with_measurement, with_results
 
+from advisor.decide.decision import decide, evaluate
 from advisor.domain.model import (
     ExportedModel,
     FactoryModel,
@@ -22,7 +23,6 @@ from advisor.domain.model import (
 )
 from advisor.domain.question import RequestLengths
 from advisor.domain.results import MeasuredInputs
-from advisor.pipeline.decision import decide, evaluate
 from advisor.report.sections.setup_facts import (
     describe_lengths,
     describe_shapes,

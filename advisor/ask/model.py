@@ -1,0 +1,285 @@
+"""`--model`, `--inputs` and `--weights-from`: parse a name, a path or a factory function."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import pathlib
+import re
+from typing import Any
+
+import msgspec
+
+from advisor.ask import sizes
+from advisor.ask.answers import Answers
+from advisor.ask.option_values import parse_inputs
+from advisor.domain.catalogue import Models
+from advisor.domain.model import (
+    ExportedModel,
+    FactoryModel,
+    Model,
+    OnnxModel,
+    SyntheticModel,
+    TransformersModel,
+)
+from advisor.errors import ModelRefusedError, PickledWeightsError, SizeError, UnknownModelError
+
+SYNTHETIC = re.compile(r"synthetic/(?P<block>[a-z-]+)(?:@(?P<sizes>.+))?")
+SIZES = re.compile(r"(\d{1,99})x(\d{1,99})(?:x(\d{1,99}))?")
+HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
+#: Beginnings of a path, which no other name of a model has.
+PATH_STARTS = ("/", "./", "../", "~/")
+#: Tells users of the names without an owner, such as bert-base-uncased, that the hub once had.
+HUB_FORM = "a model of the hub is named OWNER/NAME, such as google-bert/bert-base-uncased"
+DOTTED_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
+PAPER_BLOCKS = ("matmul", "matmul-relu", "ffn", "ffn-multilayer")
+DEFAULT_FAMILY = "tinyllama"
+#: Names the small demo model on every device.
+SMALL_DEMO = "demo/encoder"
+RANDOM_WEIGHTS, HUB_WEIGHTS = "random", "hub"
+#: How every pointer begins; source: https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md.
+POINTER_START = b"version https://git-lfs.github.com/spec/"
+
+
+def parse_model(answers: Answers, models: Models) -> Model:
+    """Return the model; raise a `UserError` when the text names none."""
+    model = _find_model(answers, models)
+    if answers.weights_from and not isinstance(model, TransformersModel):
+        raise ModelRefusedError(
+            f"--weights-from does not apply to {answers.model!r}",
+            "leave it out: it is for models of transformers",
+        )
+    if not answers.inputs:
+        return model
+    if isinstance(model, (SyntheticModel, TransformersModel)):
+        raise ModelRefusedError(
+            f"--inputs does not apply to {answers.model!r}",
+            "give the model as file.py:factory with example inputs",
+        )
+    return msgspec.structs.replace(model, inputs=parse_inputs(answers.inputs))
+
+
+def _find_model(answers: Answers, models: Models) -> Model:
+    text = answers.model
+    if text in {models.demo.name, SMALL_DEMO}:
+        return models.demo
+    if text == models.demo_gpu.name:
+        return models.demo_gpu
+    if text.startswith("synthetic/"):
+        return _parse_synthetic(text, models)
+    if text in models.configurations:
+        config = models.configurations[text].config
+        parameters = sizes.count_in_config(config, models.gated_decoders)
+        return TransformersModel(
+            name=text,
+            weights=parse_weights(answers.weights_from),
+            config=config,
+            parameters=parameters,
+        )
+    # pathlib raises for a name that is too long.
+    if text.endswith((".onnx", ".pt2")) or os.path.isfile(text):  # noqa: PTH113
+        return _parse_file(text)
+    if os.path.isdir(text):  # noqa: PTH112 - as above
+        return parse_directory(text, answers, models)
+    if ":" in text:
+        return _parse_factory(text)
+    if HUB_NAME.fullmatch(text) and not answers.offline:
+        return TransformersModel(name=text, weights=parse_weights(answers.weights_from))
+    raise _unknown_model(text, models, offline=answers.offline)
+
+
+def family_name(model: SyntheticModel) -> str:
+    """Return the family or the sizes in the name of a synthetic model."""
+    match = SYNTHETIC.fullmatch(model.name)
+    return (match["sizes"] if match else None) or DEFAULT_FAMILY
+
+
+def _parse_synthetic(text: str, models: Models) -> SyntheticModel:
+    match = SYNTHETIC.fullmatch(text)
+    block, size = (match["block"], match["sizes"] or DEFAULT_FAMILY) if match else ("", "")
+    if block not in PAPER_BLOCKS:
+        raise UnknownModelError(
+            f"{text!r} is not a synthetic model",
+            f"use synthetic/ with one of {', '.join(PAPER_BLOCKS)}",
+        )
+    if size in models.families:
+        family = models.families[size]
+        hidden, intermediate, layers = family.hidden, family.intermediate, family.layers
+    else:
+        match = SIZES.fullmatch(size)
+        if match is None:
+            known = ", ".join(f"@{name}" for name in models.families)
+            raise UnknownModelError(
+                f"{size!r} in {text!r} is not a valid size",
+                f"use {known}, or @HxI or @HxIxL with whole numbers",
+            )
+        hidden, intermediate, layers = (int(number or 1) for number in match.groups())
+    fields = {
+        "kind": "synthetic",
+        "name": text,
+        "block": block,
+        "hidden": hidden,
+        "intermediate": intermediate,
+        "layers": layers if block == "ffn-multilayer" else 1,
+    }
+    try:
+        return msgspec.convert(fields, SyntheticModel)
+    except msgspec.ValidationError as problem:
+        raise SizeError(
+            f"the sizes of {text!r} are out of range: {problem}", "use smaller sizes"
+        ) from problem
+
+
+def _parse_file(text: str) -> OnnxModel | ExportedModel:
+    """Return the model of a file; others, such as weights or scripted modules, need a function."""
+    if not os.path.isfile(text):  # noqa: PTH113 - as above
+        raise UnknownModelError(f"file {text!r} does not exist", "check the path")
+    refuse_pointer(pathlib.Path(text))
+    name = str(pathlib.Path(text).absolute())
+    if text.endswith(".onnx"):
+        return OnnxModel(name=name)
+    if text.endswith(".pt2"):
+        return ExportedModel(name=name)
+    if text.endswith(".py"):
+        raise UnknownModelError(
+            f"{text!r} has no function name", f"write it after a colon, such as {text}:build"
+        )
+    raise UnknownModelError(
+        f"{text!r} is neither a .pt2 nor an .onnx file",
+        "write a function that opens it and returns the module and example inputs, and name it as"
+        " file.py:function",
+    )
+
+
+def _parse_factory(text: str) -> FactoryModel:
+    module, _, function = text.rpartition(":")
+    if not function.isidentifier():
+        raise UnknownModelError(
+            f"{text!r} has no function name after the colon",
+            "write package.module:factory or file.py:factory",
+        )
+    if module.endswith(".py"):
+        if not os.path.isfile(module):  # noqa: PTH113 - as above
+            raise UnknownModelError(
+                f"file {module!r} does not exist", "check the path before the colon"
+            )
+        return FactoryModel(name=f"{pathlib.Path(module).resolve()}:{function}")
+    if not DOTTED_NAME.fullmatch(module):
+        raise UnknownModelError(
+            f"{module!r} is neither a module name nor a .py file",
+            "write package.module:factory or file.py:factory",
+        )
+    return FactoryModel(name=text)
+
+
+def _unknown_model(text: str, models: Models, *, offline: bool) -> UnknownModelError:
+    if text.startswith(PATH_STARTS):
+        return UnknownModelError(
+            f"{text!r} is neither a file nor a directory",
+            "check the path; a function is named file.py:factory, and an exported model by a .pt2"
+            " or an .onnx file",
+        )
+    known = [
+        models.demo.name,
+        *models.configurations,
+        *(f"synthetic/{block}" for block in PAPER_BLOCKS),
+    ]
+    close = difflib.get_close_matches(text, known, n=1)
+    if close:
+        return UnknownModelError(
+            f"unknown model {text!r}", f"did you mean {close[0]}? Otherwise, {HUB_FORM}"
+        )
+    if offline and HUB_NAME.fullmatch(text):
+        return UnknownModelError(
+            f"{text!r} must be downloaded from the hub, which --offline forbids",
+            "omit --offline, or use a local directory",
+        )
+    return UnknownModelError(
+        f"unknown model {text!r}",
+        f"use one of {', '.join(known)}, a directory, or file.py:factory; {HUB_FORM}",
+    )
+
+
+def parse_weights(text: str) -> str:
+    """Return `random`, `hub`, or the absolute path of a directory with weights.
+
+    Raise `ModelRefusedError` for anything else.
+    """
+    if text in {"", RANDOM_WEIGHTS, HUB_WEIGHTS}:
+        return text or RANDOM_WEIGHTS
+    # pathlib raises for a name that is too long.
+    if not os.path.isdir(text):  # noqa: PTH112
+        raise ModelRefusedError(
+            f"--weights-from {text!r} is not a directory",
+            "write random, hub, or the path of a directory with safetensors",
+        )
+    return str(pathlib.Path(text).resolve())
+
+
+def parse_directory(text: str, answers: Answers, models: Models) -> TransformersModel:
+    """Return the model in a directory; raise a `UserError` for one that cannot be used."""
+    directory = pathlib.Path(text).resolve()
+    config = _read_config(text, directory)
+    parameters = sizes.count_in_files(directory) or sizes.count_in_config(
+        config, models.gated_decoders
+    )
+    weights = (
+        parse_weights(answers.weights_from)
+        if answers.weights_from
+        else _stored_weights(text, directory, allow_pickle=answers.allow_pickle)
+    )
+    return TransformersModel(name=str(directory), weights=weights, parameters=parameters)
+
+
+def _read_config(text: str, directory: pathlib.Path) -> dict[str, Any]:
+    try:
+        config = msgspec.json.decode((directory / "config.json").read_bytes())
+    except OSError as problem:
+        raise UnknownModelError(
+            f"directory {text!r} has no readable config.json",
+            "use a transformers model directory",
+        ) from problem
+    except (msgspec.DecodeError, RecursionError) as problem:
+        raise ModelRefusedError(
+            f"{directory / 'config.json'} is not valid JSON: {problem}",
+            "save the model again with save_pretrained",
+        ) from problem
+    if not isinstance(config, dict) or "model_type" not in config:
+        raise ModelRefusedError(
+            f"{directory / 'config.json'} has no model_type, so it is no model of transformers",
+            "save the model again with save_pretrained, or give a model of another library as"
+            " file.py:factory",
+        )
+    return config
+
+
+def _stored_weights(text: str, directory: pathlib.Path, *, allow_pickle: bool) -> str:
+    """Return the directory if it has weights that may be loaded, else `random`."""
+    stored = sorted(directory.glob("*.safetensors"))
+    for file in stored:
+        refuse_pointer(file)
+    if stored:
+        return str(directory)
+    pickles = sorted(
+        file.name for pattern in ("*.bin", "*.pt", "*.pth") for file in directory.glob(pattern)
+    )
+    if pickles and not allow_pickle:
+        raise PickledWeightsError(
+            f"the weights in {text!r} are a pickle ({pickles[0]}), which can execute code",
+            "convert them to safetensors, or use --weights-from random or --allow-pickle",
+        )
+    return str(directory) if pickles else RANDOM_WEIGHTS
+
+
+def refuse_pointer(file: pathlib.Path) -> None:
+    """Raise `ModelRefusedError` if the file is a pointer of Git LFS."""
+    try:
+        with file.open("rb") as opened:
+            start = opened.read(len(POINTER_START))
+    except OSError:
+        return  # the worker that opens the model reports it
+    if start == POINTER_START:
+        raise ModelRefusedError(
+            f"{str(file)!r} is a pointer of Git LFS, not the file itself",
+            "download the file: run git lfs pull in its repository",
+        )

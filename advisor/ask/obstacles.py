@@ -1,0 +1,223 @@
+"""Find the first obstacle that keeps a workflow from running: its limits, memory, installation."""
+
+from __future__ import annotations
+
+import math
+
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
+from advisor.ask.installation import (
+    has_stack_in_interpreter,
+    missing_packages,
+    version_mismatch,
+)
+from advisor.domain.machine import Gpu, Machine, describe_gpus
+from advisor.domain.model import Model, OnnxModel, SyntheticModel, TransformersModel
+from advisor.domain.plan import Excluded
+from advisor.domain.question import Question, WeightFormat
+from advisor.domain.workflow import Workflow
+
+GIBIBYTE = 1 << 30
+BYTES_PER_PARAMETER = {"float32": 4, "float16": 2, "bfloat16": 2}
+#: By format, from the most exact: bytes of a weight and its part of a 16-bit scale, which at most
+#: 32 weights share, as in `Q8_0` and `Q4_0` of llama.cpp.
+QUANTISED_BYTES: dict[WeightFormat, float] = {"int8": 1 + 2 / 32, "int4": 0.5 + 2 / 32}
+
+
+def find_obstacle(workflow: Workflow, question: Question, machine: Machine) -> Excluded | None:
+    """Return the first obstacle: a missing probe, then limits, then what can be installed."""
+    if not workflow.has_probe:
+        why = workflow.not_measured
+        return Excluded(
+            workflow=workflow.id,
+            status="not-covered",
+            reason=str(why.value) if why else "p3-advisor has no probe for it",
+            fix=f"to use it without p3-advisor: {workflow.how_to_get}",
+        )
+    gpu = machine.find_gpu(question.gpu)
+    limit = _find_limit(workflow, question, gpu)
+    if limit is not None:
+        return Excluded(workflow=workflow.id, status="unsupported", reason=limit, fix=None)
+    if gpu and (shortage := find_shortage(workflow, question, gpu)):
+        return Excluded(
+            workflow=workflow.id,
+            status="unsupported",
+            reason=shortage,
+            fix=advise_on_shortage(question, gpu),
+        )
+    if workflow.environment.kind == "shared":
+        return _missing_requirements(workflow, machine)
+    return _missing_environment(workflow, machine)
+
+
+def _find_limit(workflow: Workflow, question: Question, gpu: Gpu | None) -> str | None:
+    """Return why the workflow cannot run here, whatever is installed and however large the model.
+
+    None if it can.
+    """
+    if question.task in workflow.refused:
+        return str(workflow.refused[question.task].value)
+    if question.task == "serve" and "serve" not in workflow.tasks:
+        return "p3-advisor starts no server of it"
+    if question.task not in workflow.tasks:
+        return f"it does not support the task {question.task}, only {' and '.join(workflow.tasks)}"
+    if isinstance(question.model, OnnxModel) and "onnx" not in workflow.input_formats:
+        return "it accepts PyTorch modules, not ONNX files"
+    if question.device in workflow.refused:
+        return str(workflow.refused[question.device].value)
+    if question.device not in workflow.devices:
+        return f"it does not run on {question.device}"
+    if question.dtype not in {"native", *workflow.dtypes}:
+        return (
+            f"it does not support {question.dtype} on {question.device}, "
+            f"only {', '.join(workflow.dtypes)}"
+        )
+    if question.further_gpus and workflow.tensor_parallel is None:
+        return "it cannot split a model over several GPUs"
+    return _find_gpu_limit(workflow, gpu) if gpu else None
+
+
+def _find_gpu_limit(workflow: Workflow, gpu: Gpu) -> str | None:
+    """Return which compute capability the workflow needs; None if the GPU has it."""
+    lowest = workflow.min_compute_capability
+    if lowest and Version(gpu.compute_capability) < Version(lowest):
+        return f"it needs compute capability {lowest}; the {gpu.name} has {gpu.compute_capability}"
+    supported = workflow.compute_capabilities
+    if supported and not any(
+        SpecifierSet(each).contains(gpu.compute_capability) for each in supported
+    ):
+        return (
+            f"it runs on compute capability {' or '.join(supported)} only; "
+            f"the {gpu.name} has {gpu.compute_capability}"
+        )
+    return None
+
+
+def _missing_requirements(workflow: Workflow, machine: Machine) -> Excluded | None:
+    """Return which packages the interpreter lacks, and the command that installs them."""
+    missing = missing_packages(workflow.environment.requirements, machine)
+    if not missing:
+        return None
+    python = machine.software.executable
+    quoted = " ".join(f"'{requirement}'" for requirement in missing)
+    return Excluded(
+        workflow=workflow.id,
+        status="not-installed",
+        reason=f"{python} does not have {', '.join(missing)}",
+        fix=f"{python} -m pip install {quoted}",
+    )
+
+
+def _missing_environment(workflow: Workflow, machine: Machine) -> Excluded | None:
+    """Return why the workflow's environment cannot be used, and the command that creates it."""
+    if has_stack_in_interpreter(workflow, machine):
+        return None
+    created = machine.environments.get(workflow.environment_name)
+    if created is not None and not created.fault:
+        return None
+    return Excluded(
+        workflow=workflow.id,
+        status="not-installed",
+        reason=f"its environment does not work: {created.fault}"
+        if created is not None
+        else "its environment has not been created" + version_mismatch(workflow, machine),
+        fix=f"p3-advisor env create {workflow.environment_name}",
+    )
+
+
+def find_shortage(workflow: Workflow, question: Question, gpu: Gpu) -> str | None:
+    """Return why the weights do not fit into the GPU; None if they fit or are unknown."""
+    weights = weight_bytes(question)
+    if weights is None:
+        return None
+    held = workflow.weight_copies
+    copies = held.always + held.each_batch_size * len(question.batch_sizes)
+    memory_bytes = gpu.memory_bytes * question.devices_per_model
+    if copies * weights <= memory_bytes:
+        return None
+    hint = "; measure fewer --batch-sizes" if held.each_batch_size else ""
+    return (
+        f"it needs at least {copies * weights / GIBIBYTE:.1f} GiB for {copies:.1f} copies of the "
+        f"weights, and the {describe_gpus(gpu.name, question.devices_per_model)} has "
+        f"{memory_bytes / GIBIBYTE:.1f} GiB{hint}"
+    )
+
+
+def advise_on_shortage(question: Question, gpu: Gpu) -> str | None:
+    """Return what to do where the weights do not fit: more GPUs, and a smaller format.
+
+    None where they fit, or where their number is unknown.
+    """
+    weights = weight_bytes(question)
+    if weights is None or weights <= gpu.memory_bytes * question.devices_per_model:
+        return None
+    steps = [advise_more_gpus(weights, question, gpu), advise_smaller_format(question, gpu)]
+    return "; or ".join(step for step in steps if step) or None
+
+
+def advise_more_gpus(weights: float, question: Question, gpu: Gpu) -> str | None:
+    """Return how many GPUs hold the weights of a language model; None for other models."""
+    if question.task == "forward":
+        return None
+    count = gpus_needed(weights, gpu)
+    return (
+        f"{count} of these GPUs hold the weights: --task serve --gpus-per-model {count} measures "
+        "the servers that split the model"
+    )
+
+
+def gpus_needed(weights: float, gpu: Gpu) -> int:
+    """Return the least power of two of GPUs whose memory together holds `weights` bytes.
+
+    Engines split attention heads evenly, and most models have a power of two of them.
+    """
+    return int(2 ** math.ceil(math.log2(max(weights / gpu.memory_bytes, 1.0))))
+
+
+def advise_smaller_format(question: Question, gpu: Gpu) -> str | None:
+    """Return the most exact format in which the weights fit into the GPU, as a next step.
+
+    None where they fit already, where they fit in none, or where their number is unknown.
+    """
+    weights, parameters = weight_bytes(question), count_parameters(question.model)
+    if weights is None or parameters is None or weights <= gpu.memory_bytes:
+        return None
+    sizes = {name: parameters * each for name, each in QUANTISED_BYTES.items()}
+    fitting = next((name for name, size in sizes.items() if size <= gpu.memory_bytes), None)
+    if fitting is None:
+        return None
+    return (
+        f"in {fitting} the weights take about {sizes[fitting] / GIBIBYTE:.1f} GiB, which the "
+        f"{gpu.name} holds: use a checkpoint that is quantised to {fitting}; "
+        f"--gpu cpu --quantised {fitting} measures what that loses"
+    )
+
+
+def weight_bytes(question: Question) -> int | None:
+    """Return the bytes of the model's weights; None if they are unknown until it is loaded."""
+    parameters = count_parameters(question.model)
+    size = BYTES_PER_PARAMETER.get(question.dtype)
+    return parameters * size if parameters is not None and size is not None else None
+
+
+def count_parameters(model: Model) -> int | None:
+    """Return the number of the model's weights; None if it is unknown until it is loaded."""
+    if isinstance(model, TransformersModel):
+        return model.parameters
+    return count_in_block(model) if isinstance(model, SyntheticModel) else None
+
+
+def count_in_block(model: SyntheticModel) -> int:
+    """Return the number of weights and biases of a synthetic model."""
+    up = model.hidden * model.intermediate + model.intermediate
+    down = model.hidden * model.intermediate + model.hidden
+    match model.block:
+        case "matmul" | "matmul-relu":
+            return up
+        case "ffn" | "ffn-multilayer":
+            return model.layers * (up + down)
+        case "encoder":
+            attention = 4 * model.hidden * (model.hidden + 1)
+            norms = 4 * model.hidden
+            return model.layers * (up + down + attention + norms)

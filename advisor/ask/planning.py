@@ -1,0 +1,243 @@
+"""Choose the arms that are measured, and state why every other workflow is not."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+from packaging.requirements import Requirement
+
+from advisor.ask.installation import environment_interpreter, missing_packages
+from advisor.ask.obstacles import find_obstacle
+from advisor.domain.catalogue import Catalogue
+from advisor.domain.environment import Environment
+from advisor.domain.machine import Machine
+from advisor.domain.model import OnnxModel
+from advisor.domain.plan import (
+    BASELINE,
+    SERVING_BASELINE,
+    Arm,
+    Excluded,
+    ExclusionStatus,
+    Plan,
+)
+from advisor.domain.question import Question
+from advisor.domain.workflow import DEFAULT_OPTION, Workflow
+from advisor.errors import NoStackError
+from advisor.version import how_to_install
+
+DUPLICATE_SUFFIX = "#duplicate"
+
+
+def plan(question: Question, machine: Machine, catalogue: Catalogue) -> Plan:
+    """Return the arms in build order, the baseline and its duplicate first.
+
+    Raise `NoStackError` when the baseline cannot run.
+    """
+    arms: list[Arm] = []
+    excluded: list[Excluded] = []
+    for workflow in catalogue.workflows:
+        chosen, obstacles = _choose_arms(workflow, question, machine)
+        arms += chosen
+        excluded += obstacles
+    if question.load is not None:
+        return Plan(arms=_serving_arms(arms), excluded=tuple(excluded))
+    if isinstance(question.model, OnnxModel) and not arms:
+        raise _without_onnx(question, machine, catalogue)
+    baseline = _find_baseline(question, arms, excluded)
+    duplicate = msgspec.structs.replace(
+        baseline, id=baseline.id + DUPLICATE_SUFFIX, duplicate_of=baseline.id
+    )
+    return Plan(
+        arms=(baseline, duplicate, *(arm for arm in arms if arm != baseline)),
+        excluded=tuple(excluded),
+    )
+
+
+def _choose_arms(
+    workflow: Workflow, question: Question, machine: Machine
+) -> tuple[list[Arm], list[Excluded]]:
+    """Return the arms of the workflow that are measured, and why the workflow or an arm is not."""
+    obstacle = find_obstacle(workflow, question, machine)
+    if obstacle is not None:
+        return [], [obstacle]
+    requested = [
+        arm
+        for arm in list_arms(workflow, question.device, environment_interpreter(workflow, machine))
+        if is_chosen(arm, question.workflows)
+        and (arm.id in question.workflows or not is_on_request(workflow, arm, question))
+    ]
+    if not requested:
+        return [], [_exclude(workflow, "excluded", "not named in --workflows", None)]
+    with_weights = [arm for arm in requested if arm.weights in {None, *question.quantised}]
+    if not with_weights:
+        return [], [_quantised_only(workflow, requested)]
+    usable = [arm for arm in with_weights if unsupported_use(workflow, arm, question) is None]
+    if not usable:
+        use = unsupported_use(workflow, with_weights[0], question)
+        reason = f"{with_weights[0].id} does not support {use}"
+        return [], [_exclude(workflow, "unsupported", reason, None)]
+    chosen = [each for arm in usable if (each := with_quantiser(workflow, arm, machine))]
+    found = {arm.id for arm in chosen}
+    return chosen, [
+        missing_quantiser(workflow, arm, machine) for arm in usable if arm.id not in found
+    ]
+
+
+def _serving_arms(arms: list[Arm]) -> tuple[Arm, ...]:
+    """Return the arms of servers with the baseline first; raise `NoStackError` without one.
+
+    Servers have no duplicate: every one is measured in two processes.
+    """
+    if not arms:
+        raise NoStackError(
+            "no workflow with a server can run here",
+            f"{how_to_install('stack')} 'transformers[serving]', or create an environment "
+            "with p3-advisor env create",
+        )
+    return tuple(sorted(arms, key=lambda arm: arm.id != SERVING_BASELINE))
+
+
+def _quantised_only(workflow: Workflow, arms: list[Arm]) -> Excluded:
+    """Return why none of the named arms is measured: all have quantised weights."""
+    formats = ",".join(sorted({arm.weights for arm in arms if arm.weights}))
+    reason = f"{arms[0].id} has quantised weights, for which the question did not ask"
+    return _exclude(workflow, "excluded", reason, f"add --quantised {formats}")
+
+
+def _find_baseline(question: Question, arms: list[Arm], excluded: list[Excluded]) -> Arm:
+    if isinstance(question.model, OnnxModel):
+        return arms[0]
+    for arm in arms:
+        if arm.id == BASELINE:
+            return arm
+    reason = next((entry for entry in excluded if entry.workflow == BASELINE), None)
+    if reason is None:
+        raise NoStackError(
+            f"the catalogue has no workflow {BASELINE}, which is the baseline",
+            "restore rubric/workflows.toml",
+        )
+    raise NoStackError(
+        f"the baseline {BASELINE} cannot run: {reason.reason}",
+        reason.fix or "choose another dtype or device",
+    )
+
+
+def _without_onnx(question: Question, machine: Machine, catalogue: Catalogue) -> NoStackError:
+    """Return the error of an ONNX file that no workflow, or none in --workflows, can run here."""
+    any_workflow = msgspec.structs.replace(question, workflows=())
+    usable = [
+        workflow.id
+        for workflow in catalogue.workflows
+        if _choose_arms(workflow, any_workflow, machine)[0]
+    ]
+    if not usable:
+        return NoStackError(
+            "no workflow that accepts ONNX files can run here", how_to_install("stack")
+        )
+    selected = {name.partition("/")[0] for name in question.workflows}
+    accept = any(
+        "onnx" in workflow.input_formats
+        for workflow in catalogue.workflows
+        if workflow.id in selected
+    )
+    reason = (
+        "none of the workflows in --workflows that accept ONNX files can run here"
+        if accept
+        else "none of the workflows in --workflows accepts ONNX files"
+    )
+    return NoStackError(reason, f"use --workflows with {' or '.join(usable)}, or omit it")
+
+
+def _exclude(workflow: Workflow, status: ExclusionStatus, reason: str, fix: str | None) -> Excluded:
+    return Excluded(workflow=workflow.id, status=status, reason=reason, fix=fix)
+
+
+def with_quantiser(workflow: Workflow, arm: Arm, machine: Machine) -> Arm | None:
+    """Return the arm with the interpreter that writes its checkpoint; None if it is missing."""
+    environment = workflow.arm_quantiser.get(arm.option)
+    if environment is None:
+        return arm
+    python = quantiser_interpreter(environment, machine)
+    return msgspec.structs.replace(arm, quantiser=python) if python else None
+
+
+def quantiser_interpreter(environment: Environment, machine: Machine) -> str:
+    """Return an interpreter with the packages that write checkpoints; empty for none.
+
+    It is the interpreter of `--python` if that has them, else the one of the created environment.
+    """
+    if not missing_packages(environment.requirements, machine):
+        return machine.software.executable
+    created = machine.environments.get(environment.name)
+    return created.python if created is not None and created.fault is None else ""
+
+
+def missing_quantiser(workflow: Workflow, arm: Arm, machine: Machine) -> Excluded:
+    """Return why nothing writes the arm's checkpoint, and the command that creates what does."""
+    name = workflow.arm_quantiser[arm.option].name
+    created = machine.environments.get(name)
+    problem = (
+        f"does not work: {created.fault}"
+        if created is not None and created.fault
+        else "has not been created"
+    )
+    return Excluded(
+        workflow=arm.id,
+        status="not-installed",
+        reason=f"the environment {name}, which writes its checkpoint, {problem}",
+        fix=f"p3-advisor env create {name}",
+    )
+
+
+def list_arms(workflow: Workflow, device: Literal["cpu", "cuda"], python: str = "") -> list[Arm]:
+    """Return one arm for each set of options of the workflow, on any device."""
+    requirements = [Requirement(text) for text in workflow.environment.requirements]
+    extras = {each.name: tuple(sorted(each.extras)) for each in requirements if each.extras}
+    return [
+        Arm(
+            id=workflow.id if option == DEFAULT_OPTION else f"{workflow.id}/{option}",
+            workflow=workflow.id,
+            option=option,
+            options=options,
+            python=python,
+            builds_alone=device in workflow.builds_alone_on,
+            weights=workflow.arm_weights.get(option),
+            artefact=workflow.arm_artefact.get(option, ""),
+            eager_fallback=bool(workflow.eager_fallback and workflow.eager_fallback.value),
+            dtypes=workflow.arm_dtypes.get(option, workflow.dtypes),
+            extras=extras,
+        )
+        for option, options in workflow.arms.items()
+    ]
+
+
+def unsupported_use(workflow: Workflow, arm: Arm, question: Question) -> str | None:
+    """Return the question's device, precision or task if the arm does not support it.
+
+    A model's own precision is known only to the worker that opens it, which refuses it then.
+    """
+    if question.device not in workflow.arm_devices.get(arm.option, workflow.devices):
+        return question.device
+    if question.dtype not in {"native", *workflow.arm_dtypes.get(arm.option, workflow.dtypes)}:
+        return question.dtype
+    return (
+        None
+        if question.task in workflow.arm_tasks.get(arm.option, workflow.tasks)
+        else question.task
+    )
+
+
+def is_on_request(workflow: Workflow, arm: Arm, question: Question) -> bool:
+    """Return whether the arm is measured only if it is named, or if a fallback is needed."""
+    is_slow = question.device in workflow.arm_on_request.get(arm.option, ())
+    return is_slow or arm.option in workflow.arms_after_nondeterministic
+
+
+def is_chosen(arm: Arm, chosen: tuple[str, ...]) -> bool:
+    """Return whether the list names the arm or its workflow; the baseline is always chosen."""
+    return (
+        not chosen
+        or arm.id == BASELINE
+        or bool({arm.id, arm.workflow, f"{arm.workflow}/{arm.option}"} & {*chosen})
+    )

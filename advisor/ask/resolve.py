@@ -1,0 +1,297 @@
+"""Turn `Answers` into a `Question`."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import sys
+from collections.abc import Collection, Mapping
+from typing import Literal
+
+import msgspec
+
+from advisor.ask.answers import Answers
+from advisor.ask.constraints import check_constraints, parse_constraints, parse_duration
+from advisor.ask.devices import choose_further_gpus, choose_gpu
+from advisor.ask.fixed_batch_size import fixed_batch_size
+from advisor.ask.lengths import choose_lengths
+from advisor.ask.load import SERVE, parse_load
+from advisor.ask.model import family_name, parse_model
+from advisor.ask.option_values import (
+    choose_weight_formats,
+    parse_build_times,
+    parse_data,
+    parse_function,
+    parse_tolerance,
+)
+from advisor.ask.priorities import choose_priorities
+from advisor.ask.task import check_gpus_per_model, check_task, choose_task
+from advisor.domain.catalogue import Catalogue, Models
+from advisor.domain.machine import Machine
+from advisor.domain.model import ExportedModel, FactoryModel, Model, OnnxModel, SyntheticModel
+from advisor.domain.question import Budget, Dtype, Question, Task
+from advisor.domain.workflow import DEFAULT_OPTION, Workflow
+from advisor.errors import SizeError, UnknownWorkflowError
+
+#: Prompts whose texts are compared before a server is put under load; they are sent at once.
+CHECKED_PROMPTS = (4,)
+#: JSON readers keep whole numbers up to this one exact.
+MOST_REQUESTS = 1 << 53
+
+
+def resolve(
+    answers: Answers, machine: Machine, catalogue: Catalogue, visible_devices: str | None = None
+) -> Question:
+    """Return the question; raise the `UserError` of the first invalid answer.
+
+    `visible_devices` is the value of `CUDA_VISIBLE_DEVICES`; it counts without `--gpu`.
+    """
+    models = catalogue.models
+    model = parse_model(select_demo_model(answers, models), models)
+    workflows = parse_workflows(answers.workflows, catalogue)
+    task = _choose_checked_task(answers, model, workflows, catalogue)
+    constraints = parse_constraints(answers.require)
+    check_constraints(constraints, task)
+    gpu = choose_gpu(answers.gpu, machine, catalogue, visible_devices)
+    if gpu is not None:
+        model = _demo_for_gpu(model, answers, models)
+    question = Question(
+        model=model,
+        task=task,
+        device="cuda" if gpu else "cpu",
+        gpu=gpu.uuid if gpu else None,
+        further_gpus=choose_further_gpus(gpu, answers.gpus_per_model, machine, visible_devices),
+        dtype=choose_dtype(answers.dtype, model, models, on_gpu=gpu is not None),
+        batch_sizes=_choose_batch_sizes(answers, model, task, models),
+        lengths=choose_lengths(answers, model, task),
+        priorities=choose_priorities(answers, catalogue),
+        constraints=constraints,
+        budget=choose_budget(answers.budget, catalogue),
+        max_build_seconds=_max_build_seconds(answers),
+        workflows=workflows,
+        seed=_in_range("--seed", answers.seed, 0, (1 << 63) - 1),
+        python=machine.software.executable,
+        load=parse_load(answers, task, model, catalogue),
+    )
+    question = _add_limits(question, answers, catalogue)
+    return _add_permissions(_add_accuracy(question, answers), answers)
+
+
+def _choose_checked_task(
+    answers: Answers, model: Model, workflows: tuple[str, ...], catalogue: Catalogue
+) -> Task:
+    """Return the task; raise the `UserError` of one that the model or its GPUs cannot have."""
+    task = choose_task(answers, catalogue.models, catalogue.workflows, workflows)
+    check_task(task, model, catalogue.models)
+    check_gpus_per_model(answers.gpus_per_model, task)
+    return task
+
+
+def _demo_for_gpu(model: Model, answers: Answers, models: Models) -> Model:
+    """Return the larger demo model if the question is about the demo model."""
+    is_demo = answers.model == model.name == models.demo.name
+    return models.demo_gpu if is_demo else model
+
+
+def _choose_batch_sizes(
+    answers: Answers, model: Model, task: Task, models: Models
+) -> tuple[int, ...]:
+    """Return the batch sizes that are asked for, or those of the task or the model."""
+    default = CHECKED_PROMPTS if task == SERVE else default_batch_sizes(model, models)
+    return parse_batch_sizes(answers.batch_sizes) or default
+
+
+def _max_build_seconds(answers: Answers) -> float:
+    seconds = answers.max_build_seconds
+    return _positive("--max-build-seconds", seconds, "seconds, such as 120")
+
+
+def _add_limits(question: Question, answers: Answers, catalogue: Catalogue) -> Question:
+    """Return the question with limits of builds and waiting, and with the expected use."""
+    requests, price, minutes = answers.requests, answers.price_per_hour, answers.build_minutes
+    return msgspec.structs.replace(
+        question,
+        max_build_times=parse_build_times(answers.max_build_times, catalogue),
+        build_minutes=_positive("--build-minutes", minutes, "minutes, such as 30")
+        if minutes
+        else None,
+        requests=_in_range("--requests", requests, 0, MOST_REQUESTS) or None,
+        price_per_hour=_positive("--price-per-hour", price, "a price, such as 2.5")
+        if price
+        else None,
+        wait_seconds=parse_duration("--wait-for-quiet", answers.wait_for_quiet)
+        if answers.wait_for_quiet
+        else 0.0,
+    )
+
+
+def _add_accuracy(question: Question, answers: Answers) -> Question:
+    """Return the question with the admitted error, quantised weights, and what tests them."""
+    return msgspec.structs.replace(
+        question,
+        accuracy=parse_tolerance(answers.accuracy),
+        quantised=choose_weight_formats(answers.quantised, question.constraints),
+        data=parse_data(answers.data),
+        metric=parse_function("--metric", answers.metric),
+    )
+
+
+def _add_permissions(question: Question, answers: Answers) -> Question:
+    """Return the question with what workers may do."""
+    return msgspec.structs.replace(
+        question,
+        trust_remote_code=answers.trust_remote_code,
+        allow_pickle=answers.allow_pickle,
+        offline=answers.offline or answers.sandbox,
+        sandbox=answers.sandbox,
+        all_arms=answers.all_arms,
+    )
+
+
+def select_demo_model(answers: Answers, models: Models) -> Answers:
+    """Return the answers with the demo model of the task."""
+    if answers.task in {"generate", "serve"} and answers.model == models.demo.name:
+        return msgspec.structs.replace(answers, model=models.demo_language_model)
+    return answers
+
+
+def choose_dtype(
+    text: Literal["auto"] | Dtype, model: Model, models: Models, *, on_gpu: bool
+) -> Dtype:
+    """Return the dtype that `text` names, or the default.
+
+    The default is the paper's dtype for the model on a GPU, float32 on the CPU, and the model's own
+    for files and factories.
+    """
+    if text != "auto":
+        return text
+    if isinstance(model, (FactoryModel, ExportedModel, OnnxModel)):
+        return "native"
+    if not on_gpu:
+        return "float32"
+    if isinstance(model, SyntheticModel):
+        family = family_name(model)
+        return models.families[family].dtype if family in models.families else "bfloat16"
+    return (
+        models.configurations[model.name].dtype
+        if model.name in models.configurations
+        else "bfloat16"
+    )
+
+
+def parse_batch_sizes(text: str) -> tuple[int, ...]:
+    """Return the batch sizes in ascending order; an empty tuple for an empty text."""
+    if not text:
+        return ()
+    try:
+        sizes = sorted({int(part) for part in text.split(",")})
+    except ValueError as problem:
+        raise SizeError(
+            f"--batch-sizes {text!r} is not a list of whole numbers", "write it like 1,4,16,64"
+        ) from problem
+    for size in sizes:
+        _in_range("--batch-sizes", size, 1, 65536)
+    return tuple(sizes)
+
+
+def default_batch_sizes(model: Model, models: Models) -> tuple[int, ...]:
+    """Return the paper's batch sizes, or fewer for a demo model.
+
+    A model with its own inputs has 1, or the only batch size that its file takes.
+    """
+    if model.name in {models.demo.name, *models.demo_language_models}:
+        return models.demo_batch_sizes
+    if model.name == models.demo_gpu.name:
+        return models.demo_gpu_batch_sizes
+    if isinstance(model, (ExportedModel, OnnxModel)):
+        return (fixed_batch_size(model.name) or 1,)
+    return (1,) if isinstance(model, FactoryModel) else models.batch_sizes
+
+
+def choose_budget(text: str, catalogue: Catalogue) -> Budget:
+    """Return a named budget, or the default one with another duration of the run."""
+    budgets = catalogue.presets.budgets
+    name = text or catalogue.presets.default_budget
+    if name in budgets:
+        return budgets[name]
+    seconds = _budget_seconds(name, budgets)
+    default = budgets[catalogue.presets.default_budget]
+    return msgspec.structs.replace(
+        default,
+        name=f"{seconds:g} s",
+        seconds=dict.fromkeys(default.seconds, seconds),
+        measuring_seconds=seconds,
+        # Measuring an open decision further takes no longer than measuring until then.
+        open_seconds=min(default.open_seconds, seconds),
+        open_share=0.0,
+    )
+
+
+def _budget_seconds(text: str, known: Collection[str]) -> float:
+    try:
+        return _positive("--budget", float(text), "a duration, such as 120s or 5min")
+    except ValueError:
+        pass
+    try:
+        return parse_duration("--budget", text)
+    except SizeError as problem:
+        raise SizeError(
+            f"--budget {text!r} is neither a known name nor a duration",
+            f"use one of {', '.join(known)}, or a duration, such as 120s or 5min",
+        ) from problem
+
+
+def parse_workflows(text: str, catalogue: Catalogue) -> tuple[str, ...]:
+    """Return the workflows and arms that the plan is limited to; raise `UnknownWorkflowError`."""
+    workflows = {workflow.id: workflow for workflow in catalogue.workflows}
+    return tuple(
+        _parse_workflow(name, workflows) for part in text.split(",") if (name := part.strip())
+    )
+
+
+def _parse_workflow(name: str, workflows: Mapping[str, Workflow]) -> str:
+    """Return a workflow, or one of its arms: `default` is the first one under any name."""
+    workflow, _, option = name.partition("/")
+    arms = workflows[workflow].arms if workflow in workflows else {}
+    if workflow in workflows and (not option or option in arms):
+        return name
+    if option == DEFAULT_OPTION and arms:
+        return f"{workflow}/{next(iter(arms))}"
+    raise UnknownWorkflowError(
+        f"unknown workflow {name!r}", _suggest_workflows(workflow, workflows)
+    )
+
+
+def _suggest_workflows(name: str, workflows: Mapping[str, Workflow]) -> str:
+    """Return the arms of a known workflow, or a measured workflow with a similar name."""
+    if name in workflows:
+        arms = ", ".join(f"{name}/{arm}" for arm in workflows[name].arms)
+        return f"the arms of {name} are {arms}" if arms else f"use {name}, which has no arms"
+    measured = [id_ for id_, workflow in workflows.items() if workflow.not_measured is None]
+    longer = [id_ for id_ in measured if name and id_.startswith(name)]
+    close = longer or difflib.get_close_matches(name, measured, n=1)
+    return f"did you mean {close[0]}?" if close else "see p3-advisor workflows"
+
+
+def worker_interpreter(answers: Answers) -> str:
+    return answers.python or sys.executable
+
+
+def _in_range(name: str, number: int, low: int, high: int) -> int:
+    if not low <= number <= high:
+        raise SizeError(
+            f"{name} {number} is out of range", f"use a whole number from {low} to {high}"
+        )
+    return number
+
+
+def max_load_seconds(answers: Answers) -> float | None:
+    """Return the deadline for opening the model; None for the shipped one. Raise `SizeError`."""
+    seconds = answers.max_load_seconds
+    return _positive("--max-load-seconds", seconds, "seconds, such as 120") if seconds else None
+
+
+def _positive(name: str, number: float, expected: str) -> float:
+    if not (math.isfinite(number) and number > 0):
+        raise SizeError(f"{name} {number:g} is not a positive number", f"use {expected}")
+    return number

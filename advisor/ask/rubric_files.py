@@ -1,0 +1,191 @@
+"""Read the files of the rubric and check them."""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from advisor.ask.criteria import read_rubric
+from advisor.ask.toml_file import read
+from advisor.domain.accuracy import AccuracyRules
+from advisor.domain.catalogue import Catalogue, EarlierRuns, KnownGpu, Models, Presets
+from advisor.domain.published import DecisionTree, Guideline, PublishedData
+from advisor.domain.serving import ServingRules
+from advisor.domain.workflow import CitedFact, EngineMemory, Integration, Workflow
+from advisor.errors import CatalogueError
+
+
+class WorkflowsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Content of `workflows.toml`."""
+
+    workflow: dict[str, dict[str, Any]]
+    #: Environments that several workflows name.
+    environment: dict[str, dict[str, Any]] = {}
+
+
+class GpusFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Content of `gpus.toml`."""
+
+    gpu: dict[str, KnownGpu]
+
+
+class GuidelinesFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Content of `guidelines.toml`."""
+
+    guideline: tuple[Guideline, ...]
+
+
+def rubric_directory() -> pathlib.Path:
+    """Return the directory of the shipped TOML files."""
+    return pathlib.Path(str(importlib.resources.files("rubric")))
+
+
+def probes_directory() -> pathlib.Path:
+    """Return the directory of the code that runs in the workers."""
+    return pathlib.Path(str(importlib.resources.files("probes")))
+
+
+def load(
+    directory: pathlib.Path | None = None,
+    *,
+    probes: pathlib.Path | None = None,
+    rubric: pathlib.Path | None = None,
+) -> Catalogue:
+    """Read and check all files; raise `CatalogueError` with the file and the location.
+
+    `rubric` replaces the shipped `criteria.toml`. `probes` is the directory with the modules of the
+    workflows.
+    """
+    directory = directory or rubric_directory()
+    return Catalogue(
+        workflows=read_workflows(directory, probes or probes_directory()),
+        rubric=read_rubric(rubric or directory / "criteria.toml"),
+        models=read(directory / "models.toml", Models),
+        presets=read(directory / "presets.toml", Presets),
+        gpus=read(directory / "gpus.toml", GpusFile).gpu,
+        guidelines=read(directory / "guidelines.toml", GuidelinesFile).guideline,
+        published=read(directory / "published.toml", PublishedData),
+        tree=read_tree(directory / "tree.toml"),
+        earlier_runs=read(directory / "earlier_runs.toml", dict[str, dict[str, EarlierRuns]]),
+        accuracy=read(directory / "accuracy.toml", AccuracyRules),
+        serving=read(directory / "serving.toml", ServingRules),
+        engine_memory=read(directory / "engine_memory.toml", dict[str, EngineMemory]),
+    )
+
+
+def read_workflows(directory: pathlib.Path, probes: pathlib.Path) -> tuple[Workflow, ...]:
+    """Return the workflows in build order."""
+    file = directory / "workflows.toml"
+    verified = read(directory / "verified.toml", dict[str, tuple[str, ...]])
+    content = read(file, WorkflowsFile)
+    integrations = read(directory / "integration.toml", dict[str, Integration])
+    workflows = []
+    for id_, entry in content.workflow.items():
+        derived = {
+            "id": id_,
+            "has_probe": (probes / "workflows" / probe_file(id_)).is_file(),
+            "verified": verified.get(id_, ()),
+            **_environments(file, id_, entry, content.environment),
+        }
+        try:
+            workflow = msgspec.convert({**entry, **derived}, Workflow, strict=True)
+        except msgspec.ValidationError as problem:
+            raise CatalogueError(
+                f"{file}: workflow.{id_}: {problem}", "compare it with the other entries"
+            ) from problem
+        if not workflow.has_probe and workflow.not_measured is None:
+            raise CatalogueError(
+                f"{file}: workflow.{id_}: there is no module probes/workflows/{probe_file(id_)}",
+                "add it, or give the reason in not_measured",
+            )
+        workflows.append(_with_integration(workflow, integrations.get(id_)))
+    return tuple(sorted(workflows, key=lambda workflow: workflow.build_order))
+
+
+def _environments(
+    file: pathlib.Path, id_: str, entry: Mapping[str, Any], tables: Mapping[str, dict[str, Any]]
+) -> dict[str, Any]:
+    """Return the fields of an entry that name environments, with their tables."""
+
+    def find(named: object) -> object:
+        return find_environment(file, id_, named, tables)
+
+    return {
+        "environment": find(entry.get("environment")),
+        "environment_on": {
+            key: find(each) for key, each in entry.get("environment_on", {}).items()
+        },
+        "load_generator": find(entry["load_generator"]) if "load_generator" in entry else None,
+        "arm_quantiser": {key: find(each) for key, each in entry.get("arm_quantiser", {}).items()},
+    }
+
+
+def _with_integration(workflow: Workflow, integration: Integration | None) -> Workflow:
+    """Return the workflow with its integration and the number of its lines."""
+    if integration is None or not workflow.has_probe:
+        return workflow
+    counted = CitedFact(
+        value=integration.lines_changed, source="counted from the lines in rubric/integration.toml"
+    )
+    declared = msgspec.structs.replace(workflow.declared, lines_changed=counted)
+    return msgspec.structs.replace(workflow, integration=integration, declared=declared)
+
+
+def find_environment(
+    file: pathlib.Path, workflow: str, entry: object, tables: Mapping[str, dict[str, Any]]
+) -> object:
+    """Return the environment that an entry contains, or the one of `tables` that it names."""
+    if isinstance(entry, dict):
+        return {"name": workflow, **entry} if entry.get("kind") == "own" else entry
+    if isinstance(entry, str) and entry in tables:
+        return {"name": entry, **tables[entry]}
+    raise CatalogueError(
+        f"{file}: workflow.{workflow}: unknown environment {entry!r}",
+        "add a table [environment.NAME]",
+    )
+
+
+def read_tree(file: pathlib.Path) -> DecisionTree:
+    """Read the decision tree; every branch must end at a leaf, without cycles."""
+    tree = read(file, DecisionTree)
+
+    def check_branch(name: str, ancestors: tuple[str, ...]) -> None:
+        if name.startswith("=") and name[1:] in tree.leaf:
+            return
+        if name not in tree.node or name in ancestors:
+            raise CatalogueError(
+                f"{file}: {name!r} is neither a node nor a leaf, or is part of a cycle",
+                "compare it with the other entries",
+            )
+        for branch in (tree.node[name].yes, tree.node[name].no):
+            check_branch(branch, (*ancestors, name))
+
+    check_branch(tree.first, ())
+    return tree
+
+
+def probe_file(workflow: str) -> str:
+    """Return the file name of the workflow's module in `probes/workflows`."""
+    return workflow.replace("-", "_") + ".py"
+
+
+class GlossaryFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`glossary.toml`."""
+
+    term: dict[str, str]
+
+
+def read_glossary(file: pathlib.Path) -> dict[str, str]:
+    """Read the terms of the program and their meanings."""
+    return read(file, GlossaryFile).term
+
+
+@functools.cache
+def read_shipped_accuracy() -> AccuracyRules:
+    """Read how this version judges outputs."""
+    return read(rubric_directory() / "accuracy.toml", AccuracyRules)

@@ -1,1 +1,0 @@
-"""Stage: read and check `rubric/*.toml` -> `Catalogue`."""

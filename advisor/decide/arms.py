@@ -1,0 +1,309 @@
+"""Summarise the visits, builds and checks of one arm as a `Measurement`."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from advisor.decide.builds import summarise_builds
+from advisor.decide.changepoint import count_stalls, find_shift
+from advisor.decide.diagnosis import diagnose
+from advisor.decide.drift import correct_drift, typical_seconds
+from advisor.decide.generation import summarise_generation
+from advisor.decide.intervals import (
+    Estimate,
+    geometric_mean_interval,
+    nearest_rank,
+    typical_interval,
+)
+from advisor.decide.memory import summarise_memory
+from advisor.decide.new_shapes import (
+    compare_with_baseline,
+    is_complete,
+    rate_new_shapes,
+    results_of,
+)
+from advisor.decide.replication import (
+    MIN_PROCESSES,
+    interval_within_processes,
+    variance_between,
+)
+from advisor.decide.rounds import (
+    counted_visits,
+    last_ready_process,
+    log_median_seconds,
+    visits_by_round,
+)
+from advisor.decide.undisturbed import level_difference
+from advisor.decide.workload import (
+    bytes_per_call,
+    flops_per_call,
+    stored_weight_bytes,
+    workload_of,
+)
+from advisor.domain.interval import Interval
+from advisor.domain.measurement import (
+    CallDiagnosis,
+    CallPercentiles,
+    CallSeconds,
+    Cell,
+    Measurement,
+    Throughput,
+    UndisturbedSpeedup,
+    VisitCounts,
+)
+from advisor.domain.plan import Arm
+from advisor.domain.results import EQUIVALENCE_MARGIN
+from advisor.domain.run_state import ProcessState, RunState
+from probes.wire.events import BlockTimed, Loaded, Peaks
+from probes.wire.shape import Shape
+
+CONFIDENCE = 0.95
+#: Probability with which each bound of a two-sided interval fails.
+TAIL = (1 - CONFIDENCE) / 2
+TERA = 1e12
+
+#: By shape, one series of paired log speed-ups over the baseline for each process; the
+#: process of the race is the first.
+Series = Mapping[Shape, Sequence[Sequence[float]]]
+
+
+def summarise_arm(
+    state: RunState,
+    arm: Arm,
+    series: Series,
+    peaks: Peaks | None,
+    *,
+    dtype: str,
+    weights: Mapping[Shape, float] | None = None,
+    speedup: Interval | None = None,
+) -> Measurement:
+    """Return the measurement of one valid arm.
+
+    Without `weights` all shapes have the same. `speedup` is that of an arm without a series, such
+    as a server.
+    """
+    processes = [process for process in state.processes[arm.id] if process.ready]
+    main = _race_process(state, arm)
+    imported = main.imported
+    if speedup is None:
+        speedup = ratio_interval(_overall_log_speedup(series, weights or {}))
+    new_shapes = compare_with_baseline(state, arm, results_of(main), speedup)
+    cells = tuple(
+        msgspec.structs.replace(
+            _summarise_cell(state, arm, shape, series[shape], peaks, dtype),
+            weight=(weights or {}).get(shape, 1.0),
+        )
+        for shape in series
+    )
+    return Measurement(
+        arm=arm.id,
+        workflow=arm.workflow,
+        option=arm.option,
+        cells=cells,
+        speedup=speedup,
+        build_seconds=summarise_builds(processes),
+        memory_bytes=summarise_memory(main, state.memory_checked),
+        weight_bytes=stored_weight_bytes(main),
+        correctness=tuple(checked for _, checked in sorted(main.checked.items())),
+        engaged_share=main.engaged.share if main.engaged else 0.0,
+        engagement=main.engaged.proof if main.engaged else "",
+        versions=imported.versions if imported else {},
+        settings=imported.settings if imported else {},
+        adjusted=main.loaded.adjusted if main.loaded else {},
+        facts=main.engaged.facts if main.engaged else {},
+        visits=count_visits(processes),
+        steady=all(
+            warmed_up.steady for process in processes for warmed_up in process.warmed_up.values()
+        ),
+        diagnosis=tuple(_diagnose(state, arm, main, cell, peaks, dtype) for cell in cells),
+        new_shape_results=new_shapes,
+        new_shapes=rate_new_shapes(new_shapes),
+        new_shapes_complete=is_complete(new_shapes),
+    )
+
+
+def _race_process(state: RunState, arm: Arm) -> ProcessState:
+    """Return the arm's process that was timed in the race."""
+    raced = state.raced_process(arm.id)
+    assert raced is not None  # noqa: S101 - for the type checker: only arms that raced are summarised
+    return raced
+
+
+def count_visits(processes: Sequence[ProcessState]) -> VisitCounts:
+    """Return how many visits were made, discarded, and kept under unfit conditions."""
+    recorded = [each for process in processes for each in process.visit_conditions]
+    visits = [visit for process in processes for visit in process.visits]
+    return VisitCounts(
+        made=len(visits),
+        discarded=sum(each.discarded for each in recorded),
+        unfit=sum(each.unfit is not None and not each.discarded for each in recorded),
+        stalled_calls=sum(
+            count_stalls((*visit.warmup_seconds, *visit.seconds), statistics.median(visit.seconds))
+            for visit in visits
+        ),
+    )
+
+
+def _overall_log_speedup(series: Series, weights: Mapping[Shape, float]) -> Estimate:
+    """Return the mean over the shapes and over the processes that have all of them."""
+    processes = min(len(each) for each in series.values())
+    samples = [
+        (each[number], weights.get(shape, 1.0))
+        for shape, each in series.items()
+        for number in range(processes)
+    ]
+    return geometric_mean_interval(
+        [sample for sample, _ in samples],
+        CONFIDENCE,
+        correlated=True,
+        weights=[weight for _, weight in samples],
+    )
+
+
+def _summarise_cell(
+    state: RunState,
+    arm: Arm,
+    shape: Shape,
+    series: Sequence[Sequence[float]],
+    peaks: Peaks | None,
+    dtype: str,
+) -> Cell:
+    timed = [visit for _, visit in counted_visits(state, arm.id, shape)]
+    baseline = state.plan.baseline.id if state.plan else arm.id
+    speedup = ratio_interval(interval_within_processes(series, TAIL))
+    baseline_visits = [visit for _, visit in counted_visits(state, baseline, shape)]
+    visits = correct_drift(timed, baseline_visits, speedup.value)
+    seconds = _call_seconds(visits)
+    streamed = [visit.streamed_seconds for visit in timed if visit.streamed_seconds is not None]
+    process, flops = last_ready_process(state, arm.id), flops_per_call(state, shape)
+    is_repeated = len(series) >= MIN_PROCESSES
+    return Cell(
+        shape=shape,
+        seconds=seconds,
+        throughput=_throughput(
+            process.loaded if process else None,
+            shape,
+            statistics.median(streamed) if streamed else seconds.median,
+        ),
+        speedup=speedup,
+        tflops=flops / seconds.median / TERA if flops else None,
+        processes=len(series),
+        process_variation=math.expm1(math.sqrt(variance_between(series))) if is_repeated else None,
+        undisturbed=summarise_undisturbed(state, baseline, arm.id, shape)
+        if arm.id != baseline
+        else None,
+        shift=math.expm1(-find_shift(series[0], math.log1p(EQUIVALENCE_MARGIN))),
+        percentiles=_percentiles([seconds for visit in timed for seconds in visit.seconds]),
+        generation=summarise_generation(
+            visits, _race_process(state, arm), workload_of(state, shape), peaks, dtype
+        ),
+    )
+
+
+def _call_seconds(visits: Sequence[BlockTimed]) -> CallSeconds:
+    low, high = typical_interval(
+        [statistics.median(visit.seconds) for visit in visits], CONFIDENCE
+    ) or (None, None)
+    return CallSeconds(
+        median=typical_seconds(visits),
+        low=low,
+        high=high,
+        samples=sum(len(visit.seconds) for visit in visits),
+    )
+
+
+def _percentiles(seconds: Sequence[float]) -> CallPercentiles:
+    p50, p90, p95, p99 = (nearest_rank(seconds, share) for share in (0.5, 0.9, 0.95, 0.99))
+    return CallPercentiles(p50=p50, p90=p90, p95=p95, p99=p99)
+
+
+def _diagnose(
+    state: RunState,
+    arm: Arm,
+    process: ProcessState,
+    cell: Cell,
+    peaks: Peaks | None,
+    dtype: str,
+) -> CallDiagnosis:
+    shape = cell.shape
+    timed = [visit for _, visit in counted_visits(state, arm.id, shape)]
+    factor = cell.seconds.median / typical_seconds(timed)  # the same as of the cell's times
+    visits = [visit for visit in process.visits if visit.shape == shape]
+    enqueued = [visit.enqueue_seconds for visit in visits]
+    rounds = visits_by_round(state, shape).values()
+    return diagnose(
+        process.diagnosed.get(shape),
+        shape=shape,
+        seconds=factor * typical_seconds([visits[arm.id] for visits in rounds if arm.id in visits]),
+        enqueue_seconds=factor * statistics.median(enqueued) if enqueued else None,
+        flops=flops_per_call(state, shape),
+        weight_bytes=bytes_per_call(state, process, shape),
+        dtype=dtype,
+        peaks=peaks,
+    )
+
+
+def ratio_interval(logarithm: Estimate) -> Interval:
+    """Return the ratio whose logarithm is given; infinite bounds become null."""
+    low, value, high = (math.exp(bound) if math.isfinite(bound) else None for bound in logarithm)
+    return Interval(value=value if value is not None else math.nan, low=low, high=high)
+
+
+def units_per_sample(loaded: Loaded | None, shape: Shape) -> int:
+    """Return the units of a sample at this shape; of tokens those that are generated, if any."""
+    length = shape.output_tokens or shape.input_tokens
+    if loaded is None or loaded.unit != "tokens" or length is None:
+        return loaded.units_per_sample if loaded else 1
+    return length
+
+
+def _throughput(loaded: Loaded | None, shape: Shape, seconds: float) -> Throughput:
+    if loaded is not None and loaded.unit == "tokens":
+        tokens = shape.batch_size * units_per_sample(loaded, shape)
+        return Throughput(value=tokens / seconds, unit="tokens/s")
+    return Throughput(value=shape.batch_size / seconds, unit="samples/s")
+
+
+#: Of fewer processes too few may be undisturbed, and resampling shows too small an error: in
+#: simulations, twice as many intervals of three to five processes miss the truth as should.
+FEWEST_PROCESSES = 6
+
+
+def summarise_undisturbed(
+    state: RunState, baseline: str, arm: str, shape: Shape
+) -> UndisturbedSpeedup | None:
+    """Return the speed-up between the fastest visits of the baseline and of `arm`.
+
+    None with fewer than `FEWEST_PROCESSES` processes of both, which do not show its error.
+    """
+    paired = [
+        logs
+        for repeat in (0, *sorted(state.repeats))
+        if (logs := _paired_logs(state, baseline, arm, shape, repeat))
+    ]
+    if len(paired) < FEWEST_PROCESSES:
+        return None
+    difference = level_difference(
+        [[first for first, _ in logs] for logs in paired],
+        [[second for _, second in logs] for logs in paired],
+    )
+    return UndisturbedSpeedup(
+        value=math.exp(difference.value),
+        log_error=difference.standard_error,
+        processes=len(paired),
+    )
+
+
+def _paired_logs(
+    state: RunState, baseline: str, arm: str, shape: Shape, repeat: int
+) -> list[tuple[float, float]]:
+    """Return the logarithms of the seconds of both arms in each round that has both."""
+    return [
+        (log_median_seconds(visits[baseline]), log_median_seconds(visits[arm]))
+        for visits in visits_by_round(state, shape, repeat).values()
+        if baseline in visits and arm in visits
+    ]

@@ -1,0 +1,337 @@
+"""Choose the arm to advise, and say how certain the choice is. Pure.
+
+The choice is made on the measured scores. Draws of the speed-ups from their uncertainty are scored
+like the measurement itself; the word of the decision follows from the score that is lost if
+another workflow is really the best.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+
+from advisor.decide.speedup_draws import (
+    Draws,
+    GradeCurve,
+    draw_grades,
+    draw_log_speedups,
+    speedup_errors,
+)
+from advisor.domain.priorities import Priorities
+from advisor.domain.recommendation import Certainty, ChosenFor, DecisionWord, SpeedRegret
+from advisor.domain.results import Results
+from advisor.domain.rubric import DecisionRule, GradeRule, Rubric
+from advisor.domain.scores import ScoredArm
+
+#: Numbers of further repetitions of which the least that is enough is named.
+REPETITIONS_TO_TRY = (1, 2, 4, 8, 16)
+#: The fact that the draws are about, and its criterion.
+SPEEDUP, PERFORMANCE = "speedup", "performance"
+
+
+def assess(
+    viable: Sequence[ScoredArm],
+    measured: Sequence[ScoredArm],
+    results: Results,
+    priorities: Priorities,
+    rubric: Rubric,
+    *,
+    seed: int,
+    fit: bool = True,
+    outstanding: Mapping[str, float] | None = None,
+) -> tuple[ScoredArm, Certainty]:
+    """Choose among the `viable` arms, best first, and say how certain that is.
+
+    `measured` has all scored arms, those that fail a constraint included: the fastest of them is
+    named whatever the constraints are. `fit` is whether the machine was fit to measure on, and
+    `outstanding` has the highest possible score, with its bonus, of each arm that may still be
+    measured.
+    """
+    rule = rubric.decision
+    candidates = candidates_of(viable)
+    advised = choose(candidates)
+    draws = _ScoredDraws(results, {arm.arm for arm in measured}, seed)
+    lost = _lost_scores(draws, candidates, priorities, rubric)
+    shares = {
+        arm.workflow: round(float((lost[:, column] <= rule.near).mean()), 4)
+        for column, arm in enumerate(candidates)
+    }
+    own = _losses_of(draws, candidates, advised, priorities, rubric)
+    share, high = _share_and_quantile(own.values(), rule)
+    least = advised.score + advised.bonus + rule.near
+    leaders = tuple(arm for arm, score in (outstanding or {}).items() if score > least)
+    needs_speed = priorities.shares()[PERFORMANCE] > 0
+    processes = _processes(results, candidates, shares, rule)
+    is_checked = all(
+        checked.accuracy_class != "unchecked"
+        for entry in results.measurements
+        if entry.arm == advised.arm
+        for checked in entry.correctness
+    )
+    is_limited = bool(leaders) or (needs_speed and (not fit or processes == 1)) or not is_checked
+    drawn_word = _word(share, high, rule)
+    word: DecisionWord | None = drawn_word if len(candidates) > 1 else None
+    if word == "CLEAR" and is_limited:
+        word = "LIKELY"
+    shares[advised.workflow] = round(share, 4)
+    rivals = sorted((w for w in shares if w != advised.workflow), key=lambda w: -shares[w])
+    return advised, Certainty(
+        decision_word=word,
+        share=shares[advised.workflow],
+        seed=seed,
+        chosen_for=_chosen_for(advised, viable, results),
+        fit=fit,
+        replicated=processes != 1,
+        checked=is_checked,
+        outstanding=leaders,
+        contenders={
+            workflow: shares[workflow]
+            for workflow in (advised.workflow, *rivals)
+            if workflow == advised.workflow or shares[workflow] > rule.contending
+        },
+        as_good=tuple(each for each in rivals if shares[each] > rule.named)[: rule.most_named],
+        lost_score=_rounded(high),
+        lost_speed=draws.lost_speed(advised, own, priorities, rubric),
+        speed_regret=draws.speed_regret(advised, measured, rule.certain),
+        needed_repetitions=_needed_repetitions(
+            draws,
+            candidates,
+            advised,
+            processes,
+            priorities,
+            rubric,
+        )
+        if word is not None and (drawn_word != "CLEAR" or processes == 1)
+        else None,
+    )
+
+
+def choose(arms: Sequence[ScoredArm]) -> ScoredArm:
+    """Return the arm with the highest score and bonus; among equals the faster, then by rank."""
+    return max(arms, key=lambda arm: (round(arm.score + arm.bonus, 9), arm.speedup, -arm.rank))
+
+
+def candidates_of(arms: Sequence[ScoredArm]) -> list[ScoredArm]:
+    """Return the arm of each workflow that would be chosen.
+
+    The other arms do not count: the best draw of several arms that differ by chance is better than
+    any of them.
+    """
+    by_workflow: dict[str, list[ScoredArm]] = {}
+    for arm in arms:
+        by_workflow.setdefault(arm.workflow, []).append(arm)
+    return [choose(own) for own in by_workflow.values()]
+
+
+def _chosen_for(advised: ScoredArm, viable: Sequence[ScoredArm], results: Results) -> ChosenFor:
+    first = max(viable, key=lambda arm: arm.score)
+    if advised.score >= first.score:
+        return "score"
+    if advised.arm == results.baseline:
+        return "no-change"
+    return "speed" if advised.speedup > first.speedup else "exactness"
+
+
+def _lost_scores(
+    draws: _ScoredDraws,
+    candidates: Sequence[ScoredArm],
+    priorities: Priorities,
+    rubric: Rubric,
+    scale: float = 1.0,
+    exact: str | None = None,
+) -> Draws:
+    """Return how far each candidate is below the best one in each draw, `(draws, candidates)`."""
+    scores = draws.scores(candidates, priorities, rubric, scale=scale, exact=exact)
+    lost: Draws = scores.max(axis=1, keepdims=True) - scores
+    return lost
+
+
+def _losses_of(
+    draws: _ScoredDraws,
+    candidates: Sequence[ScoredArm],
+    advised: ScoredArm,
+    priorities: Priorities,
+    rubric: Rubric,
+    scale: float = 1.0,
+) -> dict[str | None, Draws]:
+    """Return the advised arm's lost scores in two sets of draws, of which the worse counts.
+
+    In the second one its speed-up is exact. An error of its own makes the errors of the other arms
+    look alike, so without the second set a larger error could make the answer look more certain.
+    """
+    column = candidates.index(advised)
+    return {
+        exact: _lost_scores(draws, candidates, priorities, rubric, scale, exact)[:, column]
+        for exact in (None, advised.arm)
+    }
+
+
+def _share_and_quantile(own: Collection[Draws], rule: DecisionRule) -> tuple[float, float]:
+    """Return in which share of the draws nothing is lost, and the loss that few draws exceed."""
+    share = min(float((lost <= rule.near).mean()) for lost in own)
+    return share, max(_quantile(lost, rule.certain) for lost in own)
+
+
+def _word(share: float, high: float, rule: DecisionRule) -> DecisionWord:
+    if share >= rule.certain:
+        return "CLEAR"
+    if high <= rule.likely or (share >= rule.probable and high <= rule.doubtful):
+        return "LIKELY"
+    return "OPEN"
+
+
+class _ScoredDraws:
+    """Draws of log speed-ups over the baseline, and the scores that follow from them."""
+
+    def __init__(self, results: Results, arms: Collection[str], seed: int) -> None:
+        # Ranks depend on the weights, and the draws must not.
+        names = sorted(arms)
+        self._column = {arm: column for column, arm in enumerate(names)}
+        self._errors, self._seed = speedup_errors(results, names), seed
+        self.logs = draw_log_speedups(self._errors, seed)
+
+    def scores(
+        self,
+        viable: Sequence[ScoredArm],
+        priorities: Priorities,
+        rubric: Rubric,
+        *,
+        scale: float,
+        exact: str | None,
+    ) -> Draws:
+        """Return the score of each viable arm in each draw, `(draws, arms) float64`.
+
+        `scale` and `exact` are those of `draw_log_speedups`.
+        """
+        import numpy as np  # noqa: PLC0415 - slow to import, and most commands decide nothing
+
+        columns = [self._column[arm.arm] for arm in viable]
+        shares = priorities.shares()
+        fixed_part, moving_part = np.zeros(len(viable)), 0.0
+        for criterion in rubric.criteria:
+            rule = next((each for each in criterion.grades if each.fact == SPEEDUP), None)
+            fixed = np.array([arm.ratings[criterion.id].grade for arm in viable])
+            if rule is None:
+                fixed_part += shares[criterion.id] * fixed
+                continue
+            limited = np.array([arm.ratings[criterion.id].fact != SPEEDUP for arm in viable])
+            limits = np.where(limited, fixed, np.inf)
+            curve = GradeCurve(rule.knots, rule.between, rule.below, rule.above)
+            grades = draw_grades(self._errors, self._seed, scale, curve, exact)[:, columns]
+            moving_part += shares[criterion.id] * np.minimum(grades, limits)
+        return np.broadcast_to(fixed_part + moving_part, (len(self.logs), len(viable)))
+
+    def lost_speed(
+        self,
+        advised: ScoredArm,
+        own: Mapping[str | None, Draws],
+        priorities: Priorities,
+        rubric: Rubric,
+    ) -> float | None:
+        """Return as which share of its speed the advised arm's lost score counts.
+
+        An arm that is faster by this share would make up for it. None where performance has no
+        weight, or where another fact than the speed-up limits its grade.
+        """
+        import numpy as np  # noqa: PLC0415 - as above
+
+        weight = priorities.shares()[PERFORMANCE]
+        rule = _speed_rule(rubric)
+        if weight <= 0 or rule is None or advised.ratings[PERFORMANCE].fact != SPEEDUP:
+            return None
+        figures = np.array([math.log(figure) for figure, _ in rule.knots])
+        heights = np.array([grade for _, grade in rule.knots])
+        found = []
+        for exact, lost in own.items():
+            logs = draw_log_speedups(self._errors, self._seed, 1.0, exact)
+            logs = logs[:, self._column[advised.arm]]
+            grades = _extended(logs, figures, heights) + lost / weight
+            factors = np.exp(_extended(grades, heights, figures) - logs)
+            found.append(_quantile(factors, rubric.decision.certain) - 1)
+        return _rounded(max(found))
+
+    def speed_regret(
+        self, advised: ScoredArm, measured: Sequence[ScoredArm], certain: float
+    ) -> SpeedRegret:
+        """Return how much faster than the advised arm the fastest one is, and may be."""
+        own = self.logs[:, [self._column[advised.arm]]]
+        gains = (self.logs - own).max(axis=1)
+        fastest = max(measured, key=lambda arm: (arm.speedup, -arm.rank))
+        value = fastest.speedup / advised.speedup
+        return SpeedRegret(
+            arm=fastest.arm if fastest.arm != advised.arm else None,
+            value=_rounded(value),
+            high=_rounded(max(math.exp(_quantile(gains, certain)), value)),
+        )
+
+
+def _speed_rule(rubric: Rubric) -> GradeRule | None:
+    """Return the rule that grades the speed-up."""
+    rules = (rule for criterion in rubric.criteria for rule in criterion.grades)
+    return next((rule for rule in rules if rule.fact == SPEEDUP), None)
+
+
+def _extended(values: Draws, xs: Draws, ys: Draws) -> Draws:
+    """Interpolate linearly; the first and the last slope continue beyond the points."""
+    import numpy as np  # noqa: PLC0415 - as above
+
+    slopes = np.diff(ys) / np.diff(xs)
+    found: Draws = np.interp(values, xs, ys)
+    found += np.minimum(values - xs[0], 0.0) * slopes[0]
+    found += np.maximum(values - xs[-1], 0.0) * slopes[-1]
+    return found
+
+
+def _needed_repetitions(
+    draws: _ScoredDraws,
+    candidates: Sequence[ScoredArm],
+    advised: ScoredArm,
+    processes: int,
+    priorities: Priorities,
+    rubric: Rubric,
+) -> int | None:
+    """Return the further repetitions in fresh processes after which the decision would be CLEAR.
+
+    The errors fall with the square root of the number of processes. None where the
+    largest of `REPETITIONS_TO_TRY` is not enough, and for servers, which have no cells.
+    """
+    if processes == 0:
+        return None
+    for repetitions in REPETITIONS_TO_TRY:
+        scale = math.sqrt(processes / (processes + repetitions))
+        own = _losses_of(draws, candidates, advised, priorities, rubric, scale)
+        if _word(*_share_and_quantile(own.values(), rubric.decision), rubric.decision) == "CLEAR":
+            return repetitions
+    return None
+
+
+def _processes(
+    results: Results,
+    candidates: Sequence[ScoredArm],
+    shares: dict[str, float],
+    rule: DecisionRule,
+) -> int:
+    """Return the fewest processes in which an arm that may lead was timed; 0 if none was."""
+    arms = {arm.arm for arm in candidates} - {results.baseline}
+    leading = {arm.arm for arm in candidates if shares[arm.workflow] > rule.contending}
+    compared = leading - {results.baseline} or arms
+    return min(
+        (
+            cell.processes
+            for entry in results.measurements
+            if entry.arm in compared
+            for cell in entry.cells
+        ),
+        default=0,
+    )
+
+
+def _quantile(values: Draws, share: float) -> float:
+    import numpy as np  # noqa: PLC0415 - as above
+
+    return float(np.quantile(values, share))
+
+
+def _rounded(value: float) -> float:
+    """Return a figure of the draws without digits that mean nothing."""
+    return round(float(value), 4)

@@ -1,0 +1,332 @@
+"""Compute the answer of a run from its stored events, or again from its results.
+
+Reads the run and has no other effect.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from advisor.ask.constraints import check_constraints
+from advisor.ask.criteria import read_rubric
+from advisor.decide import other_platforms, performance_portability, replay, scoring, trained_loss
+from advisor.decide.arm_states import plan_of
+from advisor.decide.baseline_failure import can_go_on, find_failure
+from advisor.decide.headline import write_headline
+from advisor.decide.potential import potential_of
+from advisor.decide.recommend import recommend
+from advisor.decide.rounds import counted_visits
+from advisor.decide.serving import add_servers
+from advisor.decide.summary import summarise
+from advisor.decide.unmeasured import list_excluded, list_planned
+from advisor.domain.answer import Answer, Problem, UnmeasuredArm
+from advisor.domain.catalogue import Catalogue
+from advisor.domain.constraints import Constraint
+from advisor.domain.event_folding import fold
+from advisor.domain.measurement import TimedVisit
+from advisor.domain.model import has_random_weights
+from advisor.domain.priorities import Priorities
+from advisor.domain.question import Question
+from advisor.domain.recommendation import Recommendation
+from advisor.domain.results import Results
+from advisor.domain.run import SCHEMA, Header
+from advisor.domain.run_events import LoggedEvent
+from advisor.domain.run_state import RunState
+from advisor.domain.scores import Evidence, ScoredArm
+from advisor.errors import (
+    BudgetSpentError,
+    ExportFileError,
+    RunFileError,
+    UserError,
+)
+from advisor.store.runs import Run
+from probes.wire.outcome import SkipCause
+
+#: Why an arm was skipped that could have been measured.
+NOT_REACHED: set[SkipCause | None] = {"out-of-time", "cannot-lead"}
+
+
+def decide(
+    run: Run,
+    *,
+    priorities: Priorities | None = None,
+    constraints: tuple[Constraint, ...] | None = None,
+    rubric: pathlib.Path | None = None,
+    platforms: Sequence[Run] = (),
+    with_times: bool = False,
+) -> Answer:
+    """Score the arms of a stored run and recommend one; the same events give the same answer.
+
+    `with_times` adds the seconds of every call that counts. Priorities, constraints, a rubric and
+    runs on other platforms replace those of the run. Raise `RunFileError` if the stored events
+    contradict each other or the header, and `PriorityError` for constraints on figures that the
+    run's task does not measure.
+    """
+    is_active, header, state = run.is_active(), run.header(), run.state()
+    check_constraints(constraints or (), header.question.task)
+    if platforms:
+        others = other_platforms.load_platforms(platforms, header)
+        state = msgspec.structs.replace(state, platforms=others)
+    question = with_preferences(header.question, priorities, constraints)
+    header = msgspec.structs.replace(
+        header, question=question, catalogue=with_rubric(header.catalogue, rubric)
+    )
+    try:
+        answer = evaluate(header, state)
+    except (ArithmeticError, LookupError, ValueError) as problem:
+        raise RunFileError(
+            f"the events in {run.directory} contradict each other: {problem!r}",
+            "if p3-advisor wrote them, report it with the directory; else delete the run",
+        ) from problem
+    return msgspec.structs.replace(
+        answer,
+        in_progress=is_active and not state.finished,
+        results=_add_times(answer.results, state) if with_times else answer.results,
+    )
+
+
+def _add_times(results: Results, state: RunState) -> Results:
+    """Return the results with the seconds of every call that counts."""
+    measurements = tuple(
+        msgspec.structs.replace(
+            measurement,
+            cells=tuple(
+                msgspec.structs.replace(
+                    cell,
+                    times=tuple(
+                        TimedVisit(process=repeat, round=visit.round, seconds=visit.seconds)
+                        for repeat, visit in counted_visits(state, measurement.arm, cell.shape)
+                    ),
+                )
+                for cell in measurement.cells
+            ),
+        )
+        for measurement in results.measurements
+    )
+    return msgspec.structs.replace(results, measurements=measurements)
+
+
+def with_preferences(
+    question: Question, priorities: Priorities | None, constraints: tuple[Constraint, ...] | None
+) -> Question:
+    """Return the question with other priorities and constraints; None keeps its own."""
+    return msgspec.structs.replace(
+        question,
+        priorities=question.priorities if priorities is None else priorities,
+        constraints=question.constraints if constraints is None else constraints,
+    )
+
+
+def with_rubric(catalogue: Catalogue, rubric: pathlib.Path | None) -> Catalogue:
+    """Return the catalogue with the criteria of a file; None keeps its own."""
+    if rubric is None:
+        return catalogue
+    return msgspec.structs.replace(catalogue, rubric=read_rubric(rubric))
+
+
+def evaluate(
+    header: Header,
+    state: RunState,
+    *,
+    evidence: Evidence | None = None,
+    while_running: bool = False,
+) -> Answer:
+    """Summarise and score a run as far as it has come, and recommend an arm.
+
+    `evidence` is where the figures come from, by default from the run. With `while_running` equal
+    workers may differ so far; see `recommend`.
+    """
+    results = summarise_run(header, state)
+    evidence = evidence or ("imported" if header.imported else "measured")
+    excluded = list_excluded(header, plan_of(state))
+    planned = list_planned(header, state, results, None)
+    scores, recommendation, error = _advise(
+        header, results, excluded, planned, evidence, while_running=while_running
+    )
+    if not scores:
+        error = _early_end(state) or error
+    resumable = None if state.finished else can_go_on(state)
+    answer = Answer(
+        run_id=header.run_id,
+        created=header.created,
+        advisor_version=header.advisor_version,
+        rubric=header.catalogue.rubric.name,
+        finished=state.finished,
+        resumable=resumable,
+        imported=header.imported,
+        question=header.question,
+        machine=header.machine,
+        load_check=state.load_check,
+        results=results,
+        scores=scores,
+        unmeasured=(
+            *list_planned(header, state, results, None if resumable else error),
+            *excluded,
+        ),
+        recommendation=recommendation,
+        problem=Problem.of(error),
+    )
+    return msgspec.structs.replace(answer, headline=write_headline(answer))
+
+
+def summarise_run(header: Header, state: RunState) -> Results:
+    """Return everything that a run has measured so far."""
+    question, catalogue = header.question, header.catalogue
+    races = replay.results_by_shape(state, question)
+    results = summarise(
+        state,
+        races,
+        dtype=question.dtype,
+        noise=catalogue.presets.noise,
+        weights=question.weights,
+    )
+    platforms = (other_platforms.platform_of(header, state, results), *state.platforms)
+    portability = (
+        performance_portability.compare_platforms(platforms, catalogue.workflows)
+        if results.measurements
+        else None
+    )
+    results = msgspec.structs.replace(results, portability=portability)
+    results = add_servers(results, state, question, catalogue.presets.noise)
+    rules = catalogue.accuracy
+    if not (question.quantised or question.metric):
+        return results
+    return trained_loss.add_losses(
+        results,
+        state,
+        rules.losses,
+        has_random_weights=has_random_weights(question.model),
+        seed=question.seed,
+    )
+
+
+def decide_again(
+    answer: Answer,
+    catalogue: Catalogue,
+    *,
+    priorities: Priorities | None = None,
+    constraints: tuple[Constraint, ...] | None = None,
+    scope: str = "",
+) -> Answer:
+    """Return the answer with the scores and the advice that its results give now.
+
+    What is declared about the workflows comes from `catalogue`; `scope` follows model and device
+    in the headline. Fast enough to run while a weight is being dragged on a screen. Raise
+    `PriorityError` for constraints on figures that the run's task does not measure, and
+    `ExportFileError` for an answer without measurements, or of workflows that are not known.
+    """
+    check_constraints(constraints or (), answer.question.task)
+    _check_figures(answer, catalogue)
+    question = with_preferences(answer.question, priorities, constraints)
+    header = Header(
+        schema=SCHEMA,
+        run_id=answer.run_id,
+        created=answer.created,
+        advisor_version=answer.advisor_version,
+        question=question,
+        machine=answer.machine,
+        catalogue=catalogue.for_question(question),
+        imported=answer.imported,
+    )
+    # An arm with an option was planned, and failed or was not reached.
+    excluded = [each for each in answer.unmeasured if each.option is None]
+    planned = [each for each in answer.unmeasured if each.option is not None]
+    scores, recommendation, error = _advise(
+        header, answer.results, excluded, planned, answer.evidence
+    )
+    again = msgspec.structs.replace(
+        answer,
+        question=question,
+        rubric=header.catalogue.rubric.name,
+        scores=scores,
+        recommendation=recommendation,
+        problem=Problem.of(error),
+    )
+    return msgspec.structs.replace(again, headline=write_headline(again, scope))
+
+
+def _check_figures(answer: Answer, catalogue: Catalogue) -> None:
+    unknown = {each.workflow for each in answer.results.measurements} - {
+        workflow.id for workflow in catalogue.workflows
+    }
+    if unknown or answer.baseline is None:
+        again = answer.rerun_command
+        raise ExportFileError(
+            f"the answer of run {answer.run_id} has no measurements that can be decided on",
+            f"ask again: {again}" if again else "decide on the run itself",
+        )
+
+
+def _advise(
+    header: Header,
+    results: Results,
+    excluded: Sequence[UnmeasuredArm],
+    planned: Sequence[UnmeasuredArm],
+    evidence: Evidence,
+    *,
+    while_running: bool = False,
+) -> tuple[tuple[ScoredArm, ...], Recommendation | None, UserError | None]:
+    """Return the scores, best first, and the recommendation, or why there is none."""
+    question = header.question
+    rated = scoring.rate_arms(results, header.catalogue, evidence)
+    scores = scoring.weigh_arms(rated.overall, question)
+    by_shape = scoring.weigh_by_shape(rated, question)
+    try:
+        recommendation = recommend(
+            header,
+            results,
+            scores,
+            by_shape,
+            excluded,
+            outstanding=_outstanding(header, results, planned),
+            while_running=while_running,
+        )
+    except UserError as problem:
+        return scores, None, problem
+    return scores, recommendation, None
+
+
+def _outstanding(
+    header: Header, results: Results, planned: Sequence[UnmeasuredArm]
+) -> dict[str, float]:
+    """Return the highest possible score of each arm that timed out or was not reached.
+
+    Arms of workflows that have a measurement are left out: their kind is known.
+    """
+    known = {entry.workflow for entry in results.measurements}
+    too_slow = {served.arm for served in results.serving.arms} if results.serving else set()
+    found = {
+        arm.arm: potential_of(arm, results, header)
+        for arm in planned
+        if (arm.status in {"timed-out", "excluded"} or arm.skip_cause in NOT_REACHED)
+        and arm.workflow not in known
+        and arm.arm not in too_slow
+    }
+    return {arm: each.score for arm, each in found.items() if each is not None}
+
+
+def evaluate_imported(header: Header, events: Iterable[LoggedEvent], name: str) -> Answer:
+    """Decide on a run read from the export file `name`.
+
+    Raise `ExportFileError` if its figures contradict each other.
+    """
+    try:
+        return evaluate(header, fold(events))
+    except (ArithmeticError, LookupError, ValueError) as problem:
+        raise ExportFileError(
+            f"the figures in {name} contradict each other: {problem}",
+            "ask the sender for another export of the run",
+        ) from problem
+
+
+def _early_end(state: RunState) -> UserError | None:
+    """Return the reason why a run measured no arm; None if it is not known."""
+    if "out-of-time" in {closed.cause for closed in state.closed.values()}:
+        return BudgetSpentError(
+            "the measuring time ended before any arm was measured",
+            "allow more with --budget",
+        )
+    return find_failure(state)

@@ -1,0 +1,131 @@
+"""Correct the times of an arm for changes of the machine's speed between visits.
+
+A speed-up compares visits of one round, so it holds while the machine speeds up or slows down. The
+median times of two arms do not: each falls into the fast or the slow state by chance, and an arm
+that took part in few rounds saw few states. Arms that were called without a pause show whether
+their results in the race hold then.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from advisor.decide.intervals import trimmed_mean
+from advisor.domain.interval import Interval
+from advisor.domain.measurement import CallSeconds, Measurement
+from advisor.domain.results import SustainedCheck
+from advisor.domain.run_state import ProcessState, RunState
+from probes.wire.events import BlockTimed
+from probes.wire.shape import Shape
+
+
+def typical_seconds(visits: Sequence[BlockTimed]) -> float:
+    """Return the median over the visits of each visit's median."""
+    return statistics.median(statistics.median(visit.seconds) for visit in visits)
+
+
+def correct_drift(
+    visits: Sequence[BlockTimed], baseline_visits: Sequence[BlockTimed], speedup: float
+) -> list[BlockTimed]:
+    """Return the visits with their times multiplied by one factor.
+
+    With it, `typical_seconds` of the visits is that of the baseline divided by the speed-up.
+    """
+    factor = typical_seconds(baseline_visits) / speedup / typical_seconds(visits)
+    return [_multiplied(visit, factor) for visit in visits]
+
+
+def _multiplied(visit: BlockTimed, factor: float) -> BlockTimed:
+    return dataclasses.replace(
+        visit,
+        seconds=tuple(factor * each for each in visit.seconds),
+        first_token_seconds=tuple(factor * each for each in visit.first_token_seconds),
+    )
+
+
+def bound_by_speedups(measurement: Measurement, baseline: Measurement) -> Measurement:
+    """Return the measurement with bounds of its call times that fit its speed-ups.
+
+    A time is the baseline's over the speed-up, and its logarithmic half widths are the root of the
+    sum of the squares of both. The baseline keeps the bounds of its own visits.
+    """
+    if measurement.arm == baseline.arm:
+        return measurement
+    times = {cell.shape: cell.seconds for cell in baseline.cells}
+    cells = tuple(
+        msgspec.structs.replace(
+            cell, seconds=_bounded(cell.seconds, times[cell.shape], cell.speedup)
+        )
+        for cell in measurement.cells
+    )
+    return msgspec.structs.replace(measurement, cells=cells)
+
+
+def _bounded(seconds: CallSeconds, baseline: CallSeconds, speedup: Interval) -> CallSeconds:
+    if not (baseline.low and baseline.high and speedup.low and speedup.high):
+        return msgspec.structs.replace(seconds, low=None, high=None)
+    # A greater speed-up is a shorter time.
+    shorter = math.hypot(
+        math.log(baseline.median / baseline.low), math.log(speedup.high / speedup.value)
+    )
+    longer = math.hypot(
+        math.log(baseline.high / baseline.median), math.log(speedup.value / speedup.low)
+    )
+    return msgspec.structs.replace(
+        seconds,
+        low=seconds.median * math.exp(-shorter),
+        high=seconds.median * math.exp(longer),
+    )
+
+
+def check_sustained(
+    state: RunState,
+    log_speedups: Mapping[str, Mapping[Shape, Sequence[float]]],
+    margins: Mapping[Shape, float],
+) -> SustainedCheck | None:
+    """Compare two arms called without a pause with their result in the race; None without both.
+
+    The log speed-ups are by arm and batch size, the margins, as shares, by batch size.
+    """
+    processes = {
+        arm: process
+        for arm, each in state.processes.items()
+        for process in each
+        if process.sustained
+    }
+    if len(processes) != 2:  # noqa: PLR2004 - a pair
+        return None
+    first, second = processes
+    shape = processes[first].sustained[0].shape
+    raced = [log_speedups.get(arm, {}).get(shape) for arm in (first, second)]
+    if not (raced[0] and raced[1]):
+        return None
+    burst = trimmed_mean(raced[0]) - trimmed_mean(raced[1])
+    sustained = math.log(
+        _sustained_seconds(processes[second]) / _sustained_seconds(processes[first])
+    )
+    return SustainedCheck(
+        shape=shape,
+        arms=(first, second),
+        burst_ratio=math.exp(burst),
+        sustained_ratio=math.exp(sustained),
+        agrees=abs(burst - sustained) <= math.log1p(margins[shape]),
+        joules_per_call={arm: _joules_per_call(process) for arm, process in processes.items()},
+    )
+
+
+def _sustained_seconds(process: ProcessState) -> float:
+    return statistics.fmean(each.seconds / each.calls for each in process.sustained)
+
+
+def _joules_per_call(process: ProcessState) -> float | None:
+    joules = [each.joules for each in process.energy]
+    known = [each for each in joules if each is not None]
+    if not joules or len(known) < len(joules):
+        return None
+    return sum(known) / sum(each.calls for each in process.sustained)

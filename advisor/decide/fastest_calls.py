@@ -1,0 +1,166 @@
+"""A second estimate of each speed-up, from the fastest calls of all visits. Pure.
+
+Other work on the machine slows most calls and hardly the fastest ones. On two cores, eager PyTorch
+against ONNX Runtime, the paired rounds gave 1.3x when quiet and 26x next to one busy process, the
+fastest calls 1.5x.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+import msgspec
+
+from advisor.decide.intervals import HALF_INTERVAL
+from advisor.decide.rounds import counted_visits
+from advisor.decide.undisturbed import fastest_call, fastest_call_error
+from advisor.domain.interval import Interval
+from advisor.domain.measurement import Cell, Measurement
+from advisor.domain.plan import Plan
+from advisor.domain.run_state import RunState
+from probes.wire.shape import Shape
+
+#: Seconds of the calls of each visit.
+Calls = Sequence[Sequence[float]]
+
+
+def reconcile(
+    state: RunState, measurements: Sequence[Measurement], plan: Plan, margin: float
+) -> Iterator[Measurement]:
+    """Yield the measurements with the second estimate where it contradicts the paired rounds.
+
+    The speed-up is then that of the fastest calls. Its interval spans both, unless other work
+    disturbed most visits, which explains the difference; the call times are then those of the
+    fastest calls as well. `margin` is the share by which typical and fastest calls may differ on a
+    quiet machine.
+    """
+    shapes = {cell.shape for entry in measurements for cell in entry.cells}
+    baseline = plan.baseline.id
+    equal = [arm.id for arm in plan.arms if baseline in {arm.id, arm.duplicate_of}]
+    references = {
+        shape: [calls for arm in equal for calls in _calls(state, arm, shape)] for shape in shapes
+    }
+    factors = {
+        cell.shape: _undisturbed_share(cell, references[cell.shape])
+        for entry in measurements
+        for cell in entry.cells
+        if entry.arm == baseline and _is_disturbed(state, equal, cell.shape)
+    }
+    for entry in measurements:
+        if entry.arm == baseline:
+            yield msgspec.structs.replace(entry, cells=_scaled(entry.cells, factors))
+            continue
+        cells = tuple(
+            _reconcile(
+                cell,
+                _calls(state, entry.arm, cell.shape),
+                references[cell.shape],
+                margin,
+                is_disturbed=_is_disturbed(state, (*equal, entry.arm), cell.shape),
+            )
+            for cell in entry.cells
+        )
+        is_changed = any(cell.fastest_calls for cell in cells)
+        scaled = _scaled(cells, factors)
+        if is_changed:
+            yield _with_cells(entry, scaled)
+        else:
+            yield msgspec.structs.replace(entry, cells=scaled)
+
+
+def _calls(state: RunState, arm: str, shape: Shape) -> Calls:
+    return [visit.seconds for _, visit in counted_visits(state, arm, shape)]
+
+
+def _undisturbed_share(baseline: Cell, calls: Calls) -> float:
+    """Return the seconds of the fastest call as a share of those of the typical one."""
+    fastest = fastest_call(calls)
+    return fastest / baseline.seconds.median if fastest is not None else 1.0
+
+
+def _scaled(cells: Sequence[Cell], factors: Mapping[Shape, float]) -> tuple[Cell, ...]:
+    """Return the cells with their call times multiplied by the factors of their shapes."""
+    return tuple(_with_seconds(cell, factors.get(cell.shape, 1.0)) for cell in cells)
+
+
+def _with_seconds(cell: Cell, factor: float) -> Cell:
+    seconds = msgspec.structs.replace(
+        cell.seconds,
+        median=cell.seconds.median * factor,
+        low=cell.seconds.low and cell.seconds.low * factor,
+        high=cell.seconds.high and cell.seconds.high * factor,
+    )
+    throughput = msgspec.structs.replace(cell.throughput, value=cell.throughput.value / factor)
+    tflops = cell.tflops and cell.tflops / factor
+    return msgspec.structs.replace(cell, seconds=seconds, throughput=throughput, tflops=tflops)
+
+
+def _is_disturbed(state: RunState, arms: Collection[str], shape: Shape) -> bool:
+    """Return whether the machine was unfit during most visits of the arms at the shape."""
+    visits = [
+        visit
+        for arm in arms
+        for process in state.processes.get(arm, ())
+        for visit in process.visit_conditions
+        if visit.shape == shape and not visit.discarded
+    ]
+    return 2 * sum(visit.unfit is not None for visit in visits) > len(visits)
+
+
+def _with_cells(measurement: Measurement, cells: tuple[Cell, ...]) -> Measurement:
+    """Return the measurement with the weighted geometric means of its cells."""
+    whole = math.fsum(cell.weight for cell in cells)
+    between = math.fsum(cell.weight * (cell.speedup.process_error or 0.0) ** 2 for cell in cells)
+    speedup = Interval(
+        value=_mean(cells, [cell.speedup.value for cell in cells]) or math.nan,
+        low=_mean(cells, [cell.speedup.low for cell in cells]),
+        high=_mean(cells, [cell.speedup.high for cell in cells]),
+        process_error=math.sqrt(between / whole),
+    )
+    return msgspec.structs.replace(measurement, cells=cells, speedup=speedup)
+
+
+def _mean(cells: Sequence[Cell], values: Sequence[float | None]) -> float | None:
+    """Return the geometric mean, with the weights of the cells; None without all values."""
+    known = [value for value in values if value is not None]
+    if len(known) < len(cells):
+        return None
+    whole = math.fsum(cell.weight for cell in cells)
+    logs = (cell.weight * math.log(value) / whole for cell, value in zip(cells, known, strict=True))
+    return math.exp(math.fsum(logs))
+
+
+def _reconcile(
+    cell: Cell, ours: Calls, theirs: Calls, margin: float, *, is_disturbed: bool
+) -> Cell:
+    fastest, reference = fastest_call(ours), fastest_call(theirs)
+    paired = cell.speedup
+    if fastest is None or reference is None or paired.low is None or paired.high is None:
+        return cell
+    ratio = reference / fastest
+    if max(ratio / paired.value, paired.value / ratio) <= 1 + margin and not is_disturbed:
+        return cell
+    # A program whose undisturbed calls were missed is faster than its fastest call, never slower.
+    slower, faster = (
+        math.exp(math.hypot(HALF_INTERVAL * fastest_call_error(calls), math.log1p(margin)))
+        for calls in (theirs, ours)
+    )
+    second = Interval(
+        value=ratio,
+        low=ratio / slower,
+        high=ratio * faster,
+        process_error=math.log1p(margin) / HALF_INTERVAL,
+    )
+    if ratio / slower <= paired.high and paired.low <= ratio * faster and not is_disturbed:
+        return cell
+    speedup = second
+    if not is_disturbed:
+        speedup = Interval(
+            value=ratio,
+            low=min(paired.low, ratio / slower),
+            high=max(paired.high, ratio * faster),
+            process_error=paired.process_error,
+        )
+    changed = msgspec.structs.replace(cell, speedup=speedup, fastest_calls=second)
+    return _with_seconds(changed, paired.value / ratio)

@@ -1,0 +1,337 @@
+"""The answer in three lines: what to use, how certain that is, and what would change it. Pure.
+
+Every output shows these lines as they are. Further lines follow where the advised arm is not exact,
+where the best arm differs by batch size, or where the advised arm is slower than the baseline at
+one of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from advisor.decide.advised_answer import AdvisedAnswer, join_names
+from advisor.decide.best_arms import find_errors
+from advisor.decide.certainty import REPETITIONS_TO_TRY
+from advisor.decide.flips import SAME_SCORE, grades_of
+from advisor.decide.further_lines import (
+    describe_accuracy,
+    describe_adjustments,
+    describe_batch_sizes,
+    describe_requests,
+    describe_weights,
+)
+from advisor.decide.load_lines import write_load_lines
+from advisor.decide.speedup_draws import includes_processes
+from advisor.decide.trust import STEADY_NOISE, describe_unfitness, is_unfit
+from advisor.domain.answer import Answer, HeadlineLine, HeadlinePart
+from advisor.domain.interval import Interval
+from advisor.domain.model import short_name
+from advisor.domain.question import Budget
+from advisor.domain.recommendation import ChosenFor
+from advisor.domain.results import EQUIVALENCE_MARGIN
+from advisor.domain.rubric import LETTERS
+from advisor.domain.scores import ScoredArm
+from advisor.errors import MachineUnfitError
+from advisor.system.number_format import (
+    format_bound,
+    format_number,
+    format_share,
+    format_share_of_draws,
+    format_weight,
+)
+
+#: Beginning of an answer from published figures.
+FROM_FIGURES = "Not measured. By published figures: "
+#: Why an arm is advised that has not the highest score.
+CHOSEN_FOR: dict[ChosenFor, str] = {
+    "speed": "is slower",
+    "exactness": "is less exact",
+    "no-change": "needs a change of the code",
+}
+#: A loss of speed that is less than this share counts as nothing.
+NOTHING = 0.005
+#: Further arms that are outstanding are counted.
+MOST_OUTSTANDING = 3
+
+
+def write_headline(answer: Answer, scope: str = "") -> tuple[HeadlineLine, ...]:
+    """Return the lines of an answer; `scope` follows model and device."""
+    facts = AdvisedAnswer.of(answer)
+    if facts is None:
+        return (HeadlineLine(part="answer", text=_without_measurement(answer)),)
+    lines: list[tuple[HeadlinePart, str]] = [
+        ("answer", _instruction(facts, scope)),
+        ("certainty", _certainty(facts)),
+        ("change", _change(facts)),
+    ]
+    further: tuple[tuple[HeadlinePart, Sequence[str]], ...] = (
+        ("requests", describe_requests(facts)),
+        ("load", write_load_lines(facts)),
+        ("weights", describe_weights(facts)),
+        ("accuracy", describe_accuracy(facts)),
+        ("accuracy", describe_adjustments(facts)),
+        ("batch-sizes", describe_batch_sizes(facts)),
+    )
+    lines += [(part, line) for part, found in further for line in found]
+    return tuple(HeadlineLine(part=part, text=text) for part, text in lines)
+
+
+def _without_measurement(answer: Answer) -> str:
+    """Return the answer of published figures, or why there is no recommendation."""
+    advice, problem = answer.recommendation, answer.problem
+    if advice is None:
+        reason = problem.what if problem else "nothing was decided"
+        has_answer = problem is None or problem.name != MachineUnfitError.name
+        return f"No recommendation: {reason}" if has_answer else f"No answer: {reason}"
+    title, model = answer.titles[advice.arm], short_name(answer.question.model)
+    return f"{FROM_FIGURES}use {title} for {model} on {answer.device_name}"
+
+
+def _instruction(facts: AdvisedAnswer, scope: str) -> str:
+    meanwhile = " for now" if facts.certainty.decision_word == "OPEN" else ""
+    return f"Use {facts.scored.title} for {facts.subject}{scope}{meanwhile}."
+
+
+def _certainty(facts: AdvisedAnswer) -> str:
+    word = facts.certainty.decision_word
+    if word is None:
+        return f"Nothing was compared: it is the only workflow {_why_alone(facts)}. {_speed(facts)}"
+    sentences = [
+        f"{word}{_why_not_clear(facts)}.",
+        _speed(facts),
+        _chosen_for(facts),
+        _as_good(facts),
+        _wrong_choice(facts),
+        _faster(facts),
+        _what_settles(facts) if word == "OPEN" else "",
+    ]
+    return " ".join(filter(None, sentences))
+
+
+def _why_alone(facts: AdvisedAnswer) -> str:
+    if any(arm.workflow != facts.scored.workflow for arm in facts.answer.scores):
+        return "that meets the constraints"
+    return f"with a result{_left_out(facts)}"
+
+
+def _left_out(facts: AdvisedAnswer) -> str:
+    """Return how many builds the options of the user left out; empty for none."""
+    left_out = sum(not build.started for build in facts.answer.results.stopped_builds)
+    if not left_out:
+        return ""
+    question, builds = facts.answer.question, "build" if left_out == 1 else "builds"
+    limits = (("--requests", question.requests), ("--build-minutes", question.build_minutes))
+    options = [f"{option} {value:.15g}" for option, value in limits if value is not None]
+    return f"; {' and '.join(options)} left out {left_out} other {builds}"
+
+
+def _why_not_clear(facts: AdvisedAnswer) -> str:
+    """Return what speaks against a clear answer."""
+    found = facts.certainty
+    if found.decision_word == "CLEAR":
+        return ""
+    share = format_share_of_draws(found.share)
+    reasons = [f"the best choice in {share} of what the measurements allow"]
+    if not found.fit and _is_baseline(facts):
+        # The reason follows the speed of another arm.
+        reasons.append(describe_unfitness(facts.answer.results))
+    if not found.replicated:
+        reasons.append("timed in one process each")
+    if not found.checked:
+        reasons.append("its outputs could not all be checked")
+    if found.outstanding:
+        titles = [facts.titles[arm] for arm in found.outstanding[:MOST_OUTSTANDING]]
+        left = len(found.outstanding) - len(titles)
+        names = join_names([*titles, *([f"{left} more"] if left else [])])
+        reasons.append(f"not measured, and might lead: {names}")
+    return ": " + "; ".join(reasons)
+
+
+def _chosen_for(facts: AdvisedAnswer) -> str:
+    """Return why an arm is advised that has not the highest score."""
+    reason = CHOSEN_FOR.get(facts.certainty.chosen_for)
+    if reason is None:
+        return ""
+    first = next(arm for arm in facts.answer.scores if not arm.failures)
+    return f"{first.title} scores {first.score - facts.scored.score:.2f} points more, but {reason}."
+
+
+def _as_good(facts: AdvisedAnswer) -> str:
+    """Name the workflows that are about as good, with their shares and speed-ups."""
+    shares = facts.certainty.contenders
+    arms = [_best_of(facts, workflow) for workflow in facts.certainty.as_good]
+    named = [
+        f"{arm.title} ({_gain(facts, arm)}, {format_share_of_draws(shares[arm.workflow])})"
+        for arm in arms
+    ]
+    return f"About as good: {join_names(named, 'or')}." if named else ""
+
+
+def _best_of(facts: AdvisedAnswer, workflow: str) -> ScoredArm:
+    own = (arm for arm in facts.answer.scores if arm.workflow == workflow and not arm.failures)
+    return next(own)
+
+
+def _wrong_choice(facts: AdvisedAnswer) -> str:
+    """Return what being wrong costs at these weights."""
+    lost = facts.certainty.lost_speed
+    if lost is None:
+        return ""
+    if lost < NOTHING:
+        return "A wrong choice would cost nothing."
+    return f"A wrong choice would cost as much as {format_share(lost)} of speed."
+
+
+def _what_settles(facts: AdvisedAnswer) -> str:
+    certainty, noise = facts.certainty, facts.noise_floor
+    needed = certainty.needed_repetitions
+    if needed is not None:
+        plural = "s" if needed > 1 else ""
+        settles = f"About {needed} more repetition{plural} in fresh processes would settle it"
+        repeats = facts.answer.results.repeats + needed
+        return f"{settles}{_which_budget(facts.advice.next_budget, repeats)}."
+    longer = f" --budget {facts.advice.next_budget.name}" if facts.advice.next_budget else ""
+    if noise > STEADY_NOISE:
+        return (
+            f"Equal workers differ by up to {format_share(noise)}: measure again on a quiet "
+            f"machine, with --wait-for-quiet 5min{longer}."
+        )
+    if write_load_lines(facts):
+        return f"Another run, with more blocks of load, may settle it{longer and ':' + longer}."
+    return f"More than {REPETITIONS_TO_TRY[-1]} further repetitions would be needed to settle it."
+
+
+def _which_budget(budget: Budget | None, repeats: int) -> str:
+    """Return the option with which a run makes the repetitions, or most of them."""
+    if budget is None:
+        return ""
+    if budget.repeats >= repeats:
+        return f": --budget {budget.name}"
+    return f"; no budget makes as many, --budget {budget.name} makes {budget.repeats}"
+
+
+def _speed(facts: AdvisedAnswer) -> str:
+    baseline = facts.baseline_title
+    if _is_baseline(facts):
+        return f"It is the baseline, {baseline}."
+    speedup = facts.measured.speedup
+    if write_load_lines(facts):
+        return f"{speedup.value:.2f}x the request rate of {baseline}{_bounds(speedup)}."
+    if speedup.low is None or speedup.high is None:
+        return f"{speedup.value:.2f}x as fast as {baseline} (interval not known)."
+    if is_unfit(facts.answer.results):
+        why = describe_unfitness(facts.answer.results)
+        return f"{_range(speedup).capitalize()} as fast as {baseline}: {why}."
+    bounds = f"{speedup.low:.2f} to {speedup.high:.2f}"
+    if not includes_processes(facts.measured):
+        return (
+            f"{speedup.value:.2f}x as fast as {baseline} ({bounds} in one process each; no two "
+            "equal workers were compared, so another process may differ by more)."
+        )
+    return f"{speedup.value:.2f}x as fast as {baseline} ({bounds})."
+
+
+def _bounds(speedup: Interval) -> str:
+    if speedup.low is None or speedup.high is None:
+        return " (interval not known)"
+    return f" ({speedup.low:.2f} to {speedup.high:.2f})"
+
+
+def _faster(facts: AdvisedAnswer) -> str:
+    """Name the fastest arm if it is another one and, beside the baseline, the best other one."""
+    regret, is_baseline = facts.certainty.speed_regret, _is_baseline(facts)
+    sentences = []
+    if regret.arm is not None and regret.value >= 1 + EQUIVALENCE_MARGIN:
+        faster = facts.arms[regret.arm]
+        gain = (
+            f"{_gain(facts, faster)} as fast as {facts.baseline_title}"
+            if is_unfit(facts.answer.results)
+            else f"{regret.value:.2f}x as fast as this one"
+        )
+        exactness, reason = _less_exact(facts, faster), _why_not(facts, faster)
+        sentences.append(f"Faster: {faster.title}, {gain}{exactness}; {reason}.")
+    elif not is_baseline:
+        sentences.append("Nothing measured is faster.")
+    others = (arm for arm in facts.answer.scores if arm.workflow != facts.scored.workflow)
+    best = next((arm for arm in others if not arm.failures), None)
+    is_named = best is None or best.arm == regret.arm or best.workflow in facts.certainty.as_good
+    if is_baseline and best is not None and not is_named:
+        sentences.append(f"The best other workflow is {best.title}, {_gain(facts, best)}.")
+    return " ".join(sentences)
+
+
+def _gain(facts: AdvisedAnswer, arm: ScoredArm) -> str:
+    """Return the speed-up of an arm; its range where the machine was not fit to measure on."""
+    if not is_unfit(facts.answer.results) or arm.arm == facts.answer.results.baseline:
+        return f"{arm.speedup:.2f}x"
+    return _range(facts.answer.measurements[arm.arm].speedup)
+
+
+def _range(speedup: Interval) -> str:
+    low, high = (format_number(bound, digits=2) for bound in (speedup.low, speedup.high))
+    return f"between {low}x and {high}x"
+
+
+def _is_baseline(facts: AdvisedAnswer) -> bool:
+    return facts.scored.arm == facts.answer.results.baseline
+
+
+def _less_exact(facts: AdvisedAnswer, faster: ScoredArm) -> str:
+    """Return that outputs are less exact than those of the advised arm; empty if they are not."""
+    errors = find_errors(facts.answer.results)
+    error = errors.get(faster.arm, 0.0)
+    if error <= errors.get(facts.scored.arm, 0.0):
+        return ""
+    return f" but less exact (error {error:.1e})" if math.isfinite(error) else " but less exact"
+
+
+def _why_not(facts: AdvisedAnswer, faster: ScoredArm) -> str:
+    if faster.failed_constraints:
+        return f"a constraint excludes it ({'; '.join(faster.failed_constraints)})"
+    is_sibling = faster.workflow == facts.scored.workflow
+    if is_sibling and faster.score >= facts.scored.score - SAME_SCORE:
+        return "it scores as well"
+    ours, theirs = grades_of(facts.scored), grades_of(faster)
+    losses = [
+        f"{name.replace('_', ' ')} ({LETTERS[faster.ratings[name].tier]})"
+        for name in ours
+        if theirs[name] < ours[name]
+    ]
+    on = f"it loses on {join_names(losses)}" if losses else "it scores the same"
+    return f"{on}, and {_when_it_leads(facts, faster)}"
+
+
+def _when_it_leads(facts: AdvisedAnswer, faster: ScoredArm) -> str:
+    """Return from which weight of performance an arm leads all others, as the flips have it."""
+    if faster.score >= facts.scored.score:
+        return f"scores only {faster.score - facts.scored.score:.2f} points more"
+    theirs, now = grades_of(faster), facts.answer.question.priorities.performance
+    # Arms of equal grades lead together.
+    weights = [
+        flip.weight
+        for flip in facts.advice.flips
+        if (flip.criterion, flip.when) == ("performance", "more")
+        and grades_of(facts.arms[flip.to]) == theirs
+    ]
+    if not weights:
+        return "does not lead at any weight of performance"
+    shown = format_weight(weights[0], now) or f"{now:g}"
+    return f"leads if performance weighs more than {shown} %"
+
+
+def _change(facts: AdvisedAnswer) -> str:
+    if facts.certainty.decision_word is None:
+        return "To compare it, measure another workflow: p3-advisor workflows lists them."
+    priorities = facts.answer.question.priorities
+    shares = priorities.describe()
+    flips = [flip for flip in facts.advice.flips if flip.to != facts.scored.arm]
+    if not flips:
+        return f"Your weights: {shares}. No weighting of the three Ps gives another one the lead."
+    nearest = min(flips, key=lambda flip: abs(flip.weight - getattr(priorities, flip.criterion)))
+    now = getattr(priorities, nearest.criterion)
+    bound = format_bound(nearest.weight, now, nearest.when)
+    return (
+        f"Your weights: {shares}. {facts.titles[nearest.to]} leads if {nearest.criterion} weighs "
+        f"{bound} of the three Ps (now {now:g} %)."
+    )

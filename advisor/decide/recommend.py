@@ -1,0 +1,240 @@
+"""Make the recommendation from the scores: the last step of a decision."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from advisor.decide import certainty, costs, guidelines, sensitivity, trust
+from advisor.decide.best_arms import (
+    advise_by_shape,
+    find_best_exact,
+)
+from advisor.decide.choice import Choice
+from advisor.decide.flips import SAME_SCORE, find_flips
+from advisor.decide.intervals import geometric_mean_interval
+from advisor.decide.no_answer import machine_unfit, nothing_viable
+from advisor.decide.reasons import (
+    explain_constraints,
+    explain_horizon,
+    explain_memory,
+    explain_precision,
+    give_deployment_steps,
+    give_next_steps,
+    give_reasons,
+)
+from advisor.domain.answer import RankedArm, UnmeasuredArm
+from advisor.domain.recommendation import BreakEven, GuidelineOpinion, Recommendation
+from advisor.domain.results import (
+    EQUIVALENCE_MARGIN,
+    VERDICTS_BY_STRENGTH,
+    Results,
+    VerdictKind,
+)
+from advisor.domain.run import Header
+from advisor.domain.scores import ScoredArm
+from probes.wire.shape import Shape
+
+
+def recommend(
+    header: Header,
+    results: Results,
+    scored: Sequence[ScoredArm],
+    by_shape: Mapping[Shape, Sequence[ScoredArm]],
+    excluded: Sequence[UnmeasuredArm],
+    *,
+    outstanding: Mapping[str, float] | None = None,
+    while_running: bool = False,
+) -> Recommendation:
+    """Return the advice; `scored` has all arms, and `by_shape` those at one batch size alone.
+
+    `outstanding` has the highest possible score of each arm that may still be measured.
+
+    Raise `NothingViableError` when nothing was measured or every arm fails a constraint, and
+    `MachineUnfitError` when the decision is open because the machine was not fit to measure on.
+    With `while_running` the latter is raised only for a busy machine: if equal workers differ, more
+    rounds and processes may still settle the decision.
+    """
+    question, rubric = header.question, header.catalogue.rubric
+    viable = [arm for arm in scored if not arm.failed_constraints]
+    if not viable:
+        raise nothing_viable(scored, question.constraints, results.measurements)
+    is_unfit = (trust.is_busy if while_running else trust.is_unfit)(results)
+    advised, found = certainty.assess(
+        viable,
+        scored,
+        results,
+        question.priorities,
+        rubric,
+        seed=question.seed,
+        fit=not is_unfit,
+        outstanding=outstanding,
+    )
+    choice = Choice(
+        header=header,
+        results=results,
+        excluded=excluded,
+        scored=scored,
+        viable=viable,
+        arm=advised,
+        certainty=found,
+    )
+    if found.decision_word == "OPEN" and is_unfit:
+        raise machine_unfit(results, choice.next_budget, RankedArm(advised, choice.measurement))
+    return _add_reasons(_figures_of(choice, by_shape), choice)
+
+
+def _figures_of(choice: Choice, by_shape: Mapping[Shape, Sequence[ScoredArm]]) -> Recommendation:
+    """Return the advice without its sentences."""
+    winner, viable, found = choice.arm, choice.viable, choice.certainty
+    results, question, catalogue = choice.results, choice.question, choice.catalogue
+    gpu = choice.header.machine.find_gpu(question.gpu)
+    trust_grade, trust_reasons = trust.grade(results, found.decision_word, choice.unraced_shapes)
+    simplex = sensitivity.leading_shares(viable, question.priorities)
+    runner_up = _runner_up(winner, viable)
+    candidates = [choice.measurements[arm.arm] for arm in viable]
+    break_even = _break_even(choice)
+    return Recommendation(
+        arm=winner.arm,
+        workflow=winner.workflow,
+        certainty=found,
+        next_budget=choice.next_budget,
+        best_exact=find_best_exact(viable, results),
+        best_native=next((arm.arm for arm in viable if arm.weights is None), None),
+        verdict=_weakest_verdict(choice),
+        trust=trust_grade,
+        trust_reasons=trust_reasons,
+        runner_up=runner_up.arm if runner_up else None,
+        margin=winner.score - runner_up.score if runner_up else None,
+        ties=tuple(arm.arm for arm in viable if arm is not winner and is_tie(winner, arm, results)),
+        flips=find_flips(viable, question.priorities),
+        simplex_share=_share_of_workflow(winner, viable, simplex),
+        simplex=simplex,
+        pareto=sensitivity.find_pareto(viable, choice.measurements),
+        break_even_requests=costs.worst_break_even(break_even),
+        break_even=break_even,
+        horizons=costs.find_horizons(candidates, question.requests),
+        costs=costs.price(candidates, question.price_of_all_devices),
+        memory=costs.fit_memory(
+            candidates, gpu.memory_bytes * question.devices_per_model if gpu else None
+        ),
+        energy=costs.energy_use(results.sustained),
+        constraints=sensitivity.constraint_effects(choice.scored, question.constraints, winner.arm),
+        guideline=_guideline_opinion(choice),
+        tree=guidelines.follow_tree(catalogue.tree, question, choice.scored),
+        advice_by_shape=advise_by_shape(winner, results, by_shape),
+        reasons=(),
+        next_steps=(),
+    )
+
+
+def _weakest_verdict(choice: Choice) -> VerdictKind:
+    if choice.unraced_shapes:
+        return "INCONCLUSIVE"
+    verdicts = [race.verdict for race in choice.results.races]
+    return max(verdicts, key=VERDICTS_BY_STRENGTH.index, default="INCONCLUSIVE")
+
+
+def _runner_up(winner: ScoredArm, viable: Sequence[ScoredArm]) -> ScoredArm | None:
+    """Return the best arm of another workflow, else the next arm."""
+    others = [arm for arm in viable if arm is not winner]
+    other_workflows = [arm for arm in others if arm.workflow != winner.workflow]
+    return next(iter(other_workflows or others), None)
+
+
+def _share_of_workflow(
+    winner: ScoredArm, viable: Sequence[ScoredArm], simplex: Mapping[str, float]
+) -> float:
+    """Return the share of all weights at which the winner, or an arm it stands for, leads.
+
+    It stands for the arms of its workflow with a higher rank, which are slower or less exact.
+    """
+    return sum(
+        simplex[arm.arm]
+        for arm in viable
+        if arm.workflow == winner.workflow and arm.rank <= winner.rank
+    )
+
+
+def _break_even(choice: Choice) -> tuple[BreakEven, ...]:
+    """Return when the build of the chosen arm has paid off; empty for the baseline."""
+    baseline = choice.measurements.get(choice.results.baseline)
+    if baseline is None or baseline.arm == choice.arm.arm:
+        return ()
+    return costs.find_break_even(choice.measurement, baseline)
+
+
+def _guideline_opinion(choice: Choice) -> GuidelineOpinion | None:
+    guideline = guidelines.choose_guideline(choice.catalogue.guidelines, choice.question)
+    if guideline is None:
+        return None
+    return guidelines.compare_with_guideline(
+        guideline,
+        choice.arm,
+        choice.scored,
+        choice.excluded,
+        as_good=choice.certainty.as_good,
+    )
+
+
+def _add_reasons(advice: Recommendation, choice: Choice) -> Recommendation:
+    """Return the advice with the sentences on why it is given and what to do next."""
+    results, question, workflows = choice.results, choice.question, choice.catalogue.workflows
+    deployment_steps = next(
+        (each.deployment_steps for each in workflows if each.id == advice.workflow), ()
+    )
+    return msgspec.structs.replace(
+        advice,
+        reasons=(
+            *give_reasons(
+                choice.arm,
+                choice.measurement,
+                results,
+                question.priorities,
+                advice.ties,
+                choice.unraced_shapes,
+            ),
+            *explain_horizon(advice.horizons, question.requests),
+            *explain_constraints(advice.constraints),
+            *explain_memory(advice.memory, advice.arm),
+            *explain_precision(results.measurements, question.dtype),
+        ),
+        next_steps=(
+            *give_deployment_steps(choice.measurement, deployment_steps),
+            *give_next_steps(
+                advice.trust,
+                choice.excluded,
+                results.stopped_builds,
+                workflows,
+                choice.next_budget,
+            ),
+        ),
+    )
+
+
+def is_tie(winner: ScoredArm, other: ScoredArm, results: Results) -> bool:
+    """Return whether score and speed of two arms are the same within the margin."""
+    if abs(winner.score - other.score) > SAME_SCORE:
+        return False
+    margin = math.log1p(max(EQUIVALENCE_MARGIN, results.noise_floor or 0.0))
+    ours = results.log_speedups.get(winner.arm, {})
+    theirs = results.log_speedups.get(other.arm, {})
+    weights = {
+        str(cell.shape): cell.weight
+        for entry in results.measurements
+        for cell in entry.cells
+        if entry.arm == winner.arm
+    }
+    shapes = [shape for shape in ours if ours[shape] and theirs.get(shape)]
+    if not shapes:
+        return False
+    pairs = [
+        [one - two for one, two in zip(ours[shape], theirs[shape], strict=False)]
+        for shape in shapes
+    ]
+    mean = geometric_mean_interval(
+        pairs, 0.95, weights=[weights.get(shape, 1.0) for shape in shapes]
+    )
+    return abs(mean.value) <= margin

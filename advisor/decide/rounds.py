@@ -1,0 +1,198 @@
+"""Select the visits that count: rounds, paired differences and the validity of an arm's times."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+
+from advisor.decide.intervals import t_quantile, trimmed_mean
+from advisor.domain.run_state import ProcessState, RunState, varying_sibling
+from probes.wire.events import BlockTimed
+from probes.wire.shape import Shape
+
+
+def log_median_seconds(visit: BlockTimed) -> float:
+    """Return the logarithm of the median seconds of the visit's calls; the race compares these."""
+    return math.log(statistics.median(visit.seconds))
+
+
+def visits_by_round(
+    state: RunState, shape: Shape, repeat: int = 0
+) -> dict[int, dict[str, BlockTimed]]:
+    """Return the visits by round and arm, of the race (0) or of one repetition.
+
+    Of several visits of an arm in one round the last counts.
+    """
+    rounds: dict[int, dict[str, BlockTimed]] = {}
+    for arm, processes in state.processes.items():
+        for process in processes:
+            for visit in process.visits if process.repeat == repeat else ():
+                if visit.shape == shape:
+                    rounds.setdefault(visit.round, {})[arm] = visit
+    return rounds
+
+
+def counted_visits(state: RunState, arm: str, shape: Shape) -> list[tuple[int, BlockTimed]]:
+    """Return the arm's visits that count, each with 0 or the number of its repetition."""
+    return [
+        (repeat, visits[arm])
+        for repeat in (0, *sorted(state.repeats))
+        for _, visits in sorted(visits_by_round(state, shape, repeat).items())
+        if arm in visits
+    ]
+
+
+def last_ready_process(state: RunState, arm: str) -> ProcessState | None:
+    """Return the arm's last process that was ready to be timed."""
+    return next(
+        (process for process in reversed(state.processes.get(arm, ())) if process.ready), None
+    )
+
+
+def is_valid(state: RunState, arm: str) -> bool:
+    """Return whether the arm was ready and no outcome invalidates its times.
+
+    These are outcomes of its own processes, and varying outputs of an arm with the same artefact.
+    """
+    return (
+        last_ready_process(state, arm) is not None
+        and not any(invalidates(process) for process in state.processes.get(arm, ()))
+        and varying_sibling(state, arm) is None
+    )
+
+
+def invalidates(process: ProcessState) -> bool:
+    """Return whether the outcome of a process invalidates the times of its arm.
+
+    A wrong output and an arm that is not engaged always do. Other failures do not when they happen
+    in a repetition or while new shapes are tried.
+    """
+    failure = process.failure
+    if failure is None:
+        return False
+    if failure.status in {"out-of-memory", "disk-full"} and not process.ready:
+        return False  # nothing was timed yet, and another process of the arm may have had more room
+    return failure.status in {"incorrect", "nondeterministic", "not-engaged"} or (
+        process.repeat == 0 and failure.phase != "new-shapes"
+    )
+
+
+def mean_log_speedups(state: RunState, shape: Shape) -> dict[str, float]:
+    """Return the mean log speed-up over the baseline of every valid arm in the race."""
+    if state.plan is None:
+        return {}
+    rounds = visits_by_round(state, shape)
+    series = {
+        arm.id: paired_log_speedups(rounds, state.plan.baseline.id, arm.id)
+        for arm in state.plan.arms
+        if not arm.duplicate_of
+    }
+    return {
+        arm: trimmed_mean(each) for arm, each in series.items() if each and is_valid(state, arm)
+    }
+
+
+def race_log_speedups(
+    rounds: Mapping[int, Mapping[str, BlockTimed]], baseline: str, arm: str, best: str
+) -> tuple[float, ...]:
+    """Return the paired log speed-ups of an arm in a race that `best` leads.
+
+    An arm that left the race early is compared with the best one over the rounds that both were in:
+    its speed-ups are shifted so that their mean is that of the best arm over all rounds plus the
+    mean difference of the two. Otherwise a drift of the baseline could put it ahead of the arm that
+    it lost to.
+    """
+    own = paired_log_speedups(rounds, baseline, arm)
+    if best in {baseline, arm}:
+        return own
+    over_best = paired_log_speedups(rounds, best, arm)
+    whole = paired_log_speedups(rounds, baseline, best)
+    if not own or not over_best or len(over_best) >= len(whole):
+        return own
+    shift = trimmed_mean(whole) + trimmed_mean(over_best) - trimmed_mean(own)
+    return tuple(each + shift for each in own)
+
+
+def paired_log_speedups(
+    rounds: Mapping[int, Mapping[str, BlockTimed]], baseline: str, arm: str
+) -> tuple[float, ...]:
+    """Return the log seconds of the baseline minus those of the arm, for each round with both.
+
+    Where the host's own speed in the two visits explains the differences, they are adjusted to a
+    host that is equally fast in both.
+    """
+    pairs = [
+        (visits[baseline], visits[arm])
+        for _, visits in sorted(rounds.items())
+        if baseline in visits and arm in visits
+    ]
+    differences = tuple(
+        log_median_seconds(first) - log_median_seconds(second) for first, second in pairs
+    )
+    hosts = [
+        math.log(first.host_seconds / second.host_seconds)
+        for first, second in pairs
+        if first.host_seconds and second.host_seconds
+    ]
+    return adjust(differences, hosts) if len(hosts) == len(pairs) else differences
+
+
+def host_seconds(state: RunState) -> tuple[float, ...]:
+    """Return the seconds of the fixed host work in every visit of the run."""
+    return tuple(
+        visit.host_seconds
+        for processes in state.processes.values()
+        for process in processes
+        for visit in process.visits
+        if visit.host_seconds is not None
+    )
+
+
+#: Fewer pairs do not show a relation.
+MIN_PAIRS = 6
+#: Probability of finding a relation where there is none, two-sided.
+FALSE_ALARM_PROBABILITY = 0.01
+
+
+def explains(values: Sequence[float], covariate: Sequence[float]) -> bool:
+    """Return whether `values` follow the covariate: a positive slope that is not chance."""
+    slope, error = _slope(values, covariate)
+    if error is None:
+        return False
+    limit = t_quantile(1 - FALSE_ALARM_PROBABILITY / 2, len(values) - 2)
+    return slope > limit * error
+
+
+def adjust(values: Sequence[float], covariate: Sequence[float]) -> tuple[float, ...]:
+    """Return what `values` would be at a covariate of 0 by linear regression.
+
+    They stay as they are where the covariate does not explain them.
+    """
+    if not explains(values, covariate):
+        return tuple(values)
+    slope, _ = _slope(values, covariate)
+    return tuple(value - slope * each for value, each in zip(values, covariate, strict=True))
+
+
+def _slope(values: Sequence[float], covariate: Sequence[float]) -> tuple[float, float | None]:
+    """Return the slope of the regression line and its standard error; None if it has none."""
+    count = len(values)
+    if count < MIN_PAIRS:
+        return 0.0, None
+    mean_value, mean_covariate = statistics.fmean(values), statistics.fmean(covariate)
+    spread = sum((each - mean_covariate) ** 2 for each in covariate)
+    if spread == 0:
+        return 0.0, None
+    slope = (
+        sum(
+            (each - mean_covariate) * (value - mean_value)
+            for value, each in zip(values, covariate, strict=True)
+        )
+        / spread
+    )
+    residual = sum(
+        (value - mean_value - slope * (each - mean_covariate)) ** 2
+        for value, each in zip(values, covariate, strict=True)
+    )
+    return slope, math.sqrt(residual / (count - 2) / spread)

@@ -1,0 +1,247 @@
+"""Grade each arm by its facts, weigh the grades, and rank the arms."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from advisor.decide import performance_portability
+from advisor.decide.facts import NEW_SHAPES_ORDER, facts_of, infer_new_shapes
+from advisor.decide.grades import DIGITS, FactValue, rate
+from advisor.domain.catalogue import Catalogue
+from advisor.domain.constrained_values import find_failures
+from advisor.domain.measurement import Measurement
+from advisor.domain.question import Question
+from advisor.domain.results import Results
+from advisor.domain.rubric import DecisionRule, Rubric
+from advisor.domain.scores import Adoption, Evidence, Rating, ScoredArm
+from advisor.domain.workflow import Workflow
+from probes.wire.shape import Shape
+
+
+@dataclasses.dataclass(frozen=True)
+class RatedArm:
+    """A measured arm with its grades, which depend on no weight and no constraint."""
+
+    measurement: Measurement
+    workflow: Workflow
+    #: By criterion.
+    ratings: dict[str, Rating]
+    #: Points that the choice adds to the score.
+    bonus: float
+    #: Breaks ties of score and speed; the smaller tuple comes first.
+    adoption_cost: tuple[float, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class RatedArms:
+    """The measured arms with their grades over all shapes, and at each shape alone."""
+
+    overall: tuple[RatedArm, ...]
+    #: Empty where one shape was measured, which has the answer of the whole.
+    by_shape: dict[Shape, tuple[RatedArm, ...]]
+
+
+def rate_arms(results: Results, catalogue: Catalogue, evidence: Evidence = "measured") -> RatedArms:
+    """Return every measured arm with its grades, in the order of the measurements.
+
+    `evidence` is where the figures come from.
+    """
+    shapes = sorted({cell.shape for entry in results.measurements for cell in entry.cells})
+    return RatedArms(
+        overall=_rate(results, catalogue, evidence),
+        by_shape={
+            shape: _rate(_at_shape(results, shape), catalogue, evidence)
+            for shape in (shapes if len(shapes) > 1 else ())
+        },
+    )
+
+
+def weigh_arms(rated: Sequence[RatedArm], question: Question) -> tuple[ScoredArm, ...]:
+    """Return the arms with their scores, best first.
+
+    Arms that fail a constraint come after those that do not.
+    """
+    scored = [score_arm(each, question) for each in rated]
+    return rank(scored, {each.measurement.arm: each.adoption_cost for each in rated})
+
+
+def weigh_by_shape(rated: RatedArms, question: Question) -> dict[Shape, tuple[ScoredArm, ...]]:
+    """Return the scores at each shape alone, best first; empty where there is one."""
+    return {shape: weigh_arms(arms, question) for shape, arms in rated.by_shape.items()}
+
+
+def _rate(results: Results, catalogue: Catalogue, evidence: Evidence) -> tuple[RatedArm, ...]:
+    workflows = {workflow.id: workflow for workflow in catalogue.workflows}
+    arms = [
+        (entry, workflows[entry.workflow].for_arm(entry.option)) for entry in results.measurements
+    ]
+    new_shapes = infer_new_shapes(arms)
+    return tuple(
+        _rate_arm(entry, workflow, results, catalogue.rubric, evidence, new_shapes.get(entry.arm))
+        for entry, workflow in arms
+    )
+
+
+def _rate_arm(
+    measurement: Measurement,
+    workflow: Workflow,
+    results: Results,
+    rubric: Rubric,
+    evidence: Evidence,
+    inferred_new_shapes: str | None = None,
+) -> RatedArm:
+    facts = facts_of(
+        measurement,
+        workflow,
+        portability=performance_portability.portability_of(results.portability, workflow),
+        inferred_new_shapes=inferred_new_shapes,
+    )
+    ratings = {
+        criterion.id: _explain(
+            rate(
+                criterion,
+                facts.values,
+                rubric,
+                {
+                    fact: evidence if known == "measured" else known
+                    for fact, known in facts.evidence.items()
+                },
+            ),
+            criterion.id,
+            results,
+            workflow,
+        )
+        for criterion in rubric.criteria
+    }
+    bonus = _bonus(measurement, results.baseline, rubric.decision)
+    return RatedArm(measurement, workflow, ratings, bonus, adoption_cost(facts.values))
+
+
+def _bonus(measurement: Measurement, baseline: str, rule: DecisionRule) -> float:
+    """Return what the choice adds to the score of an arm, whatever the weights are.
+
+    Speed saves what the score does not know, and the baseline needs no change. Arms whose outputs
+    are less exact get nothing for their speed.
+    """
+    if measurement.arm == baseline:
+        return rule.baseline_bonus
+    if not performance_portability.is_lossless(measurement):
+        return 0.0
+    share = math.log(measurement.speedup.value) / math.log(rule.speed_bonus_at)
+    return rule.speed_bonus * min(max(share, 0.0), 1.0)
+
+
+def _at_shape(results: Results, shape: Shape) -> Results:
+    """Return the results with each arm's speed-up at one shape instead of the mean."""
+    measurements = [
+        msgspec.structs.replace(entry, speedup=cell.speedup)
+        for entry in results.measurements
+        for cell in entry.cells
+        if cell.shape == shape
+    ]
+    return msgspec.structs.replace(results, measurements=tuple(measurements))
+
+
+def score_arm(rated: RatedArm, question: Question) -> ScoredArm:
+    """Return an arm with its score, not ranked yet."""
+    measurement, workflow = rated.measurement, rated.workflow
+    return ScoredArm(
+        arm=measurement.arm,
+        workflow=measurement.workflow,
+        title=workflow.title_of(measurement.arm),
+        ratings=rated.ratings,
+        score=weigh(rated.ratings, question),
+        bonus=rated.bonus,
+        rank=0,
+        failures=find_failures(rated.ratings, question.constraints, measurement),
+        speedup=measurement.speedup.value,
+        adoption=adoption_of(workflow),
+        weights=workflow.arm_weights.get(measurement.option),
+        verified=workflow.verified,
+    )
+
+
+def adoption_of(workflow: Workflow) -> Adoption:
+    """Return what adopting a workflow takes, with the declared facts of one arm."""
+    declared = workflow.declared
+    return Adoption(
+        lines_changed=int(declared.lines_changed.value),
+        export_step=bool(declared.export_step.value),
+        own_environment=workflow.environment.kind != "shared",
+    )
+
+
+def weigh(ratings: Mapping[str, Rating], question: Question) -> float:
+    """Return the weighted mean of the grades."""
+    grades = {name: rating.grade for name, rating in ratings.items()}
+    return round(question.priorities.weigh(grades), DIGITS)
+
+
+def rank(
+    scored: Sequence[ScoredArm], adoption_costs: Mapping[str, tuple[float, ...]] | None = None
+) -> tuple[ScoredArm, ...]:
+    """Rank by constraints met, score, measured speed and cost of adoption."""
+    known = adoption_costs or {}
+    ordered = sorted(
+        scored,
+        key=lambda arm: (
+            bool(arm.failures),
+            -round(arm.score, DIGITS),
+            -arm.speedup,
+            known.get(arm.arm, ()),
+            arm.arm,
+        ),
+    )
+    return tuple(
+        msgspec.structs.replace(arm, rank=number) for number, arm in enumerate(ordered, start=1)
+    )
+
+
+def _explain(rating: Rating, criterion: str, results: Results, workflow: Workflow) -> Rating:
+    """Return the rating with what other platforms add to its explanation."""
+    if criterion != "portability":
+        return rating
+    more = performance_portability.describe_portability(results.portability, workflow)
+    return msgspec.structs.replace(rating, why=f"{rating.why}; {more}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Cost:
+    """A fact by which two arms with equal scores and speeds are ranked."""
+
+    fact: str
+    #: The values of a fact that is not a number, the best first.
+    order: tuple[str, ...] = ()
+    #: Whether a larger number is better.
+    is_gain: bool = False
+
+
+#: The first fact that differs decides.
+COSTS = (
+    Cost("build_seconds"),
+    Cost("lines_changed"),
+    Cost("export_step"),
+    Cost("own_environment"),
+    Cost("vendors", is_gain=True),
+    Cost("target_needs", order=("runtime", "libtorch", "pytorch")),
+    Cost("artefact_scope", order=("any", "vendor", "gpu-model", "process")),
+    Cost("new_shapes", order=NEW_SHAPES_ORDER),
+    Cost("architectures", order=("any", "most", "listed")),
+)
+
+
+def adoption_cost(facts: Mapping[str, FactValue]) -> tuple[float, ...]:
+    """Return the costs of an arm with these facts; the smaller tuple comes first."""
+    return tuple(_number_of(cost, facts.get(cost.fact)) for cost in COSTS)
+
+
+def _number_of(cost: Cost, value: FactValue) -> float:
+    """Return a number that is smaller for a better value; an unforeseen word is the worst."""
+    if cost.order:
+        return float(cost.order.index(value) if value in cost.order else len(cost.order))
+    number = float(value) if isinstance(value, (int, float)) else 0.0
+    return -number if cost.is_gain else number

@@ -1,0 +1,298 @@
+"""Summarise the load on servers: goodput, latency by rate, and speed-ups over the baseline's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from advisor.decide.arms import summarise_arm
+from advisor.decide.asked_rate import compare_with_asked_rate
+from advisor.decide.goodput import (
+    Goodput,
+    compare_processes,
+    estimate_goodput,
+)
+from advisor.decide.intervals import HALF_INTERVAL
+from advisor.decide.load_blocks import levels_of, load_block, valid_blocks
+from advisor.decide.replication import process_variance
+from advisor.domain.catalogue import NoisePrior
+from advisor.domain.interval import Interval
+from advisor.domain.measurement import Measurement, MemoryBytes
+from advisor.domain.plan import Arm, Plan
+from advisor.domain.question import LoadQuestion, Question
+from advisor.domain.results import Results
+from advisor.domain.run_state import ProcessState, RunState
+from advisor.domain.serving import ServedArm, ServingResults, ServingRules
+from probes.wire.events import ClosedLoop
+from probes.wire.shape import Shape
+
+SECONDS_PER_HOUR, MILLION = 3600, 1_000_000
+HOST_SOURCE = "sum of the peak resident set sizes of the server's processes"
+#: A rate is certainly above the goodput if a smaller share of its requests met the limits.
+SURELY_MISSED_SHARE = 0.5
+
+
+def has_failed_process(state: RunState, arm: str) -> bool:
+    """Return whether a process of the arm failed, or its texts were wrong after the load."""
+    return any(process.failure is not None for process in state.processes.get(arm, ()))
+
+
+def goodput_of_arm(state: RunState, arm: str, load: LoadQuestion, seed: int) -> Goodput | None:
+    """Return the goodput of an arm from all blocks so far; None where no rate meets the limits."""
+    blocks = valid_blocks(state.processes.get(arm, ()))
+    return estimate_goodput([load_block(block, load) for block in blocks], load.share, seed)
+
+
+def add_servers(
+    results: Results, state: RunState, question: Question, noise: NoisePrior
+) -> Results:
+    """Return the results with the measurements of a run of the task `serve`.
+
+    Speed-ups are ratios of goodputs. The baseline is that of the plan; where no rate meets the
+    limits there, it is the arm with the least goodput.
+    """
+    load, plan = question.load, state.plan
+    if load is None or plan is None:
+        return results
+    found = {
+        arm.id: goodput
+        for arm in plan.arms
+        if (goodput := goodput_of_arm(state, arm.id, load, question.seed)) is not None
+    }
+    deviation = estimate_deviation(state, found, load, noise)
+    served = tuple(
+        summarise_server(state, arm.id, found.get(arm.id), question, deviation)
+        for arm in plan.arms
+        if valid_blocks(state.processes.get(arm.id, ()))
+    )
+    serving = ServingResults(
+        arms=tuple(sorted(served, key=lambda arm: -(arm.goodput.value if arm.goodput else 0.0))),
+        batch_best=_batch_best(served),
+        process_deviation=deviation if found else None,
+        repeats=_completed_repeats(state),
+    )
+    results = msgspec.structs.replace(results, serving=serving)
+    found = {arm: goodput for arm, goodput in found.items() if not has_failed_process(state, arm)}
+    if not found:
+        return results
+    baseline = _baseline(plan, found)
+    return msgspec.structs.replace(
+        results,
+        baseline=baseline,
+        measurements=tuple(
+            _measurement(state, arm, found, baseline, question, deviation)
+            for arm in plan.arms
+            if arm.id in found
+        ),
+        repeats=serving.repeats,
+    )
+
+
+def _baseline(plan: Plan, found: Mapping[str, Goodput]) -> str:
+    if plan.baseline.id in found:
+        return plan.baseline.id
+    return min(found, key=lambda arm: found[arm].value)
+
+
+def _measurement(
+    state: RunState,
+    arm: Arm,
+    found: Mapping[str, Goodput],
+    baseline: str,
+    question: Question,
+    deviation: float,
+) -> Measurement:
+    """Return the measurement of an arm without cells, whose speed-up is a ratio of goodputs."""
+    counts = (count_measured_processes(state.processes[each]) for each in (arm.id, baseline))
+    process_error = standard_error(deviation, *counts)
+    speedup = goodput_ratio(found[arm.id], found[baseline], process_error)
+    if arm.id == baseline:
+        speedup = Interval(value=1.0, low=1.0, high=1.0)
+    summary = summarise_arm(state, arm, {}, None, dtype=question.dtype, speedup=speedup)
+    memory = summary.memory_bytes
+    if question.device == "cpu" and memory.peak is not None:
+        memory = MemoryBytes(peak=memory.peak, source=HOST_SOURCE)
+    served = next(
+        (each.serving for each in state.processes[arm.id] if each.serving is not None), None
+    )
+    settings = {**summary.settings, **(served.settings if served else {})}
+    return msgspec.structs.replace(summary, memory_bytes=memory, settings=settings)
+
+
+def goodput_ratio(one: Goodput, other: Goodput, process_error: float) -> Interval:
+    """Return the ratio of two goodputs; `process_error` is the standard error between processes."""
+    value, extra = one.value / other.value, process_error * HALF_INTERVAL
+    low = (math.log(one.value / one.low), math.log(other.high / other.value), extra)
+    high = (math.log(one.high / one.value), math.log(other.value / other.low), extra)
+    return Interval(
+        value=value,
+        low=value * math.exp(-math.hypot(*low)),
+        high=value * math.exp(math.hypot(*high)),
+        process_error=process_error,
+    )
+
+
+def standard_error(deviation: float, *process_counts: int) -> float:
+    """Return the error between processes of a mean, or of the ratio of two means."""
+    return deviation * math.sqrt(sum(1 / max(count, 1) for count in process_counts))
+
+
+def count_measured_processes(processes: Sequence[ProcessState]) -> int:
+    """Return the number of processes with blocks that count."""
+    return sum(bool(valid_blocks([process])) for process in processes)
+
+
+def estimate_deviation(
+    state: RunState, found: Mapping[str, Goodput], load: LoadQuestion, noise: NoisePrior
+) -> float:
+    """Return the standard deviation of the logarithm of one process's goodput.
+
+    It is that of the arms' two processes, with what is known before the run.
+    """
+    differences, within = [], []
+    for arm, goodput in found.items():
+        processes = [
+            [load_block(block, load) for block in valid_blocks([process])]
+            for process in state.processes[arm]
+        ]
+        usable = [blocks for blocks in processes if blocks]
+        if len(usable) != 2:  # noqa: PLR2004 - the search and its repetition
+            continue
+        first, second = usable
+        difference, variance = compare_processes(first, second, load.share, goodput.slope)
+        differences.append(difference)
+        within.append(variance)
+    prior = 2 * noise.process_deviation**2
+    return math.sqrt(process_variance(differences, within, prior, noise.weight) / 2)
+
+
+def summarise_server(
+    state: RunState, arm: str, goodput: Goodput | None, question: Question, deviation: float
+) -> ServedArm:
+    """Return what the arm's server sustained."""
+    load, processes = question.load, state.processes[arm]
+    assert load is not None  # noqa: S101 - for the type checker: the caller has checked it
+    blocks = valid_blocks(processes)
+    levels = levels_of(blocks, load, goodput.value if goodput else None)
+    requests = [request for block in blocks for request in block.requests]
+    answered = [request.output_tokens for request in requests if request.failure is None]
+    mean_tokens = sum(answered) / len(answered) if answered else 0.0
+    rate = goodput.value * mean_tokens if goodput else None
+    price = question.price_of_all_devices
+    process_error = standard_error(deviation, count_measured_processes(processes))
+    interval = _goodput_interval(goodput, process_error) if goodput else None
+    return ServedArm(
+        arm=arm,
+        goodput=interval,
+        tokens_per_second=rate,
+        levels=levels,
+        blocks=len(blocks),
+        discarded=sum(block.discarded for each in processes for block in each.load_blocks),
+        requests=len(requests),
+        failed=sum(request.failure is not None for request in requests),
+        texts_checked=sum(each.checked for one in processes for each in one.texts_sampled),
+        command=next((each.serving.command for each in processes if each.serving), ""),
+        batch_tokens_per_second=_batch_rate(processes, question),
+        cost_per_million_tokens=price / SECONDS_PER_HOUR * MILLION / rate
+        if price and rate
+        else None,
+        joules_per_token=_joules_per_token(processes, load),
+        asked=compare_with_asked_rate(interval, levels, load.rate, price),
+    )
+
+
+def _goodput_interval(goodput: Goodput, process_error: float) -> Interval:
+    extra = process_error * HALF_INTERVAL
+    low, high = math.log(goodput.value / goodput.low), math.log(goodput.high / goodput.value)
+    return Interval(
+        value=goodput.value,
+        low=goodput.value * math.exp(-math.hypot(low, extra)),
+        high=goodput.value * math.exp(math.hypot(high, extra)),
+        process_error=process_error,
+    )
+
+
+def _batch_rate(processes: Sequence[ProcessState], question: Question) -> float | None:
+    """Return the tokens per second with equal prompts in one batch, from the warm-up."""
+    rates = [
+        shape.batch_size * question.output_tokens / warm.typical_seconds
+        for process in [each for each in processes if each.warmed_up][:1]
+        for shape, warm in process.warmed_up.items()
+    ]
+    return max(rates, default=None)
+
+
+def _joules_per_token(processes: Sequence[ProcessState], load: LoadQuestion) -> float | None:
+    """Return the energy of a generated token in the closed loop with the most requests at once."""
+    found = {
+        loop.concurrency: energy.joules / (loop.requests * load.mean_output_tokens)
+        for process in processes
+        for loop in process.closed_loops
+        for energy in process.energy
+        if energy.shape == Shape(loop.concurrency) and energy.joules is not None and loop.requests
+    }
+    return found[max(found)] if found else None
+
+
+def _batch_best(served: Sequence[ServedArm]) -> str | None:
+    known = [arm for arm in served if arm.batch_tokens_per_second is not None]
+    best = max(known, key=lambda arm: arm.batch_tokens_per_second or 0.0, default=None)
+    return best.arm if best else None
+
+
+def _completed_repeats(state: RunState) -> int:
+    """Return the number of repetitions in which a fresh process of an arm was under load."""
+    loaded = {
+        process.repeat
+        for processes in state.processes.values()
+        for process in processes
+        if process.repeat and valid_blocks([process])
+    }
+    return len(loaded)
+
+
+def may_lead(state: RunState, arm: str, load: LoadQuestion, rules: ServingRules, seed: int) -> bool:
+    """Return whether the arm's goodput can be the greatest one.
+
+    It cannot where its interval is below another one, or where another goodput is far above all
+    that the arm can reach.
+    """
+    plan = state.plan
+    if rules.far_below == 0 or plan is None:
+        return True
+    others = [each.id for each in plan.arms if each.id != arm]
+    goodputs = [
+        goodput_of_arm(state, each, load, seed)
+        for each in others
+        if not has_failed_process(state, each)
+    ]
+    best = max((found.low for found in goodputs if found is not None), default=0.0)
+    own = goodput_of_arm(state, arm, load, seed)
+    reach = greatest_goodput(state.processes.get(arm, ()), load, rules.probe_gain)
+    is_beaten = own is not None and own.high < best
+    return not is_beaten and (reach is None or best <= rules.far_below * reach)
+
+
+def greatest_goodput(
+    processes: Sequence[ProcessState], load: LoadQuestion, gain: float
+) -> float | None:
+    """Return the least rate that the arm is known not to exceed; None if none is known."""
+    capacities = [
+        max(loop.rate for loop in process.closed_loops)
+        for process in processes
+        if is_saturated(process.closed_loops, gain)
+    ]
+    missed = [
+        block.rate
+        for block in (load_block(each, load) for each in valid_blocks(processes))
+        if block.met < SURELY_MISSED_SHARE * block.total
+    ]
+    return min([*capacities, *missed], default=None)
+
+
+def is_saturated(loops: Sequence[ClosedLoop], gain: float) -> bool:
+    """Return whether more requests at once made the last loop hardly faster than those before."""
+    *before, last = [loop.rate for loop in loops] or [0.0]
+    return bool(before) and last < gain * max(before)

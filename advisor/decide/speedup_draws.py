@@ -1,0 +1,180 @@
+"""Draws of the measured speed-ups from the joint distribution of their errors. Pure.
+
+All speed-ups share the baseline, so their errors are correlated. The draws come from a seed and
+from NumPy's `RandomState`, whose streams are frozen, so the same measurements give the same draws.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import zlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from advisor.decide.intervals import HALF_INTERVAL
+from advisor.decide.replication import MIN_PROCESSES
+from advisor.domain.interval import Interval
+from advisor.domain.measurement import Measurement
+from advisor.domain.results import Results
+
+#: An array of float64; NumPy is imported where it computes.
+Draws: TypeAlias = Any
+
+DRAW_COUNT = 4000
+#: Standard error of a logarithm whose interval has no bound.
+UNBOUNDED = math.log(2)
+#: Part of the variance of a log speed-up that comes from the baseline where both are as noisy.
+BASELINE_PART = 0.5
+
+
+class SpeedupErrors(NamedTuple):
+    """The measured log speed-ups of several arms, with their standard errors."""
+
+    arms: tuple[str, ...]
+    #: By arm and shape; the means over the shapes where the arms have different ones.
+    logs: tuple[tuple[float, ...], ...]
+    #: Standard errors within the processes, by arm and shape.
+    within: tuple[tuple[float, ...], ...]
+    #: Standard errors between processes, by arm.
+    between: tuple[float, ...]
+    #: By shape; their mean is 1.
+    weights: tuple[float, ...]
+
+
+def speedup_errors(results: Results, arms: Sequence[str]) -> SpeedupErrors:
+    """Return the speed-ups of `arms`; that of the baseline has no error."""
+    by_name = {entry.arm: entry for entry in results.measurements}
+    measured = [by_name[arm] for arm in arms]
+    speedups, weights = _speedups(measured)
+    is_exact = [arm == results.baseline for arm in arms]
+    return SpeedupErrors(
+        arms=tuple(arms),
+        logs=tuple(tuple(math.log(one.value) for one in each) for each in speedups),
+        within=tuple(
+            tuple(0.0 if exact else _standard_error(one) for one in each)
+            for exact, each in zip(is_exact, speedups, strict=True)
+        ),
+        between=tuple(
+            0.0 if exact else _process_error(by_name[arm])
+            for exact, arm in zip(is_exact, arms, strict=True)
+        ),
+        weights=tuple(len(weights) * each / sum(weights) for each in weights),
+    )
+
+
+@functools.lru_cache(maxsize=16)
+def draw_log_speedups(
+    errors: SpeedupErrors, seed: int, scale: float = 1.0, exact: str | None = None
+) -> Draws:
+    """Return mean log speed-ups over the shapes, `(draws, arms) float64`, not to be changed.
+
+    `scale` scales the errors, as more repetitions would. With `exact`, the name of an arm, its
+    error is left out, and the other arms share none. The draws are kept, because a change of a
+    weight does not change them. Those of an arm do not depend on which other arms there are, but
+    for the part of the error that they share.
+    """
+    import numpy as np  # noqa: PLC0415 - slow to import, and most commands decide nothing
+
+    logs, weights = np.array(errors.logs), np.array(errors.weights)
+    shapes = logs.shape[1]
+    # The last column is the difference between processes.
+    totals = np.column_stack([np.array(errors.within), np.array(errors.between)])
+    normals = np.stack([_normals(seed, arm, shapes + 1) for arm in errors.arms], axis=1)
+    if exact is None:
+        uncertain = np.where(totals > 0, totals, np.inf).min(axis=0)
+        shared = np.where(np.isfinite(uncertain), BASELINE_PART * uncertain**2, 0.0)
+    else:
+        totals[errors.arms.index(exact)] = 0.0
+        shared = np.zeros(shapes + 1)
+    common = _normals(seed, "", shapes + 1)[:, np.newaxis] * np.sqrt(shared)
+    own = normals * np.sqrt(np.maximum(totals**2 - shared, 0.0))
+    noise = np.where(totals > 0, common, 0.0) + own
+    within = (weights * noise[..., :-1]).mean(axis=2)
+    drawn: Draws = (weights * logs).mean(axis=1) + scale * (within + noise[..., -1])
+    drawn.setflags(write=False)
+    return drawn
+
+
+def _normals(seed: int, arm: str, columns: int) -> Draws:
+    """Return the normal deviates of an arm, `(draws, columns)`."""
+    import numpy as np  # noqa: PLC0415 - as above
+
+    stream = np.random.RandomState(zlib.crc32(f"{seed}/{arm}".encode()))
+    return stream.standard_normal((DRAW_COUNT, columns))
+
+
+class GradeCurve(NamedTuple):
+    """The part of the rule of speed-ups that their grades are computed from."""
+
+    knots: tuple[tuple[float, float], ...]
+    between: str
+    below: str
+    above: str
+
+
+@functools.lru_cache(maxsize=16)
+def draw_grades(
+    errors: SpeedupErrors, seed: int, scale: float, curve: GradeCurve, exact: str | None = None
+) -> Draws:
+    """Return the grades of the drawn speed-ups, `(draws, arms) float64`, not to be changed.
+
+    They are those of `score.grades.grade_of` for each value.
+    """
+    import numpy as np  # noqa: PLC0415 - as above
+
+    logs = draw_log_speedups(errors, seed, scale, exact)
+    figures = np.array([math.log(figure) for figure, _ in curve.knots])
+    heights = np.array([grade for _, grade in curve.knots])
+    if curve.between == "step":
+        segments = np.searchsorted(figures, logs, side="right") - 1
+        grades: Draws = heights[np.maximum(segments, 0)]
+    else:
+        slopes = np.diff(heights) / np.diff(figures)
+        grades = np.interp(logs, figures, heights)
+        if curve.below == "extend":
+            grades += np.minimum(logs - figures[0], 0.0) * slopes[0]
+        if curve.above == "extend":
+            grades += np.maximum(logs - figures[-1], 0.0) * slopes[-1]
+    grades.setflags(write=False)
+    return grades
+
+
+def includes_processes(measurement: Measurement) -> bool:
+    """Check whether the interval of the speed-up has what differs between processes."""
+    cells = measurement.cells
+    is_replicated = bool(cells) and all(cell.processes >= MIN_PROCESSES for cell in cells)
+    return is_replicated or measurement.speedup.process_error is not None
+
+
+def _speedups(measurements: Sequence[Measurement]) -> tuple[list[list[Interval]], list[float]]:
+    """Return the speed-ups of each arm by shape, and the weights of the shapes.
+
+    They are the means where the shapes of the arms differ.
+    """
+    shapes = {tuple(cell.shape for cell in entry.cells) for entry in measurements}
+    if len(shapes) == 1 and shapes != {()}:
+        weights = [cell.weight for cell in measurements[0].cells]
+        return [[cell.speedup for cell in entry.cells] for entry in measurements], weights
+    return [[entry.speedup] for entry in measurements], [1.0]
+
+
+def _standard_error(speedup: Interval) -> float:
+    """Return the standard error of a log speed-up within the processes, from its 95 % interval."""
+    low, high = speedup.low, speedup.high
+    if low is None or high is None or low <= 0:
+        return UNBOUNDED
+    total = math.log(high / low) / (2 * HALF_INTERVAL)
+    return math.sqrt(max(total**2 - (speedup.process_error or 0.0) ** 2, 0.0))
+
+
+def _process_error(measurement: Measurement) -> float:
+    """Return the standard error of the log speed-up by what differs between processes.
+
+    Zero where the draws within processes include it.
+    """
+    between = measurement.speedup.process_error
+    if between is not None:
+        return between
+    # Two processes differ by the square root of two times what one of them does.
+    return 0.0 if includes_processes(measurement) else math.sqrt(2) * UNBOUNDED

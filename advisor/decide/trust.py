@@ -1,0 +1,180 @@
+"""How good the evidence behind a decision is: a grade from A to D with its reasons. Pure.
+
+A: the decision is CLEAR or LIKELY, its leaders were repeated in fresh processes, the intervals
+include what differs between processes, the machine was steady, and the outputs were compared. B:
+one of the last four is missing. C: more of them are missing. D: the decision is OPEN, a batch size
+was not measured, or the machine was too busy or too noisy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from advisor.decide.replication import MIN_PROCESSES
+from advisor.domain.accuracy import why_unchecked
+from advisor.domain.recommendation import DecisionWord, Trust
+from advisor.domain.results import Results
+from advisor.system.number_format import format_share
+from probes.wire.shape import Shape
+
+#: Difference between two equal workers above which the machine does not count as steady, and above
+#: which nothing that was measured can be trusted.
+STEADY_NOISE, UNFIT_NOISE = 0.05, 0.5
+#: Shares of the visits, of discarded ones and of those made on a busy machine, above which the
+#: machine does not count as steady.
+MOST_STEADY_DISCARDED, MOST_STEADY_UNFIT = 0.05, 0.05
+#: Share of visits made on a busy machine above which nothing that was measured can be trusted.
+MOST_UNFIT = 0.5
+
+
+def grade(
+    results: Results, decision: DecisionWord | None, missing: Sequence[Shape] = ()
+) -> tuple[Trust, tuple[str, ...]]:
+    """Return the trust and what keeps it from being higher.
+
+    `missing` has the shapes without a race. The reasons that alone cause a D come first.
+    """
+    repeated, between, unsteady = (
+        _missing_repetitions(results),
+        _missing_process_intervals(results),
+        _find_unsteadiness(results),
+    )
+    unchecked = _find_unchecked(results)
+    decisive = (
+        *(("the decision is open",) if decision == "OPEN" else ()),
+        *_missing_shapes(missing),
+        *_find_unfitness(results),
+    )
+    others = (*unchecked, *repeated, *between, *unsteady)
+    reasons = (*decisive, *(each for each in others if each not in decisive))
+    if decisive:
+        return "D", reasons
+    faults = sum(bool(each) for each in (repeated, between, unsteady, unchecked))
+    if faults == 0:
+        return "A", reasons
+    return ("B" if faults == 1 else "C"), reasons
+
+
+def is_unfit(results: Results) -> bool:
+    """Check whether most visits were made on a busy machine, or equal workers differ by half."""
+    return bool(_find_unfitness(results))
+
+
+def is_busy(results: Results) -> bool:
+    """Check whether most visits were made on a busy machine."""
+    return results.visits.unfit > MOST_UNFIT * max(results.visits.made, 1)
+
+
+def _find_unfitness(results: Results) -> list[str]:
+    """Return why nothing that was measured can be trusted."""
+    reasons = []
+    if is_busy(results):
+        reasons.append(_describe_unfit_visits(results))
+    if (results.noise_floor or 0.0) > UNFIT_NOISE:
+        reasons.append(_describe_noise(results.noise_floor or 0.0))
+    return reasons
+
+
+def describe_unfitness(results: Results) -> str:
+    """Return in a few words why the machine was not fit to measure on."""
+    if is_busy(results):
+        return "the machine was busy"
+    difference = format_share(results.noise_floor)
+    return f"the machine was unsteady, equal workers differed by up to {difference}"
+
+
+def _describe_unfit_visits(results: Results) -> str:
+    made = max(results.visits.made, 1)
+    return f"the machine was busy or throttled during {results.visits.unfit} of {made} visits"
+
+
+def _describe_noise(noise: float) -> str:
+    return f"the baseline and its duplicate may differ by {format_share(noise, 1)}"
+
+
+def _find_unchecked(results: Results) -> list[str]:
+    """Return why outputs were not compared."""
+    found = {
+        why_unchecked(checked)
+        for entry in results.measurements
+        for checked in entry.correctness
+        if checked.accuracy_class == "unchecked"
+    }
+    return sorted(found)
+
+
+def _missing_shapes(missing: Sequence[Shape]) -> list[str]:
+    if not missing:
+        return []
+    if len(missing) == 1:
+        return [f"{missing[0].description} was not measured"]
+    kind = "shapes" if missing[0].lengths else "batch sizes"
+    return [f"{kind} {', '.join(map(str, missing))} were not measured"]
+
+
+def _missing_repetitions(results: Results) -> list[str]:
+    if results.repeats:
+        return []
+    return ["no arm was repeated in a fresh process"]
+
+
+def _missing_process_intervals(results: Results) -> list[str]:
+    processes = [cell.processes for entry in results.measurements for cell in entry.cells]
+    if max(processes, default=0) >= MIN_PROCESSES:
+        return []
+    variance = "the variance between processes is mostly assumed"
+    return [f"no arm ran in {MIN_PROCESSES} or more processes: {variance}"]
+
+
+def _find_unsteadiness(results: Results) -> list[str]:
+    """Return the signs that the machine or the stacks were not steady while they were measured."""
+    reasons = []
+    if results.noise_floor is None:
+        reasons.append("the noise floor is not known")
+    elif results.noise_floor > STEADY_NOISE:
+        reasons.append(_describe_noise(results.noise_floor))
+    made, visits = max(results.visits.made, 1), results.visits
+    if visits.discarded / made > MOST_STEADY_DISCARDED:
+        reasons.append(
+            f"{visits.discarded} of {made} visits were discarded: the machine was busy or throttled"
+        )
+    if visits.unfit / made > MOST_STEADY_UNFIT:
+        reasons.append(_describe_unfit_visits(results))
+    if visits.stalled_calls:
+        reasons.append(
+            f"{visits.stalled_calls} timed calls took far longer than usual, "
+            "probably because the stack compiled in them"
+        )
+    contradicted = [
+        entry.arm
+        for entry in results.measurements
+        if any(cell.fastest_calls for cell in entry.cells)
+    ]
+    if contradicted:
+        reasons.append(
+            f"typical and fastest calls contradict each other: {', '.join(contradicted)}"
+        )
+    check = results.sustained
+    if check is not None and not check.agrees:
+        one, two = check.arms
+        reasons.append(
+            f"called without a pause, {two} takes {check.sustained_ratio:.2f} times as long as "
+            f"{one}; in the race {check.burst_ratio:.2f} times"
+        )
+    return [*reasons, *_find_drift(results)]
+
+
+def _find_drift(results: Results) -> list[str]:
+    reasons = []
+    changed = [
+        f"{entry.arm} by {format_share(cell.shift, signed=True)} at {cell.shape.description}"
+        for entry in results.measurements
+        for cell in entry.cells
+        if cell.shift
+    ]
+    if changed:
+        reasons.append(f"the speed changed during the measurement: {', '.join(changed)}")
+    unsettled = [entry.arm for entry in results.measurements if not entry.steady]
+    if unsettled:
+        reasons.append(f"warm-up was not complete when timing began: {', '.join(unsettled)}")
+    return reasons

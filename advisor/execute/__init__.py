@@ -1,0 +1,1 @@
+"""What a run builds and times next, until it is finished."""

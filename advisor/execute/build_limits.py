@@ -1,0 +1,122 @@
+"""Limit the time of builds: a build must be able to pay for itself and fit the total budget."""
+
+from __future__ import annotations
+
+from advisor.decide.arm_states import controls, plan_of
+from advisor.decide.costs import Cost, most_build_seconds
+from advisor.decide.rounds import is_valid
+from advisor.domain.plan import Arm
+from advisor.domain.question import Question
+from advisor.domain.run_state import ProcessState, RunState
+from advisor.probing.worker_process import BuildLimit
+from advisor.system.number_format import format_number
+from probes.wire.outcome import Failure
+from probes.wire.shape import Shape
+
+#: Factor on the seconds of a call of a built arm: calls timed during the warm-up scatter, and the
+#: limit must not be too strict.
+ALLOWANCE = 1.25
+#: Lower bound of the seconds of a call of an arm that is not built.
+LEAST_CALL_SECONDS = 0.0
+#: A build that is expected to take this many times its limit is not started.
+HOPELESS_FACTOR = 2.0
+
+
+def limit_build(state: RunState, arm: str, question: Question) -> BuildLimit | None:
+    """Return the stricter of the two limits for the builds of `arm`; None for no limit."""
+    if arm in controls(state):
+        return None
+    limits = [
+        limit
+        for limit in (limit_by_payback(state, arm, question), limit_by_total(state, question))
+        if limit is not None
+    ]
+    return min(limits, key=lambda limit: limit.seconds, default=None)
+
+
+def limit_by_total(state: RunState, question: Question) -> BuildLimit | None:
+    """Return what is left of `--build-minutes`; None if the option is not set."""
+    if question.build_minutes is None:
+        return None
+    spent_seconds = sum(
+        build_seconds(process) for processes in state.processes.values() for process in processes
+    )
+    left_seconds = question.build_minutes * 60 - spent_seconds
+    total = f"the {question.build_minutes:g} minutes for all builds together"
+    return BuildLimit(
+        left_seconds,
+        f"{total} were over before it was built",
+        "allow more with --build-minutes, or name fewer workflows with --workflows",
+        f"but only {format_number(left_seconds, digits=2)} s of {total} are left",
+    )
+
+
+def build_seconds(process: ProcessState) -> float:
+    """Return the seconds of all builds of a process, an unfinished one included."""
+    return (
+        sum(built.build_seconds + built.first_call_seconds for built in process.built.values())
+        + process.lost_build_seconds
+    )
+
+
+def is_hopeless(limit: BuildLimit, expected_seconds: float | None) -> bool:
+    """Return whether a build need not start: no time is left, or far less than it needs."""
+    return limit.seconds <= 0 or (
+        expected_seconds is not None and expected_seconds > HOPELESS_FACTOR * limit.seconds
+    )
+
+
+def skip_arm(limit: BuildLimit, expected_seconds: float | None) -> Failure:
+    """Return the failure of an arm whose build is hopeless."""
+    reason = limit.reason
+    if limit.seconds > 0 and expected_seconds is not None:
+        expected = format_number(expected_seconds, digits=2)
+        reason = f"not built: {expected} s expected, {limit.shortfall}"
+    return Failure("skipped", "build", reason, limit.fix, skip_cause="build-limit")
+
+
+def limit_or_skip(state: RunState, arm: Arm, question: Question) -> BuildLimit | Failure | None:
+    """Return the limit for the builds of `arm`, or its failure if they need not start."""
+    limit, expected_seconds = limit_build(state, arm.id, question), arm.expected_build_seconds
+    if limit is not None and is_hopeless(limit, expected_seconds):
+        return skip_arm(limit, expected_seconds)
+    return limit
+
+
+def limit_by_payback(state: RunState, arm: str, question: Question) -> BuildLimit | None:
+    """Return the build seconds of `arm` that the requested number of requests cannot pay back.
+
+    After these seconds a built arm would have served all requests, even if the calls of `arm` took
+    no time. None if no number of requests is given or no arm is built.
+    """
+    plan = plan_of(state)
+    incumbents = [other.id for other in plan.arms if other.id != arm and is_valid(state, other.id)]
+    built = [
+        next(process for process in state.processes[incumbent] if process.ready)
+        for incumbent in incumbents
+    ]
+    if question.requests is None or not built:
+        return None
+    seconds = max(
+        min(
+            most_build_seconds(cost_of(process, shape), LEAST_CALL_SECONDS, question.requests)
+            for process in built
+        )
+        for shape in question.shapes
+    )
+    return BuildLimit(
+        seconds,
+        f"builds of more than {seconds:.3g} s cannot be paid back: by then another arm has served "
+        "all requests, even if the calls of this one took no time",
+        "ask for more with --requests, or leave it out to compare speeds alone",
+        f"which {question.requests:,} request{'s' if question.requests > 1 else ''} cannot repay",
+    )
+
+
+def cost_of(process: ProcessState, shape: Shape) -> Cost:
+    """Return the cost of a built arm: its builds for all shapes, and one request.
+
+    The request is served in batches of this shape.
+    """
+    call_seconds = ALLOWANCE * process.warmed_up[shape].typical_seconds
+    return Cost(build_seconds(process), call_seconds / shape.batch_size)

@@ -1,0 +1,174 @@
+"""Choose the next build where several arms are built at the same time."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+
+from advisor.decide.arm_states import (
+    arms_built_before,
+    controls,
+    next_process_number,
+    plan_of,
+    raced_arms,
+)
+from advisor.domain.plan import Arm
+from advisor.domain.question import Question
+from advisor.domain.run_state import RunState
+from advisor.execute import build_limits, racing, remaining
+from advisor.execute.recorder import Recorder
+from advisor.probing.session import Session
+from advisor.probing.side_by_side import NextBuild
+from advisor.system.number_format import format_number
+from probes.wire.outcome import Failure
+
+#: What a user can do about an arm that was not reached.
+MORE_TIME = "allow more with --budget, or measure all with --all-arms"
+#: Shorter builds count as this long: importing the stack takes as much.
+LEAST_SECONDS = 5.0
+
+
+def order_builds(arms: Sequence[Arm], state: RunState, question: Question) -> list[Arm]:
+    """Return the arms in build order: among equals, those that promise most for their seconds.
+
+    Of each workflow that has not raced, one arm precedes those of workflows that have a figure.
+    The duplicate precedes all others, because every race needs it, and arms of an open race precede
+    those that wait for memory. Arms that must be built alone follow the others. Arms whose builds
+    are expected to exceed their limit come last: they cannot change the answer.
+    """
+    waiting = remaining.waiting_arms(state, question)
+    out_of_memory = remaining.oom_beside_others(state)
+
+    raced = raced_arms(state)
+    known = {arm.workflow for arm in plan_of(state).arms if arm.id in raced}
+    first: dict[str, str] = {}
+    for each in sorted(arms, key=_promise):
+        first[each.workflow] = each.id
+
+    def sort_key(arm: Arm) -> tuple[bool, bool, bool, bool, bool, bool, float]:
+        seconds = arm.expected_build_seconds
+        limit = build_limits.limit_build(state, arm.id, question)
+        return (
+            limit is not None and seconds is not None and seconds > limit.seconds,
+            arm.duplicate_of is None,
+            arm.builds_alone,
+            arm.id in waiting,
+            arm.id not in out_of_memory,
+            arm.workflow in known or first[arm.workflow] != arm.id,
+            -_promise(arm),
+        )
+
+    return sorted(arms, key=sort_key)
+
+
+def _promise(arm: Arm) -> float:
+    """Return what the arm brought at most in the kept runs for a second of its build.
+
+    The gain is the logarithm of a speed-up. Arms that brought nothing there follow, then those that
+    are not known.
+    """
+    if arm.largest_speedup is None or arm.expected_build_seconds is None:
+        return -math.inf
+    seconds = max(arm.expected_build_seconds, LEAST_SECONDS)
+    return math.log(arm.largest_speedup) / seconds
+
+
+@dataclasses.dataclass
+class BuildQueue:
+    """The arms that wait for a build, and the conditions under which the next one starts."""
+
+    session: Session
+    recorder: Recorder
+    question: Question
+    waiting: list[Arm]
+    #: Number of builds that run at the same time, and the arms whose builds run already.
+    shares: int
+    building: list[str]
+    #: Returns the seconds in which a build must end; infinite without a limit.
+    seconds_left: Callable[[], float] = lambda: math.inf
+    #: Whether builds start before the first calls of the baseline show its memory.
+    starts_at_once: bool = False
+    #: Arms for which no build time is left, with the reason.
+    skipped: list[tuple[Arm, Failure]] = dataclasses.field(default_factory=list)
+    started: list[Arm] = dataclasses.field(default_factory=list)
+    _runs_alone: bool = False
+
+    def choose(self, running: int) -> NextBuild | None:
+        """Return the next build; None while it has to wait, or when the others wait for a group."""
+        while self.waiting and self._may_start(running):
+            if not (self._is_baseline_next() or self.starts_at_once or self._is_measured()):
+                return None
+            arm = self.waiting.pop(0)
+            is_running = self.session.is_running(arm.id)
+            if not is_running and self.session.has_started(arm.id):
+                continue  # its import failed
+            state = self.recorder.state
+            limit = build_limits.limit_or_skip(state, arm, self.question)
+            if isinstance(limit, Failure):
+                self.skipped.append((arm, limit))
+                continue
+            if (arm.expected_build_seconds or 0.0) > self.seconds_left():
+                self.skipped.append((arm, self._too_late(arm)))
+                continue
+            seconds_left = self._expected_seconds_left(arm)
+            self.started.append(arm)
+            return NextBuild(
+                arm,
+                None if is_running else next_process_number(state, arm.id),
+                limit,
+                keeps_caches=arm.id in arms_built_before(state),
+                expected_seconds_left=seconds_left,
+            )
+        return None
+
+    def _is_baseline_next(self) -> bool:
+        return self.waiting[0] == plan_of(self.recorder.state).baseline
+
+    def _is_measured(self) -> bool:
+        """Return whether the baseline has made its first calls, so that its memory is known."""
+        state = self.recorder.state
+        processes = state.processes.get(plan_of(state).baseline.id, ())
+        return not processes or len(processes[-1].built) == len(self.question.shapes)
+
+    def _too_late(self, arm: Arm) -> Failure:
+        expected = format_number(arm.expected_build_seconds or 0.0, digits=2)
+        left = format_number(max(self.seconds_left(), 0.0), digits=2)
+        reason = f"not built: {expected} s expected, and {left} s were left for builds"
+        return Failure("skipped", "build", reason, MORE_TIME, skip_cause="out-of-time")
+
+    def _expected_seconds_left(self, arm: Arm) -> float | None:
+        """Return how long this build and those that run or wait are expected to take."""
+        running = [
+            each
+            for each in plan_of(self.recorder.state).arms
+            if each.id in self.building or each in self.started
+            if self.session.is_running(each.id) and not self.session.is_prepared(each.id)
+        ]
+        seconds = [each.expected_build_seconds for each in (arm, *running, *self.waiting)]
+        known = [each for each in seconds if each is not None]
+        if len(known) < len(seconds):
+            return None
+        return round(max(*known, sum(known) / self.shares), 1)
+
+    def _may_start(self, running: int) -> bool:
+        """Return whether memory and the builds that run allow another one.
+
+        While an arm is built whose stack requires it, or that ran out of memory next to others, no
+        other build runs.
+        """
+        out_of_memory = remaining.oom_beside_others(self.recorder.state)
+        needs_all = self.waiting[0].builds_alone or self.waiting[0].id in out_of_memory
+        if running:
+            return (
+                not self._runs_alone and not needs_all and self.session.has_memory_headroom(running)
+            )
+        self._runs_alone = needs_all
+        is_first = not self.started and not has_new_arm(self.session, self.recorder.state)
+        return is_first or self.session.has_memory_headroom()
+
+
+def has_new_arm(session: Session, state: RunState) -> bool:
+    """Return whether an arm that has not raced is built."""
+    known = raced_arms(state) | controls(state)
+    return any(arm.id not in known for arm in racing.warmed_up_arms(session, state))

@@ -1,0 +1,341 @@
+"""Start the workers of a group of arms, and build as many as fit in memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from advisor.decide.arm_states import (
+    arms_built_before,
+    controls,
+    failed_arms,
+    next_process_number,
+    plan_of,
+    raced_arms,
+)
+from advisor.decide.baseline_failure import baseline_error, has_reference
+from advisor.domain.catalogue import BuildPresets
+from advisor.domain.plan import REFERENCE, Arm
+from advisor.domain.run import Header
+from advisor.domain.run_events import LoggedEvent, RunEvent
+from advisor.domain.run_state import RunState
+from advisor.execute import build_limits, remaining
+from advisor.execute.build_queue import MORE_TIME, BuildQueue, has_new_arm, order_builds
+from advisor.execute.race_context import RaceContext
+from advisor.probing.session import Session
+from advisor.probing.side_by_side import SideBySideBuilds
+from probes.wire.outcome import Failure
+
+#: Memory next to the reference, which holds its weights in a higher precision: as many workers, and
+#: as many times the bytes of the weights for each.
+WORKERS_OF_REFERENCE, COPIES_OF_WEIGHTS = 2, 4
+#: With this many times the memory free, the builds on a GPU start before the first calls of the
+#: baseline show how much it needs.
+TIMES_BEFORE_FIRST_CALLS = 4
+#: Constraint that needs the peak memory of each build, which only a build that runs alone shows.
+MEMORY = "memory"
+
+
+def build_group(
+    context: RaceContext, header: Header, builds: SideBySideBuilds
+) -> Iterator[LoggedEvent]:
+    """Start every arm that is still needed, and build until arms are worth a race.
+
+    As many arms are built as fit in memory. Raise `ModelRefusedError` or `NothingViableError` if
+    the reference or the baseline fails.
+    """
+    session, recorder, question = context.session, context.recorder, header.question
+    arms = [
+        arm
+        for arm in remaining.needed_arms(recorder.state, question)
+        if arm.id not in builds.running
+    ]
+    if not arms and not builds.running:
+        return
+    at_once, presets = context.builds_at_once, header.catalogue.presets.builds
+    early = arms
+    if not recorder.state.groups:
+        early = early_arms(arms, presets.early_seconds, plan_of(recorder.state).baseline, at_once)
+    if not builds.running:
+        yield from _prepare(context, _arms_to_import(context, arms, early))
+    unbuilt = [
+        arm
+        for arm in arms
+        if not session.is_warmed_up(arm.id)
+        and (session.is_running(arm.id) or not session.has_started(arm.id))
+    ]
+    if at_once == 1 or not _fits_beside_reference(context, builds):
+        yield from recorder.record_each(session.finish_reference())
+    if not has_reference(recorder.state) and not session.is_running(REFERENCE):
+        raise baseline_error(recorder.state, REFERENCE)
+    if at_once == 1:
+        waiting = [arm for arm in unbuilt if arm in early]
+        yield from _build_in_turn(context, waiting)
+    else:
+        yield from _build_side_by_side(context, builds, unbuilt, early, presets)
+
+
+def _arms_to_import(
+    context: RaceContext, arms: Sequence[Arm], early: Sequence[Arm]
+) -> Sequence[Arm]:
+    """Return the arms whose builds will begin first; with one build at a time, the early ones."""
+    if context.builds_at_once == 1:
+        return early
+    most = max(context.builds_at_once, len(controls(context.state)))
+    later = order_builds([arm for arm in arms if arm not in early], context.state, context.question)
+    return [*early, *(arm for arm in later if not arm.builds_alone)][:most]
+
+
+def _fits_beside_reference(context: RaceContext, builds: SideBySideBuilds, times: int = 1) -> bool:
+    """Return whether all builds fit in memory next to the reference, by the size of the weights.
+
+    With `times` as much memory must be free. Where builds have to pay for themselves, the calls of
+    the baseline must be known before.
+    """
+    if context.question.requests is not None:
+        return False
+    processes = context.state.processes.get(REFERENCE, ())
+    loaded = processes[-1].loaded if processes else None
+    if loaded is None or loaded.parameter_bytes is None:
+        return False
+    workers = builds.builds_at_once + WORKERS_OF_REFERENCE
+    return context.session.has_memory_for(
+        times * workers * COPIES_OF_WEIGHTS * loaded.parameter_bytes
+    )
+
+
+def _prepare(context: RaceContext, arms: Sequence[Arm]) -> Iterator[LoggedEvent]:
+    """Start workers, and let the reference write the inputs; raise its error if it fails.
+
+    On a GPU, workers that import disturb nothing that follows.
+    """
+    session, recorder = context.session, context.recorder
+    awaited = None
+    if context.question.device != "cpu" and context.builds_at_once > 1:
+        awaited = {REFERENCE, plan_of(recorder.state).baseline.id}
+    yield from recorder.record_each(_start(session, recorder.state, arms, awaited))
+    # The memory check must run while no worker has used the device.
+    if session.is_running(REFERENCE):
+        yield from recorder.record_each(session.check_memory())
+    if session.is_running(REFERENCE):
+        yield from recorder.record_each(session.send_and_wait(REFERENCE, "peaks"))
+    session.compute_reference()
+
+
+def end_builds(context: RaceContext, builds: SideBySideBuilds) -> Iterator[LoggedEvent]:
+    """End the builds for which no time is left, and report the arms that were not reached."""
+    reason = f"not built: the {context.seconds:g} s of the run were over"
+    failure = Failure("skipped", "build", reason, MORE_TIME, skip_cause="out-of-time")
+    arms = plan_of(context.state).arms
+    yield from drop_unbuilt(context, builds, {arm.id: failure for arm in arms})
+
+
+def drop_unbuilt(
+    context: RaceContext, builds: SideBySideBuilds, failures: Mapping[str, Failure]
+) -> Iterator[LoggedEvent]:
+    """End the builds of the arms in `failures` and report those that were not reached."""
+    session, recorder = context.session, context.recorder
+    for arm, failure in failures.items():
+        if arm in builds.running or not recorder.state.processes.get(arm):
+            number = next_process_number(recorder.state, arm)
+            yield from recorder.record_each(session.drop(arm, failure, number))
+    builds.forget_ended()
+
+
+def is_over(context: RaceContext) -> bool:
+    """Return whether no further arm is built.
+
+    A run goes on for as long again until an arm of another workflow than the baseline's is built,
+    if there is any.
+    """
+    state = context.state
+    plan = plan_of(state)
+    arms = {arm.id for arm in plan.arms if arm.id not in controls(state)}
+    others = {arm.id for arm in plan.arms if arm.workflow != plan.baseline.workflow}
+    rivals = others - failed_arms(state) or arms
+    if rivals & {*raced_arms(state), *_ready_arms(context)}:
+        return context.clock() >= context.races_end
+    return context.clock() >= context.end + context.seconds
+
+
+def _ready_arms(context: RaceContext) -> list[str]:
+    """Return the arms that are built and have not raced, the controls excepted."""
+    session, state = context.session, context.state
+    known = raced_arms(state) | controls(state)
+    built = [
+        arm.id
+        for arm in plan_of(state).arms
+        if session.is_running(arm.id)
+        and (session.is_prepared(arm.id) or session.is_warmed_up(arm.id))
+    ]
+    is_comparable = plan_of(state).baseline.id in built
+    return [arm for arm in built if arm not in known and is_comparable]
+
+
+def early_arms(arms: Sequence[Arm], early_seconds: float, baseline: Arm, at_once: int) -> list[Arm]:
+    """Return the arms that race first: those whose builds take at most `early_seconds`.
+
+    All arms if that leaves no arm to compare with the baseline. An arm whose build time is not
+    known is not early. Of each workflow the first arm is early, and the further ones only while
+    they and the duplicate are fewer than the builds `at_once`: the first answer waits for no build
+    that would queue.
+    """
+    controls_ = [arm for arm in arms if arm == baseline or arm.duplicate_of]
+    quick = [
+        arm
+        for arm in arms
+        if arm not in controls_
+        and arm.expected_build_seconds is not None
+        and arm.expected_build_seconds <= early_seconds
+    ]
+    if not quick:
+        return list(arms)
+    first = {arm.workflow: arm.id for arm in reversed(quick)}
+    further = [arm.id for arm in quick if arm.id not in first.values()]
+    duplicates = [arm for arm in controls_ if arm != baseline]
+    chosen = {*first.values(), *further[: max(0, at_once - len(first) - len(duplicates))]}
+    return [*controls_, *(arm for arm in quick if arm.id in chosen)]
+
+
+def builds_at_once(header: Header) -> int:
+    """Return the number of builds that may run at the same time."""
+    if any(constraint.criterion == MEMORY for constraint in header.question.constraints):
+        return 1
+    processors = header.machine.cpu.usable_processors
+    return max(1, min(header.catalogue.presets.builds.most_at_once, processors))
+
+
+def _start(
+    session: Session, state: RunState, arms: Sequence[Arm], awaited: Collection[str] | None
+) -> Iterator[RunEvent]:
+    """Start the reference worker if its outputs are missing, and the arms that do not run."""
+    if not has_reference(state):
+        yield from session.start_reference(
+            plan_of(state).baseline, next_process_number(state, REFERENCE)
+        )
+    yield from session.start(
+        [
+            (arm, next_process_number(state, arm.id))
+            for arm in arms
+            if not session.is_running(arm.id)
+        ],
+        built=arms_built_before(state),
+        awaited=awaited,
+    )
+
+
+def _build_in_turn(context: RaceContext, arms: Sequence[Arm]) -> Iterator[LoggedEvent]:
+    """Build and warm up one arm after the other within the build limits.
+
+    Stop when the time is over, or when memory is short and a new arm is built: the other arms wait
+    for the next group.
+    """
+    session, recorder = context.session, context.recorder
+    baseline = plan_of(recorder.state).baseline
+    for arm in arms:
+        if arm != baseline and is_over(context):
+            return
+        if has_new_arm(session, recorder.state) and not session.has_memory_headroom():
+            return
+        limit = build_limits.limit_or_skip(recorder.state, arm, context.question)
+        if isinstance(limit, Failure):
+            yield from recorder.record_each(session.drop(arm.id, limit))
+            continue
+        yield from recorder.record_each(session.build(arm.id, limit))
+        if arm == baseline and not session.is_running(arm.id):
+            raise baseline_error(recorder.state, arm.id)
+
+
+def _build_side_by_side(
+    context: RaceContext,
+    builds: SideBySideBuilds,
+    arms: Sequence[Arm],
+    early: Sequence[Arm],
+    presets: BuildPresets,
+) -> Iterator[LoggedEvent]:
+    """Build the baseline, then the others at the same time; warm up those that are built.
+
+    The baseline's memory shows how many builds fit. While the reference is computed, the others
+    start after the first calls of the baseline, or at once on a GPU with plenty of memory, else
+    when the baseline has warmed up. `early` arms come first.
+    """
+    session, recorder = context.session, context.recorder
+    baseline = plan_of(recorder.state).baseline
+    starts_at_once = context.question.device != "cpu" and _fits_beside_reference(
+        context, builds, TIMES_BEFORE_FIRST_CALLS
+    )
+    if not session.is_running(REFERENCE):
+        yield from _build_in_turn(context, [arm for arm in arms if arm == baseline])
+    others = order_builds(
+        [arm for arm in arms if not session.is_warmed_up(arm.id)],
+        recorder.state,
+        context.question,
+    )
+    others.sort(key=lambda arm: (arm != baseline, arm not in early))
+    # Few builds get more processors each.
+    queue = BuildQueue(
+        session,
+        recorder,
+        context.question,
+        others,
+        builds.builds_at_once,
+        list(builds.running),
+        # Before the first race an arm to compare with is worth its time.
+        lambda: context.races_end - context.clock() if context.state.groups else math.inf,
+        starts_at_once=starts_at_once,
+    )
+    pause = RacePause(context, builds, [arm.id for arm in early], presets)
+    yield from recorder.record_each(session.build_side_by_side(builds, queue.choose, pause.is_due))
+    if not has_reference(recorder.state) and not session.is_running(REFERENCE):
+        raise baseline_error(recorder.state, REFERENCE)
+    if not session.is_running(baseline.id):
+        raise baseline_error(recorder.state, baseline.id)
+    for arm, failure in queue.skipped:
+        number = next_process_number(recorder.state, arm.id)
+        yield from recorder.record_each(session.drop(arm.id, failure, number))
+    for arm in plan_of(recorder.state).arms:
+        if session.is_prepared(arm.id):
+            yield from recorder.record_each(session.build(arm.id))
+    if not recorder.state.groups and not session.is_running(baseline.id):
+        raise baseline_error(recorder.state, baseline.id)
+
+
+class RacePause:
+    """When the builds pause for a race.
+
+    The first race waits until all early arms are built or have failed, later ones for the interval
+    of the presets; both only if an arm is ready.
+    """
+
+    def __init__(
+        self,
+        context: RaceContext,
+        builds: SideBySideBuilds,
+        early: Sequence[str],
+        presets: BuildPresets,
+    ) -> None:
+        self._context = context
+        self._builds = builds
+        self._early = early
+        is_first = not context.state.groups
+        seconds = presets.first_race_seconds if is_first else presets.race_interval_seconds
+        self._waits_for_early = is_first
+        self._due = context.clock() + seconds
+
+    def is_due(self) -> bool:
+        """Return whether the builds pause now."""
+        session, baseline = self._context.session, plan_of(self._context.state).baseline.id
+        has_failed = session.has_started(baseline) and not session.is_running(baseline)
+        if has_failed or is_over(self._context) or session.has_failed(REFERENCE):
+            return True
+        if not _ready_arms(self._context):
+            return False
+        return self._context.clock() >= self._due or (
+            self._waits_for_early and all(map(self._is_settled, self._early))
+        )
+
+    def _is_settled(self, arm: str) -> bool:
+        session = self._context.session
+        return session.has_started(arm) and (
+            not session.is_running(arm) or session.is_prepared(arm) or session.is_warmed_up(arm)
+        )

@@ -1,0 +1,242 @@
+"""Run the stages of a run in their order.
+
+Yields events; prints nothing and exits nowhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterator
+
+import msgspec
+
+from advisor.context import Context
+from advisor.decide.arm_states import plan_of
+from advisor.decide.decision import evaluate
+from advisor.domain.question import Question
+from advisor.domain.run import Header, fleet_id_of
+from advisor.domain.run_events import Finished, LoggedEvent, Resumed
+from advisor.domain.run_state import RunState
+from advisor.errors import (
+    BuildsAreGoneError,
+    MachineUnfitError,
+    RunIsImportedError,
+    RunOfFleetError,
+)
+from advisor.execute import (
+    building,
+    contention,
+    fallbacks,
+    post_race,
+    provisional,
+    quiet_check,
+    racing,
+    remaining,
+    repetitions,
+    servers,
+)
+from advisor.execute.race_context import RaceContext
+from advisor.execute.recorder import Recorder
+from advisor.probing.conditions import ConditionsMonitor, GpuMonitor
+from advisor.probing.device_memory import DeviceMemoryMonitor
+from advisor.probing.run_config import RunConfig
+from advisor.probing.session import Session
+from advisor.probing.side_by_side import SideBySideBuilds
+from advisor.probing.supervisor import Supervisor
+from advisor.store.runs import Run
+
+
+def refuse_imported(header: Header) -> None:
+    """Raise an error for a run of others: nothing that it names is executed."""
+    if header.imported:
+        raise RunIsImportedError(
+            f"run {header.run_id} was not made here, so nothing of it is executed",
+            f"read its code with p3-advisor recipe {header.run_id}, or measure here with "
+            "p3-advisor recommend",
+        )
+
+
+def check_resumable(header: Header) -> None:
+    """Raise the `UserError` that prevents this program from continuing the run."""
+    refuse_imported(header)
+    fleet = fleet_id_of(header.run_id)
+    if fleet is not None:
+        raise RunOfFleetError(
+            f"run {header.run_id} was started on a device of a fleet",
+            f"p3-advisor fleet {fleet} --resume",
+        )
+
+
+def execute(run: Run, context: Context, wait_seconds: float | None = None) -> Iterator[LoggedEvent]:
+    """Execute the remaining steps of the run; yield each event after it is stored.
+
+    If the run has finished and its decision is not CLEAR, its leaders are measured again in fresh
+    processes, from the builds that were kept. `wait_seconds` is how long the run may wait for a
+    quiet machine, by default what its question says. Raise the `UserError` that ends the run early.
+    """
+    header = run.header()
+    check_resumable(header)
+    if wait_seconds is not None:
+        question = msgspec.structs.replace(header.question, wait_seconds=wait_seconds)
+        header = msgspec.structs.replace(header, question=question)
+    with run.writer() as writer:
+        recorder = Recorder(run.state(), context.clock, writer.append)
+        if not recorder.state.finished or _keeps_builds(header, recorder.state):
+            if recorder.state.finished and not run.scratch.is_dir():
+                raise BuildsAreGoneError(
+                    f"the builds of run {header.run_id} were removed",
+                    "ask again: the newest run without a clear answer keeps its builds",
+                )
+            yield from _execute_steps(run, header, recorder, context)
+        if _keeps_builds(header, recorder.state):
+            run.clear_scratch_of_others()
+        elif recorder.state.finished:
+            run.clear_scratch()
+
+
+def _keeps_builds(header: Header, state: RunState) -> bool:
+    """Return whether the run has finished without a clear answer, and could measure on."""
+    if not state.finished or header.question.load is not None:
+        return False
+    answer = evaluate(header, state)
+    if answer.recommendation is None:
+        return answer.problem is not None and answer.problem.name == MachineUnfitError.__name__
+    certainty = answer.recommendation.certainty
+    return certainty is not None and certainty.decision_word in {"LIKELY", "OPEN"}
+
+
+def _execute_steps(
+    run: Run, header: Header, recorder: Recorder, context: Context
+) -> Iterator[LoggedEvent]:
+    """Build and race the arms, measure the raced workers further, repeat the leaders."""
+    is_further = recorder.state.finished
+    if recorder.state.processes:
+        yield recorder.record(Resumed())
+    question = header.question
+    yield from _wait_until_quiet(header, recorder, context)
+    monitor = ConditionsMonitor([GpuMonitor(gpu) for gpu in question.gpus])
+    with monitor.running(), open_session(run, header, context, monitor) as session:
+        if question.load is not None:
+            config = run_config_of(run, header, context)
+            yield from servers.measure_servers(session, recorder, header, config)
+            yield recorder.record(Finished())
+            return
+        start, seconds = context.clock(), question.seconds
+        races = RaceContext(
+            session=session,
+            recorder=recorder,
+            question=question,
+            limits=header.catalogue.presets.guard,
+            clock=context.clock,
+            seconds=seconds,
+            races_end=start + seconds * question.budget.race_share,
+            end=start + seconds,
+            builds_at_once=building.builds_at_once(header),
+            evaluate=functools.partial(evaluate, header, while_running=True),
+        )
+        if not is_further:
+            yield from _race_and_measure_further(races, header)
+            yield from recorder.record_each(session.stop())
+        yield from repetitions.repeat_leaders(races, is_further=is_further)
+    yield recorder.record(Finished())
+
+
+def _wait_until_quiet(
+    header: Header, recorder: Recorder, context: Context
+) -> Iterator[LoggedEvent]:
+    """Check the load of the machine, and wait as long as the user allows until it is quiet."""
+    limits, question = header.catalogue.presets.quiet, header.question
+    read = quiet_check.load_reader(header.machine, question.gpus, context)
+    yield from recorder.record_each(
+        quiet_check.wait_until_quiet(read, limits, question.wait_seconds, context.clock)
+    )
+
+
+def _race_and_measure_further(races: RaceContext, header: Header) -> Iterator[LoggedEvent]:
+    """Race every arm and measure the raced workers further.
+
+    Where that shows that the outputs of an arm vary, its fallback races too.
+    """
+    arms = len(plan_of(races.state).arms)
+    builds = races.session.side_by_side(min(races.builds_at_once, arms))
+    while True:
+        yield from _race_groups(races, header, builds)
+        yield from races.recorder.record_each(races.session.finish_reference())
+        yield from post_race.measure_further(races)
+        if building.is_over(races) or fallbacks.arms_to_add(races.state, header) is None:
+            return
+
+
+def _race_groups(
+    races: RaceContext, header: Header, builds: SideBySideBuilds
+) -> Iterator[LoggedEvent]:
+    """Build and race until every arm has raced, no further arm fits, or the time is over.
+
+    An arm races as soon as it is built; the builds of others are suspended meanwhile.
+    """
+    session, recorder, question = races.session, races.recorder, races.question
+    while True:
+        before = _race_progress(recorder.state, question)
+        yield from building.build_group(races, header, builds)
+        added = fallbacks.arms_to_add(recorder.state, header)
+        if added is not None and not building.is_over(races):
+            yield recorder.record(added)
+            yield from building.build_group(races, header, builds)
+        if building.is_over(races):
+            yield from building.end_builds(races, builds)
+        has_answer = functools.partial(provisional.has_answer, header)
+        yield from racing.race_shapes(races, has_answer)
+        waiting = remaining.waiting_arms(recorder.state, question)
+        has_progress = builds.running or _race_progress(recorder.state, question) != before
+        if (
+            not waiting
+            or not has_progress
+            or not session.is_running(plan_of(recorder.state).baseline.id)
+        ):
+            return
+        answer = evaluate(header, recorder.state)
+        if answer.recommendation is not None:
+            yield recorder.record(provisional.answer_so_far(answer, recorder.state))
+        hopeless = contention.arms_that_cannot_lead(answer, header)
+        yield from building.drop_unbuilt(races, builds, hopeless)
+        if not session.has_memory_headroom() or waiting & remaining.oom_beside_others(
+            recorder.state
+        ):
+            yield from post_race.free_memory(races)
+
+
+def _race_progress(state: RunState, question: Question) -> tuple[object, ...]:
+    """Return a value that differs as soon as a race was opened or closed or an arm has raced."""
+    return state.groups, state.closed, remaining.waiting_arms(state, question)
+
+
+@contextlib.contextmanager
+def open_session(
+    run: Run, header: Header, context: Context, monitor: ConditionsMonitor
+) -> Iterator[Session]:
+    """Yield a session for the workers of a run; end all its workers when the block ends."""
+    gpus = header.question.gpus
+    with Supervisor(header.catalogue.presets.deadlines, clock=context.clock) as supervisor:
+        yield Session(
+            supervisor,
+            run_config_of(run, header, context),
+            monitor,
+            DeviceMemoryMonitor(gpus) if gpus else None,
+        )
+
+
+def run_config_of(run: Run, header: Header, context: Context) -> RunConfig:
+    """Return the configuration that the workers of a run share."""
+    return RunConfig(
+        question=header.question,
+        machine=header.machine,
+        arms_directory=run.arms,
+        scratch_directory=run.scratch,
+        probes_directory=context.probes,
+        minimum_engaged_share=header.catalogue.rubric.minimum_engaged_share,
+        accuracy=header.catalogue.accuracy,
+        environment=context.environment,
+        serving=header.catalogue.serving,
+        engine_memory=header.catalogue.engine_memory,
+    )

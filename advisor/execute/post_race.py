@@ -1,0 +1,118 @@
+"""Measure raced workers further: sustained calls, profiles, shapes that were not built.
+
+These steps would disturb a race, so they follow it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from advisor.decide import replay
+from advisor.decide.arm_states import arms_by_speed, plan_of
+from advisor.domain.question import Question
+from advisor.domain.run_events import LoggedEvent, RunEvent
+from advisor.domain.run_state import RunState
+from advisor.execute import racing, remaining
+from advisor.execute.leaders import excluded_by_declaration, leaders_of
+from advisor.execute.race_context import RaceContext
+from advisor.probing.session import Session
+
+#: Order in which the two fastest arms are sustained: an even drift affects both alike.
+ABBA = (0, 1, 1, 0)
+#: Share of the time that is left in which new shapes are tried, where the leaders alone try any.
+SHARE_OF_NEW_SHAPES = 1 / 3
+
+
+def measure_further(context: RaceContext) -> Iterator[LoggedEvent]:
+    """Sustain the two fastest arms, then profile every arm that runs, duplicates excepted.
+
+    A budget can limit this to the leaders of the decision so far. They then try new shapes.
+    """
+    session, recorder, question = context.session, context.recorder, context.question
+    plan = plan_of(recorder.state)
+    chosen = plan.arms
+    if question.budget.contenders_only and not question.all_arms:
+        chosen = leaders_of(context.evaluate(recorder.state), plan)
+    arms = [arm.id for arm in chosen if session.is_running(arm.id) and arm.duplicate_of is None]
+    yield from recorder.record_each(sustain_fastest(session, recorder.state, question))
+    for arm in arms:
+        yield from recorder.record_each(profile(session, arm, question))
+    yield from _try_shapes_of_leaders(context)
+
+
+def _try_shapes_of_leaders(context: RaceContext) -> Iterator[LoggedEvent]:
+    """Let the leaders try one batch size and one length that were not built.
+
+    The results may make other arms lead. The new leaders try shapes too, until every leader has
+    tried some or the time is spent. Otherwise a declared fact that a trial would have refuted could
+    make an arm lead, or exclude it by a constraint.
+    """
+    session, budget = context.session, context.question.budget
+    limit, tried = budget.new_shape_seconds, set[str]()
+    if limit > 0 and context.clock() < context.end:
+        running = [arm.id for arm in plan_of(context.state).arms if session.is_running(arm.id)]
+        yield from context.recorder.record_each(session.check(running))
+    # Most of the time that is left is for the repetition.
+    left = SHARE_OF_NEW_SHAPES * (context.end - context.clock())
+    end = context.clock() + min(budget.all_new_shapes_seconds, left)
+    while limit > 0 and context.clock() < end:
+        answer, plan = context.evaluate(context.state), plan_of(context.state)
+        arms = [*leaders_of(answer, plan), *excluded_by_declaration(answer, plan)]
+        running = [arm.id for arm in arms if session.is_running(arm.id)]
+        untried = next((arm for arm in running if arm not in tried), None)
+        if untried is None:
+            return
+        tried.add(untried)
+        yield from context.recorder.record_each(session.try_new_shapes(untried, limit))
+
+
+def free_memory(context: RaceContext) -> Iterator[LoggedEvent]:
+    """Profile and stop the raced workers that the next group does not need.
+
+    The leaders of several batch sizes are stopped too, except for the first, while memory is short
+    or an arm that waits has run out of memory while they were resident.
+    """
+    session, recorder, question = context.session, context.recorder, context.question
+    waiting = remaining.waiting_arms(recorder.state, question)
+    kept = remaining.retained(recorder.state, question) | waiting
+    for arm in [
+        arm.id for arm in racing.warmed_up_arms(session, recorder.state) if arm.id not in kept
+    ]:
+        yield from recorder.record_each(profile_and_stop(session, arm, question))
+    for arm in reversed(remaining.leaders_to_keep(recorder.state, question)[1:]):
+        has_crowded_out = waiting & remaining.oom_beside_others(recorder.state)
+        if has_crowded_out or not session.has_memory_headroom():
+            yield from recorder.record_each(profile_and_stop(session, arm, question))
+
+
+def profile_and_stop(session: Session, arm: str, question: Question) -> Iterator[RunEvent]:
+    yield from profile(session, arm, question)
+    yield from session.stop({arm})
+
+
+def profile(session: Session, arm: str, question: Question) -> Iterator[RunEvent]:
+    """Profile an arm; then, if the budget asks for it, try shapes that were not built.
+
+    The worker ends after these shapes.
+    """
+    if session.is_running(arm):
+        yield from session.send_and_wait(arm, "diagnose")
+    if question.budget.new_shapes and session.is_running(arm):
+        yield from session.try_new_shapes(arm)
+
+
+def sustain_fastest(session: Session, state: RunState, question: Question) -> Iterator[RunEvent]:
+    """Call the two fastest arms at the largest batch size without pauses, one after the other.
+
+    Sustained calls may reach a limit of power or heat that the pauses of the race hide.
+    """
+    shape = max(question.shapes)
+    races = replay.results_by_shape(state, question)
+    pair = arms_by_speed(races, state, shape)[:2]
+    if question.budget.sustained_seconds <= 0 or len(pair) < len(set(ABBA)):
+        return
+    for index in ABBA:
+        if session.is_running(pair[index]):
+            yield from session.sustain(
+                pair[index], shape, question.budget.sustained_seconds / len(ABBA)
+            )

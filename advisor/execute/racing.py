@@ -1,0 +1,251 @@
+"""Race the built arms at each batch size, round after round."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import itertools
+import math
+from collections.abc import Callable, Generator, Iterator, Mapping
+
+from advisor.decide.arm_states import failed_arms, plan_of, raced_arms
+from advisor.decide.race import LOOKS, Race
+from advisor.decide.replay import replay_race
+from advisor.decide.rounds import log_median_seconds
+from advisor.domain.catalogue import VisitQualityLimits
+from advisor.domain.plan import Arm
+from advisor.domain.question import Question
+from advisor.domain.run_events import (
+    ConditionsRecorded,
+    LoggedEvent,
+    RaceClosed,
+    RaceOpened,
+    RunEvent,
+)
+from advisor.domain.run_state import RunState, varying_sibling
+from advisor.execute import visit_quality
+from advisor.execute.race_context import RaceContext
+from advisor.execute.remaining import oom_beside_others
+from advisor.probing.session import Session
+from probes.wire.shape import Shape
+
+#: Rounds before a race can decide anything. A race that is closed earlier is wasted: the intervals
+#: of its differences are too wide.
+DECIDING_ROUNDS = LOOKS[0]
+#: Measuring times that a run may add until every race has `DECIDING_ROUNDS` rounds: an uncertain
+#: answer is worth more than none.
+OVERTIME = 5.0
+
+
+@dataclasses.dataclass
+class DiscardCounts:
+    """Visits of each arm so far, and how many of them were discarded.
+
+    The limits keep discards the exception, however disturbed the machine is.
+    """
+
+    limits: VisitQualityLimits
+    visits: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+    discarded: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+
+
+def measure_visit(
+    session: Session, arm: str, shape: Shape, number: int, counts: DiscardCounts
+) -> Iterator[RunEvent]:
+    """Time one block of calls in round `number`.
+
+    Time it again if the machine was disturbed meanwhile and the limits allow another attempt.
+    """
+    for attempt in itertools.count():
+        yield from session.visit(arm, shape, number)
+        if not session.is_running(arm):
+            return
+        conditions = session.last_conditions(arm)
+        disturbance = visit_quality.find_disturbance(conditions, counts.limits)
+        is_discarded = disturbance is not None and visit_quality.may_discard(
+            counts.discarded[arm], counts.visits[arm], attempt, counts.limits
+        )
+        counts.visits[arm] += 1
+        counts.discarded[arm] += is_discarded
+        yield ConditionsRecorded(
+            arm=arm,
+            process=session.process_number(arm),
+            shape=shape,
+            round=number,
+            conditions=conditions,
+            unfit=disturbance,
+            discarded=is_discarded,
+        )
+        if not is_discarded:
+            return
+
+
+@dataclasses.dataclass(frozen=True)
+class RaceDeadline:
+    """When a race must end, in seconds of `clock`."""
+
+    clock: Callable[[], float]
+    #: The end of a race that has `DECIDING_ROUNDS` rounds.
+    deadline: float
+    #: The end of a race that has fewer.
+    last: float
+
+    def is_over(self, rounds: int) -> bool:
+        """Return whether a race with this many complete rounds must end now."""
+        return self.clock() >= (self.deadline if rounds >= DECIDING_ROUNDS else self.last)
+
+
+#: Returns whether there is an answer with what has been measured so far.
+HasAnswer = Callable[[RunState], bool]
+#: Returns whether a race may end after its last complete round.
+MayEnd = Callable[[Race, RunState], bool]
+#: Half of an interval that is narrow enough, as a logarithm: 5 %.
+NARROW = math.log(1.05)
+#: An interval that kept this share of its width between two looks has stopped shrinking.
+STALLED_SHARE = 0.9
+
+
+def ends_at_first_look(race: Race, _: RunState) -> bool:
+    """Return whether the race has enough rounds for a first answer; its arms race again later."""
+    return race.rounds >= DECIDING_ROUNDS and race.is_look
+
+
+@dataclasses.dataclass
+class StopRule:
+    """When a race may end: an answer exists, and its intervals are narrow or shrink no further."""
+
+    has_answer: HasAnswer
+    _half_widths: Mapping[str, float] = dataclasses.field(default_factory=dict)
+
+    def may_end(self, race: Race, state: RunState) -> bool:
+        """Return whether the race may end after its last complete round."""
+        if race.rounds < DECIDING_ROUNDS or not race.is_look:
+            return False
+        before, now = self._half_widths, race.half_widths()
+        self._half_widths = now
+        are_narrow = all(
+            half <= NARROW or half > STALLED_SHARE * before.get(arm, math.inf)
+            for arm, half in now.items()
+        )
+        return are_narrow and self.has_answer(state)
+
+
+def race_shapes(context: RaceContext, has_answer: HasAnswer) -> Iterator[LoggedEvent]:
+    """Race the built arms at every batch size that still needs a race.
+
+    The sizes share the measuring time that is left. Stop when the baseline has ended.
+    """
+    session, recorder, question = context.session, context.recorder, context.question
+    counts = DiscardCounts(context.limits)
+    open_sizes = [
+        shape
+        for shape in question.shapes
+        if shape not in recorder.state.closed or unraced_arms(session, recorder.state, shape)
+    ]
+    measuring_seconds = question.budget.measuring_seconds
+    share = share_of_measuring_time(session, recorder.state, question)
+    end = min(context.clock() + measuring_seconds * share, context.races_end)
+    for index, shape in enumerate(open_sizes):
+        arms = _arms_to_race(session, recorder.state, shape)
+        if plan_of(recorder.state).baseline.id not in arms:
+            return  # The baseline ended in an earlier race: no speedup can be measured.
+        if not is_open(recorder.state, shape):
+            yield recorder.record(RaceOpened(shape=shape, arms=arms))
+        now = context.clock()
+        deadline = RaceDeadline(
+            context.clock,
+            now + max(end - now, 0.0) / (len(open_sizes) - index),
+            min(now + OVERTIME * measuring_seconds, max(context.end, now + measuring_seconds)),
+        )
+        race = replay_race(recorder.state, shape, question)
+        is_early = _is_early(session, recorder.state)
+        may_end = ends_at_first_look if is_early else StopRule(has_answer).may_end
+        closed = yield from _run_rounds(context, race, shape, counts, deadline, may_end)
+        yield recorder.record(closed)
+
+
+def _is_early(session: Session, state: RunState) -> bool:
+    """Return whether arms that are not built yet will race together with those that are."""
+    built = {arm.id for arm in warmed_up_arms(session, state)}
+    waiting = {arm.id for arm in plan_of(state).arms} - failed_arms(state) - built
+    return bool(waiting) and session.has_memory_headroom()
+
+
+def is_open(state: RunState, shape: Shape) -> bool:
+    """Return whether the race of a batch size has been opened and not closed."""
+    return shape in state.opened and shape not in state.closed
+
+
+def _arms_to_race(session: Session, state: RunState, shape: Shape) -> tuple[str, ...]:
+    """Return the arms of the open race, or those that a new race would have."""
+    if is_open(state, shape):
+        return state.opened[shape]
+    return tuple(arm.id for arm in warmed_up_arms(session, state))
+
+
+def warmed_up_arms(session: Session, state: RunState) -> list[Arm]:
+    """Return the arms whose workers are running and have warmed up at all batch sizes."""
+    return [
+        arm
+        for arm in plan_of(state).arms
+        if session.is_running(arm.id)
+        and session.is_warmed_up(arm.id)
+        and varying_sibling(state, arm.id) is None
+    ]
+
+
+def unraced_arms(session: Session, state: RunState, shape: Shape) -> set[str]:
+    """Return the built arms that have not raced at a batch size."""
+    raced = {arm for group in state.groups.get(shape, ()) for arm in group.arms}
+    return {arm.id for arm in warmed_up_arms(session, state)} - raced
+
+
+def share_of_measuring_time(session: Session, state: RunState, question: Question) -> float:
+    """Return the share of the measuring time for the next group.
+
+    It is the group's unraced arms over these, the arms that wait and the arms that have raced. The
+    last group gets all of it if every arm is still resident: the earlier races ended early then.
+    """
+    unraced = {arm for shape in question.shapes for arm in unraced_arms(session, state, shape)}
+    waiting = (
+        {arm.id for arm in plan_of(state).arms}
+        - (failed_arms(state) - oom_beside_others(state))
+        - {arm.id for arm in warmed_up_arms(session, state)}
+    )
+    built = {arm.id for arm in warmed_up_arms(session, state)}
+    races_all_again = not waiting and raced_arms(state) - failed_arms(state) <= built
+    if not unraced or races_all_again:
+        return 1.0
+    return len(unraced) / len(unraced | waiting | raced_arms(state))
+
+
+def _run_rounds(
+    context: RaceContext,
+    race: Race,
+    shape: Shape,
+    counts: DiscardCounts,
+    deadline: RaceDeadline,
+    may_end: MayEnd,
+) -> Generator[LoggedEvent, None, RaceClosed]:
+    """Run rounds until the race may end or its deadline has passed; return its end."""
+    session = context.session
+    first_round = context.state.groups[shape][-1].first_round
+    while not race.finished and not may_end(race, context.state):
+        if deadline.is_over(race.rounds):
+            return RaceClosed(
+                shape=shape, reason="the measuring time is spent", cause="out-of-time"
+            )
+        number = first_round + race.rounds
+        for arm in race.next_round():
+            if session.is_running(arm):
+                visit = measure_visit(session, arm, shape, number, counts)
+                yield from context.recorder.record_each(visit)
+            block = session.last_visit(arm)
+            if session.is_running(arm) and block is not None:
+                race.record(arm, log_median_seconds(block))
+            elif arm == race.baseline:
+                return RaceClosed(shape=shape, reason="the baseline ended", cause="baseline-ended")
+            else:
+                race.withdraw(arm)
+    reason = f"ended after {race.rounds} rounds: {race.verdict.kind}"
+    return RaceClosed(shape=shape, reason=reason, cause="decided")

@@ -1,0 +1,114 @@
+"""Which run `resume` continues, and which arms a run still has to measure."""
+
+from __future__ import annotations
+
+import collections
+
+from advisor.decide.arm_states import controls, failed_arms, plan_of, raced_arms
+from advisor.decide.baseline_failure import can_go_on
+from advisor.decide.replay import replay_race, results_by_shape
+from advisor.domain.plan import Arm
+from advisor.domain.question import Question
+from advisor.domain.run_state import RunState
+from advisor.errors import UnknownRunError
+from advisor.store.runs import Run
+from advisor.store.store import Store
+
+
+def needed_arms(state: RunState, question: Question) -> list[Arm]:
+    """Return the arms that some race still has to visit, in build order.
+
+    Arms of an open race come first: arms that wait must not take their memory. Arms that ran out of
+    memory earlier come next, then the other arms that wait. Before a race opens, arms for which the
+    disk was full are tried again.
+    """
+    plan = plan_of(state)
+    failed = failed_arms(state) - lacked_disk_space(state)
+    if plan.baseline.id in failed:
+        return []
+    needed: set[str] = set()
+    for shape in question.shapes:
+        if shape in state.opened and shape not in state.closed:
+            needed |= set(replay_race(state, shape, question).due)
+        elif shape not in state.opened:
+            needed |= {arm.id for arm in plan.arms if arm.id not in failed}
+    waiting = waiting_arms(state, question)
+    if waiting:
+        needed |= {*waiting, *retained(state, question)}
+    ran_out_of_memory = oom_beside_others(state)
+    return sorted(
+        (arm for arm in plan.arms if arm.id in needed),
+        key=lambda arm: (arm.id in waiting, arm.id not in ran_out_of_memory),
+    )
+
+
+def waiting_arms(state: RunState, question: Question) -> set[str]:
+    """Return the arms that have not raced although every batch size has had a race.
+
+    Memory was too short for them.
+    """
+    if not all(shape in state.opened for shape in question.shapes):
+        return set()
+    return (
+        {arm.id for arm in plan_of(state).arms if not arm.duplicate_of}
+        - raced_arms(state)
+        - (failed_arms(state) - oom_beside_others(state))
+    )
+
+
+def retained(state: RunState, question: Question) -> set[str]:
+    """Return the arms that stay resident for the next group: the controls and the leaders."""
+    return {*controls(state), *leaders_to_keep(state, question)} - failed_arms(state)
+
+
+def leaders_to_keep(state: RunState, question: Question) -> list[str]:
+    """Return the best arm of each batch size; the one that leads at most sizes comes first.
+
+    Leaders whose worker was stopped to free memory are left out, but at least one leader is
+    returned if there is any.
+    """
+    counted = collections.Counter(
+        result.best for result in results_by_shape(state, question).values()
+    )
+    leaders = [arm for arm, _ in counted.most_common() if arm != plan_of(state).baseline.id]
+    return [arm for arm in leaders if state.processes[arm][-1].outcome is None] or leaders[:1]
+
+
+def lacked_disk_space(state: RunState) -> set[str]:
+    """Return the arms whose last process ended before it was timed because the disk was full.
+
+    A resumed run may have more space.
+    """
+    return {
+        arm
+        for arm, processes in state.processes.items()
+        if processes and processes[-1].failed_with("disk-full") and not processes[-1].ready
+    }
+
+
+def oom_beside_others(state: RunState) -> set[str]:
+    """Return the arms that ran out of memory while several other arms were resident.
+
+    Together with the controls and one leader they may still fit.
+    """
+    always_resident = controls(state)
+    return {
+        arm
+        for arm, processes in state.processes.items()
+        if processes and len(set(processes[-1].residents_at_oom) - always_resident) > 1
+    }
+
+
+def newest_resumable(store: Store) -> Run:
+    """Return the newest run that can go on, or the newest unfinished one if none can.
+
+    Raise `UnknownRunError` if there is no unfinished run of this machine.
+    """
+    newest: Run | None = None
+    for run, state in store.resumable_runs():
+        if can_go_on(state):
+            return run
+        newest = newest or run
+    if newest is None:
+        raise UnknownRunError("there is no run that could be resumed", "see p3-advisor history")
+    return newest

@@ -1,0 +1,219 @@
+"""Measure the leaders again in fresh processes, more often while the decision is OPEN."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterator, Sequence
+
+from advisor.decide import replay
+from advisor.decide.arm_states import arms_by_speed, next_process_number, plan_of
+from advisor.decide.rounds import is_valid
+from advisor.domain.answer import Answer
+from advisor.domain.plan import Arm
+from advisor.domain.question import Question
+from advisor.domain.run_events import LoggedEvent, RepetitionStarted, RunEvent
+from advisor.domain.run_state import RunState
+from advisor.execute import racing
+from advisor.execute.leaders import leaders_of
+from advisor.execute.race_context import RaceContext
+
+#: Rounds of each batch size in a repetition.
+REPEAT_ROUNDS = 7
+#: Rounds that are made even at the end of the run: one has no spread.
+FEWEST_ROUNDS = 2
+#: Fewest arms of a repetition: the baseline and one arm to compare with it.
+FEWEST_ARMS = 2
+#: The fact whose grade depends on the cold build.
+BUILD_FACT = "build_seconds"
+
+
+def arms_to_repeat(state: RunState, question: Question) -> tuple[Arm, ...]:
+    """Return the baseline and, for each batch size, the arms that were not eliminated.
+
+    Each batch size contributes at least its two fastest arms. A budget can ask for all valid arms.
+    """
+    if question.budget.repeated == "all":
+        return tuple(arm for arm in plan_of(state).arms if is_valid(state, arm.id))
+    races = replay.results_by_shape(state, question)
+    chosen = {plan_of(state).baseline.id}
+    for shape, race in races.items():
+        fastest = arms_by_speed(races, state, shape)[:2]
+        chosen |= {race.best, *race.tied, *race.unresolved, *fastest}
+    return tuple(arm for arm in plan_of(state).arms if arm.id in chosen)
+
+
+def builds_to_repeat(answer: Answer) -> set[str]:
+    """Return the arms whose cold build, made alongside others, limits a grade or the break-even.
+
+    They are built again alone, with empty caches.
+    """
+    beside_others = {
+        entry.arm
+        for entry in answer.results.measurements
+        if (entry.build_seconds.builds_at_once or 1) > 1
+    }
+    limited = {
+        scored.arm
+        for scored in answer.scores
+        if any(rating.fact == BUILD_FACT for rating in scored.ratings.values())
+    }
+    is_horizon_given = answer.question.requests is not None
+    return beside_others if is_horizon_given else beside_others & limited
+
+
+def seconds_while_open(question: Question, state: RunState) -> float:
+    """Return the seconds of further repetitions that an OPEN decision is worth now.
+
+    After builds of many minutes a user gains more from an answer than from an earlier end.
+    """
+    budget = question.budget
+    return max(budget.open_seconds, budget.open_share * state.at)
+
+
+def repeat_leaders(context: RaceContext, *, is_further: bool = False) -> Iterator[LoggedEvent]:
+    """Measure the leaders again in fresh processes, most of which start with warm caches.
+
+    No repetition begins after the end of the run. Those of the budget come first. Further ones
+    follow while the decision is OPEN and its seconds for open decisions hold as many as would
+    settle it. `is_further` asks for one more than there are.
+    """
+    question, clock = context.question, context.clock
+    seconds, end = 0.0, None
+    asked = max(question.budget.repeats, len(context.state.repeats) + is_further)
+    for number in itertools.count(1):
+        if is_repetition_complete(context.state, number, question):
+            continue
+        if clock() >= context.end:
+            return
+        if number > asked:
+            if end is None:
+                end = min(clock() + seconds_while_open(question, context.state), context.end)
+            if not _settles(context.evaluate(context.state), seconds, end - clock()):
+                return
+        started = clock()
+        yield from _repeat_once(context, number)
+        if number not in context.state.repeats:
+            return
+        if number > asked and not _has_new_processes(context.state, number):
+            return
+        seconds = clock() - started
+
+
+def _has_new_processes(state: RunState, number: int) -> bool:
+    """Return whether every arm of a repetition completed it; else the next one would not help."""
+    return number in state.repeats and all(
+        any(
+            process.repeat == number and process.completed
+            for process in state.processes.get(arm, ())
+        )
+        for arm in state.repeats[number]
+    )
+
+
+def _settles(answer: Answer, seconds: float, remaining: float) -> bool:
+    """Return whether repetitions of `seconds` each could settle the decision in time."""
+    certainty = answer.recommendation.certainty if answer.recommendation else None
+    return (
+        certainty is not None
+        and certainty.decision_word == "OPEN"
+        and certainty.needed_repetitions is not None
+        and certainty.needed_repetitions * seconds <= remaining
+        and remaining > 0
+    )
+
+
+def _repeat_once(context: RaceContext, number: int) -> Iterator[LoggedEvent]:
+    """Make or finish one repetition; none where there is nothing to compare.
+
+    Repetitions beyond those of the budget have the leaders alone, which the decision depends on.
+    """
+    if number not in context.state.repeats:
+        budget = context.question.budget
+        has_leaders_only = budget.repeated == "leaders" or number > budget.repeats
+        arms = (
+            leaders_of(context.evaluate(context.state), plan_of(context.state))
+            if has_leaders_only
+            else arms_to_repeat(context.state, context.question)
+        )
+        if len(arms) < FEWEST_ARMS:
+            return
+        started = RepetitionStarted(repeat=number, arms=tuple(arm.id for arm in arms))
+        yield context.recorder.record(started)
+    cold = builds_to_repeat(context.evaluate(context.state))
+    yield from _repeat_in_groups(context, number, cold)
+    yield from context.recorder.record_each(context.session.stop())
+
+
+def _repeat_in_groups(
+    context: RaceContext, number: int, cold: Collection[str]
+) -> Iterator[LoggedEvent]:
+    """Make one repetition in groups that fit in memory, each with the baseline.
+
+    The caches of the arms in `cold` are removed first. Rounds are numbered on from group to group.
+    Without a shortage there is one group. The workers of the last group keep running.
+    """
+    session, recorder = context.session, context.recorder
+    plan, repeated, first_round = plan_of(recorder.state), recorder.state.repeats[number], 1
+    waiting = [arm for arm in plan.arms if arm.id in repeated and arm != plan.baseline]
+    starting = [plan.baseline, *waiting]
+    while waiting:
+        numbered = [(arm, next_process_number(recorder.state, arm.id)) for arm in starting]
+        built = [arm for arm in repeated if arm not in cold]
+        yield from recorder.record_each(session.start(numbered, repeat=number, built=built))
+        if _fit_at_once(context, repeated):
+            side_by_side = [arm.id for arm in starting if arm.id not in cold]
+            yield from recorder.record_each(session.prepare(side_by_side))
+        group, starting = [plan.baseline], [plan.baseline]
+        yield from recorder.record_each(session.build(plan.baseline.id))
+        while waiting and (
+            not any(session.is_running(arm.id) for arm in group[1:])
+            or session.has_memory_headroom()
+        ):
+            group.append(waiting.pop(0))
+            yield from recorder.record_each(session.build(group[-1].id))
+        rounds = range(first_round, first_round + REPEAT_ROUNDS)
+        yield from recorder.record_each(_visit_in_turn(context, group, rounds))
+        if waiting:
+            yield from recorder.record_each(session.stop({arm.id for arm in group}))
+        first_round += REPEAT_ROUNDS
+
+
+def _fit_at_once(context: RaceContext, arms: Collection[str]) -> bool:
+    """Return whether the arms may be built at the same time: a race had them all in memory."""
+    raced = [group.arms for groups in context.state.groups.values() for group in groups]
+    return len(arms) <= context.builds_at_once and any(set(arms) <= set(each) for each in raced)
+
+
+def _visit_in_turn(context: RaceContext, arms: Sequence[Arm], rounds: range) -> Iterator[RunEvent]:
+    """Visit every arm in each round.
+
+    The order rotates from round to round: an arm does not always follow the same other arm.
+    """
+    counts, shapes = racing.DiscardCounts(context.limits), context.question.shapes
+    for index, shape in enumerate(shapes):
+        now = context.clock()
+        end = now + max(context.end - now, 0.0) / (len(shapes) - index)
+        for number in rounds:
+            if number >= rounds.start + FEWEST_ROUNDS and context.clock() >= end:
+                break
+            for position in range(len(arms)):
+                arm = arms[(position + number) % len(arms)].id
+                if context.session.is_running(arm):
+                    yield from racing.measure_visit(context.session, arm, shape, number, counts)
+
+
+def is_repetition_complete(state: RunState, number: int, question: Question) -> bool:
+    """Return whether every arm of a repetition has made all its visits or has failed."""
+    if number not in state.repeats:
+        return False
+    for arm in state.repeats[number]:
+        processes = [
+            process for process in state.processes.get(arm, ()) if process.repeat == number
+        ]
+        if not processes or processes[-1].outcome is None:
+            return False
+        if processes[-1].completed and len(processes[-1].visits) < REPEAT_ROUNDS * len(
+            question.shapes
+        ):
+            return False
+    return True

@@ -1,1 +1,0 @@
-"""Stage: detect the processor, the GPUs and the interpreter -> `Machine`; no stack is imported."""

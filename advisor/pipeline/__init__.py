@@ -1,1 +1,0 @@
-"""Composition root: the only place that knows the order of the stages."""

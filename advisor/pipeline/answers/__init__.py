@@ -1,1 +1,0 @@
-"""Answers without a finished run here: provisional, imported, and from published figures."""

@@ -1,1 +1,0 @@
-"""Build arms, within limits of time and memory."""

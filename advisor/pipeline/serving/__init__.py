@@ -1,1 +1,0 @@
-"""Measure servers under load."""

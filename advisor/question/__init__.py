@@ -1,1 +1,0 @@
-"""Stage: `Answers` -> `Question`, checked against the machine and the catalogue."""

@@ -1,1 +1,0 @@
-"""Stage: scores -> `Recommendation`. Pure: the same scores and results give the same bytes."""

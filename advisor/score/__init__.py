@@ -1,1 +1,0 @@
-"""Stage: measurements and declared facts -> grades, letters and scores. Pure."""

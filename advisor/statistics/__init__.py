@@ -1,1 +1,0 @@
-"""Confidence intervals, the race between arms, replication and change points, without I/O."""

@@ -1,0 +1,382 @@
+"""The shipped TOML files are complete, and errors in other files name the location."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import pathlib
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+
+import builders
+import msgspec
+import pytest
+from kept.runs import EVIDENCE, read_run
+
+from advisor.ask import rubric_files
+from advisor.domain.model import OnnxModel
+from advisor.domain.plan import BASELINE
+from advisor.domain.priorities import CRITERIA, PILLARS
+from advisor.domain.workflow import CitedFact, Workflow
+from advisor.errors import CatalogueError
+
+SHIPPED = builders.shipped_catalogue()
+INTEGRATION = pathlib.Path(__file__).parents[2] / "stacks" / "integration.py"
+#: A model in each form.
+MODELS = {"torch": builders.question().model, "onnx": OnnxModel(name="model.onnx")}
+FILES = (
+    "workflows.toml",
+    "criteria.toml",
+    "models.toml",
+    "presets.toml",
+    "gpus.toml",
+    "verified.toml",
+    "guidelines.toml",
+    "published.toml",
+)
+Edit = Callable[[str, str, str], None]
+
+
+def load_error(rubric: pathlib.Path) -> CatalogueError:
+    with pytest.raises(CatalogueError) as problem:
+        rubric_files.load(rubric)
+    assert "\n" not in problem.value.what
+    assert problem.value.next_step
+    return problem.value
+
+
+def test_a_copy_of_the_shipped_files_loads_as_the_original(rubric: pathlib.Path) -> None:
+    assert rubric_files.load(rubric) == SHIPPED
+
+
+@pytest.mark.parametrize("workflow", SHIPPED.workflows, ids=lambda workflow: workflow.id)
+def test_declared_facts_have_the_types_that_rules_compare(workflow: Workflow) -> None:
+    declared = workflow.declared
+    assert type(declared.lines_changed.value) is int
+    assert type(declared.vendors.value) is int
+    assert type(declared.export_step.value) is bool
+    assert declared.artefact_scope.value in {"any", "vendor", "gpu-model"}
+    assert declared.target_needs.value in {"pytorch", "python", "libtorch", "runtime"}
+    assert declared.new_shapes.value in {"served", "recompiles", "refused"}
+    assert declared.architectures.value in {"any", "most", "listed"}
+
+
+@pytest.mark.parametrize("workflow", SHIPPED.workflows, ids=lambda workflow: workflow.id)
+def test_every_workflow_has_tasks_dtypes_arms_and_a_usable_device(workflow: Workflow) -> None:
+    assert workflow.tasks
+    assert workflow.dtypes
+    assert workflow.input_formats
+    assert workflow.arms
+    assert workflow.how_to_get
+    if workflow.has_probe:
+        assert set(workflow.devices) - set(workflow.refused), "every device is refused"
+
+
+def test_every_criterion_has_a_question_and_three_tiers() -> None:
+    assert tuple(criterion.id for criterion in SHIPPED.rubric.criteria) == CRITERIA
+    for criterion in SHIPPED.rubric.criteria:
+        assert criterion.question.endswith("?")
+        assert [rule.tier for rule in criterion.tiers] == [3, 2, 1]
+        assert all(rule.source.strip() and rule.why.strip() for rule in criterion.tiers)
+        assert all(rule.source.strip() for rule in criterion.grades)
+        assert criterion.grades
+
+
+def test_the_weights_of_every_preset_sum_to_100() -> None:
+    for preset in SHIPPED.presets.priorities.values():
+        assert sum(getattr(preset.priorities, pillar) for pillar in PILLARS) == 100
+    assert SHIPPED.presets.default_preset in SHIPPED.presets.priorities
+    assert SHIPPED.presets.default_budget in SHIPPED.presets.budgets
+
+
+def test_workflows_are_in_build_order_with_the_baseline_first() -> None:
+    orders = [workflow.build_order for workflow in SHIPPED.workflows]
+    assert orders == sorted(orders)
+    assert SHIPPED.workflows[0].id == BASELINE
+
+
+@pytest.mark.parametrize("workflow", SHIPPED.workflows, ids=lambda workflow: workflow.id)
+def test_a_workflow_has_a_module_or_the_reason_why_it_has_none(workflow: Workflow) -> None:
+    assert workflow.has_probe == (workflow.not_measured is None)
+
+
+def test_verifications_are_read_from_verified_toml(rubric: pathlib.Path) -> None:
+    (rubric / "verified.toml").write_text('onnxruntime-cpu = ["cpu 2026-11"]\n')
+    verified = {
+        workflow.id: workflow.verified
+        for workflow in rubric_files.load(rubric).workflows
+        if workflow.verified
+    }
+    assert verified == {"onnxruntime-cpu": ("cpu 2026-11",)}
+
+
+def test_another_rubric_replaces_only_the_criteria(rubric: pathlib.Path, edit: Edit) -> None:
+    edit("criteria.toml", 'name = "p3-advisor 3"', 'name = "mine"')
+    known = rubric_files.load(rubric=rubric / "criteria.toml")
+    assert known.rubric.name == "mine"
+    assert msgspec.structs.replace(known, rubric=SHIPPED.rubric) == SHIPPED
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_missing_file_is_an_error_that_names_it(rubric: pathlib.Path, file: str) -> None:
+    (rubric / file).unlink()
+    error = load_error(rubric)
+    assert file in error.what
+    assert "cannot be read" in error.what
+
+
+@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("content", [b"= no toml", b"\xff\xfe", b'colour = "red"'])
+def test_a_file_with_other_content_is_an_error_that_names_it(
+    rubric: pathlib.Path, file: str, content: bytes
+) -> None:
+    (rubric / file).write_bytes(content)
+    assert file in load_error(rubric).what
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "words"),
+    [
+        (
+            "workflows.toml",
+            'title = "PyTorch eager"',
+            'title = "PyTorch eager"\ncolour = "red"',
+            "colour",
+        ),
+        ("workflows.toml", 'title = "PyTorch eager"', "", "title"),
+        ("workflows.toml", 'tasks = ["forward", "generate"]', 'tasks = ["dance"]', "dance"),
+        (
+            "workflows.toml",
+            'value = 0, source = "counted in the lines that integration() of the probe returns"',
+            "value = 0",
+            "source",
+        ),
+        ("models.toml", "hidden = 256", "hidden = 0", "hidden"),
+        ("presets.toml", "most_rounds = 13", "most_rounds = 3", "most_rounds"),
+        ("gpus.toml", "memory_gib = 24", "memory = 24", "memory"),
+        (
+            "criteria.toml",
+            "minimum_engaged_share = 0.05",
+            "minimum_engaged_share = nan",
+            "minimum_engaged_share",
+        ),
+        ("criteria.toml", 'basis = "paper"', 'basis = "hearsay"', "hearsay"),
+        ("criteria.toml", 'why = "no gain over the baseline"', 'why = ""', "why"),
+    ],
+)
+def test_a_schema_violation_is_an_error_that_names_the_key(
+    rubric: pathlib.Path, edit: Edit, file: str, old: str, new: str, words: str
+) -> None:
+    edit(file, old, new)
+    error = load_error(rubric)
+    assert file in error.what
+    assert words in error.what
+
+
+# Declared facts
+
+
+#: Latest possible date of `looked_up`, in every time zone.
+LATEST_LOOKUP = dt.datetime.now(dt.timezone.utc).date() + dt.timedelta(days=1)
+
+
+def facts_of(workflow: Workflow) -> list[CitedFact]:
+    """Return all cited facts of a workflow."""
+    groups = [
+        workflow.declared,
+        *workflow.arm_declared.values(),
+        *(entry.facts for entry in workflow.declared_where),
+    ]
+    values = [value for group in groups for value in msgspec.structs.asdict(group).values()]
+    return [
+        *(value for value in values if isinstance(value, CitedFact)),
+        *workflow.refused.values(),
+        *([workflow.not_measured] if workflow.not_measured else []),
+    ]
+
+
+@pytest.mark.parametrize("workflow", SHIPPED.workflows, ids=lambda workflow: workflow.id)
+def test_every_declared_fact_has_a_source(workflow: Workflow) -> None:
+    assert workflow.declared.licence is not None
+    for fact in facts_of(workflow):
+        addresses = re.findall(r"https?://[^\s,;]+", fact.source)
+        other_source = re.search(
+            r"doi 10\.|tests/studies/results/|rubric/integration\.toml|counted in|measured with",
+            fact.source,
+        )
+        assert addresses or other_source or fact.basis == "not confirmed", fact
+
+
+@pytest.mark.parametrize("name", SHIPPED.gpus)
+def test_every_gpu_has_a_source_and_a_lookup_date(name: str) -> None:
+    gpu = SHIPPED.gpus[name]
+    addresses = re.findall(r"https?://[^\s,;]+", gpu.source)
+    assert addresses
+    assert dt.date.fromisoformat(gpu.looked_up) <= LATEST_LOOKUP
+
+
+@pytest.mark.parametrize("because", ["", ', because = " "'])
+@pytest.mark.parametrize("basis", ["ours", "not confirmed"])
+def test_a_fact_on_our_own_basis_needs_a_reason(
+    rubric: pathlib.Path, edit: Edit, basis: str, because: str
+) -> None:
+    fact = 'value = 0, source = "counted in the lines that integration() of the probe returns"'
+    edit("workflows.toml", fact, f'{fact}, basis = "{basis}"{because}')
+    assert f"a fact whose basis is '{basis}' needs a sentence" in load_error(rubric).what
+
+
+def test_lines_changed_is_counted_from_the_integration() -> None:
+    known = {workflow.id: workflow for workflow in SHIPPED.workflows}
+    for workflow in known.values():
+        assert workflow.has_probe == (workflow.integration is not None)
+        if workflow.integration is not None:
+            assert workflow.declared.lines_changed.value == workflow.integration.lines_changed
+    assert known["pytorch-eager"].declared.lines_changed.value == 0
+
+
+def test_the_lines_of_every_arm_task_and_device_are_those_of_its_integration() -> None:
+    counted = json.loads(
+        subprocess.run(
+            [sys.executable, INTEGRATION, "--count"], check=True, capture_output=True
+        ).stdout
+    )
+    declared = {
+        f"{workflow.id}/{arm}/{task}/{device}/{form}": workflow.for_question(
+            builders.question(device=device, task=task, model=MODELS[form])
+        )
+        .for_arm(arm)
+        .declared.lines_changed.value
+        for workflow in SHIPPED.workflows
+        if workflow.has_probe
+        for arm in workflow.arms
+        for task in workflow.arm_tasks.get(arm, workflow.tasks)
+        for device in workflow.arm_devices.get(arm, workflow.devices)
+        for form in (workflow.input_formats if task == "forward" else ("torch",))
+    }
+    assert declared == counted
+
+
+def test_integrations_use_no_undefined_names(
+    tmp_path: pathlib.Path,
+) -> None:
+    subprocess.run([sys.executable, INTEGRATION, "--every", tmp_path], check=True)
+    files = {file.name for file in tmp_path.glob("*.py")}
+    assert files >= {
+        f"{workflow.id}-{arm}-{task}-{device}.py"
+        for workflow in SHIPPED.workflows
+        if workflow.has_probe
+        for arm in workflow.arms
+        for task in workflow.tasks
+        for device in workflow.devices
+    }
+    configuration = 'builtins = ["model", "inputs", "CHECKPOINT", "prompts"]'
+    ruff = str(pathlib.Path(sys.executable).with_name("ruff"))
+    command = [ruff, "check", "--isolated", "--select", "F821,E9", "--config", configuration]
+    answer = subprocess.run([*command, tmp_path], capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stdout
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('yes = "=tensorrt"', 'yes = "=nowhere"'),
+        ('no = "settled"', 'no = "nvidia"'),
+        ('first = "nvidia"', ""),
+    ],
+)
+def test_a_decision_tree_with_a_dead_end_or_a_cycle_is_an_error(
+    old: str, new: str, rubric: pathlib.Path
+) -> None:
+    file = rubric / "tree.toml"
+    assert old in file.read_text()
+    file.write_text(file.read_text().replace(old, new))
+    with pytest.raises(CatalogueError, match="neither a node nor a leaf"):
+        rubric_files.load(rubric)
+
+
+def test_arm_tables_name_existing_arms() -> None:
+    for workflow in builders.shipped_catalogue().workflows:
+        named = (
+            workflow.arm_devices,
+            workflow.arm_tasks,
+            workflow.arm_declared,
+            workflow.arm_on_request,
+        )
+        assert {arm for table in named for arm in table} <= {*workflow.arms}, workflow.id
+
+
+def test_facts_that_differ_by_task_and_device_apply_to_the_question() -> None:
+    known = {workflow.id: workflow for workflow in SHIPPED.workflows}
+    openvino = known["openvino"]
+    lines = {
+        task: openvino.for_question(builders.question(task=task))
+        .for_arm("default")
+        .declared.lines_changed.value
+        for task in ("forward", "generate")
+    }
+    assert lines == {"forward": 6, "generate": 25}
+    cache = known["torch-compile-inductor-static-cache"]
+    assert (
+        cache.for_question(builders.question(device="cuda", task="generate")).declared
+        == cache.declared
+    )
+    on_cpu = cache.for_question(builders.question(task="generate"))
+    assert on_cpu.for_arm("kept-cache").declared.lines_changed.value == 6
+    assert on_cpu.for_arm("loop-compiled").declared.lines_changed.value == 19
+
+
+def test_an_onnx_file_needs_no_export_step() -> None:
+    asked = builders.question(model=MODELS["onnx"])
+    for workflow in SHIPPED.workflows:
+        if "onnx" in workflow.input_formats and workflow.has_probe:
+            chosen = workflow.for_question(asked)
+            assert chosen.declared.export_step.value is False, workflow.id
+            assert workflow.for_question(builders.question()).declared.export_step.value is True
+
+
+def test_facts_for_a_task_name_existing_arms_tasks_and_devices() -> None:
+    for workflow in SHIPPED.workflows:
+        for entry in workflow.declared_where:
+            assert entry.arm is None or entry.arm in workflow.arms
+            assert entry.task is None or entry.task in workflow.tasks
+            assert entry.device is None or entry.device in workflow.devices
+            assert entry.input_format is None or entry.input_format in workflow.input_formats
+            assert entry.task or entry.device or entry.input_format
+
+
+def test_an_arm_inherits_the_facts_of_its_workflow() -> None:
+    eager = next(
+        workflow
+        for workflow in builders.shipped_catalogue().workflows
+        if workflow.id == "pytorch-eager"
+    )
+    graph = eager.for_arm("cuda-graph")
+    assert graph.declared.vendors.value == 2
+    assert graph.declared.export_step == eager.declared.export_step
+    assert eager.for_arm("default") == eager
+
+
+def test_the_memory_of_engines_is_that_of_workflows() -> None:
+    shipped = builders.shipped_catalogue()
+    assert {*shipped.engine_memory} <= {workflow.id for workflow in shipped.workflows}
+
+
+def test_the_limits_of_a_quiet_machine_are_far_above_the_loads_before_kept_runs() -> None:
+    limits = builders.shipped_catalogue().presets.quiet
+    assert limits is not None
+    checks = [read_run(file.name).load_check for file in EVIDENCE.glob("*.json")]
+    shares = [
+        (
+            1 - (check.load.idle_processors or 0.0) / check.load.usable_processors,
+            check.load.stolen_share or 0.0,
+            check.load.gpu_busy_share or 0.0,
+        )
+        for check in checks
+        if check is not None and not check.problems
+    ]
+    limit = (limits.most_busy_share, limits.most_stolen_share, limits.most_gpu_busy_share)
+    for each in shares:
+        assert all(3 * share <= most for share, most in zip(each, limit, strict=True))
+    assert shares

@@ -1,0 +1,196 @@
+"""`--require`: letters, figures with units, and refusals."""
+
+from __future__ import annotations
+
+import builders
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.ask.constraints import (
+    EXAMPLES,
+    FIGURES,
+    check_constraints,
+    parse_constraints,
+    parse_duration,
+)
+from advisor.domain.constrained_values import FIGURES as MEASURED_FIGURES
+from advisor.domain.constraints import Constraint
+from advisor.domain.priorities import CRITERIA
+from advisor.errors import PriorityError, SizeError
+
+
+def at_least(name: str, value: float) -> Constraint:
+    return Constraint(criterion=name, at_least=value)
+
+
+def at_most(name: str, value: float) -> Constraint:
+    return Constraint(criterion=name, at_most=value)
+
+
+@pytest.mark.parametrize("text", ["", " , ", ",,"])
+def test_an_empty_list_has_no_constraints(text: str) -> None:
+    assert parse_constraints(text) == ()
+
+
+@pytest.mark.parametrize(
+    ("letter", "tier"), [("A", 3), ("a", 3), ("B", 2), ("b", 2), ("C", 1), ("3", 3), ("1", 1)]
+)
+@pytest.mark.parametrize("name", CRITERIA)
+def test_a_criterion_takes_a_letter_or_its_number(name: str, letter: str, tier: int) -> None:
+    assert parse_constraints(f"{name}>={letter}") == (at_least(name, tier),)
+    assert parse_constraints(f" {name.replace('_', '-').upper()} >= {letter} ") == (
+        at_least(name, tier),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("speedup>=1.2", at_least("speedup", 1.2)),
+        ("speedup>=1.2x", at_least("speedup", 1.2)),
+        ("memory<=8GiB", at_most("memory", 8 * 2**30)),
+        ("memory<=8gib", at_most("memory", 8 * 2**30)),
+        ("memory<=64KiB", at_most("memory", 64 * 2**10)),
+        ("memory<=8GB", at_most("memory", 8e9)),
+        ("memory<=5kB", at_most("memory", 5e3)),
+        ("memory<=1e9B", at_most("memory", 1e9)),
+        ("build<=5min", at_most("build", 300.0)),
+        ("build<=1h", at_most("build", 3600.0)),
+        ("build<=90s", at_most("build", 90.0)),
+        ("ttft<=200ms", at_most("ttft", 0.2)),
+        ("itl<=1.5e-2s", at_most("itl", 0.015)),
+        ("itl<=500us", at_most("itl", 5e-4)),
+    ],
+)
+def test_a_figure_is_converted_to_its_base_unit(text: str, expected: Constraint) -> None:
+    (found,) = parse_constraints(text)
+    assert found.criterion == expected.criterion
+    assert found.at_least == expected.at_least
+    assert found.at_most == (None if expected.at_most is None else pytest.approx(expected.at_most))
+
+
+def test_a_value_that_fails_is_shown_in_the_unit_of_its_bound() -> None:
+    memory, error = parse_constraints("memory<=100MB,accuracy<=0.1%")
+    assert memory.write_measured(123_456_789) == "123MB"
+    assert memory.write_measured(100_012_345) == "100.01MB"
+    assert error.write_measured(0.0023456) == "0.235%"
+
+
+def test_letters_and_figures_are_combined_in_their_order() -> None:
+    assert parse_constraints("portability >= B,speedup>=1.2,build<=5min,") == (
+        at_least("portability", 2),
+        at_least("speedup", 1.2),
+        Constraint(criterion="build", at_most=300.0, unit="min"),
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "portability",
+        "portability=B",
+        "portability>=0",
+        "portability>=4",
+        "portability>=2.5",
+        "portability>=D",
+        "speed>=2",
+        "speedup<=2",
+        "speedup>=2s",
+        "speedup>=fast",
+        "speedup>=0",
+        "speedup>=nan",
+        "speedup>=1e999",
+        "memory>=8GiB",
+        "memory<=8",
+        "memory<=8TiB",
+        "memory<=GiB",
+        "build>=5min",
+        "build<=1.2.3s",
+        "ttft<=200ms<=1",
+        "accuracy>=0.9",
+    ],
+)
+def test_an_invalid_constraint_is_an_error_that_names_it(text: str) -> None:
+    with pytest.raises(PriorityError) as problem:
+        parse_constraints(f"performance>=C,{text}")
+    assert repr(text) in problem.value.what
+    assert all(name in problem.value.next_step for name in (*CRITERIA, *FIGURES))
+
+
+def test_the_examples_of_the_error_are_constraints() -> None:
+    examples = [example.strip().strip('"') for example in EXAMPLES.split(",")]
+    assert len(examples) == 2 + len(FIGURES) - 1  # two letters, and all figures but `itl`
+    assert all(len(parse_constraints(example)) == 1 for example in examples)
+
+
+def test_every_figure_that_can_be_required_is_measured() -> None:
+    assert set(FIGURES) == set(MEASURED_FIGURES)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("memory<=8GB", "memory<=8GB"),
+        ("memory<=1.5GiB", "memory<=1.5GiB"),
+        ("memory<=5000kB", "memory<=5000kB"),
+        ("memory<=4096B", "memory<=4096B"),
+        ("build<=1.5h", "build<=1.5h"),
+        ("ttft<=1500ms", "ttft<=1500ms"),
+        ("itl<=500us", "itl<=500us"),
+        ("accuracy<=0.1%", "accuracy<=0.1%"),
+        ("accuracy<=0.001", "accuracy<=0.001"),
+        ("portability>=2", "portability>=B"),
+        ("speedup>=1.2", "speedup>=1.2x"),
+        ("memory<=8gib", "memory<=8GiB"),
+        ("build<=5m", "build<=5min"),
+        ("build<=90", "build<=90s"),
+        ("ttft<=0.2", "ttft<=200ms"),
+    ],
+)
+def test_a_constraint_is_shown_with_its_unit(text: str, shown: str) -> None:
+    (found,) = parse_constraints(text)
+    assert found.text == shown
+
+
+fragments = st.lists(
+    st.sampled_from(
+        ["performance", "memory", "speedup", ">=", "<=", ",", "60", "1e999", " ", "\n", "GiB", "-"]
+    ),
+    max_size=12,
+).map("".join)
+
+
+@given(st.text(max_size=30) | fragments)
+def test_any_text_is_parsed_or_a_one_line_error(text: str) -> None:
+    error = builders.error_of(lambda: parse_constraints(text))
+    assert error is None or "\n" not in error.what + error.next_step
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90), ("5min", 300), ("5m", 300), ("1h", 3600)]
+)
+def test_a_duration_is_converted_to_seconds(text: str, seconds: float) -> None:
+    assert parse_duration("--wait-for-quiet", text) == seconds
+
+
+@pytest.mark.parametrize("text", ["soon", "-5s", "5 parsecs", "nan"])
+def test_what_is_no_duration_is_an_error(text: str) -> None:
+    with pytest.raises(SizeError):
+        parse_duration("--wait-for-quiet", text)
+
+
+@pytest.mark.parametrize("name", ["ttft", "itl"])
+def test_figures_of_generated_text_need_the_task_that_measures_them(name: str) -> None:
+    constraints = parse_constraints(f"performance>=C,{name}<=200ms")
+    check_constraints(constraints, "generate")
+    for task in ("forward", "serve"):
+        with pytest.raises(PriorityError, match=name) as problem:
+            check_constraints(constraints, task)
+        assert "--task generate" in problem.value.next_step
+
+
+def test_other_figures_suit_every_task() -> None:
+    constraints = parse_constraints("speedup>=1.2,memory<=8GiB,build<=5min,accuracy<=1e-3")
+    for task in ("forward", "generate", "serve"):
+        check_constraints(constraints, task)

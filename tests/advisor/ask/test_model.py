@@ -1,0 +1,303 @@
+"""`--model`: every valid form, and the errors of invalid ones."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+import builders
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.ask.answers import Answers
+from advisor.ask.model import parse_model
+from advisor.domain.model import (
+    ExportedModel,
+    FactoryModel,
+    Model,
+    OnnxModel,
+    SyntheticModel,
+    TransformersModel,
+)
+from advisor.errors import (
+    ModelRefusedError,
+    PickledWeightsError,
+    SizeError,
+    UnknownModelError,
+    UserError,
+)
+
+MODELS = builders.shipped_catalogue().models
+TINY_LLAMA = "TinyLlama/TinyLlama-1.1B-Chat-v1.0"
+
+
+def parse(text: str, **answers: Any) -> Model:
+    return parse_model(Answers(model=text, **answers), MODELS)
+
+
+@pytest.fixture
+def working_directory(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    """The directory of relative paths."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def make_model(directory: pathlib.Path, *weights: str, config: object = None) -> pathlib.Path:
+    directory.mkdir()
+    (directory / "config.json").write_text(json.dumps(config or {"model_type": "llama"}))
+    for name in weights:
+        (directory / name).write_bytes(b"weights")
+    return directory
+
+
+@pytest.mark.parametrize("family", MODELS.families)
+def test_a_synthetic_model_has_the_sizes_of_the_named_family(family: str) -> None:
+    model = parse(f"synthetic/ffn-multilayer@{family}")
+    assert isinstance(model, SyntheticModel)
+    sizes = MODELS.families[family]
+    assert (model.hidden, model.intermediate, model.layers) == (
+        sizes.hidden,
+        sizes.intermediate,
+        sizes.layers,
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes"),
+    [
+        ("synthetic/ffn@8x16", (8, 16, 1)),
+        ("synthetic/ffn-multilayer@8x16x3", (8, 16, 3)),
+        ("synthetic/matmul@131072x524288", (131072, 524288, 1)),
+    ],
+)
+def test_a_synthetic_model_can_have_explicit_sizes(text: str, sizes: tuple[int, int, int]) -> None:
+    model = parse(text)
+    assert isinstance(model, SyntheticModel)
+    assert (model.name, (model.hidden, model.intermediate, model.layers)) == (text, sizes)
+
+
+@pytest.mark.parametrize(("weights_from", "weights"), [("", "random"), ("hub", "hub")])
+def test_a_shipped_configuration_needs_no_network(weights_from: str, weights: str) -> None:
+    shipped = MODELS.configurations[TINY_LLAMA].config
+    model = parse(TINY_LLAMA, weights_from=weights_from, offline=True)
+    assert model == TransformersModel(
+        name=TINY_LLAMA, weights=weights, config=shipped, parameters=1_099_956_224
+    )
+
+
+def test_weights_are_counted_in_files_before_the_configuration(
+    working_directory: pathlib.Path,
+) -> None:
+    sizes = {
+        "hidden_size": 8,
+        "num_hidden_layers": 1,
+        "vocab_size": 10,
+        "num_attention_heads": 2,
+        "intermediate_size": 16,
+    }
+    directory = make_model(working_directory / "model", config={"model_type": "llama", **sizes})
+    model = parse("model")
+    assert isinstance(model, TransformersModel)
+    assert model.parameters == 2 * 10 * 8 + 4 * 8 * 8 + 3 * 8 * 16
+    header = json.dumps({"a": {"dtype": "F16", "shape": [3, 5], "data_offsets": [0, 30]}}).encode()
+    (directory / "model.safetensors").write_bytes(
+        len(header).to_bytes(8, "little") + header + bytes(30)
+    )
+    model = parse("model")
+    assert isinstance(model, TransformersModel)
+    assert model.parameters == 15
+
+
+def test_any_other_name_is_a_hub_name() -> None:
+    assert parse("someone/some-model") == TransformersModel(
+        name="someone/some-model", weights="random"
+    )
+    assert parse("someone/some-model", weights_from="hub") == TransformersModel(
+        name="someone/some-model", weights="hub"
+    )
+
+
+def test_a_file_is_named_by_its_absolute_path(working_directory: pathlib.Path) -> None:
+    """A run can then be resumed from another directory."""
+    (working_directory / "network.pt2").write_bytes(b"a file")
+    # Hub caches link to files named by hashes; an ONNX file has its weights next to it.
+    (working_directory / "0123abcd").write_bytes(b"a file")
+    (working_directory / "network.onnx").symlink_to("0123abcd")
+    assert parse("network.onnx") == OnnxModel(name=str(working_directory / "network.onnx"))
+    assert parse("network.pt2") == ExportedModel(name=str(working_directory / "network.pt2"))
+    assert parse(str(working_directory / "network.onnx")) == parse("network.onnx")
+
+
+@pytest.mark.parametrize(
+    ("weights", "expected"),
+    [
+        ((), "random"),
+        (("model.safetensors",), "the directory"),
+        (("model.safetensors", "pytorch_model.bin"), "the directory"),
+    ],
+)
+def test_a_directory_without_weights_gets_random_ones(
+    working_directory: pathlib.Path, weights: tuple[str, ...], expected: str
+) -> None:
+    directory = make_model(working_directory / "model", *weights)
+    assert parse("model") == TransformersModel(
+        name=str(directory), weights=expected.replace("the directory", str(directory))
+    )
+
+
+def test_weights_from_overrides_the_weights_of_the_directory(
+    working_directory: pathlib.Path,
+) -> None:
+    directory = make_model(working_directory / "model", "model.safetensors")
+    assert parse("model", weights_from="random") == TransformersModel(
+        name=str(directory), weights="random"
+    )
+
+
+def test_a_directory_of_weights_is_named_by_its_absolute_path(
+    working_directory: pathlib.Path,
+) -> None:
+    (working_directory / "weights").mkdir()
+    for name in (TINY_LLAMA, "someone/some-model"):
+        model = parse(name, weights_from="weights")
+        assert isinstance(model, TransformersModel)
+        assert model.weights == str(working_directory / "weights")
+
+
+@pytest.mark.parametrize(
+    ("model", "weights_from"),
+    [(TINY_LLAMA, "missing"), ("someone/some-model", "x" * 5000), ("demo", "hub")],
+)
+def test_weights_that_cannot_be_used_are_refused(model: str, weights_from: str) -> None:
+    with pytest.raises(ModelRefusedError) as problem:
+        parse(model, weights_from=weights_from)
+    assert "--weights-from" in problem.value.what
+
+
+@pytest.mark.parametrize("pickle", ["pytorch_model.bin", "model.pt", "model.pth"])
+def test_pickled_weights_need_allow_pickle(working_directory: pathlib.Path, pickle: str) -> None:
+    directory = make_model(working_directory / "model", pickle)
+    with pytest.raises(PickledWeightsError) as problem:
+        parse("model")
+    assert pickle in problem.value.what
+    assert "--allow-pickle" in problem.value.next_step
+    assert parse("model", allow_pickle=True) == TransformersModel(
+        name=str(directory), weights=str(directory)
+    )
+    assert parse("model", weights_from="random") == TransformersModel(
+        name=str(directory), weights="random"
+    )
+
+
+def test_a_factory_is_a_function_of_a_module_or_file(working_directory: pathlib.Path) -> None:
+    (working_directory / "mine.py").write_text("def build(): ...")
+    assert parse("package.module:build") == FactoryModel(name="package.module:build")
+    assert parse("module:build") == FactoryModel(name="module:build")
+    assert parse("mine.py:build") == FactoryModel(name=f"{working_directory / 'mine.py'}:build")
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "words"),
+    [
+        ("no-such-model", UnknownModelError, "unknown model"),
+        ("", UnknownModelError, ""),
+        ("/no/such/folder", UnknownModelError, "neither a file nor a directory"),
+        ("synthetic/cube", UnknownModelError, "not a synthetic model"),
+        ("synthetic/encoder", UnknownModelError, "not a synthetic model"),
+        ("synthetic/ffn@", UnknownModelError, "not a synthetic model"),
+        ("synthetic/ffn@8", UnknownModelError, "not a valid size"),
+        ("synthetic/ffn@8x8x8x8", UnknownModelError, "not a valid size"),
+        ("synthetic/ffn@-8x8", UnknownModelError, "not a valid size"),
+        ("synthetic/ffn@0x8", SizeError, "out of range"),
+        ("synthetic/ffn-multilayer@8x8x0", SizeError, "out of range"),
+        ("synthetic/ffn@131073x8", SizeError, "out of range"),
+        (f"synthetic/ffn@{'9' * 40}x8", SizeError, "out of range"),
+        (f"synthetic/ffn@{'9' * 5000}x8", UnknownModelError, "not a valid size"),
+        ("gone.onnx", UnknownModelError, "file 'gone.onnx' does not exist"),
+        ("gone.pt2", UnknownModelError, "file 'gone.pt2' does not exist"),
+        ("gone.py:build", UnknownModelError, "file 'gone.py' does not exist"),
+        ("module:not a name", UnknownModelError, "no function name"),
+        ("mod-ule:build", UnknownModelError, "neither a module name"),
+        (".module:build", UnknownModelError, "neither a module name"),
+        ("x" * 5000, UnknownModelError, "unknown model"),
+        ("x" * 5000 + ".onnx", UnknownModelError, "does not exist"),
+        ("x" * 5000 + ".py:build", UnknownModelError, "does not exist"),
+    ],
+)
+def test_an_invalid_name_is_an_error(
+    working_directory: pathlib.Path, text: str, error: type[UserError], words: str
+) -> None:
+    del working_directory
+    with pytest.raises(error) as problem:
+        parse(text)
+    assert words in problem.value.what
+    assert problem.value.next_step
+
+
+@pytest.mark.parametrize(
+    ("text", "suggestion"),
+    [("demmo", "demo"), ("tinyllama/tinyllama-1.1B-chat", TINY_LLAMA), ("synthetic-ffn", "ffn")],
+)
+def test_the_error_of_a_misspelt_name_suggests_a_close_one(text: str, suggestion: str) -> None:
+    with pytest.raises(UnknownModelError) as problem:
+        parse(text, offline=True)
+    assert "did you mean" in problem.value.next_step
+    assert suggestion in problem.value.next_step
+
+
+@pytest.mark.parametrize("text", ["bert-base-uncased", "gpt2", "demmo"])
+def test_the_error_of_a_name_without_an_owner_states_the_form_of_hub_names(text: str) -> None:
+    with pytest.raises(UnknownModelError) as problem:
+        parse(text)
+    assert "OWNER/NAME" in problem.value.next_step
+
+
+def test_a_hub_name_is_an_error_when_offline() -> None:
+    with pytest.raises(UnknownModelError) as problem:
+        parse("someone/some-model", offline=True)
+    assert "--offline" in problem.value.next_step
+
+
+def test_a_directory_without_a_configuration_is_an_error(working_directory: pathlib.Path) -> None:
+    (working_directory / "empty").mkdir()
+    with pytest.raises(UnknownModelError, match=r"config\.json"):
+        parse("empty")
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b'"llama"', b'{"hidden_size": 8}', b"\xff\xfe"]
+)
+def test_a_configuration_without_a_model_type_is_an_error(
+    working_directory: pathlib.Path, content: bytes
+) -> None:
+    (working_directory / "model").mkdir()
+    (working_directory / "model" / "config.json").write_bytes(content)
+    with pytest.raises(ModelRefusedError, match=r"config\.json"):
+        parse("model")
+
+
+@pytest.mark.parametrize("name", ["model.onnx", "model.pt2", "model"])
+def test_a_pointer_of_git_lfs_is_an_error(working_directory: pathlib.Path, name: str) -> None:
+    pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
+    if name == "model":
+        directory = make_model(working_directory / name, "model.safetensors")
+        (directory / "model.safetensors").write_bytes(pointer)
+    else:
+        (working_directory / name).write_bytes(pointer)
+    with pytest.raises(ModelRefusedError) as problem:
+        parse(name)
+    assert "git lfs pull" in problem.value.next_step
+
+
+@given(
+    st.text(max_size=60)
+    | st.from_regex(r"synthetic/[a-z-]*@\d*x?\d*", fullmatch=True)
+    | st.from_regex(r"[\w./-]{1,20}:\w*", fullmatch=True)
+)
+def test_any_text_is_a_model_or_a_one_line_error(text: str) -> None:
+    error = builders.error_of(lambda: parse(text))
+    assert error is None or (
+        error.what and error.next_step and "\n" not in error.what + error.next_step
+    )

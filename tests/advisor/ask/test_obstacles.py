@@ -1,0 +1,204 @@
+"""A workflow that cannot run has its first obstacle as the reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import builders
+import pytest
+
+from advisor.ask.installation import missing_packages
+from advisor.ask.obstacles import find_obstacle
+from advisor.domain.environment import Environment
+from advisor.domain.machine import Machine
+from advisor.domain.model import ExportedModel, FactoryModel, OnnxModel
+from advisor.domain.plan import Excluded
+from advisor.domain.workflow import CitedFact
+
+SHARED = Environment(kind="shared", requirements=("torch>=2.11,<2.14", "onnxruntime>=1.27"))
+H100 = builders.gpu(compute_capability="9.0")
+ON_GPU = {"device": "cuda", "gpu": H100.uuid}
+
+
+def obstacle(
+    machine: Machine | None = None, asked: dict[str, Any] | None = None, **workflow: Any
+) -> Excluded | None:
+    return find_obstacle(
+        builders.workflow(**workflow),
+        builders.question(**asked or {}),
+        machine or builders.gpu_machine(H100),
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "workflow", "reason"),
+    [
+        ({"task": "generate"}, {}, "it does not support the task generate, only forward"),
+        ({"model": OnnxModel(name="a.onnx")}, {}, "it accepts PyTorch modules, not ONNX files"),
+        (
+            {},
+            {"refused": {"cpu": CitedFact(value="no such device", source="a test")}},
+            "no such device",
+        ),
+        (
+            {"task": "generate"},
+            {"refused": {"generate": CitedFact(value="it has no cache", source="a test")}},
+            "it has no cache",
+        ),
+        ({}, {"devices": ("cuda",)}, "it does not run on cpu"),
+        (
+            {"dtype": "bfloat16"},
+            {"dtypes": ("float32", "float16")},
+            "it does not support bfloat16 on cpu, only float32, float16",
+        ),
+        (
+            ON_GPU,
+            {"min_compute_capability": "9.1"},
+            "it needs compute capability 9.1; the NVIDIA H100 80GB HBM3 has 9.0",
+        ),
+        (
+            ON_GPU,
+            {"min_compute_capability": "10.0"},
+            "it needs compute capability 10.0; the NVIDIA H100 80GB HBM3 has 9.0",
+        ),
+    ],
+)
+def test_a_limit_is_reported_whatever_is_installed(
+    asked: dict[str, Any], workflow: dict[str, Any], reason: str
+) -> None:
+    own: dict[str, Any] = {"environment": Environment(kind="own")}
+    for changes in (workflow, workflow | own):
+        found = obstacle(asked=asked, **changes)
+        assert found == Excluded(workflow="compiled", status="unsupported", reason=reason, fix=None)
+
+
+@pytest.mark.parametrize(
+    ("asked", "workflow"),
+    [
+        ({"model": OnnxModel(name="a.onnx")}, {"input_formats": ("torch", "onnx")}),
+        ({"model": ExportedModel(name="a.pt2")}, {}),
+        ({"model": FactoryModel(name="a:b")}, {}),
+        (ON_GPU, {"refused": {"cpu": CitedFact(value="no such device", source="a test")}}),
+        ({"dtype": "native"}, {"dtypes": ("float16",)}),
+        (ON_GPU, {"min_compute_capability": "9.0"}),
+        (ON_GPU, {"min_compute_capability": "8.6"}),
+        ({}, {"min_compute_capability": "10.0"}),
+        ({"task": "generate"}, {"tasks": ("forward", "generate")}),
+    ],
+)
+def test_a_limit_that_does_not_apply_is_no_obstacle(
+    asked: dict[str, Any], workflow: dict[str, Any]
+) -> None:
+    assert obstacle(asked=asked, **workflow) is None
+
+
+@pytest.mark.parametrize("limits", [{}, {"devices": ()}, {"tasks": ("generate",)}])
+def test_a_workflow_without_a_probe_has_the_declared_reason(limits: dict[str, Any]) -> None:
+    reason = CitedFact(value="it needs another machine", source="a test")
+    assert obstacle(has_probe=False, not_measured=reason, **limits) == Excluded(
+        workflow="compiled",
+        status="not-covered",
+        reason="it needs another machine",
+        fix="to use it without p3-advisor: pip install compiled",
+    )
+
+
+OWN = Environment(kind="own", name="apart", requirements=("rare-stack==2.1",))
+
+
+def test_the_fix_for_a_missing_environment_creates_it() -> None:
+    found = obstacle(environment=OWN)
+    assert found is not None
+    assert (found.status, found.fix) == ("not-installed", "p3-advisor env create apart")
+
+
+def test_a_workflow_with_its_environment_applies() -> None:
+    assert obstacle(builders.machine_with_environment("apart"), environment=OWN) is None
+
+
+def test_a_broken_environment_is_an_obstacle_with_its_reason() -> None:
+    found = obstacle(
+        builders.machine_with_environment("apart", "its interpreter is gone"), environment=OWN
+    )
+    assert found is not None
+    assert (found.status, found.fix) == ("not-installed", "p3-advisor env create apart")
+    assert "its interpreter is gone" in found.reason
+
+
+@pytest.mark.parametrize(("packages", "is_named"), [({"rare-stack": "2.2"}, True), ({}, False)])
+def test_a_version_mismatch_is_reported(packages: dict[str, str], *, is_named: bool) -> None:
+    machine = builders.machine(
+        software=builders.interpreter(executable="/opt/python", packages=packages)
+    )
+    found = obstacle(machine, environment=OWN)
+    assert found is not None
+    assert found.status == "not-installed"
+    for value in ("/opt/python", "rare-stack 2.2", "rare-stack==2.1"):
+        assert (value in found.reason) == is_named
+
+
+@pytest.mark.parametrize(
+    ("packages", "missing"),
+    [
+        ({"torch": "2.12.0", "onnxruntime": "1.27.0"}, []),
+        ({"torch": "2.11.0+cu130", "onnxruntime": "2.0"}, []),
+        ({"torch": "2.13.0.dev20261101", "onnxruntime": "1.27"}, []),
+        ({"torch": "2.12.0"}, ["onnxruntime>=1.27"]),
+        ({"torch": "2.10.1", "onnxruntime": "1.26.9"}, ["torch<2.14,>=2.11", "onnxruntime>=1.27"]),
+        ({"torch": "2.14.0", "onnxruntime": "1.27"}, ["torch<2.14,>=2.11"]),
+        ({}, ["torch<2.14,>=2.11", "onnxruntime>=1.27"]),
+    ],
+)
+def test_missing_packages_are_listed_with_the_install_command(
+    packages: dict[str, str], missing: list[str]
+) -> None:
+    machine = builders.machine(
+        software=builders.interpreter(executable="/opt/python", packages=packages)
+    )
+    assert missing_packages(SHARED.requirements, machine) == missing
+    found = obstacle(machine, environment=SHARED)
+    if not missing:
+        assert found is None
+        return
+    assert found is not None
+    assert found.status == "not-installed"
+    assert found.reason == f"/opt/python does not have {', '.join(missing)}"
+    assert found.fix == "/opt/python -m pip install " + " ".join(
+        f"'{requirement}'" for requirement in missing
+    )
+
+
+@pytest.mark.parametrize(
+    ("accepts", "served"),
+    [((("torch>=2.11",),), True), ((("torch>=99",), ("onnx>=1",)), True), ((("jax",),), False)],
+)
+def test_accepted_packages_in_the_interpreter_need_no_environment(
+    accepts: tuple[tuple[str, ...], ...], served: bool
+) -> None:
+    own = Environment(kind="own", requirements=("no-such-stack==1",))
+    assert (obstacle(builders.machine(), environment=own, accepts=accepts) is None) == served
+
+
+@pytest.mark.parametrize(
+    ("capability", "runs"),
+    [("8.6", True), ("8.9", True), ("9.0", False), ("12.0", True), ("12.1", True)],
+)
+def test_a_workflow_may_be_limited_to_compute_capabilities(capability: str, runs: bool) -> None:
+    here = builders.gpu(compute_capability=capability)
+    found = obstacle(
+        builders.gpu_machine(here),
+        {"device": "cuda", "gpu": here.uuid},
+        compute_capabilities=("==8.6", "==8.9", ">=12.0"),
+    )
+    assert (found is None) == runs
+
+
+def test_only_servers_that_split_a_model_are_measured_on_several_gpus() -> None:
+    split = {"task": "serve", **ON_GPU, "further_gpus": ("GPU-second",)}
+    serving: dict[str, Any] = {"tasks": ("serve",), "devices": ("cuda",)}
+    found = obstacle(asked=split, **serving)
+    assert found is not None
+    assert found.status == "unsupported"
+    splits = CitedFact(value=True, source="a test")
+    assert obstacle(asked=split, tensor_parallel=splits, **serving) is None
+    assert obstacle(asked={"task": "serve", **ON_GPU}, **serving) is None

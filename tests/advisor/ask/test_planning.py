@@ -1,0 +1,308 @@
+"""Plans: the workflows and arms to measure, their environments, and reasons for the others."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import builders
+import msgspec
+import pytest
+from builders import BASELINE
+
+from advisor.ask import planning
+from advisor.ask.installation import required_packages
+from advisor.ask.planning import list_arms, unsupported_use
+from advisor.domain.environment import Environment
+from advisor.domain.model import OnnxModel
+from advisor.domain.plan import Plan
+from advisor.domain.question import Budget, Dtype
+from advisor.domain.workflow import Workflow
+from advisor.errors import NoStackError
+from probes import protocol
+
+H100 = builders.gpu(compute_capability="9.0")
+ON_GPU: dict[str, Any] = {"device": "cuda", "gpu": H100.uuid}
+
+
+def plan(*workflows: Workflow, **asked: Any) -> Plan:
+    return planning.plan(
+        builders.question(**asked), builders.machine(), builders.catalogue(*workflows)
+    )
+
+
+OWN = Environment(kind="own", name="apart", requirements=("rare-stack==2.1",))
+
+
+def test_the_fix_names_the_environment_of_the_device() -> None:
+    elsewhere = Environment(kind="own", name="elsewhere", requirements=("rare-stack-cuda==2.1",))
+    known = builders.catalogue(
+        builders.workflow(environment=elsewhere, environment_on={"cpu": OWN})
+    )
+    fixes = {
+        device: [
+            each.fix
+            for each in planning.plan(
+                builders.question(),
+                builders.machine(),
+                known.for_question(builders.question(device=device)),
+            ).excluded
+        ]
+        for device in ("cpu", "cuda")
+    }
+    assert fixes == {
+        "cpu": ["p3-advisor env create apart"],
+        "cuda": ["p3-advisor env create elsewhere"],
+    }
+    assert {"rare-stack", "rare-stack-cuda"} <= {*required_packages(known)}
+
+
+def test_a_workflow_runs_in_its_environment() -> None:
+    machine = builders.machine_with_environment("apart")
+    made = planning.plan(
+        builders.question(), machine, builders.catalogue(builders.workflow(environment=OWN))
+    )
+    assert [arm.python for arm in made.arms] == ["", "", "/env/bin/python"]
+
+
+def test_an_interpreter_with_all_packages_needs_no_environment() -> None:
+    by_hand = builders.interpreter(packages={"torch": "2.12.0", "rare-stack": "2.1"})
+    machine = msgspec.structs.replace(builders.machine_with_environment("apart"), software=by_hand)
+    for here in (builders.machine(software=by_hand), machine):
+        made = planning.plan(
+            builders.question(), here, builders.catalogue(builders.workflow(environment=OWN))
+        )
+        assert [arm.python for arm in made.arms] == ["", "", ""]
+
+
+def test_the_plan_starts_with_the_baseline_and_its_duplicate() -> None:
+    made = plan(builders.workflow("first", build_order=0), builders.workflow("second"))
+    assert [arm.id for arm in made.arms] == [BASELINE, f"{BASELINE}#duplicate", "first", "second"]
+    assert made.baseline.id == BASELINE
+    assert [arm.duplicate_of for arm in made.arms] == [None, BASELINE, None, None]
+    assert made.arms[1].options == made.arms[0].options
+
+
+def test_every_workflow_is_planned_or_excluded_with_a_reason() -> None:
+    shipped = builders.shipped_catalogue()
+    for machine in (builders.machine(), builders.gpu_machine()):
+        made = planning.plan(builders.question(), machine, shipped)
+        measured, excluded = (
+            {arm.workflow for arm in made.arms},
+            {entry.workflow for entry in made.excluded},
+        )
+        assert measured | excluded == {workflow.id for workflow in shipped.workflows}
+        assert not measured & excluded
+        assert all(entry.reason for entry in made.excluded)
+
+
+TUNED = {"default": {}, "tuned": {"mode": "max-autotune"}}
+
+
+@pytest.mark.parametrize(
+    ("chosen", "arms"),
+    [
+        ((), ["one", "one/tuned", "two"]),
+        (("one",), ["one", "one/tuned"]),
+        (("one/tuned",), ["one/tuned"]),
+        (("one/default",), ["one"]),
+        (("one/tuned", "two"), ["one/tuned", "two"]),
+        ((BASELINE,), []),
+    ],
+)
+def test_the_baseline_is_measured_with_the_chosen_workflows(
+    chosen: tuple[str, ...], arms: list[str]
+) -> None:
+    made = plan(builders.workflow("one", arms=TUNED), builders.workflow("two"), workflows=chosen)
+    assert [arm.id for arm in made.arms[2:]] == arms
+    assert made.baseline.id == BASELINE
+    assert {entry.status for entry in made.excluded} <= {"excluded"}
+    assert all("--workflows" in entry.reason for entry in made.excluded)
+
+
+def test_the_baseline_of_an_onnx_file_is_the_first_workflow_that_accepts_it() -> None:
+    takes_onnx = [
+        builders.workflow(name, input_formats=("torch", "onnx")) for name in ("one", "two")
+    ]
+    made = plan(*takes_onnx, model=OnnxModel(name="a.onnx"))
+    assert [arm.id for arm in made.arms] == ["one", "one#duplicate", "two"]
+    assert BASELINE in {entry.workflow for entry in made.excluded}
+
+
+def test_an_onnx_file_without_a_workflow_is_an_error() -> None:
+    with pytest.raises(NoStackError, match="ONNX"):
+        plan(model=OnnxModel(name="a.onnx"))
+
+
+@pytest.mark.parametrize("devices", [("cpu", "cuda"), ("cuda",)])
+def test_workflows_that_accept_onnx_files_are_named_if_none_is_selected(
+    devices: tuple[str, ...],
+) -> None:
+    """The selected one takes no files, or takes them on another device."""
+    formats = ("torch",) if "cpu" in devices else ("torch", "onnx")
+    selected = builders.workflow("selected", devices=devices, input_formats=formats)
+    others = [builders.workflow(name, input_formats=("torch", "onnx")) for name in ("one", "two")]
+    absent = builders.workflow("absent", devices=("cuda",), input_formats=("torch", "onnx"))
+    with pytest.raises(NoStackError, match="--workflows") as problem:
+        plan(
+            selected, *others, absent, model=OnnxModel(name="a.onnx"), workflows=("selected/fast",)
+        )
+    assert "one or two" in problem.value.next_step
+    assert "absent" not in problem.value.next_step
+    assert "install" not in problem.value.next_step
+    assert ("accepts" in problem.value.what) == ("cpu" in devices)
+
+
+def test_a_baseline_that_cannot_run_is_an_error() -> None:
+    bare = builders.machine(software=builders.interpreter(packages={}))
+    with pytest.raises(NoStackError) as problem:
+        planning.plan(builders.question(), bare, builders.catalogue(builders.workflow()))
+    assert "torch" in problem.value.what
+    assert "pip install" in problem.value.next_step
+
+
+def test_a_precision_that_the_baseline_does_not_support_is_an_error() -> None:
+    with pytest.raises(NoStackError, match="float64") as problem:
+        plan(builders.workflow(), dtype="float64")
+    assert problem.value.next_step
+
+
+def test_a_catalogue_without_the_baseline_is_an_error() -> None:
+    known = builders.catalogue(workflows=(builders.workflow(),))
+    with pytest.raises(NoStackError, match=f"no workflow {BASELINE}"):
+        planning.plan(builders.question(), builders.machine(), known)
+
+
+def test_an_arm_for_another_device_is_excluded() -> None:
+    graphs = builders.workflow(
+        "graphs", arms={"default": {}, "cuda-graph": {}}, arm_devices={"cuda-graph": ("cuda",)}
+    )
+    assert [arm.id for arm in plan(graphs).arms] == [BASELINE, f"{BASELINE}#duplicate", "graphs"]
+    (excluded,) = plan(graphs, workflows=("graphs/cuda-graph",)).excluded
+    assert (excluded.status, excluded.reason) == (
+        "unsupported",
+        "graphs/cuda-graph does not support cpu",
+    )
+    on_gpu = planning.plan(
+        builders.question(**ON_GPU), builders.gpu_machine(H100), builders.catalogue(graphs)
+    )
+    assert "graphs/cuda-graph" in [arm.id for arm in on_gpu.arms]
+
+
+def test_an_arm_on_request_is_measured_only_where_it_is_named() -> None:
+    slow = builders.workflow(
+        "slow", arms={"default": {}, "dynamic": {}}, arm_on_request={"dynamic": ("cpu",)}
+    )
+    chosen = {
+        names: [arm.id for arm in plan(slow, workflows=names).arms][2:]
+        for names in ((), ("slow",), ("slow/dynamic",))
+    }
+    assert chosen == {(): ["slow"], ("slow",): ["slow"], ("slow/dynamic",): ["slow/dynamic"]}
+    on_gpu = planning.plan(
+        builders.question(**ON_GPU), builders.gpu_machine(H100), builders.catalogue(slow)
+    )
+    assert "slow/dynamic" in [arm.id for arm in on_gpu.arms]
+
+
+@pytest.mark.parametrize(
+    "budget", builders.shipped_catalogue().presets.budgets.values(), ids=lambda each: each.name
+)
+def test_no_budget_drops_an_arm_that_is_named(budget: Budget) -> None:
+    many = builders.workflow("many", arms={f"option-{number}": {} for number in range(30)})
+    named = tuple(f"many/{option}" for option in many.arms)
+    found = plan(many, workflows=named, budget=budget)
+    assert [arm.id for arm in found.arms][2:] == list(named)
+    assert found.excluded == ()
+
+
+def test_a_requested_arm_for_another_task_is_excluded_with_a_reason() -> None:
+    cached = builders.workflow(
+        "cached", arms={"default": {}, "cache": {}}, arm_tasks={"cache": ("generate",)}
+    )
+    assert [arm.id for arm in plan(cached).arms][2:] == ["cached"]
+    (excluded,) = plan(cached, workflows=("cached/cache",)).excluded
+    assert excluded.status == "unsupported"
+    assert all(name in excluded.reason for name in ("cached/cache", "forward"))
+
+
+def test_other_arms_of_the_baseline_workflow_are_measured_only_on_request() -> None:
+    eager = builders.workflow(BASELINE, build_order=0, arms={"default": {}, "cuda-graph": {}})
+    catalogue = builders.catalogue(
+        builders.workflow("graphs"), workflows=(eager, builders.workflow("graphs"))
+    )
+    arms = planning.plan(
+        builders.question(workflows=("graphs",)), builders.machine(), catalogue
+    ).arms
+    assert [arm.id for arm in arms] == [BASELINE, f"{BASELINE}#duplicate", "graphs"]
+
+
+def test_an_arm_has_the_extras_of_its_environment_on_the_device() -> None:
+    known = builders.shipped_catalogue()
+    extras = {
+        device: {
+            workflow.id: arm.extras
+            for workflow in known.for_question(builders.question(device=device)).workflows
+            for arm in list_arms(workflow, device)
+        }
+        for device in ("cpu", "cuda")
+    }
+    assert [extras[device]["openxla-jax"] for device in ("cpu", "cuda")] == [
+        {},
+        {"jax": ("cuda13",)},
+    ]
+    assert extras["cpu"]["max"] == {"max": ("serve",)}
+
+
+RUNTIME = builders.workflow(
+    "runtime",
+    arms={"host": {}, "one-thread": {"threads": 1}},
+    arms_after_nondeterministic=("one-thread",),
+)
+
+
+@pytest.mark.parametrize(
+    ("named", "arms"),
+    [
+        ((), {"runtime/host"}),
+        (("runtime",), {"runtime/host"}),
+        (("runtime/one-thread",), {"runtime/one-thread"}),
+    ],
+)
+def test_a_fallback_is_planned_only_by_its_name(named: tuple[str, ...], arms: set[str]) -> None:
+    plan = planning.plan(
+        builders.question(workflows=named), builders.machine(), builders.catalogue(RUNTIME)
+    )
+    assert {arm.id for arm in plan.arms} - {BASELINE, f"{BASELINE}#duplicate"} == arms
+
+
+@pytest.mark.parametrize(
+    ("dtype", "options"),
+    [("float32", {"tf32"}), ("float16", {"fp16-accumulation"}), ("bfloat16", set())],
+)
+def test_less_exact_products_are_arms_of_their_precision(dtype: Dtype, options: set[str]) -> None:
+    less_exact = {"tf32", "fp16-accumulation"}
+    question = builders.question(device="cuda", gpu="GPU-1", dtype=dtype)
+    for workflow in builders.shipped_catalogue().workflows:
+        if less_exact & set(workflow.arms):
+            found = {
+                arm.option
+                for arm in list_arms(workflow, "cuda")
+                if unsupported_use(workflow, arm, question) is None
+            }
+            assert found & less_exact == options
+
+
+def test_a_model_in_its_own_precision_is_asked_in_the_worker() -> None:
+    question = builders.question(device="cuda", gpu="GPU-1", dtype="native")
+    (eager,) = [
+        workflow
+        for workflow in builders.shipped_catalogue().workflows
+        if workflow.id == builders.BASELINE
+    ]
+    arms = {arm.option: arm for arm in list_arms(eager, "cuda")}
+    assert unsupported_use(eager, arms["tf32"], question) is None
+    assert arms["tf32"].dtypes == ("float32",)
+    assert set(arms["default"].dtypes) == set(protocol.PRECISIONS)
+
+
+def test_workers_know_the_precisions_of_the_catalogue() -> None:
+    assert {protocol.NATIVE, *protocol.PRECISIONS} == set(get_args(Dtype))

@@ -1,0 +1,403 @@
+"""Answers are checked against the machine and the catalogue; each invalid one has its error."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import builders
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.ask.answers import Answers
+from advisor.ask.devices import choose_gpu
+from advisor.ask.resolve import choose_dtype, default_batch_sizes, resolve
+from advisor.domain.constraints import Constraint
+from advisor.domain.machine import Gpu, Machine
+from advisor.domain.model import ExportedModel, FactoryModel, Model, OnnxModel
+from advisor.domain.question import Question
+from advisor.errors import (
+    GpuNotAttachedError,
+    MigEnabledError,
+    NoStackError,
+    PriorityError,
+    SizeError,
+    TaskError,
+    UnknownGpuError,
+    UnknownModelError,
+    UnknownPresetError,
+    UnknownWorkflowError,
+    UserError,
+)
+
+SHIPPED = builders.shipped_catalogue()
+H100, H200 = (
+    builders.gpu(index=0, uuid="GPU-aaaa"),
+    builders.gpu(index=1, uuid="GPU-bbbb", name="NVIDIA H200"),
+)
+
+
+def resolved(machine: Machine | None = None, **answers: Any) -> Question:
+    return resolve(Answers(**answers), machine or builders.machine(), SHIPPED)
+
+
+def test_the_default_is_the_demo_model_on_the_cpu() -> None:
+    asked = resolved()
+    assert asked.model == SHIPPED.models.demo
+    assert (asked.device, asked.gpu, asked.dtype, asked.task) == ("cpu", None, "float32", "forward")
+    assert asked.batch_sizes == SHIPPED.models.demo_batch_sizes
+    assert asked.budget == SHIPPED.presets.budgets[SHIPPED.presets.default_budget]
+    assert asked.python == builders.machine().software.executable
+
+
+def test_on_a_gpu_the_demo_is_a_block_that_keeps_the_gpu_busy() -> None:
+    asked = resolved(builders.gpu_machine(H100))
+    assert asked.model == SHIPPED.models.demo_gpu
+    assert asked.batch_sizes == SHIPPED.models.demo_gpu_batch_sizes
+    assert resolved(model="demo/bert").model == SHIPPED.models.demo_gpu
+    small = resolved(builders.gpu_machine(H100), model="demo/encoder")
+    assert (small.model, small.batch_sizes) == (
+        SHIPPED.models.demo,
+        SHIPPED.models.demo_batch_sizes,
+    )
+
+
+def test_every_answer_becomes_part_of_the_question() -> None:
+    asked = resolved(
+        model="synthetic/ffn@8x16",
+        dtype="bfloat16",
+        batch_sizes="16,1,4,4",
+        input_tokens="7",
+        output_tokens="9",
+        preset="serving",
+        require="portability>=2",
+        budget="thorough",
+        max_build_seconds=12.5,
+        workflows=" torch-compile-inductor, onnxruntime-cpu/io-binding ,",
+        seed=5,
+        offline=True,
+        trust_remote_code=True,
+        allow_pickle=True,
+    )
+    assert (asked.dtype, asked.batch_sizes, asked.input_tokens, asked.output_tokens) == (
+        "bfloat16",
+        (1, 4, 16),
+        7,
+        9,
+    )
+    assert asked.priorities == SHIPPED.presets.priorities["serving"].priorities
+    assert asked.constraints == (Constraint(criterion="portability", at_least=2),)
+    assert (asked.budget, asked.max_build_seconds) == (SHIPPED.presets.budgets["thorough"], 12.5)
+    assert asked.workflows == ("torch-compile-inductor", "onnxruntime-cpu/io-binding")
+    assert (asked.seed, asked.offline, asked.trust_remote_code, asked.allow_pickle) == (
+        5,
+        True,
+        True,
+        True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("answers", "error", "words"),
+    [
+        ({"model": "no-such-model"}, UnknownModelError, "no-such-model"),
+        ({"gpu": "Voodoo 2"}, UnknownGpuError, "Voodoo 2"),
+        ({"batch_sizes": "one"}, SizeError, "'one'"),
+        ({"batch_sizes": "1,,4"}, SizeError, "whole numbers"),
+        ({"batch_sizes": "0"}, SizeError, "--batch-sizes 0"),
+        ({"batch_sizes": "4,-1"}, SizeError, "--batch-sizes -1"),
+        ({"batch_sizes": "65537"}, SizeError, "--batch-sizes 65537"),
+        ({"input_tokens": "0"}, SizeError, "--input-tokens 0"),
+        ({"input_tokens": f"{(1 << 20) + 1}"}, SizeError, "--input-tokens"),
+        ({"output_tokens": "0"}, SizeError, "--output-tokens 0"),
+        ({"priority": "performance=1"}, PriorityError, "sets no weight"),
+        ({"preset": "fastest"}, UnknownPresetError, "fastest"),
+        ({"require": "ttft<=200ms"}, PriorityError, "forward"),
+        ({"require": "performance>=C,itl<=50ms"}, PriorityError, "itl"),
+        (
+            {"task": "serve", "ttft": "1s", "itl": "1s", "require": "ttft<=200ms"},
+            PriorityError,
+            "serve",
+        ),
+        ({"budget": "endless"}, SizeError, "endless"),
+        ({"budget": "0s"}, SizeError, "--budget '0s'"),
+        ({"budget": "-5"}, SizeError, "--budget -5"),
+        ({"budget": "nan"}, SizeError, "--budget nan"),
+        ({"max_build_seconds": 0.0}, SizeError, "--max-build-seconds 0"),
+        ({"max_build_seconds": float("nan")}, SizeError, "--max-build-seconds"),
+        ({"seed": -1}, SizeError, "--seed -1"),
+        ({"seed": 1 << 64}, SizeError, "--seed"),
+    ],
+)
+def test_each_invalid_answer_has_its_own_error(
+    answers: dict[str, Any], error: type[UserError], words: str
+) -> None:
+    with pytest.raises(UserError) as problem:
+        resolved(**answers)
+    assert type(problem.value) is error
+    assert words in problem.value.what
+    assert problem.value.next_step
+    assert "\n" not in problem.value.what + problem.value.next_step
+
+
+numbers = st.integers(-(1 << 70), 1 << 70) | st.integers(-2, 2)
+seconds = st.floats() | st.sampled_from([0.0, 1.0])
+options: dict[str, st.SearchStrategy[Any]] = {
+    "batch_sizes": st.text(max_size=10)
+    | st.lists(numbers).map(lambda sizes: ",".join(map(str, sizes))),
+    "input_tokens": numbers.map(str),
+    "output_tokens": numbers.map(str),
+    "gpu": st.text(max_size=5),
+    "budget": st.text(max_size=5) | seconds.map(str),
+    "max_build_seconds": seconds,
+    "workflows": st.text(max_size=20),
+    "seed": numbers,
+}
+
+
+@given(
+    st.sampled_from(sorted(options)).flatmap(
+        lambda name: options[name].map(lambda value: {name: value})
+    )
+)
+def test_every_accepted_answer_survives_encoding(answer: dict[str, Any]) -> None:
+    try:
+        asked = resolved(**answer)
+    except UserError:
+        return
+    assert msgspec.json.decode(msgspec.json.encode(asked), type=Question) == asked
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", H100),
+        ("0", H100),
+        ("1", H200),
+        ("GPU-bbbb", H200),
+        ("H100", H100),
+        ("nvidia h200", H200),
+        ("200", None),
+        ("GPU-", None),
+        ("cpu", None),
+    ],
+)
+def test_a_gpu_is_found_by_index_uuid_or_words_of_its_name(text: str, expected: Gpu | None) -> None:
+    machine = builders.gpu_machine(H100, H200)
+    if expected is None and text != "cpu":
+        with pytest.raises(UserError):
+            choose_gpu(text, machine, SHIPPED)
+    else:
+        assert choose_gpu(text, machine, SHIPPED) == expected
+
+
+def test_an_index_does_not_match_part_of_a_name() -> None:
+    twins = builders.gpu_machine(H100, msgspec.structs.replace(H100, index=1, uuid="GPU-cccc"))
+    chosen = choose_gpu("1", twins, SHIPPED)
+    assert chosen is not None
+    assert chosen.uuid == "GPU-cccc"
+    with pytest.raises(UnknownGpuError):
+        choose_gpu("1", builders.gpu_machine(H100), SHIPPED)
+
+
+@pytest.mark.parametrize(
+    ("machine", "has_index"), [(builders.machine(), False), (builders.gpu_machine(H100), True)]
+)
+def test_an_unknown_gpu_names_an_index_only_where_one_is_attached(
+    machine: Machine, has_index: bool
+) -> None:
+    with pytest.raises(UnknownGpuError) as problem:
+        choose_gpu("7", machine, SHIPPED)
+    assert ("an index" in problem.value.next_step) is has_index
+    assert "cpu" in problem.value.next_step
+
+
+@pytest.mark.parametrize(
+    ("visible_devices", "expected"),
+    [
+        (None, H100),
+        ("1", H200),
+        ("1,0", H200),
+        (" 1 , 0", H200),
+        ("GPU-bbbb", H200),
+        ("GPU-b", H200),
+        ("1,-1,0", H200),
+        ("", None),
+        ("-1", None),
+        ("-1,0", None),
+        ("7", None),
+        ("NoDevFiles", None),
+    ],
+)
+def test_the_default_gpu_respects_cuda_visible_devices(
+    visible_devices: str | None, expected: Gpu | None
+) -> None:
+    machine = builders.gpu_machine(H100, H200)
+    assert choose_gpu("", machine, SHIPPED, visible_devices) == expected
+    assert choose_gpu("0", machine, SHIPPED, visible_devices) == H100
+    question = resolve(Answers(), machine, SHIPPED, visible_devices)
+    assert (question.gpu, question.device) == (
+        (expected.uuid, "cuda") if expected else (None, "cpu")
+    )
+
+
+def test_a_gpu_with_mig_is_rejected_or_skipped() -> None:
+    partitioned = msgspec.structs.replace(H100, mig=True)
+    assert choose_gpu("", builders.gpu_machine(partitioned, H200), SHIPPED) == H200
+    for text, visible_devices in (("0", None), ("", "0"), ("", "MIG-4711"), ("MIG-4711", None)):
+        with pytest.raises(MigEnabledError, match="MIG") as problem:
+            choose_gpu(text, builders.gpu_machine(partitioned, H200), SHIPPED, visible_devices)
+        assert "--gpu" in problem.value.next_step
+        assert problem.value.exit_code == 3
+    assert choose_gpu("cpu", builders.gpu_machine(partitioned), SHIPPED, "MIG-4711") is None
+
+
+@pytest.mark.parametrize("text", ["4090", "NVIDIA GeForce RTX 4090", "rtx 4090"])
+def test_a_known_gpu_that_is_not_attached_has_its_own_error(
+    text: str,
+) -> None:
+    with pytest.raises(GpuNotAttachedError, match="RTX 4090") as problem:
+        choose_gpu(text, builders.gpu_machine(H100), SHIPPED)
+    assert H100.name in problem.value.what
+    assert problem.value.exit_code == 3
+
+
+def test_a_cpu_build_of_torch_cannot_use_a_gpu() -> None:
+    machine = builders.machine(gpus=(H100,))
+    assert choose_gpu("", machine, SHIPPED) is None
+    with pytest.raises(NoStackError) as problem:
+        choose_gpu("0", machine, SHIPPED)
+    assert "without CUDA" in problem.value.what
+    assert "--python" in problem.value.next_step
+
+
+@pytest.mark.parametrize(
+    ("model", "on_gpu", "expected"),
+    [
+        ("demo", False, "float32"),
+        ("demo", True, "bfloat16"),
+        ("synthetic/ffn", True, "bfloat16"),
+        ("synthetic/ffn@llama2-7b", True, "float16"),
+        ("synthetic/ffn@llama2-7b", False, "float32"),
+        ("synthetic/ffn@8x16", True, "bfloat16"),
+        ("meta-llama/Llama-2-7b-chat-hf", True, "float16"),
+        ("someone/some-model", True, "bfloat16"),
+        ("someone/some-model", False, "float32"),
+        ("package.module:build", True, "native"),
+    ],
+)
+def test_the_default_dtype_depends_on_model_and_device(
+    model: str, on_gpu: bool, expected: str
+) -> None:
+    machine = builders.gpu_machine() if on_gpu else builders.machine()
+    assert resolved(machine, model=model).dtype == expected
+    assert resolved(machine, model=model, dtype="float16").dtype == "float16"
+
+
+@pytest.mark.parametrize(
+    "model", [OnnxModel(name="a.onnx"), ExportedModel(name="a.pt2"), FactoryModel(name="a:b")]
+)
+def test_a_model_with_its_own_inputs_keeps_dtype_and_batch_size(model: Model) -> None:
+    assert choose_dtype("auto", model, SHIPPED.models, on_gpu=True) == "native"
+    assert default_batch_sizes(model, SHIPPED.models) == (1,)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("7.5 s", 7.5), ("90s", 90.0), ("5min", 300.0), ("1h", 3600.0)]
+)
+def test_a_budget_may_be_a_duration(text: str, seconds: float) -> None:
+    assert resolved(budget=text).budget.measuring_seconds == seconds
+
+
+def test_a_budget_in_seconds_has_the_rounds_of_the_default_budget() -> None:
+    budget = resolved(budget="7.5").budget
+    assert (budget.name, budget.measuring_seconds) == ("7.5 s", 7.5)
+    assert resolved(budget=budget.name).budget == budget
+    assert budget.most_rounds == SHIPPED.presets.budgets[SHIPPED.presets.default_budget].most_rounds
+
+
+def test_the_default_arm_is_the_first_one_under_any_name() -> None:
+    for each in SHIPPED.workflows:
+        if each.arms:
+            first, *others = each.arms
+            (chosen,) = resolved(workflows=f"{each.id}/default").workflows
+            assert chosen == f"{each.id}/{first}"
+            assert "default" not in others
+
+
+@pytest.mark.parametrize(
+    ("text", "suggestion"),
+    [
+        ("torch-compile-indoctor", "torch-compile-inductor"),
+        ("torch-compile", "torch-compile-inductor"),
+        ("torch-compile-indoctor/max-autotune", "torch-compile-inductor"),
+    ],
+)
+def test_the_error_of_a_misspelt_workflow_suggests_a_close_one(text: str, suggestion: str) -> None:
+    with pytest.raises(UnknownWorkflowError) as problem:
+        resolved(workflows=text)
+    assert problem.value.next_step == f"did you mean {suggestion}?"
+
+
+@pytest.mark.parametrize("workflow", ["onnxruntime-cpu", "aotinductor"])
+def test_the_error_of_an_unknown_arm_lists_the_arms_of_its_workflow(workflow: str) -> None:
+    with pytest.raises(UnknownWorkflowError) as problem:
+        resolved(workflows=f"{workflow}/no-such-arm")
+    (known,) = (each for each in SHIPPED.workflows if each.id == workflow)
+    assert known.arms
+    assert all(f"{workflow}/{arm}" in problem.value.next_step for arm in known.arms)
+    assert "did you mean" not in problem.value.next_step
+
+
+def test_a_workflow_that_is_not_measured_is_never_suggested() -> None:
+    for each in SHIPPED.workflows:
+        if each.not_measured is not None:
+            with pytest.raises(UnknownWorkflowError) as problem:
+                resolved(workflows=f"{each.id}x")
+            assert f"{each.id}?" not in problem.value.next_step
+
+
+SERVED: dict[str, Any] = {"model": "demo/llama", "task": "serve", "ttft": "500ms", "itl": "50ms"}
+
+
+def test_a_model_is_split_over_equal_gpus_that_cuda_sees() -> None:
+    gpus = [builders.gpu(index=index, uuid=f"GPU-{index}") for index in range(4)]
+    other = builders.gpu(index=4, uuid="GPU-4", name="NVIDIA H200")
+    machine = builders.gpu_machine(other, *gpus)
+    split = resolve(Answers(gpu="1", gpus_per_model=3, **SERVED), machine, SHIPPED)
+    assert split.gpus == ("GPU-1", "GPU-0", "GPU-2")
+    assert split.devices_per_model == 3
+    seen = resolve(Answers(gpus_per_model=2, **SERVED), machine, SHIPPED, "3,4,2")
+    assert seen.gpus == ("GPU-3", "GPU-2")
+    one = resolve(Answers(gpu="1", price_per_hour=2.0, **SERVED), machine, SHIPPED)
+    assert (one.gpus, one.price_of_all_devices) == (("GPU-1",), 2.0)
+    assert msgspec.structs.replace(split, price_per_hour=2.0).price_of_all_devices == 6.0
+
+
+@pytest.mark.parametrize(
+    ("machine", "answers", "error"),
+    [
+        (builders.gpu_machine(H100, H200), {**SERVED, "gpu": "0"}, GpuNotAttachedError),
+        (builders.machine(), SERVED, GpuNotAttachedError),
+        (builders.gpu_machine(H100, H100), {"model": "demo/llama", "task": "generate"}, TaskError),
+    ],
+)
+def test_too_few_equal_gpus_and_other_tasks_are_refused(
+    machine: Machine, answers: dict[str, Any], error: type[UserError]
+) -> None:
+    with pytest.raises(error):
+        resolved(machine, gpus_per_model=2, **answers)
+
+
+@pytest.mark.parametrize(
+    ("name", "mentions"), [("whole.pth", "file.py:function"), ("nets.py", "nets.py:build")]
+)
+def test_a_file_of_another_kind_needs_a_function(
+    name: str, mentions: str, tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / name).write_text("")
+    with pytest.raises(UnknownModelError) as problem:
+        resolved(model=str(tmp_path / name))
+    assert mentions in problem.value.next_step

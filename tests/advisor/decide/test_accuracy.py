@@ -1,0 +1,189 @@
+"""Arms that are less exact or quantised, and what the advice says about them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import builders
+import built_answers
+import msgspec
+import pytest
+from builders import BASELINE, DEMO
+from golden_files import Expect
+
+from advisor.decide.advised_answer import AdvisedAnswer
+from advisor.decide.reasons import explain_precision
+from advisor.domain.constraints import Constraint
+from advisor.domain.measurement import Measurement
+from advisor.report.sections.sensitivity import robustness
+from probes.wire.checks import Accuracy, AccuracyClass
+
+CLOSE = Accuracy(fault="error", relative_error=2.1e-3, ratio_to_eager=7.0)
+
+
+def measured(name: str, speedup: float, accuracy_class: str, accuracy: Accuracy) -> Measurement:
+    checks = (builders.checked(accuracy_class=accuracy_class, accuracy=accuracy),)
+    return builders.measurement(name, speedup=speedup, correctness=checks)
+
+
+def advise(*arms: Measurement, **asked: Any) -> AdvisedAnswer:
+    results = builders.results(builders.measurement(BASELINE, speedup=1.0), *arms)
+    known = builders.catalogue(*(builders.workflow(arm.workflow) for arm in arms))
+    question = builders.question(model=DEMO, **asked)
+    head = builders.header(question=question, catalogue=known)
+    return built_answers.advised(built_answers.answer_of(results, head))
+
+
+def test_a_close_arm_may_lead_and_the_best_exact_one_is_named_with_it(expect: Expect) -> None:
+    found = advise(
+        measured("fast", 4.0, "close", CLOSE),
+        measured("safe", 2.0, "exact", Accuracy(relative_error=1e-7)),
+    )
+    assert found.advice.arm == "fast"
+    assert found.advice.best_exact == "safe"
+    assert len(built_answers.headline(found.answer, "accuracy")) == 1
+    expect("headline-close", built_answers.headline(found.answer))
+
+
+def test_of_nearly_equal_arms_of_a_workflow_the_exact_one_is_advised(expect: Expect) -> None:
+    coarse, fine, slow = (
+        msgspec.structs.replace(
+            measured(name, speedup, accuracy_class, Accuracy(relative_error=error)),
+            workflow="quantised",
+        )
+        for name, speedup, accuracy_class, error in (
+            ("quantised/int4", 3.0, "close", 1e-3),
+            ("quantised/int8", 2.9, "exact", 1e-5),
+            ("quantised/int16", 2.0, "exact", 1e-7),
+        )
+    )
+    found = advise(coarse, fine, slow)
+    assert (found.advice.arm, found.certainty.decision_word) == ("quantised/int8", "CLEAR")
+    assert found.certainty.speed_regret.arm == "quantised/int4"
+    # It stands for the arm with the highest score.
+    assert found.advice.simplex["quantised/int8"] == 0
+    assert found.advice.simplex_share == found.advice.simplex["quantised/int4"] > 0
+    shared = {
+        "headline": built_answers.headline(found.answer)[1],
+        "robustness": robustness(found.advice)[0],
+    }
+    expect("headline-exact-sibling", shared)
+
+
+def test_arms_without_an_error_that_are_as_good_as_the_best_are_named(expect: Expect) -> None:
+    exact = Accuracy(relative_error=1e-7)
+    found = advise(
+        measured("fast", 4.0, "close", CLOSE),
+        measured("safe", 2.0, "exact", exact),
+        measured("also-safe", 1.99, "exact", exact),
+        measured("slow", 1.2, "exact", exact),
+    )
+    assert found.advice.best_exact == "safe"
+    expect("headline-several-exact", built_answers.headline(found.answer))
+
+
+def test_an_exact_arm_needs_no_line_about_its_accuracy() -> None:
+    exact = measured("safe", 2.0, "exact", Accuracy(relative_error=1e-7))
+    found = advise(exact)
+    assert found.advice.best_exact == found.advice.arm == "safe"
+    assert not built_answers.headline(found.answer, "accuracy")
+
+
+def test_an_exact_arm_is_named_only_if_it_meets_the_constraints() -> None:
+    found = advise(
+        measured("fast", 4.0, "close", CLOSE),
+        measured("safe", 1.5, "exact", Accuracy(relative_error=1e-7)),
+        constraints=(Constraint(criterion="speedup", at_least=3.0),),
+    )
+    assert (found.advice.arm, found.advice.best_exact) == ("fast", None)
+
+
+@pytest.mark.parametrize(("limit", "arm"), [(1e-2, "fast"), (1e-3, "safe")])
+def test_the_accuracy_can_be_a_constraint(limit: float, arm: str) -> None:
+    found = advise(
+        measured("fast", 4.0, "close", CLOSE),
+        measured("safe", 2.0, "exact", Accuracy(relative_error=1e-7)),
+        constraints=(Constraint(criterion="accuracy", at_most=limit),),
+    )
+    assert found.advice.arm == arm
+
+
+def test_a_random_model_lowers_the_trust_and_is_named() -> None:
+    random = Accuracy(fault="uncompared", uncompared={"random": 1}, outputs=2)
+    unchecked = advise(measured("fast", 4.0, "unchecked", random))
+    checked = advise(measured("fast", 4.0, "exact", Accuracy(relative_error=1e-7)))
+    assert (checked.certainty.decision_word, unchecked.certainty.decision_word) == (
+        "CLEAR",
+        "LIKELY",
+    )
+    assert unchecked.advice.trust >= checked.advice.trust
+    assert set(unchecked.advice.trust_reasons) > set(checked.advice.trust_reasons)
+    assert unchecked.advice.best_exact == BASELINE
+    assert built_answers.headline(unchecked.answer, "accuracy")
+
+
+def test_an_unknown_accuracy_meets_no_constraint() -> None:
+    unknown = builders.measurement(
+        "unknown", speedup=9.0, correctness=(builders.checked(accuracy=Accuracy()),)
+    )
+    known = measured("known", 2.0, "exact", Accuracy(relative_error=1e-7))
+    limit = Constraint(criterion="accuracy", at_most=1.0)
+    assert advise(unknown, known, constraints=(limit,)).advice.arm == "known"
+
+
+@pytest.mark.parametrize(
+    ("accuracy_class", "compute_share", "is_lower"),
+    [
+        ("close", 1.49, True),
+        # Rounding of another kind, or a peak that was measured in a slow moment.
+        ("close", 0.9, False),
+        ("close", None, False),
+        ("exact", 1.49, False),
+    ],
+)
+def test_an_inexact_arm_above_the_peak_computes_in_a_lower_precision(
+    accuracy_class: AccuracyClass, compute_share: float | None, is_lower: bool
+) -> None:
+    arm = msgspec.structs.replace(
+        builders.measurement("compiled"),
+        correctness=(builders.checked(accuracy_class=accuracy_class),),
+        diagnosis=tuple(
+            builders.call_diagnosis(compute_share=each) for each in (0.1, compute_share)
+        ),
+    )
+    found = explain_precision([arm], "float32")
+    assert bool(found) == is_lower
+    assert all("compiled" in each and "float32" in each for each in found)
+
+
+ENGINE = builders.workflow("engine", arms={"default": {}, "q8": {}}, arm_weights={"q8": "int8"})
+
+
+def advise_quantised(native: float, quantised: float, *constraints: Constraint) -> AdvisedAnswer:
+    results = builders.results(
+        builders.measurement(BASELINE, speedup=1.0),
+        builders.measurement("engine", speedup=native),
+        builders.measurement("engine/q8", option="q8", speedup=quantised),
+    )
+    known = builders.catalogue(ENGINE)
+    question = builders.question(model=DEMO, quantised=("int8",), constraints=constraints)
+    head = builders.header(question=question, catalogue=known)
+    return built_answers.advised(built_answers.answer_of(results, head))
+
+
+def test_the_best_native_arm_is_named_next_to_a_quantised_answer(expect: Expect) -> None:
+    found = advise_quantised(2.0, 4.0)
+    assert (found.advice.arm, found.advice.best_native) == ("engine/q8", "engine")
+    assert len(built_answers.headline(found.answer, "weights")) == 1
+    expect("headline-quantised", built_answers.headline(found.answer))
+
+
+def test_a_native_answer_has_no_such_line() -> None:
+    found = advise_quantised(4.0, 2.0)
+    assert found.advice.arm == found.advice.best_native == "engine"
+    assert not built_answers.headline(found.answer, "weights")
+
+
+def test_a_native_arm_that_fails_a_constraint_is_not_named() -> None:
+    found = advise_quantised(2.0, 4.0, Constraint(criterion="speedup", at_least=3.0))
+    assert (found.advice.arm, found.advice.best_native) == ("engine/q8", None)

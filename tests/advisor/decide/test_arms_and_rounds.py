@@ -1,0 +1,335 @@
+"""Tests of summarising worker events: rounds, pairs, validity, speed-ups and noise floors."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import builders
+import pytest
+from builders import BASELINE, DUPLICATE
+from hypothesis import given
+from hypothesis import strategies as st
+from run_results import RACES, WRONG, only_measurement, run_with, summarise
+
+from advisor.decide.rounds import is_valid, last_ready_process, log_median_seconds, visits_by_round
+from advisor.domain.plan import REFERENCE
+from advisor.domain.results import StoppedBuild
+from advisor.domain.run_events import DeviceMemory
+from advisor.domain.run_state import ProcessState, RunState
+from probes.wire.events import BlockTimed, Built, Loaded, MemoryRead, Workload
+from probes.wire.outcome import Failure, Outcome, Phase
+from probes.wire.shape import Shape
+
+
+def test_a_visit_counts_with_the_log_median_of_its_calls() -> None:
+    visit = dataclasses.replace(*builders.visits([0.5]), seconds=(9.0, 0.5, 0.4))
+    assert log_median_seconds(visit) == pytest.approx(math.log(0.5))
+
+
+def test_a_repeated_round_counts_with_its_second_visit() -> None:
+    before, after = (
+        builders.process(*builders.visits([1.0, 7.0])),
+        builders.process(*builders.visits([2.0], first_round=2)),
+    )
+    rounds = visits_by_round(builders.run_state({BASELINE: [before, after]}), Shape(1))
+    assert [rounds[number][BASELINE].seconds[0] for number in (1, 2)] == [1.0, 2.0]
+
+
+def test_the_measured_process_is_the_last_one_that_was_ready() -> None:
+    first, second, third = (
+        builders.process(),
+        builders.process(phase="done"),
+        builders.process(ready=False),
+    )
+    state = builders.run_state({BASELINE: [first, second, third]})
+    assert last_ready_process(state, BASELINE) == second
+    assert last_ready_process(state, "unknown") is None
+
+
+@pytest.mark.parametrize(
+    ("ends", "valid"),
+    [
+        ([None], True),
+        ([Outcome()], True),
+        ([None, Outcome()], True),
+        ([WRONG], False),
+        ([WRONG, Outcome()], False),
+        ([Outcome(), Outcome(Failure("timed-out", phase="measure", reason="it hung"))], False),
+    ],
+)
+def test_times_are_valid_unless_a_failure_invalidates_them(
+    ends: list[Outcome | None], valid: bool
+) -> None:
+    state = builders.run_state({"compiled": [builders.process(outcome=end) for end in ends]})
+    assert is_valid(state, "compiled") is valid
+
+
+def test_a_speedup_is_the_seconds_of_the_baseline_over_those_of_the_arm() -> None:
+    measurement = only_measurement(summarise(run_with(0.1, 0.1, 0.1, 0.1), RACES))
+    assert measurement.speedup.value == pytest.approx(4)
+    low, high = measurement.speedup.low, measurement.speedup.high
+    assert low is not None
+    assert high is not None
+    assert low < 4 < high, "equal processes differ, even if the rounds within them do not"
+    assert measurement.cells[0].speedup.value == pytest.approx(4)
+
+
+@given(st.lists(st.floats(0.01, 100), min_size=4, max_size=4))
+def test_drift_over_rounds_does_not_change_the_speedup(drift: list[float]) -> None:
+    seconds = [0.1, 0.11, 0.1, 0.12]
+    slowed = builders.run_state(
+        {
+            BASELINE: builders.process(*builders.visits([0.4 * factor for factor in drift])),
+            "compiled": builders.process(
+                *builders.visits(
+                    [each * factor for each, factor in zip(seconds, drift, strict=True)]
+                )
+            ),
+        }
+    )
+    steady, drifting = (
+        only_measurement(summarise(state, RACES)).speedup for state in (run_with(*seconds), slowed)
+    )
+    assert (drifting.value, drifting.low, drifting.high) == pytest.approx(
+        (steady.value, steady.low, steady.high)
+    )
+
+
+def test_only_rounds_with_both_arms_are_compared() -> None:
+    state = builders.run_state(
+        {
+            BASELINE: builders.process(*builders.visits([0.4, 0.4, 8.0])),
+            "compiled": builders.process(*builders.visits([0.1, 0.1])),
+        }
+    )
+    results = summarise(state, RACES)
+    assert results.log_speedups["compiled"]["1"] == pytest.approx((math.log(4), math.log(4)))
+
+
+def test_the_overall_speedup_is_the_geometric_mean_over_batch_sizes() -> None:
+    state = builders.run_state(
+        {
+            BASELINE: builders.process(
+                *builders.visits([0.4] * 3, 1), *builders.visits([0.9] * 3, 4)
+            ),
+            "compiled": builders.process(
+                *builders.visits([0.4] * 3, 1), *builders.visits([0.1] * 3, 4)
+            ),
+        }
+    )
+    measurement = only_measurement(
+        summarise(state, {Shape(4): builders.race_result(4), Shape(1): builders.race_result(1)})
+    )
+    assert measurement.speedup.value == pytest.approx(3)
+    assert {
+        cell.shape.batch_size: cell.speedup.value for cell in measurement.cells
+    } == pytest.approx({1: 1, 4: 9})
+
+
+def test_one_round_gives_null_bounds() -> None:
+    measurement = only_measurement(summarise(run_with(0.1), RACES))
+    assert measurement.speedup.value == pytest.approx(4)
+    assert (measurement.speedup.low, measurement.speedup.high) == (None, None)
+    assert (measurement.cells[0].seconds.low, measurement.cells[0].seconds.high) == (None, None)
+
+
+def test_typical_seconds_are_those_of_the_baseline_over_the_speedup() -> None:
+    cell = only_measurement(summarise(run_with(0.6, 0.1, 0.5, 0.2, 0.4, 0.3), RACES)).cells[0]
+    seconds, speedup = cell.seconds, cell.speedup
+    assert speedup.low is not None
+    assert speedup.high is not None
+    # The baseline of these runs takes 0.4 s in every visit, so its time has no error.
+    assert seconds.median == pytest.approx(0.4 / speedup.value)
+    assert seconds.low == pytest.approx(0.4 / speedup.high)
+    assert seconds.high == pytest.approx(0.4 / speedup.low)
+    assert seconds.samples == 18
+
+
+@pytest.mark.parametrize(
+    "end",
+    [WRONG, Outcome(Failure("crashed", phase="measure", signal="SIGSEGV", reason="it crashed"))],
+)
+def test_an_arm_that_failed_has_no_measurement_and_no_log_speedups(end: Outcome) -> None:
+    results = summarise(run_with(0.1, 0.1, outcome=end), RACES)
+    assert [entry.arm for entry in results.measurements] == [BASELINE]
+    assert "compiled" not in results.log_speedups
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        Failure("timed-out", phase="build", reason="r", fix="allow more"),
+        Failure("skipped", phase="build", reason="r", fix="allow more", skip_cause="build-limit"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("phase", "started"), [("start", False), ("import", False), ("build", True)]
+)
+def test_only_a_build_that_had_begun_was_started(
+    phase: Phase, failure: Failure, *, started: bool
+) -> None:
+    process = ProcessState(phase=phase, outcome=Outcome(failure))
+    state = builders.run_state({BASELINE: builders.process(), "compiled": process})
+    (build,) = summarise(state, RACES).stopped_builds
+    assert build == StoppedBuild(arm="compiled", started=started, fix="allow more")
+
+
+def test_an_arm_that_the_user_skipped_is_not_left_out_for_time() -> None:
+    failure = Failure("skipped", phase="build", reason="r", skip_cause="user")
+    outcome = Outcome(failure)
+    process = ProcessState(phase="build", outcome=outcome)
+    state = builders.run_state({BASELINE: builders.process(), "compiled": process})
+    assert summarise(state, RACES).stopped_builds == ()
+
+
+def test_an_arm_without_all_batch_sizes_has_no_measurement() -> None:
+    state = builders.run_state(
+        {
+            BASELINE: builders.process(
+                *builders.visits([0.4] * 3, 1), *builders.visits([0.4] * 3, 4)
+            ),
+            "compiled": builders.process(*builders.visits([0.1] * 3, 1)),
+        }
+    )
+    results = summarise(
+        state, {Shape(1): builders.race_result(1), Shape(4): builders.race_result(4)}
+    )
+    assert [entry.arm for entry in results.measurements] == [BASELINE]
+
+
+def test_a_run_without_a_race_has_no_measurements() -> None:
+    results = summarise(
+        builders.run_state({BASELINE: builders.process(), "compiled": builders.process()}), {}
+    )
+    assert (results.measurements, results.races, results.noise_floor) == ((), (), None)
+
+
+def test_a_run_without_a_plan_is_refused() -> None:
+    with pytest.raises(ValueError, match="plan"):
+        summarise(RunState(), {})
+
+
+def with_duplicate(
+    *pairs: tuple[float, float], batch_size: int = 1
+) -> dict[str, tuple[BlockTimed, ...]]:
+    baseline, duplicate = zip(*pairs, strict=True)
+    return {
+        BASELINE: builders.visits(baseline, batch_size),
+        DUPLICATE: builders.visits(duplicate, batch_size),
+    }
+
+
+def test_the_noise_floor_is_the_largest_bound_of_the_duplicate() -> None:
+    made = with_duplicate(
+        (1.0, math.exp(0.01)), (1.0, math.exp(-0.01)), (1.0, math.exp(0.02)), (1.0, math.exp(0.02))
+    )
+    results = summarise(
+        builders.run_state({arm: builders.process(*visits) for arm, visits in made.items()}), RACES
+    )
+    # Mean 0.01, standard deviation sqrt(2) / 100, and 3.182446 for three degrees of freedom.
+    assert results.noise_floor == pytest.approx(
+        math.expm1(0.01 + 3.182446 * math.sqrt(2) / 100 / 2), rel=1e-5
+    )
+    assert results.races[0].noise_floor == results.noise_floor
+    assert [entry.arm for entry in results.measurements] == [BASELINE]
+
+
+def test_the_noise_floor_of_a_run_is_the_largest_of_its_races() -> None:
+    quiet, loud = (
+        with_duplicate(*[(1.0, 1.0)] * 4, batch_size=1),
+        with_duplicate(*[(1.0, 1.0), (1.0, 1.1)] * 2, batch_size=4),
+    )
+    state = builders.run_state({arm: builders.process(*quiet[arm], *loud[arm]) for arm in quiet})
+    results = summarise(
+        state, {Shape(4): builders.race_result(4), Shape(1): builders.race_result(1)}
+    )
+    assert [race.shape.batch_size for race in results.races] == [1, 4]
+    assert results.races[0].noise_floor == 0
+    assert results.noise_floor == results.races[1].noise_floor
+    assert results.noise_floor is not None
+    assert results.noise_floor > 0.1
+
+
+def test_the_noise_floor_needs_two_rounds_of_the_duplicate() -> None:
+    once = {arm: builders.process(*visits) for arm, visits in with_duplicate((1.0, 1.0)).items()}
+    assert summarise(builders.run_state(once), RACES).noise_floor is None
+    assert summarise(run_with(0.1, 0.1), RACES).noise_floor is None
+
+
+def test_throughput_is_in_samples_or_tokens() -> None:
+    samples = summarise(run_with(0.1, 0.1), RACES)
+    text = Loaded(
+        seconds=1,
+        parameters=None,
+        parameter_bytes=None,
+        weights="random",
+        unit="tokens",
+        units_per_sample=32,
+    )
+    tokens = summarise(run_with(0.1, 0.1, loaded=text), RACES)
+    throughputs = [only_measurement(results).cells[0].throughput for results in (samples, tokens)]
+    assert [each.value for each in throughputs] == pytest.approx([10, 320])
+    assert [each.unit for each in throughputs] == ["samples/s", "tokens/s"]
+
+
+@pytest.mark.parametrize(("flops", "tflops"), [(2_000_000_000_000, 20.0), (None, None)])
+def test_flops_come_from_the_reference_or_are_null(flops: int | None, tflops: float | None) -> None:
+    state = run_with(0.1, 0.1)
+    reference = builders.process(
+        workloads={Shape(1): Workload(shape=Shape(1), flops=flops)}, ready=False
+    )
+    state = builders.run_state({**state.processes, REFERENCE: reference}, plan=state.plan)
+    assert only_measurement(summarise(state, RACES)).cells[0].tflops == (
+        tflops and pytest.approx(tflops)
+    )
+
+
+def test_build_seconds_include_all_batch_sizes_and_first_calls() -> None:
+    built = {
+        size: Built(shape=Shape(size), build_seconds=2.0, first_call_seconds=0.5) for size in (1, 4)
+    }
+    build = only_measurement(summarise(run_with(0.1, 0.1, built=built), RACES)).build_seconds
+    assert (build.cold, build.warm) == (5.0, None)
+
+
+def test_a_second_process_gives_the_warm_build_seconds() -> None:
+    cold, warm = (
+        {1: Built(shape=Shape(1), build_seconds=seconds, first_call_seconds=0.0)}
+        for seconds in (30.0, 2.0)
+    )
+    processes = [
+        builders.process(*builders.visits([0.1]), built=cold),
+        builders.process(*builders.visits([0.1], 1, 2), built=warm),
+    ]
+    state = builders.run_state(
+        {BASELINE: builders.process(*builders.visits([0.4, 0.4])), "compiled": processes}
+    )
+    build = only_measurement(summarise(state, RACES)).build_seconds
+    assert (build.cold, build.warm) == (30.0, 2.0)
+
+
+DEVICE = DeviceMemory(arm="compiled", process=0, before_bytes=5, peak_bytes=700, resident_bytes=600)
+HOST = MemoryRead(peak_rss_bytes=300, device_allocated_bytes=200, device_reserved_bytes=250)
+ON_CPU = dataclasses.replace(HOST, device_allocated_bytes=None, device_reserved_bytes=None)
+UNKNOWN_RSS = dataclasses.replace(ON_CPU, peak_rss_bytes=None)
+
+
+@pytest.mark.parametrize(
+    ("device", "host", "peak", "source"),
+    [
+        (DEVICE, HOST, 700, "NVML"),
+        (None, HOST, None, "not known yet"),
+        (None, ON_CPU, 300, "resident set"),
+        (None, UNKNOWN_RSS, None, "not measured"),
+        (None, None, None, "not measured"),
+    ],
+)
+def test_memory_of_the_device_has_precedence_over_the_host(
+    device: DeviceMemory | None, host: MemoryRead | None, peak: int | None, source: str
+) -> None:
+    memory = only_measurement(
+        summarise(run_with(0.1, 0.1, device_memory=device, warm_memory=host, memory=host), RACES)
+    ).memory_bytes
+    assert memory.peak == peak
+    assert source in memory.source

@@ -1,0 +1,248 @@
+"""How certain the advice is: decision words, contenders and regrets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import builders
+import built_measurements
+import msgspec
+import pytest
+from builders import BASELINE
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from advisor.decide import certainty
+from advisor.domain.interval import Interval
+from advisor.domain.measurement import Measurement
+from advisor.domain.priorities import Priorities
+from advisor.domain.recommendation import Certainty
+from advisor.domain.results import Results
+from advisor.domain.scores import ScoredArm
+
+QUIET, NOISY = 0.004, 0.3
+RULE = builders.shipped_catalogue().rubric.decision
+
+
+def measured(name: str, *speedups: float, spread: float = 0.01) -> Measurement:
+    return built_measurements.measured(name, speedups, spread)
+
+
+def results(*measurements: Measurement, noise: float = QUIET) -> Results:
+    baseline = measured(BASELINE, *[1.0] * len(measurements[0].cells), spread=0.0)
+    sizes = [each.shape.batch_size for each in baseline.cells]
+    return builders.results(
+        baseline,
+        *measurements,
+        races=tuple(builders.race_result(size, noise_floor=noise) for size in sizes),
+        noise_floor=noise,
+    )
+
+
+def assess(
+    found: Results, priorities: Priorities | None = None, seed: int = 0
+) -> tuple[ScoredArm, Certainty]:
+    names = [entry.workflow for entry in found.measurements if entry.workflow != BASELINE]
+    known = builders.catalogue(*(builders.workflow(name) for name in dict.fromkeys(names)))
+    asked = builders.question(priorities=priorities or builders.priorities())
+    scored = builders.score_arms(found, asked, known)
+    return certainty.assess(scored, scored, found, asked.priorities, known.rubric, seed=seed)
+
+
+def test_a_workflow_that_is_far_ahead_is_clear() -> None:
+    advised, found = assess(results(measured("fast", 5.0), measured("slow", 1.1)))
+    assert (found.decision_word, advised.arm, [*found.contenders]) == (
+        "CLEAR",
+        "fast",
+        ["fast"],
+    )
+    assert found.share > 0.999
+    assert found.speed_regret.arm is None
+    assert found.speed_regret.value == 1.0
+    assert (found.lost_score, found.lost_speed, found.as_good) == (0.0, 0.0, ())
+    assert found.chosen_for == "score"
+
+
+def test_nothing_is_decided_without_a_second_workflow() -> None:
+    one, two = measured("same/one", 2.0, spread=0.9), measured("same/two", 2.1, spread=0.9)
+    arms = [msgspec.structs.replace(each, workflow="same") for each in (one, two)]
+    both = msgspec.structs.replace(results(*arms), measurements=tuple(arms))
+    advised, found = assess(both)
+    assert (advised.arm, found.decision_word, found.needed_repetitions) == ("same/two", None, None)
+
+
+def test_a_workflow_that_scores_a_little_more_but_is_slower_is_named_and_not_advised() -> None:
+    slow = builders.workflow("slow", declared=builders.declared(vendors=1))
+    known = builders.catalogue(slow, builders.workflow("fast"))
+    both = results(measured("slow", 1.0, spread=0.002), measured("fast", 1.3, spread=0.002))
+    asked = builders.question(priorities=builders.priorities(25, 25, 50))
+    scored = builders.score_arms(both, asked, known)
+    (fast, slower) = (next(arm for arm in scored if arm.arm == name) for name in ("fast", "slow"))
+    slower = msgspec.structs.replace(slower, score=fast.score + 0.06)
+    advised = certainty.choose([slower, fast])
+    assert (advised.arm, certainty.choose([slower]).arm) == ("fast", "slow")
+    close = msgspec.structs.replace(fast, bonus=0.0)
+    assert certainty.choose([slower, close]).arm == "slow"
+
+
+def test_workflows_that_are_about_as_good_are_named() -> None:
+    both = results(measured("one", 2.0, spread=0.002), measured("two", 2.01, spread=0.002))
+    advised, found = assess(both)
+    assert (advised.arm, found.decision_word, found.as_good) == ("two", "CLEAR", ("one",))
+    assert [*found.contenders] == ["two", "one"]
+
+
+@pytest.mark.parametrize(("spread", "word"), [(0.05, "CLEAR"), (0.6, "LIKELY"), (1.6, "OPEN")])
+def test_the_word_follows_from_what_a_wrong_choice_may_cost(spread: float, word: str) -> None:
+    arms = [measured(name, speed, spread=spread) for name, speed in (("one", 2.0), ("two", 2.1))]
+    advised, found = assess(results(*arms))
+    assert (found.decision_word, advised.arm) == (word, "two")
+    assert (found.share >= RULE.certain) == (word == "CLEAR")
+    assert (found.needed_repetitions is None) == (word != "LIKELY")
+    assert (found.lost_score > RULE.likely) == (word == "OPEN")
+
+
+def test_the_lost_speed_is_the_gain_that_makes_up_for_the_lost_score() -> None:
+    speed, spread = 2.0, 0.3
+    advised, found = assess(results(measured("one", speed, spread=spread), measured("two", 1.99)))
+    weight = builders.priorities().shares()["performance"]
+    # From 1.5x on a doubling is worth one and a half letters.
+    gain = 2 ** (found.lost_score / weight / 1.5) - 1
+    assert found.lost_speed == pytest.approx(gain, rel=0.05)
+    assert advised.arm == "one"
+    _, without = assess(results(measured("one", 2.0)), builders.priorities(0, 50, 50))
+    assert without.lost_speed is None
+
+
+def test_several_arms_that_differ_by_chance_are_not_better_than_one_of_them() -> None:
+    arms = [measured(f"same/{place}", 2.2, spread=0.9) for place in range(4)]
+    same = [msgspec.structs.replace(each, workflow="same") for each in arms]
+    steady = measured("steady", 2.2, spread=0.002)
+    (_, alone), (_, together) = assess(results(steady, same[0])), assess(results(steady, *same))
+    assert alone.decision_word == together.decision_word == "OPEN"
+    assert together.contenders == pytest.approx(alone.contenders, abs=0.03)
+    assert together.lost_score == pytest.approx(alone.lost_score, rel=0.1)
+
+
+def test_servers_are_not_repeated_to_settle_the_decision() -> None:
+    made = results(measured("one", 2.0), measured("two", 2.3))
+    without_cells = tuple(
+        msgspec.structs.replace(
+            entry,
+            cells=(),
+            speedup=Interval(
+                value=entry.speedup.value,
+                low=entry.speedup.value / 1.5,
+                high=entry.speedup.value * 1.5,
+            ),
+        )
+        for entry in made.measurements
+    )
+    _, found = assess(msgspec.structs.replace(made, measurements=without_cells, races=()))
+    assert found.decision_word == "OPEN"
+    assert found.needed_repetitions is None
+
+
+def test_a_decision_with_much_noise_needs_more_repetitions_than_are_worth_making() -> None:
+    (_, little), (_, much) = (
+        assess(results(measured("one", 2.0, spread=spread), measured("two", 2.2, spread=spread)))
+        for spread in (0.5, 6.0)
+    )
+    assert (little.decision_word, little.needed_repetitions) == ("LIKELY", 2)
+    assert much.decision_word == "OPEN"
+    assert much.needed_repetitions is None
+
+
+def test_a_decision_stays_clear_on_a_noisy_machine_where_the_gain_is_large() -> None:
+    advised, found = assess(results(measured("graph", 9.0, spread=0.3), noise=NOISY))
+    assert (found.decision_word, advised.arm) == ("CLEAR", "graph")
+
+
+def test_arms_of_one_workflow_count_together() -> None:
+    one, two = measured("same/one", 2.0, spread=0.1), measured("same/two", 2.1, spread=0.1)
+    one, two = (msgspec.structs.replace(each, workflow="same") for each in (one, two))
+    advised, found = assess(results(one, two))
+    assert (found.decision_word, advised.arm, [*found.contenders]) == (
+        "CLEAR",
+        "same/two",
+        ["same"],
+    )
+
+
+def test_the_fastest_arm_is_named_with_how_much_faster_it_is() -> None:
+    fast = msgspec.structs.replace(measured("fast", 4.0), workflow="fast")
+    easy = results(fast, measured("easy", 2.0))
+    known = builders.catalogue(
+        builders.workflow("easy"),
+        builders.workflow(
+            "fast", declared=builders.declared(lines_changed=50, vendors=1, new_shapes="refused")
+        ),
+    )
+    asked = builders.question(priorities=builders.priorities(10, 45, 45))
+    scored = builders.score_arms(easy, asked, known)
+    advised, found = certainty.assess(scored, scored, easy, asked.priorities, known.rubric, seed=0)
+    assert advised.arm == "easy"
+    assert found.speed_regret.arm == "fast"
+    assert found.speed_regret.value == pytest.approx(2.0)
+    assert found.speed_regret.high >= found.speed_regret.value
+
+
+def test_the_same_seed_gives_the_same_result() -> None:
+    open_run = results(measured("one", 2.0, spread=0.3), measured("two", 2.3, spread=0.3))
+    assert assess(open_run, seed=7) == assess(open_run, seed=7)
+    assert abs(assess(open_run, seed=7)[1].share - assess(open_run, seed=8)[1].share) < 0.05
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.floats(0.2, 10), min_size=1, max_size=5), st.sampled_from([0.01, 0.2]))
+def test_shares_regrets_and_words_fit_together(speeds: Sequence[float], spread: float) -> None:
+    arms = [measured(f"arm{place}", one, spread=spread) for place, one in enumerate(speeds)]
+    advised, found = assess(results(*arms))
+    assert 0 <= found.share <= 1
+    assert found.lost_score >= 0
+    assert found.speed_regret.high >= found.speed_regret.value >= 1
+    assert (found.decision_word == "CLEAR") == (found.share >= RULE.certain)
+    assert next(iter(found.contenders)) == advised.workflow
+
+
+def test_one_process_of_each_arm_is_not_clear() -> None:
+    found = results(measured("fast", 5.0), measured("slow", 1.1))
+    alone = [
+        msgspec.structs.replace(
+            entry, cells=tuple(msgspec.structs.replace(each, processes=1) for each in entry.cells)
+        )
+        for entry in found.measurements
+    ]
+    _, made = assess(msgspec.structs.replace(found, measurements=tuple(alone)))
+    assert (made.decision_word, made.replicated, made.needed_repetitions) == ("LIKELY", False, 1)
+    _, of_others = assess(
+        msgspec.structs.replace(found, measurements=tuple(alone)), builders.priorities(0, 50, 50)
+    )
+    assert of_others.decision_word == "CLEAR"
+
+
+@pytest.mark.parametrize(
+    ("fit", "possible", "word"),
+    [(True, 0.0, "CLEAR"), (False, 0.0, "LIKELY"), (True, 9.0, "LIKELY")],
+    ids=["fit", "unfit", "outstanding"],
+)
+def test_the_word_claims_no_more_than_the_machine_and_the_time_allowed(
+    fit: bool, possible: float, word: str
+) -> None:
+    found = results(measured("fast", 5.0), measured("slow", 1.1))
+    asked = builders.question()
+    known = builders.catalogue(builders.workflow("fast"), builders.workflow("slow"))
+    scored = builders.score_arms(found, asked, known)
+    _, made = certainty.assess(
+        scored,
+        scored,
+        found,
+        asked.priorities,
+        known.rubric,
+        seed=0,
+        fit=fit,
+        outstanding={"late": possible},
+    )
+    assert (made.decision_word, made.fit) == (word, fit)
+    assert made.outstanding == (("late",) if possible else ())
+    assert made.needed_repetitions is None

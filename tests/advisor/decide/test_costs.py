@@ -1,0 +1,166 @@
+"""What an arm costs, and when its build has paid."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import builders
+import built_measurements
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.decide import costs
+from advisor.decide.costs import Cost
+from advisor.domain.interval import Interval
+from advisor.domain.measurement import (
+    BuildSeconds,
+    CallSeconds,
+    Measurement,
+    MemoryBytes,
+    Throughput,
+)
+
+
+def measured(
+    arm: str,
+    seconds: dict[int, float],
+    *,
+    build: float = 0.0,
+    baseline: float = 1.0,
+    spread: float = 0.0,
+    unit: Literal["tokens/s", "samples/s"] = "samples/s",
+) -> Measurement:
+    cells = []
+    for size, each in seconds.items():
+        speedup = baseline / each
+        cells.append(
+            built_measurements.cell(
+                size=size,
+                seconds=CallSeconds(median=each, low=None, high=None, samples=9),
+                throughput=Throughput(value=size / each, unit=unit),
+                speedup=Interval(value=speedup, low=speedup - spread, high=speedup + spread),
+            )
+        )
+    return builders.measurement(
+        arm, cells=tuple(cells), build_seconds=BuildSeconds(cold=build, warm=None)
+    )
+
+
+EAGER = measured("eager", {1: 1.0, 4: 1.0})
+
+
+def test_a_build_is_paid_by_what_each_request_saves() -> None:
+    first, second = costs.find_break_even(measured("fast", {1: 0.5, 4: 0.5}, build=100), EAGER)
+    assert (first.shape.batch_size, first.requests) == (1, 200)
+    assert (second.shape.batch_size, second.requests) == (4, 800)
+    assert costs.worst_break_even([first, second]) == 800
+
+
+def test_the_interval_of_the_speedup_bounds_the_break_even() -> None:
+    (found,) = costs.find_break_even(measured("fast", {1: 0.5}, build=90, spread=0.5), EAGER)
+    assert (found.low, found.requests, found.high) == (150, 180, 270)
+
+
+def test_an_arm_that_is_not_faster_never_pays() -> None:
+    (found,) = costs.find_break_even(measured("slow", {1: 1.5}, build=1), EAGER)
+    assert found.requests is None
+    assert costs.worst_break_even([found]) is None
+    assert costs.worst_break_even([]) is None
+
+
+def test_the_best_changes_where_the_build_is_paid() -> None:
+    table = costs.find_horizons([EAGER, measured("fast", {1: 0.5}, build=100)], 201)
+    best = {entry.requests: entry.arm for entry in table if entry.shape.batch_size == 1}
+    assert best == {100: "eager", 201: "fast", **{10**power: "fast" for power in range(3, 8)}}
+    assert {entry.arm for entry in table if entry.shape.batch_size == 4} == {"eager"}
+
+
+def test_costs_are_of_tokens_where_tokens_are_made_and_of_requests_elsewhere() -> None:
+    (requests,) = costs.price([measured("one", {4: 2.0})], 3.6)
+    assert requests.value == pytest.approx(0.5)
+    assert requests.unit == "thousand requests"
+    (tokens,) = costs.price([measured("one", {4: 2.0}, unit="tokens/s")], 3.6)
+    assert tokens.value == pytest.approx(500)
+    assert tokens.unit == "million tokens"
+    assert costs.price([EAGER], None) == ()
+
+
+@pytest.mark.parametrize(("peak", "short"), [(79, False), (80, False), (81, True)])
+def test_memory_is_short_beyond_four_fifths_of_the_device(peak: int, short: bool) -> None:
+    arm = builders.measurement("compiled", memory_bytes=MemoryBytes(peak=peak, source="a test"))
+    (fit,) = costs.fit_memory([arm], 100)
+    assert (fit.arm, fit.share, fit.short) == ("compiled", peak / 100, short)
+
+
+def test_memory_that_nobody_saw_is_not_judged() -> None:
+    blind = builders.measurement(
+        "compiled", memory_bytes=MemoryBytes(peak=None, source="nobody could see it")
+    )
+    assert costs.fit_memory([blind], 100) == ()
+    assert costs.fit_memory([builders.measurement("compiled")], None) == ()
+
+
+def test_energy_is_given_where_a_counter_was_read() -> None:
+    check = built_measurements.sustained(joules_per_call={"one": 14.4, "two": None})
+    (use,) = costs.energy_use(check)
+    assert (use.arm, use.shape.batch_size, use.joules_per_call) == ("one", 4, 14.4)
+    assert use.watt_hours == pytest.approx(1.0)
+    assert costs.energy_use(None) == ()
+
+
+INCUMBENT = Cost(build_seconds=1.0, request_seconds=0.010)
+COSTS = st.builds(Cost, st.floats(0, 1e4), st.floats(1e-6, 10))
+
+
+@pytest.mark.parametrize(
+    ("candidate", "requests"),
+    [
+        (Cost(11.0, 0.005), 2000),
+        (Cost(11.0, 0.010), math.inf),
+        (Cost(11.0, 0.020), math.inf),
+        (Cost(0.5, 0.005), 0),
+        (Cost(1.0, 0.010), 0),
+    ],
+)
+def test_a_build_has_paid_when_both_have_taken_as_long(candidate: Cost, requests: float) -> None:
+    assert costs.break_even(candidate, INCUMBENT) == pytest.approx(requests)
+
+
+@given(COSTS, COSTS)
+def test_at_the_break_even_the_totals_are_equal_and_beyond_it_the_candidate_is_ahead(
+    candidate: Cost, incumbent: Cost
+) -> None:
+    requests = costs.break_even(candidate, incumbent)
+    if 0 < requests < 1e12:
+        assert candidate.total(requests) == pytest.approx(incumbent.total(requests))
+        assert candidate.total(2 * requests) <= incumbent.total(2 * requests) * (1 + 1e-9)
+        assert candidate.total(requests / 2) >= incumbent.total(requests / 2) * (1 - 1e-9)
+
+
+@given(
+    COSTS,
+    st.floats(0, 1e4),
+    st.floats(0, 10),
+    st.floats(0, 1e4),
+    st.floats(0, 1),
+    st.integers(1, 10**7),
+)
+def test_what_is_ended_because_its_build_cannot_pay_loses_however_it_turns_out(
+    incumbent: Cost,
+    least: float,
+    fastest: float,
+    more_build: float,
+    more_seconds: float,
+    requests: int,
+) -> None:
+    if least > costs.most_build_seconds(incumbent, fastest, requests):
+        real = Cost(least + more_build, fastest + more_seconds)
+        assert real.total(requests) >= incumbent.total(requests) * (1 - 1e-9)
+
+
+def test_a_build_that_takes_as_long_as_an_incumbent_serves_is_the_longest_that_can_pay() -> None:
+    limit = costs.most_build_seconds(INCUMBENT, 0.0, 1000)
+    assert limit == pytest.approx(11.0)
+    assert Cost(limit, 0.0).total(1000) == pytest.approx(INCUMBENT.total(1000))

@@ -1,0 +1,90 @@
+"""Call times that agree with the speed-ups where the machine changes its speed."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import builders
+import built_measurements
+import pytest
+from builders import BASELINE
+from run_results import RACES, summarise
+
+from advisor.decide.drift import bound_by_speedups, correct_drift, typical_seconds
+from advisor.domain.interval import Interval
+from advisor.domain.measurement import CallSeconds, Measurement
+
+
+def test_times_and_speedups_agree_where_the_machine_slowed_down_for_some_rounds() -> None:
+    """Half of the rounds take twice as long, and a slow round has one fast visit of the arm."""
+    baseline = [0.4, 0.4, 0.4, 0.8, 0.8, 0.8]
+    arm = [0.1, 0.1, 0.2, 0.2, 0.2, 0.2]
+    state = builders.run_state(
+        {
+            BASELINE: builders.process(*builders.visits(baseline)),
+            "arm": builders.process(*builders.visits(arm)),
+        }
+    )
+    measured = {each.arm: each for each in summarise(state, RACES).measurements}
+    eager, compiled = measured[BASELINE].cells[0], measured["arm"].cells[0]
+    assert eager.seconds.median == pytest.approx(0.6)
+    ratio = eager.seconds.median / compiled.seconds.median
+    assert ratio == pytest.approx(compiled.speedup.value)
+    assert compiled.throughput.value * compiled.seconds.median == pytest.approx(1)
+    assert compiled.percentiles is not None
+    assert compiled.percentiles.p50 == 0.2
+    # The interval has the error of the baseline's time and that of the speed-up.
+    assert compiled.seconds.low is not None
+    assert compiled.speedup.high is not None
+    assert compiled.seconds.low < eager.seconds.median / compiled.speedup.high
+
+
+def test_first_tokens_are_corrected_and_rows_of_calls_are_not() -> None:
+    (visit,) = builders.visits([0.2])
+    timed = dataclasses.replace(visit, first_token_seconds=(0.1,), streamed_seconds=0.15)
+    (corrected,) = correct_drift([timed], builders.visits([0.3, 0.4, 0.5]), speedup=4.0)
+    assert typical_seconds([corrected]) == pytest.approx(0.1)
+    assert corrected.first_token_seconds == pytest.approx((0.05,))
+    assert corrected.streamed_seconds == 0.15
+
+
+def measured(
+    arm: str, median: float, bounds: tuple[float | None, float | None], speedup: Interval
+) -> Measurement:
+    calls = CallSeconds(median=median, low=bounds[0], high=bounds[1], samples=12)
+    cell = built_measurements.cell(seconds=calls, speedup=speedup)
+    return builders.measurement(arm, cells=(cell,))
+
+
+ONE = Interval(value=1.0, low=1.0, high=1.0)
+
+
+def test_the_error_of_a_time_is_that_of_the_baseline_and_of_the_speedup() -> None:
+    baseline = measured(BASELINE, 0.4, (0.4 / 1.03, 0.4 * 1.06), ONE)
+    arm = measured("arm", 0.2, (None, None), Interval(value=2.0, low=2 / 1.08, high=2 * 1.04))
+    assert bound_by_speedups(baseline, baseline) == baseline
+    seconds = bound_by_speedups(arm, baseline).cells[0].seconds
+    assert seconds.low is not None
+    assert seconds.high is not None
+    shorter = math.hypot(math.log(1.03), math.log(1.04))
+    longer = math.hypot(math.log(1.06), math.log(1.08))
+    assert math.log(seconds.median / seconds.low) == pytest.approx(shorter)
+    assert math.log(seconds.high / seconds.median) == pytest.approx(longer)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "speedup"),
+    [
+        ((None, None), Interval(value=2.0, low=1.9, high=2.1)),
+        ((0.39, 0.41), Interval(value=2.0, low=None, high=None)),
+    ],
+)
+def test_a_time_has_no_bounds_where_the_baseline_or_the_speedup_has_none(
+    bounds: tuple[float | None, float | None], speedup: Interval
+) -> None:
+    baseline = measured(BASELINE, 0.4, bounds, ONE)
+    seconds = (
+        bound_by_speedups(measured("arm", 0.2, (0.1, 0.3), speedup), baseline).cells[0].seconds
+    )
+    assert (seconds.low, seconds.high) == (None, None)

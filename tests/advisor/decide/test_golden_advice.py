@@ -1,0 +1,203 @@
+"""Golden files of whole results: plans, tiers and recommendations with all their texts.
+
+`--update-goldens` writes the golden files again; review the difference before you commit it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import builders
+import built_answers
+import built_measurements
+import msgspec
+import pytest
+from golden_files import Expect
+
+from advisor.ask import planning
+from advisor.decide.recommend import recommend
+from advisor.domain.constraints import Constraint
+from advisor.domain.environment import Environment
+from advisor.domain.interval import Interval
+from advisor.domain.measurement import (
+    BuildSeconds,
+    CallSeconds,
+    Measurement,
+    MemoryBytes,
+    Throughput,
+)
+from advisor.domain.question import Question
+from advisor.domain.recommendation import Recommendation
+from advisor.domain.results import Results
+from advisor.domain.workflow import CitedFact
+
+OWN = Environment(kind="own", requirements=("elsewhere==1.0",))
+MISSING_PACKAGES = Environment(kind="shared", requirements=("torch>=3", "missing-package>=1"))
+REFUSAL = CitedFact(value="it cannot", source="a test")
+
+
+def error_fields(action: Callable[[], object]) -> list[str]:
+    problem = builders.error_of(action)
+    return [problem.name, problem.what, problem.next_step] if problem else []
+
+
+WORKFLOWS = (
+    builders.workflow("compiled", arms={"default": {}, "hard": {"mode": "hard"}}),
+    builders.workflow("generator", tasks=("generate",)),
+    builders.workflow("onnx-too", input_formats=("torch", "onnx")),
+    builders.workflow("refused", refused={"cuda": REFUSAL}),
+    builders.workflow("cpu-only", devices=("cpu",)),
+    builders.workflow("half", dtypes=("float16", "bfloat16")),
+    builders.workflow("modern", min_compute_capability="10.0"),
+    builders.workflow("old-enough", min_compute_capability="9.0"),
+    builders.workflow("unwritten", has_probe=False, how_to_get="write it"),
+    builders.workflow("apart", environment=OWN, how_to_get="make it"),
+    builders.workflow("lacking", environment=MISSING_PACKAGES),
+)
+
+
+def test_a_plan_has_a_reason_for_each_workflow_that_is_left_out(expect: Expect) -> None:
+    question = builders.question(device="cuda", gpu="GPU-0000")
+    known = builders.catalogue(*WORKFLOWS)
+    expect("plan-everything", planning.plan(question, builders.gpu_machine(), known))
+
+
+def measured(
+    arm: str,
+    speedup: float,
+    *,
+    build: float = 3.0,
+    warm: float | None = None,
+    peak: int = 60,
+    **changes: Any,
+) -> Measurement:
+    seconds = 0.08 / speedup
+    cells = tuple(
+        built_measurements.cell(
+            size=size,
+            seconds=CallSeconds(median=seconds * size, low=None, high=None, samples=9),
+            throughput=Throughput(value=1 / seconds, unit="tokens/s"),
+            speedup=Interval(value=speedup, low=speedup * 0.95, high=speedup * 1.05),
+        )
+        for size in (1, 4)
+    )
+    return builders.measurement(
+        arm,
+        speedup=speedup,
+        low=speedup * 0.95,
+        cells=cells,
+        build_seconds=BuildSeconds(cold=build, warm=warm),
+        memory_bytes=MemoryBytes(peak=peak, source="a test"),
+        **changes,
+    )
+
+
+KNOWN = builders.catalogue(
+    builders.workflow(
+        "compiled",
+        deployment_steps=("keep the cache",),
+        declared=builders.declared(new_shapes="recompiles", lines_changed=2),
+    ),
+    builders.workflow(
+        "alike", declared=builders.declared(new_shapes="recompiles", lines_changed=2)
+    ),
+    builders.workflow(
+        "engine",
+        environment=OWN,
+        declared=builders.declared(
+            lines_changed=40,
+            export_step=True,
+            vendors=1,
+            artefact_scope="gpu-model",
+            architectures="listed",
+        ),
+    ),
+)
+GPU_MACHINE = builders.gpu_machine(builders.gpu(memory_bytes=100))
+MEASURED = (
+    measured(builders.BASELINE, 1.0, build=0.5),
+    measured("compiled", 1.5, build=30.0, warm=2.0, peak=90),
+    measured("alike", 1.5, build=40.0, new_shapes="served"),
+    measured("engine", 3.0, build=1000.0, peak=95),
+)
+CHECK = built_measurements.sustained(
+    arms=("compiled", "engine"),
+    burst_ratio=0.5,
+    sustained_ratio=0.6,
+    agrees=False,
+    joules_per_call={"compiled": 14.4, "engine": None},
+)
+
+
+@functools.cache
+def question_of(case: str) -> Any:
+    cases: dict[str, dict[str, Any]] = {
+        "balanced": {"requests": 5000, "price_per_hour": 3.6},
+        "serving": {"priorities": builders.priorities(80, 10, 10), "task": "generate"},
+        "bound": {
+            "priorities": builders.priorities(80, 10, 10),
+            "constraints": (
+                Constraint(criterion="portability", at_least=2),
+                Constraint(criterion="productivity", at_least=3),
+            ),
+        },
+    }
+    return builders.question(
+        **{"device": "cuda", "gpu": "GPU-0000", "batch_sizes": (1, 4), **cases[case]}
+    )
+
+
+@pytest.mark.parametrize("case", ["balanced", "serving", "bound"])
+@pytest.mark.parametrize(("verdict", "noise"), [("PROVEN", 0.03), ("INCONCLUSIVE", 0.4)])
+def test_tiers_and_recommendations_match_their_golden_files(
+    case: str, verdict: str, noise: float, expect: Expect
+) -> None:
+    races = (
+        builders.race_result(1, noise_floor=noise),
+        builders.race_result(4, verdict=verdict, noise_floor=noise),
+    )
+    results = builders.results(*MEASURED, races=races, sustained=CHECK, noise_floor=noise)
+    asked = question_of(case)
+    head = builders.header(question=asked, machine=GPU_MACHINE, catalogue=KNOWN)
+    left_out = [
+        builders.unmeasured("absent", fix="make it"),
+        builders.unmeasured("vllm", status="unsupported", reason="no", fix=None),
+        builders.unmeasured("unfixed", fix=None),
+    ]
+    answer = built_answers.answer_of(results, head, unmeasured=tuple(left_out))
+    if verdict == "PROVEN":
+        expect(f"tiers-{case}", answer.scores)
+    advice = msgspec.to_builtins(answer.recommendation)
+    headline = {"headline": built_answers.headline(answer)}
+    expect(f"advice-{case}-{verdict.lower()}", headline | advice)
+
+
+def test_an_error_without_a_viable_arm_names_its_reason_and_a_next_step(
+    expect: Expect,
+) -> None:
+    barred = builders.question(
+        constraints=(
+            Constraint(criterion="performance", at_least=3),
+            Constraint(criterion="input_flexibility", at_least=3),
+        ),
+        priorities=builders.priorities(),
+    )
+    strict = msgspec.structs.replace(
+        barred, constraints=(*barred.constraints, Constraint(criterion="productivity", at_least=3))
+    )
+    few = builders.results(MEASURED[0], MEASURED[1])
+
+    def advise(found: Results, asked: Question) -> Recommendation:
+        scored = builders.score_arms(found, asked, KNOWN)
+        return recommend(builders.header(question=asked), found, scored, {}, [])
+
+    expect(
+        "advice-nothing",
+        {
+            "barred": error_fields(lambda: advise(few, barred)),
+            "strict": error_fields(lambda: advise(few, strict)),
+            "nothing": error_fields(lambda: advise(builders.results(), barred)),
+        },
+    )

@@ -1,0 +1,356 @@
+"""The headline: what to use, how certain that is, what is faster, and what would change it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import builders
+import built_answers
+import built_measurements
+import msgspec
+import pytest
+from builders import BASELINE, DEMO
+from golden_files import Expect
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from advisor.decide.advised_answer import AdvisedAnswer, join_names
+from advisor.domain.constraints import Constraint
+from advisor.domain.machine import Cpu
+from advisor.domain.measurement import Measurement
+from advisor.domain.model import FactoryModel
+from advisor.domain.question import choose_next_budget
+from advisor.domain.recommendation import SpeedRegret
+from advisor.domain.results import MeasuredInputs, StoppedBuild
+from advisor.domain.workflow import Workflow
+from advisor.system.number_format import format_share_of_draws, format_weight
+from probes.wire.checks import Accuracy, AccuracyClass
+
+#: By how much a measured arm has to be faster to be named in every output.
+CLEARLY_FASTER = 1.2
+
+
+CPU = Cpu(model="a CPU", physical_cores=2, usable_processors=2, memory_bytes=16 << 30)
+
+
+def measured(name: str, *speedups: float, spread: float = 0.01) -> Measurement:
+    return built_measurements.measured(name, speedups, spread)
+
+
+def advise(
+    *arms: Measurement,
+    workflows: tuple[Workflow, ...] = (),
+    noise_floor: float | None = 0.004,
+    repeats: int = 0,
+    has_batch: bool | None = None,
+    stopped_builds: tuple[StoppedBuild, ...] = (),
+    **asked: Any,
+) -> AdvisedAnswer:
+    sizes = [cell.shape.batch_size for cell in arms[0].cells] if arms else [1]
+    races = tuple(builders.race_result(size, noise_floor=noise_floor) for size in sizes)
+    baseline = measured(BASELINE, *[1.0] * len(sizes), spread=0.0)
+    results = builders.results(
+        *(baseline, *arms),
+        races=races,
+        noise_floor=noise_floor,
+        repeats=repeats,
+        inputs=MeasuredInputs(fixed=0, has_length=True, has_batch=has_batch),
+        stopped_builds=stopped_builds,
+    )
+    given_ids = {workflow.id for workflow in workflows}
+    others = sorted({arm.workflow for arm in arms} - given_ids)
+    known = builders.catalogue(*workflows, *(builders.workflow(name) for name in others))
+    question = builders.question(**{"model": DEMO, "batch_sizes": tuple(sizes), **asked})
+    head = builders.header(question=question, machine=builders.machine(cpu=CPU), catalogue=known)
+    return built_answers.advised(built_answers.answer_of(results, head))
+
+
+@pytest.mark.parametrize(
+    ("slower", "is_named"), [(1.27, True), (1.0, False)], ids=["nearly as good", "far behind"]
+)
+def test_a_clear_answer_names_the_workflow_that_is_about_as_good(
+    slower: float, is_named: bool
+) -> None:
+    found = advise(measured("compiled", 1.3, spread=0.05), measured("other", slower, spread=0.15))
+    assert (found.certainty.decision_word, found.advice.arm) == ("CLEAR", "compiled")
+    shares = found.certainty.contenders
+    assert shares["compiled"] == found.certainty.share
+    assert ("other" in found.certainty.as_good) is is_named
+    certainty = "".join(built_answers.headline(found.answer, "certainty"))
+    assert ("other" in certainty.lower()) is is_named
+
+
+def test_a_clear_answer_has_three_lines(expect: Expect) -> None:
+    found = advise(measured("compiled", 1.5))
+    assert found.certainty.decision_word == "CLEAR"
+    assert (found.advice.arm, found.advice.flips, found.certainty.speed_regret) == (
+        "compiled",
+        (),
+        SpeedRegret(arm=None, value=1.0, high=1.0),
+    )
+    assert [line.part for line in found.answer.headline] == ["answer", "certainty", "change"]
+    expect("headline-clear", built_answers.headline(found.answer))
+
+
+def test_workflows_that_are_about_as_good_are_named(expect: Expect) -> None:
+    found = advise(measured("one", 2.0, spread=0.002), measured("two", 2.01, spread=0.002))
+    assert (found.certainty.decision_word, found.certainty.as_good) == ("CLEAR", ("one",))
+    expect("headline-as-good", built_answers.headline(found.answer))
+
+
+def test_the_reason_of_an_answer_that_is_not_the_first_is_named(expect: Expect) -> None:
+    longer = builders.workflow("longer", declared=builders.declared(lines_changed=6))
+    found = advise(
+        measured("short", 1.0, spread=0.002),
+        measured("longer", 1.5, spread=0.002),
+        workflows=(longer,),
+        priorities=builders.priorities(38, 62, 0),
+    )
+    assert (found.certainty.chosen_for, found.advice.arm) == ("speed", "longer")
+    assert found.answer.scores[0].arm != "longer"
+    assert found.advice.margin is not None
+    assert found.advice.margin < 0
+    expect("headline-chosen-for-speed", built_answers.headline(found.answer))
+
+
+def test_beside_the_baseline_the_best_other_workflow_is_named(expect: Expect) -> None:
+    found = advise(measured("slow", 0.9), measured("slower", 0.8))
+    assert found.advice.arm == BASELINE
+    expect("headline-baseline", built_answers.headline(found.answer))
+
+
+def test_three_workflows_in_question_are_listed(expect: Expect) -> None:
+    arms = [measured(name, 2.0 + place / 10, spread=1.6) for place, name in enumerate("xyz")]
+    found = advise(*arms)
+    assert found.certainty.decision_word == "OPEN"
+    assert [*found.certainty.contenders] == ["z", "y", "x"]
+    expect("headline-three-contenders", built_answers.headline(found.answer))
+
+
+def test_an_open_answer_says_what_would_settle_it(expect: Expect) -> None:
+    found = advise(measured("one", 2.0, spread=3.0), measured("two", 3.0, spread=3.0))
+    assert found.certainty.decision_word == "OPEN"
+    assert {*found.certainty.contenders} == {"one", "two"}
+    assert found.certainty.needed_repetitions is not None
+    expect("headline-open", built_answers.headline(found.answer))
+
+
+@pytest.mark.parametrize(
+    ("repeats", "needed", "budget"),
+    [(0, 1, "quick"), (1, 1, "standard"), (2, 1, "thorough"), (2, 4, "thorough"), (5, 1, None)],
+)
+def test_the_next_budget_makes_the_missing_repetitions(
+    repeats: int, needed: int, budget: str | None
+) -> None:
+    """The budgets repeat the leaders 1, 2 and 5 times."""
+    budgets = builders.shipped_catalogue().presets.budgets
+    spent = msgspec.structs.replace(budgets["quick"], repeats=0)
+    found = choose_next_budget(budgets.values(), spent, made=repeats, needed=needed)
+    assert (found.name if found else None) == budget
+
+
+@pytest.mark.parametrize(("repeats", "budget"), [(0, "thorough"), (2, "thorough"), (5, None)])
+def test_an_open_answer_names_the_next_budget(repeats: int, budget: str | None) -> None:
+    arms = [measured("one", 2.0, spread=3.0), measured("two", 3.0, spread=3.0)]
+    found = advise(*arms, repeats=repeats)
+    assert (found.certainty.decision_word, found.certainty.needed_repetitions) == ("OPEN", 8)
+    certainty = "".join(built_answers.headline(found.answer, "certainty"))
+    named = [name for name in ("quick", "standard", "thorough", "gate") if name in certainty]
+    assert named == [each for each in [budget] if each]
+
+
+def test_an_open_answer_of_a_noisy_machine_asks_for_a_quiet_one(expect: Expect) -> None:
+    arms = [measured("one", 2.0, spread=9.0), measured("two", 2.1, spread=9.0)]
+    quiet, noisy = (advise(*arms, noise_floor=floor) for floor in (0.01, 0.3))
+    for found in (quiet, noisy):
+        assert (found.certainty.decision_word, found.certainty.needed_repetitions) == ("OPEN", None)
+    expect("headline-open-quiet", built_answers.headline(quiet.answer))
+    expect("headline-open-noisy", built_answers.headline(noisy.answer))
+
+
+HARD = builders.workflow(
+    "hard",
+    declared=builders.declared(lines_changed=50, export_step=True, new_shapes="refused", vendors=1),
+)
+
+
+def test_a_faster_arm_is_named_with_what_it_loses_and_when_it_wins(expect: Expect) -> None:
+    found = advise(
+        measured("easy", 2.0),
+        measured("hard", 4.2),
+        workflows=(HARD,),
+        priorities=builders.priorities(20, 40, 40),
+    )
+    assert found.advice.arm == "easy"
+    assert found.certainty.speed_regret.arm == "hard"
+    assert found.certainty.speed_regret.value == pytest.approx(2.1)
+    expect("headline-faster", built_answers.headline(found.answer))
+    assert ("performance", "hard") in {(flip.criterion, flip.to) for flip in found.advice.flips}
+
+
+def test_a_faster_arm_leads_from_the_weight_at_which_it_leads_all_arms() -> None:
+    middle = builders.workflow(
+        "middle", declared=builders.declared(lines_changed=20, export_step=True)
+    )
+    found = advise(
+        measured("easy", 1.2),
+        measured("middle", 2.2),
+        measured("hard", 3.0),
+        workflows=(middle, HARD),
+        priorities=builders.priorities(20, 40, 40),
+    )
+    raised = [
+        flip
+        for flip in found.advice.flips
+        if (flip.criterion, flip.when) == ("performance", "more")
+    ]
+    assert (found.advice.arm, [flip.to for flip in raised]) == ("easy", ["middle", "hard"])
+    (line,) = (line for line in built_answers.headline(found.answer) if "Faster: Hard" in line)
+    assert f"more than {format_weight(raised[1].weight, 20)} %" in line
+
+
+@pytest.mark.parametrize(
+    ("accuracy_class", "error", "says_so"),
+    [("close", 6.6e-4, True), ("close", None, True), ("exact", 6.6e-4, False)],
+)
+def test_a_faster_arm_is_named_with_its_larger_error(
+    accuracy_class: AccuracyClass, error: float | None, says_so: bool
+) -> None:
+    checked = builders.checked(
+        accuracy_class=accuracy_class, accuracy=Accuracy(relative_error=error)
+    )
+    faster = msgspec.structs.replace(measured("hard", 4.2), correctness=(checked,))
+    found = advise(
+        measured("easy", 2.0),
+        faster,
+        workflows=(HARD,),
+        priorities=builders.priorities(20, 40, 40),
+    )
+    (line,) = (line for line in built_answers.headline(found.answer) if "Faster: " in line)
+    assert ("less exact" in line) == says_so
+    assert ("6.6e-04" in line) == (says_so and error is not None)
+
+
+def test_a_faster_arm_that_a_constraint_excludes_is_named_with_the_constraint(
+    expect: Expect,
+) -> None:
+    found = advise(
+        measured("easy", 1.5),
+        measured("hard", 9.0),
+        workflows=(HARD,),
+        constraints=(Constraint(criterion="portability", at_least=2),),
+    )
+    assert found.advice.arm == "easy"
+    assert found.certainty.speed_regret.arm == "hard"
+    assert found.certainty.speed_regret.value == pytest.approx(6.0)
+    expect("headline-faster-excluded", built_answers.headline(found.answer))
+
+
+def test_the_winner_of_each_batch_size_is_named_where_they_differ(expect: Expect) -> None:
+    found = advise(measured("small", 6.0, 1.5, 0.8), measured("large", 1.1, 1.6, 2.2))
+    assert found.advice.arm == "small"
+    assert [(one.shape.batch_size, one.arm) for one in found.advice.advice_by_shape] == [
+        (1, "small"),
+        (4, "large"),
+        (16, "large"),
+    ]
+    assert built_answers.headline(found.answer, "batch-sizes")
+    expect("headline-batch-sizes", built_answers.headline(found.answer))
+
+
+@pytest.mark.parametrize("has_batch", [True, False, None])
+def test_inputs_without_a_batch_are_named(has_batch: bool | None, expect: Expect) -> None:
+    model = FactoryModel(name="demo")
+    found = advise(measured("compiled", 1.5), has_batch=has_batch, model=model)
+    assert bool(built_answers.headline(found.answer, "batch-sizes")) == (has_batch is False)
+    if has_batch is False:
+        expect("headline-without-batch", built_answers.headline(found.answer))
+
+
+def test_the_answer_is_the_baseline_where_nothing_gains() -> None:
+    found = advise(measured("slow", 0.5))
+    assert found.advice.arm == BASELINE
+    assert found.certainty.speed_regret.arm is None
+
+
+def test_an_arm_without_rivals_is_not_said_to_have_the_highest_score(expect: Expect) -> None:
+    found = advise()
+    assert (found.advice.arm, found.certainty.decision_word) == (BASELINE, None)
+    expect("headline-only-arm", built_answers.headline(found.answer))
+
+
+speeds = st.lists(st.floats(0.1, 20), min_size=1, max_size=5)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    speeds,
+    st.lists(st.booleans(), min_size=5, max_size=5),
+    st.sampled_from([0.01, 0.3]),
+    st.integers(0, 100),
+)
+def test_no_arm_is_advised_while_a_clearly_faster_one_goes_unnamed(
+    drawn: list[float], hard: list[bool], spread: float, performance: int
+) -> None:
+    arms = [measured(f"arm{place}", one, spread=spread) for place, one in enumerate(drawn)]
+    workflows = tuple(
+        msgspec.structs.replace(HARD, id=arm.arm, title=arm.arm)
+        for arm, is_hard in zip(arms, hard, strict=False)
+        if is_hard
+    )
+    rest = 100 - performance
+    weights = builders.priorities(performance, rest / 2, rest / 2)
+    found = advise(*arms, workflows=workflows, priorities=weights)
+    speedups = {arm.arm: arm.speedup.value for arm in arms} | {BASELINE: 1.0}
+    fastest = max(speedups, key=lambda name: speedups[name])
+    if speedups[fastest] >= CLEARLY_FASTER * speedups[found.advice.arm]:
+        assert speedups[found.certainty.speed_regret.arm or ""] == speedups[fastest]
+
+
+def test_an_unknown_noise_floor_is_stated_with_the_interval(expect: Expect) -> None:
+    known, unknown = (advise(measured("fast", 2.0), noise_floor=floor) for floor in (0.004, None))
+    expect("headline-known-noise", built_answers.headline(known.answer))
+    expect("headline-unknown-noise", built_answers.headline(unknown.answer))
+    assert unknown.certainty.share < known.certainty.share
+
+
+@pytest.mark.parametrize("performance", [40, 0])
+def test_an_unfit_machine_gives_ranges_at_all_weights(performance: int, expect: Expect) -> None:
+    rest = (100 - performance) / 2
+    found = advise(
+        measured("fast", 3.0, spread=0.5),
+        measured("also", 1.5, spread=0.5),
+        noise_floor=0.6,
+        priorities=builders.priorities(performance, rest, rest),
+    )
+    assert found.certainty.fit is False
+    assert found.certainty.decision_word == ("LIKELY" if performance else "CLEAR")
+    certainty = "".join(built_answers.headline(found.answer, "certainty"))
+    assert ("between" in certainty.lower()) == (found.advice.arm != BASELINE)
+    assert "3.00x" not in certainty
+    expect(f"headline-unfit-{performance}", built_answers.headline(found.answer))
+
+
+def test_a_share_below_the_limit_is_not_rounded_up_to_it() -> None:
+    assert [format_share_of_draws(share) for share in (0.9499, 0.95, 0.989, 0.995)] == [
+        "94 %",
+        "95 %",
+        "98 %",
+        "over 99 %",
+    ]
+
+
+def test_names_with_commas_are_separated_by_semicolons() -> None:
+    assert join_names(["a", "b", "c"], "or") == "a, b or c"
+    assert join_names(["a, b", "c"], "or") == "a, b or c"
+    assert join_names(["a, b", "c", "d"], "or") == "a, b; c; or d"
+
+
+def test_options_that_left_out_all_other_builds_are_named(expect: Expect) -> None:
+    builds = tuple(
+        StoppedBuild(arm=name, started=name == "begun", fix="ask for more")
+        for name in ("begun", "one", "two")
+    )
+    asked: tuple[dict[str, Any], ...] = ({"requests": 100}, {"requests": 5, "build_minutes": 0.5})
+    advice = [advise(stopped_builds=builds, **each) for each in asked]
+    expect("headline-builds-left-out", [built_answers.headline(each.answer)[1] for each in advice])

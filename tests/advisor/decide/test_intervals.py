@@ -1,0 +1,205 @@
+"""Tests of the intervals against textbook values, and properties of every interval."""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.decide.intervals import (
+    Estimate,
+    correlated_interval,
+    effective_share,
+    geometric_mean_interval,
+    mean_interval,
+    median_interval,
+    paired_interval,
+    t_quantile,
+)
+
+logarithms = st.integers(-1000, 1000).map(lambda number: number / 1000)
+values = st.lists(logarithms, min_size=2, max_size=12)
+
+
+@pytest.mark.parametrize(
+    ("probability", "degrees_of_freedom", "expected"),
+    [
+        (0.5, 7, 0.0),
+        (0.95, 5, 2.015048),
+        (0.975, 2, 4.302653),
+        (0.975, 10, 2.228139),
+        (0.995, 30, 2.749996),
+        (0.025, 10, -2.228139),
+    ],
+)
+def test_quantiles_match_published_tables(
+    probability: float, degrees_of_freedom: int, expected: float
+) -> None:
+    assert t_quantile(probability, degrees_of_freedom) == pytest.approx(expected, abs=1e-6)
+
+
+def test_no_differences_give_infinite_bounds() -> None:
+    assert paired_interval([], 0.025) == (-math.inf, 0.0, math.inf)
+
+
+def test_one_difference_gives_its_value_and_infinite_bounds() -> None:
+    assert paired_interval([0.3], 0.025) == (-math.inf, 0.3, math.inf)
+
+
+def test_a_paired_interval_uses_students_t() -> None:
+    half = 4.302653 / math.sqrt(3)
+    assert paired_interval([1.0, 2.0, 3.0], 0.025) == pytest.approx(
+        (2 - half, 2, 2 + half), abs=1e-6
+    )
+
+
+@given(values, st.sampled_from([0.2, 0.05, 0.01]))
+def test_a_smaller_failure_probability_never_narrows_the_interval(
+    differences: list[float], level: float
+) -> None:
+    narrow = paired_interval(differences, level)
+    wide = paired_interval(differences, level / 2)
+    assert wide.value == narrow.value
+    assert wide.low <= narrow.low <= narrow.value <= narrow.high <= wide.high
+
+
+def test_the_geometric_mean_of_one_sample_has_the_paired_interval() -> None:
+    sample = [0.1, 0.25, 0.2, 0.4]
+    assert geometric_mean_interval([sample], 0.95) == pytest.approx(paired_interval(sample, 0.025))
+
+
+def test_samples_have_the_same_weight_whatever_their_size() -> None:
+    estimate = geometric_mean_interval([[0.0, 0.0], [1.0] * 10], 0.95)
+    assert estimate.value == pytest.approx(0.5)
+
+
+def test_unequal_variances_use_welch_satterthwaite_degrees_of_freedom() -> None:
+    # Squared standard errors 1/3 and 5/3: 4 / ((1/9) / 2 + (25/9) / 3) = 4.08 degrees of freedom,
+    # rounded down to 4.
+    half = 2.776445 * math.sqrt(2) / 2
+    assert geometric_mean_interval([[1, 2, 3], [10, 12, 14, 16]], 0.95) == pytest.approx(
+        (7.5 - half, 7.5, 7.5 + half), abs=1e-6
+    )
+
+
+def test_a_sample_of_one_value_gives_infinite_bounds() -> None:
+    assert geometric_mean_interval([[0.1, 0.2], [0.3]], 0.95) == pytest.approx(
+        (-math.inf, 0.225, math.inf)
+    )
+
+
+def test_samples_without_spread_give_an_interval_of_zero_width() -> None:
+    assert geometric_mean_interval([[0.5, 0.5], [0.25, 0.25, 0.25]], 0.95) == (0.375, 0.375, 0.375)
+
+
+@given(st.lists(values, min_size=1, max_size=4), st.randoms(use_true_random=False))
+def test_the_order_of_samples_and_values_does_not_matter(
+    samples: list[list[float]], generator: random.Random
+) -> None:
+    shuffled = [
+        generator.sample(sample, len(sample)) for sample in generator.sample(samples, len(samples))
+    ]
+    assert geometric_mean_interval(shuffled, 0.95) == pytest.approx(
+        geometric_mean_interval(samples, 0.95)
+    )
+
+
+def test_an_estimate_of_a_logarithm_becomes_a_ratio_with_bounds() -> None:
+    assert Estimate(math.log(0.5), 0.0, math.log(4)).exp() == pytest.approx((0.5, 1.0, 4.0))
+    assert Estimate(-math.inf, 0.0, math.inf).exp() == (0.0, 1.0, math.inf)
+
+
+def test_five_values_are_too_few_for_a_95_percent_median_interval() -> None:
+    assert median_interval([3, 1, 2, 5, 4], 0.95) is None
+
+
+@pytest.mark.parametrize(
+    ("count", "ranks"), [(6, (1, 6)), (9, (2, 8)), (12, (3, 10)), (20, (6, 15)), (100, (40, 61))]
+)
+def test_median_intervals_match_published_order_statistics(
+    count: int, ranks: tuple[int, int]
+) -> None:
+    values = random.Random(0).sample(range(1, count + 1), count)
+    assert median_interval(values, 0.95) == ranks
+
+
+@pytest.mark.parametrize("count", [*range(1, 40), 1100])
+@pytest.mark.parametrize("confidence", [0.8, 0.95, 0.99])
+def test_the_median_interval_is_the_narrowest_that_has_the_confidence(
+    count: int, confidence: float
+) -> None:
+    def missed(rank: int) -> Fraction:
+        """Return the probability that the median lies outside the order statistics of this rank."""
+        return Fraction(2 * sum(math.comb(count, below) for below in range(rank)), 2**count)
+
+    bounds = median_interval(list(range(1, count + 1)), confidence)
+    rank = int(bounds[0]) if bounds else 0
+    if bounds:
+        assert bounds[1] == count + 1 - rank
+        assert missed(rank) <= 1 - confidence
+    narrowest = (count + 1) // 2
+    assert rank == narrowest or missed(rank + 1) > 1 - confidence
+
+
+@given(values)
+def test_the_median_lies_in_its_interval(values: list[float]) -> None:
+    bounds = median_interval(values, 0.8)
+    assert bounds is None or bounds[0] <= statistics.median(values) <= bounds[1]
+
+
+def test_a_mean_interval_keeps_every_value() -> None:
+    assert mean_interval([0.0] * 9 + [1.0], 0.025).value == pytest.approx(0.1)
+    assert mean_interval([], 0.025) == (-math.inf, 0.0, math.inf)
+
+
+def test_a_burst_in_a_few_rounds_moves_the_paired_interval_little() -> None:
+    noise = random.Random(0)
+    rounds = [noise.gauss(0, 0.01) for _ in range(20)]
+    disturbed = [*rounds[:17], 0.7, 0.8, 0.9]
+    steady, burst = paired_interval(rounds, 0.025), paired_interval(disturbed, 0.025)
+    assert abs(burst.value - steady.value) < 0.01
+    assert burst.high < 0.02
+    assert mean_interval(disturbed, 0.025).high > 0.2
+
+
+def test_independent_values_count_almost_fully() -> None:
+    noise = random.Random(0)
+    shares = [effective_share([noise.gauss(0, 1) for _ in range(40)]) for _ in range(200)]
+    assert statistics.fmean(shares) > 0.75
+
+
+def test_a_slow_wander_counts_as_few_values() -> None:
+    assert effective_share([math.sin(number / 8) for number in range(40)]) < 0.15
+
+
+def test_alternating_values_count_fully() -> None:
+    assert effective_share([0.0, 1.0] * 10) == 1
+
+
+def test_a_few_values_show_no_autocorrelation() -> None:
+    assert effective_share([1.0, 2.0, 3.0, 4.0]) == 1
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.5])
+def test_intervals_of_disturbed_rounds_have_their_coverage(spread: float) -> None:
+    noise = random.Random(1)
+    held = 0
+    for _ in range(2_000):
+        rounds = [noise.gauss(0, 0.02) for _ in range(13)]
+        rounds = [each + (noise.random() < 0.1) * noise.gauss(0, spread) for each in rounds]
+        interval = paired_interval(rounds, 0.025)
+        held += interval.low <= 0 <= interval.high
+    assert 0.93 <= held / 2_000 <= 0.985
+
+
+def test_the_interval_of_autocorrelated_differences_is_wider() -> None:
+    wander = [math.sin(number / 8) for number in range(40)]
+    plain, correlated = paired_interval(wander, 0.025), correlated_interval(wander, 0.025)
+    assert correlated.value == plain.value
+    assert correlated.low < plain.low
+    assert correlated_interval([1.0, 2.0, 3.0], 0.025) == paired_interval([1.0, 2.0, 3.0], 0.025)

@@ -1,0 +1,161 @@
+"""Recommendations from published figures alone, and errors where these do not suffice."""
+
+from __future__ import annotations
+
+import builders
+import msgspec
+import pytest
+
+from advisor.decide import published_answer, published_figures
+from advisor.domain.constraints import Constraint
+from advisor.domain.model import SyntheticModel, TransformersModel
+from advisor.domain.question import Lengths, Question
+from advisor.domain.recommendation import Recommendation
+from advisor.errors import NothingViableError
+
+KNOWN = builders.shipped_catalogue()
+TINY, LLAMA = "TinyLlama/TinyLlama-1.1B-Chat-v1.0", "meta-llama/Llama-2-7b-chat-hf"
+SIZES = (1, 4, 16, 64)
+
+
+def ask(model: str, preset: str, required: tuple[Constraint, ...] = ()) -> Question:
+    return builders.question(
+        model=TransformersModel(name=model, weights="random"),
+        task="generate",
+        device="cuda",
+        batch_sizes=SIZES,
+        priorities=KNOWN.presets.priorities[preset].priorities,
+        constraints=required,
+    )
+
+
+def advise(gpu: str, model: str, preset: str, *required: Constraint) -> Recommendation:
+    asked = ask(model, preset, required)
+    return published_answer.recommend_case(
+        published_figures.find_cases(KNOWN.published, gpu, model, SIZES), asked, KNOWN, gpu
+    )[1]
+
+
+#: Cases whose figures lead to the other guideline's workflow.
+OTHERS = {("research", TINY, "RTX 5090"), ("serving", LLAMA, "RTX 4090")}
+GUIDELINES = {"research": "torch-compile-inductor", "serving": "tensorrt-llm"}
+
+
+@pytest.mark.parametrize("gpu", ["RTX 4090", "RTX 5090"])
+@pytest.mark.parametrize("model", [TINY, LLAMA])
+@pytest.mark.parametrize("preset", GUIDELINES)
+def test_the_published_cases_lead_to_the_published_guidelines(
+    gpu: str, model: str, preset: str
+) -> None:
+    advice = advise(gpu, model, preset)
+    agrees = (preset, model, gpu) not in OTHERS
+    assert (advice.workflow == GUIDELINES[preset]) is agrees
+    assert advice.guideline is not None
+    assert advice.guideline.agrees is agrees
+    assert (advice.verdict, advice.trust) == ("INCONCLUSIVE", "D")
+
+
+@pytest.mark.parametrize("gpu", ["RTX 4090", "RTX 5090"])
+@pytest.mark.parametrize("model", [TINY, LLAMA])
+def test_the_portability_guideline_names_a_workflow_without_published_figures(
+    gpu: str, model: str
+) -> None:
+    advice = advise(gpu, model, "multi-vendor")
+    assert advice.guideline is not None
+    assert advice.guideline.id == "device-portability"
+    assert advice.guideline.agrees is None
+    assert "onnxruntime-tensorrt: published:" in advice.guideline.why
+
+
+def test_figures_of_the_newest_environment_take_precedence() -> None:
+    cases = {
+        case.workflow: case
+        for case in published_figures.find_cases(KNOWN.published, "RTX 5090", TINY, SIZES)
+    }
+    assert cases["tensorrt-llm"].stack == "Triton-Env-2602"
+    assert cases["tensorrt-llm"].speedups[64] == pytest.approx((20963 / 5587, 20963 / 5587))
+    assert cases["torch-compile-inductor"].speedups == {
+        64: pytest.approx((5576 / 5587, 5609 / 5587))
+    }
+
+
+def test_without_published_figures_there_is_no_case() -> None:
+    assert published_figures.find_cases(KNOWN.published, "H200", TINY, SIZES) == ()
+    assert published_figures.find_cases(KNOWN.published, "RTX 4090", "another/model", SIZES) == ()
+    assert published_figures.find_cases(KNOWN.published, "RTX 4090", TINY, (3,)) == ()
+
+
+def test_figures_that_contradict_each_other_give_no_recommendation() -> None:
+    figure = next(figure for figure in KNOWN.published.figure if figure.workflow == "tensorrt-llm")
+    other = msgspec.structs.replace(figure, low=figure.low / 2, high=figure.high / 2)
+    published = msgspec.structs.replace(KNOWN.published, figure=(figure, other))
+    cases = published_figures.find_cases(published, figure.gpu, figure.model, SIZES)
+    with pytest.raises(NothingViableError) as problem:
+        published_answer.recommend_case(cases, ask(TINY, "serving"), KNOWN, figure.gpu)
+    assert "contradict" in problem.value.what
+    assert "p3-advisor" in problem.value.next_step
+
+
+def test_constraints_apply_to_published_figures() -> None:
+    assert (
+        advise(
+            "RTX 4090", TINY, "serving", Constraint(criterion="portability", at_least=2)
+        ).workflow
+        == "torch-compile-inductor"
+    )
+
+
+def test_every_published_model_has_the_conditions_of_its_figures() -> None:
+    published = KNOWN.published
+    assert {figure.model for figure in published.figure} == {*published.conditions}
+
+
+def lengths(inputs: int, outputs: int) -> tuple[Lengths]:
+    return (Lengths(input_tokens=inputs, output_tokens=outputs),)
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({}, []),
+        ({"dtype": "native"}, []),
+        ({"task": "forward"}, ["generate"]),
+        ({"dtype": "float32"}, ["bfloat16", "float32"]),
+        ({"lengths": lengths(512, 32)}, ["32 input tokens", "512"]),
+        ({"lengths": lengths(32, 64)}, ["32 output tokens", "64"]),
+    ],
+)
+def test_figures_are_compared_by_task_precision_and_lengths(
+    changes: dict[str, object], named: list[str]
+) -> None:
+    asked = msgspec.structs.replace(ask(TINY, "serving"), **{"dtype": "bfloat16", **changes})
+    differences = KNOWN.published.differences(asked)
+    assert bool(differences) == bool(named)
+    assert all(word in " ".join(differences) for word in named)
+
+
+def test_the_output_length_does_not_matter_for_one_pass() -> None:
+    model = SyntheticModel(
+        name="synthetic/ffn-multilayer@tinyllama",
+        block="ffn-multilayer",
+        hidden=2048,
+        intermediate=5632,
+        layers=22,
+    )
+    asked = builders.question(
+        model=model, task="forward", dtype="bfloat16", input_tokens=32, output_tokens=7
+    )
+    assert KNOWN.published.differences(asked) == ()
+
+
+def test_eager_is_advised_where_no_published_speed_up_is_worth_its_cost() -> None:
+    cases = published_figures.find_cases(KNOWN.published, "RTX 4090", TINY, SIZES)
+    slow = tuple(
+        msgspec.structs.replace(
+            case, speedups=dict.fromkeys(case.speedups, (1.0, 1.0)), contradicts=()
+        )
+        for case in cases
+    )
+    cases = (*slow, published_figures.baseline_case(slow))
+    _, advice = published_answer.recommend_case(cases, ask(TINY, "balanced"), KNOWN, "RTX 4090")
+    assert advice.workflow == "pytorch-eager"

@@ -1,0 +1,423 @@
+"""The advice: the arm, its runner-up and ties, what changes it, and when there is none."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import builders
+import msgspec
+import pytest
+from builders import BASELINE
+from golden_files import Expect
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from advisor.decide import scoring
+from advisor.decide.flips import ENDS, SAME_SCORE, find_flips, leader_of
+from advisor.decide.recommend import is_tie, recommend
+from advisor.domain.answer import UnmeasuredArm
+from advisor.domain.measurement import Measurement, VisitCounts
+from advisor.domain.priorities import CRITERIA, PILLARS, Priorities
+from advisor.domain.question import Question
+from advisor.domain.recommendation import Flip, Recommendation
+from advisor.domain.results import RaceResult, Results
+from advisor.domain.scores import ScoredArm
+from advisor.errors import MachineUnfitError, NothingViableError
+
+#: How far from a flip it is decided again: more than rounding, less than two flips are apart.
+GAP = 1e-3
+
+#: Tiers and speed of each arm.
+Field = Sequence[tuple[tuple[int, ...], float]]
+
+tiers = st.tuples(*[st.integers(1, 3)] * len(CRITERIA))
+fields = st.lists(st.tuples(tiers, st.sampled_from([0.9, 1.0, 1.5, 2.0])), min_size=1, max_size=6)
+
+
+@st.composite
+def weights(draw: st.DrawFn) -> Priorities:
+    performance = draw(st.integers(0, 100))
+    productivity = draw(st.integers(0, 100 - performance))
+    further = {
+        name: draw(st.sampled_from([0, 10, 25]))
+        for name in ("input_flexibility", "architecture_support")
+    }
+    return builders.priorities(
+        performance, productivity, 100 - performance - productivity, **further
+    )
+
+
+def decide(field: Field, priorities: Priorities) -> tuple[ScoredArm, ...]:
+    """Return the arms with these tiers and speeds, ranked."""
+    return scoring.rank(
+        [
+            builders.scored_arm(
+                f"arm{place}", priorities, tiers=tier, speedup=speedup, workflow=f"arm{place}"
+            )
+            for place, (tier, speedup) in enumerate(field)
+        ]
+    )
+
+
+def advise(
+    arms: Sequence[ScoredArm],
+    results: Results | None = None,
+    question: Question | None = None,
+    excluded: Sequence[UnmeasuredArm] = (),
+    *,
+    while_running: bool = False,
+) -> Recommendation:
+    made = results or builders.results(
+        *(builders.measurement(arm.arm, speedup=arm.speedup, workflow=arm.workflow) for arm in arms)
+    )
+    head = builders.header(question=question or builders.question())
+    return recommend(head, made, arms, {}, excluded, while_running=while_running)
+
+
+def flips_of(field: Field, priorities: Priorities, pillar: str) -> list[Flip]:
+    return [
+        flip
+        for flip in find_flips(decide(field, priorities), priorities)
+        if flip.criterion == pillar
+    ]
+
+
+def leader(field: Field, priorities: Priorities, pillar: str, weight: float) -> str:
+    """Decide again with another weight."""
+    return decide(field, priorities.with_weight(pillar, weight))[0].arm
+
+
+@given(fields, weights(), st.sampled_from(PILLARS))
+def test_deciding_again_on_both_sides_of_a_flip_changes_the_answer_as_it_says(
+    field: Field, priorities: Priorities, pillar: str
+) -> None:
+    now, flips = getattr(priorities, pillar), flips_of(field, priorities, pillar)
+    for when, end in ENDS.items():
+        side = sorted(
+            (flip for flip in flips if flip.when == when), key=lambda flip: abs(flip.weight - now)
+        )
+        places = [now, *(flip.weight for flip in side), end]
+        for flip, before, after in zip(side, places, places[2:], strict=False):
+            if flip.weight != now:
+                assert abs(flip.weight - before) > GAP, "two flips at the same weight are one"
+                assert leader(field, priorities, pillar, (before + flip.weight) / 2) != flip.to
+            assert leader(field, priorities, pillar, (flip.weight + after) / 2) == flip.to
+
+
+@given(fields, weights(), st.sampled_from(PILLARS), st.floats(GAP, 100 - GAP))
+def test_the_lead_changes_at_flips_only(
+    field: Field, priorities: Priorities, pillar: str, weight: float
+) -> None:
+    now, flips = getattr(priorities, pillar), flips_of(field, priorities, pillar)
+    assume(all(abs(flip.weight - weight) > GAP and flip.weight != now for flip in flips))
+    passed = [flip for flip in flips if min(now, weight) <= flip.weight <= max(now, weight)]
+    expected = (
+        max(passed, key=lambda flip: abs(flip.weight - now)).to
+        if passed
+        else decide(field, priorities)[0].arm
+    )
+    assert leader(field, priorities, pillar, weight) == expected
+
+
+def test_arms_that_score_the_same_now_flip_now() -> None:
+    field = [((3, 1, 2, 2, 2), 2.0), ((1, 3, 2, 2, 2), 1.0)]
+    priorities = builders.priorities(50, 50, 0)
+    assert decide(field, priorities)[0].arm == "arm0"
+    (flip,) = flips_of(field, priorities, "performance")
+    assert (flip.weight, flip.to, flip.when) == (50, "arm1", "less")
+    assert [
+        leader(field, priorities, "performance", weight) for weight in (50 - GAP, 50 + GAP)
+    ] == ["arm1", "arm0"]
+
+
+def test_flips_are_exact() -> None:
+    fast, easy = ((3, 1, 2, 2, 2), 2.0), ((1, 2, 2, 2, 2), 1.0)
+    priorities = builders.priorities(50, 25, 25)
+    (flip,) = flips_of([fast, easy], priorities, "performance")
+    # Two tiers of Performance against one of Productivity, which has half of what Performance
+    # leaves: 2 p = (100 - p) / 2.
+    assert flip.weight == pytest.approx(20)
+    assert flip.to == "arm1"
+
+
+def test_of_flips_on_both_sides_the_nearer_comes_first() -> None:
+    field = [((2, 2, 2, 2, 2), 1.0), ((1, 3, 2, 2, 2), 1.0), ((3, 1, 1, 2, 2), 1.0)]
+    found = flips_of(field, builders.priorities(45, 27.5, 27.5), "performance")
+    assert [(round(flip.weight, 6), flip.to) for flip in found] == [
+        (50.0, "arm2"),
+        (33.333333, "arm1"),
+    ]
+
+
+def test_a_flip_just_before_the_weight_is_gone_is_found() -> None:
+    field = [((2, 2, 2, 2, 2), 1.0), ((1, 3, 1, 2, 2), 1.0)]
+    (flip,) = flips_of(field, builders.priorities(50, 25.1, 24.9), "performance")
+    assert (round(flip.weight, 6), flip.to) == (0.398406, "arm1")
+
+
+def test_of_two_arms_that_take_the_lead_together_the_faster_one_is_named() -> None:
+    field = [((3, 1, 2, 2, 2), 2.0), ((1, 2, 2, 2, 2), 1.0), ((1, 2, 2, 2, 2), 1.5)]
+    (flip,) = flips_of(field, builders.priorities(50, 25, 25), "performance")
+    assert flip.to == "arm2"
+
+
+def test_scores_beyond_the_ninth_place_leave_it_to_the_speed() -> None:
+    slow, fast = (
+        builders.scored_arm(name, speedup=speedup)
+        for name, speedup in (("slow", 1.0), ("fast", 2.0))
+    )
+    slow, fast = (
+        msgspec.structs.replace(slow, score=2 + 2e-10),
+        msgspec.structs.replace(fast, score=2.0),
+    )
+    assert [arm.arm for arm in scoring.rank([slow, fast])] == ["fast", "slow"]
+    assert leader_of([slow, fast], {"slow": slow.score, "fast": fast.score}) == "fast"
+
+
+def test_an_arm_that_leads_at_a_single_point_is_no_flip() -> None:
+    """Three scores that cross in one point: the middle one is never ahead, however fast it is."""
+    field = [((3, 1, 2, 2, 2), 1.0), ((2, 2, 2, 2, 2), 9.0), ((1, 3, 2, 2, 2), 1.0)]
+    for performance in range(51, 100):
+        priorities = builders.priorities(performance, 100 - performance, 0)
+        flips = find_flips(decide(field, priorities), priorities)
+        assert {flip.to for flip in flips} == {"arm2"}
+
+
+@given(
+    st.lists(st.sampled_from([0.9, 1.06, 1.07, 1.3, 1.31]), min_size=1, max_size=5),
+    st.randoms(use_true_random=False),
+    weights(),
+)
+def test_the_order_of_arms_does_not_matter(
+    speeds: list[float], chance: random.Random, priorities: Priorities
+) -> None:
+    arms = [
+        builders.measurement(f"arm{place}", speedup=speedup) for place, speedup in enumerate(speeds)
+    ]
+    known = builders.catalogue(
+        *(
+            builders.workflow(arm.arm, declared=builders.declared(lines_changed=10 * place))
+            for place, arm in enumerate(arms)
+        )
+    )
+    question = builders.question(priorities=priorities)
+
+    def whole(measurements: Sequence[Measurement]) -> Recommendation:
+        results = builders.results(*measurements)
+        return advise(builders.score_arms(results, question, known), results, question)
+
+    assert whole(chance.sample(arms, len(arms))) == whole(arms)
+
+
+def two(
+    speedups: tuple[float, float] = (1.5, 1.5), tier: int = 2, **changes: Any
+) -> tuple[list[ScoredArm], Results]:
+    """Return two arms of which the second has `tier` in Performance, with their results."""
+    made = [
+        builders.scored_arm("one", speedup=speedups[0]),
+        builders.scored_arm("two", tiers=(tier, 2, 2, 2, 2), speedup=speedups[1]),
+    ]
+    measurements = [builders.measurement(arm.arm, speedup=arm.speedup) for arm in made]
+    return list(scoring.rank(made)), builders.results(*measurements, **changes)
+
+
+@pytest.mark.parametrize(
+    ("speedups", "tier", "noise", "ties"),
+    [
+        ((1.5, 1.48), 2, None, ("two",)),
+        ((1.5, 1.46), 2, None, ()),
+        ((1.5, 1.48), 2, 0.004, ("two",)),
+        ((1.5, 1.46), 2, 0.004, ()),
+        ((1.5, 1.46), 2, 0.05, ("two",)),
+        ((1.5, 1.48), 1, 0.004, ()),
+    ],
+)
+def test_a_tie_is_the_same_score_and_speeds_within_the_noise(
+    speedups: tuple[float, float], tier: int, noise: float | None, ties: tuple[str, ...]
+) -> None:
+    arms, results = two(speedups, tier, noise_floor=noise)
+    advice = advise(arms, results)
+    assert advice.arm == "one"
+    assert advice.ties == ties
+
+
+def test_arms_that_never_ran_in_the_same_rounds_are_no_tie() -> None:
+    arms, results = two(log_speedups={"one": {"1": (0.1, 0.1)}, "two": {"1": (), "4": (0.1, 0.1)}})
+    assert advise(arms, results).ties == ()
+
+
+def test_arms_that_ran_in_some_of_the_same_rounds_are_compared_in_those() -> None:
+    arms, results = two(log_speedups={"one": {"1": (0.1, 0.1, 0.1)}, "two": {"1": (0.1, 0.1)}})
+    assert advise(arms, results).ties == ("two",)
+
+
+def test_scores_that_differ_by_no_more_than_rounding_are_the_same() -> None:
+    arms, results = two()
+    last = msgspec.structs.replace(arms[1], score=0.0)
+    same, apart = (msgspec.structs.replace(arms[0], score=times * SAME_SCORE) for times in (1, 2))
+    assert is_tie(same, last, results)
+    assert not is_tie(apart, last, results)
+
+
+def test_the_runner_up_is_the_best_of_another_workflow() -> None:
+    arms = [
+        builders.scored_arm("one/default", tiers=(3, 3, 3, 3, 3)),
+        builders.scored_arm("one/tuned", tiers=(3, 3, 3, 3, 2)),
+        builders.scored_arm("two", tiers=(2, 2, 2, 2, 2)),
+    ]
+    advice = advise(scoring.rank(arms))
+    assert (advice.arm, advice.workflow, advice.runner_up) == ("one/default", "one", "two")
+    assert advice.margin == pytest.approx(1)
+    assert advise(scoring.rank(arms[:2])).runner_up == "one/tuned"
+
+
+def test_a_lone_arm_has_no_runner_up() -> None:
+    advice = advise([builders.scored_arm("one")])
+    assert (advice.runner_up, advice.margin, advice.ties, advice.flips) == (None, None, (), ())
+
+
+def graded(arms: list[ScoredArm]) -> list[ScoredArm]:
+    """Return the arms with a grade of Performance that depends on their measured speed."""
+    rating = builders.rating(3, fact="speedup", grade=2.8)
+    return [
+        msgspec.structs.replace(arm, ratings={**arm.ratings, "performance": rating}) for arm in arms
+    ]
+
+
+def raced(*verdicts: str) -> tuple[RaceResult, ...]:
+    return tuple(
+        builders.race_result(size, verdict=verdict)
+        for size, verdict in enumerate(verdicts, start=1)
+    )
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+@pytest.mark.parametrize(
+    ("verdicts", "weakest"),
+    [
+        (("PROVEN", "PROVEN", "PROVEN"), "PROVEN"),
+        (("PROVEN", "TIE", "PROVEN"), "TIE"),
+        (("TIE", "SAFE", "PROVEN"), "SAFE"),
+        (("INCONCLUSIVE", "SAFE", "PROVEN"), "INCONCLUSIVE"),
+    ],
+)
+def test_the_weakest_verdict_of_the_batch_sizes_counts(
+    verdicts: tuple[str, ...], weakest: str, order: tuple[int, ...]
+) -> None:
+    arms, results = two(races=raced(*(verdicts[place] for place in order)))
+    assert advise(arms, results).verdict == weakest
+
+
+def test_without_a_race_nothing_is_proven() -> None:
+    arms, results = two(races=())
+    assert advise(arms, results).verdict == "INCONCLUSIVE"
+
+
+def test_a_noisy_machine_is_trusted_less_than_a_quiet_one() -> None:
+    quiet, noisy = (
+        advise(*two(races=raced("PROVEN"), noise_floor=noise)) for noise in (0.001, 0.2)
+    )
+    assert quiet.trust <= noisy.trust
+    assert set(quiet.trust_reasons) < set(noisy.trust_reasons)
+
+
+def test_what_could_be_installed_is_a_next_step(expect: Expect) -> None:
+    others = [
+        builders.unmeasured("absent", fix="uv pip install absent"),
+        builders.unmeasured("impossible", status="unsupported", fix=None),
+        builders.unmeasured("left-out", status="excluded", fix="by hand"),
+    ]
+    advice = advise([builders.scored_arm("one")], excluded=others)
+    expect("next-steps-installable", advice.next_steps)
+
+
+def test_reasons_give_the_figures(expect: Expect) -> None:
+    arms, results = two((1.5, 1.2))
+    expect("reasons", advise(arms, results).reasons)
+
+
+def test_a_speedup_without_bounds_is_given_without_them(expect: Expect) -> None:
+    arms, results = two()
+    open_ended = tuple(
+        msgspec.structs.replace(
+            each, speedup=msgspec.structs.replace(each.speedup, low=None, high=None)
+        )
+        for each in results.measurements
+    )
+    reasons = advise(arms, msgspec.structs.replace(results, measurements=open_ended)).reasons
+    expect("reasons-without-bounds", reasons)
+
+
+def test_a_batch_size_without_a_race_leaves_the_speeds_open(expect: Expect) -> None:
+    arms, results = two((1.5, 1.2))
+    advice = advise(arms, results, builders.question(batch_sizes=(1, 16, 64)))
+    assert (advise(arms, results).verdict, advice.verdict, advice.trust) == (
+        "PROVEN",
+        "INCONCLUSIVE",
+        "D",
+    )
+    expect("reasons-missing-sizes", [*advice.trust_reasons, *advice.reasons])
+
+
+def test_the_baseline_is_not_praised_for_being_as_fast_as_itself(expect: Expect) -> None:
+    expect("reasons-baseline", advise([builders.scored_arm(BASELINE, speedup=1.0)]).reasons)
+
+
+def test_nothing_measured_is_nothing_to_recommend() -> None:
+    with pytest.raises(NothingViableError):
+        advise([])
+
+
+def test_the_noise_of_pairs_is_judged_by_their_mean() -> None:
+    jumping = {"one": {"1": (0.0, 0.4)}, "two": {"1": (0.4, 0.0)}}
+    arms, results = two(log_speedups=jumping, noise_floor=math.expm1(0.01))
+    assert advise(arms, results).ties == ("two",)
+
+
+def test_an_open_decision_has_the_lowest_trust_and_a_next_step() -> None:
+    arms, results = two((1.5, 1.49), races=raced("PROVEN"), noise_floor=0.3)
+    wide = tuple(
+        msgspec.structs.replace(
+            entry, speedup=msgspec.structs.replace(entry.speedup, low=1.0, high=2.2)
+        )
+        for entry in results.measurements
+    )
+    arms = graded(arms)
+    advice = advise(arms, msgspec.structs.replace(results, measurements=wide))
+    assert advice.certainty is not None
+    assert (advice.certainty.decision_word, advice.trust) == ("OPEN", "D")
+    assert set(advice.certainty.contenders) == {"one", "two"}
+    assert any("--budget" in step for step in advice.next_steps)
+
+
+def test_no_answer_is_given_when_the_machine_was_not_fit_to_decide() -> None:
+    arms, results = two(
+        (1.5, 1.49),
+        noise_floor=0.9,
+        races=(builders.race_result(noise_floor=0.9),),
+        visits=VisitCounts(made=10, discarded=0, unfit=9),
+    )
+    arms = graded(arms)
+    with pytest.raises(MachineUnfitError) as problem:
+        advise(arms, results)
+    assert (problem.value.name, problem.value.exit_code) == ("machine-unfit", 4)
+
+
+def test_while_a_run_goes_on_an_unfit_machine_has_leaders_that_more_rounds_may_settle() -> None:
+    arms, results = two(
+        (1.5, 1.49), noise_floor=0.9, races=(builders.race_result(noise_floor=0.9),)
+    )
+    arms = graded(arms)
+    with pytest.raises(MachineUnfitError):
+        advise(arms, results)
+    advice = advise(arms, results, while_running=True)
+    assert advice.certainty is not None
+    assert advice.certainty.decision_word == "OPEN"
+    assert set(advice.certainty.contenders) == {"one", "two"}
+    busy = msgspec.structs.replace(results, visits=VisitCounts(made=10, discarded=0, unfit=9))
+    with pytest.raises(MachineUnfitError):
+        advise(arms, busy, while_running=True)

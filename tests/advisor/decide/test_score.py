@@ -1,0 +1,285 @@
+"""Facts, constraints, and scores that are linear in the weights."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import builders
+import built_measurements
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.decide import scoring
+from advisor.decide.facts import facts_of
+from advisor.domain.accuracy import TrainedLoss
+from advisor.domain.constrained_values import find_failures
+from advisor.domain.constraints import Constraint, FailedConstraint
+from advisor.domain.environment import Environment
+from advisor.domain.measurement import BuildSeconds, Measurement
+from advisor.domain.priorities import CRITERIA
+from advisor.domain.workflow import ArmDeclaredFacts, Workflow
+from probes.wire.checks import AccuracyClass
+from probes.wire.shape import Shape
+
+RUBRIC = builders.shipped_catalogue().rubric
+FAILED = FailedConstraint(
+    index=0, constraint=Constraint(criterion="speedup", at_least=9.0), value=1.5
+)
+
+
+@pytest.mark.parametrize(("kind", "own"), [("shared", False), ("own", True)])
+def test_a_separate_environment_is_a_fact(kind: Any, own: bool) -> None:
+    workflow = builders.workflow(environment=Environment(kind=kind))
+    assert facts_of(builders.measurement(), workflow).values["own_environment"] is own
+
+
+def test_facts_come_from_the_measurement_and_the_declaration() -> None:
+    workflow = builders.workflow(declared=builders.declared(vendors=2, export_step=True))
+    build = BuildSeconds(cold=3.0, warm=None, worst=2.0)
+    measured = builders.measurement(speedup=1.5, low=1.3, build_seconds=build)
+    facts = facts_of(measured, workflow).values
+    names = ("speedup", "build_seconds", "vendors", "export_step")
+    assert [facts[name] for name in names] == [1.5, 2.0, 2, True]
+
+
+@pytest.mark.parametrize(
+    ("declared", "measured", "tier", "evidence"),
+    [
+        ("served", None, 3, "declared"),
+        ("served", "refused", 1, "measured"),
+        ("refused", "served", 3, "measured"),
+        ("served", "recompiles", 2, "measured"),
+    ],
+)
+def test_shapes_that_were_tried_count_before_what_is_declared_about_them(
+    declared: str, measured: str | None, tier: int, evidence: str
+) -> None:
+    workflow = builders.workflow("compiled", declared=builders.declared(new_shapes=declared))
+    results = builders.results(builders.measurement("compiled", new_shapes=measured))
+    (scored,) = builders.score_arms(results, builders.question(), builders.catalogue(workflow))
+    rating = scored.ratings["input_flexibility"]
+    assert (rating.tier, rating.value, rating.evidence) == (tier, measured or declared, evidence)
+
+
+@pytest.mark.parametrize(
+    ("own", "sibling", "measured", "value", "evidence"),
+    [
+        ("recompiles", "recompiles", "served", "served", "inferred"),
+        ("recompiles", "recompiles", "refused", "recompiles", "declared"),
+        ("recompiles", "recompiles", None, "recompiles", "declared"),
+        # Arms that are declared to behave differently say nothing about each other.
+        ("refused", "recompiles", "served", "refused", "declared"),
+    ],
+)
+def test_an_untried_arm_is_not_behind_a_sibling_that_was_tried(
+    own: str, sibling: str, measured: str | None, value: str, evidence: str
+) -> None:
+    workflow = builders.workflow(
+        "compiled",
+        declared=builders.declared(new_shapes=own),
+        arm_declared={
+            "tuned": ArmDeclaredFacts(new_shapes=builders.declared(new_shapes=sibling).new_shapes)
+        },
+    )
+    results = builders.results(
+        builders.measurement("compiled"),
+        builders.measurement("compiled/tuned", option="tuned", new_shapes=measured),
+    )
+    scored = builders.score_arms(results, builders.question(), builders.catalogue(workflow))
+    rating = next(arm for arm in scored if arm.arm == "compiled").ratings["input_flexibility"]
+    assert (rating.value, rating.evidence) == (value, evidence)
+
+
+@pytest.mark.parametrize(
+    ("declared", "measured", "value", "evidence"),
+    [
+        ("recompiles", "served", "recompiles", "declared"),
+        ("refused", "recompiles", "refused", "declared"),
+        ("served", "recompiles", "recompiles", "measured"),
+        ("served", "served", "served", "measured"),
+    ],
+)
+def test_a_shape_that_was_left_out_never_pays(
+    declared: str, measured: str, value: str, evidence: str
+) -> None:
+    workflow = builders.workflow("compiled", declared=builders.declared(new_shapes=declared))
+    partly = builders.measurement("compiled", new_shapes=measured, new_shapes_complete=False)
+    (scored,) = builders.score_arms(
+        builders.results(partly), builders.question(), builders.catalogue(workflow)
+    )
+    rating = scored.ratings["input_flexibility"]
+    assert (rating.value, rating.evidence) == (value, evidence)
+
+
+def test_every_fact_of_the_shipped_rubric_is_known_to_the_score() -> None:
+    facts = facts_of(builders.measurement(), builders.workflow()).values
+    assert set(builders.shipped_catalogue().rubric.facts) == set(facts)
+
+
+def scored(
+    *measurements: Measurement, workflows: tuple[Workflow, ...] = (), **asked: Any
+) -> dict[str, tuple[int, float]]:
+    """Return rank and score by arm."""
+    names = (
+        {entry.workflow for entry in measurements}
+        - {workflow.id for workflow in workflows}
+        - {builders.BASELINE}
+    )
+    known = builders.catalogue(*workflows, *(builders.workflow(name) for name in sorted(names)))
+    ranked = builders.score_arms(builders.results(*measurements), builders.question(**asked), known)
+    return {arm.arm: (arm.rank, arm.score) for arm in ranked}
+
+
+def test_a_score_is_the_weighted_mean_of_the_grades() -> None:
+    # Performance, with 40 % of 80 %, is half a letter below the other criteria.
+    assert scored(builders.measurement("one", speedup=1.5))["one"] == pytest.approx(
+        (1, 3 - 0.4 * 0.8 * 0.5)
+    )
+
+
+def test_equal_scores_are_ranked_by_measured_speed_and_then_by_name() -> None:
+    arms = [
+        builders.measurement(name, speedup=speed)
+        for name, speed in (("slow", 1.3), ("zebra", 1.5), ("apple", 1.5))
+    ]
+    assert [arm for arm, _ in sorted(scored(*arms).items(), key=lambda entry: entry[1])] == [
+        "apple",
+        "zebra",
+        "slow",
+    ]
+
+
+tiers = st.tuples(*[st.integers(1, 3)] * len(CRITERIA))
+
+
+@given(st.lists(st.tuples(tiers, st.booleans()), min_size=2, max_size=6))
+def test_arms_that_fail_a_constraint_come_after_those_that_do_not(
+    drawn: list[tuple[tuple[int, ...], bool]],
+) -> None:
+    arms = [
+        builders.scored_arm(f"arm{place}", tiers=tier, failures=(FAILED,) if barred else ())
+        for place, (tier, barred) in enumerate(drawn)
+    ]
+    ranked = scoring.rank(arms)
+    assert [arm.rank for arm in ranked] == list(range(1, len(arms) + 1))
+    assert [bool(arm.failed_constraints) for arm in ranked] == sorted(barred for _, barred in drawn)
+    for one, two in itertools.pairwise(ranked):
+        assert one.score >= two.score - 1e-9 or bool(one.failed_constraints) < bool(
+            two.failed_constraints
+        )
+
+
+def test_a_failed_constraint_names_both_letters() -> None:
+    arm = builders.scored_arm("one", tiers=(3, 2, 1, 2, 2))
+    required = (
+        Constraint(criterion="performance", at_least=3),
+        Constraint(criterion="portability", at_least=2),
+        Constraint(criterion="productivity", at_least=3),
+    )
+    assert [
+        (failure.index, failure.constraint, failure.value, failure.text)
+        for failure in find_failures(arm.ratings, required)
+    ] == [
+        (1, required[1], 1, "portability is C; the constraint requires >=B"),
+        (2, required[2], 2, "productivity is B; the constraint requires >=A"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("constraint", "failed"),
+    [
+        (Constraint(criterion="speedup", at_least=1.2), False),
+        (Constraint(criterion="speedup", at_least=1.6), True),
+        (Constraint(criterion="memory", at_most=400 << 20), False),
+        (Constraint(criterion="memory", at_most=200 << 20), True),
+        (Constraint(criterion="build", at_most=300), False),
+        (Constraint(criterion="build", at_most=2.5), True),
+        (Constraint(criterion="ttft", at_most=10), True),
+        (Constraint(criterion="itl", at_most=10), True),
+    ],
+    ids=lambda value: value.text if isinstance(value, Constraint) else str(value),
+)
+def test_constraints_on_figures_exclude_and_an_unknown_figure_meets_none(
+    constraint: Constraint, failed: bool
+) -> None:
+    measured = builders.measurement("one", speedup=1.5)
+    ratings = builders.scored_arm("one").ratings
+    assert bool(find_failures(ratings, (constraint,), measured)) == failed
+
+
+@pytest.mark.parametrize(
+    ("constraint", "text"),
+    [
+        (
+            Constraint(criterion="speedup", at_least=1.6),
+            "speedup is 1.5x; the constraint requires >=1.6x",
+        ),
+        (
+            Constraint(criterion="memory", at_most=200 << 20),
+            "memory is 300MiB; the constraint requires <=200MiB",
+        ),
+        (
+            Constraint(criterion="build", at_most=0.25),
+            "build is 3s; the constraint requires <=250ms",
+        ),
+        (
+            Constraint(criterion="ttft", at_most=10),
+            "ttft is unknown; the constraint requires <=10s",
+        ),
+    ],
+    ids=lambda value: value.text if isinstance(value, Constraint) else "",
+)
+def test_a_failed_figure_is_shown_with_its_unit(constraint: Constraint, text: str) -> None:
+    measured = builders.measurement("one", speedup=1.5)
+    ratings = builders.scored_arm("one").ratings
+    assert [each.text for each in find_failures(ratings, (constraint,), measured)] == [text]
+
+
+RANDOM = TrainedLoss(basis="needs-real-weights")
+
+
+@pytest.mark.parametrize(
+    ("loss", "accuracy_class", "has"),
+    [
+        (TrainedLoss(basis="text", loss_class="B"), "close", ""),
+        (TrainedLoss(basis="metric", loss_class="C"), "close", "accuracy is C"),
+        (TrainedLoss(basis="text", loss_class="worse"), "close", "accuracy is below C"),
+        (
+            TrainedLoss(basis="needs-real-weights"),
+            "close",
+            "accuracy is unknown with random weights",
+        ),
+        (TrainedLoss(basis="needs-real-weights"), "exact", ""),
+        (None, "close", "accuracy is unknown"),
+        (None, "exact", ""),
+        (None, "unchecked", "accuracy is unknown"),
+    ],
+)
+def test_a_class_of_accuracy_is_measured_or_that_of_exact_outputs(
+    loss: TrainedLoss | None, accuracy_class: AccuracyClass, has: str
+) -> None:
+    measured = builders.measurement(
+        "one", trained_loss=loss, correctness=(builders.checked(accuracy_class=accuracy_class),)
+    )
+    required = (Constraint(criterion="accuracy", at_least=2),)
+    failed = find_failures(builders.scored_arm("one").ratings, required, measured)
+    wanted = [f"{has}; the constraint requires >=B"] if has else []
+    assert [failure.text for failure in failed] == wanted
+
+
+def test_each_batch_size_is_scored_alone() -> None:
+    one, two = (
+        built_measurements.measured(name, speedups)
+        for name, speedups in (("one", (4.0, 1.0)), ("two", (1.0, 3.0)))
+    )
+    known = builders.catalogue(builders.workflow("one"), builders.workflow("two"))
+    by_size = scoring.weigh_by_shape(
+        scoring.rate_arms(builders.results(one, two), known),
+        builders.question(batch_sizes=(1, 4)),
+    )
+    assert {size: ranked[0].arm for size, ranked in by_size.items()} == {
+        Shape(1): "one",
+        Shape(4): "two",
+    }

@@ -1,0 +1,155 @@
+"""Shares of the weights, the Pareto front and constraints, checked against deciding again."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import builders
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.decide import scoring, sensitivity
+from advisor.domain.constrained_values import find_failures
+from advisor.domain.constraints import Constraint
+from advisor.domain.measurement import BuildSeconds, Measurement, MemoryBytes
+from advisor.domain.priorities import CRITERIA, Priorities
+from advisor.domain.scores import ScoredArm
+
+tiers = st.tuples(*[st.integers(1, 3)] * len(CRITERIA))
+fields = st.lists(st.tuples(tiers, st.sampled_from([0.9, 1.0, 1.5, 2.0])), min_size=1, max_size=6)
+PRIORITIES = builders.priorities()
+
+
+def arms_of(
+    field: Sequence[tuple[tuple[int, ...], float]], priorities: Priorities = PRIORITIES
+) -> tuple[ScoredArm, ...]:
+    return scoring.rank(
+        [
+            builders.scored_arm(f"arm{place}", priorities, tiers=tier, speedup=speed)
+            for place, (tier, speed) in enumerate(field)
+        ]
+    )
+
+
+@given(fields, st.sampled_from([0.0, 10.0, 25.0, 50.0]))
+def test_the_shares_of_the_simplex_sum_to_one(
+    field: list[tuple[tuple[int, ...], float]], further: float
+) -> None:
+    priorities = builders.priorities(input_flexibility=further, architecture_support=further)
+    shares = sensitivity.leading_shares(arms_of(field, priorities), priorities)
+    assert sum(shares.values()) == pytest.approx(1, abs=1e-12)
+    assert min(shares.values()) >= 0
+
+
+def test_the_shares_are_those_of_deciding_at_random_weights() -> None:
+    chance = random.Random(0)
+    field = [
+        ((3, 1, 1, 2, 2), 2.0),
+        ((1, 3, 2, 2, 2), 1.0),
+        ((2, 2, 3, 2, 1), 1.1),
+        ((1, 1, 3, 3, 3), 1.0),
+    ]
+    wins = dict.fromkeys(["arm0", "arm1", "arm2", "arm3"], 0)
+    draws = 4000
+    for _ in range(draws):
+        cuts = sorted([chance.random(), chance.random()])
+        weights = (100 * cuts[0], 100 * (cuts[1] - cuts[0]), 100 * (1 - cuts[1]))
+        wins[arms_of(field, builders.priorities(*weights))[0].arm] += 1
+    shares = sensitivity.leading_shares(arms_of(field), PRIORITIES)
+    assert shares == pytest.approx({arm: won / draws for arm, won in wins.items()}, abs=0.03)
+
+
+def test_two_opposite_arms_share_the_simplex_exactly() -> None:
+    """One letter more of Performance against one of Productivity halves the triangle."""
+    shares = sensitivity.leading_shares(
+        arms_of([((3, 2, 2, 2, 2), 2.0), ((2, 3, 2, 2, 2), 1.0)]), PRIORITIES
+    )
+    assert shares == {"arm0": 0.5, "arm1": 0.5}
+
+
+def test_of_arms_that_score_the_same_everywhere_the_faster_has_the_share() -> None:
+    assert sensitivity.leading_shares(arms_of([((2,) * 5, 1.0), ((2,) * 5, 2.0)]), PRIORITIES) == {
+        "arm0": 0.0,
+        "arm1": 1.0,
+    }
+
+
+def measured(arm: str, speedup: float, build: float = 3.0, peak: int | None = 100) -> Measurement:
+    return builders.measurement(
+        arm,
+        speedup=speedup,
+        build_seconds=BuildSeconds(cold=build, warm=None),
+        memory_bytes=MemoryBytes(peak=peak, source="a test"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("second", "front"),
+    [
+        (measured("arm1", 1.0), ("arm0",)),
+        (measured("arm1", 2.0), ("arm0", "arm1")),
+        (measured("arm1", 1.0, build=1.0), ("arm0", "arm1")),
+        (measured("arm1", 1.0, peak=50), ("arm0", "arm1")),
+        (measured("arm1", 1.0, peak=None), ("arm0", "arm1")),
+    ],
+)
+def test_the_front_holds_what_nothing_beats_in_everything(
+    second: Measurement, front: tuple[str, ...]
+) -> None:
+    arms = arms_of([((2,) * 5, 2.0), ((2,) * 5, second.speedup.value)])
+    found = sensitivity.find_pareto(arms, {"arm0": measured("arm0", 2.0), "arm1": second})
+    assert tuple(sorted(found)) == front
+
+
+def test_a_better_tier_keeps_a_slower_arm_on_the_front() -> None:
+    arms = arms_of([((2,) * 5, 2.0), ((2, 2, 3, 2, 2), 1.0)])
+    assert set(
+        sensitivity.find_pareto(
+            arms, {"arm0": measured("arm0", 2.0), "arm1": measured("arm1", 1.0)}
+        )
+    ) == {"arm0", "arm1"}
+
+
+@given(
+    fields,
+    st.lists(
+        st.builds(Constraint, criterion=st.sampled_from(CRITERIA), at_least=st.integers(2, 3)),
+        min_size=1,
+        max_size=3,
+    ),
+)
+def test_what_would_be_without_a_constraint_is_what_deciding_without_it_gives(
+    field: list[tuple[tuple[int, ...], float]], constraints: list[Constraint]
+) -> None:
+    free = arms_of(field)
+
+    def decide(required: list[Constraint]) -> str | None:
+        ranked = exclude(required)
+        return None if ranked[0].failed_constraints else ranked[0].arm
+
+    def exclude(required: list[Constraint]) -> tuple[ScoredArm, ...]:
+        return scoring.rank(
+            [
+                msgspec.structs.replace(arm, failures=find_failures(arm.ratings, required))
+                for arm in free
+            ]
+        )
+
+    answer = decide(constraints)
+    bound = exclude(constraints)
+    for place, effect in enumerate(sensitivity.constraint_effects(bound, constraints, answer)):
+        without = decide([*constraints[:place], *constraints[place + 1 :]])
+        assert effect.without == without
+        assert effect.changes_answer == (without is not None and without != answer)
+        assert effect.changes_answer <= bool(effect.bars)
+
+
+def test_a_constraint_that_excludes_no_leader_keeps_an_answer_that_does_not_lead() -> None:
+    arms = arms_of([((3, 2, 2, 2, 2), 2.0), ((2, 3, 2, 2, 2), 1.5)])
+    required = [Constraint(criterion="portability", at_least=2)]
+    simplest = arms[1].arm
+    (effect,) = sensitivity.constraint_effects(arms, required, simplest)
+    assert (effect.without, effect.changes_answer) == (simplest, False)

@@ -1,0 +1,254 @@
+"""Goodput and latency of servers under load, and the servers for a rate that is asked for."""
+
+from __future__ import annotations
+
+import builders
+import built_measurements
+import msgspec
+import pytest
+from built_measurements import rate_level
+
+from advisor.decide.asked_rate import compare_with_asked_rate, servers_for
+from advisor.decide.load_blocks import levels_of, load_block, meets_limits
+from advisor.decide.serving import estimate_deviation, goodput_of_arm, summarise_server
+from advisor.domain.catalogue import NoisePrior
+from advisor.domain.interval import Interval
+from advisor.domain.plan import Plan
+from advisor.domain.run_events import EnergyMeasured, LoadMeasured
+from advisor.domain.run_state import ProcessState, RunState
+from advisor.domain.serving import ServedRequest
+from probes.wire.events import ClosedLoop
+from probes.wire.shape import Shape
+
+LOAD = built_measurements.load()
+PLAN = Plan(arms=(builders.arm("slow"), builders.arm("fast")), excluded=())
+
+
+def request(
+    ttft: float | None = 0.1, itl: float | None = 0.01, failure: str | None = None
+) -> ServedRequest:
+    return ServedRequest(
+        at=1.0,
+        late=0.0,
+        ttft=ttft,
+        seconds=ttft,
+        itl=itl,
+        output_tokens=0 if failure else 4,
+        failure=failure,
+    )
+
+
+def block(
+    rate: float, met: int, missed: int, *, discarded: bool = False, arm: str = "slow"
+) -> LoadMeasured:
+    return LoadMeasured(
+        arm=arm,
+        process=0,
+        rate=rate,
+        seconds=10.0,
+        requests=(*(request() for _ in range(met)), *(request(ttft=2.0) for _ in range(missed))),
+        discarded=discarded,
+    )
+
+
+def state_of(*processes: tuple[LoadMeasured, ...], arm: str = "slow") -> RunState:
+    made = tuple(
+        ProcessState(repeat=number, load_blocks=blocks) for number, blocks in enumerate(processes)
+    )
+    return RunState(plan=PLAN, processes={arm: made})
+
+
+@pytest.mark.parametrize(
+    ("served", "expected"),
+    [
+        (request(), True),
+        (request(ttft=0.5, itl=0.05), True),
+        (request(itl=None), True),
+        (request(ttft=0.51), False),
+        (request(itl=0.051), False),
+        (request(ttft=None, itl=None, failure="refused"), False),
+    ],
+)
+def test_a_request_has_to_meet_both_limits(served: ServedRequest, expected: bool) -> None:
+    assert meets_limits(served, LOAD) is expected
+
+
+def test_a_block_counts_the_requests_that_meet_the_limits() -> None:
+    counted = load_block(block(3.0, met=7, missed=2), LOAD)
+    assert (counted.rate, counted.met, counted.total) == (3.0, 7, 9)
+
+
+def test_discarded_blocks_do_not_change_the_goodput() -> None:
+    blocks = (block(2.0, 40, 0), block(4.0, 38, 2), block(8.0, 1, 40))
+    disturbed = (*blocks, block(1.0, 0, 50, discarded=True))
+    assert goodput_of_arm(state_of(disturbed), "slow", LOAD, 0) == goodput_of_arm(
+        state_of(blocks), "slow", LOAD, 0
+    )
+
+
+def test_an_arm_that_meets_no_limit_has_no_goodput() -> None:
+    assert goodput_of_arm(state_of((block(1.0, 0, 40),)), "slow", LOAD, 0) is None
+
+
+def test_two_processes_that_differ_widen_the_intervals() -> None:
+    def deviation(shift: float) -> float:
+        first = (block(2.0, 60, 0), block(4.0, 57, 3), block(6.0, 20, 40))
+        second = (
+            block(2.0 * shift, 60, 0),
+            block(4.0 * shift, 57, 3),
+            block(6.0 * shift, 20, 40),
+        )
+        state = state_of(first, second)
+        found = goodput_of_arm(state, "slow", LOAD, 0)
+        assert found is not None
+        return estimate_deviation(state, {"slow": found}, LOAD, NoisePrior())
+
+    assert deviation(1.0) == pytest.approx(NoisePrior().process_deviation, rel=0.5)
+    assert deviation(2.0) > 0.1
+
+
+def test_a_queue_after_the_block_counts_as_time_of_serving() -> None:
+    """Requests that wait for each other: 1 s of service each, all sent within 10 s."""
+    requests = tuple(
+        ServedRequest(
+            at=number / 4,
+            late=0.0,
+            ttft=number + 0.1 - number / 4,
+            seconds=number + 1 - number / 4,
+            itl=0.01,
+            output_tokens=4,
+        )
+        for number in range(40)
+    )
+    overloaded = LoadMeasured(
+        arm="slow", process=0, rate=4.0, seconds=10.0, requests=requests, discarded=False
+    )
+    (level,) = levels_of([overloaded], LOAD, None)
+    assert level.tokens_per_second == pytest.approx(4.0, rel=0.05)
+
+
+def test_the_latency_is_given_by_rate_and_equal_rates_are_pooled() -> None:
+    question = builders.question(load=LOAD, price_per_hour=3.6)
+    blocks = (
+        block(2.0, 40, 0),
+        block(4.0, 38, 2),
+        block(4.0, 37, 3),
+        block(8.0, 1, 40),
+    )
+    failed = LoadMeasured(
+        arm="slow",
+        process=0,
+        rate=9.0,
+        seconds=10.0,
+        requests=(request(ttft=None, itl=None, failure="refused"),),
+        discarded=False,
+    )
+    state = state_of((*blocks, failed))
+    found = goodput_of_arm(state, "slow", LOAD, 0)
+    served = summarise_server(state, "slow", found, question, 0.01)
+    assert [(level.rate, level.requests) for level in served.levels] == [
+        (2.0, 40),
+        (4.0, 80),
+        (8.0, 41),
+        (9.0, 1),
+    ]
+    assert served.levels[0].ttft_seconds == (0.1, 0.1, 0.1)
+    assert served.levels[1].tokens_per_second == pytest.approx(80 * 4 / 20)
+    assert served.levels[3].ttft_seconds is None
+    assert (served.requests, served.failed, served.blocks) == (162, 1, 5)
+    assert served.goodput is not None
+    assert served.tokens_per_second == pytest.approx(4 * served.goodput.value)
+    assert served.tokens_per_second is not None
+    assert served.cost_per_million_tokens == pytest.approx(1e3 / served.tokens_per_second)
+
+
+@pytest.mark.parametrize(
+    ("joules", "per_token"),
+    [((90.0, 640.0), 640 / (32 * 4)), ((90.0, None), 90 / (9 * 4)), ((None, None), None)],
+)
+def test_the_energy_of_a_token_is_that_of_the_most_requests_at_once(
+    joules: tuple[float | None, float | None], per_token: float | None
+) -> None:
+    loops = [
+        ClosedLoop(concurrency=size, requests=requests, failed=0, seconds=1.0)
+        for size, requests in ((1, 9), (4, 32))
+    ]
+    energy = [
+        EnergyMeasured(arm="slow", process=0, shape=Shape(size), joules=used)
+        for size, used in zip((1, 4), joules, strict=True)
+    ]
+    state = state_of((block(2.0, 40, 0),))
+    (process,) = state.processes["slow"]
+    loaded = msgspec.structs.replace(process, closed_loops=tuple(loops), energy=tuple(energy))
+    state = msgspec.structs.replace(state, processes={"slow": (loaded,)})
+    served = summarise_server(state, "slow", None, builders.question(load=LOAD), 0.01)
+    assert served.joules_per_token == (None if per_token is None else pytest.approx(per_token))
+
+
+GOODPUT = Interval(value=10.0, low=8.0, high=12.0)
+
+
+@pytest.mark.parametrize(
+    ("rate", "verdict", "servers"),
+    [
+        (8.0, "met", (1, 1, 1)),
+        (10.0, "open", (1, 1, 2)),
+        (11.0, "open", (2, 1, 2)),
+        (12.1, "not-met", (2, 2, 2)),
+        (40.0, "not-met", (4, 4, 5)),
+    ],
+)
+def test_servers_share_the_rate_so_that_none_exceeds_its_goodput(
+    rate: float, verdict: str, servers: tuple[int, int, int]
+) -> None:
+    found = compare_with_asked_rate(GOODPUT, [], rate, None)
+    assert found is not None
+    assert found.verdict == verdict
+    assert (found.servers, found.fewest_servers, found.most_servers) == servers
+    assert found.level is None
+
+
+def test_the_latency_is_that_at_the_rate_of_each_server() -> None:
+    levels = [
+        rate_level(5.0),
+        rate_level(9.9),
+        rate_level(11.0),
+    ]
+    found = compare_with_asked_rate(GOODPUT, levels, 40.0, price_per_hour=2.5)
+    assert found is not None
+    assert found.level == levels[1]
+    assert found.price_per_hour == 10.0
+
+
+def test_the_latency_at_a_rate_a_little_above_counts_and_one_below_does_not() -> None:
+    above = compare_with_asked_rate(
+        GOODPUT,
+        [rate_level(9.0), rate_level(12.0)],
+        40.0,
+        None,
+    )
+    assert above is not None
+    assert above.level == rate_level(12.0)
+    below = compare_with_asked_rate(
+        GOODPUT,
+        [rate_level(9.0), rate_level(14.0)],
+        40.0,
+        None,
+    )
+    assert below is not None
+    assert below.level is None
+
+
+@pytest.mark.parametrize(
+    ("goodput", "rate"),
+    [(None, 5.0), (GOODPUT, None), (Interval(value=10.0, low=None, high=None), 5.0)],
+)
+def test_without_a_goodput_or_a_rate_nothing_is_compared(
+    goodput: Interval | None, rate: float | None
+) -> None:
+    assert compare_with_asked_rate(goodput, [], rate, None) is None
+
+
+def test_a_multiple_of_the_goodput_needs_no_further_server() -> None:
+    assert servers_for(0.3, 0.1) == 3
+    assert servers_for(0.01, 5.0) == 1

@@ -1,0 +1,245 @@
+"""Arms without a measurement: the reason, the next step, and whether they might lead."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import builders
+import built_answers
+import msgspec
+import pytest
+
+from advisor.ask import rubric_files
+from advisor.decide.unmeasured import list_excluded, list_planned, status_of
+from advisor.domain.answer import Answer, Status, UnmeasuredArm
+from advisor.domain.constraints import Constraint
+from advisor.domain.environment import Environment
+from advisor.domain.interval import Interval
+from advisor.domain.run import Header
+from advisor.domain.run_state import ProcessState
+from advisor.domain.workflow import KnownFault, Workflow
+from probes.wire.outcome import Failure, Outcome
+
+FAILURES: Mapping[str, Failure] = {
+    "unsupported": Failure("unsupported", phase="build", reason="r"),
+    "build-failed": Failure("build-failed", phase="build", reason="r"),
+    "incorrect": Failure("incorrect", phase="correctness", reason="r"),
+    "not-engaged": Failure("not-engaged", phase="warmup", reason="r"),
+    "out-of-memory": Failure("out-of-memory", phase="build", reason="r"),
+    "timed-out": Failure("timed-out", phase="build", reason="r"),
+    "crashed": Failure("crashed", phase="build", reason="r"),
+    "skipped": Failure("skipped", phase="build", reason="r"),
+}
+FAULT = KnownFault(
+    statuses=("incorrect",),
+    dtypes=("bfloat16",),
+    compute_capabilities=("==9.0",),
+    description="its products are wrong",
+    next_step="ask for another precision",
+    source="https://example.org/1",
+)
+NEXT_STEP = "ask for another precision: its products are wrong (https://example.org/1)"
+FAULTY = [workflow for workflow in builders.shipped_catalogue().workflows if workflow.faults]
+MISSING = Failure("model-refused", phase="load", reason="no module", missing_module="timm")
+OWN = Environment(kind="own", name="openvino")
+CUDA = Environment(kind="own", name="openvino-cuda")
+
+
+def broken(*ends: Failure | Outcome | None, head: Header | None = None) -> UnmeasuredArm:
+    """Return what is listed of the arm `broken`, whose processes ended so."""
+    processes: dict[str, ProcessState | list[ProcessState]] = {
+        builders.BASELINE: builders.process(outcome=Outcome()),
+        "broken": [
+            builders.process(ready=False, outcome=Outcome(end) if isinstance(end, Failure) else end)
+            for end in ends
+        ],
+    }
+    state = builders.run_state(processes)
+    baseline = builders.results(builders.measurement(builders.BASELINE))
+    (found,) = list_planned(head or built_answers.finished_header(), state, baseline, None)
+    assert found.arm == "broken"
+    return found
+
+
+def test_a_failed_arm_has_the_reason_and_the_fix_of_its_last_failure() -> None:
+    last = Failure("timed-out", phase="build", reason="it hangs", fix="allow more")
+    found = broken(FAILURES["crashed"], last)
+    assert (found.status, found.reason, found.fix) == ("timed-out", "it hangs", "allow more")
+    assert (found.workflow, found.title, found.option) == ("broken", "Broken", "default")
+
+
+def test_an_excluded_workflow_has_its_reason_and_fix() -> None:
+    plan = builders.plan(excluded=[builders.excluded()])
+    (found,) = list_excluded(built_answers.finished_header(), plan)
+    assert (found.arm, found.title, found.option, found.reason, found.fix) == (
+        "absent",
+        "Absent",
+        None,
+        "its environment has not been made",
+        "make it",
+    )
+
+
+@pytest.mark.parametrize("ends", [(), (None,), (Outcome(),)])
+def test_an_arm_that_was_not_reached_has_the_command_that_resumes_the_run(
+    ends: tuple[Outcome | None, ...],
+) -> None:
+    found = broken(*ends)
+    run_id = built_answers.finished_header().run_id
+    assert (found.status, found.fix) == ("excluded", f"p3-advisor resume {run_id}")
+    assert found.reason
+
+
+def test_an_unreached_arm_of_an_imported_run_has_no_command() -> None:
+    head = msgspec.structs.replace(built_answers.finished_header(), imported=True)
+    assert broken(head=head).fix is None
+
+
+@pytest.mark.parametrize("status", FAILURES)
+def test_every_failure_has_a_status(status: str) -> None:
+    assert status_of(FAILURES[status]) == status
+
+
+def test_a_refused_model_counts_as_a_failed_build() -> None:
+    assert status_of(Failure("model-refused", phase="load", reason="r")) == "build-failed"
+
+
+def header_with(
+    *known: KnownFault, capability: str | None = "9.0", dtype: str = "bfloat16"
+) -> Header:
+    attached = () if capability is None else (builders.gpu(compute_capability=capability),)
+    uuid = attached[0].uuid if attached else None
+    return builders.header(
+        question=builders.question(device="cuda" if uuid else "cpu", gpu=uuid, dtype=dtype),
+        machine=builders.gpu_machine(*attached) if attached else builders.machine(),
+        catalogue=builders.catalogue(builders.workflow("broken", faults=known)),
+    )
+
+
+def test_a_known_fault_has_its_next_step_unless_the_outcome_has_its_own() -> None:
+    head = header_with(FAULT)
+    assert broken(Failure("incorrect", phase="correctness", reason="r"), head=head).fix == NEXT_STEP
+    own = Failure("incorrect", phase="correctness", reason="r", fix="its own")
+    assert broken(own, head=head).fix == "its own"
+
+
+@pytest.mark.parametrize(
+    ("other", "status"),
+    [
+        ({"capability": "8.0"}, "incorrect"),
+        ({"capability": None}, "incorrect"),
+        ({"dtype": "float32"}, "incorrect"),
+        ({}, "crashed"),
+    ],
+)
+def test_other_gpus_dtypes_and_statuses_have_no_known_fault(
+    other: dict[str, Any], status: str
+) -> None:
+    assert broken(FAILURES[status], head=header_with(FAULT, **other)).fix is None
+
+
+def test_a_fault_without_limits_fits_every_machine() -> None:
+    everywhere = KnownFault(
+        statuses=("crashed",), description="it ends", next_step="update it", source="a test"
+    )
+    for capability in ("8.0", None):
+        head = header_with(everywhere, capability=capability, dtype="native")
+        assert broken(FAILURES["crashed"], head=head).fix == "update it: it ends (a test)"
+
+
+@pytest.mark.parametrize("workflow", FAULTY, ids=lambda workflow: workflow.id)
+def test_every_shipped_fault_has_a_source(workflow: Workflow) -> None:
+    root = pathlib.Path(rubric_files.rubric_directory()).parent
+    for fault in workflow.faults:
+        files = re.findall(r"tests/[\w/.-]+", fault.source)
+        assert re.search(r"https://\S+", fault.source) or files
+        assert all((root / file).is_file() for file in files)
+
+
+@pytest.mark.parametrize(
+    ("device", "environment"), [("cpu", "openvino"), ("cuda", "openvino-cuda")]
+)
+def test_a_missing_module_is_added_to_the_environment_of_the_device(
+    device: str, environment: str
+) -> None:
+    workflow = builders.workflow("broken", environment=OWN, environment_on={"cuda": CUDA})
+    head = builders.header(
+        question=builders.question(device=device), catalogue=builders.catalogue(workflow)
+    )
+    step = broken(MISSING, head=head).fix
+    assert step is not None
+    assert step.startswith(f"p3-advisor env create {environment} --with timm,")
+
+
+def test_no_environment_is_created_for_a_workflow_of_the_shared_one() -> None:
+    step = broken(MISSING).fix
+    assert step is not None
+    assert "timm" in step
+    assert "env create" not in step
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        Failure("model-refused", phase="load", reason="no weights"),
+        Failure("build-failed", phase="build", reason="no op"),
+    ],
+)
+def test_another_failure_has_no_such_step(failure: Failure) -> None:
+    assert broken(failure).fix is None
+
+
+LATE = "late/fast"
+
+
+def unmeasured(arm: str, status: Status, option: str | None = "fast") -> UnmeasuredArm:
+    workflow = arm.partition("/")[0]
+    return msgspec.structs.replace(
+        builders.unmeasured(workflow, reason="its time was up"),
+        arm=arm,
+        option=option,
+        status=status,
+    )
+
+
+def answer(left: UnmeasuredArm, *constraints: Constraint) -> Answer:
+    known = builders.catalogue(
+        builders.workflow("compiled"),
+        builders.workflow("late", declared=builders.declared(new_shapes="recompiles")),
+    )
+    question = builders.question(constraints=constraints)
+    head = builders.header(question=question, catalogue=known)
+    ends = Interval(value=2.0, low=1.98, high=2.02, process_error=0.001)
+    measured = builders.results(
+        builders.measurement(builders.BASELINE, speedup=1.0),
+        msgspec.structs.replace(builders.measurement("compiled"), speedup=ends),
+    )
+    return built_answers.answer_of(measured, head, unmeasured=(left,))
+
+
+@pytest.mark.parametrize(
+    ("left", "is_outstanding"),
+    [
+        (unmeasured(LATE, "timed-out"), True),
+        (unmeasured(LATE, "excluded"), True),
+        (unmeasured(LATE, "crashed"), False),
+        (unmeasured(LATE, "unsupported", None), False),
+        (unmeasured("compiled/fast", "timed-out"), False),
+    ],
+    ids=["timed out", "not reached", "crashed", "not planned", "of a measured workflow"],
+)
+def test_an_arm_that_might_lead_is_named(left: UnmeasuredArm, is_outstanding: bool) -> None:
+    found = built_answers.advised(answer(left))
+    assert found.certainty.outstanding == ((left.arm,) if is_outstanding else ())
+    assert found.certainty.decision_word == ("LIKELY" if is_outstanding else "CLEAR")
+    certainty = "".join(built_answers.headline(found.answer, "certainty"))
+    assert ("might lead" in certainty) == is_outstanding
+
+
+def test_an_arm_whose_declared_facts_fail_a_constraint_does_not_count() -> None:
+    needed = Constraint(criterion="input_flexibility", at_least=3)
+    found = built_answers.advised(answer(unmeasured(LATE, "timed-out"), needed))
+    assert (found.certainty.decision_word, found.certainty.outstanding) == ("CLEAR", ())

@@ -1,0 +1,91 @@
+"""The question of a further run: which workflows, which budget, on which machine."""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+from collections.abc import Callable
+
+import builders
+import built_answers
+import msgspec
+import pytest
+from builders import DUPLICATE, priorities
+from recorded_runs import SECONDS, make_header, make_run
+
+from advisor.context import Context
+from advisor.decide.decision import decide
+from advisor.errors import GpuNotAttachedError
+from advisor.execute.further_run import (
+    arms_to_retry,
+    further_budget,
+    propose_again,
+    undecided_workflows,
+)
+from advisor.store.store import Store
+
+
+def test_the_failed_arms_are_retried_by_their_names_in_the_option(tmp_path: pathlib.Path) -> None:
+    made = decide(make_run(Store(tmp_path), finished=True))
+    others = (
+        builders.unmeasured("unreached", option="default", status="excluded"),
+        builders.unmeasured("absent"),
+    )
+    answer = msgspec.structs.replace(made, unmeasured=(*made.unmeasured, *others))
+    assert arms_to_retry(answer) == ("broken/default",)
+
+
+def test_no_run_is_drafted_without_the_gpu_of_the_question(
+    tmp_path: pathlib.Path, fake_context: Callable[[], Context]
+) -> None:
+    header = make_run(Store(tmp_path), finished=True).header()
+    question = msgspec.structs.replace(
+        header.question, gpu="GPU-gone", device="cuda", python=sys.executable
+    )
+    header = msgspec.structs.replace(header, question=question)
+    with pytest.raises(GpuNotAttachedError):
+        propose_again(header, ("broken/default",), fake_context())
+
+
+def test_an_open_decision_is_measured_again_for_its_contenders_alone() -> None:
+    made = built_answers.advised(built_answers.answer())
+    question = msgspec.structs.replace(made.answer.question, workflows=("vllm", "openvino"))
+    undecided, clear = (
+        msgspec.structs.replace(
+            made.advice,
+            certainty=msgspec.structs.replace(
+                made.certainty, decision_word=word, contenders={"openvino": 0.6, "iree": 0.5}
+            ),
+        )
+        for word in ("OPEN", "CLEAR")
+    )
+    assert undecided_workflows(undecided, question) == ("openvino", "iree")
+    assert undecided_workflows(clear, question) == question.workflows
+    assert undecided_workflows(None, question) == question.workflows
+
+
+@pytest.mark.parametrize(
+    ("spent", "following"),
+    [("quick", "thorough"), ("standard", "thorough"), ("thorough", "thorough")],
+)
+def test_a_further_run_has_the_budget_that_the_headline_names(
+    spent: str, following: str, tmp_path: pathlib.Path
+) -> None:
+    """The duplicate is slower than the baseline, so the two leaders are not told apart."""
+    made, presets = make_header(generates=False), builders.shipped_catalogue().presets
+    run = make_run(
+        Store(tmp_path),
+        finished=True,
+        seconds_of={**SECONDS, "exported": 0.0037, DUPLICATE: 0.0125},
+        catalogue=msgspec.structs.replace(made.catalogue, presets=presets),
+        question=msgspec.structs.replace(
+            made.question, priorities=priorities(90, 5, 5), budget=presets.budgets[spent]
+        ),
+    )
+    answer = decide(run)
+    certainty = built_answers.advised(answer).certainty
+    assert (certainty.decision_word, bool(certainty.needed_repetitions)) == ("OPEN", True)
+    (line,) = built_answers.headline(answer, "certainty")
+    named = {name for name in presets.budgets if f"--budget {name}" in line}
+    assert named == {following} - {spent}
+    assert further_budget(answer, run.header().catalogue).name == following

@@ -1,0 +1,170 @@
+"""When memory is too short for all arms at once, they race in groups.
+
+Each group contains the baseline, its duplicate and the best arms so far.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import random
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
+
+import builders
+import pytest
+import sessions
+from builders import BASELINE, DUPLICATE
+from sessions import LimitedMemory
+from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, new_recorder, race_context
+
+from advisor.ask.answers import Answers
+from advisor.context import Context
+from advisor.decide.decision import decide, evaluate
+from advisor.decide.rounds import visits_by_round
+from advisor.domain.question import Budget
+from advisor.domain.run_events import (
+    LoggedEvent,
+    RaceOpened,
+    RepetitionStarted,
+    RunEvent,
+)
+from advisor.execute import remaining, repetitions
+from advisor.execute.draft import prepare
+from advisor.execute.execution import execute
+from advisor.probing import session as probing_session
+from advisor.store.runs import Run
+from probes.wire.events import BlockTimed
+from probes.wire.shape import Shape
+
+pytestmark = pytest.mark.slow
+
+ARMS = {BASELINE, "quick", "alike", "misbehaving/floods", "narrow/served"}
+
+
+#: Memory for the baseline, its duplicate and two more arms.
+MOST_BUILT = 4
+
+
+@pytest.fixture(scope="module")
+def resumed_run(module_context: Context) -> Run:
+    """A run in groups that was interrupted in its second race."""
+    answers = Answers(
+        batch_sizes="2",
+        budget="2",
+        all_arms=True,
+        workflows="quick,alike,misbehaving/floods,narrow/served",
+    )
+    run = prepare(answers, module_context)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(probing_session, "MemoryHeadroom", lambda _: LimitedMemory(MOST_BUILT))
+        interrupt_in_second_race(execute(run, module_context))
+        sessions.exhaust(execute(run, module_context))
+    return run
+
+
+def interrupt_in_second_race(events: Iterator[LoggedEvent]) -> None:
+    opened_races = 0
+    with contextlib.closing(events):  # type: ignore[type-var]
+        for event in events:
+            opened_races += isinstance(event.run_event, RaceOpened)
+            if opened_races == 2 and isinstance(sessions.worker_event_of(event), BlockTimed):
+                return
+
+
+def test_all_arms_race_in_groups_if_they_do_not_fit_together(resumed_run: Run) -> None:
+    state = resumed_run.state()
+    groups = state.groups[Shape(2)]
+    assert len(groups) == 3
+    assert {arm for group in groups for arm in group.arms} == {*ARMS, DUPLICATE}
+    assert {measurement.arm for measurement in decide(resumed_run).results.measurements} == ARMS
+    assert state.finished
+    assert remaining.waiting_arms(state, resumed_run.header().question) == set()
+
+
+def test_every_group_has_the_controls_and_the_best_arm(resumed_run: Run) -> None:
+    groups = resumed_run.state().groups[Shape(2)]
+    assert all({BASELINE, DUPLICATE} < set(group.arms) for group in groups)
+    assert all(len(group.arms) <= MOST_BUILT for group in groups)
+    assert all("quick" in group.arms for group in groups)
+
+
+def test_rounds_are_numbered_on_from_group_to_group(resumed_run: Run) -> None:
+    first_rounds = [group.first_round for group in resumed_run.state().groups[Shape(2)]]
+    assert first_rounds == sorted(set(first_rounds))
+
+
+def test_the_groups_together_have_one_verdict_on_all_arms(resumed_run: Run) -> None:
+    (race,) = decide(resumed_run).results.races
+    assert race.best == "quick"
+    assert {*race.tied, *race.unresolved, *race.eliminated} == ARMS
+
+
+def test_an_arm_that_fails_alone_in_its_group_does_not_end_the_races(
+    fake_context: Callable[[], Context], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probing_session, "MemoryHeadroom", lambda _: LimitedMemory(3))
+    answers = Answers(
+        batch_sizes="2",
+        budget="1",
+        all_arms=True,
+        workflows="quick,misbehaving/raises,narrow/served",
+    )
+    answer = decide(sessions.execute_run(fake_context(), answers))
+    assert {measurement.arm for measurement in answer.results.measurements} == {
+        BASELINE,
+        "quick",
+        "narrow/served",
+    }
+
+
+class MemoryLimitedSession(SimulatedSession):
+    """Memory for three built workers: the baseline and two more."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.built: set[str] = set()
+        self.most_built = 0
+
+    def build(self, arm: str, **_: Any) -> Iterator[RunEvent]:
+        """Count a built worker."""
+        self.built.add(arm)
+        self.most_built = max(self.most_built, len(self.built))
+        yield from ()
+
+    def stop(self, arms: Collection[str] | None = None) -> Iterator[RunEvent]:
+        """Forget the stopped workers."""
+        self.built -= set(self.built if arms is None else arms)
+        return super().stop(arms)
+
+    def has_memory_headroom(self) -> bool:
+        """Return whether one more worker fits."""
+        return len(self.built) < 3
+
+
+def test_a_repetition_runs_in_groups_that_fit_in_memory_each_with_the_baseline() -> None:
+    arms = ["a", "b", "c", "d", "e"]
+    session = MemoryLimitedSession(
+        SimulatedMachine(NOISE_LEVELS["quiet"], random.Random(0)),
+        dict.fromkeys([BASELINE, DUPLICATE, *arms], 0.0),
+    )
+    recorder = new_recorder(arms)
+    budget = Budget(name="standard", measuring_seconds=9, most_rounds=9, repeats=1)
+    question = builders.question(budget=budget)
+    recorder.record(RepetitionStarted(repeat=1, arms=(BASELINE, *arms)))
+    decide = functools.partial(
+        evaluate,
+        builders.header(
+            question=question, catalogue=builders.catalogue(*map(builders.workflow, arms))
+        ),
+    )
+    sessions.exhaust(repetitions.repeat_leaders(race_context(session, recorder, question, decide)))
+    assert session.most_built == 3
+    rounds = visits_by_round(recorder.state, Shape(1), repeat=1)
+    visited = [set(rounds[number]) for number in sorted(rounds)]
+    assert visited == [
+        *[{BASELINE, "a", "b"}] * repetitions.REPEAT_ROUNDS,
+        *[{BASELINE, "c", "d"}] * repetitions.REPEAT_ROUNDS,
+        *[{BASELINE, "e"}] * repetitions.REPEAT_ROUNDS,
+    ]
+    assert repetitions.is_repetition_complete(recorder.state, 1, question)

@@ -1,0 +1,451 @@
+"""Servers under load, in real processes: a queue with a fixed service time, and a fake AIPerf.
+
+The capacity of the queue is exact: one request for each service time. A slow machine only makes it
+smaller, so the figures are bounded from above.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import random
+import shlex
+import shutil
+import sysconfig
+import tempfile
+import venv
+from collections.abc import Callable, Generator
+from typing import cast
+
+import builders
+import built_answers
+import built_measurements
+import msgspec
+import pytest
+import sessions
+from sessions import expect_failure
+
+from advisor.ask import rubric_files
+from advisor.ask.answers import Answers
+from advisor.context import Context
+from advisor.decide.decision import decide, decide_again
+from advisor.domain.answer import Answer, encode
+from advisor.domain.constraints import Constraint
+from advisor.domain.results import Results
+from advisor.domain.run_events import LoadMeasured, LoggedEvent, WorkerEnded, WorkerSpawned
+from advisor.domain.serving import ServedArm, ServedRequest
+from advisor.errors import EnvironmentNotUsableError, NothingViableError
+from advisor.execute import load_blocks
+from advisor.execute.draft import prepare, propose
+from advisor.execute.execution import execute
+from advisor.probing.environments import registry
+from advisor.report import text_report
+from advisor.report.recipes import found_recipe
+from advisor.report.sections import serving_tables
+from advisor.store.runs import Run
+from advisor.store.store import Store
+from probes.wire.shape import Shape
+
+pytestmark = pytest.mark.slow
+
+FAKES = pathlib.Path(__file__).parents[2] / "fakes"
+BASELINE = "transformers-serve"
+#: Requests per second that the fake queues complete at most.
+CAPACITY = {BASELINE: 1 / 0.06, "faster": 1 / 0.008}
+#: More than any of them sustains.
+ASKED_RATE = 500.0
+LENGTHS = '{"input_tokens": 4, "output_tokens": 3}\n'
+
+
+@pytest.fixture(scope="module")
+def probes(fake_probes: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """The real worker and harness with a fake language model and fake servers."""
+    directory = tmp_path_factory.mktemp("serving") / "probes"
+    shutil.copytree(fake_probes, directory)
+    workflows = directory / "workflows"
+    shutil.copytree(FAKES / "serving" / "workflows", workflows, dirs_exist_ok=True)
+    shutil.copy(workflows / "faster.py", workflows / "transformers_serve.py")
+    return directory
+
+
+@pytest.fixture(scope="module")
+def rubric(fake_rubric: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """The fake rubric with servers and short blocks."""
+    directory = tmp_path_factory.mktemp("serving") / "rubric"
+    shutil.copytree(fake_rubric, directory)
+    with (directory / "workflows.toml").open("a") as file:
+        file.write((FAKES / "serving" / "workflows.toml").read_text())
+    shorten(
+        directory / "accuracy.toml",
+        ("\ncalls = 30", "\ncalls = 3"),
+        ("most_seconds = 1.0", "most_seconds = 0.3"),
+    )
+    shorten(
+        directory / "serving.toml",
+        ("quick = 10.0", "quick = 1.0"),
+        ("least_ttfts = 20", "least_ttfts = 2"),
+        ("least_misses = 1", "least_misses = 0.2"),
+        ("gap_seconds = 2.0", "gap_seconds = 0.1"),
+        ("probe_concurrencies = [1, 4, 16, 64]", "probe_concurrencies = [1, 4]"),
+        ("probe_seconds = 2.0", "probe_seconds = 0.2"),
+        # A busy machine delays single requests.
+        ("probe_gain = 1.3", "probe_gain = 3.0"),
+        ("ladder = [0.4, 0.6, 0.8, 1.0]", "ladder = [0.5, 1.0]"),
+        ("most_blocks = 8", "most_blocks = 2"),
+        ("most_block_seconds = 45.0", "most_block_seconds = 1.5"),
+        # A busy machine sends requests late; the fake generator has its own delay.
+        ("late_share = 0.1", "late_share = 0.8"),
+        ("far_below = 2.0", "far_below = 0.3"),
+        ("sampled_share = 0.04", "sampled_share = 0.1"),
+        ("repeat_rates = [0.5, 0.8, 0.9, 1.0]", "repeat_rates = [0.8]"),
+        ("request_seconds = 60.0", "request_seconds = 20.0"),
+    )
+    return directory
+
+
+def shorten(file: pathlib.Path, *changes: tuple[str, str]) -> None:
+    """Replace values of a TOML file, each of which it has."""
+    text = file.read_text()
+    for long, short in changes:
+        assert long in text
+        text = text.replace(long, short)
+    file.write_text(text)
+
+
+@pytest.fixture(scope="module")
+def home(
+    tmp_path_factory: pytest.TempPathFactory, rubric: pathlib.Path, probes: pathlib.Path
+) -> pathlib.Path:
+    """A directory of runs whose environment `aiperf` has the fake AIPerf."""
+    home = tmp_path_factory.mktemp("home")
+    environments = home / "environments"
+    known = rubric_files.load(rubric, probes=probes)
+    environment = registry.own_environments(known.workflows)["aiperf"]
+    digest = registry.environment_digest(environment, registry.lock_file(rubric, "aiperf"))
+    directory = registry.environment_directory(environments, "aiperf", digest)
+    venv.create(directory, symlinks=True)
+    base = {"base": str(directory), "platbase": str(directory)}
+    package = pathlib.Path(sysconfig.get_path("purelib", vars=base)) / "aiperf"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    shutil.copy(FAKES / "serving" / "aiperf_main.py", package / "__main__.py")
+    builders.write_creation_record(directory, "aiperf", digest)
+    return home
+
+
+@pytest.fixture(scope="module")
+def make_context(
+    home: pathlib.Path, rubric: pathlib.Path, probes: pathlib.Path
+) -> Callable[[str], Context]:
+    """A function that returns contexts; its argument is the fault of the fake AIPerf."""
+
+    def make(fault: str = "") -> Context:
+        variables = {"P3_ADVISOR_HOME": str(home), "P3_ADVISOR_FAKE_AIPERF": fault}
+        return Context(
+            environment={**os.environ, **variables},
+            store=Store(home),
+            random=random.Random(fault),
+            probes=probes,
+            rubric=rubric,
+        )
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def lengths(home: pathlib.Path) -> str:
+    file = home / "lengths.jsonl"
+    file.write_text(LENGTHS)
+    return str(file)
+
+
+def ask(lengths: str, workflows: str, rate: float = 0.0) -> Answers:
+    return Answers(
+        task="serve",
+        model="demo/llama",
+        gpu="cpu",
+        dtype="float32",
+        ttft="300ms",
+        itl="200ms",
+        lengths=lengths,
+        batch_sizes="1",
+        input_tokens="4",
+        output_tokens="3",
+        workflows=workflows,
+        rate=rate,
+    )
+
+
+@pytest.fixture(scope="module")
+def measured(make_context: Callable[[str], Context], lengths: str) -> Run:
+    """A run of both queues that is interrupted when the second server starts, and resumed."""
+    context = make_context("")
+    answers = ask(lengths, f"{BASELINE},faster/default", rate=ASKED_RATE)
+    run = prepare(answers, context)
+    logged_events = execute(run, context)
+    for event in logged_events:
+        if isinstance(event.run_event, WorkerSpawned) and event.run_event.arm == BASELINE:
+            break
+    cast("Generator[LoggedEvent]", logged_events).close()
+    sessions.exhaust(execute(run, context))
+    return run
+
+
+@pytest.fixture(scope="module")
+def answer(measured: Run) -> Answer:
+    return decide(measured)
+
+
+def served(results: Results) -> dict[str, ServedArm]:
+    assert results.serving is not None
+    return {arm.arm: arm for arm in results.serving.arms}
+
+
+def test_the_goodput_of_each_server_is_found(answer: Answer) -> None:
+    found = served(answer.results)
+    assert list(found) == ["faster", BASELINE]
+    for arm, capacity in CAPACITY.items():
+        goodput = found[arm].goodput
+        assert goodput is not None
+        assert goodput.low is not None
+        assert goodput.high is not None
+        assert 0 < goodput.low <= goodput.value <= goodput.high
+        # A queue that grows by less than the limit in a block is not seen.
+        assert goodput.value < 1.25 * capacity
+        assert found[arm].tokens_per_second == pytest.approx(3 * goodput.value)
+        assert found[arm].failed == 0
+
+
+def test_the_faster_server_is_advised_by_its_request_rate(answer: Answer) -> None:
+    advice = answer.recommendation
+    assert advice is not None
+    assert advice.arm == "faster"
+    speedups = {entry.arm: entry.speedup for entry in answer.results.measurements}
+    found = served(answer.results)
+    goodputs = {arm: entry.goodput.value for arm, entry in found.items() if entry.goodput}
+    assert speedups["faster"].value == pytest.approx(goodputs["faster"] / goodputs[BASELINE])
+    assert speedups["faster"].low is not None
+    assert speedups["faster"].low > 1
+    assert speedups[BASELINE].value == 1
+    assert answer.results.serving is not None
+    assert answer.results.serving.batch_best == "faster"
+    assert all(arm.batch_tokens_per_second for arm in found.values())
+    assert built_answers.headline(answer, "load")
+    assert any(BASELINE in reason for reason in advice.reasons)
+
+
+def test_the_contender_alone_is_measured_in_two_processes(
+    measured: Run,
+) -> None:
+    state = measured.state()
+    assert [process.repeat for process in state.processes["faster"]] == [0, 1]
+    # Its first process is the one that was interrupted.
+    assert [process.repeat for process in state.processes[BASELINE]] == [0, 0]
+    assert [bool(process.load_blocks) for process in state.processes[BASELINE]] == [False, True]
+    assert all(process.load_blocks for process in state.processes["faster"])
+    ends = [
+        event.run_event.arm
+        for event in measured.events()
+        if isinstance(event.run_event, WorkerEnded) and event.run_event.arm in CAPACITY
+    ]
+    assert ends == ["faster", BASELINE, "faster"]
+
+
+def test_closed_loops_find_the_capacity_before_the_load(measured: Run) -> None:
+    for arm, capacity in CAPACITY.items():
+        processes = measured.state().processes[arm]
+        (probed,) = [each for each in processes if each.closed_loops]
+        loops = probed.closed_loops
+        assert [loop.concurrency for loop in loops] == [1, 4]
+        # A processor has no energy counter.
+        assert [(each.shape.batch_size, each.joules) for each in probed.energy] == [
+            (1, None),
+            (4, None),
+        ]
+        assert all(0 < loop.rate <= 1.01 * capacity for loop in loops)
+        assert all(loop.failed == 0 for loop in loops)
+
+
+def test_the_asked_rate_needs_several_servers(measured: Run, answer: Answer) -> None:
+    for arm in served(answer.results).values():
+        asked = arm.asked
+        assert asked is not None
+        assert asked.rate == ASKED_RATE
+        assert asked.verdict == "not-met"
+        assert 1 < asked.fewest_servers <= asked.servers <= asked.most_servers
+    repeated = measured.state().processes["faster"][1]
+    rates = [block.rate for block in repeated.load_blocks]
+    assert len(rates) == 2
+    assert rates == sorted(rates)
+    servers = [ASKED_RATE / rate for rate in rates]
+    assert any(each == pytest.approx(round(each)) for each in servers)
+    assert built_answers.headline(answer, "load")
+    titles = [title for title, _ in serving_tables.titled_tables(answer)]
+    assert len([title for title in titles if f"{ASKED_RATE:g}" in title]) == 1
+
+
+def test_all_arms_get_the_same_trace(measured: Run) -> None:
+    """The n-th block of each arm has the same intervals, scaled by its rate."""
+    state = measured.state()
+    firsts = [
+        next(each.load_blocks[0] for each in state.processes[arm] if each.load_blocks)
+        for arm in CAPACITY
+    ]
+    slow, fast = ([request.at * block.rate for request in block.requests] for block in firsts)
+    # The first fifth of a block does not count, which is longer where the rate is higher.
+    common = [at for at in slow if at >= fast[0]]
+    assert fast[: len(common)] == pytest.approx(common)
+
+
+def test_the_texts_of_a_server_are_checked_before_during_and_after_the_load(measured: Run) -> None:
+    for arm in CAPACITY:
+        for process in measured.state().processes[arm]:
+            if not process.load_blocks:
+                continue
+            assert process.checked[Shape(1)].accuracy_class == "exact"
+            assert process.outcome is not None
+            assert process.serving is not None
+            assert process.texts_sampled
+            assert all(sampled.unanswered == 0 for sampled in process.texts_sampled)
+
+
+def test_the_reports_show_goodput_and_latency(answer: Answer) -> None:
+    arm = served(answer.results)["faster"]
+    levels = arm.levels
+    assert arm.goodput is not None
+    assert [level.rate for level in levels] == sorted(level.rate for level in levels)
+    assert [level.share * arm.goodput.value for level in levels] == pytest.approx(
+        [level.rate for level in levels]
+    )
+    assert all(level.ttft_seconds is not None for level in levels)
+    text = text_report.render(answer)
+    assert "Servers under load:" in text
+
+
+def test_the_recipe_of_a_server_is_its_command(measured: Run) -> None:
+    found = found_recipe.find_recipe(measured, "faster")
+    assert found is not None
+    assert found.serving_command is not None
+    last = measured.state().processes["faster"][-1].serving
+    assert last is not None
+    _, *measured_words = shlex.split(last.command)
+    assert shlex.split(found.serving_command) == ["python", *measured_words]
+
+
+def test_the_load_generator_leaves_no_temporary_files(measured: Run) -> None:
+    assert measured.state().finished
+    assert not list(pathlib.Path(tempfile.gettempdir()).glob("fake-aiperf-*"))
+
+
+def test_an_answer_of_servers_decided_again_has_the_same_advice(
+    measured: Run, answer: Answer
+) -> None:
+    answer, known = msgspec.json.decode(encode(answer), type=Answer), measured.header().catalogue
+    assert decide_again(answer, known) == answer
+    memory = (Constraint(criterion="memory", at_most=1.0),)
+    refused = decide_again(answer, known, constraints=memory)
+    assert refused.recommendation is None
+    assert refused.problem is not None
+
+
+def test_failing_servers_are_outcomes_and_the_others_are_measured(
+    make_context: Callable[[str], Context], lengths: str
+) -> None:
+    names = ("wrong", "wrong-under-load", "refuses", "sheds", "dies", "too-slow")
+    faults = ",".join(f"faster/{name}" for name in names)
+    run = sessions.execute_run(make_context(""), ask(lengths, faults))
+    state, answer = run.state(), decide(run)
+    expect_failure(state.processes["faster/wrong"][-1].outcome, "incorrect")
+    assert not state.processes["faster/wrong"][-1].load_blocks
+    under_load = state.processes["faster/wrong-under-load"][-1]
+    assert under_load.checked[Shape(1)].accuracy_class == "exact"
+    assert under_load.load_blocks
+    assert not any(each.failure for block in under_load.load_blocks for each in block.requests)
+    assert expect_failure(under_load.outcome, "incorrect").phase == "sustain"
+    refused = state.processes["faster/refuses"][-1].failure
+    assert refused is not None
+    assert "ended with status 4" in refused.reason
+    found = served(answer.results)
+    assert found["faster/sheds"].failed > 0
+    assert found["faster/dies"].failed > 0
+    assert found["faster/too-slow"].goodput is None
+    unmeasured = {entry.arm: entry for entry in answer.unmeasured}
+    assert unmeasured["faster/too-slow"].status == "excluded"
+    assert "limits" in unmeasured["faster/too-slow"].reason
+
+
+def test_a_server_that_answers_no_request_of_the_load_gets_none_from_the_generator(
+    make_context: Callable[[str], Context], tmp_path: pathlib.Path
+) -> None:
+    longer = tmp_path / "longer.jsonl"
+    longer.write_text('{"input_tokens": 5, "output_tokens": 3}\n')
+    run = sessions.execute_run(make_context(""), ask(str(longer), "faster/short"))
+    (process,) = run.state().processes["faster/short"]
+    assert process.checked[Shape(1)].accuracy_class == "exact"
+    (loop,) = process.closed_loops
+    assert (loop.requests, loop.failed) == (0, 1)
+    failure = expect_failure(process.outcome, "build-failed")
+    assert failure.phase == "sustain"
+    assert "status 400" in failure.reason
+    assert "too many characters" in failure.reason
+    assert not process.load_blocks
+
+
+def test_blocks_in_which_the_generator_fell_behind_do_not_count(
+    make_context: Callable[[str], Context], lengths: str
+) -> None:
+    run = sessions.execute_run(make_context("late"), ask(lengths, "faster/default"))
+    blocks = run.state().processes["faster"][0].load_blocks
+    assert blocks
+    assert all(block.discarded for block in blocks)
+    problem = decide(run).problem
+    assert problem is not None
+    assert problem.name == NothingViableError.name
+
+
+def test_a_generator_that_fails_is_reported(
+    make_context: Callable[[str], Context], lengths: str
+) -> None:
+    run = sessions.execute_run(make_context("fail"), ask(lengths, "faster/default"))
+    (block,) = [
+        event.run_event for event in run.events() if isinstance(event.run_event, LoadMeasured)
+    ]
+    assert "made to fail" in (block.problem or "")
+    assert run.state().finished
+    (process,) = run.state().processes["faster"]
+    assert "made to fail" in expect_failure(process.outcome, "build-failed").reason
+
+
+def test_without_the_generators_environment_the_next_step_creates_it(
+    make_context: Callable[[str], Context], lengths: str, tmp_path: pathlib.Path
+) -> None:
+    context = make_context("")
+    empty = {**context.environment, "P3_ADVISOR_HOME": str(tmp_path)}
+    without = Context(
+        environment=empty, store=context.store, probes=context.probes, rubric=context.rubric
+    )
+    with pytest.raises(EnvironmentNotUsableError) as caught:
+        propose(ask(lengths, BASELINE), without)
+    assert caught.value.next_step == "p3-advisor env create aiperf"
+
+
+LOAD = built_measurements.load()
+
+
+def sent(at: float, late: float = 0.0) -> ServedRequest:
+    return ServedRequest(at=at, late=late, ttft=0.1, seconds=0.2, itl=0.01, output_tokens=3)
+
+
+def test_the_beginning_of_a_block_does_not_count() -> None:
+    requests = [sent(at) for at in (0.1, 0.9, 2.0, 3.0)]
+    assert [each.at for each in load_blocks.without_lead(requests, 1.0)] == [2.0, 3.0]
+    assert len(load_blocks.without_lead(requests, 9.0)) == 4
+
+
+def test_a_block_is_discarded_when_many_requests_were_late() -> None:
+    rules = rubric_files.load().serving
+    assert rules is not None
+    punctual = [sent(float(number)) for number in range(20)]
+    assert not load_blocks.fell_behind(punctual, LOAD, rules)
+    assert not load_blocks.fell_behind([*punctual, sent(20.0, late=0.2)], LOAD, rules)
+    assert load_blocks.fell_behind([*punctual, sent(20.0, 0.2), sent(21.0, 0.2)], LOAD, rules)

@@ -1,0 +1,176 @@
+"""Runs end in time, and say what they left out."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import time
+from collections.abc import Callable
+
+import pytest
+import sessions
+from sessions import exhaust
+
+from advisor.ask.answers import Answers
+from advisor.context import Context
+from advisor.decide.decision import decide
+from advisor.domain.answer import Answer
+from advisor.domain.recommendation import Certainty
+from advisor.domain.run_events import (
+    Finished,
+    ProvisionalAnswer,
+    RaceClosed,
+    RaceOpened,
+    RepetitionStarted,
+    Resumed,
+    WorkerEnded,
+)
+from advisor.errors import BuildsAreGoneError, UserError
+from advisor.execute.draft import prepare
+from advisor.execute.execution import execute
+from advisor.store.runs import Run
+from probes.wire.events import BlockTimed, Prepared
+
+pytestmark = pytest.mark.slow
+
+
+HANGING = "misbehaving/hangs"
+
+
+class JumpingClock:
+    """A clock that a test sets forward."""
+
+    def __init__(self) -> None:
+        self.ahead_seconds = 0.0
+
+    def __call__(self) -> float:
+        return time.monotonic() + self.ahead_seconds
+
+
+@dataclasses.dataclass(frozen=True)
+class LimitedRun:
+    run: Run
+    answer: Answer
+
+
+@pytest.fixture(scope="module")
+def limited(module_context: Context) -> LimitedRun:
+    """A run in which one build hangs.
+
+    The first race is due as soon as `quick` is built, and the time is over after it.
+    """
+    clock = JumpingClock()
+    context = dataclasses.replace(module_context, clock=clock)
+    answers = Answers(model="demo", workflows=f"quick,{HANGING}", budget="100s", gpu="cpu")
+    run = prepare(answers, context)
+    for event in execute(run, context):
+        for report, _ in sessions.reports_of([event], Prepared):
+            clock.ahead_seconds += 30 * (report.arm == "quick")
+        if isinstance(event.run_event, ProvisionalAnswer):
+            clock.ahead_seconds += 70
+    return LimitedRun(run, decide(run))
+
+
+def test_built_arms_race_while_another_build_hangs(limited: LimitedRun) -> None:
+    provisional = limited.run.state().provisional
+    assert provisional is not None
+    assert provisional.waiting == (HANGING,)
+
+
+def test_a_build_without_end_does_not_delay_the_answer(limited: LimitedRun) -> None:
+    assert limited.run.state().finished
+    assert limited.answer.advised is not None
+    assert {each.arm for each in limited.answer.results.measurements} == {"pytorch-eager", "quick"}
+
+
+def test_the_arm_that_was_not_reached_says_so(limited: LimitedRun) -> None:
+    (ended,) = [
+        each.run_event
+        for each in limited.run.events()
+        if isinstance(each.run_event, WorkerEnded) and each.run_event.arm == HANGING
+    ]
+    assert ended.outcome.failure is not None
+    assert ended.outcome.failure.skip_cause == "out-of-time"
+    assert HANGING in {each.arm for each in limited.answer.unmeasured}
+    assert limited.answer.recommendation is not None
+    assert limited.answer.recommendation.certainty is not None
+    assert limited.answer.recommendation.certainty.outstanding == (HANGING,)
+
+
+def test_an_arm_races_while_another_is_still_being_built(module_context: Context) -> None:
+    answers = Answers(model="demo", workflows="quick,misbehaving/slow", gpu="cpu")
+    run = sessions.execute_run(module_context, answers)
+    timed = [report.arm for report, _ in sessions.reports_of(run.events(), BlockTimed)]
+    assert "misbehaving/slow" in timed
+
+
+@pytest.mark.parametrize(("last", "sizes"), [(RepetitionStarted, [1, 1, 2, 2]), (RaceClosed, None)])
+def test_a_repetition_at_the_end_has_two_rounds_and_none_begins_later(
+    module_context: Context, last: type, sizes: list[int] | None
+) -> None:
+    clock = JumpingClock()
+    context = dataclasses.replace(module_context, clock=clock)
+    answers = Answers(model="demo", workflows="quick", batch_sizes="1,2", budget="standard")
+    run = prepare(answers, context)
+    for event in execute(run, context):
+        clock.ahead_seconds += 2000 * isinstance(event.run_event, last)
+    repeated = [
+        process
+        for processes in run.state().processes.values()
+        for process in processes
+        if process.repeat == 1
+    ]
+    made = [sorted(visit.shape.batch_size for visit in process.visits) for process in repeated]
+    assert made == ([sizes] * 2 if sizes else [])
+
+
+def certainty_of(answer: Answer) -> Certainty:
+    assert answer.recommendation is not None
+    assert answer.recommendation.certainty is not None
+    return answer.recommendation.certainty
+
+
+def test_a_finished_run_without_a_clear_answer_measures_its_leaders_again(
+    module_context: Context,
+) -> None:
+    clock = JumpingClock()
+    context = dataclasses.replace(module_context, clock=clock)
+    answers = Answers(model="demo", workflows="quick", batch_sizes="1,2", budget="standard")
+    run = prepare(answers, context)
+    for event in execute(run, context):
+        clock.ahead_seconds += 2000 * isinstance(event.run_event, RaceClosed)
+    certainty = certainty_of(decide(run))
+    assert (certainty.decision_word, certainty.replicated) == ("LIKELY", False)
+    assert run.scratch.is_dir()
+
+    again = [type(event.run_event) for event in execute(run, context)]
+    assert again[0] == Resumed
+    assert again.count(RepetitionStarted) == 2, "those of the budget"
+    assert RaceOpened not in again
+    assert again[-1] == Finished
+    assert certainty_of(decide(run)).replicated
+
+    shutil.rmtree(run.scratch, ignore_errors=True)
+    if certainty_of(decide(run)).decision_word != "CLEAR":
+        with pytest.raises(BuildsAreGoneError):
+            exhaust(execute(run, context))
+
+
+def test_the_limit_for_opening_the_model_is_stored_with_the_run(
+    fake_context: Callable[[], Context],
+) -> None:
+    run = prepare(Answers(max_load_seconds=7.0), fake_context())
+    assert run.header().catalogue.presets.deadlines.load == 7.0
+    default = prepare(Answers(), fake_context())
+    assert default.header().catalogue.presets.deadlines.load > 7.0
+
+
+def test_a_model_that_does_not_open_in_time_ends_the_run_with_the_option(
+    fake_context: Callable[[], Context], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("P3_ADVISOR_FAKE_LOAD_SECONDS", "3600")
+    context = fake_context()
+    run = prepare(Answers(max_load_seconds=1.0, batch_sizes="1"), context)
+    with pytest.raises(UserError) as problem:
+        exhaust(execute(run, context))
+    assert "--max-load-seconds" in problem.value.next_step
