@@ -212,6 +212,10 @@ class FleetUnreachableError(UserError, exit_code=3):
     """The cluster does not respond."""
 
 
+class OpenFleetError(UserError, exit_code=3):
+    """Everyone who reaches the cluster may run code on its nodes."""
+
+
 class DefectError(UserError, exit_code=1):
     """A defect of the program; a report of it is stored."""
 

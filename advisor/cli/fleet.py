@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
@@ -159,9 +160,14 @@ def _join(address: str) -> Iterator[RayCluster]:
     for package in REQUIRED_PACKAGES:
         if importlib.util.find_spec(package) is None:
             raise NoFleetError(f"a fleet needs the package {package}", how_to_install("fleet"))
-    from advisor.fleet.cluster import LOCAL, RayCluster
+    from advisor.fleet.head import LOCAL, protect_local
 
-    cluster = RayCluster(address or LOCAL)
+    address = address or LOCAL
+    if address == LOCAL:
+        protect_local(os.environ)
+    from advisor.fleet.cluster import RayCluster
+
+    cluster = RayCluster(address)
     try:
         yield cluster
     finally:

@@ -60,6 +60,8 @@ def recipe(
         )
     if answer.imported:
         print_status("the run comes from another machine: read the code before you run it")
+    elif answer.question.sandbox:
+        print_status("the model was in a sandbox and may have written this: read it before you run")
     write_output(output, text)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -90,6 +91,8 @@ def recommend(
     notice = task_notice(answers, run.header())
     if notice:
         print_status(notice)
+    if answers.sandbox and os.geteuid() == 0:
+        print_status("a model in the sandbox of root can change the mode of all files: use a user")
     execute(run, output_format)
 
 

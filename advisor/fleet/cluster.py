@@ -26,10 +26,16 @@ from advisor.domain.run import Header
 from advisor.domain.run_events import LoggedEvent
 from advisor.domain.wire import decode_event
 from advisor.fleet.events import Completed, Failed, Progress, Started, TaskEvent
-from advisor.fleet.head import HeadNode, check_address, connection_lost, unreachable
+from advisor.fleet.head import (
+    LOCAL,
+    HeadNode,
+    check_address,
+    connection_lost,
+    refuse_open,
+    unreachable,
+)
 from advisor.fleet.node import NodeRunResult, Publish, Task, run_assignment
 
-LOCAL = "local"
 #: Prefix of the resource with which Ray names the kind of a node's GPUs.
 ACCELERATOR = "accelerator_type:"
 #: Retries of a run that lost its node. It then fails, because the run itself may be the cause.
@@ -66,9 +72,11 @@ def run_task(task: bytes, queue: Queue, run_assignment: RunAssignment) -> bytes:
             )
         else:
             event = Progress(number=decoded.number, token=token, logged_event=logged)
-        # Not awaited, because waiting would lengthen the pauses between visits. Ray keeps the order
-        # of one caller's messages.
-        queue.actor.put_nowait.remote(msgspec.msgpack.encode(event))
+        sent = queue.actor.put_nowait.remote(msgspec.msgpack.encode(event))
+        if isinstance(event, Started):
+            # The first message could be overtaken, and what comes before it is dropped. Others are
+            # not awaited, because waiting would lengthen the pauses between visits.
+            ray.get(sent)
 
     result = run_assignment(decoded, node, gpu, publish)
     return msgspec.msgpack.encode(Completed(number=decoded.number, token=token, result=result))
@@ -88,12 +96,14 @@ class RayCluster:
             # Ray lowers the priority of its workers by default, which would slow measurements down.
             os.environ.setdefault("RAY_worker_niceness", "0")
             ray_options = {
+                "address": LOCAL,  # by default Ray joins a cluster that runs here already
                 "include_dashboard": False,
                 "object_store_memory": OBJECT_STORE_BYTES,
                 **ray_options,
             }
         else:
             check_address(address)
+            refuse_open(address)
             ray_options = {"address": address}
         try:
             # The output of the workers is stored with their runs, so the driver need not log it.

@@ -8,6 +8,7 @@ import functools
 import math
 import os
 import pathlib
+import resource
 import signal
 import subprocess
 from typing import NamedTuple
@@ -337,7 +338,9 @@ class Worker:
         name = signal.Signals(-status).name if status < 0 else None
         how = f"was killed by {name}" if name else f"exited with status {status} and no response"
         if name == "SIGKILL":
-            how += " (the kernel does this when memory runs out)"
+            has_limit = resource.getrlimit(resource.RLIMIT_CPU)[1] != resource.RLIM_INFINITY
+            what = "memory, or the processor time that ulimit -t allows," if has_limit else "memory"
+            how += f" (the kernel does this when {what} runs out)"
         return Failure(
             "crashed",
             self.phase,

@@ -99,7 +99,7 @@ class Store:
                 f"another process works on run {run.directory.name}", "stop it first"
             )
         try:
-            shutil.rmtree(run.directory)
+            shutil.rmtree(run.directory, onerror=_raise_unless_gone)
         except OSError as problem:
             raise NotWritableError(
                 f"{run.directory} cannot be removed: {problem.strerror}", "make it writable"
@@ -197,6 +197,14 @@ class Store:
             measured=any(is_measurement(event.run_event) for event in events),
             imported=header.imported,
         )
+
+
+def _raise_unless_gone(
+    _: object, __: str, problem: tuple[type[BaseException], BaseException, object]
+) -> None:
+    """Raise why a file is not removed, unless another process has removed it."""
+    if not isinstance(problem[1], FileNotFoundError):
+        raise problem[1]
 
 
 def _ambiguous_run(name: str, matches: Sequence[str]) -> UnknownRunError:

@@ -21,24 +21,41 @@ import struct
 import sys
 import tempfile
 from collections.abc import Iterable
+from typing import NamedTuple
 
-#: Numbers of system calls; those of Landlock and io_uring are the same on all architectures.
+#: Numbers of system calls; those of Landlock and io_uring are the same on all architectures, and so
+#: are those that set and remove extended attributes below a directory.
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF, IO_URING_SETUP = 444, 445, 446, 425
-#: By machine: identifier of the architecture in `linux/audit.h`, number of `prlimit64`, and those
-#: of the calls that are denied: `socket`, `setpriority`, the objects of System V, the keyring, and
-#: the owners and extended attributes of files.
+SETXATTRAT, REMOVEXATTRAT = 463, 466
+
+
+class Architecture(NamedTuple):
+    """A kind of processor, and the numbers of its system calls."""
+
+    #: Its identifier in `linux/audit.h`.
+    identifier: int
+    #: Of `capset`.
+    capset: int
+    #: Of calls that are denied: `socket`, `setpriority`, `ioprio_set`, objects of System V, message
+    #: queues, the keyring, and the owners and extended attributes of files.
+    denied: tuple[int, ...]
+    #: Of calls that are denied for other processes: `prlimit64`, `sched_setparam`,
+    #: `sched_setscheduler` and `sched_setattr`.
+    own: tuple[int, ...]
+
+
+X86_DENIED = (41, 141, 251, 29, 30, 64, 68, 240, 241, *range(248, 251), 92, 93, 94, 260)
+X86_ATTRIBUTES = (188, 189, 190, 197, 198, 199)
+ARM_DENIED = (198, 140, 30, 194, 196, 190, 186, 180, 181, *range(217, 220), 54, 55)
+ARM_ATTRIBUTES = (*range(5, 8), *range(14, 17))
 ARCHITECTURES = {
-    "x86_64": (
-        0xC000003E,
-        302,
-        (41, 141, 29, 30, 64, 68, *range(248, 251), 188, 189, 190, 197, 198, 199, 92, 93, 94, 260),
-    ),
-    "aarch64": (
-        0xC00000B7,
-        261,
-        (198, 140, 186, 190, 194, 196, *range(217, 220), *range(5, 8), *range(14, 17), 54, 55),
-    ),
+    "x86_64": Architecture(0xC000003E, 126, X86_DENIED + X86_ATTRIBUTES, (302, 142, 144, 314)),
+    "aarch64": Architecture(0xC00000B7, 91, ARM_DENIED + ARM_ATTRIBUTES, (261, 118, 119, 274)),
 }
+#: Devices that may be written: those that hold nothing, and accelerators. No terminals.
+DEVICES = ("null", "zero", "full", "random", "urandom", "nvidia*", "dri", "kfd", "dxg")
+SHARED_MEMORY = pathlib.Path("/dev/shm")  # noqa: S108 - shared memory, not a temporary file
+CAPABILITIES_VERSION = 0x20080522
 #: The first version of Landlock that controls the truncation of files, of Linux 6.2, and the first
 #: that scopes signals, of Linux 6.12.
 MINIMUM_VERSION, SCOPES_VERSION = 3, 6
@@ -80,7 +97,8 @@ def enter(writable: Iterable[pathlib.Path], temporary: pathlib.Path) -> None:
     """Confine this process for the rest of its life; raise `OSError` if that fails.
 
     Files may be written below the `writable` directories, in `temporary`, which is made, and in
-    `/dev`. Call it before a thread is started: threads that run already would not be confined.
+    `/dev/shm`, and to some devices. Root has no more rights than others. Call it before a thread is
+    started: threads that run already would not be confined.
     """
     if len(os.listdir("/proc/self/task")) != 1:  # noqa: PTH208 - only the number matters
         message = "a thread was started before the sandbox"
@@ -90,7 +108,10 @@ def enter(writable: Iterable[pathlib.Path], temporary: pathlib.Path) -> None:
     limit_resources()
     libc = ctypes.CDLL(None, use_errno=True)
     check(libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
-    restrict_files(libc, [*writable, temporary])
+    # No process, and the three sets of 64 capabilities, all empty.
+    header, none = struct.pack("=Ii", CAPABILITIES_VERSION, 0), bytes(24)
+    check(libc.syscall(ARCHITECTURES[platform.machine()].capset, header, none))
+    restrict_files(libc, [*writable, temporary, SHARED_MEMORY])
     deny_calls(libc)
 
 
@@ -118,14 +139,15 @@ def is_own(directory: pathlib.Path) -> bool:
 def restrict_files(libc: ctypes.CDLL, writable: Iterable[pathlib.Path]) -> None:
     """Allow reading everywhere and writing below some directories, by Landlock."""
     version = landlock_version()
-    devices = READ | WRITE_FILE | (IOCTL_DEVICE if version >= IOCTL_VERSION else 0)
-    handled = ALL_RIGHTS | (devices & IOCTL_DEVICE)
+    device = WRITE_FILE | (IOCTL_DEVICE if version >= IOCTL_VERSION else 0)
+    handled = ALL_RIGHTS | device
     scoped = SCOPE_ABSTRACT_SOCKETS | SCOPE_SIGNALS if version >= SCOPES_VERSION else 0
     # The fields after the first exist since version 4 and 6; an older kernel takes them if zero.
     attributes = struct.pack("=QQQ", handled, 0, scoped)
     ruleset = check(libc.syscall(CREATE_RULESET, attributes, len(attributes), 0))
-    rules = [(pathlib.Path("/"), READ), (pathlib.Path("/dev"), devices)]
-    rules += [(path, handled) for path in (*writable, pathlib.Path("/dev/shm")) if path.is_dir()]  # noqa: S108 - shared memory, not a temporary file
+    rules = [(pathlib.Path("/"), READ)]
+    rules += [(path, device) for name in DEVICES for path in pathlib.Path("/dev").glob(name)]
+    rules += [(path, handled) for path in writable if path.is_dir()]
     for path, rights in rules:
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
         rule = struct.pack("=Qi", rights, descriptor)
@@ -137,18 +159,25 @@ def restrict_files(libc: ctypes.CDLL, writable: Iterable[pathlib.Path]) -> None:
 
 def deny_calls(libc: ctypes.CDLL) -> None:
     """Deny sockets, except pairs of them, and changes of what belongs to others, by seccomp."""
-    architecture, prlimit, numbers = ARCHITECTURES[platform.machine()]
+    architecture = ARCHITECTURES[platform.machine()]
     # `io_uring` would make sockets without the call `socket`.
-    denied = (*numbers, IO_URING_SETUP)
+    denied = (*architecture.denied, SETXATTRAT, REMOVEXATTRAT, IO_URING_SETUP)
+    own = architecture.own
+    first_own, check_process = 4 + len(denied), 5 + len(denied) + len(own)
+    deny = check_process + 2
     program = [
         (LOAD, 0, 0, ARCHITECTURE_OFFSET),
-        (JUMP_EQUAL, 0, len(denied) + 5, architecture),
+        (JUMP_EQUAL, 0, deny - 2, architecture.identifier),
         (LOAD, 0, 0, NUMBER_OFFSET),
-        (JUMP_GREATER_EQUAL, len(denied) + 3, 0, X32_CALLS),
-        *((JUMP_EQUAL, len(denied) + 2 - place, 0, each) for place, each in enumerate(denied)),
-        (JUMP_EQUAL, 0, 3, prlimit),
+        (JUMP_GREATER_EQUAL, deny - 4, 0, X32_CALLS),
+        *((JUMP_EQUAL, deny - place - 1, 0, each) for place, each in enumerate(denied, 4)),
+        *(
+            (JUMP_EQUAL, check_process - place - 1, 0, each)
+            for place, each in enumerate(own, first_own)
+        ),
+        (RETURN, 0, 0, ALLOW),
         (LOAD, 0, 0, FIRST_ARGUMENT_OFFSET),
-        (JUMP_EQUAL, 1, 0, 0),  # its own limits
+        (JUMP_EQUAL, 1, 0, 0),  # the calling process
         (RETURN, 0, 0, DENY),
         (RETURN, 0, 0, ALLOW),
     ]

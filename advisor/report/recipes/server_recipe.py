@@ -33,6 +33,8 @@ from advisor.system.number_format import format_interval
 
 #: Builds of torch that an index has.
 TORCH_BUILD = re.compile(r"cpu|cu[0-9]+")
+#: What installs the requirements of an image.
+UV = "uv==0.13.9"
 #: The file that a Dockerfile copies.
 SERVER_FILE = "server.py"
 
@@ -97,9 +99,10 @@ def render_dockerfile(answer: Answer, entry: RankedArm, found: FoundRecipe) -> s
 # docker build -t server . && docker run --network host{gpu} server --port 8000
 FROM python:{python}-slim
 RUN apt-get update && apt-get install -y --no-install-recommends g++ && rm -rf /var/lib/apt/lists/*
-RUN pip install --no-cache-dir uv
+RUN pip install --no-cache-dir {UV} && useradd --create-home server
 WORKDIR /server
 {copies}RUN uv pip install --system --no-cache{backend} {wanted}
+USER server
 ENTRYPOINT {json.dumps(command)}
 """
 

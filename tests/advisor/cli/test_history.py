@@ -41,6 +41,18 @@ def test_an_exported_run_is_imported_as_evidence(
     assert "already" in again.stderr
 
 
+def test_a_recipe_that_a_confined_model_may_have_written_is_marked(
+    run_cli: RunCli, recorded: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    run = shutil.copytree(recorded, tmp_path / "home" / "runs" / recorded.name)
+    header = json.loads((run / "run.json").read_text())
+    for sandboxed in (False, True):
+        header["question"]["sandbox"] = sandboxed
+        (run / "run.json").write_text(json.dumps(header))
+        recipe = run_cli("recipe", "--workflow", "pytorch-eager", home=tmp_path / "home")
+        assert (recipe.returncode, "sandbox" in recipe.stderr) == (0, sandboxed)
+
+
 def test_an_export_to_standard_output_is_unchanged(
     run_cli: RunCli, recorded: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:

@@ -117,6 +117,17 @@ def test_a_run_outside_the_store_is_not_executed(
         assert_user_error(run_program(name, "latest", home=home, directory=tmp_path), 2)
 
 
+def test_a_document_is_not_executed(
+    home: pathlib.Path, tmp_path: pathlib.Path, run_program: RunProgram
+) -> None:
+    recorded_runs.make_run(Store(home), finished=True)
+    document = run_program("show", "--json", home=home).stdout
+    (tmp_path / "answer.json").write_text(document)
+    for command in (["verify"], ["resume"], ["build", "--target", "sm_89"]):
+        answer = run_program(*command, "answer.json", home=home, directory=tmp_path)
+        assert_user_error(answer, 2)
+
+
 @pytest.mark.parametrize("closed", ["0<&-", "1>&-", "2>&-"])
 def test_a_closed_standard_stream_is_no_error(closed: str, home: pathlib.Path) -> None:
     answer = subprocess.run(

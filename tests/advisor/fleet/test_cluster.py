@@ -7,6 +7,7 @@ import os
 import pathlib
 import shutil
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -96,6 +97,7 @@ def cluster() -> Iterator[Any]:
     """A head without processors, a node with one processor, and a node that claims two GPUs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setenv("RAY_AUTH_MODE", "disabled")
         patch.setenv("RAY_agent_register_timeout_ms", "120000")
         made = ray_cluster.Cluster(
             initialize_head=True,
@@ -230,6 +232,39 @@ def test_a_race_whose_node_dies_is_repeated_on_another_node(
     lost, whole = (Store(home).find(attempt.run_id) for attempt in first.attempts)
     assert 3 < len(lost.events()) < len(whole.events())
     assert decide(whole).recommendation is not None
+
+
+#: Starts a local cluster, prints its addresses, and then whether everyone may join it.
+LOCAL_CLUSTER = """
+import os, sys
+import psutil
+from advisor.fleet import head
+if "token" in sys.argv:
+    head.protect_local(os.environ)
+from advisor.fleet.cluster import RayCluster, ray
+cluster = RayCluster("local")
+for process in psutil.Process().children(recursive=True):
+    for each in process.net_connections():
+        if each.status == "LISTEN":
+            print(each.laddr.ip.removeprefix("::ffff:"))
+os.environ["RAY_AUTH_MODE"] = "token"
+try:
+    head.refuse_open(ray.get_runtime_context().gcs_address)
+except head.OpenFleetError:
+    print("open")
+cluster.close()
+"""
+
+
+@pytest.mark.parametrize(("words", "is_open"), [(["token"], False), ([], True)])
+def test_a_local_cluster_listens_to_this_machine_and_needs_a_token(
+    words: list[str], *, is_open: bool
+) -> None:
+    started = subprocess.run(
+        [sys.executable, "-c", LOCAL_CLUSTER, *words], capture_output=True, text=True, check=True
+    )
+    found = set(started.stdout.split())
+    assert (found == {"127.0.0.1"}, "open" in found) == (not is_open, is_open)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import pathlib
 from collections.abc import Callable, Iterator, Mapping
@@ -14,9 +15,9 @@ from advisor.ask.answers import Answers
 from advisor.context import Context
 from advisor.decide.decision import decide
 from advisor.domain.fleet import AssignmentResult, FleetRequest, Pool
-from advisor.errors import RunFileError, RunOfFleetError
+from advisor.errors import OpenFleetError, RunFileError, RunOfFleetError
 from advisor.execute.execution import execute
-from advisor.fleet import node
+from advisor.fleet import head, node
 from advisor.fleet.events import Completed, Failed, Progress, Started, TaskEvent
 from advisor.fleet.node import NodeRunResult, Task
 from advisor.fleet.run_fleet import list_assignments, run_fleet
@@ -74,6 +75,16 @@ def results_of(cluster: ScriptedCluster, store: Store) -> list[AssignmentResult]
         for event in run_fleet(REQUEST, Answers(price_per_hour=1.0), cluster, store)
         if isinstance(event, AssignmentResult)
     ]
+
+
+@pytest.mark.parametrize(("mode", "is_refused"), [("", True), ("disabled", False)])
+def test_a_cluster_without_authentication_is_refused_unless_the_user_allows_it(
+    mode: str, *, is_refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_AUTH_MODE", mode)
+    refusal = pytest.raises(OpenFleetError) if is_refused else contextlib.nullcontext()
+    with refusal:
+        head.refuse_open("10.0.0.5:6379")
 
 
 def test_each_model_and_kind_of_device_is_one_race_with_its_own_price(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import pathlib
+import resource
 import signal
 from collections.abc import Iterator
 
@@ -132,6 +133,15 @@ def test_sending_a_token_to_a_worker_that_exited_is_no_error(
 
 
 # Ends
+
+
+def test_a_worker_that_used_its_processor_time_has_not_only_run_out_of_memory(
+    supervisor: Supervisor, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (60, 60))
+    worker = start(supervisor, tmp_path, "os.kill(os.getpid(), signal.SIGKILL)\n")
+    failure = expect_failure(messages_until_end(supervisor, worker)[-1], "crashed")
+    assert "ulimit -t" in failure.reason
 
 
 @pytest.mark.parametrize(

@@ -266,6 +266,20 @@ def test_an_empty_name_deletes_nothing(home: pathlib.Path, monkeypatch: pytest.M
     assert only.header() == header()
 
 
+def test_a_run_may_be_deleted_by_several_processes_at_once(
+    run: Run, home: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unlink = os.unlink
+
+    def lose_a_race(file: str, **changes: Any) -> None:
+        unlink(file, **changes)
+        unlink(file, **changes)
+
+    monkeypatch.setattr(os, "unlink", lose_a_race)
+    assert Store(home).delete(run.directory.name) == run.directory.name
+    assert not run.directory.exists()
+
+
 def test_a_note_survives_bad_characters_and_failed_writes(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
 import pathlib
 import platform
 import socket
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,11 +17,20 @@ from advisor.errors import SandboxError
 from advisor.execute import draft
 from probes.runtime import sandbox
 
+#: What the tries need.
+PRELUDE = """
+import ctypes, os, pathlib, resource, signal, socket, subprocess, sys, tempfile
+
+libc, parent = ctypes.CDLL(None, use_errno=True), os.getppid()
+
+def check(result):
+    if result < 0:
+        raise OSError(ctypes.get_errno(), "")
+"""
 #: A workflow that tries what the sandbox forbids, in the worker and in a process that it starts.
 WORKFLOW = """
-import ctypes, json, os, pathlib, signal, socket, subprocess, sys, tempfile
-
-TRIES = {tries}
+PRELUDE, TRIES = {prelude!r}, {tries}
+exec(PRELUDE)
 
 def attempt(code):
     try:
@@ -31,10 +41,8 @@ def attempt(code):
 
 def versions():
     found = {{name: attempt(code) for name, code in TRIES.items()}}
-    child = "import json, sys\\nexec(sys.argv[1])"
     for name, code in (TRIES if {children} else {{}}).items():
-        imports = "import os, pathlib, signal, socket, tempfile\\n"
-        command = [sys.executable, "-c", child, imports + code]
+        command = [sys.executable, "-c", PRELUDE + code]
         ended = subprocess.run(command, capture_output=True, text=True)
         lines = ended.stderr.strip().splitlines()
         found["child: " + name] = lines[-1].split(":")[0] if lines else "done"
@@ -57,8 +65,13 @@ DENIED = {
     "listen": "socket.socket(socket.AF_INET6)",
     "ask a local server": "socket.socket(socket.AF_UNIX)",
     "ask the kernel": "socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)",
-    "limit another process": "import resource; resource.prlimit(os.getppid(), resource.RLIMIT_CPU)",
-    "slow another process": "os.setpriority(os.PRIO_PROCESS, os.getppid(), 19)",
+    "limit another process": "resource.prlimit(parent, resource.RLIMIT_CPU)",
+    "slow another process": "os.setpriority(os.PRIO_PROCESS, parent, 19)",
+    "schedule another process": "os.sched_setscheduler(parent, os.SCHED_BATCH, os.sched_param(0))",
+    "write to a terminal": "open({terminal!r}, 'w').write('x')",
+    "open a message queue": "check(libc.mq_open(b'/p3', 0o100, 0o600, None))",
+    "share memory": "check(libc.shmget(0, 4096, 0o1600))",
+    "make a disk": "os.mknod({own!r} + '/disk', 0o60600, os.makedev(1, 1))",
     "change an owner": "os.chown({outside!r} + '/kept', os.getuid(), os.getgid())",
     "change an attribute": "os.setxattr({outside!r} + '/kept', 'user.x', b'x')",
 }
@@ -67,7 +80,9 @@ ALLOWED = {
     "make a temporary file": "tempfile.NamedTemporaryFile().close()",
     "read": "pathlib.Path({outside!r}, 'kept').read_text()",
     "talk to itself": "socket.socketpair()",
-    "limit itself": "import resource; resource.setrlimit(resource.RLIMIT_CORE, (0, 0))",
+    "schedule itself": "os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))",
+    "choose its processors": "os.sched_setaffinity(0, os.sched_getaffinity(0))",
+    "limit itself": "resource.setrlimit(resource.RLIMIT_CORE, (0, 0))",
     "discard": "open('/dev/null', 'w').write('x')",
 }
 # The sandbox is refused where Landlock is missing; the refusal is tested everywhere.
@@ -84,11 +99,16 @@ def try_in_worker(
     outside.mkdir()
     shared.mkdir()
     (outside / "kept").write_text("content")
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        names = {"outside": str(outside), "own": str(shared), "port": server.getsockname()[1]}
+    with socket.create_server(("127.0.0.1", 0)) as server, open_terminal() as terminal:
+        names = {
+            "outside": str(outside),
+            "own": str(shared),
+            "port": server.getsockname()[1],
+            "terminal": terminal,
+        }
         codes = {name: code.format(**names) for name, code in tries.items()}
         workflow = tmp_path / "trying.py"
-        workflow.write_text(WORKFLOW.format(tries=json.dumps(codes), children=children))
+        workflow.write_text(WORKFLOW.format(prelude=PRELUDE, tries=codes, children=children))
         result = workers.run_worker(
             workers.make_request(workflow, shared, sandbox=confined),
             tmp_path / "control",
@@ -96,6 +116,15 @@ def try_in_worker(
             environment={**os.environ},
         )
     return result, outside
+
+
+@contextlib.contextmanager
+def open_terminal() -> Iterator[str]:
+    """Yield the name of a terminal, which exists until the block ends."""
+    ends = os.openpty()
+    yield os.ttyname(ends[1])
+    for end in ends:
+        os.close(end)
 
 
 @needs_landlock
@@ -126,7 +155,7 @@ def test_a_worker_is_not_confined_unless_it_is_asked(tmp_path: pathlib.Path) -> 
 @needs_landlock
 @pytest.mark.skipif(sandbox.landlock_version() < sandbox.SCOPES_VERSION, reason="needs Linux 6.12")
 def test_a_confined_worker_cannot_end_its_watchdog(tmp_path: pathlib.Path) -> None:
-    tries = {"kill": "os.kill(os.getppid(), signal.SIGKILL)"}
+    tries = {"kill": "os.kill(parent, signal.SIGKILL)"}
     result, _ = try_in_worker(tmp_path, tries, confined=True, children=False)
     assert result.versions["kill"] == "PermissionError"
     assert result.status == 0

@@ -21,6 +21,7 @@ from advisor.domain.answer import Answer
 from advisor.domain.model import ExportedModel, FactoryModel, Model, TransformersModel
 from advisor.errors import NoRecipeError
 from advisor.recipes.snippet import EACH_CALL
+from advisor.report.recipes import server_recipe
 from advisor.report.recipes.found_recipe import FoundRecipe
 from advisor.report.recipes.server_recipe import render_dockerfile, render_server
 from probes.wire.events import InputFacts
@@ -145,6 +146,8 @@ def test_an_image_has_the_server_and_the_users_files(model: Model | None, files:
     assert [json.loads(each)[0] for each in made["COPY"]] == ["server.py", *files]
     assert json.loads(made["ENTRYPOINT"][0]) == ["python", "server.py"]
     assert made["RUN"][-1].endswith("-r server.py")
+    assert [each for each in made["RUN"][1].split() if "uv" in each] == [server_recipe.UV]
+    assert made["USER"] == ["server"]
 
 
 def test_the_image_of_an_engine_runs_its_command() -> None:
