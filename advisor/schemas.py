@@ -22,7 +22,7 @@ from advisor.domain.serving import ServingRules
 from advisor.domain.wire import EVENTS_BY_TAG
 from advisor.domain.workflow import Workflow
 from advisor.report.comparisons.comparison import Comparison
-from advisor.report.fleets.fleet_matrix import FleetDocument
+from advisor.report.fleet_matrix import FleetDocument
 from advisor.report.recipes.verification import Verification
 from advisor.store.runs import HistoryEntry
 from advisor.version import __version__

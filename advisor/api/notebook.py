@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from advisor.domain.answer import Answer
 from advisor.domain.plan import Plan
 from advisor.domain.run_events import LoggedEvent, WorkerEnded, WorkerReported
-from advisor.report.sections import progress_lines
-from advisor.report.sections.ranking_cells import ranking_rows
+from advisor.report import progress_lines
+from advisor.report.ranking import ranking_rows
 from probes.wire.events import PhaseStarted
 
 #: The phase from which on an arm is built.

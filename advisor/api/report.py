@@ -21,9 +21,8 @@ from advisor.domain.recommendation import Recommendation
 from advisor.domain.run_events import LoggedEvent
 from advisor.errors import FormatError
 from advisor.execute.execution import execute
-from advisor.report import markdown, page
+from advisor.report import exports, figures
 from advisor.report.comparisons.comparison import Comparison, compare_answers
-from advisor.report.exports import csv_rows
 from advisor.store.runs import Run
 
 if TYPE_CHECKING:
@@ -85,13 +84,13 @@ class Report:
         return encode(self.answer)
 
     def to_html(self) -> str:
-        return page.render(self.answer)
+        return exports.to_html(self.answer)
 
     def to_markdown(self) -> str:
-        return markdown.render(self.answer)
+        return exports.to_markdown(self.answer)
 
     def to_csv(self) -> str:
-        return csv_rows.render([self.answer])
+        return exports.to_csv([self.answer])
 
     def to_dataframe(self) -> pd.DataFrame:
         """Return a row for each arm and batch size; needs pandas (extra `notebook`).
@@ -100,7 +99,7 @@ class Report:
         """
         import pandas as pd  # noqa: PLC0415 - an extra
 
-        return pd.DataFrame(csv_rows.rows(self.answer), columns=csv_rows.COLUMNS)
+        return pd.DataFrame(figures.rows(self.answer), columns=figures.COLUMNS)
 
     def save(self, file: str | pathlib.Path) -> pathlib.Path:
         """Write the format of the file's suffix; return the path.
@@ -108,16 +107,12 @@ class Report:
         Raise `FormatError` for a suffix without a format.
         """
         path = pathlib.Path(file)
-        renderers = {
-            ".json": self.to_json,
-            ".html": self.to_html,
-            ".md": self.to_markdown,
-            ".csv": self.to_csv,
-        }
-        if path.suffix not in renderers:
-            formats = ", ".join(renderers)
-            raise FormatError(f"unknown format {path.suffix!r}", f"use one of {formats}")
-        path.write_text(renderers[path.suffix](), encoding="utf-8")
+        names = {each.suffix: name for name, each in exports.FORMATS.items() if each.suffix}
+        suffix = next((each for each in names if path.name.endswith(each)), None)
+        if suffix is None:
+            raise FormatError(f"unknown format {path.suffix!r}", f"use one of {', '.join(names)}")
+        content = exports.write(names[suffix], self.answer)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
         return path
 
     def __repr__(self) -> str:

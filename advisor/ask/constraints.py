@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from advisor.domain.constraints import CLASSIFIED, UNITS, Constraint, Unit
+from advisor.domain.constraints import (
+    CLASSIFIED,
+    FIGURES,
+    SPELLINGS,
+    UNITS,
+    Constraint,
+    Dimension,
+    Unit,
+)
 from advisor.domain.priorities import CRITERIA
 from advisor.domain.question import Task
 from advisor.errors import PriorityError, SizeError
@@ -14,42 +22,12 @@ from advisor.errors import PriorityError, SizeError
 PATTERN = re.compile(r"\s*([a-z_-]+)\s*(>=|<=)\s*([^\s<>=]+)\s*", re.IGNORECASE)
 NUMBER = re.compile(r"([0-9.eE+-]+?)\s*([a-zA-Z%]*)")
 TIERS = {"a": 3, "b": 2, "c": 1, "3": 3, "2": 2, "1": 1}
-#: Spellings of units in small letters; None for a figure without a unit.
-Spellings = Mapping[str, Unit | None]
-BYTES: Spellings = {
-    "b": "B",
-    "kb": "kB",
-    "mb": "MB",
-    "gb": "GB",
-    "kib": "KiB",
-    "mib": "MiB",
-    "gib": "GiB",
-}
-SECONDS: Spellings = {
-    "": None,
-    "us": "us",
-    "ms": "ms",
-    "s": "s",
-    "m": "min",
-    "min": "min",
-    "h": "h",
-}
-FACTOR: Spellings = {"x": None, "": None}
-ERROR: Spellings = {"": None, "%": "%"}
-#: The figures that can be required, the comparison that each takes, and its units.
-FIGURES: Mapping[str, tuple[str, Spellings]] = {
-    "speedup": (">=", FACTOR),
-    "memory": ("<=", BYTES),
-    "build": ("<=", SECONDS),
-    "ttft": ("<=", SECONDS),
-    "itl": ("<=", SECONDS),
-    CLASSIFIED: ("<=", ERROR),
-}
-#: The figures that only the task `generate` measures.
-TEXT_FIGURES = ("ttft", "itl")
-EXAMPLES = (
-    '"portability>=B", "accuracy>=B", "speedup>=1.2", "memory<=8GiB", "build<=5min",'
-    ' "ttft<=200ms", "accuracy<=1e-3"'
+EXAMPLES = ", ".join(
+    f'"{each}"'
+    for each in (
+        *("portability>=B", "accuracy>=B"),
+        *(f"{name}{figure.comparison}{figure.example}" for name, figure in FIGURES.items()),
+    )
 )
 
 
@@ -61,17 +39,19 @@ def parse_constraints(text: str) -> tuple[Constraint, ...]:
 def check_constraints(constraints: Sequence[Constraint], task: Task) -> None:
     """Raise `PriorityError` for a figure that the task does not measure."""
     for constraint in constraints:
-        if constraint.criterion in TEXT_FIGURES and task != "generate":
+        figure = FIGURES.get(constraint.criterion)
+        if figure is not None and figure.of_text and task != "generate":
+            of_text = (name for name, each in FIGURES.items() if each.of_text)
             raise PriorityError(
                 f"the task {task} does not measure {constraint.criterion}, which --require limits",
-                f"{' and '.join(TEXT_FIGURES)} need --task generate, or --task serve with its own"
+                f"{' and '.join(of_text)} need --task generate, or --task serve with its own"
                 " limits --ttft and --itl",
             )
 
 
 def parse_duration(option: str, text: str) -> float:
     """Return the seconds of a duration such as `90s` or `5min`; raise `SizeError`."""
-    found = _figure(text.strip(), SECONDS)
+    found = _figure(text.strip(), "seconds")
     if found is None:
         raise SizeError(f"{option} {text!r} is not a duration", "write it like 90s, 5min or 1h")
     return found[0]
@@ -87,9 +67,9 @@ def _parse(part: str) -> Constraint:
         if comparison != ">=" or tier is None:
             raise _refuse(part)
         return Constraint(criterion=name, at_least=tier)
-    if name not in FIGURES or FIGURES[name][0] != comparison:
+    if name not in FIGURES or FIGURES[name].comparison != comparison:
         raise _refuse(part)
-    figure = _figure(value, FIGURES[name][1])
+    figure = _figure(value, FIGURES[name].dimension)
     if figure is None:
         raise _refuse(part)
     number, unit = figure
@@ -98,12 +78,12 @@ def _parse(part: str) -> Constraint:
     return Constraint(criterion=name, at_most=number, unit=unit)
 
 
-def _figure(text: str, spellings: Spellings) -> tuple[float, Unit | None] | None:
+def _figure(text: str, dimension: Dimension) -> tuple[float, Unit | None] | None:
     """Return a figure in the base unit with its unit.
 
     Return None unless it is a positive number with a known unit.
     """
-    match = NUMBER.fullmatch(text)
+    match, spellings = NUMBER.fullmatch(text), SPELLINGS[dimension]
     if match is None or match[2].lower() not in spellings:
         return None
     unit = spellings[match[2].lower()]

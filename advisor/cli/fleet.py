@@ -108,8 +108,8 @@ def resume_fleet(record: FleetRecord, context: Context, output_format: OutputFor
     from advisor.ask.answers import Answers
     from advisor.fleet import device_pools
     from advisor.fleet.run_fleet import unanswered_assignments
-    from advisor.report.fleets import fleet_matrix
-    from advisor.report.fleets.fleet_matrix import read_answers
+    from advisor.report import fleet_matrix
+    from advisor.report.fleet_matrix import read_answers
 
     if not record.answers:
         raise FleetRequestError(
@@ -223,7 +223,7 @@ def _print_event(event: ClusterEvent) -> None:
 def _status_line(event: ClusterEvent, names: dict[int, str]) -> str | None:
     from advisor.domain.fleet import AssignmentResult
     from advisor.fleet.events import Progress, Started
-    from advisor.report.sections import progress_lines
+    from advisor.report import progress_lines
 
     match event:
         case AssignmentResult(assignment=assignment, attempts=attempts, reason=reason):
@@ -247,15 +247,13 @@ def _print_results(
     stores_parquet: bool = False,
 ) -> int:
     """Print the matrix; return the exit code, which is 1 when no cell has a recommendation."""
-    from advisor.report.fleets import fleet_matrix
-    from advisor.report.fleets.fleet_matrix import read_answers
+    from advisor.report import fleet_matrix
+    from advisor.report.fleet_matrix import read_answers
 
     answers_by_run = read_answers(record, context.store)
     if stores_parquet:
-        from advisor.report.exports import parquet
-
         file = context.store.fleets.save_parquet(
-            record.request.fleet_id, parquet.encode_fleet(record, answers_by_run)
+            record.request.fleet_id, fleet_matrix.to_parquet(record, answers_by_run)
         )
         print_status(f"all figures, a row for each workflow and batch size: {file}")
     matrix = fleet_matrix.compose(record, answers_by_run)

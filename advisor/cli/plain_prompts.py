@@ -18,8 +18,7 @@ from advisor.decide.decision import decide
 from advisor.domain.question import Task
 from advisor.errors import NoTerminalError, UserError, exit_code_of
 from advisor.execute.draft import DraftRun, create, propose
-from advisor.report import text_report
-from advisor.report.sections import progress_lines
+from advisor.report import progress_lines, text_report
 
 if TYPE_CHECKING:
     from advisor.domain.catalogue import Catalogue

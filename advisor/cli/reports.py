@@ -4,33 +4,19 @@ from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from advisor.cli.output import open_store, print_text, write_output
-from advisor.errors import (
-    FormatError,
-    NoExportError,
-)
+from advisor.errors import FormatError, NoExportError
 
 if TYPE_CHECKING:
     from advisor.domain.answer import Answer
 
 app = typer.Typer(rich_markup_mode=None)
 
-#: Formats of a report, and how the name of its file ends.
-FORMATS = {
-    "html": ".html",
-    "md": ".md",
-    "csv": ".csv",
-    "json": ".json",
-    "parquet": ".parquet",
-    "junit": ".junit.xml",
-    "openmetrics": ".openmetrics.txt",
-    "github-summary": "",
-}
 #: The file to which a step of a GitHub workflow appends its summary.
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 
@@ -45,7 +31,11 @@ def report(
     formats: Annotated[
         str,
         typer.Option(
-            "--format", "--to", "-f", metavar="FORMATS", help=f"one or more of {', '.join(FORMATS)}"
+            "--format",
+            "--to",
+            "-f",
+            metavar="FORMATS",
+            help="one or more of html, md, csv, json, parquet, junit, openmetrics, github-summary",
         ),
     ] = "html",
     directory: Annotated[
@@ -54,8 +44,7 @@ def report(
 ) -> None:
     """Write a report of one run, or of runs on several devices."""
     from advisor.decide.decision import decide
-    from advisor.report import opening, page
-    from advisor.report.exports import csv_rows
+    from advisor.report import opening
     from advisor.report.recipes import server_recipe
 
     selected = parse_formats(formats)
@@ -63,49 +52,31 @@ def report(
     store = open_store()
     if opening.is_file(names[0]):
         # It has no recipe, which needs the run itself.
-        answer = opening.open_answer(names[0], store)
-        _write_reports(answer, selected, directory, _renderers(answer))
+        _write_reports(opening.open_answer(names[0], store), selected, directory)
         return
     run, *elsewhere = [store.find(name) for name in names]
     answer = decide(run, platforms=elsewhere)
-    renderers = _renderers(answer) | {
-        "html": lambda: page.render(answer, server_recipe.render_recommended(answer, run)),
-        "csv": lambda: csv_rows.render([answer, *map(decide, elsewhere)]),
-    }
-    _write_reports(answer, selected, directory, renderers)
-
-
-def _renderers(answer: Answer) -> dict[str, Callable[[], str | bytes]]:
-    """Return the function that renders each format of one answer."""
-    from advisor.domain.answer import encode
-    from advisor.report import markdown, page
-    from advisor.report.exports import csv_rows, formats, parquet
-
-    return {
-        "html": lambda: page.render(answer),
-        "md": lambda: markdown.render(answer),
-        "csv": lambda: csv_rows.render([answer]),
-        "json": lambda: encode(answer),
-        "parquet": lambda: formats.encode(parquet.encode_answer, answer),
-        "junit": lambda: formats.encode(formats.to_junit, answer),
-        "openmetrics": lambda: formats.encode(formats.to_openmetrics, answer),
-        "github-summary": lambda: markdown.render(answer),
-    }
+    recipe = server_recipe.render_recommended(answer, run) if "html" in selected else None
+    others = [decide(other) for other in elsewhere] if "csv" in selected else []
+    _write_reports(answer, selected, directory, others, recipe)
 
 
 def _write_reports(
     answer: Answer,
     selected: Sequence[str],
     directory: str,
-    renderers: Mapping[str, Callable[[], str | bytes]],
+    elsewhere: Sequence[Answer] = (),
+    recipe: str | None = None,
 ) -> None:
     """Write each format to a file of its own, and the summary of a GitHub workflow to its file."""
+    from advisor.report import exports
+
     for name in selected:
-        content = renderers[name]()
+        content = exports.write(name, answer, elsewhere, recipe)
         if name == "github-summary":
             _append_summary(str(content))
             continue
-        file = pathlib.Path(directory) / f"{answer.run_id}{FORMATS[name]}"
+        file = pathlib.Path(directory) / f"{answer.run_id}{exports.FORMATS[name].suffix}"
         write_output(str(file), content)
         print_text(str(file))
 
@@ -123,6 +94,8 @@ def _append_summary(text: str) -> None:
 
 def parse_formats(text: str) -> list[str]:
     """Parse the formats of a report; raise `FormatError`."""
+    from advisor.report.exports import FORMATS
+
     selected = [name.strip().lower() for name in text.split(",") if name.strip()]
     unknown = [name for name in selected if name not in FORMATS]
     if unknown or not selected:

@@ -112,8 +112,7 @@ def explain(
 ) -> None:
     """Explain the score of a workflow: each figure, its rule and its source."""
     from advisor.ask import rubric_files
-    from advisor.report import opening
-    from advisor.report.sections import explanation
+    from advisor.report import explanation, opening
 
     published = rubric_files.load().published
     print_text(
@@ -139,7 +138,7 @@ def build(
     """Build a run's model for a GPU that is not attached. The engine is not run."""
     from advisor.domain.run_events import LoggedEvent
     from advisor.execute import cross_build
-    from advisor.report.sections import progress_lines
+    from advisor.report import progress_lines
 
     for run_event in cross_build.build(
         open_store().find(run), target, pathlib.Path(output), make_context()

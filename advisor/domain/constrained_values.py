@@ -2,36 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from advisor.domain.accuracy import LossClass
-from advisor.domain.constraints import Constraint, FailedConstraint
+from advisor.domain.constraints import FIGURES, Constraint, FailedConstraint
 from advisor.domain.measurement import Measurement
 from advisor.domain.priorities import CRITERIA
 from advisor.domain.scores import Rating
 
-#: Measured figures that a constraint may name. A missing figure meets no constraint.
-FIGURES: dict[str, Callable[[Measurement], float | None]] = {
-    "speedup": lambda one: one.speedup.value,
-    "memory": lambda one: one.memory_bytes.peak,
-    "build": lambda one: one.build_seconds.cold,
-    "ttft": lambda one: _worst(
-        cell.generation.ttft_seconds if cell.generation else None for cell in one.cells
-    ),
-    "itl": lambda one: _worst(
-        cell.generation.itl_seconds if cell.generation else None for cell in one.cells
-    ),
-    "accuracy": lambda one: _worst(checked.accuracy.error for checked in one.correctness),
-}
 #: Numbers of the classes of losses, as those of letters.
 CLASS_NUMBERS: dict[LossClass, int] = {"A": 3, "B": 2, "C": 1, "worse": 0}
-
-
-def _worst(values: Iterable[float | None]) -> float | None:
-    """Return the largest of the values; None where one is missing."""
-    found = list(values)
-    known = [value for value in found if value is not None]
-    return max(known) if known and len(known) == len(found) else None
 
 
 def value_of(
@@ -44,7 +24,7 @@ def value_of(
         return None
     if constraint.asks_for_class:
         return class_number(measurement)
-    return FIGURES[constraint.criterion](measurement)
+    return FIGURES[constraint.criterion].get(measurement)
 
 
 def class_number(measurement: Measurement) -> int | None:

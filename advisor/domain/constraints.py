@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Callable, Iterable, Mapping
+from typing import Literal, NamedTuple
 
 import msgspec
 
+from advisor.domain.measurement import Measurement
 from advisor.domain.priorities import CRITERIA
 
 #: A figure that may also be required as a letter, the class of what is lost of a trained model.
@@ -33,6 +34,71 @@ UNITS: Mapping[Unit, float] = {
     "h": 3600.0,
     "%": 0.01,
 }
+#: Spellings of units in small letters, by what a figure measures; None for a figure without a unit.
+Dimension = Literal["factor", "bytes", "seconds", "error"]
+SPELLINGS: Mapping[Dimension, Mapping[str, Unit | None]] = {
+    "factor": {"x": None, "": None},
+    "bytes": {
+        "b": "B",
+        "kb": "kB",
+        "mb": "MB",
+        "gb": "GB",
+        "kib": "KiB",
+        "mib": "MiB",
+        "gib": "GiB",
+    },
+    "seconds": {
+        "": None,
+        "us": "us",
+        "ms": "ms",
+        "s": "s",
+        "m": "min",
+        "min": "min",
+        "h": "h",
+    },
+    "error": {"": None, "%": "%"},
+}
+
+
+class LimitedFigure(NamedTuple):
+    """A measured figure that a constraint may limit."""
+
+    #: A missing figure meets no constraint.
+    get: Callable[[Measurement], float | None]
+    dimension: Dimension
+    #: A bound as the user writes it.
+    example: str
+    comparison: Literal[">=", "<="] = "<="
+    #: Whether only the task `generate` measures it.
+    of_text: bool = False
+
+
+def _worst(values: Iterable[float | None]) -> float | None:
+    """Return the largest of the values; None where one is missing."""
+    found = list(values)
+    known = [value for value in found if value is not None]
+    return max(known) if known and len(known) == len(found) else None
+
+
+def _worst_ttft(one: Measurement) -> float | None:
+    return _worst(cell.generation.ttft_seconds if cell.generation else None for cell in one.cells)
+
+
+def _worst_itl(one: Measurement) -> float | None:
+    return _worst(cell.generation.itl_seconds if cell.generation else None for cell in one.cells)
+
+
+#: The figures that `--require` may name, in addition to the letters of the criteria.
+FIGURES: Mapping[str, LimitedFigure] = {
+    "speedup": LimitedFigure(lambda one: one.speedup.value, "factor", "1.2", ">="),
+    "memory": LimitedFigure(lambda one: one.memory_bytes.peak, "bytes", "8GiB"),
+    "build": LimitedFigure(lambda one: one.build_seconds.cold, "seconds", "5min"),
+    "ttft": LimitedFigure(_worst_ttft, "seconds", "200ms", of_text=True),
+    "itl": LimitedFigure(_worst_itl, "seconds", "20ms", of_text=True),
+    CLASSIFIED: LimitedFigure(
+        lambda one: _worst(checked.accuracy.error for checked in one.correctness), "error", "1e-3"
+    ),
+}
 
 
 class Constraint(
@@ -40,9 +106,8 @@ class Constraint(
 ):
     """A letter or a figure that a workflow needs to be recommended; it never changes a score."""
 
-    #: A criterion, or a figure: `speedup`, `memory` (bytes), `build`, `ttft`, `itl` (seconds),
-    #: `accuracy` (at least: class of what is lost of a trained model; at most: relative error, or
-    #: divergence of text in nats a token).
+    #: A criterion, or one of `FIGURES`, in bytes or seconds. `accuracy`: at least a class of what
+    #: is lost of a trained model, at most a relative error, or divergence of text in nats a token.
     criterion: str
     #: For a criterion or a class the letter's number: 3 is A, 2 is B, 1 is C.
     at_least: int | float | None = None
@@ -64,16 +129,17 @@ class Constraint(
         """Return a letter or a figure of its criterion in the form of `--require`."""
         if self.asks_for_letter:
             return LETTERS[int(value)]
-        if self.criterion == "speedup":
+        if FIGURES[self.criterion].dimension == "factor":
             return f"{value:g}x"
         unit = self._shown_unit(value)
         return f"{value:.3g}" if unit is None else f"{value / UNITS[unit]:g}{unit}"
 
     def _shown_unit(self, value: float) -> Unit | None:
         """Return the user's unit, else MiB for bytes and s, or ms below 1 s, for a time."""
-        if self.unit is not None or self.criterion in {"speedup", CLASSIFIED}:
+        dimension = FIGURES[self.criterion].dimension
+        if self.unit is not None or dimension in {"factor", "error"}:
             return self.unit
-        if self.criterion == "memory":
+        if dimension == "bytes":
             return "MiB"
         return "s" if value >= 1 else "ms"
 

@@ -8,7 +8,7 @@ from advisor.decide.trust import is_unfit
 from advisor.domain.answer import Answer
 from advisor.domain.measurement import Measurement
 from advisor.domain.recommendation import Certainty, DecisionWord, Recommendation
-from advisor.report.sections.text_generation import format_latency
+from advisor.report.text_generation import format_latency
 from advisor.system.number_format import (
     format_mebibytes,
     format_milliseconds,

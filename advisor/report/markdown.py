@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from advisor.domain.answer import Answer, UnmeasuredArm
+from advisor.report import serving_tables, text_generation, trade_off
+from advisor.report.answer import confidence, headline, stop_notice
 from advisor.report.answer_card import length_rows
 from advisor.report.formatting import markdown_table
-from advisor.report.sections import serving_tables, text_generation, trade_off
-from advisor.report.sections.answer import confidence, headline, stop_notice
-from advisor.report.sections.ranking_cells import ranking_rows
-from advisor.report.sections.setup_facts import setup_facts
+from advisor.report.ranking import ranking_rows
+from advisor.report.setup_facts import setup_facts
 
 #: Characters that Markdown or embedded HTML would interpret.
 ESCAPES = str.maketrans(

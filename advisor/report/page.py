@@ -20,15 +20,14 @@ from markupsafe import Markup
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.priorities import CRITERIA, FURTHER_CRITERIA, PILLARS, Priorities
 from advisor.domain.rubric import LETTERS
-from advisor.report import answer_card
+from advisor.report import answer_card, new_shapes, serving_tables, text_generation, trade_off
+from advisor.report.answer import flip_lines, headline, stop_notice, unfit_notice
 from advisor.report.charts import pictures
 from advisor.report.charts.pictures import Pictures
 from advisor.report.formatting import LEGEND, accuracy_cell, accuracy_line
-from advisor.report.sections import new_shapes, serving_tables, text_generation, trade_off
-from advisor.report.sections.answer import flip_lines, headline, stop_notice, unfit_notice
-from advisor.report.sections.ranking_cells import CRITERION_HEADS
-from advisor.report.sections.sensitivity import AGREEMENT, break_even_line, robustness
-from advisor.report.sections.setup_facts import setup_facts
+from advisor.report.ranking import CRITERION_HEADS, ranking_columns
+from advisor.report.sensitivity import AGREEMENT, break_even_line, robustness
+from advisor.report.setup_facts import setup_facts
 from advisor.system import number_format
 
 #: Characters that could end a script element, or begin one inside it.
@@ -67,6 +66,7 @@ def render(answer: Answer, script: str | None = None) -> str:
         priorities={name: getattr(answer.question.priorities, name) for name in CRITERIA},
         letters=LETTERS,
         heads=CRITERION_HEADS,
+        columns=ranking_columns(answer, has_intervals=True),
         flips=flip_lines(answer),
         has_streamed_calls=_has_streamed_calls(answer),
         robustness=robustness(answer.recommendation) if answer.recommendation else [],

@@ -7,32 +7,35 @@ from collections.abc import Sequence
 from advisor.domain.answer import PUBLISHED, Answer
 from advisor.domain.model import has_random_weights
 from advisor.domain.results import ApplicationPortability, Platform
-from advisor.report.answer_card import length_rows
-from advisor.report.formatting import LEGEND, plain_table
-from advisor.report.sections import new_shapes, serving_tables
-from advisor.report.sections.answer import (
+from advisor.report import new_shapes, serving_tables
+from advisor.report.answer import (
     confidence,
     flip_lines,
     headline,
     stop_notice,
 )
-from advisor.report.sections.ranking_cells import partly_used, ranking_rows, speed_unit
-from advisor.report.sections.sensitivity import sensitivity, titled
-from advisor.report.sections.setup_facts import (
+from advisor.report.answer_card import length_rows
+from advisor.report.formatting import LEGEND, plain_table
+from advisor.report.ranking import ranking_rows, speed_unit
+from advisor.report.sensitivity import sensitivity, titled
+from advisor.report.setup_facts import (
     describe_inputs,
     describe_load,
     describe_shapes,
     input_facts,
     unmeasured_shapes,
 )
-from advisor.report.sections.text_generation import generation_lines
-from advisor.report.sections.trade_off import trade_off_lines
-from advisor.report.sections.unranked import unranked
+from advisor.report.text_generation import generation_lines
+from advisor.report.trade_off import trade_off_lines
+from advisor.report.unranked import partly_used, unranked
 from advisor.system.number_format import (
     format_number,
 )
 
-COST_COLUMNS = "build s: first build; MiB: peak memory; letters: A best, C lowest"
+COST_COLUMNS = (
+    "build s: first build; MiB: peak memory; letters: A best, C lowest; "
+    "=: about as good as the advised arm"
+)
 #: What the columns of the ranking mean, by the unit of the speed.
 COLUMNS = {
     unit: (

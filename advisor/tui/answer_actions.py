@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from advisor.domain.answer import encode
 from advisor.tui.answer import RunAnswer
 from advisor.tui.dialogs.questions import FileDialog
 from advisor.tui.rendering import text
@@ -38,14 +37,9 @@ def export(app: AdvisorApp, answer: RunAnswer, *, explored: bool = False) -> Non
 
 def render_answer(answer: RunAnswer, extension: str) -> str:
     """Return an answer in the format of an extension; a page has the recipe of a stored run."""
-    from advisor.report import markdown, page  # noqa: PLC0415 - template engines import slowly
-    from advisor.report.exports import csv_rows  # noqa: PLC0415 - as above
+    from advisor.report import exports  # noqa: PLC0415 - template engines import slowly
     from advisor.report.recipes import server_recipe  # noqa: PLC0415 - as above
 
-    document, run = answer.document, answer.run
-    if extension == ".html":
-        recipe = server_recipe.render_recommended(document, run) if run else None
-        return page.render(document, recipe)
-    if extension == ".md":
-        return markdown.render(document)
-    return csv_rows.render([document]) if extension == ".csv" else encode(document)
+    run, name = answer.run, extension.removeprefix(".")
+    recipe = server_recipe.render_recommended(answer.document, run) if run else None
+    return str(exports.write(name, answer.document, recipe=recipe))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from advisor.domain.answer import Answer
 from advisor.domain.run import resume_command
 from advisor.errors import UserError
-from advisor.report.sections.answer import headline
+from advisor.report.answer import headline
 from advisor.store.runs import Run
 from advisor.tui.answer import RunAnswer
 from advisor.tui.dialogs.questions import CancelDialog, QuitDialog

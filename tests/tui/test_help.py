@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pathlib
+
 import pytest
 from onscreen import (
     async_test,
@@ -18,6 +20,8 @@ from advisor.ask.answers import Answers
 from advisor.ask.rubric_files import read_glossary, rubric_directory
 from advisor.context import Context
 from advisor.domain.priorities import PILLARS
+from advisor.report.opening import read_answer
+from advisor.report.ranking import ranking_columns
 from advisor.store.runs import Run
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs.help_dialog import HelpDialog, describe_widget
@@ -26,11 +30,13 @@ from advisor.tui.rendering.answer_lines import LINE_TERMS, answer_lines
 from advisor.tui.screens.live_table import process_columns
 from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.screens.results_panes import TextPane
-from advisor.tui.screens.results_table import CRITERION_TITLES
 from advisor.tui.widgets.form import AnswerInput, Choice
 from advisor.tui.widgets.table import SelectableTable
 from advisor.tui.widgets.weights import WeightBar
 
+EVIDENCE = pathlib.Path(__file__).parents[1] / "stacks" / "evidence"
+#: It has the columns of generated text.
+GENERATED = EVIDENCE / "h200-generate-tinyllama-bfloat16.json"
 GLOSSARY = read_glossary(rubric_directory() / "glossary.toml")
 
 
@@ -102,7 +108,8 @@ async def test_question_mark_explains_what_has_the_focus(
 def test_every_term_that_a_screen_explains_is_in_the_glossary() -> None:
     explained = {term for terms in LINE_TERMS.values() for term in terms}
     explained |= {term for terms in TextPane.TERMS.values() for term in terms}
-    explained |= set(CRITERION_TITLES.values())
+    columns = ranking_columns(read_answer(str(GENERATED)), has_latency=True)
+    explained |= {term for column in columns for term in column.terms}
     explained |= {term for pillar in PILLARS for term in WeightBar(pillar).help_terms()}
     explained |= {term for size in (False, True) for term in _terms_of_live(generates_text=size)}
     assert explained <= GLOSSARY.keys()

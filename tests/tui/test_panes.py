@@ -9,7 +9,7 @@ from onscreen import async_test, running_app, wait_for_screen, wait_for_text
 
 from advisor.context import Context
 from advisor.decide.decision import decide
-from advisor.report.sections import new_shapes
+from advisor.report import new_shapes
 from advisor.store.runs import Run
 from advisor.tui.answer import RunAnswer
 from advisor.tui.app import AdvisorApp

@@ -23,8 +23,8 @@ from textual.widgets import Static, Tab
 from advisor.context import Context
 from advisor.domain.interval import Interval
 from advisor.domain.priorities import FURTHER_CRITERIA
+from advisor.report.answer import UNFIT_NOTICE
 from advisor.report.opening import read_answer
-from advisor.report.sections.answer import UNFIT_NOTICE
 from advisor.store.runs import Run
 from advisor.tui.answer import RunAnswer
 from advisor.tui.app import AdvisorApp

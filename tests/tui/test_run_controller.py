@@ -24,8 +24,8 @@ from advisor.domain.answer import encode
 from advisor.domain.run_events import Finished, LoggedEvent, RaceOpened, Resumed
 from advisor.execute.draft import prepare
 from advisor.execute.further_run import arms_to_retry
+from advisor.report import answer
 from advisor.report.recipes import server_recipe
-from advisor.report.sections import answer
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.tui.answer import RunAnswer

@@ -290,7 +290,7 @@ async def test_results_show_exclusions_and_details_and_what_other_weights_recomm
         await wait_for(pilot, lambda: not screen.is_explored)
         await pilot.press("w", "o")
         await pilot.pause()
-        assert "Speed\N{BLACK DOWN-POINTING TRIANGLE}" in screen_text(pilot)
+        assert "speed-up\N{BLACK DOWN-POINTING TRIANGLE}" in screen_text(pilot)
         await pilot.press("enter")
         detail = await wait_for_screen(pilot, DetailScreen)
         assert "letters: A for a grade" in screen_text(pilot)

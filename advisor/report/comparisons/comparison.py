@@ -20,6 +20,7 @@ from advisor.domain.answer import Answer, Status, UnmeasuredArm
 from advisor.domain.interval import Interval
 from advisor.domain.measurement import Cell
 from advisor.domain.plan import BASELINE
+from advisor.report.answer import headline
 from advisor.report.comparisons.run_differences import Difference, find_differences, software_of
 from advisor.report.comparisons.speed_ratios import (
     SpeedVerdict,
@@ -32,7 +33,6 @@ from advisor.report.comparisons.speed_ratios import (
     variance_of_speedup,
     whole_ratio,
 )
-from advisor.report.sections.answer import headline
 from probes.wire.shape import Shape
 
 SCHEMA: Final = "p3-advisor/comparison/3"

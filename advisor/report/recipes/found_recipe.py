@@ -15,7 +15,7 @@ from advisor.domain.run_state import ProcessState, RunState
 from advisor.errors import NoRecipeError
 from advisor.recipes.server import portable_command
 from advisor.recipes.snippet import compose_snippet, imported_packages
-from advisor.report.sections.explanation import find_arms
+from advisor.report.explanation import find_arms
 from advisor.store.runs import Run
 from probes.wire.events import Environment, InputFacts
 

@@ -16,10 +16,10 @@ from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.measurement import Cell
 from advisor.errors import NoRecipeError
 from advisor.recipes.snippet import compose_snippet
+from advisor.report.answer import caveats
 from advisor.report.formatting import format_error
 from advisor.report.recipes.found_recipe import FoundRecipe
-from advisor.report.sections.answer import caveats
-from advisor.report.sections.setup_facts import describe_shapes
+from advisor.report.setup_facts import describe_shapes
 from advisor.system.number_format import format_interval
 from probes.wire.shape import Shape
 

@@ -19,6 +19,7 @@ from advisor.errors import NoRecipeError
 from advisor.recipes import server
 from advisor.recipes.expressions import file_name, model_name
 from advisor.recipes.snippet import compose_snippet
+from advisor.report.answer import caveats
 from advisor.report.recipes import script_recipe
 from advisor.report.recipes.found_recipe import FoundRecipe, choose
 from advisor.report.recipes.script_recipe import (
@@ -27,7 +28,6 @@ from advisor.report.recipes.script_recipe import (
     install_command,
     script_header,
 )
-from advisor.report.sections.answer import caveats
 from advisor.store.runs import Run
 from advisor.system.number_format import format_interval
 

@@ -8,8 +8,8 @@ from rich.text import Text
 
 from advisor.domain.answer import Answer, HeadlinePart
 from advisor.domain.recommendation import DecisionWord
-from advisor.report.sections.answer import headline, stop_notice, unfit_notice
-from advisor.report.sections.cost import cost_line
+from advisor.report.answer import headline, stop_notice, unfit_notice
+from advisor.report.cost import cost_line
 from advisor.tui.answer import RunAnswer, option_of
 from advisor.tui.rendering import text
 

@@ -12,10 +12,10 @@ from advisor.domain.answer import RankedArm
 from advisor.domain.measurement import Cell, Measurement
 from advisor.domain.priorities import CRITERIA
 from advisor.errors import NoRecipeError
+from advisor.report import explanation, new_shapes
 from advisor.report.formatting import accuracy_line
 from advisor.report.recipes import found_recipe, server_recipe
-from advisor.report.sections import explanation, new_shapes
-from advisor.report.sections.text_generation import render_generation
+from advisor.report.text_generation import render_generation
 from advisor.system.number_format import (
     MISSING,
     format_interval,

@@ -12,7 +12,7 @@ from advisor.domain.plan import Arm, ExclusionStatus
 from advisor.domain.question import Question
 from advisor.domain.workflow import Workflow
 from advisor.execute.draft import DraftRun
-from advisor.report.sections.setup_facts import list_numbers
+from advisor.report.setup_facts import list_numbers
 from advisor.tui.rendering import text
 
 #: Status of a workflow that can be measured on this machine after an installation.

@@ -11,7 +11,7 @@ from textual.widgets import DataTable, TabbedContent
 
 from advisor.errors import UserError
 from advisor.execute.further_run import arms_to_retry
-from advisor.report.sections.answer import has_unfit_problem
+from advisor.report.answer import has_unfit_problem
 from advisor.tui import answer_actions, run_starter
 from advisor.tui.answer import RunAnswer
 from advisor.tui.rendering import text
@@ -20,13 +20,7 @@ from advisor.tui.screens.advisor_screen import AdvisorScreen
 from advisor.tui.screens.detail import DetailScreen
 from advisor.tui.screens.history import HistoryScreen
 from advisor.tui.screens.results_panes import PANES, AnswerPanel, ResultsPanes
-from advisor.tui.screens.results_table import (
-    SORT_KEYS,
-    ranking_cells,
-    ranking_columns,
-    sort_entries,
-    sort_names,
-)
+from advisor.tui.screens.results_table import ranking_table, sort_names
 from advisor.tui.widgets.table import SelectableTable, Table
 from advisor.tui.widgets.weights import Weights
 
@@ -176,13 +170,11 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
         self.set_title(title, f"{answer.document.run_id[-11:]}{mark} ")
         lines = answer_lines(answer, EXPLORED if self.is_explored else self.lead)
         self.query_one(AnswerPanel).show(lines, is_short=self.size.height < TALL_HEIGHT)
-        columns = ranking_columns(answer, self.size.width, self._sort)
-        entries = sort_entries(answer, self._sort)
+        columns, rows = ranking_table(answer, self._sort)
         unfit = has_unfit_problem(answer.document)
-        styles = {entry.arm: "dim" for entry in entries if entry.scored.failures or unfit}
+        styles = {entry.arm: "dim" for entry in answer.ranked if entry.scored.failures or unfit}
         if advice is not None:
             styles[advice.arm] = "bold"
-        rows = {entry.arm: ranking_cells(answer, entry) for entry in entries}
         self.query_one(Table).fill(columns, rows, styles)
         self.query_one(ResultsPanes).draw(answer)
         self.refresh_bindings()
@@ -233,14 +225,14 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
     # Ranking
 
     def action_sort(self) -> None:
-        names = sort_names(generates_text=self.answer.is_generation)
+        names = sort_names(self.answer)
         self._sort = names[(names.index(self._sort) + 1) % len(names)]
         self.notify(f"sorted by {self._sort}", timeout=2, markup=False)
         self.draw()
 
     def on_data_table_header_selected(self, event: DataTable.HeaderSelected) -> None:
         """Sort by the column under the mouse."""
-        if event.column_key.value in SORT_KEYS:
+        if event.column_key.value in sort_names(self.answer):
             self._sort = str(event.column_key.value)
             self.draw()
 

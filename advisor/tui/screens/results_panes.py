@@ -13,10 +13,9 @@ from textual.widgets import OptionList, Static, TabbedContent, TabPane
 from textual.widgets._tabbed_content import ContentTabs
 
 from advisor.domain.priorities import FURTHER_CRITERIA
-from advisor.report.sections import new_shapes
-from advisor.report.sections.answer import flip_lines
-from advisor.report.sections.ranking_cells import partly_used
-from advisor.report.sections.unranked import unranked
+from advisor.report import new_shapes
+from advisor.report.answer import flip_lines
+from advisor.report.unranked import partly_used, unranked
 from advisor.system.number_format import format_share
 from advisor.tui.answer import RunAnswer
 from advisor.tui.rendering import text

@@ -7,15 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.ask.constraints import (
-    EXAMPLES,
-    FIGURES,
-    check_constraints,
-    parse_constraints,
-    parse_duration,
-)
-from advisor.domain.constrained_values import FIGURES as MEASURED_FIGURES
-from advisor.domain.constraints import Constraint
+from advisor.ask.constraints import EXAMPLES, check_constraints, parse_constraints, parse_duration
+from advisor.domain.constraints import FIGURES, Constraint
 from advisor.domain.priorities import CRITERIA
 from advisor.errors import PriorityError, SizeError
 
@@ -120,12 +113,8 @@ def test_an_invalid_constraint_is_an_error_that_names_it(text: str) -> None:
 
 def test_the_examples_of_the_error_are_constraints() -> None:
     examples = [example.strip().strip('"') for example in EXAMPLES.split(",")]
-    assert len(examples) == 2 + len(FIGURES) - 1  # two letters, and all figures but `itl`
+    assert len(examples) == 2 + len(FIGURES)  # two letters, and all figures
     assert all(len(parse_constraints(example)) == 1 for example in examples)
-
-
-def test_every_figure_that_can_be_required_is_measured() -> None:
-    assert set(FIGURES) == set(MEASURED_FIGURES)
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from advisor.domain.fleet import FleetRecord, Pool
 from advisor.errors import FleetRequestError
 from advisor.fleet.events import Completed, Progress, Started, TaskEvent
 from advisor.fleet.node import NodeRunResult, Task
-from advisor.report.exports import parquet
+from advisor.report import fleet_matrix
 from advisor.store.runs import Run
 from advisor.store.store import Store
 
@@ -166,7 +166,7 @@ def cluster(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> FakeClus
         types.SimpleNamespace(LOCAL="local", RayCluster=recorded),
     )
     monkeypatch.setattr(fleets, "REQUIRED_PACKAGES", ())
-    monkeypatch.setattr(parquet, "encode_fleet", lambda *_: b"PAR1")
+    monkeypatch.setattr(fleet_matrix, "to_parquet", lambda *_: b"PAR1")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     return recorded
 

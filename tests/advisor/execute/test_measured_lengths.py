@@ -12,9 +12,8 @@ from advisor.ask.answers import Answers
 from advisor.context import Context
 from advisor.decide.decision import decide
 from advisor.domain.answer import Answer, encode
-from advisor.report import markdown, page, text_report
+from advisor.report import figures, markdown, page, text_report
 from advisor.report.answer_card import length_rows
-from advisor.report.exports import csv_rows
 from probes.wire.shape import Shape
 
 pytestmark = pytest.mark.slow
@@ -63,7 +62,7 @@ def test_the_documents_have_figures_by_length(answer: Answer) -> None:
     read = msgspec.json.decode(encode(answer), type=Answer)
     assert read.recommendation is not None
     assert [each.shape for each in read.recommendation.advice_by_shape] == SHAPES
-    rows = [row for row in csv_rows.rows(read) if row["arm"] == "quick"]
+    rows = [row for row in figures.rows(read) if row["arm"] == "quick"]
     assert [(row["input_tokens"], row["batch_size"]) for row in rows] == [
         (shape.input_tokens, shape.batch_size) for shape in SHAPES
     ]

@@ -39,16 +39,15 @@ from advisor.execute import load_blocks
 from advisor.execute.draft import prepare, propose
 from advisor.execute.execution import execute
 from advisor.probing.environments import registry
-from advisor.report import text_report
+from advisor.report import serving_tables, text_report
 from advisor.report.recipes import found_recipe
-from advisor.report.sections import serving_tables
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from probes.wire.shape import Shape
 
 pytestmark = pytest.mark.slow
 
-FAKES = pathlib.Path(__file__).parents[2] / "fakes"
+FAKES = pathlib.Path(__file__).parents[3] / "fakes"
 BASELINE = "transformers-serve"
 #: Requests per second that the fake queues complete at most.
 CAPACITY = {BASELINE: 1 / 0.06, "faster": 1 / 0.008}

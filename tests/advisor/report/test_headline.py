@@ -14,7 +14,7 @@ from report_runs import advice_of, with_advice, without_advice
 from advisor.domain.answer import Answer, HeadlineLine, Problem, encode
 from advisor.domain.recommendation import Flip
 from advisor.report import markdown, page, text_report
-from advisor.report.sections.answer import confidence, flip_lines
+from advisor.report.answer import confidence, flip_lines
 
 FIRST_LINES = 5
 LINES = (

@@ -13,12 +13,17 @@ import builders
 import html5lib
 import pytest
 import tabulate
+from pyarrow import parquet
 
+from advisor.api.notebook import render_summary
+from advisor.ask import rubric_files
 from advisor.domain.answer import Answer
-from advisor.report import markdown, opening, page, text_report
-from advisor.report.exports import csv_rows
+from advisor.domain.priorities import CRITERIA
+from advisor.report import explanation, exports, figures, markdown, opening, page, text_report
 from advisor.report.formatting import accuracy_cell, accuracy_line, markdown_table, plain_table
-from advisor.report.sections.ranking_cells import COST_HEADS, CRITERION_HEADS, ranking_rows
+from advisor.report.ranking import ranking_columns, ranking_rows
+from advisor.tui.answer import RunAnswer
+from advisor.tui.screens.results_table import ranking_table
 from probes.wire.checks import Accuracy
 
 EVIDENCE = pathlib.Path(__file__).parents[2] / "stacks" / "evidence"
@@ -29,18 +34,6 @@ FILES = (
     "cpu-quantised-ffn-1024x4096x2",
     "h100-served-tinyllama-bfloat16",
 )
-#: By head of the ranking, the column of CSV with the same figure.
-CSV_COLUMNS = {
-    "#": "rank",
-    "arm": "arm",
-    "speed-up (95 %)": "speedup",
-    "ms": "seconds_median",
-    "build s": "cold_build_seconds",
-    "MiB": "peak_memory_bytes",
-    "error": "relative_error",
-    **{head: f"tier_{name}" for name, head in CRITERION_HEADS.items()},
-    "score": "score",
-}
 
 
 @pytest.fixture(params=FILES)
@@ -82,23 +75,69 @@ def text_of(element: ET.Element) -> str:
     return " ".join("".join(element.itertext()).split())[:200]
 
 
-@pytest.fixture
-def heads(finished_run: Answer) -> set[str]:
-    """The heads of the ranking, without batch sizes."""
-    head, *_ = ranking_rows(finished_run, has_intervals=True)
-    return {cell.partition(" @")[0] for cell in head}
+def test_every_column_of_the_ranking_is_in_every_output(answer: Answer) -> None:
+    columns = ranking_columns(answer, has_intervals=True)
+    heads = [column.head for column in columns]
+    rows = [[column.write(arm) for column in columns] for arm in answer.ranked]
+    (of_page,) = (
+        table
+        for table in html5lib.parse(page.render(answer), namespaceHTMLElements=False).iter("table")
+        if text_of(table.find("caption")).startswith("Best score first")
+    )
+    notebook = html5lib.parse(render_summary(answer, ["x"]), namespaceHTMLElements=False)
+    for table in (of_page, notebook.find(".//table")):
+        first, *others = (
+            [text_of(cell) for cell in row if cell.tag in {"td", "th"}] for row in table.iter("tr")
+        )
+        assert first == heads
+        assert others == rows
+    lines = [cells_of(line) for line in markdown.render(answer).splitlines()]
+    for row in (heads, *rows):
+        assert [markdown.escape(cell) for cell in row] in lines
+    text = text_report.render(answer)
+    assert plain_table(ranking_rows(answer, has_intervals=False), {1})[0] in text.splitlines()
 
 
-def test_every_head_of_the_ranking_has_a_column_of_csv(
-    heads: set[str], finished_run: Answer
-) -> None:
-    assert heads == set(CSV_COLUMNS)
-    assert {*COST_HEADS, *CRITERION_HEADS.values()} <= heads
-    rows = list(csv.DictReader(io.StringIO(csv_rows.render([finished_run]))))
-    measured = [row for row in rows if row["seconds_median"]]
+def test_every_column_of_the_ranking_is_on_the_screens_and_explained(answer: Answer) -> None:
+    columns = ranking_columns(answer, has_latency=True)
+    shown, rows = ranking_table(RunAnswer(answer, builders.shipped_catalogue()), "score")
+    assert [column.key for column in shown if column.key != "interval"] == [
+        column.name for column in columns
+    ]
+    explained = explanation.explain_arm(
+        answer, answer.ranked[0], CRITERIA, rubric_files.load().published
+    )
+    for column in columns:
+        cell = column.write(answer.ranked[0])
+        assert rows[answer.ranked[0].arm][column.name] == cell
+        if column.name not in {"rank", "arm", "score", *CRITERIA}:
+            assert f"{column.head} {cell}" in "\n".join(explained)
+
+
+def cells_of(line: str) -> list[str]:
+    return [cell.strip() for cell in line.split("|")[1:-1]]
+
+
+def test_every_figure_is_in_every_export(answer: Answer) -> None:
+    names = [figure.name for figure in figures.FIGURES]
+    assert len(set(names)) == len(names)
+    assert {column.figure for column in ranking_columns(answer, has_latency=True)} <= set(names)
+    rows = list(figures.rows(answer))
+    assert all(list(row) == names for row in rows)
+    assert next(csv.reader(io.StringIO(exports.to_csv([answer])))) == names
+    table = parquet.read_table(io.BytesIO(exports.to_parquet(answer)))
+    assert table.to_pylist() == rows
+    kinds = {figure.name: figure.kind for figure in figures.FIGURES}
+    for row in rows:
+        for name, value in row.items():
+            assert value is None or isinstance(value, kinds[name] | int), name
+
+
+def test_every_measured_arm_has_its_figures(finished_run: Answer) -> None:
+    measured = [row for row in figures.rows(finished_run) if row["seconds_median"]]
     assert len(measured) == sum(len(arm.cells) for arm in finished_run.ranked)
-    for head, column in CSV_COLUMNS.items():
-        assert all(row[column] for row in measured), head
+    for column in ranking_columns(finished_run):
+        assert all(row[column.figure] for row in measured), column.head
 
 
 @pytest.mark.parametrize(

@@ -26,13 +26,13 @@ from advisor.domain.constraints import Constraint, FailedConstraint
 from advisor.domain.measurement import MemoryBytes, VisitCounts
 from advisor.domain.recommendation import Flip, Side
 from advisor.report import markdown, page, text_report
-from advisor.report.sections.answer import (
+from advisor.report.answer import (
     UNFIT_NOTICE,
     confidence,
     stop_notice,
 )
-from advisor.report.sections.ranking_cells import partly_used
-from advisor.report.sections.unranked import unranked
+from advisor.report.ranking import ranking_rows
+from advisor.report.unranked import partly_used, unranked
 from advisor.system.number_format import MISSING
 
 NONE = without_advice(
@@ -106,8 +106,8 @@ def test_a_machine_that_is_not_fit_is_no_answer() -> None:
     assert lines[:2] == ["No answer: busy", "Next: measure again"]
     assert UNFIT_NOTICE in lines
     arms = {arm.arm for arm in measured.scores}
-    rows = [row.split() for row in text_report.ranking(measured)]
-    ranks = {row[1]: (row[0], row[-1]) for row in rows if row[1] in arms}
+    head, *rows = ranking_rows(measured, has_intervals=False)
+    ranks = {row[1]: (row[0], row[head.index("score")]) for row in rows}
     assert ranks == dict.fromkeys(arms, (MISSING, MISSING))
 
 

@@ -20,9 +20,9 @@ from advisor.domain.answer import Answer, Problem
 from advisor.domain.model import FactoryModel
 from advisor.domain.plan import Plan
 from advisor.errors import NoRecipeError
+from advisor.report.answer import caveats
 from advisor.report.recipes import found_recipe, script_recipe, server_recipe
 from advisor.report.recipes.found_recipe import pin
-from advisor.report.sections.answer import caveats
 from advisor.system.number_format import format_interval
 from probes.runtime.environment import read_environment
 from probes.wire.events import Environment, Imported, RecipeFacts

@@ -14,8 +14,8 @@ from advisor.decide.decision import decide
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.measurement import GenerationMetrics
 from advisor.report import text_report
-from advisor.report.sections.cost import EAGER_COST, cost_line
-from advisor.report.sections.text_generation import generation_lines, render_generation
+from advisor.report.cost import EAGER_COST, cost_line
+from advisor.report.text_generation import generation_lines, render_generation
 from advisor.store.store import Store
 
 EVIDENCE = pathlib.Path(__file__).parents[3] / "stacks" / "evidence"

@@ -10,7 +10,7 @@ from golden_files import Expect
 
 from advisor.domain.published import PublishedData
 from advisor.errors import UnknownCriterionError, UnknownWorkflowError
-from advisor.report.sections import explanation
+from advisor.report import explanation
 
 ANSWER = built_answers.answer()
 PUBLISHED = builders.shipped_catalogue().published

@@ -18,7 +18,7 @@ from advisor.domain.run_events import (
     WorkerReported,
     WorkerSpawned,
 )
-from advisor.report.sections import progress_lines
+from advisor.report import progress_lines
 from probes.wire.events import PhaseStarted, Ready
 from probes.wire.outcome import Failure, FailureStatus, Outcome, Phase
 from probes.wire.shape import Shape

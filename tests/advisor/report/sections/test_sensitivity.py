@@ -18,7 +18,7 @@ from advisor.domain.recommendation import (
     TreeAdvice,
     TreeStep,
 )
-from advisor.report.sections import sensitivity
+from advisor.report import sensitivity
 from probes.wire.shape import Shape
 
 

@@ -5,7 +5,7 @@ import built_measurements
 from report_runs import run_answer, with_results
 
 from advisor.domain.answer import Answer
-from advisor.report.sections import serving_tables
+from advisor.report import serving_tables
 
 LEVELS = tuple(
     built_measurements.rate_level(

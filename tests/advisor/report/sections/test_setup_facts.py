@@ -23,12 +23,7 @@ from advisor.domain.model import (
 )
 from advisor.domain.question import RequestLengths
 from advisor.domain.results import MeasuredInputs
-from advisor.report.sections.setup_facts import (
-    describe_lengths,
-    describe_shapes,
-    input_facts,
-    setup_facts,
-)
+from advisor.report.setup_facts import describe_lengths, describe_shapes, input_facts, setup_facts
 from advisor.report.text_report import measured_line
 from advisor.store.store import Store
 from probes.wire.events import InputFacts, RecipeFacts

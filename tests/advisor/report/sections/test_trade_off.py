@@ -13,10 +13,8 @@ from advisor.domain.answer import Answer
 from advisor.domain.measurement import Measurement
 from advisor.domain.question import WeightFormat
 from advisor.domain.scores import ScoredArm
-from advisor.report import markdown, page
-from advisor.report.exports import csv_rows
-from advisor.report.sections import trade_off
-from advisor.report.sections.trade_off import find_trade_offs
+from advisor.report import figures, markdown, page, trade_off
+from advisor.report.trade_off import find_trade_offs
 from probes.wire.checks import Accuracy
 
 Arm = tuple[ScoredArm, Measurement]
@@ -84,5 +82,5 @@ def test_the_class_is_in_every_report() -> None:
         cell.strip() for line in lines if line.startswith("| compiled") for cell in line.split("|")
     ]
     assert "B" in cells
-    classes = [row["loss_class"] for row in csv_rows.rows(answer) if row["arm"] == "compiled"]
+    classes = [row["loss_class"] for row in figures.rows(answer) if row["arm"] == "compiled"]
     assert classes == ["B"]

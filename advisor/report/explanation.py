@@ -11,9 +11,10 @@ from advisor.domain.published import PublishedData, PublishedFigure
 from advisor.domain.rubric import LETTERS, Basis, name_fact
 from advisor.domain.scores import Rating
 from advisor.errors import UnknownCriterionError, UnknownWorkflowError
+from advisor.report import new_shapes
 from advisor.report.formatting import accuracy_line
-from advisor.report.sections import new_shapes
-from advisor.report.sections.setup_facts import describe_shapes
+from advisor.report.ranking import ranking_columns
+from advisor.report.setup_facts import describe_shapes
 from advisor.system.number_format import (
     format_fact,
     format_interval,
@@ -92,7 +93,7 @@ def explain_arm(
         lines += (
             [f"  not measured: {scored.origin}"]
             if measured is None
-            else _measured_lines(answer, measured)
+            else _measured_lines(answer, arm, measured)
         )
         lines += _published_lines(answer, scored.workflow, published)
     for name in criteria:
@@ -107,7 +108,7 @@ def explain_arm(
     return [*lines, *(f"  excluded: {fail}" for fail in scored.failed_constraints)]
 
 
-def _measured_lines(answer: Answer, measured: Measurement) -> list[str]:
+def _measured_lines(answer: Answer, arm: RankedArm, measured: Measurement) -> list[str]:
     lines = ["  measured (95 % intervals in brackets)"]
     lines += [
         f"    {describe_shapes(answer, [cell.shape])}: "
@@ -119,6 +120,12 @@ def _measured_lines(answer: Answer, measured: Measurement) -> list[str]:
     speedup = format_interval(measured.speedup, decimals=3)
     what = "geometric mean over the batch sizes" if measured.cells else "ratio of request rates"
     lines.append(f"    {what}: {speedup}")
+    in_table = ", ".join(
+        f"{column.head} {column.write(arm)}"
+        for column in ranking_columns(answer, has_latency=True)
+        if column.name not in {"rank", "arm", "score", *CRITERIA}
+    )
+    lines.append(f"    in the table: {in_table}")
     lines += [
         f"    outputs at {describe_shapes(answer, [checked.shape])}: {accuracy_line(checked)}"
         for checked in measured.correctness

@@ -1,9 +1,13 @@
-"""Arms that fail a constraint and workflows without a measurement, grouped by reason."""
+"""Arms that fail a constraint, are hardly used or have no measurement, grouped by reason."""
 
 from __future__ import annotations
 
 from advisor.domain.answer import Answer, Status, UnmeasuredArm
+from advisor.system.number_format import format_share
 
+PARTLY_USED = "Used for less than half of the work, the rest ran as without it:"
+#: Share of the work below which an arm is listed; tables and `explain` have the share of each.
+HALF = 0.5
 TITLE = "Not ranked, or excluded by a constraint (!):"
 #: Statuses of workflows that were not tried, below those that failed, the more useful to know
 #: first.
@@ -63,3 +67,14 @@ def _reasons(entries: list[UnmeasuredArm]) -> list[str]:
 
 def _usefulness(entry: UnmeasuredArm) -> int:
     return NOT_TRIED.index(entry.status) + 1 if entry.status in NOT_TRIED else 0
+
+
+def partly_used(answer: Answer) -> list[str]:
+    """Return a line for each arm that is hardly used, with its share of the work and the proof."""
+    lines = [
+        f"  {arm.arm}: {format_share(measured.engaged_share)}"
+        f"{f' ({measured.engagement})' if measured.engagement else ''}"
+        for arm, measured in answer.ranked
+        if measured is not None and measured.cells and measured.engaged_share < HALF
+    ]
+    return [PARTLY_USED, *lines] if lines else []

@@ -1,16 +1,20 @@
-"""The matrix of a fleet: a cell for each model and kind of device."""
+"""The matrix of a fleet, with a cell for each model and kind of device, and its Parquet rows."""
 
 from __future__ import annotations
 
+import io
+
 import built_measurements
 import msgspec
+import pytest
 from recorded_fleet import LOST, answered, record
 from report_runs import advice_of, with_advice, with_results
 
 from advisor.domain.answer import Answer, AnswerSummary, encode
+from advisor.domain.fleet import FleetRecord
 from advisor.domain.recommendation import RunningCost
 from advisor.domain.serving import AskedRate
-from advisor.report.fleets import fleet_matrix
+from advisor.report import figures, fleet_matrix
 from probes.wire.shape import Shape
 
 
@@ -116,3 +120,61 @@ def test_the_cheapest_kind_has_the_lowest_price_of_all_servers_for_the_asked_rat
     assert made.cheapest == {"demo": "H200"}
     assert [cell.asked.servers for cell in made.cells if cell.asked] == [2, 5]
     assert "2 servers, 6 per hour" in fleet_matrix.render(made)
+
+
+#: Figures of the ranking that a data frame of a fleet needs.
+FIGURES = (
+    *("score", "cold_build_seconds", "peak_memory_bytes"),
+    *("seconds_median", "speedup", "throughput"),
+)
+COLUMNS = (*fleet_matrix.FLEET_COLUMNS, *figures.COLUMNS)
+
+
+@pytest.fixture
+def fleet() -> FleetRecord:
+    lost = answered("H200", model="lost", number=2, reason="its node was lost")
+    return record(answered("H200", "a"), lost)
+
+
+def test_every_workflow_and_every_result_without_a_run_has_a_row(
+    fleet: FleetRecord, finished_run: Answer
+) -> None:
+    rows = list(fleet_matrix.fleet_rows(fleet, {"a": finished_run}))
+    assert {row["arm"] for row in rows if "arm" in row} == set(finished_run.titles)
+    assert set().union(*rows) <= set(COLUMNS)
+    (chosen, *_) = [row for row in rows if row.get("recommended")]
+    assert finished_run.recommendation is not None
+    assert (chosen["arm"], chosen["trust"]) == (
+        finished_run.recommendation.arm,
+        finished_run.recommendation.trust,
+    )
+    measured = [row for row in rows if row.get("batch_size")]
+    assert len(measured) == sum(len(arm.cells) for arm in finished_run.ranked)
+    assert all(row.get(name) is not None for row in measured for name in FIGURES)
+    (crashed,) = [row for row in rows if row.get("arm") == "broken"]
+    assert (crashed["status"], crashed.get("seconds_median")) == ("crashed", None)
+    assert [(row["model"], row["problem"]) for row in rows if "arm" not in row] == [
+        ("lost", "its node was lost")
+    ]
+
+
+def test_an_abandoned_race_has_no_figures(fleet: FleetRecord, finished_run: Answer) -> None:
+    whole, lost = fleet.answered
+    given_up = msgspec.structs.replace(whole, reason="its node was lost")
+    rows = list(
+        fleet_matrix.fleet_rows(
+            msgspec.structs.replace(fleet, answered=(given_up, lost)), {"a": finished_run}
+        )
+    )
+    assert [(row["model"], row["run_id"], row["problem"], row.get("arm")) for row in rows] == [
+        ("demo", "a", "its node was lost", None),
+        ("lost", None, "its node was lost", None),
+    ]
+
+
+def test_the_file_has_the_rows_and_the_types(fleet: FleetRecord, finished_run: Answer) -> None:
+    reader = pytest.importorskip("pyarrow.parquet", reason="pyarrow comes with the extra `fleet`")
+    table = reader.read_table(io.BytesIO(fleet_matrix.to_parquet(fleet, {"a": finished_run})))
+    assert table.column_names == list(COLUMNS)
+    rows = list(fleet_matrix.fleet_rows(fleet, {"a": finished_run}))
+    assert table.to_pylist() == [{name: row.get(name) for name in COLUMNS} for row in rows]

@@ -1,10 +1,10 @@
-"""Compose and render the matrix of a fleet: a cell for each model and kind of device."""
+"""The matrix of a fleet, with a cell for each model and kind of device, and all of its figures."""
 
 from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -15,11 +15,23 @@ from advisor.domain.measurement import Cell, Throughput
 from advisor.domain.recommendation import Recommendation, RunningCost
 from advisor.domain.serving import AskedRate
 from advisor.errors import RunFileError, UnknownRunError
+from advisor.report.exports import encode_rows
+from advisor.report.figures import Kind, Value, rows
 from advisor.report.formatting import plain_table
 from advisor.store.store import Store
 from advisor.system.number_format import MISSING, format_number, format_speedup
 
 RUN_MISSING, RUN_UNFINISHED = "its run is missing or cannot be read", "its run did not finish"
+
+#: Columns of a fleet before those of its runs: `problem` is why a result has no usable run.
+FLEET_COLUMNS: Mapping[str, Kind] = {
+    "fleet": str,
+    "kind": str,
+    "node": str,
+    "node_device": str,
+    "attempts": int,
+    "problem": str,
+}
 
 
 class MatrixCell(msgspec.Struct, frozen=True, kw_only=True):
@@ -217,3 +229,32 @@ def _answered(cell: MatrixCell, answer: Answer, advice: Recommendation) -> Matri
 def _highest_throughput(cells: Sequence[Cell]) -> Throughput | None:
     known = [cell.throughput for cell in cells if math.isfinite(cell.throughput.value)]
     return max(known, key=lambda throughput: throughput.value, default=None)
+
+
+def to_parquet(record: FleetRecord, answers: Mapping[str, Answer]) -> bytes:
+    """Return the Parquet file; its rows are those of `fleet_rows`."""
+    return encode_rows(fleet_rows(record, answers), FLEET_COLUMNS)
+
+
+def fleet_rows(record: FleetRecord, answers: Mapping[str, Answer]) -> Iterator[dict[str, Value]]:
+    """Yield the rows of all runs, and one for a result without a usable run.
+
+    `answers` is by run.
+    """
+    for result in flag_unusable_results(record, answers).answered:
+        last = result.attempts[-1] if result.attempts else None
+        values: dict[str, Value] = {
+            "fleet": record.request.fleet_id,
+            "model": result.assignment.model,
+            "kind": result.assignment.kind,
+            "node": last.node if last else None,
+            "node_device": last.device if last else None,
+            "attempts": len(result.attempts),
+            "run_id": last.run_id if last else None,
+            "problem": result.reason,
+        }
+        answer = answers.get(last.run_id) if last else None
+        if answer is None or result.reason:
+            yield values
+        else:
+            yield from (values | row for row in rows(answer))

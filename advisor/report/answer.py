@@ -7,7 +7,7 @@ from advisor.domain.answer import PUBLISHED, Answer
 from advisor.domain.recommendation import Flip, Recommendation
 from advisor.domain.run import resume_command
 from advisor.errors import MachineUnfitError
-from advisor.report.sections.cost import cost_line
+from advisor.report.cost import cost_line
 from advisor.system.number_format import format_bound, format_share
 
 #: Stands next to figures of a machine that was not fit to measure on.

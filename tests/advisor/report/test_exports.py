@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import sys
 from collections.abc import Mapping
 
 import builders
@@ -17,7 +18,7 @@ from report_runs import advice_of, with_measurement, with_results, with_score
 
 from advisor.domain.answer import Answer
 from advisor.errors import NoExportError
-from advisor.report.exports import csv_rows, formats, parquet
+from advisor.report import exports, figures
 
 HOSTILE = 'a"b\n<c>&{}\\,'
 
@@ -32,15 +33,15 @@ def three_arms() -> Answer:
 
 def test_parquet_has_the_rows_of_the_csv() -> None:
     run = three_arms()
-    found = reader.read_table(io.BytesIO(parquet.encode_answer(run))).to_pylist()
-    expected = [{name: row.get(name) for name in csv_rows.COLUMNS} for row in csv_rows.rows(run)]
+    found = reader.read_table(io.BytesIO(exports.to_parquet(run))).to_pylist()
+    expected = [{name: row.get(name) for name in figures.COLUMNS} for row in figures.rows(run)]
     assert found == expected
     assert found[1]["reason"] == HOSTILE
 
 
 def test_junit_has_a_case_for_each_arm() -> None:
     run = three_arms()
-    (suite,) = junitparser.JUnitXml.fromstring(formats.to_junit(run))
+    (suite,) = junitparser.JUnitXml.fromstring(exports.to_junit(run))
     assert (suite.tests, suite.failures, suite.skipped) == (3, 1, 1)
     measured, failed, absent = suite
     assert measured.time == pytest.approx(run.ranked[0].cells[-1].seconds.median, abs=1e-3)
@@ -53,7 +54,7 @@ def test_junit_has_a_case_for_each_arm() -> None:
 
 
 def samples(run: Answer) -> dict[str, list[tuple[Mapping[str, str], float]]]:
-    families = text_string_to_metric_families(formats.to_openmetrics(run).decode())
+    families = text_string_to_metric_families(exports.to_openmetrics(run).decode())
     return {
         family.name: [(sample.labels, sample.value) for sample in family.samples]
         for family in families
@@ -79,16 +80,14 @@ def test_a_hostile_name_stays_a_label() -> None:
     assert labels["arm"] == HOSTILE
 
 
-def test_a_missing_library_is_a_user_error() -> None:
-    def write(_: Answer) -> bytes:
-        raise ModuleNotFoundError(name="pyarrow")
-
+def test_a_missing_library_is_a_user_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(NoExportError):
-        formats.encode(write, three_arms())
+        exports.write("parquet", three_arms())
 
 
 def test_every_arm_and_batch_size_has_a_row() -> None:
-    rows = list(csv.DictReader(io.StringIO(csv_rows.render([built_answers.answer()]))))
+    rows = list(csv.DictReader(io.StringIO(exports.to_csv([built_answers.answer()]))))
     assert [(row["arm"], row["batch_size"], row["status"]) for row in rows] == [
         ("compiled", "1", "completed"),
         (builders.BASELINE, "1", "completed"),
@@ -96,7 +95,7 @@ def test_every_arm_and_batch_size_has_a_row() -> None:
         ("absent", "", "not-installed"),
     ]
     assert float(rows[0]["speedup"]) == pytest.approx(4)
-    assert tuple(rows[0]) == csv_rows.COLUMNS
+    assert tuple(rows[0]) == figures.COLUMNS
 
 
 @pytest.mark.parametrize(("noise_floor", "flag"), [(0.3, "0"), (4.0, "1")])
@@ -106,7 +105,7 @@ def test_every_row_has_the_decision_and_whether_its_figures_are_fit(
     made = with_results(built_answers.answer(), noise_floor=noise_floor)
     advice = advice_of(made)
     assert advice.certainty is not None
-    text = csv_rows.render([made])
+    text = exports.to_csv([made])
     for row in csv.DictReader(io.StringIO(text)):
         assert (row["decision"], row["trust"], row["machine_unfit"]) == (
             advice.certainty.decision_word,
@@ -117,8 +116,8 @@ def test_every_row_has_the_decision_and_whether_its_figures_are_fit(
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\tx"])
 def test_texts_that_look_like_formulas_are_quoted(text: str) -> None:
-    assert str(csv_rows.escape_formula(text)).startswith("'")
+    assert str(exports.escape_formula(text)).startswith("'")
 
 
 def test_negative_numbers_are_not_quoted() -> None:
-    assert csv_rows.escape_formula(-1.5) == -1.5
+    assert exports.escape_formula(-1.5) == -1.5

@@ -1,1 +1,0 @@
-"""Tables and files in other tools' formats."""

@@ -1,0 +1,297 @@
+"""The figures of an answer, each declared once, for CSV, Parquet, data frames and metrics.
+
+The columns of the ranking, which readers see, are in `ranking`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from advisor.decide.trust import is_unfit
+from advisor.domain.accuracy import worst_check
+from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
+from advisor.domain.measurement import CallPercentiles, Cell, GenerationMetrics, Measurement
+from advisor.domain.priorities import CRITERIA
+from advisor.domain.recommendation import RunningCost
+from advisor.domain.scores import ScoredArm
+from probes.wire.checks import Checked
+from probes.wire.shape import Shape
+
+Value = str | int | float | None
+Kind = type[str | int | float]
+Subject = TypeVar("Subject")
+
+
+class Metric(NamedTuple):
+    """How OpenMetrics names a figure, in which unit, and what it is."""
+
+    name: str
+    unit: str
+    meaning: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Figure(Generic[Subject]):
+    """A column of CSV, Parquet and data frames; its name ends with its unit."""
+
+    name: str
+    kind: Kind
+    get: Callable[[Subject], Value]
+    metric: Metric | None = None
+
+
+class Listed(NamedTuple):
+    """An arm of an answer, with or without figures."""
+
+    answer: Answer
+    arm: RankedArm | UnmeasuredArm
+
+
+def _fields(kind: Kind, *names: str) -> tuple[Figure[Any], ...]:
+    """Return a figure for each field of this name."""
+    return tuple(Figure(name, kind, operator.attrgetter(name)) for name in names)
+
+
+def _decision(answer: Answer) -> str | None:
+    certainty = answer.recommendation.certainty if answer.recommendation else None
+    return certainty.decision_word if certainty else None
+
+
+def _is_recommended(listed: Listed) -> int:
+    advice = listed.answer.recommendation
+    return int(
+        isinstance(listed.arm, RankedArm) and advice is not None and advice.arm == listed.arm.arm
+    )
+
+
+def _status(listed: Listed) -> str:
+    if isinstance(listed.arm, UnmeasuredArm):
+        return listed.arm.status
+    return "completed" if listed.arm.measured else "excluded"
+
+
+def _reason(listed: Listed) -> str | None:
+    if isinstance(listed.arm, UnmeasuredArm):
+        return listed.arm.reason
+    return None if listed.arm.measured else f"not measured: {listed.arm.scored.origin}"
+
+
+def checks_of(arm: RankedArm | UnmeasuredArm) -> Sequence[Checked]:
+    """Return the comparisons of an arm's outputs, one for each shape."""
+    if isinstance(arm, UnmeasuredArm):
+        return arm.checks
+    return arm.measured.correctness if arm.measured else ()
+
+
+def _worst_class(listed: Listed) -> str | None:
+    """Return the worst class of the outputs; `exact` for a measured arm without a comparison."""
+    worst = worst_check(checks_of(listed.arm))
+    if worst is not None:
+        return worst.accuracy_class
+    is_measured = isinstance(listed.arm, RankedArm) and listed.arm.measured is not None
+    return "exact" if is_measured else None
+
+
+def _tier(name: str, arm: ScoredArm) -> int:
+    return arm.ratings[name].tier
+
+
+def _agreement(name: str, checked: Checked) -> Value:
+    """Return a field of the agreement of generated text; None for other tasks."""
+    value: Value = getattr(checked.agreement, name, None)
+    return value
+
+
+RUN: tuple[Figure[Answer], ...] = (
+    *_fields(str, "run_id", "created"),
+    Figure("model", str, lambda answer: answer.question.model.name),
+    Figure("dtype", str, lambda answer: answer.question.dtype),
+    Figure("device", str, lambda answer: answer.device_name),
+    Figure("decision", str, _decision),
+    Figure("trust", str, lambda answer: getattr(answer.recommendation, "trust", None)),
+    Figure("machine_unfit", int, lambda answer: int(is_unfit(answer.results))),
+)
+ARM: tuple[Figure[Listed], ...] = (
+    Figure("workflow", str, lambda each: _named(each.arm).workflow),
+    Figure("arm", str, lambda each: each.arm.arm),
+    Figure("status", str, _status),
+    Figure(
+        "evidence",
+        str,
+        lambda each: each.answer.evidence if isinstance(each.arm, RankedArm) else "declared",
+    ),
+    Figure("recommended", int, _is_recommended),
+    Figure("correctness", str, _worst_class),
+    Figure("reason", str, _reason),
+)
+SCORE: tuple[Figure[ScoredArm], ...] = (
+    *_fields(int, "rank"),
+    Figure(
+        "score",
+        float,
+        lambda arm: arm.score,
+        Metric("score", "", "Weighted mean of the grades, 1 to 3"),
+    ),
+    *(Figure(f"tier_{name}", int, functools.partial(_tier, name)) for name in CRITERIA),
+    *_fields(str, "weights"),
+)
+MEASURED: tuple[Figure[Measurement], ...] = (
+    Figure(
+        "cold_build_seconds",
+        float,
+        lambda one: one.build_seconds.cold,
+        Metric("cold_build", "seconds", "Build with empty caches"),
+    ),
+    Figure("warm_build_seconds", float, lambda one: one.build_seconds.warm),
+    Figure(
+        "peak_memory_bytes",
+        int,
+        lambda one: one.memory_bytes.peak,
+        Metric("peak_memory", "bytes", "Peak memory of the process"),
+    ),
+    *_fields(float, "engaged_share"),
+    *_fields(int, "weight_bytes"),
+    Figure("loss_class", str, lambda one: getattr(one.trained_loss, "loss_class", None)),
+    Figure("loss_basis", str, lambda one: getattr(one.trained_loss, "basis", None)),
+)
+SHAPE: tuple[Figure[Shape], ...] = _fields(int, "batch_size", "input_tokens", "output_tokens")
+CELL: tuple[Figure[Cell], ...] = (
+    Figure(
+        "seconds_median",
+        float,
+        lambda cell: cell.seconds.median,
+        Metric("call", "seconds", "Median duration of a call"),
+    ),
+    Figure(
+        "seconds_low",
+        float,
+        lambda cell: cell.seconds.low,
+        Metric("call_low", "seconds", "Low end of the 95 % interval of a call"),
+    ),
+    Figure(
+        "seconds_high",
+        float,
+        lambda cell: cell.seconds.high,
+        Metric("call_high", "seconds", "High end of the 95 % interval of a call"),
+    ),
+    Figure("timed_calls", int, lambda cell: cell.seconds.samples),
+    *_fields(int, "processes"),
+    Figure("throughput", float, lambda cell: cell.throughput.value),
+    Figure("throughput_unit", str, lambda cell: cell.throughput.unit),
+    Figure(
+        "speedup",
+        float,
+        lambda cell: cell.speedup.value,
+        Metric("speedup", "ratio", "Speed-up over eager PyTorch"),
+    ),
+    Figure(
+        "speedup_low",
+        float,
+        lambda cell: cell.speedup.low,
+        Metric("speedup_low", "ratio", "Low end of its 95 % interval"),
+    ),
+    Figure(
+        "speedup_high",
+        float,
+        lambda cell: cell.speedup.high,
+        Metric("speedup_high", "ratio", "High end of its 95 % interval"),
+    ),
+    *_fields(float, "tflops"),
+)
+PERCENTILES: tuple[Figure[CallPercentiles], ...] = tuple(
+    Figure(f"seconds_{name}", float, operator.attrgetter(name))
+    for name in CallPercentiles.__struct_fields__
+)
+GENERATION: tuple[Figure[GenerationMetrics], ...] = (
+    Figure(
+        "ttft_seconds",
+        float,
+        lambda metrics: metrics.ttft_seconds,
+        Metric("ttft", "seconds", "Time to the first token"),
+    ),
+    Figure(
+        "itl_seconds",
+        float,
+        lambda metrics: metrics.itl_seconds,
+        Metric("itl", "seconds", "Time between two tokens"),
+    ),
+    *_fields(float, "tokens_per_second_per_user"),
+    *_fields(int, "cache_bytes"),
+    *_fields(float, "mbu", "mfu"),
+    *_fields(str, "latency_mismatch"),
+)
+COST: tuple[Figure[RunningCost], ...] = (
+    Figure("cost", float, lambda cost: cost.value),
+    Figure("cost_unit", str, lambda cost: cost.unit),
+)
+CHECKED: tuple[Figure[Checked], ...] = (
+    *_fields(str, "accuracy_class"),
+    *(
+        Figure(name, float, operator.attrgetter(f"accuracy.{name}"))
+        for name in (
+            *("relative_error", "relative_error_eager", "ratio_to_eager", "cosine"),
+            *("worst_element", "top1", "kl_mean", "equal_tokens", "repeats"),
+        )
+    ),
+    *(
+        Figure(name, int, functools.partial(_agreement, name))
+        for name in ("sequences", "identical_sequences")
+    ),
+)
+#: All figures in the order of the columns.
+FIGURES: tuple[Figure[Any], ...] = (
+    *RUN,
+    *ARM,
+    *SCORE,
+    *SHAPE,
+    *CELL,
+    *PERCENTILES,
+    *GENERATION,
+    *MEASURED,
+    *CHECKED,
+    *COST,
+)
+COLUMNS = tuple(figure.name for figure in FIGURES)
+
+
+def _named(arm: RankedArm | UnmeasuredArm) -> ScoredArm | UnmeasuredArm:
+    return arm.scored if isinstance(arm, RankedArm) else arm
+
+
+def rows(answer: Answer) -> Iterator[dict[str, Value]]:
+    """Yield a row for each arm and shape, and one for each arm without figures at shapes."""
+    for arm in answer.ranked:
+        for cell in arm.cells or (None,):
+            yield _row(Listed(answer, arm), arm.scored, arm.measured, cell)
+    for each in answer.unmeasured:
+        yield _row(Listed(answer, each), None, None, None)
+
+
+def _row(
+    listed: Listed, scored: ScoredArm | None, measured: Measurement | None, cell: Cell | None
+) -> dict[str, Value]:
+    answer, arm = listed
+    shape = cell.shape if cell else None
+    costs = answer.recommendation.costs if answer.recommendation else ()
+    cost = (each for each in costs if cell and (each.arm, each.shape) == (arm.arm, shape))
+    checked = (each for each in checks_of(arm) if shape in {None, each.shape})
+    return {
+        **_values(RUN, answer),
+        **_values(ARM, listed),
+        **_values(SCORE, scored),
+        **_values(SHAPE, shape),
+        **_values(CELL, cell),
+        **_values(PERCENTILES, cell.percentiles if cell else None),
+        **_values(GENERATION, cell.generation if cell else None),
+        **_values(MEASURED, measured),
+        **_values(CHECKED, next(checked, None)),
+        **_values(COST, next(cost, None)),
+    }
+
+
+def _values(figures: Iterable[Figure[Subject]], subject: Subject | None) -> dict[str, Value]:
+    return {each.name: None if subject is None else each.get(subject) for each in figures}

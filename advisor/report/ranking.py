@@ -1,0 +1,242 @@
+"""The ranking: its columns, for text, Markdown, page, notebook, `explain` and screens.
+
+A column that is added here is in all of them.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from advisor.decide.trust import is_unfit
+from advisor.domain.accuracy import worst_error
+from advisor.domain.answer import Answer, RankedArm
+from advisor.domain.interval import Interval
+from advisor.domain.priorities import FURTHER_CRITERIA
+from advisor.domain.rubric import LETTERS
+from advisor.report.answer import has_unfit_problem
+from advisor.report.figures import checks_of
+from advisor.report.formatting import accuracy_cell
+from advisor.system.number_format import (
+    MISSING,
+    format_interval,
+    format_mebibytes,
+    format_milliseconds,
+    format_number,
+    format_seconds,
+    format_speedup,
+)
+from probes.wire.shape import Shape
+
+
+class Column(NamedTuple):
+    """A column of the ranking."""
+
+    name: str
+    head: str
+    write: Callable[[RankedArm], str]
+    #: The column of CSV that has the same figure.
+    figure: str
+    #: Terms of the glossary that explain the head.
+    terms: tuple[str, ...]
+    #: Width of the terminal from which screens show it.
+    shown_from: int = 0
+    #: Sorts in ascending order, arms without the figure last; None for a column without an order.
+    order: Callable[[RankedArm], float | None] | None = None
+
+
+#: Heads of the criteria, in the order of every table.
+CRITERION_HEADS = {
+    "performance": "Perf",
+    "productivity": "Prod",
+    "portability": "Port",
+    "input_flexibility": "Flex",
+    "architecture_support": "Arch",
+}
+#: Widths of the terminal from which there is room for more columns.
+NORMAL_WIDTH, WIDE_WIDTH, VERY_WIDE_WIDTH = 72, 110, 140
+#: Number of shapes with a column in wide terminals.
+WIDE_SHAPES = 2
+#: More of several lengths have no columns of their own.
+MOST_SHAPES = 4
+
+
+def ranking_columns(
+    answer: Answer, *, has_intervals: bool = False, has_latency: bool = False
+) -> list[Column]:
+    """Return the columns of the ranking; `has_latency` adds those that other tables have, too."""
+    is_text = speed_unit(answer) == "tok/s"
+    return [
+        Column("rank", "#", lambda arm: _rank(answer, arm), "rank", ("score",)),
+        Column("arm", "arm", lambda arm: arm.arm, "arm", ("workflow", "arm")),
+        Column(
+            "speedup",
+            "speed-up (95 %)" if has_intervals else "speed-up",
+            lambda arm: (
+                format_interval(arm.speedup)
+                if has_intervals
+                else _speedup(arm.speedup, unfit=is_unfit(answer.results))
+            ),
+            "speedup",
+            ("speed-up", "interval", "baseline"),
+            order=lambda arm: -arm.scored.speedup,
+        ),
+        *(
+            Column(
+                f"call-{shape}",
+                f"{speed_unit(answer)} @{shape}",
+                functools.partial(_call, shape),
+                "throughput" if is_text else "seconds_median",
+                ("throughput" if is_text else "call time",),
+                WIDE_WIDTH if number < WIDE_SHAPES else VERY_WIDE_WIDTH,
+            )
+            for number, shape in enumerate(column_shapes(answer.ranked))
+        ),
+        *(_latency_columns() if is_text and has_latency else ()),
+        Column(
+            "build",
+            "build s",
+            lambda arm: format_seconds(_build_seconds(arm)),
+            "cold_build_seconds",
+            ("cold build", "break-even"),
+            NORMAL_WIDTH,
+            _build_seconds,
+        ),
+        Column(
+            "memory",
+            "MiB",
+            lambda arm: format_mebibytes(_peak_bytes(arm)),
+            "peak_memory_bytes",
+            ("memory",),
+            VERY_WIDE_WIDTH,
+            _peak_bytes,
+        ),
+        Column(
+            "accuracy",
+            "error",
+            lambda arm: accuracy_cell(checks_of(arm)),
+            "relative_error",
+            ("accuracy",),
+            VERY_WIDE_WIDTH,
+            lambda arm: worst_error(checks_of(arm)),
+        ),
+        Column(
+            "score",
+            "score",
+            lambda arm: (
+                MISSING
+                if has_unfit_problem(answer)
+                else format_number(arm.scored.score, decimals=2)
+            ),
+            "score",
+            ("score", "weights"),
+            NORMAL_WIDTH + 18,
+            lambda arm: arm.scored.rank,
+        ),
+        *(
+            Column(
+                name,
+                head,
+                functools.partial(_letter, name),
+                f"tier_{name}",
+                (name.replace("_", " ").title(), "grade"),
+                WIDE_WIDTH if name in FURTHER_CRITERIA else 0,
+            )
+            for name, head in CRITERION_HEADS.items()
+        ),
+    ]
+
+
+def _latency_columns() -> list[Column]:
+    """Return the latencies of generated text at the first shape."""
+    return [
+        Column(
+            name,
+            f"{name.upper()} ms",
+            functools.partial(_write_latency, f"{name}_seconds"),
+            f"{name}_seconds",
+            (name.upper(),),
+            VERY_WIDE_WIDTH,
+            functools.partial(_latency, f"{name}_seconds"),
+        )
+        for name in ("ttft", "itl")
+    ]
+
+
+def _write_latency(figure: str, arm: RankedArm) -> str:
+    return format_milliseconds(_latency(figure, arm), digits=3)
+
+
+def _latency(figure: str, arm: RankedArm) -> float | None:
+    seconds: float | None = getattr(arm.cells[0].generation if arm.cells else None, figure, None)
+    return seconds
+
+
+def _letter(criterion: str, arm: RankedArm) -> str:
+    return LETTERS[arm.scored.ratings[criterion].tier]
+
+
+def _build_seconds(arm: RankedArm) -> float | None:
+    return arm.measured.build_seconds.cold if arm.measured else None
+
+
+def _peak_bytes(arm: RankedArm) -> int | None:
+    return arm.measured.memory_bytes.peak if arm.measured else None
+
+
+def column_shapes(ranked: Sequence[RankedArm]) -> list[Shape]:
+    """Return the shapes whose times have a column: all, or none if they are many lengths."""
+    shapes = [cell.shape for cell in ranked[0].cells] if ranked else []
+    return shapes if len(shapes) <= MOST_SHAPES or not shapes[0].lengths else []
+
+
+def speed_unit(answer: Answer) -> str:
+    """Return the unit of the speed of each shape: `tok/s` for generated text, else `ms`."""
+    ranked = answer.ranked
+    return "tok/s" if ranked and any(cell.generation for cell in ranked[0].cells) else "ms"
+
+
+def ranking_rows(answer: Answer, *, has_intervals: bool) -> list[list[str]]:
+    """Return the head and a row for each arm with a score, best first; nothing without one."""
+    columns = ranking_columns(answer, has_intervals=has_intervals)
+    rows = [[column.write(arm) for column in columns] for arm in answer.ranked]
+    return [[column.head for column in columns], *rows] if rows else []
+
+
+def _rank(answer: Answer, arm: RankedArm) -> str:
+    """Return the rank, with `!` for an arm that a constraint excludes, `=` for one about as good.
+
+    Figures that were measured on a machine that was not fit give no rank.
+    """
+    if has_unfit_problem(answer):
+        return MISSING
+    mark = "!" if arm.scored.failures else "=" if _is_as_good(answer, arm) else ""
+    return f"{arm.scored.rank}{mark}"
+
+
+def _is_as_good(answer: Answer, arm: RankedArm) -> bool:
+    """Return whether it is the best arm of a workflow that is about as good as the advised one."""
+    certainty = answer.recommendation.certainty if answer.recommendation else None
+    if certainty is None or arm.scored.workflow not in certainty.as_good:
+        return False
+    best = (each for each in answer.scores if not each.failures)
+    return next(each for each in best if each.workflow == arm.scored.workflow).arm == arm.arm
+
+
+def _call(shape: Shape, arm: RankedArm) -> str:
+    """Return the tokens per second of generated text, or the milliseconds of a call."""
+    cell = next((each for each in arm.cells if each.shape == shape), None)
+    if cell is None:
+        return MISSING
+    if cell.generation:
+        return format_number(cell.throughput.value, 0)
+    return format_milliseconds(cell.seconds.median)
+
+
+def _speedup(speedup: Interval, *, unfit: bool) -> str:
+    """Return a speed-up, or its range where the machine was not fit to measure on."""
+    low, high = speedup.low, speedup.high
+    if unfit and low is not None and high is not None and low < high:
+        return f"{format_number(low, 2)} to {format_number(high, 2)}"
+    return format_speedup(speedup)

@@ -1,1 +1,0 @@
-"""Parts of the answer that text, Markdown, HTML and the screens share."""
