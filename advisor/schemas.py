@@ -21,9 +21,9 @@ from advisor.domain.run_events import LoggedEvent
 from advisor.domain.serving import ServingRules
 from advisor.domain.wire import EVENTS_BY_TAG
 from advisor.domain.workflow import Workflow
-from advisor.report.comparisons.comparison import Comparison
+from advisor.report.comparison import Comparison
 from advisor.report.fleet_matrix import FleetDocument
-from advisor.report.recipes.verification import Verification
+from advisor.report.verification import Verification
 from advisor.store.runs import HistoryEntry
 from advisor.version import __version__
 from probes.wire.events import Event

@@ -18,7 +18,7 @@ from textual.widgets._footer import FooterKey
 from advisor.context import Context
 from advisor.store.runs import Run
 from advisor.tui.app import AdvisorApp
-from advisor.tui.options import LaunchOptions
+from advisor.tui.launch import LaunchOptions
 from advisor.tui.screens.home import HomeScreen
 from advisor.tui.screens.setup import SetupScreen
 

@@ -20,7 +20,7 @@ from advisor.decide.imported_answer import answer_without_measurement
 from advisor.domain.run_events import LoggedEvent
 from advisor.errors import GpuNotAttachedError, ModelRefusedError, UnknownGpuError
 from advisor.execute.draft import prepare as prepare_run
-from advisor.report import opening
+from advisor.report import answer_files
 from advisor.store.store import Store, default_home
 
 #: A function that is called with every event of a run, after it is stored.
@@ -91,7 +91,7 @@ def load(name: str | os.PathLike[str] = "latest") -> Report:
 
     It is decided again with the present rubric. Raise `UnknownRunError` or `ExportFileError`.
     """
-    return Report(opening.open_answer(os.fspath(name), _context().store))
+    return Report(answer_files.open_answer(os.fspath(name), _context().store))
 
 
 def _context() -> Context:

@@ -21,8 +21,8 @@ from advisor.domain.recommendation import Recommendation
 from advisor.domain.run_events import LoggedEvent
 from advisor.errors import FormatError
 from advisor.execute.execution import execute
-from advisor.report import exports, figures
-from advisor.report.comparisons.comparison import Comparison, compare_answers
+from advisor.report import answer_files, figures
+from advisor.report.comparison import Comparison, compare_answers
 from advisor.store.runs import Run
 
 if TYPE_CHECKING:
@@ -84,13 +84,13 @@ class Report:
         return encode(self.answer)
 
     def to_html(self) -> str:
-        return exports.to_html(self.answer)
+        return answer_files.to_html(self.answer)
 
     def to_markdown(self) -> str:
-        return exports.to_markdown(self.answer)
+        return answer_files.to_markdown(self.answer)
 
     def to_csv(self) -> str:
-        return exports.to_csv([self.answer])
+        return answer_files.to_csv([self.answer])
 
     def to_dataframe(self) -> pd.DataFrame:
         """Return a row for each arm and batch size; needs pandas (extra `notebook`).
@@ -107,11 +107,11 @@ class Report:
         Raise `FormatError` for a suffix without a format.
         """
         path = pathlib.Path(file)
-        names = {each.suffix: name for name, each in exports.FORMATS.items() if each.suffix}
+        names = {each.suffix: name for name, each in answer_files.FORMATS.items() if each.suffix}
         suffix = next((each for each in names if path.name.endswith(each)), None)
         if suffix is None:
             raise FormatError(f"unknown format {path.suffix!r}", f"use one of {', '.join(names)}")
-        content = exports.write(names[suffix], self.answer)
+        content = answer_files.write(names[suffix], self.answer)
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
         return path
 

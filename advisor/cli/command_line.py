@@ -15,19 +15,17 @@ import typer
 from typer.core import TyperGroup
 
 from advisor.cli import (
-    comparisons,
     diagnostics,
     environments,
     fleet,
-    history,
     recipes,
     recommendations,
     reports,
     stored_runs,
     terminal,
 )
-from advisor.cli.help_sections import GroupedProgram
-from advisor.cli.interruption import InterruptedRunError, Interruptions
+from advisor.cli.execution import InterruptedRunError, Interruptions
+from advisor.cli.options import GroupedProgram
 from advisor.cli.output import DATA_FLAGS, move_behind_command, print_text
 from advisor.errors import OutputFileError, UserError
 from advisor.version import __version__
@@ -67,8 +65,6 @@ for module in (
     environments,
     reports,
     recipes,
-    comparisons,
-    history,
 ):
     app.add_typer(module.app)
 

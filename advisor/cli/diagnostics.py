@@ -11,8 +11,7 @@ import typer
 
 from advisor.ask.answers import Answers
 from advisor.cli import environments
-from advisor.cli.help_sections import GroupedCommand
-from advisor.cli.options import AsJson, takes_answers
+from advisor.cli.options import AsJson, GroupedCommand, takes_answers
 from advisor.cli.output import make_context, print_status, print_text
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from advisor.cli.interruption import resumable_with
+from advisor.cli.execution import resumable_with
 from advisor.cli.options import AsJson
 from advisor.cli.output import (
     OutputFormat,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, get_args
 import msgspec
 
 from advisor.ask.answers import Answers
-from advisor.cli.interruption import resumable_with
+from advisor.cli.execution import resumable_with
 from advisor.cli.output import print_text
 from advisor.cli.run_host import execute_controlled
 from advisor.context import Context

@@ -39,12 +39,12 @@ def recipe(
 ) -> None:
     """Write code that runs a workflow as it was measured."""
     from advisor.decide.decision import decide
-    from advisor.report.recipes import found_recipe, script_recipe, server_recipe
+    from advisor.report import found_recipe, recipe_text
 
     styles = {
-        "snippet": server_recipe.render_short,
-        "server": server_recipe.render_server,
-        "dockerfile": server_recipe.render_dockerfile,
+        "snippet": recipe_text.render_short,
+        "server": recipe_text.render_server,
+        "dockerfile": recipe_text.render_dockerfile,
     }
     if style not in styles:
         raise FormatError(f"unknown style {style!r}", f"use one of {', '.join(styles)}")
@@ -53,7 +53,7 @@ def recipe(
     entry, found = found_recipe.choose(answer, stored, workflow)
     text = styles[style](answer, entry, found)
     name = pathlib.Path(output).name
-    if script_recipe.shadows_import(name, text, found):
+    if recipe_text.shadows_import(name, text, found):
         raise OutputFileError(
             f"a file named {name} would shadow the Python module of that name",
             "choose another name, such as recipe.py",
@@ -86,7 +86,7 @@ def verify(
     """
     from advisor.decide.decision import decide
     from advisor.domain.answer import encode
-    from advisor.report.recipes import verification
+    from advisor.report import verification
 
     stored = open_store().find(run)
     found = verification.verify(

@@ -11,8 +11,7 @@ from advisor.ask.answers import Answers
 from advisor.cli.execution import execute, print_answer
 from advisor.cli.fleet import ALL_GPUS
 from advisor.cli.fleet import recommend as recommend_fleet
-from advisor.cli.help_sections import GroupedCommand
-from advisor.cli.options import AsJson, takes_answers
+from advisor.cli.options import AsJson, GroupedCommand, takes_answers
 from advisor.cli.output import (
     OutputFormat,
     choose_output_format,

@@ -1,4 +1,4 @@
-"""The command that writes reports of stored runs."""
+"""Commands that write reports of stored runs, and compare two."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from advisor.cli.output import open_store, print_text, write_output
-from advisor.errors import FormatError, NoExportError
+from advisor.cli.options import AsJson, Output, RunName, parse_share
+from advisor.cli.output import STANDARD_OUTPUT, open_store, print_text, write_output
+from advisor.errors import FormatError, NoExportError, NotComparableError, UndecidedError
 
 if TYPE_CHECKING:
     from advisor.domain.answer import Answer
+    from advisor.report.comparison import Comparison
+
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -44,19 +47,18 @@ def report(
 ) -> None:
     """Write a report of one run, or of runs on several devices."""
     from advisor.decide.decision import decide
-    from advisor.report import opening
-    from advisor.report.recipes import server_recipe
+    from advisor.report import answer_files, recipe_text
 
     selected = parse_formats(formats)
     names = runs or ["latest"]
     store = open_store()
-    if opening.is_file(names[0]):
+    if answer_files.is_file(names[0]):
         # It has no recipe, which needs the run itself.
-        _write_reports(opening.open_answer(names[0], store), selected, directory)
+        _write_reports(answer_files.open_answer(names[0], store), selected, directory)
         return
     run, *elsewhere = [store.find(name) for name in names]
     answer = decide(run, platforms=elsewhere)
-    recipe = server_recipe.render_recommended(answer, run) if "html" in selected else None
+    recipe = recipe_text.render_recommended(answer, run) if "html" in selected else None
     others = [decide(other) for other in elsewhere] if "csv" in selected else []
     _write_reports(answer, selected, directory, others, recipe)
 
@@ -69,14 +71,14 @@ def _write_reports(
     recipe: str | None = None,
 ) -> None:
     """Write each format to a file of its own, and the summary of a GitHub workflow to its file."""
-    from advisor.report import exports
+    from advisor.report import answer_files
 
     for name in selected:
-        content = exports.write(name, answer, elsewhere, recipe)
+        content = answer_files.write(name, answer, elsewhere, recipe)
         if name == "github-summary":
             _append_summary(str(content))
             continue
-        file = pathlib.Path(directory) / f"{answer.run_id}{exports.FORMATS[name].suffix}"
+        file = pathlib.Path(directory) / f"{answer.run_id}{answer_files.FORMATS[name].suffix}"
         write_output(str(file), content)
         print_text(str(file))
 
@@ -94,7 +96,7 @@ def _append_summary(text: str) -> None:
 
 def parse_formats(text: str) -> list[str]:
     """Parse the formats of a report; raise `FormatError`."""
-    from advisor.report.exports import FORMATS
+    from advisor.report.answer_files import FORMATS
 
     selected = [name.strip().lower() for name in text.split(",") if name.strip()]
     unknown = [name for name in selected if name not in FORMATS]
@@ -104,3 +106,79 @@ def parse_formats(text: str) -> list[str]:
             f"use one or more of {', '.join(FORMATS)}",
         )
     return list(dict.fromkeys(selected))
+
+
+@app.command()
+def compare(
+    before: RunName,
+    after: RunName,
+    *,
+    fail_on_regression: Annotated[
+        str,
+        typer.Option(
+            metavar="SHARE",
+            help="exit with code 1 when the speed-up of an arm fell by more than this, such as 5%",
+        ),
+    ] = "",
+    fail_on_undecided: Annotated[
+        bool,
+        typer.Option(
+            "--fail-on-undecided",
+            help="exit with code 4 when the figures cannot exclude such a regression",
+        ),
+    ] = False,
+    formats: Annotated[
+        str,
+        typer.Option("--format", "-f", metavar="FORMAT", help="text, md or json; default: text"),
+    ] = "",
+    json: AsJson = False,
+    output: Output = STANDARD_OUTPUT,
+) -> None:
+    """Compare a run with an earlier one.
+
+    With a --fail option the exit code is 0 without a regression, 1 with one, 2 for runs that are
+    not comparable, 4 if undecided or if both are the same run.
+    """
+    from advisor.domain.answer import encode
+    from advisor.report import answer_files, comparison_text
+    from advisor.report.comparison import compare_answers
+
+    renderers = {
+        "text": comparison_text.render,
+        "md": comparison_text.render_markdown,
+        "json": encode,
+    }
+    chosen = _choose_format(formats, list(renderers), json=json)
+    threshold = parse_share(fail_on_regression or "5%")
+    first, second = (answer_files.open_answer(name, open_store()) for name in (before, after))
+    comparison = compare_answers(first, second, threshold)
+    write_output(output, renderers[chosen](comparison))
+    if fail_on_regression or fail_on_undecided:
+        _exit_with_outcome(comparison, comparison_text.conclusion(comparison)[0], fail_on_undecided)
+
+
+def _choose_format(asked: str, known: Sequence[str], *, json: bool) -> str:
+    """Return the format; raise `FormatError` for an unknown one and for another one with `json`."""
+    chosen = asked or ("json" if json else "text")
+    if chosen not in known:
+        raise FormatError(f"unknown format {chosen!r}", f"use one of {', '.join(known)}")
+    if json and chosen != "json":
+        raise FormatError(
+            f"--json and --format {chosen} ask for different formats", "leave out one of them"
+        )
+    return chosen
+
+
+def _exit_with_outcome(comparison: Comparison, reason: str, fail_on_undecided: bool) -> None:  # noqa: FBT001
+    """Exit with the code of the outcome; return for one that does not fail."""
+    if comparison.outcome == "not-comparable":
+        raise NotComparableError(reason, "compare runs of the same question on the same device")
+    if comparison.outcome == "regression":
+        raise typer.Exit(1)
+    if comparison.outcome == "same-run" and fail_on_undecided:
+        raise UndecidedError(reason, "name two runs: p3-advisor history lists them")
+    if comparison.outcome == "undecided" and fail_on_undecided:
+        raise UndecidedError(
+            "the intervals are too wide to exclude a regression",
+            "measure both runs with --budget gate, on a machine that does nothing else",
+        )

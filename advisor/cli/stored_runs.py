@@ -1,23 +1,36 @@
-"""Commands on stored runs: show, decide again, explain, and build for another GPU."""
+"""Commands on stored runs."""
 
 from __future__ import annotations
 
+import datetime as dt
 import pathlib
-from typing import Annotated
+import platform
+import shlex
+from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
 from advisor.ask.answers import Answers
 from advisor.cli.execution import print_answer
 from advisor.cli.options import AsJson, RunName, StoredRunName
 from advisor.cli.output import (
+    STANDARD_OUTPUT,
     choose_output_format,
     make_context,
     open_store,
     print_status,
     print_text,
+    write_output,
 )
+from advisor.domain.answer import AnswerSummary
 from advisor.domain.priorities import CRITERIA
+from advisor.errors import ExportFileError
+from advisor.store.runs import HistoryEntry
+
+if TYPE_CHECKING:
+    from advisor.store.runs import RunStatus
+
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -34,12 +47,12 @@ def show(
     """Show the results of a stored run."""
     output_format = choose_output_format(json=json)
     from advisor.decide.decision import decide
-    from advisor.report import opening
+    from advisor.report import answer_files
 
-    if times and not opening.is_file(run):
+    if times and not answer_files.is_file(run):
         answer = decide(open_store().find(run), with_times=True)
     else:
-        answer = opening.open_answer(run, open_store())
+        answer = answer_files.open_answer(run, open_store())
     if answer.in_progress:
         print_status("the run is in progress; arms that wait are listed as not measured")
     print_answer(answer, output_format)
@@ -73,7 +86,7 @@ def decide_again(
     from advisor.ask.constraints import parse_constraints
     from advisor.ask.priorities import choose_priorities
     from advisor.decide.decision import decide
-    from advisor.report import opening
+    from advisor.report import answer_files
 
     priorities = (
         choose_priorities(Answers(priority=priority, preset=preset), rubric_files.load())
@@ -84,8 +97,8 @@ def decide_again(
     criteria = pathlib.Path(rubric) if rubric else None
     output_format = choose_output_format(json=json)
     store = open_store()
-    if opening.is_file(run):
-        answer = opening.open_answer(
+    if answer_files.is_file(run):
+        answer = answer_files.open_answer(
             run, store, priorities=priorities, constraints=constraints, rubric=criteria
         )
         print_answer(answer, output_format)
@@ -112,11 +125,13 @@ def explain(
 ) -> None:
     """Explain the score of a workflow: each figure, its rule and its source."""
     from advisor.ask import rubric_files
-    from advisor.report import explanation, opening
+    from advisor.report import answer_files, explanation
 
     published = rubric_files.load().published
     print_text(
-        explanation.render(opening.open_answer(run, open_store()), workflow, criterion, published),
+        explanation.render(
+            answer_files.open_answer(run, open_store()), workflow, criterion, published
+        ),
         nl=False,
     )
 
@@ -147,3 +162,123 @@ def build(
         if line is not None:
             print_status(line)
     print_text(str(pathlib.Path(output) / f"{target}.engine"))
+
+
+@app.command()
+def history(
+    *,
+    json: AsJson = False,
+) -> None:
+    """List the stored runs with their answers, newest first."""
+    from advisor.decide.answer_summaries import with_answers
+    from advisor.report.formatting import plain_table
+    from advisor.store.runs import Run, state_of
+
+    store = open_store()
+    entries = with_answers(store, store.history())
+    if unreadable := store.unreadable_ids():
+        print_status(
+            f"{len(unreadable)} stored run{'s' if len(unreadable) > 1 else ''} cannot be read: "
+            f"{', '.join(unreadable)}; p3-advisor show RUN gives the reason"
+        )
+    if json:
+        print_text(msgspec.json.encode(entries))
+        return
+    rows = [["run", "created", "model", "device", "state", "answer", "decision", "note"]]
+    for entry in entries:
+        state = _describe_state(entry, state_of(entry, Run(store.run_directory(entry.run_id))))
+        question = [entry.run_id, _local_time(entry.created), entry.model, entry.device]
+        rows.append([*question, state, *_describe_answer(entry.answer), entry.note])
+    empty = "No runs yet. p3-advisor --json starts one."
+    print_text("\n".join(plain_table(rows)) if entries else empty)
+
+
+def _local_time(created: str) -> str:
+    """Return the minute on the clock of this machine; the text as it is if it is no time."""
+    try:
+        return f"{dt.datetime.fromisoformat(created).astimezone():%Y-%m-%d %H:%M}"
+    except ValueError:
+        return created
+
+
+def _describe_state(entry: HistoryEntry, state: RunStatus) -> str:
+    is_going_on = state in {"running", "paused"}
+    facts = (
+        state if state != "imported" else "finished" if entry.finished else "stopped",
+        "" if entry.measured or is_going_on else "no measurement",
+        "imported" if entry.imported else "",
+    )
+    return ", ".join(filter(None, facts))
+
+
+def _describe_answer(answer: AnswerSummary | None) -> tuple[str, str]:
+    """Return the recommended arm and the decision word; both are empty for an unfinished run."""
+    if answer is None:
+        return "", ""
+    return answer.arm or "no answer", answer.decision_word or ""
+
+
+@app.command("export-run")
+def export_run(
+    run: StoredRunName = "latest",
+    *,
+    output: Annotated[
+        str,
+        typer.Option("--output", "-o", metavar="FILE", help="default: the run's id with .p3run"),
+    ] = "",
+    host_name: Annotated[
+        bool, typer.Option("--host-name", help="store the name of this machine in the file")
+    ] = False,
+) -> None:
+    """Write a run to one file. The paths and the name of this machine are removed."""
+    from advisor.store import export_file
+
+    stored_run = open_store().find(run)
+    content = export_file.encode_run(stored_run, platform.node() if host_name else None)
+    file = output or f"{stored_run.directory.name}{export_file.SUFFIX}"
+    write_output(file, content)
+    if file != STANDARD_OUTPUT:
+        print_text(file)
+
+
+@app.command("import-run")
+def import_run(
+    files: Annotated[list[str], typer.Argument(help="files that export-run wrote")],
+) -> None:
+    """Import runs from other machines. Nothing in them is executed."""
+    from advisor.decide.decision import evaluate_imported
+    from advisor.report import answer_files
+    from advisor.store import export_file
+
+    store = open_store()
+    for file in files:
+        if answer_files.is_file(file):
+            answer = answer_files.read_answer(file)
+            raise ExportFileError(
+                f"{file} is the answer of run {answer.run_id}, without its single times",
+                f"it needs no import: p3-advisor show {shlex.quote(file)}; decide, explain, "
+                "report and compare take the file too",
+            )
+        header, events = export_file.read_export(pathlib.Path(file))
+        evaluate_imported(header, events, file)
+        run = export_file.import_run(store, header, events)
+        print_text(f"{run.directory.name}  {header.question.model.name}")
+
+
+@app.command()
+def note(
+    run: StoredRunName,
+    text: Annotated[str, typer.Argument(help="the note, one line; an empty one removes it")],
+) -> None:
+    """Add a note to a run. The history shows it."""
+    open_store().find(run).write_note(text)
+
+
+@app.command()
+def delete(
+    runs: Annotated[list[str], typer.Argument(help="ids of runs, or unique beginnings")],
+) -> None:
+    """Delete stored runs permanently."""
+    store = open_store()
+    for run in runs:
+        print_text(store.delete(run))

@@ -10,8 +10,7 @@ from typing import Annotated
 import typer
 
 from advisor.ask.answers import Answers
-from advisor.cli.help_sections import GroupedCommand
-from advisor.cli.options import takes_answers
+from advisor.cli.options import GroupedCommand, takes_answers
 from advisor.cli.output import DATA_FLAGS, make_context, print_text
 from advisor.errors import NoTerminalError
 
@@ -97,7 +96,7 @@ def ask(  # noqa: PLR0913 - one for each option
     tui: TerminalForced = False,  # noqa: ARG001 - `wants_terminal` reads it
 ) -> None:
     """Start the terminal program. It asks for the options and shows the run and its results."""
-    from advisor.tui.options import LaunchOptions
+    from advisor.tui.launch import LaunchOptions
 
     options = LaunchOptions(
         answers=answers,

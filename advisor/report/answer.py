@@ -1,14 +1,22 @@
-"""The lines of an answer: whether the run finished, and how certain it is."""
+"""The lines of an answer: whether the run finished, how certain it is, and what an arm costs."""
 
 from __future__ import annotations
 
 from advisor.decide.trust import is_unfit
-from advisor.domain.answer import PUBLISHED, Answer
+from advisor.domain.answer import PUBLISHED, Answer, RankedArm
+from advisor.domain.measurement import Measurement
+from advisor.domain.plan import BASELINE
 from advisor.domain.recommendation import Flip, Recommendation
 from advisor.domain.run import resume_command
+from advisor.domain.scores import Adoption
 from advisor.errors import MachineUnfitError
-from advisor.report.cost import cost_line
-from advisor.system.number_format import format_bound, format_share
+from advisor.system.number_format import (
+    format_bound,
+    format_mebibytes,
+    format_number,
+    format_seconds,
+    format_share,
+)
 
 #: Stands next to figures of a machine that was not fit to measure on.
 UNFIT_NOTICE = (
@@ -116,3 +124,58 @@ def _flip_line(flip: Flip, title: str, present: float, *, is_answer: bool) -> st
         f"{change} if {flip.criterion} weighs "
         f"{format_bound(flip.weight, present, flip.when)} (now {present:g} %)."
     )
+
+
+EAGER_COST = "no build and no change of the code"
+
+
+def cost_line(answer: Answer, arm: RankedArm) -> str:
+    """Return what an arm costs its user, next to the baseline.
+
+    The baseline of servers costs something, too: its server is built and started.
+    """
+    scored, measured = arm
+    if scored.arm == BASELINE:
+        return EAGER_COST
+    parts = _code(scored.adoption)
+    if measured is not None:
+        parts += [_build(measured), *_memory(measured, answer.baseline)]
+    advice = answer.recommendation
+    if advice is not None and advice.arm == scored.arm and advice.break_even_requests is not None:
+        requests = _round(advice.break_even_requests)
+        parts.append(f"repaid after {requests} request{'' if requests == '1' else 's'}")
+    return "; ".join(parts)
+
+
+def _round(requests: float) -> str:
+    """Return a number of requests with two significant digits."""
+    return format_number(float(f"{max(requests, 1):.2g}"), decimals=0)
+
+
+def _code(adoption: Adoption) -> list[str]:
+    lines = adoption.lines_changed
+    steps = [
+        f"{lines} line{'' if lines == 1 else 's'} of code",
+        *(["an export step"] if adoption.export_step else []),
+        *(["an environment of its own"] if adoption.own_environment else []),
+    ]
+    *others, last = steps
+    return [f"{', '.join(others)} and {last}" if others else last]
+
+
+def _build(measured: Measurement) -> str:
+    build = measured.build_seconds
+    warm = f", {format_seconds(build.warm)} s from caches" if build.warm is not None else ""
+    return f"build {format_seconds(build.cold)} s{warm}"
+
+
+def _memory(measured: Measurement, baseline: Measurement | None) -> list[str]:
+    peak = measured.memory_bytes.peak
+    if peak is None:
+        return []
+    against = ""
+    if baseline is not None and baseline.arm != measured.arm:
+        name = "eager" if baseline.workflow == BASELINE else baseline.workflow
+        if baseline.memory_bytes.peak is not None:
+            against = f" ({name} {format_mebibytes(baseline.memory_bytes.peak)})"
+    return [f"{format_mebibytes(peak)} MiB{against}"]

@@ -11,7 +11,7 @@ from advisor.domain.published import PublishedData, PublishedFigure
 from advisor.domain.rubric import LETTERS, Basis, name_fact
 from advisor.domain.scores import Rating
 from advisor.errors import UnknownCriterionError, UnknownWorkflowError
-from advisor.report import new_shapes
+from advisor.report import shortcomings
 from advisor.report.formatting import accuracy_line
 from advisor.report.ranking import ranking_columns
 from advisor.report.setup_facts import describe_shapes
@@ -99,7 +99,10 @@ def explain_arm(
     for name in criteria:
         lines += _criterion_lines(name, scored.ratings[name])
         if name == "input_flexibility" and measured is not None:
-            lines += [f"    {new_shapes.describe(each)}" for each in measured.new_shape_results]
+            lines += [
+                f"    {shortcomings.describe_new_shape(each)}"
+                for each in measured.new_shape_results
+            ]
     shares = answer.question.priorities.shares()
     terms = " + ".join(
         f"{shares[name]:.3f} x {scored.ratings[name].grade:.3f} ({name})" for name in CRITERIA

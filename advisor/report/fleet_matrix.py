@@ -15,7 +15,7 @@ from advisor.domain.measurement import Cell, Throughput
 from advisor.domain.recommendation import Recommendation, RunningCost
 from advisor.domain.serving import AskedRate
 from advisor.errors import RunFileError, UnknownRunError
-from advisor.report.exports import encode_rows
+from advisor.report.answer_files import encode_rows
 from advisor.report.figures import Kind, Value, rows
 from advisor.report.formatting import plain_table
 from advisor.store.store import Store

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from advisor.domain.answer import Answer, UnmeasuredArm
-from advisor.report import serving_tables, text_generation, trade_off
+from advisor.report import accuracy, serving_tables, text_generation
 from advisor.report.answer import confidence, headline, stop_notice
 from advisor.report.answer_card import length_rows
 from advisor.report.formatting import markdown_table
@@ -47,9 +47,9 @@ def _table(rows: list[list[str]], text_columns: Collection[int] = (0,)) -> list[
 
 def _trade_off(answer: Answer) -> list[list[str]]:
     """Return the accuracy of quantised arms against speed and memory, and what each arm loses."""
-    tables = trade_off.titled_tables(answer)
+    tables = accuracy.titled_tables(answer)
     blocks = [block for title, rows in tables for block in ([escape(title)], _table(rows))]
-    return [*blocks, [f"- {escape(line)}" for line in trade_off.loss_lines(answer)]]
+    return [*blocks, [f"- {escape(line)}" for line in accuracy.loss_lines(answer)]]
 
 
 def _reasons(answer: Answer) -> list[list[str]]:

@@ -20,7 +20,7 @@ from markupsafe import Markup
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.priorities import CRITERIA, FURTHER_CRITERIA, PILLARS, Priorities
 from advisor.domain.rubric import LETTERS
-from advisor.report import answer_card, new_shapes, serving_tables, text_generation, trade_off
+from advisor.report import accuracy, answer_card, serving_tables, shortcomings, text_generation
 from advisor.report.answer import flip_lines, headline, stop_notice, unfit_notice
 from advisor.report.charts import pictures
 from advisor.report.charts.pictures import Pictures
@@ -55,10 +55,10 @@ def render(answer: Answer, script: str | None = None) -> str:
         text_rows=text_generation.table_rows(answer),
         text_notes=text_generation.mismatch_lines(answer),
         serving_tables=serving_tables.titled_tables(answer),
-        accuracy_tables=trade_off.titled_tables(answer),
-        losses=trade_off.loss_lines(answer),
+        accuracy_tables=accuracy.titled_tables(answer),
+        losses=accuracy.loss_lines(answer),
         ranked=ranked,
-        new_shapes=new_shapes.by_arm(answer),
+        new_shapes=shortcomings.new_shapes_by_arm(answer),
         unranked=unranked,
         shapes=shapes,
         criteria={name: name.replace("_", " ") for name in CRITERIA},
@@ -89,7 +89,7 @@ def _contents(
     """Return the ids of the page's sections with their titles."""
     has_figures = bool(ranked and ranked[0].cells)
     has_accuracy = bool(
-        drawn.accuracy or trade_off.table_rows(answer) or trade_off.loss_lines(answer)
+        drawn.accuracy or accuracy.table_rows(answer) or accuracy.loss_lines(answer)
     )
     sections = [
         ("why", "Why", answer.recommendation is not None),
@@ -161,7 +161,7 @@ def _template() -> jinja2.Template:
         "interval": number_format.format_interval,
         "mebibytes": number_format.format_mebibytes,
         "milliseconds": number_format.format_milliseconds,
-        "new_shape": new_shapes.describe,
+        "new_shape": shortcomings.describe_new_shape,
         "number": number_format.format_number,
         "seconds": number_format.format_seconds,
         "share": number_format.format_share,

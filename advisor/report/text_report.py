@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from advisor.domain.answer import PUBLISHED, Answer
 from advisor.domain.model import has_random_weights
 from advisor.domain.results import ApplicationPortability, Platform
-from advisor.report import new_shapes, serving_tables
+from advisor.report import serving_tables, shortcomings
+from advisor.report.accuracy import trade_off_lines
 from advisor.report.answer import (
     confidence,
     flip_lines,
@@ -25,9 +26,8 @@ from advisor.report.setup_facts import (
     input_facts,
     unmeasured_shapes,
 )
+from advisor.report.shortcomings import partly_used, unranked
 from advisor.report.text_generation import generation_lines
-from advisor.report.trade_off import trade_off_lines
-from advisor.report.unranked import partly_used, unranked
 from advisor.system.number_format import (
     format_number,
 )
@@ -71,7 +71,7 @@ def render(answer: Answer) -> str:
         trade_off_lines(answer),
         generation_lines(answer),
         *serving_tables_of(answer),
-        new_shapes.summary(answer),
+        shortcomings.new_shape_lines(answer),
         partly_used(answer),
         unranked(answer),
         portability(answer),

@@ -25,20 +25,19 @@ from advisor.domain.machine import Machine
 from advisor.errors import DefectError, UserError
 from advisor.settings import Settings, read, save_theme
 from advisor.system.import_path import ADVISOR_COMMAND
+from advisor.tui import text
 from advisor.tui.appearance import THEMES, AsciiFilter
-from advisor.tui.background import BackgroundTasks
-from advisor.tui.options import LaunchOptions
-from advisor.tui.rendering import text
+from advisor.tui.launch import BackgroundTasks, LaunchOptions
 from advisor.tui.screens.home import HomeScreen
 
 if TYPE_CHECKING:
     from advisor.context import Context
     from advisor.domain.answer import Answer
     from advisor.store.runs import Run
-    from advisor.tui.run.host_process import HostProcess
     from advisor.tui.run_controller import RunController
-    from advisor.tui.run_opener import UnfinishedRun
     from advisor.tui.screens.setup import SetupScreen
+    from advisor.tui.session import HostProcess
+    from advisor.tui.stored_runs import UnfinishedRun
 
 #: Characters of a notification.
 MAX_MESSAGE = 600
@@ -242,13 +241,13 @@ class AdvisorApp(App[int]):
         self.push_screen(AbsentGpuScreen(RunAnswer(document, self.catalogue)))
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        from advisor.tui import command_palette  # noqa: PLC0415 - rarely used
+        from advisor.tui import help_dialog  # noqa: PLC0415 - rarely used
 
         yield from super().get_system_commands(screen)
-        yield from command_palette.available_commands(self)
+        yield from help_dialog.available_commands(self)
 
     def action_command_palette(self) -> None:
-        from advisor.tui.command_palette import Palette  # noqa: PLC0415 - rarely used
+        from advisor.tui.help_dialog import Palette  # noqa: PLC0415 - rarely used
 
         if not isinstance(self.screen, Palette):
             self.push_screen(Palette(id="--command-palette"))
@@ -257,20 +256,20 @@ class AdvisorApp(App[int]):
 
     def open_stored(self, name: str) -> None:
         """Show the results of a stored run or document, or the progress of a run."""
-        from advisor.tui import run_opener  # noqa: PLC0415 - see the class
+        from advisor.tui import stored_runs  # noqa: PLC0415 - see the class
 
-        run_opener.open_stored(self, name)
+        stored_runs.open_stored(self, name)
 
     def resume(self, name: str) -> None:
         """Resume a stopped run; show it if another process is working on it."""
-        from advisor.tui import run_opener  # noqa: PLC0415 - see the class
+        from advisor.tui import stored_runs  # noqa: PLC0415 - see the class
 
-        run_opener.resume(self, name)
+        stored_runs.resume(self, name)
 
     def action_start_now(self) -> None:
-        from advisor.tui import run_starter  # noqa: PLC0415 - see the class
+        from advisor.tui import actions  # noqa: PLC0415 - see the class
 
-        run_starter.start_from_answers(self)
+        actions.start_from_answers(self)
 
     def action_go_on(self) -> None:
         """Show the run that is going on, or resume the newest unfinished one."""
@@ -279,7 +278,7 @@ class AdvisorApp(App[int]):
 
     def find_unfinished_run(self, on_result: Callable[[UnfinishedRun | None], object]) -> None:
         """Find the newest unfinished run; look each time, because runs may be stopped meanwhile."""
-        from advisor.tui.run_opener import find_unfinished_run  # noqa: PLC0415 - see the class
+        from advisor.tui.stored_runs import find_unfinished_run  # noqa: PLC0415 - see the class
 
         store = self.context.store
         self.background.start("unfinished", lambda: find_unfinished_run(store), on_result)
@@ -300,7 +299,7 @@ class AdvisorApp(App[int]):
         on_success: Callable[[], object] = lambda: None,
     ) -> None:
         """Run a command of this program in the terminal, if the user agrees."""
-        from advisor.tui.dialogs.questions import CommandDialog  # noqa: PLC0415 - rarely used
+        from advisor.tui.questions import CommandDialog  # noqa: PLC0415 - rarely used
 
         def on_closed(agreed: bool | None) -> None:  # noqa: FBT001 - Textual's callback
             if agreed and self.run_in_terminal(arguments) == 0:

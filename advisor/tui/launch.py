@@ -1,15 +1,20 @@
-"""Start the terminal program and return its exit code."""
+"""Start the terminal program: its options, its tasks in the background, and its crash report."""
 
 from __future__ import annotations
 
+import collections
+import threading
 import traceback
+from collections.abc import Callable
+from typing import TypeVar
 
+import msgspec
+
+from advisor.ask.answers import Answers
 from advisor.context import Context
-from advisor.errors import DefectError, SettingsError
+from advisor.errors import DefectError, SettingsError, UserError
 from advisor.settings import default_file
 from advisor.store.store import default_home
-from advisor.tui.app import AdvisorApp
-from advisor.tui.options import LaunchOptions
 from advisor.version import __version__
 
 
@@ -19,6 +24,8 @@ def run_app(options: LaunchOptions, context: Context) -> tuple[int, str]:
     Raise the `UserError` of a recording or theme that cannot be used, and a `DefectError` after a
     crash.
     """
+    from advisor.tui.app import AdvisorApp  # noqa: PLC0415 - the app uses the rest of this module
+
     if options.replay:
         recording = context.store.find(options.replay)
         # Errors of the recording must be raised before Textual takes over the terminal.
@@ -59,3 +66,68 @@ def write_crash_report(error: BaseException, context: Context) -> DefectError:
         f"{what}; the traceback is in {file}",
         "report it with that file; p3-advisor resume continues the run",
     )
+
+
+Value = TypeVar("Value")
+#: Calls a function with its arguments in the thread of the screens; callable from any thread.
+CallInApp = Callable[..., object]
+
+
+class BackgroundTasks:
+    """Runs tasks in threads; a task supersedes earlier tasks of the same kind."""
+
+    def __init__(self, call_in_app: CallInApp, show_error: Callable[[UserError], None]) -> None:
+        self._call_in_app = call_in_app
+        self._show_error = show_error
+        self._latest: collections.Counter[str] = collections.Counter()
+        threading.excepthook = self._raise_in_app
+
+    def start(
+        self, kind: str, work: Callable[[], Value], on_result: Callable[[Value], object]
+    ) -> None:
+        """Call `work` in a thread, then `on_result` with its value in the thread of the screens.
+
+        A value is dropped if a later task of the same kind was started. A `UserError` is shown;
+        any other exception ends the program.
+        """
+        self._latest[kind] += 1
+        number = self._latest[kind]
+
+        def deliver(value: Value) -> None:
+            if self._latest[kind] == number:
+                on_result(value)
+
+        def run() -> None:
+            try:
+                value = work()
+            except UserError as error:
+                self._call_in_app(self._show_error, error)
+            else:
+                self._call_in_app(deliver, value)
+
+        threading.Thread(target=run, name=kind, daemon=True).start()
+
+    def _raise_in_app(self, failed: threading.ExceptHookArgs) -> None:
+        """Raise the exception of a thread where Textual handles it."""
+        if failed.exc_value is not None:
+            self._call_in_app(_raise, failed.exc_value)
+
+
+def _raise(error: BaseException) -> None:
+    raise error
+
+
+class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The initial answers and the appearance of the terminal program."""
+
+    answers: Answers = Answers()
+    #: Directory of a recorded run to play back; empty for none.
+    replay: str = ""
+    #: A stored run or run document to open; empty for none.
+    open: str = ""
+    #: How many times as fast as recorded the run is played back.
+    speed: float = 8.0
+    ascii_only: bool = False
+    theme: str = ""
+    no_color: bool = False
+    no_mouse: bool = False

@@ -11,13 +11,12 @@ from advisor.domain.run import resume_command
 from advisor.errors import UserError
 from advisor.report.answer import headline
 from advisor.store.runs import Run
+from advisor.tui import text
 from advisor.tui.answer import RunAnswer
-from advisor.tui.dialogs.questions import CancelDialog, QuitDialog
-from advisor.tui.rendering import text
-from advisor.tui.run.host_process import HostProcess
-from advisor.tui.run.session import NOT_CONTROLLED_MESSAGE, RunSession
+from advisor.tui.questions import CancelDialog, QuitDialog
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import ResultsScreen
+from advisor.tui.session import NOT_CONTROLLED_MESSAGE, HostProcess, RunSession
 
 if TYPE_CHECKING:
     from advisor.tui.app import AdvisorApp

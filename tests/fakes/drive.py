@@ -10,7 +10,7 @@ import pathlib
 import sys
 
 from advisor.ask.answers import Answers
-from advisor.cli.interruption import InterruptedRunError, Interruptions
+from advisor.cli.execution import InterruptedRunError, Interruptions
 from advisor.context import Context
 from advisor.errors import UserError
 from advisor.execute.draft import prepare

@@ -5,7 +5,7 @@ import pathlib
 import platform
 import sys
 
-from advisor.cli.interruption import Interruptions
+from advisor.cli.execution import Interruptions
 from advisor.domain.environment import Environment
 from advisor.domain.machine import Interpreter
 from advisor.errors import UserError

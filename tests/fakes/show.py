@@ -12,8 +12,8 @@ from advisor.context import Context
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
-from advisor.tui.options import LaunchOptions
-from advisor.tui.run.host_process import HostProcess
+from advisor.tui.launch import LaunchOptions
+from advisor.tui.session import HostProcess
 
 probes, rubric, home = map(pathlib.Path, sys.argv[1:4])
 command = (

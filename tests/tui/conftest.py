@@ -19,8 +19,8 @@ from advisor.context import Context
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.system.home import HOME_VARIABLE
-from advisor.tui import run_starter
-from advisor.tui.run.host_process import HostProcess
+from advisor.tui import actions
+from advisor.tui.session import HostProcess
 
 FAKES = pathlib.Path(__file__).parents[1] / "fakes"
 
@@ -49,7 +49,7 @@ def drawn_when_read(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def quiet_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Start runs without a question, however busy the machine of the tests is."""
-    monkeypatch.setattr(run_starter, "find_load_problems", lambda *_: ())
+    monkeypatch.setattr(actions, "find_load_problems", lambda *_: ())
 
 
 @pytest.fixture(scope="session")

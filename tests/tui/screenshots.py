@@ -28,14 +28,14 @@ from advisor.domain.run_events import LoggedEvent  # noqa: E402 - as above
 from advisor.execute.draft import DraftRun  # noqa: E402 - as above
 from advisor.store.runs import Run  # noqa: E402 - as above
 from advisor.store.store import Store  # noqa: E402 - as above
-from advisor.tui import run_starter  # noqa: E402 - as above
+from advisor.tui import actions  # noqa: E402 - as above
 from advisor.tui.app import AdvisorApp  # noqa: E402 - as above
-from advisor.tui.options import LaunchOptions  # noqa: E402 - as above
-from advisor.tui.run.session import RunSession  # noqa: E402 - as above
-from advisor.tui.run.stored_items import list_examples  # noqa: E402 - as above
+from advisor.tui.launch import LaunchOptions  # noqa: E402 - as above
 from advisor.tui.screens.detail import DetailScreen  # noqa: E402 - as above
+from advisor.tui.screens.home import list_examples  # noqa: E402 - as above
 from advisor.tui.screens.live import LiveScreen  # noqa: E402 - as above
 from advisor.tui.screens.results import ResultsScreen  # noqa: E402 - as above
+from advisor.tui.session import RunSession  # noqa: E402 - as above
 
 DIRECTORY = HERE / "screenshots"
 SIZE = (100, 30)
@@ -52,7 +52,7 @@ class AppOnRecordedMachine(AdvisorApp):
             LaunchOptions(answers=Answers(model=self.header.question.model.name)), context
         )
 
-        run_starter.draft = self._draft  # type: ignore[assignment]
+        actions.draft = self._draft  # type: ignore[assignment]
 
     def _detect_machine(self) -> Machine:
         return self.header.machine

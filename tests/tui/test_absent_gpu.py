@@ -27,8 +27,8 @@ from advisor.context import Context
 from advisor.decide.headline import FROM_FIGURES
 from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
-from advisor.tui.dialogs.questions import FileDialog
-from advisor.tui.options import LaunchOptions
+from advisor.tui.launch import LaunchOptions
+from advisor.tui.questions import FileDialog
 from advisor.tui.screens.results import AbsentGpuScreen, ResultsScreen
 from advisor.tui.screens.setup import SetupScreen
 

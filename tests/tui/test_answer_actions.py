@@ -19,16 +19,16 @@ from textual.widgets import Input
 
 from advisor.context import Context
 from advisor.decide.decision import decide
-from advisor.report.recipes import found_recipe, server_recipe
+from advisor.report import found_recipe, recipe_text
 from advisor.store.runs import Run
 from advisor.tui import app as terminal_app
-from advisor.tui.dialogs.questions import CommandDialog, FileDialog
+from advisor.tui.questions import CommandDialog, FileDialog
 from advisor.tui.screens.results import ResultsScreen
 
 
 def code_of(run: Run, arm: str) -> str:
     answer = decide(run)
-    return server_recipe.render_short(answer, *found_recipe.choose(answer, run, arm))
+    return recipe_text.render_short(answer, *found_recipe.choose(answer, run, arm))
 
 
 @async_test

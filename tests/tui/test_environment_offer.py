@@ -23,8 +23,8 @@ from advisor.context import Context
 from advisor.store.store import Store
 from advisor.system.home import HOME_VARIABLE
 from advisor.tui.app import AdvisorApp
-from advisor.tui.dialogs.questions import CommandDialog
-from advisor.tui.options import LaunchOptions
+from advisor.tui.launch import LaunchOptions
+from advisor.tui.questions import CommandDialog
 from advisor.tui.screens.setup import SetupScreen
 
 

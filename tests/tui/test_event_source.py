@@ -27,12 +27,16 @@ from advisor.execute.draft import prepare
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
-from advisor.tui.dialogs.help_dialog import HelpDialog
-from advisor.tui.options import LaunchOptions
-from advisor.tui.run.event_source import EventFileTail, RecordingPlayback, RunFollower
-from advisor.tui.run.host_process import HostProcess
-from advisor.tui.run.session import RunSession
+from advisor.tui.help_dialog import HelpDialog
+from advisor.tui.launch import LaunchOptions
 from advisor.tui.screens.live import LiveScreen
+from advisor.tui.session import (
+    EventFileTail,
+    HostProcess,
+    RecordingPlayback,
+    RunFollower,
+    RunSession,
+)
 from probes.wire.events import PhaseStarted
 from probes.wire.outcome import Outcome
 from probes.wire.shape import Shape

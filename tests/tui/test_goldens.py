@@ -35,14 +35,14 @@ from advisor.context import Context
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
-from advisor.tui.dialogs.help_dialog import HelpDialog
-from advisor.tui.dialogs.questions import LoadDialog
-from advisor.tui.options import LaunchOptions
-from advisor.tui.run.session import RunSession
+from advisor.tui.help_dialog import HelpDialog
+from advisor.tui.launch import LaunchOptions
+from advisor.tui.questions import LoadDialog
 from advisor.tui.screens.detail import DetailScreen
 from advisor.tui.screens.history import HistoryScreen
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import AbsentGpuScreen, ResultsScreen
+from advisor.tui.session import RunSession
 
 EVIDENCE = pathlib.Path(__file__).parents[1] / "stacks" / "evidence"
 GOLDENS = pathlib.Path(__file__).parent / "goldens"

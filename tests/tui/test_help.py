@@ -20,19 +20,19 @@ from advisor.ask.answers import Answers
 from advisor.ask.rubric_files import read_glossary, rubric_directory
 from advisor.context import Context
 from advisor.domain.priorities import PILLARS
-from advisor.report.opening import read_answer
+from advisor.report.answer_files import read_answer
 from advisor.report.ranking import ranking_columns
 from advisor.store.runs import Run
+from advisor.tui.answer import LINE_TERMS, answer_lines
 from advisor.tui.app import AdvisorApp
-from advisor.tui.dialogs.help_dialog import HelpDialog, describe_widget
-from advisor.tui.options import LaunchOptions
-from advisor.tui.rendering.answer_lines import LINE_TERMS, answer_lines
+from advisor.tui.help_dialog import HelpDialog, describe_widget
+from advisor.tui.launch import LaunchOptions
 from advisor.tui.screens.live_table import process_columns
 from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.screens.results_panes import TextPane
-from advisor.tui.widgets.form import AnswerInput, Choice
-from advisor.tui.widgets.table import SelectableTable
-from advisor.tui.widgets.weights import WeightBar
+from advisor.tui.steps.form import AnswerInput, Choice
+from advisor.tui.table import SelectableTable
+from advisor.tui.widgets import WeightBar
 
 EVIDENCE = pathlib.Path(__file__).parents[1] / "stacks" / "evidence"
 #: It has the columns of generated text.

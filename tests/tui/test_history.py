@@ -25,15 +25,15 @@ from advisor.domain.plan import REFERENCE
 from advisor.domain.run_events import Planned, WorkerEnded, WorkerSpawned
 from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
-from advisor.tui.dialogs.questions import DeleteDialog
-from advisor.tui.options import LaunchOptions
-from advisor.tui.run.host_process import HostProcess
-from advisor.tui.run.stored_items import list_items
-from advisor.tui.run_opener import find_unfinished_run
+from advisor.tui.launch import LaunchOptions
+from advisor.tui.questions import DeleteDialog
 from advisor.tui.screens.history import EMPTY_MESSAGE, HistoryScreen, SecondRunTable
+from advisor.tui.screens.home import list_items
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.setup import SetupScreen
-from advisor.tui.widgets.table import Table
+from advisor.tui.session import HostProcess
+from advisor.tui.stored_runs import find_unfinished_run
+from advisor.tui.table import Table
 from probes.wire.outcome import Failure, Outcome
 
 

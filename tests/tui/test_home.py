@@ -24,12 +24,18 @@ from advisor.ask.answers import Answers
 from advisor.context import Context
 from advisor.domain.answer import AnswerSummary
 from advisor.tui.app import AdvisorApp
-from advisor.tui.options import LaunchOptions
-from advisor.tui.run.stored_items import OPEN_MARK, describe_winner, format_age, list_examples
-from advisor.tui.screens.home import TRADE_OFF, HomeScreen
+from advisor.tui.launch import LaunchOptions
+from advisor.tui.screens.home import (
+    OPEN_MARK,
+    TRADE_OFF,
+    HomeScreen,
+    describe_winner,
+    format_age,
+    list_examples,
+)
 from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.screens.setup import SetupScreen
-from advisor.tui.widgets.table import Table
+from advisor.tui.table import Table
 
 EVIDENCE = pathlib.Path(__file__).parents[1] / "stacks" / "evidence"
 

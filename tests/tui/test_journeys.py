@@ -29,19 +29,18 @@ from advisor.domain.run_events import Finished
 from advisor.execute.draft import prepare
 from advisor.store.runs import Run
 from advisor.tui.app import AdvisorApp
-from advisor.tui.options import LaunchOptions
-from advisor.tui.run import device_load
-from advisor.tui.run.host_process import HostProcess
-from advisor.tui.run.session import RunSession
+from advisor.tui.launch import LaunchOptions
+from advisor.tui.screens import live_table
 from advisor.tui.screens.detail import DetailScreen
 from advisor.tui.screens.history import HistoryScreen
 from advisor.tui.screens.home import HomeScreen
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.screens.setup import SetupScreen
+from advisor.tui.session import HostProcess, RunSession
+from advisor.tui.steps.form import Choice
 from advisor.tui.steps.plan import PlanStep
-from advisor.tui.widgets.form import Choice
-from advisor.tui.widgets.table import Table
+from advisor.tui.table import Table
 
 StartHost = Callable[[Run], HostProcess]
 
@@ -285,7 +284,7 @@ def test_the_load_of_a_busy_machine_is_not_zero(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(psutil, "cpu_percent", cpu_percent)
     monkeypatch.setattr(psutil, "getloadavg", lambda: (70.0, 60.0, 50.0))
-    line = device_load.format_cpu_load()
+    line = live_table.format_cpu_load()
     assert "busy 97 %" in line
     assert "load 70.0" in line
     assert asked[0]

@@ -9,13 +9,12 @@ from onscreen import async_test, running_app, wait_for_screen, wait_for_text
 
 from advisor.context import Context
 from advisor.decide.decision import decide
-from advisor.report import new_shapes
+from advisor.report import shortcomings
 from advisor.store.runs import Run
 from advisor.tui.answer import RunAnswer
 from advisor.tui.app import AdvisorApp
-from advisor.tui.options import LaunchOptions
-from advisor.tui.rendering.arm_detail import NEW_SHAPES, render_new_shapes
-from advisor.tui.screens.detail import DetailScreen
+from advisor.tui.launch import LaunchOptions
+from advisor.tui.screens.detail import NEW_SHAPES, DetailScreen, render_new_shapes
 from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.screens.results_panes import render_why
 from probes.wire.events import NewShapeResult
@@ -61,8 +60,8 @@ def test_new_shapes_are_with_the_reasons_and_with_the_times_of_the_arm(sample_ru
     why = render_why(answer).plain
     detail = render_new_shapes(answer.ranked_arm(answer.recommendation.arm)).plain
     for result in TRIED:
-        assert new_shapes.describe(result) in why
-        assert new_shapes.describe(result) in detail
+        assert shortcomings.describe_new_shape(result) in why
+        assert shortcomings.describe_new_shape(result) in detail
     assert not render_new_shapes(without.ranked_arm(answer.recommendation.arm)).plain
 
 
@@ -72,8 +71,8 @@ async def test_new_shapes_are_shown_on_the_screens(tui_context: Context, sample_
     async with running_app(app, (120, 40)) as pilot:
         app.run_controller.show_answer(answer_with_new_shapes(sample_run))
         await wait_for_screen(pilot, ResultsScreen)
-        await wait_for_text(pilot, new_shapes.describe(TRIED[1]))
+        await wait_for_text(pilot, shortcomings.describe_new_shape(TRIED[1]))
         await pilot.press("enter")
         await wait_for_screen(pilot, DetailScreen)
         await pilot.press("2")
-        await wait_for_text(pilot, new_shapes.describe(TRIED[0]))
+        await wait_for_text(pilot, shortcomings.describe_new_shape(TRIED[0]))

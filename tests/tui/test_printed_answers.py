@@ -11,10 +11,10 @@ from recorded_runs import make_run
 
 from advisor.context import Context
 from advisor.tui.app import AdvisorApp
-from advisor.tui.options import LaunchOptions
+from advisor.tui.launch import LaunchOptions
 from advisor.tui.screens.history import HistoryScreen
 from advisor.tui.screens.results import ResultsScreen
-from advisor.tui.widgets.table import Table
+from advisor.tui.table import Table
 
 
 @pytest.fixture(autouse=True)

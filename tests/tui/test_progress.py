@@ -19,7 +19,7 @@ from advisor.domain.run_events import (
 )
 from advisor.domain.run_state import RunState
 from advisor.domain.serving import ServedRequest
-from advisor.tui.run.progress import RunStage, current_stage, progress_rows, remaining_seconds
+from advisor.tui.progress import RunStage, current_stage, progress_rows, remaining_seconds
 from advisor.tui.screens.live_table import BAR_WIDTH, EMPTY, FULL, draw_load
 from probes.wire.events import Built, Ready, Serving
 from probes.wire.shape import Shape

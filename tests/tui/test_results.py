@@ -24,21 +24,15 @@ from advisor.context import Context
 from advisor.domain.interval import Interval
 from advisor.domain.priorities import FURTHER_CRITERIA
 from advisor.report.answer import UNFIT_NOTICE
-from advisor.report.opening import read_answer
+from advisor.report.answer_files import read_answer
 from advisor.store.runs import Run
-from advisor.tui.answer import RunAnswer
+from advisor.tui.answer import PROGRAM_CELLS, TASK_NAMES, RunAnswer, answer_lines, results_title
 from advisor.tui.app import AdvisorApp
-from advisor.tui.options import LaunchOptions
-from advisor.tui.rendering.answer_lines import (
-    PROGRAM_CELLS,
-    TASK_NAMES,
-    answer_lines,
-    results_title,
-)
+from advisor.tui.launch import LaunchOptions
 from advisor.tui.screens.detail import DetailScreen
 from advisor.tui.screens.results import ANSWER, PARTS, RANKING, ResultsScreen
 from advisor.tui.screens.results_panes import PANES, TEXT_PANES, AnswerPanel
-from advisor.tui.widgets.table import SpeedAxis
+from advisor.tui.table import SpeedAxis
 
 EVIDENCE = pathlib.Path(__file__).parents[1] / "stacks" / "evidence"
 DOCUMENT = EVIDENCE / "h200-demo.json"

@@ -24,20 +24,18 @@ from advisor.domain.answer import encode
 from advisor.domain.run_events import Finished, LoggedEvent, RaceOpened, Resumed
 from advisor.execute.draft import prepare
 from advisor.execute.further_run import arms_to_retry
-from advisor.report import answer
-from advisor.report.recipes import server_recipe
+from advisor.report import answer, recipe_text
 from advisor.store.runs import Run
 from advisor.store.store import Store
+from advisor.tui.actions import render_answer
 from advisor.tui.answer import RunAnswer
-from advisor.tui.answer_actions import render_answer
 from advisor.tui.app import AdvisorApp
-from advisor.tui.options import LaunchOptions
-from advisor.tui.run.host_process import HostProcess
-from advisor.tui.run.session import RunSession
+from advisor.tui.launch import LaunchOptions
 from advisor.tui.screens.history import HistoryScreen
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import ResultsScreen
-from advisor.tui.widgets.table import Table
+from advisor.tui.session import HostProcess, RunSession
+from advisor.tui.table import Table
 
 pytestmark = pytest.mark.slow
 
@@ -177,7 +175,7 @@ async def test_a_run_whose_host_process_was_killed_is_resumed_from_the_history(
 def test_the_extension_selects_the_format_of_an_export(
     extension: str, content: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server_recipe, "render_recommended", lambda *_: "print('the script')")
+    monkeypatch.setattr(recipe_text, "render_recommended", lambda *_: "print('the script')")
     run = make_run(Store(tmp_path), finished=True)
     answer = RunAnswer(decide(run), run.header().catalogue, run)
     written = render_answer(answer, extension).lower()

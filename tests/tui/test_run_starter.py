@@ -21,14 +21,14 @@ from advisor.context import Context
 from advisor.domain.machine import QuietProblem
 from advisor.execute.further_run import further_budget, undecided_workflows
 from advisor.store.runs import Run
-from advisor.tui import run_starter
+from advisor.tui import actions
 from advisor.tui.app import AdvisorApp
-from advisor.tui.dialogs.questions import PROBLEMS, WAIT_SECONDS, LoadDialog
-from advisor.tui.options import LaunchOptions
-from advisor.tui.run.host_process import HostProcess
+from advisor.tui.launch import LaunchOptions
+from advisor.tui.questions import PROBLEMS, WAIT_SECONDS, LoadDialog
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.screens.setup import SetupScreen
+from advisor.tui.session import HostProcess
 
 StartHost = Callable[[Run], HostProcess]
 
@@ -36,7 +36,7 @@ StartHost = Callable[[Run], HostProcess]
 @pytest.fixture
 def busy_machine(monkeypatch: pytest.MonkeyPatch) -> tuple[QuietProblem, ...]:
     problems: tuple[QuietProblem, ...] = ("cpu-busy", "gpu-processes")
-    monkeypatch.setattr(run_starter, "find_load_problems", lambda *_: problems)
+    monkeypatch.setattr(actions, "find_load_problems", lambda *_: problems)
     return problems
 
 

@@ -29,21 +29,21 @@ from advisor.ask.load import FIRST_ITL, FIRST_TTFT
 from advisor.cli import plain_prompts
 from advisor.context import Context
 from advisor.store.runs import Run
-from advisor.tui import run_starter
+from advisor.tui import actions
 from advisor.tui.app import AdvisorApp
-from advisor.tui.dialogs.help_dialog import HelpDialog
-from advisor.tui.dialogs.questions import CancelDialog, FileDialog, QuitDialog
-from advisor.tui.options import LaunchOptions
-from advisor.tui.run.host_process import HostProcess
+from advisor.tui.help_dialog import HelpDialog
+from advisor.tui.launch import LaunchOptions
+from advisor.tui.questions import CancelDialog, FileDialog, QuitDialog
 from advisor.tui.screens.detail import DetailScreen
 from advisor.tui.screens.history import HistoryScreen
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.screens.setup import SetupScreen
+from advisor.tui.session import HostProcess
+from advisor.tui.steps.form import Choice
 from advisor.tui.steps.target import CPU_NOTES
-from advisor.tui.widgets.form import Choice
-from advisor.tui.widgets.table import Table
-from advisor.tui.widgets.weights import WeightBar
+from advisor.tui.table import Table
+from advisor.tui.widgets import WeightBar
 
 
 def app_with(
@@ -311,7 +311,7 @@ def test_the_plain_prompts_and_the_screens_ask_the_same_question(
     app = AdvisorApp(
         LaunchOptions(answers=msgspec.structs.replace(answers, preset="serving")), tui_context
     )
-    on_screen = run_starter.draft(app)
+    on_screen = actions.draft(app)
     assert (plain.question, plain.plan) == (on_screen.question, on_screen.plan)
     assert "pytorch-eager, quick" in capsys.readouterr().out
 

@@ -20,8 +20,8 @@ from advisor import settings, tui
 from advisor.context import Context
 from advisor.store.runs import Run
 from advisor.tui.app import AdvisorApp
-from advisor.tui.dialogs.questions import FileDialog
-from advisor.tui.options import LaunchOptions
+from advisor.tui.launch import LaunchOptions
+from advisor.tui.questions import FileDialog
 from advisor.tui.screens.results import ResultsScreen
 
 

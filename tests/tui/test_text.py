@@ -20,15 +20,15 @@ from recorded_runs import make_run
 from advisor.context import Context
 from advisor.store.runs import Run
 from advisor.store.store import Store
+from advisor.tui import text
 from advisor.tui.answer import RunAnswer
 from advisor.tui.app import AdvisorApp
 from advisor.tui.appearance import to_ascii
-from advisor.tui.options import LaunchOptions
-from advisor.tui.rendering import text
-from advisor.tui.run.logs import LogTail, clean_line, fold
-from advisor.tui.run.session import RunSession
+from advisor.tui.launch import LaunchOptions
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import ResultsScreen
+from advisor.tui.session import RunSession
+from advisor.tui.text import LogTail, clean_line, fold
 
 HOSTILE = [
     "[/",

@@ -27,12 +27,11 @@ from advisor.store.store import Store
 from advisor.system.home import HOME_VARIABLE
 from advisor.tui import launch
 from advisor.tui.app import AdvisorApp
-from advisor.tui.background import BackgroundTasks
-from advisor.tui.dialogs.questions import FileDialog
-from advisor.tui.options import LaunchOptions
+from advisor.tui.launch import BackgroundTasks, LaunchOptions
+from advisor.tui.questions import FileDialog
 from advisor.tui.screens.detail import DetailScreen
 from advisor.tui.screens.results import ResultsScreen
-from advisor.tui.widgets.key_footer import HELP, MORE, hide_excess_hints
+from advisor.tui.widgets import HELP, MORE, hide_excess_hints
 
 HINTS = [
     ("help", "?", "Help"),

@@ -10,11 +10,9 @@ from advisor.ask.rubric_files import read_shipped_accuracy
 from advisor.domain.accuracy import worst_error
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.results import ApplicationPortability
-from advisor.report.charts.marks import Mark, marks_of, place, short_names
-from advisor.report.charts.plots import Guide, Point, Series, line_plot, scatter_plot
-from advisor.report.charts.scales import Axis
+from advisor.report.charts.plots import Axis, Guide, Point, Series, line_plot, scatter_plot
 from advisor.report.charts.speedups import speedup_chart, speedup_curves
-from advisor.report.charts.svg import Picture
+from advisor.report.charts.svg import Mark, Picture, marks_of, place, short_names
 from advisor.report.charts.weight_map import weight_map
 from advisor.report.formatting import format_error
 from advisor.system.number_format import format_interval, format_seconds, format_share

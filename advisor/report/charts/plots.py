@@ -1,15 +1,16 @@
-"""Plots of several arms on two axes: curves that are named at their ends, and scattered points."""
+"""Axes, and plots of several arms on two of them: curves with names at their ends, and points."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import msgspec
 from markupsafe import Markup
 
-from advisor.report.charts.marks import Mark, spread
-from advisor.report.charts.scales import Axis, Scale, horizontal_axis, vertical_axis
 from advisor.report.charts.svg import (
+    Mark,
     Picture,
     Place,
     key_item,
@@ -18,8 +19,10 @@ from advisor.report.charts.svg import (
     picture,
     polygon,
     polyline,
+    spread,
     text,
 )
+from advisor.system.number_format import format_number
 
 LEFT, RIGHT, TOP = 66, 530, 26
 #: Where the marks and the names of the arms begin.
@@ -179,3 +182,122 @@ def _label(series: Series) -> str:
 
 def _key(series: Sequence[Series]) -> list[Markup]:
     return [key_item(each.mark.shape, each.mark.css_class, _label(each)) for each in series]
+
+
+MOST_TICKS, FEWEST_TICKS = 8, 3
+TICK_STEPS = (1, 2, 2.5, 5, 10)
+#: A logarithmic axis over more decades than this has ticks at the powers of ten only.
+MANY_DECADES = 2.5
+#: Share of the range that a linear scale adds on both sides, and factor of a logarithmic one.
+MARGIN_SHARE, MARGIN_FACTOR = 0.06, 1.25
+#: Keeps a tick at the end of a range in spite of rounding.
+ROUNDING = 1e-9
+#: Width of a character of a tick's label, the space between two labels, and the distance of lines.
+CHARACTER_WIDTH, LABEL_SPACE, LINE_HEIGHT = 6.6, 8, 15
+
+
+class Axis(NamedTuple):
+    """What one axis shows. Without limits, it holds all values with a margin."""
+
+    caption: str
+    is_logarithmic: bool = True
+    #: Values of its ticks; empty for round ones.
+    ticks: tuple[float, ...] = ()
+    low: float | None = None
+    high: float | None = None
+
+    def scale(self, values: Sequence[float], start: float, end: float) -> Scale:
+        around = scale_around(values, start, end, is_logarithmic=self.is_logarithmic)
+        return msgspec.structs.replace(
+            around,
+            low=around.low if self.low is None else self.low,
+            high=around.high if self.high is None else self.high,
+            fixed_ticks=self.ticks,
+        )
+
+
+class Scale(msgspec.Struct, frozen=True):
+    """A linear or logarithmic map from the values `low` to `high` to pixels `start` to `end`."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+    is_logarithmic: bool = False
+    #: Values of the ticks; empty for round ones.
+    fixed_ticks: tuple[float, ...] = ()
+
+    def to_pixels(self, value: float) -> float:
+        low, high, at = (
+            (math.log10(each) for each in (self.low, self.high, value))
+            if self.is_logarithmic
+            else (self.low, self.high, value)
+        )
+        return round(self.start + (self.end - self.start) * (at - low) / (high - low), 1)
+
+    def clamp(self, value: float) -> float:
+        """Return the value, or the nearer end of the range for one outside it."""
+        return min(max(value, self.low), self.high)
+
+    def ticks(self) -> tuple[float, ...]:
+        """Return round values between the ends."""
+        if self.fixed_ticks:
+            return self.fixed_ticks
+        found = self._logarithmic_ticks() if self.is_logarithmic else ()
+        return found if len(found) >= FEWEST_TICKS else self._linear_ticks()
+
+    def _logarithmic_ticks(self) -> tuple[float, ...]:
+        first, last = math.log10(self.low), math.log10(self.high)
+        steps = (1,) if last - first > MANY_DECADES else (1, 2, 5)
+        return tuple(
+            step * 10.0**power
+            for power in range(math.floor(first), math.ceil(last) + 1)
+            for step in steps
+            if self.low <= step * 10.0**power <= self.high
+        )
+
+    def _linear_ticks(self) -> tuple[float, ...]:
+        least_step = (self.high - self.low) / MOST_TICKS
+        magnitude = 10 ** math.floor(math.log10(least_step))
+        step = next(step * magnitude for step in TICK_STEPS if step * magnitude >= least_step)
+        first = math.ceil(self.low / step - ROUNDING)
+        last = math.floor(self.high / step + ROUNDING)
+        return tuple(round(number * step, 10) for number in range(first, last + 1))
+
+
+def scale_around(
+    values: Sequence[float], start: float, end: float, *, is_logarithmic: bool = False
+) -> Scale:
+    """Return a scale that holds the values with a margin on both sides."""
+    low, high = min(values), max(values)
+    if is_logarithmic:
+        return Scale(low / MARGIN_FACTOR, high * MARGIN_FACTOR, start, end, is_logarithmic=True)
+    margin = (high - low) * MARGIN_SHARE or 0.1
+    return Scale(low - margin, high + margin, start, end)
+
+
+def horizontal_axis(scale: Scale, top: float, bottom: float, caption: str) -> list[Markup]:
+    """Return vertical grid lines with the caption below them, and values where they fit."""
+    parts = []
+    free_from = -math.inf
+    for tick in scale.ticks():
+        x, label = scale.to_pixels(tick), format_number(tick)
+        half_width = CHARACTER_WIDTH * len(label) / 2
+        parts.append(line(x, top, x, bottom, "grid"))
+        if x - half_width >= free_from:
+            parts.append(text(x, bottom + 16, label, "tick"))
+            free_from = x + half_width + LABEL_SPACE
+    return [*parts, text((scale.start + scale.end) / 2, bottom + 34, caption, "tick")]
+
+
+def vertical_axis(scale: Scale, left: float, right: float) -> list[Markup]:
+    """Return horizontal grid lines with their values on the left, where they fit."""
+    parts = []
+    last_label = math.inf
+    for tick in scale.ticks():
+        y = scale.to_pixels(tick)
+        parts.append(line(left, y, right, y, "grid"))
+        if abs(last_label - y) >= LINE_HEIGHT:
+            parts.append(text(left - 6, y + 4, format_number(tick), "value"))
+            last_label = y
+    return parts

@@ -10,12 +10,20 @@ from markupsafe import Markup
 from advisor.domain.answer import RankedArm
 from advisor.domain.interval import Interval
 from advisor.domain.measurement import Cell
-from advisor.report.charts.marks import Mark
-from advisor.report.charts.plots import Guide, Point, Series, line_plot
-from advisor.report.charts.scales import Axis, Scale, horizontal_axis, scale_around
+from advisor.report.charts.plots import (
+    Axis,
+    Guide,
+    Point,
+    Scale,
+    Series,
+    horizontal_axis,
+    line_plot,
+    scale_around,
+)
 from advisor.report.charts.svg import (
     Drawing,
     Layout,
+    Mark,
     Picture,
     circle,
     line,

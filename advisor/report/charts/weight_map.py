@@ -9,9 +9,9 @@ from markupsafe import Markup
 
 from advisor.domain.answer import RankedArm
 from advisor.domain.priorities import PILLARS, Priorities
-from advisor.report.charts.marks import Mark
 from advisor.report.charts.plots import NAME_HEIGHT
 from advisor.report.charts.svg import (
+    Mark,
     Picture,
     Place,
     circle,

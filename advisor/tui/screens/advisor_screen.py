@@ -11,8 +11,8 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widgets import Static
 
-from advisor.tui.rendering import text
-from advisor.tui.widgets.key_footer import KeyFooter
+from advisor.tui import text
+from advisor.tui.widgets import KeyFooter
 
 if TYPE_CHECKING:
     from advisor.tui.app import AdvisorApp
@@ -121,6 +121,6 @@ class AdvisorScreen(Screen[None]):
         self.app.pop_screen()
 
     def action_help(self) -> None:
-        from advisor.tui.dialogs.help_dialog import HelpDialog  # noqa: PLC0415 - only when asked for
+        from advisor.tui.help_dialog import HelpDialog  # noqa: PLC0415 - only when asked for
 
         self.app.push_screen(HelpDialog(self))

@@ -14,11 +14,11 @@ from advisor.decide.answer_summaries import read_summaries
 from advisor.domain.answer import AnswerSummary
 from advisor.errors import UserError
 from advisor.store.store import Store
-from advisor.tui.dialogs.questions import DeleteDialog, NoteDialog
-from advisor.tui.rendering import text
-from advisor.tui.run.stored_items import StoredItem, format_age, list_cells, list_items
+from advisor.tui import text
+from advisor.tui.questions import DeleteDialog, NoteDialog
 from advisor.tui.screens.advisor_screen import AdvisorScreen
-from advisor.tui.widgets.table import Column, SelectableTable, Table
+from advisor.tui.screens.home import StoredItem, format_age, list_cells, list_items
+from advisor.tui.table import Column, SelectableTable, Table
 
 COMPARE_TITLE = "Compare with which run?  enter chooses it, esc goes back"
 MAX_ROWS = 500

@@ -15,20 +15,20 @@ from advisor.domain.answer import Answer
 from advisor.domain.plan import REFERENCE
 from advisor.errors import UserError
 from advisor.system.number_format import format_interval
-from advisor.tui.rendering import text
-from advisor.tui.run import device_load
-from advisor.tui.run.logs import LogTail
-from advisor.tui.run.progress import (
+from advisor.tui import text
+from advisor.tui.progress import (
     ProcessRow,
     RunStage,
     current_stage,
     progress_rows,
     remaining_seconds,
 )
-from advisor.tui.run.session import NOT_CONTROLLED_MESSAGE, RunSession, SkipResult
+from advisor.tui.screens import live_table
 from advisor.tui.screens.advisor_screen import AdvisorScreen
 from advisor.tui.screens.live_table import STYLES, draw_load, process_cells, process_columns
-from advisor.tui.widgets.table import Table
+from advisor.tui.session import NOT_CONTROLLED_MESSAGE, RunSession, SkipResult
+from advisor.tui.table import Table
+from advisor.tui.text import LogTail
 
 #: Seconds without an event after which the screen shows how long ago the last one was.
 SILENCE_SECONDS = 60.0
@@ -107,7 +107,7 @@ measurements."""
         uuid = session.follower.header.question.gpu
         self.app.background.start(
             "device",
-            lambda: device_load.format_gpu_load(uuid) if uuid else device_load.format_cpu_load(),
+            lambda: live_table.format_gpu_load(uuid) if uuid else live_table.format_cpu_load(),
             self.show_device_load,
         )
 

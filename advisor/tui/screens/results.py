@@ -12,17 +12,20 @@ from textual.widgets import DataTable, TabbedContent
 from advisor.errors import UserError
 from advisor.execute.further_run import arms_to_retry
 from advisor.report.answer import has_unfit_problem
-from advisor.tui import answer_actions, run_starter
-from advisor.tui.answer import RunAnswer
-from advisor.tui.rendering import text
-from advisor.tui.rendering.answer_lines import answer_lines, describe_arm, results_title
+from advisor.tui import actions, text
+from advisor.tui.answer import RunAnswer, answer_lines, describe_arm, results_title
 from advisor.tui.screens.advisor_screen import AdvisorScreen
 from advisor.tui.screens.detail import DetailScreen
 from advisor.tui.screens.history import HistoryScreen
-from advisor.tui.screens.results_panes import PANES, AnswerPanel, ResultsPanes
-from advisor.tui.screens.results_table import ranking_table, sort_names
-from advisor.tui.widgets.table import SelectableTable, Table
-from advisor.tui.widgets.weights import Weights
+from advisor.tui.screens.results_panes import (
+    PANES,
+    AnswerPanel,
+    ResultsPanes,
+    ranking_table,
+    sort_names,
+)
+from advisor.tui.table import SelectableTable, Table
+from advisor.tui.widgets import Weights
 
 ANSWER, RANKING = "answer", "ranking"
 EXPLORED = "With these weights: "
@@ -253,10 +256,10 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
         self.app.resume(self.original.document.run_id)
 
     def action_retry(self) -> None:
-        run_starter.retry_failed(self.app, self.original)
+        actions.retry_failed(self.app, self.original)
 
     def action_measure_again(self) -> None:
-        run_starter.measure_again(self.app, self.original)
+        actions.measure_again(self.app, self.original)
 
     def _chosen_arm(self) -> str:
         """Return the arm under the cursor if the ranking has the focus, else the advised one."""
@@ -265,13 +268,13 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
         return at_cursor if self.focused_part == RANKING or advice is None else advice.arm
 
     def action_code(self) -> None:
-        answer_actions.show_code(self.app, self.original, self._chosen_arm())
+        actions.show_code(self.app, self.original, self._chosen_arm())
 
     def action_verify(self) -> None:
-        answer_actions.verify(self.app, self.original, self._chosen_arm())
+        actions.verify(self.app, self.original, self._chosen_arm())
 
     def action_export(self) -> None:
-        answer_actions.export(self.app, self.answer, explored=self.is_explored)
+        actions.export(self.app, self.answer, explored=self.is_explored)
 
     def action_copy(self) -> None:
         self.copy(f"p3-advisor show {self.answer.document.run_id}")

@@ -15,16 +15,16 @@ from textual.widgets import ContentSwitcher, Static
 
 from advisor.domain.machine import Machine
 from advisor.errors import UserError
-from advisor.tui.rendering import text
+from advisor.tui import text
 from advisor.tui.screens.advisor_screen import AdvisorScreen
+from advisor.tui.steps.form import Step
 from advisor.tui.steps.model import ModelStep
 from advisor.tui.steps.priorities import PrioritiesStep
-from advisor.tui.steps.step import Step
 from advisor.tui.steps.target import TargetStep
 
 if TYPE_CHECKING:
-    from advisor.tui.run_opener import UnfinishedRun
     from advisor.tui.steps.plan import PlanStep
+    from advisor.tui.stored_runs import UnfinishedRun
 
 STEP_NAMES = ("Model", "Target", "Priorities", "Plan")
 LAST_STEP = len(STEP_NAMES) - 1

@@ -15,9 +15,8 @@ from advisor.ask.model import parse_model
 from advisor.ask.resolve import select_demo_model
 from advisor.ask.task import check_task, choose_task, suggest_task
 from advisor.domain.question import Task
-from advisor.tui.rendering import text
-from advisor.tui.steps.step import Step
-from advisor.tui.widgets.form import AnswerInput, Choice, Field
+from advisor.tui import text
+from advisor.tui.steps.form import AnswerInput, Choice, Field, Step
 
 #: Terminal widths from which the list has room for descriptions; from which the help about own
 #: models is shown next to the list; and from which both fit.

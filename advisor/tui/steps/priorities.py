@@ -9,9 +9,8 @@ from advisor.ask.constraints import parse_constraints
 from advisor.ask.priorities import choose_priorities
 from advisor.domain.constraints import CLASSIFIED
 from advisor.domain.priorities import CRITERIA, Priorities
-from advisor.tui.steps.step import Step
-from advisor.tui.widgets.form import Choice, Field
-from advisor.tui.widgets.weights import Weights
+from advisor.tui.steps.form import Choice, Field, Step
+from advisor.tui.widgets import Weights
 
 CUSTOM_PRESET = ("", "custom")
 TIER_CHOICES = [("", "any"), ("2", "B or better"), ("3", "A")]

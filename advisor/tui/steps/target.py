@@ -29,9 +29,8 @@ from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine
 from advisor.domain.question import Dtype, Task
 from advisor.errors import InterpreterError, MigEnabledError, SizeError, UnknownGpuError, UserError
-from advisor.tui.rendering import text
-from advisor.tui.steps.step import Step
-from advisor.tui.widgets.form import AnswerInput, Choice, Field
+from advisor.tui import text
+from advisor.tui.steps.form import AnswerInput, Choice, Field, Step
 
 CALLS: tuple[Task, ...] = ("forward", "generate")
 SERVES: tuple[Task, ...] = ("serve",)

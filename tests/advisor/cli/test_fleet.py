@@ -21,7 +21,7 @@ from recorded_fleet import answered
 
 from advisor.ask.answers import Answers
 from advisor.cli import fleet as fleets
-from advisor.cli.interruption import InterruptedRunError
+from advisor.cli.execution import InterruptedRunError
 from advisor.cli.output import OutputFormat
 from advisor.context import Context
 from advisor.domain.fleet import FleetRecord, Pool

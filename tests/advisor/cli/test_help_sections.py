@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from advisor.ask.answers import Answers
 from advisor.cli import command_line, recommendations, terminal
-from advisor.cli.help_sections import COMMAND_GROUPS, OPTION_GROUPS, VALUE_NAMES
+from advisor.cli.options import COMMAND_GROUPS, OPTION_GROUPS, VALUE_NAMES
 
 GROUPED = list(itertools.chain.from_iterable(OPTION_GROUPS.values()))
 

@@ -13,8 +13,8 @@ from collections.abc import Callable
 import pytest
 
 from advisor.cli import run_host
-from advisor.cli.interruption import InterruptedRunError
-from advisor.report import opening
+from advisor.cli.execution import InterruptedRunError
+from advisor.report import answer_files
 from advisor.store.store import Store
 
 RunCli = Callable[..., subprocess.CompletedProcess[str]]
@@ -23,7 +23,7 @@ PREAMBLE = """
 import os, signal, time
 from typing import Annotated
 import msgspec
-from advisor.cli.interruption import RETRY_SECONDS, InterruptedRunError, Interruptions
+from advisor.cli.execution import RETRY_SECONDS, InterruptedRunError, Interruptions
 
 def send_signal():
     os.kill(os.getpid(), signal.SIGTERM)
@@ -106,7 +106,7 @@ def test_without_an_answer_the_message_has_the_command_that_resumes_the_run(
     copy_until(recorded, tmp_path, "race_opened")
     for owner, name in (
         (run_host, "execute_controlled"),
-        (opening, "decide"),
+        (answer_files, "decide"),
         (Store, "history"),
     ):
         monkeypatch.setattr(owner, name, interrupt)

@@ -15,7 +15,7 @@ from builders import question
 from advisor.ask import detection, rubric_files
 from advisor.probing.environments import sources
 from advisor.probing.environments.variables import worker_environment
-from advisor.tui.run.host_process import HOST_COMMAND
+from advisor.tui.session import HOST_COMMAND
 
 pytestmark = pytest.mark.slow
 

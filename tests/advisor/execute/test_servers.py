@@ -39,8 +39,7 @@ from advisor.execute import load_blocks
 from advisor.execute.draft import prepare, propose
 from advisor.execute.execution import execute
 from advisor.probing.environments import registry
-from advisor.report import serving_tables, text_report
-from advisor.report.recipes import found_recipe
+from advisor.report import found_recipe, serving_tables, text_report
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from probes.wire.shape import Shape

@@ -18,7 +18,7 @@ from report_runs import advice_of, with_measurement, with_results, with_score
 
 from advisor.domain.answer import Answer
 from advisor.errors import NoExportError
-from advisor.report import exports, figures
+from advisor.report import answer_files, figures
 
 HOSTILE = 'a"b\n<c>&{}\\,'
 
@@ -33,7 +33,7 @@ def three_arms() -> Answer:
 
 def test_parquet_has_the_rows_of_the_csv() -> None:
     run = three_arms()
-    found = reader.read_table(io.BytesIO(exports.to_parquet(run))).to_pylist()
+    found = reader.read_table(io.BytesIO(answer_files.to_parquet(run))).to_pylist()
     expected = [{name: row.get(name) for name in figures.COLUMNS} for row in figures.rows(run)]
     assert found == expected
     assert found[1]["reason"] == HOSTILE
@@ -41,7 +41,7 @@ def test_parquet_has_the_rows_of_the_csv() -> None:
 
 def test_junit_has_a_case_for_each_arm() -> None:
     run = three_arms()
-    (suite,) = junitparser.JUnitXml.fromstring(exports.to_junit(run))
+    (suite,) = junitparser.JUnitXml.fromstring(answer_files.to_junit(run))
     assert (suite.tests, suite.failures, suite.skipped) == (3, 1, 1)
     measured, failed, absent = suite
     assert measured.time == pytest.approx(run.ranked[0].cells[-1].seconds.median, abs=1e-3)
@@ -54,7 +54,7 @@ def test_junit_has_a_case_for_each_arm() -> None:
 
 
 def samples(run: Answer) -> dict[str, list[tuple[Mapping[str, str], float]]]:
-    families = text_string_to_metric_families(exports.to_openmetrics(run).decode())
+    families = text_string_to_metric_families(answer_files.to_openmetrics(run).decode())
     return {
         family.name: [(sample.labels, sample.value) for sample in family.samples]
         for family in families
@@ -83,11 +83,11 @@ def test_a_hostile_name_stays_a_label() -> None:
 def test_a_missing_library_is_a_user_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(NoExportError):
-        exports.write("parquet", three_arms())
+        answer_files.write("parquet", three_arms())
 
 
 def test_every_arm_and_batch_size_has_a_row() -> None:
-    rows = list(csv.DictReader(io.StringIO(exports.to_csv([built_answers.answer()]))))
+    rows = list(csv.DictReader(io.StringIO(answer_files.to_csv([built_answers.answer()]))))
     assert [(row["arm"], row["batch_size"], row["status"]) for row in rows] == [
         ("compiled", "1", "completed"),
         (builders.BASELINE, "1", "completed"),
@@ -105,7 +105,7 @@ def test_every_row_has_the_decision_and_whether_its_figures_are_fit(
     made = with_results(built_answers.answer(), noise_floor=noise_floor)
     advice = advice_of(made)
     assert advice.certainty is not None
-    text = exports.to_csv([made])
+    text = answer_files.to_csv([made])
     for row in csv.DictReader(io.StringIO(text)):
         assert (row["decision"], row["trust"], row["machine_unfit"]) == (
             advice.certainty.decision_word,
@@ -116,8 +116,8 @@ def test_every_row_has_the_decision_and_whether_its_figures_are_fit(
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\tx"])
 def test_texts_that_look_like_formulas_are_quoted(text: str) -> None:
-    assert str(exports.escape_formula(text)).startswith("'")
+    assert str(answer_files.escape_formula(text)).startswith("'")
 
 
 def test_negative_numbers_are_not_quoted() -> None:
-    assert exports.escape_formula(-1.5) == -1.5
+    assert answer_files.escape_formula(-1.5) == -1.5

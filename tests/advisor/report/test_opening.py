@@ -12,7 +12,7 @@ import pytest
 
 from advisor.errors import ExportFileError, NewerVersionError, UserError
 from advisor.report import text_report
-from advisor.report.opening import open_answer, read_answer
+from advisor.report.answer_files import open_answer, read_answer
 from advisor.store.store import Store
 
 EVIDENCE = pathlib.Path(__file__).parents[2] / "stacks" / "evidence"
@@ -58,7 +58,7 @@ FILE = pathlib.Path(__file__).parents[2] / "stacks" / "evidence" / "cpu-demo.jso
 #: The first reads of a new process, in eight threads at once; see `tests/advisor/store`.
 FIRST_READS = """
 import sys, threading
-from advisor.report.opening import read_answer
+from advisor.report.answer_files import read_answer
 
 sys.setswitchinterval(1e-6)
 begin = threading.Barrier(8)

@@ -19,11 +19,11 @@ from advisor.api.notebook import render_summary
 from advisor.ask import rubric_files
 from advisor.domain.answer import Answer
 from advisor.domain.priorities import CRITERIA
-from advisor.report import explanation, exports, figures, markdown, opening, page, text_report
+from advisor.report import answer_files, explanation, figures, markdown, page, text_report
 from advisor.report.formatting import accuracy_cell, accuracy_line, markdown_table, plain_table
 from advisor.report.ranking import ranking_columns, ranking_rows
 from advisor.tui.answer import RunAnswer
-from advisor.tui.screens.results_table import ranking_table
+from advisor.tui.screens.results_panes import ranking_table
 from probes.wire.checks import Accuracy
 
 EVIDENCE = pathlib.Path(__file__).parents[2] / "stacks" / "evidence"
@@ -38,7 +38,7 @@ FILES = (
 
 @pytest.fixture(params=FILES)
 def answer(request: pytest.FixtureRequest) -> Answer:
-    return opening.read_answer(str(EVIDENCE / f"{request.param}.json"))
+    return answer_files.read_answer(str(EVIDENCE / f"{request.param}.json"))
 
 
 @pytest.mark.parametrize("render", [text_report.render, markdown.render])
@@ -124,8 +124,8 @@ def test_every_figure_is_in_every_export(answer: Answer) -> None:
     assert {column.figure for column in ranking_columns(answer, has_latency=True)} <= set(names)
     rows = list(figures.rows(answer))
     assert all(list(row) == names for row in rows)
-    assert next(csv.reader(io.StringIO(exports.to_csv([answer])))) == names
-    table = parquet.read_table(io.BytesIO(exports.to_parquet(answer)))
+    assert next(csv.reader(io.StringIO(answer_files.to_csv([answer])))) == names
+    table = parquet.read_table(io.BytesIO(answer_files.to_parquet(answer)))
     assert table.to_pylist() == rows
     kinds = {figure.name: figure.kind for figure in figures.FIGURES}
     for row in rows:

@@ -32,7 +32,7 @@ from advisor.report.answer import (
     stop_notice,
 )
 from advisor.report.ranking import ranking_rows
-from advisor.report.unranked import partly_used, unranked
+from advisor.report.shortcomings import partly_used, unranked
 from advisor.system.number_format import MISSING
 
 NONE = without_advice(

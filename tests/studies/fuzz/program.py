@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping
 
 from advisor import cli
+from advisor.cli import execution
 from advisor.system.terminal_text import SUSPICIOUS, escape_char
 
 #: Documented exit codes, and 130 and above for signals.
@@ -40,7 +41,7 @@ def run(arguments: list[str], home: pathlib.Path) -> tuple[int, str, str]:
     and for control characters in the output.
     """
     streams = [io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2)]
-    handlers = {number: signal.getsignal(number) for number in cli.interruption.ENDING_SIGNALS}
+    handlers = {number: signal.getsignal(number) for number in execution.ENDING_SIGNALS}
     before = sys.stdout, sys.stderr
     variables = {"P3_ADVISOR_HOME": str(home), "XDG_CONFIG_HOME": str(home / "settings")}
     code: object = 0

@@ -11,8 +11,8 @@ from report_runs import with_measurement
 
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.measurement import BuildSeconds, CallSeconds, Cell
-from advisor.report.charts.marks import marks_of, place
 from advisor.report.charts.speedups import speedup_curves
+from advisor.report.charts.svg import marks_of, place
 from probes.wire.shape import Shape
 
 

@@ -9,13 +9,13 @@ import builders
 import msgspec
 import pytest
 
-from advisor.report.charts.marks import LONGEST_NAME, short_names, spread
-from advisor.report.charts.scales import (
+from advisor.report.charts.plots import (
     Axis,
     Scale,
     horizontal_axis,
     vertical_axis,
 )
+from advisor.report.charts.svg import LONGEST_NAME, short_names, spread
 
 
 def test_a_linear_scale_has_round_ticks() -> None:

@@ -1,0 +1,235 @@
+"""Open answers by name, and write them as files: reports, and tables and formats of other tools."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import pathlib
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from advisor.ask import rubric_files
+from advisor.decide.decision import decide, decide_again
+from advisor.domain.answer import PUBLISHED, SCHEMA, Answer, encode
+from advisor.domain.constraints import Constraint
+from advisor.domain.priorities import Priorities
+from advisor.domain.wire import check_bounds
+from advisor.errors import ExportFileError, NoExportError
+from advisor.report import figures
+from advisor.report.figures import Value
+from advisor.store.decoders import DECODING, refuse_newer
+from advisor.store.store import Store
+from advisor.version import how_to_install
+
+#: Characters with which spreadsheets begin a formula.
+FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r")
+#: Statuses of arms that were not to be measured.
+NOT_TRIED = {"excluded", "not-covered", "not-installed", "skipped", "unsupported"}
+ARM_LABELS = ("model", "dtype", "device", "workflow", "arm")
+
+
+class Format(NamedTuple):
+    """How the name of a file of a format ends, and what writes it.
+
+    The function takes the answer, those of the same model on other devices, and the recipe of the
+    recommended arm.
+    """
+
+    suffix: str
+    write: Callable[[Answer, Sequence[Answer], str | None], str | bytes]
+
+
+def write(
+    name: str, answer: Answer, elsewhere: Sequence[Answer] = (), recipe: str | None = None
+) -> str | bytes:
+    """Return an answer in one of `FORMATS`; raise `NoExportError` if a library is missing."""
+    try:
+        return FORMATS[name].write(answer, elsewhere, recipe)
+    except ModuleNotFoundError as problem:
+        raise NoExportError(
+            f"the package {problem.name} is not installed", how_to_install("export")
+        ) from problem
+
+
+def to_html(answer: Answer, recipe: str | None = None) -> str:
+    from advisor.report import page  # noqa: PLC0415 - template engines import slowly
+
+    return page.render(answer, recipe)
+
+
+def to_markdown(answer: Answer) -> str:
+    from advisor.report import markdown  # noqa: PLC0415 - with its tables
+
+    return markdown.render(answer)
+
+
+def to_csv(answers: Sequence[Answer]) -> str:
+    """Return the rows of all answers below one head."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, figures.COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for answer in answers:
+        for row in figures.rows(answer):
+            writer.writerow({name: escape_formula(value) for name, value in row.items()})
+    return text.getvalue()
+
+
+def escape_formula(value: Value) -> Value:
+    """Quote a text that a spreadsheet would evaluate as a formula; return numbers unchanged."""
+    is_formula = isinstance(value, str) and value.startswith(FORMULA_PREFIXES)
+    return f"'{value}" if is_formula else value
+
+
+def to_parquet(answer: Answer) -> bytes:
+    return encode_rows(figures.rows(answer))
+
+
+def encode_rows(
+    rows: Iterable[Mapping[str, Value]], first: Mapping[str, figures.Kind] = {}
+) -> bytes:
+    """Return rows as Parquet; the columns `first` come before the figures.
+
+    A null stands for a value that is not known.
+    """
+    import pyarrow as pa  # noqa: PLC0415 - an extra and slow to import
+    from pyarrow import parquet  # noqa: PLC0415 - as above
+
+    kinds = {**(first or {}), **{each.name: each.kind for each in figures.FIGURES}}
+    types = {str: pa.string(), int: pa.int64(), float: pa.float64()}
+    schema = pa.schema([(name, types[kind]) for name, kind in kinds.items()])
+    file = io.BytesIO()
+    table = pa.Table.from_pylist(list(rows), schema=schema)
+    parquet.write_table(table, file, compression="zstd")
+    return file.getvalue()
+
+
+def to_junit(answer: Answer) -> bytes:
+    """Return JUnit XML with a test case for each arm.
+
+    An arm that failed is a failure; one that was not to be measured is skipped. The time of a case
+    is a typical call of its largest shape in seconds.
+    """
+    import junitparser  # noqa: PLC0415 - an extra
+
+    suite = junitparser.TestSuite(f"p3-advisor {answer.question.model.name}")
+    for arm in answer.ranked:
+        case = junitparser.TestCase(arm.scored.arm, classname=f"p3-advisor.{arm.scored.workflow}")
+        if arm.cells:
+            case.time = arm.cells[-1].seconds.median
+        elif arm.measured is None:
+            case.result = [junitparser.Skipped(f"not measured: {arm.scored.origin}", "excluded")]
+        suite.add_testcase(case)
+    for each in answer.unmeasured:
+        case = junitparser.TestCase(each.arm, classname=f"p3-advisor.{each.workflow}")
+        result = junitparser.Skipped if each.status in NOT_TRIED else junitparser.Failure
+        case.result = [result(each.reason, each.status)]
+        suite.add_testcase(case)
+    report = junitparser.JUnitXml()
+    report.add_testsuite(suite)
+    return bytes(report.tostring())
+
+
+def to_openmetrics(answer: Answer) -> bytes:
+    """Return gauges of every measured arm and shape in the OpenMetrics text format."""
+    from prometheus_client import CollectorRegistry, Gauge  # noqa: PLC0415 - an extra
+    from prometheus_client.openmetrics.exposition import generate_latest  # noqa: PLC0415
+
+    registry = CollectorRegistry()
+    gauges: dict[str, Any] = {}
+    for figure, labels, value in _samples(answer):
+        if figure.metric is not None and figure.name not in gauges:
+            name, unit, meaning = figure.metric
+            gauges[figure.name] = Gauge(
+                f"p3_advisor_{name}", meaning, [*labels], unit=unit, registry=registry
+            )
+        gauges[figure.name].labels(**labels).set(value)
+    return bytes(generate_latest(registry))
+
+
+def _samples(answer: Answer) -> Iterator[tuple[figures.Figure[Any], dict[str, str], float]]:
+    """Yield every figure with a metric, its labels and its value; those of an arm once."""
+    of_arm = {each.name for each in figures.SCORE} | {each.name for each in figures.MEASURED}
+    seen: set[tuple[Value, str]] = set()
+    for row in figures.rows(answer):
+        arm = {name: str(row[name]) for name in ARM_LABELS}
+        shape = {each.name: str(row[each.name]) for each in figures.SHAPE if row[each.name]}
+        for figure in figures.FIGURES:
+            value, key = row[figure.name], (row["arm"], figure.name)
+            if figure.metric is None or not isinstance(value, (int, float)) or key in seen:
+                continue
+            if figure.name in of_arm:
+                seen.add(key)
+            yield figure, arm if figure.name in of_arm else arm | shape, value
+
+
+FORMATS: Mapping[str, Format] = {
+    "html": Format(".html", lambda answer, _, recipe: to_html(answer, recipe)),
+    "md": Format(".md", lambda answer, *_: to_markdown(answer)),
+    "csv": Format(".csv", lambda answer, elsewhere, _: to_csv([answer, *elsewhere])),
+    "json": Format(".json", lambda answer, *_: encode(answer)),
+    "parquet": Format(".parquet", lambda answer, *_: to_parquet(answer)),
+    "junit": Format(".junit.xml", lambda answer, *_: to_junit(answer)),
+    "openmetrics": Format(".openmetrics.txt", lambda answer, *_: to_openmetrics(answer)),
+    "github-summary": Format("", lambda answer, *_: to_markdown(answer)),
+}
+
+
+SUFFIX = ".json"
+
+
+def is_file(name: str) -> bool:
+    """Check whether `name` is a file with an answer rather than a stored run."""
+    return name.endswith(SUFFIX) and os.path.isfile(name)  # noqa: PTH113 - too long a name is none
+
+
+def open_answer(
+    name: str,
+    store: Store,
+    *,
+    priorities: Priorities | None = None,
+    constraints: tuple[Constraint, ...] | None = None,
+    rubric: pathlib.Path | None = None,
+) -> Answer:
+    """Return the answer of a stored run or of a file, decided with the present rubric.
+
+    An answer from published figures is returned as it is; it has no measurements to decide on.
+    Raise `ExportFileError` for a file that is not an answer.
+    """
+    if not is_file(name):
+        return decide(
+            store.find(name), priorities=priorities, constraints=constraints, rubric=rubric
+        )
+    answer = read_answer(name)
+    if answer.run_id == PUBLISHED and (priorities, constraints, rubric) == (None, None, None):
+        return answer
+    again = decide_again(
+        answer,
+        rubric_files.load(rubric=rubric),
+        priorities=priorities,
+        constraints=constraints,
+    )
+    # The run need not be stored here, so its id may open nothing.
+    command = again.rerun_command or f"p3-advisor show {shlex.quote(name)} --json"
+    return msgspec.structs.replace(again, rerun_command=command)
+
+
+def read_answer(name: str) -> Answer:
+    """Read an answer from a file; raise `ExportFileError` or `NewerVersionError`."""
+    next_step = "name a file that p3-advisor --json or show --json wrote"
+    try:
+        content = pathlib.Path(name).read_bytes()
+        refuse_newer(content, SCHEMA, name)
+        with DECODING:
+            answer = msgspec.json.decode(content, type=Answer)
+        check_bounds(answer)
+    except OSError as problem:
+        raise ExportFileError(f"{name} cannot be read: {problem.strerror}", next_step) from problem
+    except (msgspec.DecodeError, ValueError, RecursionError) as problem:
+        raise ExportFileError(
+            f"{name} is not the answer of a run: {problem}", next_step
+        ) from problem
+    return answer

@@ -1,0 +1,284 @@
+"""Compare two runs: what differs in the question and the machine, then the speed of every arm.
+
+Speeds are compared only for the same question on the same device. An arm is judged by its speed-up
+over the baseline of the same run, because a slower machine slows both. The change of the baseline
+itself is the drift of the machine and of eager PyTorch, and is reported on its own. A server is
+judged by its goodput: a server that cannot lead has a wide interval, and the requests per second
+are what users rely on. A slower machine shows as a change of every server.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Final, Literal
+
+import msgspec
+
+from advisor.decide.trust import is_unfit
+from advisor.domain.answer import Answer, Status, UnmeasuredArm
+from advisor.domain.interval import Interval
+from advisor.domain.measurement import Cell
+from advisor.domain.plan import BASELINE
+from advisor.report.answer import headline
+from advisor.report.run_differences import Difference, find_differences, software_of
+from advisor.report.speed_ratios import (
+    SpeedVerdict,
+    classify_speed,
+    goodput_ratio,
+    independent_ratio,
+    may_be_slower,
+    speedup_ratio,
+    undisturbed_ratio,
+    variance_of_speedup,
+    whole_ratio,
+)
+from probes.wire.shape import Shape
+
+SCHEMA: Final = "p3-advisor/comparison/3"
+#: How an arm can have ended after which it no longer works; the others say that it was not tried.
+FAILURES: Final[frozenset[Status]] = frozenset(
+    {
+        "unsupported",
+        "build-failed",
+        "incorrect",
+        "not-engaged",
+        "out-of-memory",
+        "timed-out",
+        "crashed",
+    }
+)
+
+Outcome = Literal["no-regression", "regression", "undecided", "not-comparable", "same-run"]
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """One arm at one batch size, or its server, in the first and in the second run."""
+
+    arm: str
+    #: Null for a server.
+    shape: Shape | None
+    #: Seconds of a call, of a server the requests per second of its goodput.
+    before: Interval
+    after: Interval
+    #: The second run over the first, of an arm's speed-ups over the baseline, of a server's
+    #: goodputs, of the baseline's calls per second; it gives the verdict.
+    ratio: Interval
+    verdict: SpeedVerdict
+    #: The smallest slowdown, as a share, that this comparison finds with a probability of 90 %;
+    #: null without an interval.
+    found_from: float | None = None
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """The differences between two runs and the changes in speed."""
+
+    schema: Literal["p3-advisor/comparison/3"]
+    before: str
+    after: str
+    headlines: tuple[str, str]
+    outcome: Outcome
+    threshold: float
+    differences: tuple[Difference, ...]
+    comparable: bool
+    #: The change of the baseline by batch size.
+    drift: tuple[Change, ...]
+    #: Whether the versions or settings of the baseline differ, so that speed-ups are over another
+    #: baseline.
+    baseline_changed: bool
+    #: The change of every other arm, or of every server, that has figures in both runs.
+    changes: tuple[Change, ...]
+    #: Arms that have figures in the first run and failed in the second.
+    failed: tuple[UnmeasuredArm, ...]
+    #: Runs on a machine that was too busy or unsteady for a verdict.
+    unfit: tuple[str, ...]
+    #: Arms that have figures in one of the runs only.
+    only_before: tuple[str, ...]
+    only_after: tuple[str, ...]
+
+    @property
+    def regressions(self) -> tuple[Change, ...]:
+        """The changes that are shown to be slower by more than the threshold."""
+        return tuple(change for change in self.changes if change.verdict == "slower")
+
+    @property
+    def found_from(self) -> float | None:
+        """The smallest slowdown that is found in any arm with a probability of 90 %.
+
+        Null where that is not known for every arm, or the machine was not fit.
+        """
+        known = [change.found_from for change in self.changes if change.found_from is not None]
+        is_known = known and len(known) == len(self.changes) and not self.unfit
+        return max(known) if is_known else None
+
+    @property
+    def undecided(self) -> tuple[Change, ...]:
+        """The changes that may be slower by more than the threshold, and are not shown to be."""
+        return tuple(
+            change
+            for change in self.changes
+            if change.verdict != "slower"
+            and (self.unfit or may_be_slower(change.ratio, self.threshold))
+        )
+
+
+def compare_answers(before: Answer, after: Answer, threshold: float) -> Comparison:
+    """Compare `after` with `before`; speeds within the share `threshold` count as the same."""
+    differences = find_differences(before, after)
+    is_comparable = not any(difference.decisive for difference in differences)
+    entries, later_entries = _measured_arms(before), _measured_arms(after)
+    comparison = Comparison(
+        schema=SCHEMA,
+        before=before.run_id,
+        after=after.run_id,
+        headlines=(_headline(before), _headline(after)),
+        outcome="not-comparable",
+        threshold=threshold,
+        differences=differences,
+        comparable=is_comparable,
+        drift=tuple(_drift(before, after, threshold)) if is_comparable else (),
+        baseline_changed=software_of(BASELINE, before) != software_of(BASELINE, after),
+        changes=(
+            *_arm_changes(before, after, threshold),
+            *_server_changes(before, after, threshold),
+        )
+        if is_comparable
+        else (),
+        failed=tuple(
+            entry for entry in after.unmeasured if entry.arm in entries and entry.status in FAILURES
+        ),
+        unfit=tuple(each.run_id for each in (before, after) if is_unfit(each.results)),
+        only_before=tuple(sorted(entries - later_entries)),
+        only_after=tuple(sorted(later_entries - entries)),
+    )
+    if _is_same_run(before, after):
+        return msgspec.structs.replace(comparison, outcome="same-run", drift=(), changes=())
+    return msgspec.structs.replace(comparison, outcome=_outcome(comparison))
+
+
+def _is_same_run(before: Answer, after: Answer) -> bool:
+    """Return whether both are one run with the same figures; its weights may differ."""
+    runs = [
+        (each.run_id, each.created, _cells_of(each), each.results.serving)
+        for each in (before, after)
+    ]
+    return runs[0] == runs[1]
+
+
+def _cells_of(answer: Answer) -> dict[str, tuple[Cell, ...]]:
+    return {entry.arm: entry.cells for entry in answer.results.measurements if entry.cells}
+
+
+def _headline(answer: Answer) -> str:
+    return headline(answer) + ("" if answer.finished else " (not finished)")
+
+
+def _outcome(comparison: Comparison) -> Outcome:
+    if not comparison.comparable:
+        return "not-comparable"
+    if comparison.regressions or comparison.failed:
+        return "regression"
+    is_undecided = comparison.undecided or not comparison.changes
+    return "undecided" if is_undecided else "no-regression"
+
+
+def _measured_arms(answer: Answer) -> set[str]:
+    """Return the arms that have figures."""
+    return _cells_of(answer).keys() | _goodputs_of(answer).keys()
+
+
+def _goodputs_of(answer: Answer) -> dict[str, Interval]:
+    served = answer.results.serving.arms if answer.results.serving is not None else ()
+    return {arm.arm: arm.goodput for arm in served if arm.goodput is not None}
+
+
+def _drift(before: Answer, after: Answer, threshold: float) -> Iterator[Change]:
+    noise = math.hypot(_noise_floor(before), _noise_floor(after))
+    for arm, first, second in _cell_pairs(before, after):
+        if arm == BASELINE:
+            seconds_before, seconds_after = _seconds(first), _seconds(second)
+            speed = independent_ratio(seconds_before, seconds_after, noise=noise)
+            yield Change(
+                arm=arm,
+                shape=first.shape,
+                before=seconds_before,
+                after=seconds_after,
+                ratio=speed,
+                verdict=classify_speed(speed, threshold),
+            )
+
+
+def _server_changes(before: Answer, after: Answer, threshold: float) -> Iterator[Change]:
+    first, second = _goodputs_of(before), _goodputs_of(after)
+    was_unfit = is_unfit(before.results) or is_unfit(after.results)
+    common = [arm for arm in first if arm in second]
+    for arm in common:
+        ratio = goodput_ratio(first[arm], second[arm], len(common))
+        yield Change(
+            arm=arm,
+            shape=None,
+            before=first[arm],
+            after=second[arm],
+            ratio=ratio,
+            verdict="undecided" if was_unfit else classify_speed(ratio, threshold),
+        )
+
+
+def _arm_changes(before: Answer, after: Answer, threshold: float) -> Iterator[Change]:
+    pairs = [pair for pair in _cell_pairs(before, after) if pair[0] != BASELINE]
+    was_unfit = is_unfit(before.results) or is_unfit(after.results)
+    for arm, first, second in pairs:
+        compared = undisturbed_ratio(first, second) or whole_ratio(
+            first.speedup,
+            second.speedup,
+            *(
+                variance_of_speedup(arm, cell, run.results.races, _process_differences(run, cell))
+                for cell, run in ((first, before), (second, after))
+            ),
+        )
+        ratio, found_from = speedup_ratio(compared, len(pairs), threshold)
+        yield Change(
+            arm=arm,
+            shape=first.shape,
+            before=_seconds(first),
+            after=_seconds(second),
+            ratio=ratio,
+            verdict="undecided" if was_unfit else classify_speed(ratio, threshold),
+            found_from=found_from,
+        )
+
+
+def _seconds(cell: Cell) -> Interval:
+    return Interval(value=cell.seconds.median, low=cell.seconds.low, high=cell.seconds.high)
+
+
+def _process_differences(answer: Answer, cell: Cell) -> int:
+    """Return how many differences between equal processes the run has at a batch size.
+
+    One is that of the baseline and its duplicate; each repetition of an arm adds one.
+    """
+    return 1 + sum(
+        each.processes - 1
+        for entry in answer.results.measurements
+        for each in entry.cells
+        if each.shape == cell.shape
+    )
+
+
+def _cell_pairs(before: Answer, after: Answer) -> list[tuple[str, Cell, Cell]]:
+    """Return the cells of an arm and a batch size that both runs have."""
+    later = {
+        (entry.arm, cell.shape): cell
+        for entry in after.results.measurements
+        for cell in entry.cells
+    }
+    return [
+        (entry.arm, cell, later[entry.arm, cell.shape])
+        for entry in before.results.measurements
+        for cell in entry.cells
+        if (entry.arm, cell.shape) in later
+    ]
+
+
+def _noise_floor(answer: Answer) -> float:
+    return answer.results.noise_floor or 0.0

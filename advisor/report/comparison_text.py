@@ -1,0 +1,205 @@
+"""Render a comparison of two runs as plain text and as Markdown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from advisor.domain.plan import BASELINE
+from advisor.report.comparison import Change, Comparison
+from advisor.report.formatting import markdown_table, plain_table
+from advisor.report.markdown import escape
+from advisor.system.number_format import (
+    format_interval,
+    format_milliseconds,
+    format_number,
+    format_share,
+)
+
+#: Most characters of a value in the table of differences.
+LONGEST_VALUE = 60
+
+
+def render(comparison: Comparison) -> str:
+    """Return the comparison as plain text."""
+    blocks = [
+        [
+            f"before  {comparison.before}: {comparison.headlines[0]}",
+            f"after   {comparison.after}: {comparison.headlines[1]}",
+        ],
+        _differences(comparison),
+        conclusion(comparison),
+    ]
+    blocks += [plain_table(rows, _text_columns(rows)) for rows in _tables(comparison)]
+    return "\n\n".join("\n".join(block) for block in blocks) + "\n"
+
+
+def _differences(comparison: Comparison) -> list[str]:
+    if not comparison.differences:
+        return ["Nothing differs."]
+    rows = [
+        ["!" if each.decisive else "", each.what, _clip(each.before), _clip(each.after)]
+        for each in comparison.differences
+    ]
+    return [
+        "Differences (!: speeds are not comparable):",
+        *plain_table([["", "", "before", "after"], *rows]),
+    ]
+
+
+def _clip(value: str) -> str:
+    return value if len(value) <= LONGEST_VALUE else f"{value[: LONGEST_VALUE - 3]}..."
+
+
+def render_markdown(comparison: Comparison) -> str:
+    """Return the comparison as Markdown for a pull request."""
+    blocks = [
+        [f"## p3-advisor: {escape(comparison.before)} against {escape(comparison.after)}"],
+        [escape(line) for line in conclusion(comparison)],
+    ]
+    blocks += [
+        markdown_table(rows[0], _escape_rows(rows[1:]), _text_columns(rows))
+        for rows in _tables(comparison)
+    ]
+    if comparison.differences:
+        rows = _escape_rows([each.what, each.before, each.after] for each in comparison.differences)
+        blocks.append(["Differences:", "", *markdown_table(["", "before", "after"], rows)])
+    return "\n\n".join("\n".join(block) for block in blocks) + "\n"
+
+
+def _escape_rows(rows: Iterable[Sequence[str]]) -> list[list[str]]:
+    return [[escape(cell) for cell in row] for row in rows]
+
+
+def _tables(comparison: Comparison) -> list[list[Sequence[str]]]:
+    """Return the tables that have rows, without empty columns; the first row is the head."""
+    arms = [change for change in comparison.changes if change.shape is not None]
+    servers = [change for change in comparison.changes if change.shape is None]
+    tables = [
+        [_head("arm", "ms", "speed-up"), *map(_row, arms)],
+        [_head("server", "requests/s", "goodput"), *map(_row, servers)],
+        [_head("baseline", "ms", "speed"), *map(_row, comparison.drift)],
+    ]
+    return [
+        list(zip(*(column for column in zip(*rows, strict=True) if any(column[1:])), strict=True))
+        for rows in tables
+        if len(rows) > 1
+    ]
+
+
+def _head(name: str, unit: str, compared: str) -> list[str]:
+    return [
+        name,
+        "batch",
+        f"{unit} before",
+        f"{unit} after",
+        f"{compared}, times before (95 %)",
+        "speed, times before",
+        "slowdown found from",
+        "verdict",
+    ]
+
+
+def _row(change: Change) -> list[str]:
+    before, after = change.before, change.after
+    if change.shape is None:
+        batch, speed = "", ""
+        figures = [format_interval(each, unit="", decimals=None) for each in (before, after)]
+    else:
+        batch = str(change.shape)
+        speed = "" if change.arm == BASELINE else format_number(before.value / after.value, 3)
+        figures = [format_milliseconds(each.value) for each in (before, after)]
+    return [
+        change.arm,
+        batch,
+        *figures,
+        format_interval(change.ratio, unit="", decimals=3),
+        speed,
+        "" if change.found_from is None else _rounded_up(change.found_from),
+        change.verdict,
+    ]
+
+
+def _text_columns(rows: Sequence[Sequence[str]]) -> set[int]:
+    """Return the first and the last column: names and verdicts."""
+    return {0, len(rows[0]) - 1}
+
+
+def conclusion(comparison: Comparison) -> list[str]:
+    """Return which arms are slower, or why no verdict is possible; then what else has changed."""
+    if comparison.outcome == "same-run":
+        return [f"Both are the run {comparison.before}: nothing was compared."]
+    if not comparison.comparable:
+        names = ", ".join(each.what for each in comparison.differences if each.decisive)
+        return [f"No verdict: the runs differ in {names}."]
+    return [
+        *_verdict(comparison),
+        *_machine_drift(comparison),
+        *_missing_arms(comparison),
+        *_power(comparison),
+    ]
+
+
+def _power(comparison: Comparison) -> list[str]:
+    """Return which slowdowns the comparison would have found."""
+    if comparison.found_from is None:
+        return []
+    share = _rounded_up(comparison.found_from)
+    return [f"A comparison like this finds a slowdown of {share} in any arm in 9 of 10 cases."]
+
+
+def _rounded_up(share: float) -> str:
+    return format_share(math.ceil(share * 100) / 100)
+
+
+def _verdict(comparison: Comparison) -> list[str]:
+    share = format_share(comparison.threshold, decimals=None)
+    slower, undecided = _name(comparison.regressions), _name(comparison.undecided)
+    lines = [f"Fails now: {each.arm} ({each.status})." for each in comparison.failed]
+    has_speedups = any(change.shape is not None for change in comparison.changes)
+    if slower:
+        relative = ", relative to the baseline" if has_speedups else ""
+        lines.append(f"Slower by more than {share}{relative}: {slower}.")
+    elif not (lines or comparison.unfit):
+        lines.append(f"No arm is shown to be slower by more than {share}.")
+    if comparison.unfit:
+        runs = " and ".join(dict.fromkeys(comparison.unfit))
+        lines.append(f"No verdict on speed: the machine was too busy or unsteady during {runs}.")
+    elif undecided:
+        lines.append(f"Undecided, because the intervals are too wide: {undecided}.")
+    if comparison.baseline_changed and has_speedups:
+        lines.append(
+            "The versions or settings of the baseline differ, "
+            "so a speed-up can change without a change of its arm."
+        )
+    return lines
+
+
+def _name(changes: Sequence[Change]) -> str:
+    return ", ".join(
+        f"{change.arm} at {change.shape.description}"
+        if change.shape is not None
+        else f"the server of {change.arm}"
+        for change in changes
+    )
+
+
+def _machine_drift(comparison: Comparison) -> list[str]:
+    changed = [
+        f"{format_interval(each.ratio)} at {each.shape.description}"
+        for each in comparison.drift
+        if each.shape is not None and each.verdict in {"slower", "faster"}
+    ]
+    if not changed:
+        return []
+    return [f"The speed of the baseline has changed: {', '.join(changed)}."]
+
+
+def _missing_arms(comparison: Comparison) -> list[str]:
+    failed = {each.arm for each in comparison.failed}
+    absent = [arm for arm in comparison.only_before if arm not in failed]
+    return [
+        f"Measured only {run}: {', '.join(arms)}."
+        for arms, run in ((absent, "before"), (comparison.only_after, "after"))
+        if arms
+    ]

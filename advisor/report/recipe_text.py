@@ -1,0 +1,273 @@
+"""Render the snippet of an arm, its server and the Dockerfile for it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import pathlib
+import re
+import shlex
+import sys
+import textwrap
+from collections.abc import Sequence
+
+from advisor.domain.accuracy import worst_error
+from advisor.domain.answer import Answer, RankedArm
+from advisor.domain.measurement import Cell
+from advisor.domain.model import ExportedModel, FactoryModel, OnnxModel, TransformersModel
+from advisor.domain.question import Question
+from advisor.errors import NoRecipeError
+from advisor.recipes import server
+from advisor.recipes.expressions import file_name, model_name
+from advisor.recipes.snippet import compose_snippet
+from advisor.report.answer import caveats
+from advisor.report.formatting import format_error
+from advisor.report.found_recipe import FoundRecipe, choose
+from advisor.report.setup_facts import describe_shapes
+from advisor.store.runs import Run
+from advisor.system.number_format import format_interval
+from probes.wire.shape import Shape
+
+#: Builds of torch that an index has.
+TORCH_BUILD = re.compile(r"cpu|cu[0-9]+")
+#: What installs the requirements of an image.
+UV = "uv==0.13.9"
+#: The file that a Dockerfile copies.
+SERVER_FILE = "server.py"
+
+
+def render_server(answer: Answer, entry: RankedArm, found: FoundRecipe) -> str:
+    """Return the server; raise `NoRecipeError` for a workflow that has none."""
+    if found.serving_command:
+        return _render_command(answer, entry, found)
+    question = answer.question
+    if question.task != "forward":
+        raise NoRecipeError(
+            f"{entry.arm} has no server of its own",
+            "name an engine with --workflow, or compare servers: p3-advisor recommend --task serve",
+        )
+    size = _batch_size(answer, entry)
+    snippet = compose_snippet(question, size, found.integration, found.inputs)
+    is_batched = all(each.batched for each in found.inputs or ())
+    joins_requests = size > 1 and is_batched and found.coupled_rows is False
+    body = server.compose_server(snippet, size, found.inputs, joins_requests=joins_requests)
+    rows = "1 row" if joins_requests or size == 1 else f"{size} rows"
+    title = f"Serve {question.model.name} with {entry.arm}, {question.dtype}."
+    title = " ".join([title, *caveats(answer)])
+    use = f"Up to {size} requests share a call" if joins_requests else "Each is a call of its own"
+    return f'''\
+{script_header(found, server.REQUIREMENTS)}
+"""{textwrap.fill(clean(title), DOCSTRING_WIDTH)}
+
+{install_command(question.device)} --port 8000
+
+POST /predict takes {{"inputs": [...]}}: nested lists, {rows} of each input of the model. It
+returns {{"outputs": [...]}}. {use}.
+"""
+
+{body}'''
+
+
+def _batch_size(answer: Answer, entry: RankedArm) -> int:
+    if not entry.cells:
+        return answer.question.batch_sizes[0]
+    return max(entry.cells, key=lambda cell: cell.throughput.value).shape.batch_size
+
+
+def render_dockerfile(answer: Answer, entry: RankedArm, found: FoundRecipe) -> str:
+    """Return a Dockerfile that runs the server; raise `NoRecipeError` where there is none.
+
+    The server of a module is the file `server.py` next to the Dockerfile.
+    """
+    render_server(answer, entry, found)  # refuses what has no server
+    question = answer.question
+    python = found.python.removeprefix("==").removesuffix(".*")
+    build = entry.versions.get("torch", "").partition("+")[2]
+    backend = f" --torch-backend {build}" if TORCH_BUILD.fullmatch(build) else ""
+    if found.serving_command:
+        wanted = shlex.join(found.requirements)
+        copied, command = _files(question), _command(question, found)
+    else:
+        wanted = f"-r {SERVER_FILE}"
+        copied, command = [SERVER_FILE, *_files(question)], ["python", SERVER_FILE]
+    gpu = "" if question.device == "cpu" else " --gpus all"
+    copies = "".join(f"COPY {json.dumps([name, f'./{name}'])}\n" for name in copied)
+    return f"""\
+# docker build -t server . && docker run --network host{gpu} server --port 8000
+FROM python:{python}-slim
+RUN apt-get update && apt-get install -y --no-install-recommends g++ && rm -rf /var/lib/apt/lists/*
+RUN pip install --no-cache-dir {UV} && useradd --create-home server
+WORKDIR /server
+{copies}RUN uv pip install --system --no-cache{backend} {wanted}
+USER server
+ENTRYPOINT {json.dumps(command)}
+"""
+
+
+def _render_command(answer: Answer, entry: RankedArm, found: FoundRecipe) -> str:
+    script_header(found)  # refuses what is not pinned
+    question = answer.question
+    command = shlex.join(_command(question, found))
+    title = f"{question.model.name} with {entry.arm} on {answer.device_name}, {question.dtype}."
+    title = " ".join([title + _goodput(answer, entry), *caveats(answer)])
+    lines = textwrap.wrap(clean(title), DOCSTRING_WIDTH)
+    comment = "".join(f"# {line}\n" for line in lines)
+    random = isinstance(question.model, TransformersModel) and question.model.weights == "random"
+    note = "# The weights were random: write the directory of a checkpoint instead of the name.\n"
+    return f"""\
+#!/bin/sh
+{comment}{note if random else ""}# uv pip install {shlex.join(found.requirements)}
+# sh server.sh --port 8000
+exec {command} "$@"
+"""
+
+
+def _goodput(answer: Answer, entry: RankedArm) -> str:
+    """Return the rate that the server sustained; empty for one that was not under load."""
+    served = answer.results.serving.arms if answer.results.serving else ()
+    goodput = next((each.goodput for each in served if each.arm == entry.arm), None)
+    load = answer.question.load
+    if goodput is None or load is None:
+        return ""
+    rate = format_interval(goodput, unit=" requests/s", decimals=None)
+    return f" Measured under load: {rate} with {load.limits}."
+
+
+def _command(question: Question, found: FoundRecipe) -> list[str]:
+    """Return the words of an engine's command, without directories of the measured machine."""
+    try:
+        words = shlex.split(found.serving_command or "")
+    except ValueError as problem:
+        raise NoRecipeError(
+            "the stored command is not a command line", "measure again"
+        ) from problem
+    name, variables = question.model.name, found.variables if question.load else {}
+    settings = [f"{each}={value}" for each, value in variables.items()]
+    return [
+        *(["env", *settings] if settings else []),
+        *(model_name(name) if word == name else word for word in words),
+    ]
+
+
+def _files(question: Question) -> list[str]:
+    """Return the names of the user's files that the server opens."""
+    match question.model:
+        case ExportedModel(name=name) | OnnxModel(name=name):
+            return [file_name(name)]
+        case FactoryModel(name=name) if name.rpartition(":")[0].endswith(".py"):
+            return [pathlib.PurePath(name.rpartition(":")[0]).name]
+        case TransformersModel(name=name) if pathlib.PurePath(name).is_absolute():
+            return [file_name(name)]
+    return []
+
+
+def render_short(answer: Answer, arm: RankedArm, found: FoundRecipe) -> str:
+    """Return the server that was under load, or the snippet; raise `NoRecipeError` without one."""
+    if answer.question.load is not None:
+        return render_server(answer, arm, found)
+    return render_snippet(answer, arm, found)
+
+
+def render_recommended(answer: Answer, run: Run) -> str | None:
+    """Return the recipe of the recommended arm; None without a recommendation or a recipe."""
+    if answer.recommendation is None:
+        return None
+    with contextlib.suppress(NoRecipeError):
+        return render_short(answer, *choose(answer, run, ""))
+    return None
+
+
+PINNED = re.compile(
+    r"[A-Za-z0-9][A-Za-z0-9._-]*(?:\[[a-z0-9-]+(?:,[a-z0-9-]+)*\])?==[0-9][A-Za-z0-9._!]*"
+)
+PYTHON = re.compile(r"==3\.[0-9]+\.\*")
+IMPORTED = re.compile(r"^ *(?:import|from) (\w+)", re.MULTILINE)
+#: Characters of a line in the docstring of a snippet.
+DOCSTRING_WIDTH = 100
+
+
+def shadows_import(name: str, text: str, found: FoundRecipe) -> bool:
+    """Return whether a script of this name would be imported instead of a module that it needs.
+
+    Python searches the script's directory first.
+    """
+    installed = {
+        re.split(r"==|\[", requirement)[0].replace("-", "_") for requirement in found.requirements
+    }
+    needed = {*IMPORTED.findall(text), *installed, *sys.stdlib_module_names}
+    return name.removesuffix(".py") in needed
+
+
+def snippet_cell(arm: RankedArm) -> Cell | None:
+    """Return the figures of the snippet: the longest lengths, at the batch size that gains most."""
+    longest = [cell for cell in arm.cells if cell.shape.lengths == arm.cells[-1].shape.lengths]
+    return max(longest, key=lambda cell: cell.speedup.value, default=None)
+
+
+def render_snippet(
+    answer: Answer, entry: RankedArm, found: FoundRecipe, shape: Shape | None = None
+) -> str:
+    """Return the snippet; raise `NoRecipeError` where the model has none.
+
+    Without a `shape` it has that of `snippet_cell`.
+    """
+    question, best = answer.question, snippet_cell(entry)
+    shape = shape or (best.shape if best else question.shapes[0])
+    cell = next((each for each in entry.cells if each.shape == shape), None)
+    body = compose_snippet(question, shape.batch_size, found.integration, found.inputs)
+    speed = (
+        f": {format_interval(cell.speedup)} as fast as eager PyTorch"
+        if cell and entry.arm != answer.results.baseline
+        else ""
+    )
+    error = worst_error(entry.measured.correctness) if entry.measured else None
+    loss = f" Its weights are quantised to {entry.scored.weights}" if entry.scored.weights else ""
+    loss += f"; error of the outputs {format_error(error)}." if loss and error is not None else ""
+    precision = "the model's own precision" if question.dtype == "native" else question.dtype
+    shapes = describe_shapes(answer, [shape])
+    title = f"{entry.arm} at {shapes} in {precision} on {answer.device_name}{speed}."
+    title = " ".join([title + loss, *caveats(answer)])
+    return f'''\
+{script_header(found)}
+"""{textwrap.fill(clean(title), DOCSTRING_WIDTH)}
+
+{install_command(question.device)}
+"""
+
+{body}'''
+
+
+def install_command(device: str) -> str:
+    """Return the command that makes the environment of a script and runs it."""
+    if device == "cpu":
+        return "uv venv && uv pip install --torch-backend cpu -r FILE && .venv/bin/python FILE"
+    return "uv run FILE"
+
+
+def script_header(found: FoundRecipe, additional: Sequence[str] = ()) -> str:
+    """Return the header of PEP 723; raise `NoRecipeError` for requirements that are not pinned.
+
+    `additional` requirements are the program's own.
+    """
+    if not PYTHON.fullmatch(found.python) or not all(map(PINNED.fullmatch, found.requirements)):
+        raise NoRecipeError(
+            "the stored recipe asks for a requirement that is not pinned", "measure again"
+        )
+    requirements = "\n".join(
+        f'#     "{requirement}",' for requirement in (*found.requirements, *additional)
+    )
+    return f"""\
+# /// script
+# requires-python = "{found.python}"
+# dependencies = [
+{requirements}
+# ]
+# ///"""
+
+
+def clean(text: str) -> str:
+    """Return the text without characters that could end a docstring or a line."""
+    return "".join(
+        character if character.isprintable() and character not in '"\\' else "'"
+        for character in text
+    )

@@ -1,1 +1,0 @@
-"""The lines, scripts and servers of a recipe, and their verification."""

@@ -1,0 +1,159 @@
+"""What arms fail at: new shapes, constraints, most of the work, or a measurement at all."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+from advisor.domain.answer import Answer, Status, UnmeasuredArm
+from advisor.system.number_format import format_milliseconds, format_seconds, format_share
+from probes.wire.events import NewShapeResult
+
+PARTLY_USED = "Used for less than half of the work, the rest ran as without it:"
+#: Share of the work below which an arm is listed; tables and `explain` have the share of each.
+HALF = 0.5
+TITLE = "Not ranked, or excluded by a constraint (!):"
+#: Statuses of workflows that were not tried, below those that failed, the more useful to know
+#: first.
+NOT_TRIED: tuple[Status, ...] = ("skipped", "not-installed", "excluded", "unsupported")
+
+
+def unranked(answer: Answer) -> list[str]:
+    """Return the arms that fail a constraint and the workflows that have no measurement."""
+    lines = [f"  {', '.join(arms)}: {fails}" for fails, arms in _failures(answer).items()]
+    unnamed = [entry for entry in answer.unmeasured if _is_unnamed(entry, answer)]
+    missing = [entry for entry in answer.unmeasured if entry not in unnamed]
+    lines += _reasons([entry for entry in missing if entry.status != "not-covered"])
+    without_probe = [entry.arm for entry in missing if entry.status == "not-covered"]
+    if without_probe:
+        lines.append(
+            f"  not covered by p3-advisor: {', '.join(without_probe)}; "
+            "p3-advisor workflows gives the reasons"
+        )
+    if unnamed:
+        lines.append(
+            f"  not named in --workflows and not tried: {len(unnamed)} workflows, "
+            "which p3-advisor workflows lists"
+        )
+    return [TITLE, *lines] if lines else []
+
+
+def _is_unnamed(entry: UnmeasuredArm, answer: Answer) -> bool:
+    """Return whether the user named workflows, and not this one, which was not tried."""
+    named = {name.partition("/")[0] for name in answer.question.workflows}
+    not_tried = entry.status in NOT_TRIED or entry.status == "not-covered"
+    return bool(named) and entry.workflow not in named and not_tried
+
+
+def _failures(answer: Answer) -> dict[str, list[str]]:
+    """Return the arms that fail constraints, by what they fail."""
+    groups: dict[str, list[str]] = {}
+    for arm in answer.scores:
+        if arm.failures:
+            groups.setdefault("; ".join(arm.failed_constraints), []).append(arm.arm)
+    return groups
+
+
+def _reasons(entries: list[UnmeasuredArm]) -> list[str]:
+    """Return a line for each reason with the arms that share it, and their next step."""
+    groups: dict[tuple[Status, str, str], list[str]] = {}
+    for entry in sorted(entries, key=_usefulness):
+        # The next steps of the answer name the command that installs a workflow.
+        fix = "" if entry.status == "not-installed" else entry.fix or ""
+        groups.setdefault((entry.status, entry.reason, fix), []).append(entry.arm)
+    lines = []
+    for (status, reason, fix), arms in groups.items():
+        lines.append(f"  {', '.join(arms)}: {status}, {reason}")
+        if fix:
+            lines.append(f"    next: {fix}")
+    return lines
+
+
+def _usefulness(entry: UnmeasuredArm) -> int:
+    return NOT_TRIED.index(entry.status) + 1 if entry.status in NOT_TRIED else 0
+
+
+def partly_used(answer: Answer) -> list[str]:
+    """Return a line for each arm that is hardly used, with its share of the work and the proof."""
+    lines = [
+        f"  {arm.arm}: {format_share(measured.engaged_share)}"
+        f"{f' ({measured.engagement})' if measured.engagement else ''}"
+        for arm, measured in answer.ranked
+        if measured is not None and measured.cells and measured.engaged_share < HALF
+    ]
+    return [PARTLY_USED, *lines] if lines else []
+
+
+#: Arms of the summary; `explain` and the HTML report have all.
+SUMMARY_ARMS = 3
+#: Length of a stack's message; the JSON document has all of it.
+MOST_CHARACTERS = 90
+#: Outcomes, the best first.
+OUTCOMES = ("skipped", "served", "eager", "stalled", "wrong", "refused")
+
+
+def describe_new_shape(result: NewShapeResult) -> str:
+    """Return the shape, the outcome and its time: `batch size 17: served in 1.2 ms`."""
+    return f"{result.shape.description}: {_outcome(result)}"
+
+
+def _outcome(result: NewShapeResult) -> str:
+    match result.outcome:
+        case "served":
+            comparison = f", {result.reason}" if result.reason else ""
+            return f"{_served_in(result)}{comparison}"
+        case "stalled":
+            return f"recompiled, {format_seconds(result.first_call_seconds)} s"
+        case "eager":
+            return f"served by eager code, {result.reason}"
+        case "wrong":
+            return f"wrong outputs, {_shorten(result.reason)}"
+        case "refused":
+            return f"refused, {_shorten(result.reason)}"
+        case "skipped":
+            return f"not tried, {result.reason}"
+
+
+def _served_in(result: NewShapeResult) -> str:
+    """Return the time of a later call and of the first one, which may compile."""
+    first = f"{format_milliseconds(result.first_call_seconds)} ms"
+    if result.steady_seconds is None:
+        return f"served, first call {first}"
+    return f"served in {format_milliseconds(result.steady_seconds)} ms, first call {first}"
+
+
+def _shorten(reason: str | None) -> str:
+    """Return the start of a message of a stack, which may be a trace of many lines."""
+    lines = (reason or "no reason is known").strip().splitlines()
+    return textwrap.shorten(lines[0], MOST_CHARACTERS, placeholder=" ...")
+
+
+def new_shapes_by_arm(answer: Answer) -> list[tuple[str, Sequence[NewShapeResult]]]:
+    """Return the results of every arm that tried new shapes, by rank."""
+    return [
+        (arm.arm, measured.new_shape_results)
+        for arm, measured in answer.ranked
+        if measured is not None and measured.new_shape_results
+    ]
+
+
+def new_shape_lines(answer: Answer) -> list[str]:
+    """Return a line for each of the best arms that tried new shapes; nothing if none did.
+
+    A line has the worst batch size and the length.
+    """
+    tried = new_shapes_by_arm(answer)[:SUMMARY_ARMS]
+    lines = [
+        f"  {arm}: {'; '.join(map(describe_new_shape, _worst(results)))}" for arm, results in tried
+    ]
+    return ["Shapes that were not built:", *lines] if lines else []
+
+
+def _worst(results: Sequence[NewShapeResult]) -> list[NewShapeResult]:
+    sizes = [result for result in results if not result.shape.lengths]
+    lengths = [result for result in results if result.shape.lengths]
+    return [max(each, key=_severity) for each in (sizes, lengths) if each]
+
+
+def _severity(result: NewShapeResult) -> tuple[int, float]:
+    return OUTCOMES.index(result.outcome), result.first_call_seconds or 0.0

@@ -1,0 +1,207 @@
+"""Verify that the snippet of an arm returns right outputs and reaches the measured speed-up."""
+
+from __future__ import annotations
+
+import pathlib
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Literal
+
+import msgspec
+from packaging.utils import canonicalize_name
+
+from advisor.ask.gpus import detect_gpus
+from advisor.context import Context
+from advisor.domain.answer import Answer, RankedArm
+from advisor.domain.interval import Interval
+from advisor.domain.model import TransformersModel
+from advisor.domain.plan import Arm
+from advisor.errors import VerificationError
+from advisor.execute.execution import refuse_imported, run_config_of
+from advisor.probing.snippets import Settings, Snippet, run_pair
+from advisor.recipes.snippet import EACH_CALL, MAIN_GUARD
+from advisor.report.found_recipe import FoundRecipe, choose
+from advisor.report.recipe_text import render_snippet, snippet_cell
+from advisor.store.runs import Run
+from advisor.system.number_format import format_interval, format_milliseconds
+from probes.wire.shape import Shape
+
+SCHEMA: Final = "p3-advisor/verification/2"
+
+Result = Literal["holds", "faster", "slower", "wrong"]
+
+RESULT_TEXTS: dict[Result, str] = {
+    "holds": "the snippet reaches the measured speed-up",
+    "faster": "the snippet is faster than measured",
+    "slower": "the snippet does not reach the measured speed-up",
+    "wrong": "the snippet returns wrong outputs",
+}
+#: Folder of the environment that writes quantised checkpoints, as the lines of its arms name it.
+QUANTISER = "llm-compressor"
+
+
+class Verification(msgspec.Struct, frozen=True, kw_only=True):
+    """The snippet of an arm against the measurement of the arm, at one batch size."""
+
+    schema: str
+    run_id: str
+    arm: str
+    baseline: str
+    shape: Shape
+    result: Result
+    holds: bool
+    tolerance: float
+    #: What is wrong with the outputs; null for nothing.
+    problem: str | None
+    #: Whether the outputs were compared: some differ from call to call.
+    compared: bool
+    speedup: Interval
+    #: Null with wrong outputs, which are not timed.
+    speedup_reached: float | None
+    #: Seconds of a call, by the measurement, of the snippet and of the baseline's snippet.
+    seconds: float
+    seconds_reached: float | None
+    baseline_seconds: float | None
+    #: The present versions that differ from the measured ones, by package.
+    changed_versions: dict[str, str]
+
+
+def verify(
+    answer: Answer, run: Run, name: str, *, tolerance: float, seconds: float, context: Context
+) -> Verification:
+    """Run the snippet of an arm and the baseline's, and compare their outputs and their speed.
+
+    Raise `VerificationError` where a snippet cannot be run, and `NoRecipeError` without one.
+    `seconds` is the time for the calls of each.
+    """
+    header = run.header()
+    refuse_imported(header)
+    entry, found = choose(answer, run, name)
+    cell, plan = snippet_cell(entry), run.state().plan
+    if cell is None or plan is None:
+        raise VerificationError(f"{entry.arm} was not measured to its end", "measure it again")
+    arm, baseline = next(each for each in plan.arms if each.id == entry.arm), plan.baseline
+    refuse_elsewhere(answer, arm)
+    snippet = compose(answer, arm, cell.shape, entry, found)
+    other = choose(answer, run, baseline.id)
+    compared = compose(answer, baseline, cell.shape, *other)
+    model = answer.question.model
+    if isinstance(model, TransformersModel) and model.weights == "random":
+        # Another version of the library may make other weights from the same seed.
+        compared = msgspec.structs.replace(compared, python=snippet.python)
+    checks = entry.measured.correctness if entry.measured else ()
+    unchecked = {each.shape for each in checks if each.accuracy_class == "unchecked"}
+    allowed = None if cell.shape in unchecked else found.allowances.get(str(cell.shape))
+    settings = Settings(
+        arm=arm,
+        config=run_config_of(run, header, context),
+        deadlines=header.catalogue.presets.deadlines,
+        allowed=allowed,
+        seconds=seconds,
+        one_by_one=answer.question.device == "cuda" and MAIN_GUARD in snippet.text,
+    )
+    pair = run_pair(snippet, compared, settings)
+    reached = _median(other / own for own, other in pair.rounds)
+    result = classify(cell.speedup, reached, tolerance)
+    return Verification(
+        schema=SCHEMA,
+        run_id=answer.run_id,
+        arm=arm.id,
+        baseline=baseline.id,
+        shape=cell.shape,
+        result=result,
+        holds=result in {"holds", "faster"},
+        tolerance=tolerance,
+        problem=pair.problem,
+        compared=allowed is not None,
+        speedup=cell.speedup,
+        speedup_reached=reached,
+        seconds=cell.seconds.median,
+        seconds_reached=_median(own for own, _ in pair.rounds),
+        baseline_seconds=_median(other for _, other in pair.rounds),
+        changed_versions=changed_versions(found.requirements, pair.versions),
+    )
+
+
+def refuse_elsewhere(answer: Answer, arm: Arm) -> None:
+    """Raise an error for an arm that cannot be run here, or that no snippet repeats."""
+    question = answer.question
+    if question.load is not None:
+        raise VerificationError(
+            f"{arm.id} was measured as a server under load, which no snippet repeats",
+            "measure it again with p3-advisor recommend --task serve",
+        )
+    present = {gpu.uuid for gpu in detect_gpus()[0]} if question.gpus else set()
+    if not present.issuperset(question.gpus):
+        raise VerificationError(
+            f"{answer.device_name}, which the run was measured on, is not in this machine",
+            "verify it there, or measure here: p3-advisor recommend",
+        )
+
+
+def compose(
+    answer: Answer, arm: Arm, shape: Shape, entry: RankedArm, found: FoundRecipe
+) -> Snippet:
+    """Return the snippet that `recipe` prints; raise `VerificationError` where it has no call."""
+    text = render_snippet(answer, entry, found, shape)
+    if not EACH_CALL.search(text):
+        raise VerificationError(
+            f"{arm.id} only serves: its snippet has no call to repeat",
+            "measure it with p3-advisor recommend --task serve",
+        )
+    return Snippet(
+        text=text,
+        python=arm.python,
+        folders={QUANTISER: pathlib.Path(arm.quantiser).parents[1]} if arm.quantiser else {},
+    )
+
+
+def _median(values: Iterable[float]) -> float | None:
+    found = list(values)
+    return statistics.median(found) if found else None
+
+
+def classify(measured: Interval, reached: float | None, tolerance: float) -> Result:
+    """Return the result; a speed-up may be lower by the share `tolerance`.
+
+    Wrong outputs have reached no speed-up.
+    """
+    if reached is None:
+        return "wrong"
+    if reached < (measured.low or measured.value) * (1 - tolerance):
+        return "slower"
+    is_faster = reached > (measured.high or measured.value) * (1 + tolerance)
+    return "faster" if is_faster else "holds"
+
+
+def changed_versions(requirements: Sequence[str], installed: Mapping[str, str]) -> dict[str, str]:
+    """Return the installed versions of the packages that have another than the pinned one."""
+    present = {
+        canonicalize_name(name): version.partition("+")[0] for name, version in installed.items()
+    }
+    pins = (requirement.split("==") for requirement in requirements)
+    measured = {name.partition("[")[0]: version for name, version in pins}
+    return {
+        name: present.get(canonicalize_name(name), "missing")
+        for name, version in measured.items()
+        if present.get(canonicalize_name(name)) != version
+    }
+
+
+def render(found: Verification) -> str:
+    baseline, result = found.baseline, RESULT_TEXTS[found.result]
+    lines = [f"{found.arm}, run {found.run_id}, {found.shape.description}: {result}."]
+    if found.speedup_reached is not None:
+        own, other, measured = map(
+            format_milliseconds, (found.seconds_reached, found.baseline_seconds, found.seconds)
+        )
+        speedup = f"{found.speedup_reached:.2f}x as fast as {baseline}"
+        lines += [
+            f"  {speedup}; measured {format_interval(found.speedup)}",
+            f"  a call takes {own} ms, of {baseline} {other} ms; measured {measured} ms",
+        ]
+    agree = f"agree with those of {baseline}"
+    compared = agree if found.compared else "not compared: they differ from call to call"
+    lines.append(f"  outputs: {found.problem or compared}")
+    changed = ", ".join(f"{name} is now {now}" for name, now in found.changed_versions.items())
+    return "\n".join([*lines, *([f"  changed since: {changed}"] if changed else [])]) + "\n"

@@ -1,0 +1,139 @@
+"""Act on answers, and start runs: of the questions, of failed arms, and of what is undecided."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from advisor.context import Context
+from advisor.decide import imported_answer
+from advisor.domain.answer import Answer
+from advisor.domain.machine import QuietProblem
+from advisor.execute import quiet_check
+from advisor.execute.draft import DraftRun, create, propose
+from advisor.execute.further_run import (
+    arms_to_retry,
+    further_budget,
+    propose_again,
+    undecided_workflows,
+)
+from advisor.tui import text
+from advisor.tui.answer import RunAnswer
+from advisor.tui.questions import FileDialog, LoadDialog
+
+if TYPE_CHECKING:
+    from advisor.tui.app import AdvisorApp
+
+
+def draft(app: AdvisorApp) -> DraftRun:
+    """Return the plan of the current answers."""
+    return propose(app.answers, app.context, app.known_machine)
+
+
+def draft_or_answer(app: AdvisorApp) -> DraftRun | Answer:
+    """Return the plan of the current answers, or the answer for a GPU that is absent."""
+    return imported_answer.draft_or_answer(app.answers, app.context, lambda: draft(app))
+
+
+def start_from_answers(app: AdvisorApp) -> None:
+    """Start a run with the current answers, or show the answer for a GPU that is absent."""
+    _start(app, lambda: draft_or_answer(app))
+
+
+def _start(
+    app: AdvisorApp,
+    make_draft: Callable[[], DraftRun | Answer],
+) -> None:
+    """Create a run from a draft and start it; show the answer for a GPU that is absent."""
+    if app.run_controller.refuse_if_busy():
+        return
+    app.notify("making the plan ...", timeout=2, markup=False)
+
+    def check() -> tuple[DraftRun | Answer, tuple[QuietProblem, ...]]:
+        drafted = make_draft()
+        if isinstance(drafted, Answer):
+            return drafted, ()
+        return drafted, find_load_problems(drafted, app.context)
+
+    def show(checked: tuple[DraftRun | Answer, tuple[QuietProblem, ...]]) -> None:
+        drafted, problems = checked
+        if isinstance(drafted, Answer):
+            app.show_absent_gpu(drafted)
+        elif problems and not drafted.question.wait_seconds:
+            app.push_screen(LoadDialog(problems), functools.partial(start_waiting, drafted))
+        else:
+            create_and_start(drafted)
+
+    def start_waiting(drafted: DraftRun, wait_seconds: float | None) -> None:
+        if wait_seconds is not None:
+            question = msgspec.structs.replace(drafted.question, wait_seconds=wait_seconds)
+            create_and_start(dataclasses.replace(drafted, question=question))
+
+    def create_and_start(drafted: DraftRun) -> None:
+        app.background.start("create", lambda: create(drafted, app.context), app.run_controller.run)
+
+    app.background.start("start", check, show)
+
+
+def find_load_problems(drafted: DraftRun, context: Context) -> tuple[QuietProblem, ...]:
+    """Observe the machine for about a second and return what keeps it from being quiet."""
+    limits = drafted.catalogue.presets.quiet
+    read = quiet_check.load_reader(drafted.machine, drafted.question.gpus, context)
+    return quiet_check.check_now(read, limits).problems
+
+
+def retry_failed(app: AdvisorApp, answer: RunAnswer) -> None:
+    """Measure the failed arms of a run again.
+
+    They are measured in a new run, because times of two runs must not be ranked together.
+    """
+    run, failed = answer.run, arms_to_retry(answer.document)
+    if run is not None and failed:
+        _start(app, lambda: propose_again(run.header(), failed, app.context))
+
+
+def measure_again(app: AdvisorApp, answer: RunAnswer) -> None:
+    """Measure what an answer leaves undecided for longer, in a new run."""
+    if answer.run is None:
+        return
+    header, context = answer.run.header(), app.context
+    workflows = undecided_workflows(answer.recommendation, header.question)
+    budget = further_budget(answer.document, answer.catalogue)
+    names = ", ".join(workflows) or "all workflows"
+    app.notify(f"measuring {names} with the budget {budget.name}", markup=False)
+    _start(app, lambda: propose_again(header, workflows, context, budget))
+
+
+def show_code(app: AdvisorApp, answer: RunAnswer, arm: str) -> None:
+    if answer.run is not None:
+        app.run_in_terminal(["recipe", str(answer.run.directory), "--workflow", arm])
+
+
+def verify(app: AdvisorApp, answer: RunAnswer, arm: str) -> None:
+    if answer.run is None or app.run_controller.refuse_if_busy():
+        return
+    app.ask_to_run(
+        f"Run the code of {text.printable(arm, 60)} and check its outputs and its speed?",
+        "It takes as long as the build, and a few seconds.",
+        ("verify", answer.document.run_id, "--workflow", arm),
+    )
+
+
+def export(app: AdvisorApp, answer: RunAnswer, *, explored: bool = False) -> None:
+    """Write an answer, with its recipe if the run is stored, to a file that the user names."""
+    name = f"p3-advisor-{answer.document.run_id}{'-explored' if explored else ''}.html"
+    make_content = functools.partial(render_answer, answer)
+    app.push_screen(FileDialog(name, [".html", ".md", ".csv", ".json"], make_content))
+
+
+def render_answer(answer: RunAnswer, extension: str) -> str:
+    """Return an answer in the format of an extension; a page has the recipe of a stored run."""
+    from advisor.report import answer_files, recipe_text  # noqa: PLC0415 - import slowly
+
+    run, name = answer.run, extension.removeprefix(".")
+    recipe = recipe_text.render_recommended(answer.document, run) if run else None
+    return str(answer_files.write(name, answer.document, recipe=recipe))

@@ -1,1 +1,0 @@
-"""Modal screens: confirmations, inputs, help, and the dialog that creates an environment."""

@@ -1,1 +1,0 @@
-"""Turn values into terminal text: formatting, escaping, colours, and explanations of a decision."""

@@ -1,0 +1,315 @@
+"""One run as the screens show it: its events, its host process, and its provisional ranking."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from typing import Literal, Protocol
+
+from advisor.decide.decision import evaluate
+from advisor.domain.answer import Answer
+from advisor.domain.event_folding import fold
+from advisor.domain.plan import REFERENCE
+from advisor.domain.run import Header
+from advisor.domain.run_events import LoggedEvent, WorkerReported
+from advisor.domain.run_state import RunState
+from advisor.store.runs import Run
+from advisor.system.import_path import ADVISOR_COMMAND, without_current_directory
+from probes.wire.events import PhaseStarted
+
+#: Seconds between two refreshes: while arms compile, while they are timed (drawing must not
+#: disturb the timing), and while no process works on the run.
+COMPILING_REFRESH_SECONDS, TIMING_REFRESH_SECONDS, IDLE_REFRESH_SECONDS = 0.2, 0.5, 1.0
+#: Seconds between two provisional rankings.
+RANKING_INTERVAL_SECONDS = 3.0
+
+NOT_CONTROLLED_MESSAGE = "no process works on this run, or it is a recording"
+
+#: Result of a request to skip an arm; only "skipping" ends a worker.
+SkipResult = Literal["skipping", "not-controlled", "required", "not-running"]
+
+
+class RunSession:
+    """The run that is shown."""
+
+    def __init__(
+        self,
+        follower: RunFollower,
+        host: HostProcess | None,
+        *,
+        is_replay: bool = False,
+    ) -> None:
+        self.follower = follower
+        #: The process that works on the run, if this program started it.
+        self.host = host
+        self.is_replay = is_replay
+        self.is_pause_requested = False
+        self.provisional: Answer | None = None
+        self._ranked_seq, self._ranked_at = 0, -RANKING_INTERVAL_SECONDS
+
+    @classmethod
+    def for_run(cls, run: Run, host: HostProcess | None = None) -> RunSession:
+        """Return the session of a stored run."""
+        return cls(RunFollower(run, EventFileTail(run)), host)
+
+    @classmethod
+    def replay(cls, run: Run, speed: float) -> RunSession:
+        return cls(RunFollower(run, RecordingPlayback(run, speed)), None, is_replay=True)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a process works on the run, or the playback has not reached its end."""
+        if self.is_replay:
+            return not self.follower.state.finished
+        return self.host.is_running if self.host is not None else self.follower.run.is_active()
+
+    @property
+    def is_paused(self) -> bool:
+        return not self.is_replay and self.follower.run.control.is_paused() and self.is_running
+
+    @property
+    def is_finished(self) -> bool:
+        return self.follower.state.finished
+
+    @property
+    def is_going_on(self) -> bool:
+        """Whether there is more to come of the run."""
+        return self.is_running and not self.is_finished
+
+    @property
+    def refresh_interval_seconds(self) -> float:
+        if not self.is_running:
+            return IDLE_REFRESH_SECONDS
+        is_timing = len(self.follower.state.opened) > len(self.follower.state.closed)
+        return TIMING_REFRESH_SECONDS if is_timing else COMPILING_REFRESH_SECONDS
+
+    def refresh(self) -> None:
+        """Read new events and the state of the run."""
+        self.follower.read_new_events()
+        if self.is_pause_requested and (self.is_paused or not self.is_running):
+            self.is_pause_requested = False
+
+    def failure_reason(self) -> str:
+        """Return the error of the host process, if it wrote one."""
+        return self.host.failure_reason() if self.host is not None else ""
+
+    @property
+    def is_controlled(self) -> bool:
+        """Whether a process works on the run, which this or another program may have started."""
+        return not self.is_replay and self.is_running
+
+    def toggle_pause(self) -> bool:
+        """Pause after the current timed section, or continue.
+
+        Return False if no process works on the run; raise `RunNotControllableError` if it belongs
+        to another user.
+        """
+        if not self.is_controlled:
+            return False
+        is_pausing = not (self.is_paused or self.is_pause_requested)
+        self.follower.run.control.send("pause" if is_pausing else "go")
+        self.is_pause_requested = is_pausing
+        return True
+
+    def cancel(self) -> None:
+        if self.host is not None:
+            self.host.cancel()
+        else:
+            self.follower.run.control.send("cancel")
+
+    def skip(self, arm: str) -> SkipResult:
+        """Request that the worker of an arm is ended.
+
+        The reference, the baseline and its duplicates cannot be skipped: all other arms are
+        compared with them.
+        """
+        plan, processes = self.follower.state.plan, self.follower.state.processes.get(arm, ())
+        required = {REFERENCE}
+        if plan is not None:
+            required.add(plan.baseline.id)
+            required |= {each.id for each in plan.arms if each.duplicate_of is not None}
+        if not self.is_controlled:
+            return "not-controlled"
+        if arm in required:
+            return "required"
+        if not processes or processes[-1].outcome is not None:
+            return "not-running"
+        self.follower.run.control.send(f"skip {arm}")
+        return "skipping"
+
+    def ranking_job(self, now: float) -> Callable[[], Answer] | None:
+        """Return a function that ranks the arms provisionally, to be called in a thread.
+
+        Return None if no event is new or the last ranking is recent.
+        """
+        header, state = self.follower.header, self.follower.state
+        is_recent = now - self._ranked_at < RANKING_INTERVAL_SECONDS
+        if not state.opened or state.seq == self._ranked_seq or is_recent:
+            return None
+        self._ranked_seq, self._ranked_at = state.seq, now
+        return lambda: evaluate(header, state)
+
+    def set_provisional(self, answer: Answer) -> None:
+        self.provisional = answer
+
+    def decide(self) -> Answer:
+        return evaluate(self.follower.header, self.follower.state)
+
+
+class EventSource(Protocol):
+    """Delivers the events of a run."""
+
+    def poll(self) -> list[LoggedEvent]:
+        """Return the events since the previous call."""
+
+    def now(self, last: float) -> float:
+        """Return the current run time in seconds, given the time of the last event."""
+
+
+class EventFileTail:
+    """Reads new events from the file of a run that another process may be writing."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._offset = 0
+        self._read_at = time.monotonic()
+
+    def poll(self) -> list[LoggedEvent]:
+        events, self._offset = self._run.read_events_after(self._offset)
+        if events:
+            self._read_at = time.monotonic()
+        return events
+
+    def now(self, last: float) -> float:
+        return last + time.monotonic() - self._read_at
+
+
+class RecordingPlayback:
+    """Plays a recorded run back, `speed` times as fast as it was recorded."""
+
+    def __init__(self, run: Run, speed: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._events = run.events()
+        self._speed = speed
+        self._clock = clock
+        self._started_at = clock()
+        self._next = 0
+
+    def poll(self) -> list[LoggedEvent]:
+        now, first = self.now(0.0), self._next
+        while self._next < len(self._events) and self._events[self._next].at <= now:
+            self._next += 1
+        return self._events[first : self._next]
+
+    def now(self, last: float) -> float:  # noqa: ARG002 - the playback has its own clock
+        return (self._clock() - self._started_at) * self._speed
+
+
+class RunFollower:
+    """The state of one run after the events read so far."""
+
+    def __init__(self, run: Run, source: EventSource) -> None:
+        self.run = run
+        self.header: Header = run.header()
+        self.source = source
+        self.state = RunState()
+        #: By arm, the run time in seconds at which its current phase began.
+        self.phase_entered_at: dict[str, float] = {}
+        #: The arm of the last event.
+        self.active_arm: str | None = None
+
+    def read_new_events(self) -> None:
+        """Apply the events since the previous call."""
+        events = self.source.poll()
+        for event in events:
+            run_event = event.run_event
+            arm = getattr(run_event, "arm", None)
+            if arm is None:
+                continue
+            self.active_arm = arm
+            if not isinstance(run_event, WorkerReported) or isinstance(
+                run_event.worker_event, PhaseStarted
+            ):
+                self.phase_entered_at[arm] = event.at
+        self.state = fold(events, self.state)
+
+    def now(self) -> float:
+        """Return the current run time in seconds; it stops when the run finishes."""
+        if self.state.finished:
+            return self.state.at
+        return max(self.source.now(self.state.at), self.state.at)
+
+
+HOST_COMMAND = (*ADVISOR_COMMAND, "host")
+LOG_NAME = "host.log"
+TERMINATION_SECONDS = 3.0
+ERROR_PREFIX = "p3-advisor: "
+
+
+class HostProcess:
+    """The process that works on one run.
+
+    If this process is killed, the standard input of the other closes, and it ends the run.
+    """
+
+    def __init__(self, run: Run, command: tuple[str, ...] = HOST_COMMAND) -> None:
+        self._log = run.directory / LOG_NAME
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(  # noqa: S603 - an argument list, no shell
+                [*command, str(run.directory)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                env=without_current_directory(os.environ),
+                start_new_session=True,
+            )
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process has not ended yet."""
+        if self._process.poll() is None:
+            return True
+        self._close_pipe()
+        return False
+
+    def detach(self) -> None:
+        """Let the process continue after this one ends."""
+        assert self._process.stdin is not None  # noqa: S101 - for the type checker: stdin=PIPE
+        with contextlib.suppress(BrokenPipeError, ValueError):  # the process has ended
+            self._process.stdin.write(b"stay\n")
+            self._process.stdin.flush()
+        self._close_pipe()
+
+    def _close_pipe(self) -> None:
+        assert self._process.stdin is not None  # noqa: S101 - as above
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+
+    def cancel(self) -> None:
+        """Ask the process to end the run; the measurements are kept."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGTERM)
+
+    def terminate(self) -> None:
+        """End the process, and with it the workers, before this call returns."""
+        self.cancel()
+        try:
+            self._process.wait(TERMINATION_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._close_pipe()
+
+    def failure_reason(self) -> str:
+        """Return the last two lines that the process wrote to standard error."""
+        try:
+            content = self._log.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return ""
+        lines = [
+            line.removeprefix(ERROR_PREFIX).strip() for line in content.splitlines() if line.strip()
+        ]
+        return "; ".join(lines[-2:])

@@ -1,0 +1,123 @@
+"""The base of the four questions, and the lines of their forms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import msgspec
+from rich.text import Text
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, VerticalScroll
+from textual.message import Message
+from textual.widget import Widget
+from textual.widgets import Input, Label, Select
+from textual.widgets._select import NULL, NoSelection
+
+from advisor.ask.answers import Answers
+from advisor.errors import UserError
+
+if TYPE_CHECKING:
+    from advisor.tui.app import AdvisorApp
+
+
+class Field(Horizontal):
+    """One line of a form; its id is that of the answer after `field-`."""
+
+    def __init__(self, label: str, answer: Widget) -> None:
+        super().__init__(Label(label, markup=False), answer, id=f"field-{answer.id}")
+
+
+class Choice(Select[str], inherit_bindings=False):
+    """One of a few values; enter is left to the screen."""
+
+    HELP = "Left and right choose a value, space lists all; up and down go to the next line."
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left,h", "step(-1)", show=False),
+        Binding("right,l", "step(1)", show=False),
+        Binding("space", "show_overlay", "List", show=False),
+    ]
+
+    def __init__(
+        self,
+        values: Iterable[tuple[str, str]],
+        value: str,
+        *,
+        id: str,  # noqa: A002 - Textual's word
+    ) -> None:
+        """`values` are pairs of value and label."""
+        self.values: list[str] = []
+        super().__init__(
+            self._options_of(values), allow_blank=False, value=value, id=id, compact=True
+        )
+
+    def _options_of(self, values: Iterable[tuple[str, str]]) -> list[tuple[Text, str]]:
+        options = [(Text(label), value) for value, label in values]
+        self.values = [value for _, value in options]
+        return options
+
+    @property
+    def chosen(self) -> str:
+        return self.selection or ""
+
+    def _init_selected_option(self, hint: str | NoSelection = NULL) -> None:
+        """Send no message about a value that the user has not chosen."""
+        with self.prevent(Select.Changed):
+            super()._init_selected_option(hint)
+
+    def set_values(self, values: Iterable[tuple[str, str]], value: str) -> None:
+        """Show other pairs of value and label; sends no message."""
+        self.set_options(self._options_of(values))
+        with self.prevent(Select.Changed):
+            self.value = value
+            self._watch_value(value)  # draws the label of a value that stays
+
+    def choose(self, value: str) -> None:
+        """Show a value as chosen; sends no message."""
+        with self.prevent(Select.Changed):
+            self.value = value
+
+    def action_step(self, steps: int) -> None:
+        """Choose the next value, or with -1 the previous one."""
+        self.value = self.values[(self.values.index(self.chosen) + steps) % len(self.values)]
+
+
+class AnswerInput(Input):
+    """The input for one answer."""
+
+    HELP = "Type the answer; an empty input stands for the grey text. Enter goes to the next step."
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "submit", "Next")]
+
+
+class Step(VerticalScroll, can_focus=False):
+    """One question of the setup screen."""
+
+    app: AdvisorApp
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "app.focus_previous", show=False),
+        Binding("down,j", "app.focus_next", show=False),
+    ]
+
+    class Answered(Message):
+        """The user confirmed the answer."""
+
+    class Checked(Message):
+        """The user left a field; `error` says what is wrong with the fields, None if nothing is."""
+
+        def __init__(self, error: UserError | None) -> None:
+            super().__init__()
+            self.error = error
+
+    @property
+    def answers(self) -> Answers:
+        return self.app.answers
+
+    def change_answers(self, **changes: Any) -> None:  # noqa: ANN401 - fields of Answers
+        """Replace fields of the answers."""
+        self.app.answers = msgspec.structs.replace(self.app.answers, **changes)
+
+    def begin(self) -> None:
+        """Show the current answers and take the focus."""
+
+    def store_answers(self) -> None:
+        """Store the entered values in the answers; raise `UserError` for an invalid value."""

@@ -1,0 +1,119 @@
+"""Escape untrusted text and the lines of logs, and format figures for the screens."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+from collections.abc import Iterable
+
+from rich.text import Text
+
+from advisor.system import number_format
+from advisor.system.number_format import MISSING
+from advisor.system.regular_file import open_regular
+from advisor.system.terminal_text import escape_char
+
+MAX_CHARACTERS = 4000
+ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
+#: Significant digits of a figure.
+DIGITS = 3
+
+
+def printable(text: object, limit: int = MAX_CHARACTERS) -> str:
+    """Return the text on one line of at most `limit` characters.
+
+    Control characters and bidirectional marks are escaped.
+    """
+    line = str(text)[: limit + 1].replace("\n", " ").replace("\t", "  ")
+    return truncate("".join(map(escape_char, line)), limit)
+
+
+def truncate(text: str, width: int) -> str:
+    """Replace the end of a text longer than `width` by an ellipsis."""
+    return text if len(text) <= width else text[: max(width - 1, 0)] + ELLIPSIS
+
+
+def truncate_middle(text: str, width: int) -> str:
+    """Replace the middle of a text longer than `width` by an ellipsis.
+
+    Names of arms share neither their start nor their end, so both ends stay.
+    """
+    if len(text) <= width:
+        return text
+    right = (width - 1) // 2
+    return text[: width - 1 - right] + ELLIPSIS + text[len(text) - right :]
+
+
+def styled(content: str, style: str) -> Text:
+    """Return a text with a style that does not apply to what is appended to it."""
+    return Text.assemble((content, style))
+
+
+def format_duration(seconds: float) -> str:
+    """Return `MM:SS`, or `H:MM:SS` from one hour on."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes:02}:{rest:02}"
+
+
+def format_number(value: float | None) -> str:
+    """Format a number with three significant digits, for the narrow columns of the screens."""
+    return number_format.format_number(value, digits=DIGITS, keeps_zeros=True)
+
+
+def format_milliseconds(seconds: float | None) -> str:
+    """Format a duration in milliseconds with three significant digits, without the unit."""
+    return format_number(None if seconds is None else seconds * 1e3)
+
+
+def format_ratio(ratio: float | None) -> str:
+    """Format a speed-up, such as `1.50x`."""
+    return MISSING if ratio is None else f"{ratio:.2f}x"
+
+
+#: Limits of one read.
+MAX_BYTES, MAX_LINES = 65536, 50
+#: The line of source that Python prints below a warning.
+ECHOED_WARNING = re.compile(r"\s+(warnings\.)?warn(_once|ing)?\(")
+ESCAPE_SEQUENCE = re.compile(r"\x1b(\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[@-Z\\-_])")
+
+
+def clean_line(line: str) -> str:
+    """Remove escape sequences and text that a carriage return has overwritten from a log line."""
+    return printable(ESCAPE_SEQUENCE.sub("", line.rstrip("\r").rpartition("\r")[2]))
+
+
+def fold(lines: Iterable[str]) -> list[str]:
+    """Return the lines without empty ones, echoed warning calls, and repetitions of a line."""
+    folded: list[tuple[str, int]] = []
+    for line in lines:
+        if not line.strip() or ECHOED_WARNING.match(line):
+            continue
+        if folded and folded[-1][0] == line:
+            folded[-1] = (line, folded[-1][1] + 1)
+        else:
+            folded.append((line, 1))
+    return [line if count == 1 else f"{line}  ({count} times)" for line, count in folded]
+
+
+class LogTail:
+    """Reads what was appended to log files since the previous read of each."""
+
+    def __init__(self) -> None:
+        self._offsets: dict[pathlib.Path, int] = {}
+
+    def read(self, file: pathlib.Path, name: str) -> list[str]:
+        """Return the last `MAX_LINES` new lines, prefixed with `name`; the last may be partial."""
+        try:
+            log, size = open_regular(file)
+            with log:
+                offset = self._offsets.get(file, 0)
+                if size <= offset:
+                    return []
+                log.seek(max(offset, size - MAX_BYTES))
+                content = log.read(MAX_BYTES)
+        except OSError:
+            return []
+        self._offsets[file] = size
+        lines = [clean_line(line) for line in content.decode("utf-8", "replace").split("\n")]
+        return [f"{name} | {line}" for line in fold(lines)][-MAX_LINES:]

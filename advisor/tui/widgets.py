@@ -1,0 +1,248 @@
+"""Widgets that Textual does not have: bars that change weights, a footer that hides keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.cells import cell_len
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult, RenderResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.message import Message
+from textual.reactive import reactive
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import Footer
+from textual.widgets._footer import FooterKey
+
+from advisor.domain.priorities import PILLARS, Priorities
+from advisor.domain.recommendation import Flip
+from advisor.tui.appearance import PILLAR_COLOURS
+
+FULL, EMPTY, TICK = "\N{FULL BLOCK}", "\N{LIGHT SHADE}", "\N{BLACK DIAMOND}"
+WHOLE = 100
+#: Column at which the bar starts.
+BAR_START = 23
+
+
+class WeightBar(Widget, can_focus=True):
+    """The weight of one pillar on one line."""
+
+    HELP = """\
+Left and right change the weight by 5, with shift by 1; = makes the three equal. The
+other two share the rest, so that the three always sum to 100 %. A mark shows the weight at which
+the recommendation changes."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left,h,minus", "step(-5)", show=False),
+        Binding("right,l,plus", "step(5)", show=False),
+        Binding("shift+left", "step(-1)", show=False),
+        Binding("shift+right", "step(1)", show=False),
+        Binding("up,k", "app.focus_previous", show=False),
+        Binding("down,j", "app.focus_next", show=False),
+    ]
+    weight: reactive[float] = reactive(0.0)
+    ticks: reactive[tuple[float, ...]] = reactive(())
+
+    class Moved(Message):
+        """The user requests another weight."""
+
+        def __init__(self, bar: WeightBar, weight: float) -> None:
+            super().__init__()
+            self.bar, self.weight = bar, weight
+
+        @property
+        def control(self) -> WeightBar:
+            return self.bar
+
+        def can_replace(self, message: Message) -> bool:
+            return isinstance(message, WeightBar.Moved) and message.bar is self.bar
+
+    def __init__(self, pillar: str) -> None:
+        super().__init__(id=f"weight-{pillar}")
+        self.pillar = pillar
+
+    def render(self) -> RenderResult:
+        mark = ">" if self.has_focus else " "
+        text = Text(
+            f"{mark} {self.pillar.capitalize():<13}{self.weight:>5.3g} % ",
+            no_wrap=True,
+            style="bold" if self.has_focus else "",
+        )
+        width = self._bar_width()
+        filled = round(width * self.weight / WHOLE)
+        cells = [FULL] * filled + [EMPTY] * (width - filled)
+        ticked = {min(int(width * tick / WHOLE), width - 1) for tick in self.ticks}
+        colour = PILLAR_COLOURS[self.pillar]
+        for position, cell in enumerate(cells):
+            if position in ticked:
+                text.append(TICK, "bold")
+            else:
+                text.append(cell, colour if cell == FULL else f"{colour} dim")
+        return text
+
+    def help_terms(self) -> tuple[str, ...]:
+        return (self.pillar.capitalize(), "weights", "flip")
+
+    def _bar_width(self) -> int:
+        return max(self.size.width - BAR_START - 1, 4)
+
+    def action_step(self, points: int) -> None:
+        self._request(round(self.weight) + points)
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        self.capture_mouse()
+        self._request_at(event.x)
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        if self.app.mouse_captured is self:
+            self._request_at(event.x)
+
+    def on_mouse_up(self) -> None:
+        self.release_mouse()
+
+    def _request_at(self, x: int) -> None:
+        if x >= BAR_START:
+            self._request(round((x - BAR_START) / max(self._bar_width() - 1, 1) * WHOLE))
+
+    def _request(self, weight: float) -> None:
+        self.post_message(self.Moved(self, float(min(max(weight, 0), WHOLE))))
+
+
+class Weights(Vertical):
+    """The three bars; the weights always sum to 100."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("equals_sign", "balance", "Balance", show=False)
+    ]
+
+    class Changed(Message):
+        """The user changed the weights."""
+
+        def __init__(self, weights: Weights, priorities: Priorities) -> None:
+            super().__init__()
+            self.weights, self.priorities = weights, priorities
+
+        @property
+        def control(self) -> Weights:
+            return self.weights
+
+        def can_replace(self, message: Message) -> bool:
+            return isinstance(message, Weights.Changed)
+
+    def __init__(self, priorities: Priorities) -> None:
+        super().__init__(id="weights")
+        self.priorities = priorities
+
+    def compose(self) -> ComposeResult:
+        for pillar in PILLARS:
+            yield WeightBar(pillar)
+
+    def on_mount(self) -> None:
+        self.set_priorities(self.priorities)
+
+    def set_priorities(self, priorities: Priorities) -> None:
+        """Show other weights; sends no message."""
+        self.priorities = priorities
+        for bar in self.query(WeightBar):
+            bar.weight = getattr(priorities, bar.pillar)
+
+    def set_flips(self, flips: tuple[Flip, ...]) -> None:
+        """Mark the weights at which the recommendation changes."""
+        for bar in self.query(WeightBar):
+            bar.ticks = tuple(flip.weight for flip in flips if flip.criterion == bar.pillar)
+
+    def on_weight_bar_moved(self, message: WeightBar.Moved) -> None:
+        """Set the weight; the other two share the rest."""
+        message.stop()
+        self._change(
+            whole_numbers(
+                self.priorities.with_weight(message.bar.pillar, message.weight), message.bar.pillar
+            )
+        )
+
+    def action_balance(self) -> None:
+        """Make the three weights equal, up to rounding."""
+        self._change(
+            whole_numbers(self.priorities.with_weight(PILLARS[0], 34.0), PILLARS[0], even=True)
+        )
+
+    def _change(self, priorities: Priorities) -> None:
+        self.set_priorities(priorities)
+        self.post_message(self.Changed(self, priorities))
+
+
+def whole_numbers(priorities: Priorities, kept: str, *, even: bool = False) -> Priorities:
+    """Round the weights to whole percent that sum to 100 without changing `kept`.
+
+    With `even`, the other two weights are equal up to rounding.
+    """
+    import msgspec  # noqa: PLC0415 - only when a weight moves
+
+    first, second = (name for name in PILLARS if name != kept)
+    rest = WHOLE - round(getattr(priorities, kept))
+    share = rest // 2 if even else round(getattr(priorities, first))
+    return msgspec.structs.replace(
+        priorities, **{kept: float(WHOLE - rest), first: float(share), second: float(rest - share)}
+    )
+
+
+HELP_ACTION = "help"
+#: Labels of the help, which lists all keys: while the footer shows all of them, and while not.
+HELP, MORE = "Help", "More"
+#: Actions that close a screen or the program, in the order in which their keys are shown.
+EXIT_ACTIONS = ("back", "app.pop_screen", "app.home", "dismiss", "app.leave")
+
+
+class KeyFooter(Footer):
+    """A footer that hides the keys that do not fit; Textual's footer would cut them off."""
+
+    def __init__(self) -> None:
+        super().__init__(compact=True, show_command_palette=False)
+        self._composed_bindings: list[object] = []
+
+    def compose(self) -> ComposeResult:
+        self._composed_bindings = self._bindings_to_show() if self._bindings_ready else []
+        hints = [hint for hint in super().compose() if isinstance(hint, FooterKey)]
+        hints.sort(key=_place)
+        hide_excess_hints(hints, self.app.size.width)
+        yield from hints
+
+    def bindings_changed(self, screen: Screen[object]) -> None:
+        """Recompose the hints if they differ, because that lays out the whole screen."""
+        if not self._bindings_ready or self._composed_bindings != self._bindings_to_show():
+            super().bindings_changed(screen)
+
+    def _bindings_to_show(self) -> list[object]:
+        active = self.screen.active_bindings.values()
+        return [(each.binding, each.enabled) for each in active if each.binding.show]
+
+    def on_resize(self) -> None:
+        hide_excess_hints(list(self.query(FooterKey)), self.app.size.width)
+
+
+def _place(hint: FooterKey) -> int:
+    if hint.action in EXIT_ACTIONS:
+        return 1 + EXIT_ACTIONS.index(hint.action)
+    return -1 if hint.action == HELP_ACTION else 0
+
+
+def hide_excess_hints(hints: Sequence[FooterKey], width: int) -> None:
+    """Hide the last of the hints between help and exits that do not fit into `width` cells.
+
+    The label of the help says whether it has more of them.
+    """
+    cells = [cell_len(f"{hint.key_display} {hint.description} ") for hint in hints]
+    room = width + 1 - sum(cells)
+    for index, hint in reversed(list(enumerate(hints))):
+        hint.display = room >= 0 or _place(hint) != 0
+        if not hint.display:
+            room += cells[index]
+    label = HELP if all(hint.display for hint in hints) else MORE
+    for hint in hints:
+        if hint.action == HELP_ACTION:
+            hint.description = label
+            hint.refresh()

@@ -1,0 +1,357 @@
+"""Comparisons of two runs."""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+from typing import Any
+
+import builders
+import msgspec
+import pytest
+from report_runs import cell, run_answer, with_measurement, with_results
+
+from advisor.decide.intervals import t_quantile
+from advisor.domain.answer import Answer, Status
+from advisor.domain.interval import Interval
+from advisor.domain.measurement import UndisturbedSpeedup
+from advisor.domain.model import TransformersModel
+from advisor.domain.question import Question
+from advisor.report import comparison_text
+from advisor.report.comparison import Change, Comparison, compare_answers
+from advisor.report.run_differences import find_differences
+from advisor.report.speed_ratios import classify_speed, independent_ratio, variance_of_speedup
+
+#: Id of the second run.
+LATER = "20991231-000000-0000"
+
+
+def compare_two(before: Answer, after: Answer, threshold: float) -> Comparison:
+    """Compare the answers as those of two runs, although builders give all runs one id."""
+    return compare_answers(before, msgspec.structs.replace(after, run_id=LATER), threshold)
+
+
+def change(before: Answer, after: Answer, threshold: float = 0.05) -> Change:
+    (found,) = compare_two(before, after, threshold).changes
+    return found
+
+
+def with_speedup(value: float, spread: float = 1.01, **changes: Any) -> Answer:
+    """Return a run without noise in which `compiled` has this speed-up."""
+    made = run_answer(**changes)
+    interval = Interval(value=value, low=value / spread, high=value * spread)
+    return with_cells(made, "compiled", speedup=interval)
+
+
+def with_cells(answer: Answer, arm: str, **changes: Any) -> Answer:
+    cells = answer.measurements[arm].cells
+    changed = tuple(msgspec.structs.replace(each, **changes) for each in cells)
+    return with_measurement(answer, arm, cells=changed)
+
+
+def with_noise(answer: Answer, noise_floor: float) -> Answer:
+    """Return the run with this noise floor at every batch size."""
+    races = tuple(
+        msgspec.structs.replace(race, noise_floor=noise_floor) for race in answer.results.races
+    )
+    return with_results(answer, noise_floor=noise_floor, races=races)
+
+
+def with_failure(answer: Answer, status: Status) -> Answer:
+    """Return the run with `compiled` not measured, for this reason."""
+    alone = with_results(answer, measurements=(answer.measurements[builders.BASELINE],))
+    return msgspec.structs.replace(
+        alone,
+        scores=tuple(arm for arm in answer.scores if arm.arm != "compiled"),
+        unmeasured=(*answer.unmeasured, builders.unmeasured("compiled", status=status)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("speedup", "spread", "verdict", "outcome"),
+    [
+        (2.0, 1.001, "same", "no-regression"),
+        (2.06, 1.001, "same", "no-regression"),
+        (1.9, 1.001, "undecided", "undecided"),
+        (1.8, 1.01, "slower", "regression"),
+        (2.4, 1.01, "faster", "no-regression"),
+        (1.8, 1.3, "undecided", "undecided"),
+        (2.4, 1.3, "undecided", "undecided"),
+    ],
+)
+def test_the_speedup_decides(speedup: float, spread: float, verdict: str, outcome: str) -> None:
+    found = compare_two(with_speedup(2.0, spread), with_speedup(speedup, spread), 0.05)
+    (compiled,) = found.changes
+    assert (compiled.verdict, found.outcome) == (verdict, outcome)
+    assert compiled.ratio.value == pytest.approx(speedup / 2)
+
+
+def test_a_slower_machine_is_drift_and_no_regression() -> None:
+    before, after = with_speedup(2.0, 1.001), with_speedup(2.0, 1.001, seconds=0.2)
+    slow = {"seconds": cell(0.2).seconds}
+    found = compare_two(
+        with_cells(before, builders.BASELINE, seconds=cell(0.1).seconds),
+        with_cells(after, builders.BASELINE, **slow),
+        0.05,
+    )
+    assert found.outcome == "no-regression"
+    assert [(str(each.shape), each.verdict) for each in found.drift] == [("1", "slower")]
+    assert found.drift[0].ratio.value == pytest.approx(0.5)
+    assert found.changes[0].before.value / found.changes[0].after.value == pytest.approx(0.5)
+    assert "0.50x" in comparison_text.conclusion(found)[1]
+
+
+def test_a_run_compared_with_itself_has_ratios_of_one() -> None:
+    made = with_speedup(2.0)
+    found = compare_two(made, made, 0.05)
+    assert {each.ratio.value for each in found.changes} == {1.0}
+    assert {each.ratio.value for each in found.drift} == {1.0}
+
+
+def test_no_interval_is_narrower_than_the_noise_of_equal_workers() -> None:
+    quiet, slow = with_speedup(2.0), with_speedup(1.8)
+    assert change(quiet, slow).verdict == "slower"
+    assert change(with_noise(quiet, 0.5), slow).verdict == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("processes", "differences", "degrees"), [(1, 1, 3), (2, 4, 6), (1, 100, 39), (5, 1, 4)]
+)
+def test_rounds_do_not_show_how_processes_differ(
+    processes: int, differences: int, degrees: int
+) -> None:
+    made = with_cells(with_speedup(2.0), "compiled", processes=processes)
+    races = tuple(msgspec.structs.replace(each, rounds=40) for each in made.results.races)
+    (found,) = made.measurements["compiled"].cells
+    error = variance_of_speedup("compiled", found, races, differences)
+    assert error is not None
+    assert error.degrees_of_freedom == degrees
+
+
+def test_a_run_on_an_unfit_machine_gives_no_verdict() -> None:
+    found = compare_two(with_noise(with_speedup(2.0), 0.6), with_speedup(0.5, 1.001), 0.05)
+    assert found.unfit == (found.before,)
+    assert (found.changes[0].verdict, found.outcome) == ("undecided", "undecided")
+
+
+def test_more_arms_widen_every_interval() -> None:
+    before, after = with_speedup(2.0), with_speedup(1.9)
+    alone = change(before, after).ratio
+
+    def with_copies(made: Answer) -> Answer:
+        copies = [
+            msgspec.structs.replace(made.measurements["compiled"], arm=f"copy{number}")
+            for number in range(9)
+        ]
+        return with_results(made, measurements=(*made.results.measurements, *copies))
+
+    crowded = compare_two(with_copies(before), with_copies(after), 0.05).changes
+    assert "compiled" in {each.arm for each in crowded}
+    assert all(
+        (each.ratio.low or 0) < (alone.low or 0) and (each.ratio.high or 0) > (alone.high or 0)
+        for each in crowded
+    )
+
+
+def test_a_speedup_without_an_interval_is_undecided() -> None:
+    unbounded = with_cells(
+        with_speedup(2.0), "compiled", speedup=Interval(value=0.5, low=None, high=None)
+    )
+    found = compare_two(with_speedup(2.0), unbounded, 0.05)
+    assert (found.changes[0].verdict, found.outcome) == ("undecided", "undecided")
+
+
+def test_a_run_of_the_baseline_alone_is_undecided() -> None:
+    alone = with_failure(with_speedup(2.0), "excluded")
+    assert compare_two(alone, alone, 0.05).outcome == "undecided"
+
+
+def test_an_arm_that_fails_now_is_a_regression() -> None:
+    found = compare_two(with_speedup(2.0), with_failure(with_speedup(2.0), "build-failed"), 0.05)
+    assert [(each.arm, each.status) for each in found.failed] == [("compiled", "build-failed")]
+    assert found.outcome == "regression"
+    assert found.only_before == ("compiled",)
+
+
+def test_an_arm_that_was_not_tried_now_is_no_regression() -> None:
+    found = compare_two(with_speedup(2.0), with_failure(with_speedup(2.0), "excluded"), 0.05)
+    assert (found.failed, found.outcome) == ((), "undecided")
+    assert found.only_before == ("compiled",)
+
+
+def test_another_version_of_the_baseline_is_named() -> None:
+    before = with_speedup(2.0)
+    after = with_measurement(before, builders.BASELINE, versions={"torch": "9"})
+    assert compare_two(before, after, 0.05).baseline_changed
+    assert not compare_two(before, before, 0.05).baseline_changed
+
+
+def test_a_median_without_an_interval_gives_no_verdict() -> None:
+    known, unknown = (Interval(value=0.1, low=low, high=0.2) for low in (0.05, None))
+    assert classify_speed(independent_ratio(known, unknown), 0.05) == "undecided"
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        builders.question(dtype="float16"),
+        builders.question(batch_sizes=(1, 2)),
+        builders.question(input_tokens=7),
+    ],
+)
+def test_another_question_makes_speeds_incomparable(question: Question) -> None:
+    found = compare_two(run_answer(), run_answer(0.2, question=question), 0.05)
+    assert not found.comparable
+    assert (found.changes, found.drift, found.outcome) == ((), (), "not-comparable")
+    assert found.differences[0].decisive
+    assert comparison_text.conclusion(found)[0].startswith("No verdict")
+
+
+def test_another_version_of_the_advisor_is_comparable() -> None:
+    assert compare_two(run_answer(), run_answer(0.2, advisor_version="9"), 0.05).comparable
+
+
+def test_an_unfinished_run_is_compared_with_its_missing_batch_sizes() -> None:
+    question = builders.question(batch_sizes=(1, 16))
+    before = run_answer(question=question)
+    finished = with_results(before, races=(builders.race_result(1), builders.race_result(16)))
+    found = compare_two(finished, run_answer(question=question, finished=False), 0.05)
+    assert found.comparable
+    assert [(each.what, each.before, each.after) for each in found.differences] == [
+        ("run", "finished", "not finished"),
+        ("measured batch sizes", "1, 16", "1"),
+    ]
+    assert found.headlines[1] == f"{found.headlines[0]} (not finished)"
+
+
+def test_an_arm_of_one_run_is_one_difference_and_versions_are_compared_of_shared_arms() -> None:
+    found = run_answer()
+    versions = [{"stack": "1", "torch": "2"}, {"stack": "3", "torch": "4"}]
+    before, after = (with_measurement(found, versions=of_run, settings={}) for of_run in versions)
+    after = with_results(after, measurements=(after.measurements["compiled"],))
+    shared, single = "compiled", builders.BASELINE
+    assert [(each.what, each.before) for each in find_differences(before, after)] == [
+        (f"{shared}: stack", "1"),
+        (f"{shared}: torch", "2"),
+        (single, "measured"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "before", "after"),
+    [
+        ({"name": "two"}, "one", "two"),
+        ({"config": {"layers": 2}, "parameters": 5}, "one", "one, another configuration"),
+        ({"weights": "trained"}, "one, weights random", "one, weights trained"),
+    ],
+)
+def test_models_are_named_without_their_configuration(
+    changes: dict[str, Any], before: str, after: str
+) -> None:
+    model = TransformersModel(name="one", weights="random", config={"layers": 1})
+    runs = [
+        run_answer(question=builders.question(model=each))
+        for each in (model, msgspec.structs.replace(model, **changes))
+    ]
+    (found,) = compare_two(runs[0], runs[1], 0.05).differences
+    assert (found.what, found.before, found.after) == ("model", before, after)
+    assert found.decisive
+
+
+def test_the_text_lists_differences_before_speeds() -> None:
+    found = compare_two(with_speedup(2.0), with_speedup(1.5, advisor_version="9.9"), 0.05)
+    text = comparison_text.render(found)
+    assert text.index("9.9") < text.index("slower")
+    assert comparison_text.conclusion(found)[0] in text.splitlines()
+    assert "9.9" in comparison_text.render_markdown(found).replace("\\", "")
+
+
+def test_the_conclusion_names_the_threshold() -> None:
+    found = compare_two(with_speedup(2.0, 1.001), with_speedup(2.0, 1.001), 0.025)
+    assert "2.5 %" in comparison_text.conclusion(found)[0]
+
+
+def replicated(value: float, log_error: float, processes: int) -> Answer:
+    """Return a run whose `compiled` ran in several processes, as a run with repetitions says."""
+    return with_cells(
+        run_answer(),
+        "compiled",
+        speedup=Interval(value=9.9, low=5.0, high=15.0),
+        processes=processes,
+        undisturbed=UndisturbedSpeedup(value=value, log_error=log_error, processes=processes),
+    )
+
+
+def test_arms_of_several_processes_are_compared_where_nothing_disturbs_them() -> None:
+    error = 0.01
+    found = change(replicated(2.0, error, 8), replicated(1.8, error, 8))
+    assert found.ratio.value == pytest.approx(0.9)
+    assert found.ratio.high is not None
+    # One arm is compared, so each bound fails with 2.5 %.
+    half_width = t_quantile(0.975, 14) * math.sqrt(2) * error
+    assert math.log(found.ratio.high / 0.9) == pytest.approx(half_width, rel=1e-6)
+    assert found.verdict == "slower"
+
+
+def test_an_early_run_without_undisturbed_times_is_compared_over_all_rounds() -> None:
+    early, new = with_speedup(2.0, 1.001), replicated(1.0, 0.01, 8)
+    assert change(early, new).ratio.value == pytest.approx(9.9 / 2)
+    assert change(new, early).ratio.value == pytest.approx(2 / 9.9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("deviation", "processes"), [(0.02, 3), (0.02, 8), (0.05, 8)])
+def test_a_slowdown_of_the_stated_size_is_found_nine_times_in_ten(
+    deviation: float, processes: int
+) -> None:
+    noise = random.Random(4)
+    error = deviation / math.sqrt(processes)
+    found_from = change(
+        replicated(2.0, error, processes), replicated(2.0, error, processes)
+    ).found_from
+    assert found_from is not None
+
+    def measured(value: float) -> Answer:
+        """Return a run whose processes, and so the deviation they show, are drawn."""
+        logs = [noise.gauss(math.log(value), deviation) for _ in range(processes)]
+        error = statistics.stdev(logs) / math.sqrt(processes)
+        return replicated(math.exp(statistics.fmean(logs)), error, processes)
+
+    slower = [
+        change(measured(2.0), measured(2.0 * (1 - found_from))).verdict == "slower"
+        for _ in range(200)
+    ]
+    # The share of 200 draws varies by 0.02.
+    assert 0.85 < statistics.fmean(slower) < 0.95
+
+
+def test_more_processes_find_smaller_slowdowns() -> None:
+    found_from = []
+    for processes in (3, 5, 8):
+        run = replicated(2.0, 0.04 / math.sqrt(processes), processes)
+        found_from.append(change(run, run).found_from or 1.0)
+    assert found_from == sorted(found_from, reverse=True)
+    assert found_from[-1] < 0.1 < found_from[0]
+
+
+def test_a_run_on_an_unfit_machine_has_no_size_that_is_found() -> None:
+    assert compare_two(with_speedup(2.0), with_speedup(2.0), 0.05).found_from is not None
+    noisy = with_noise(with_speedup(2.0), 0.6)
+    assert compare_two(noisy, with_speedup(2.0), 0.05).found_from is None
+
+
+@pytest.mark.parametrize("noise_floor", [0.01, 4.0])
+def test_a_run_compared_with_itself_has_no_undecided_arm(noise_floor: float) -> None:
+    run = with_noise(with_speedup(2.0, spread=3.0), noise_floor)
+    (other,) = compare_two(run, run, 0.05).changes
+    assert other.verdict == "undecided"
+    decided = msgspec.structs.replace(run, rubric="another")
+    for again in (run, decided):
+        found = compare_answers(run, again, 0.05)
+        assert (found.outcome, found.undecided, found.found_from) == ("same-run", (), None)
+        assert (found.changes, found.drift) == ((), ())
+        (line,) = comparison_text.conclusion(found)
+        assert run.run_id in line
+    resumed = with_cells(run, "compiled", tflops=1.0)
+    assert compare_answers(run, resumed, 0.05).outcome != "same-run"

@@ -1,0 +1,86 @@
+"""Compare accuracy, speed and memory: the arms on the Pareto front."""
+
+from __future__ import annotations
+
+import builders
+import built_answers
+import msgspec
+import pytest
+from report_runs import with_measurement, with_score
+
+from advisor.domain.accuracy import MetricLoss, TrainedLoss
+from advisor.domain.answer import Answer
+from advisor.domain.measurement import Measurement
+from advisor.domain.question import WeightFormat
+from advisor.domain.scores import ScoredArm
+from advisor.report import accuracy, figures, markdown, page
+from advisor.report.accuracy import find_trade_offs
+from probes.wire.checks import Accuracy
+
+Arm = tuple[ScoredArm, Measurement]
+
+
+def arm(name: str, speedup: float, error: float, size: int, weights: WeightFormat | None) -> Arm:
+    scored = builders.scored_arm(name, speedup=speedup)
+    accuracy = Accuracy(fault="error", relative_error=error, cosine=1 - error)
+    return (
+        msgspec.structs.replace(scored, weights=weights),
+        builders.measurement(
+            name,
+            speedup=speedup,
+            weight_bytes=size,
+            correctness=(builders.checked(accuracy_class="close", accuracy=accuracy),),
+        ),
+    )
+
+
+def answer_with(*arms: Arm) -> Answer:
+    scores, measurements = zip(*arms, strict=True)
+    results = msgspec.structs.replace(builders.results(), measurements=measurements)
+    return built_answers.answer(scores=scores, results=results)
+
+
+NATIVE = [arm("eager", 1.0, 1e-7, 400, None), arm("compiled", 1.5, 1e-7, 400, None)]
+
+
+def test_without_a_quantised_arm_there_is_no_table() -> None:
+    assert find_trade_offs(answer_with(*NATIVE)) == ()
+
+
+def test_an_arm_that_is_nowhere_better_is_not_on_the_front() -> None:
+    quantised = [arm("q8", 3.0, 1e-2, 100, "int8"), arm("bad", 2.0, 2e-2, 100, "int8")]
+    rows = find_trade_offs(answer_with(*NATIVE, *quantised))
+    assert {row.arm for row in rows if row.on_front} == {"compiled", "q8"}
+    shares = {row.arm: row.weight_share for row in rows}
+    assert shares["q8"] == pytest.approx(0.25)
+    assert shares["eager"] == 1.0
+
+
+def test_equal_arms_are_both_on_the_front() -> None:
+    equal = [arm(name, 2.0, 1e-2, 100, "int8") for name in ("one", "two")]
+    rows = find_trade_offs(answer_with(*equal))
+    assert all(row.on_front for row in rows)
+    assert {row.weight_share for row in rows} == {None}, "no native arm has a rank"
+
+
+def test_a_metric_of_native_arms_is_a_table_too() -> None:
+    metric = MetricLoss(value=0.9, baseline=1.0, recovery=0.9)
+    loss = TrainedLoss(basis="metric", loss_class="worse", metric=metric)
+    rows = find_trade_offs(with_measurement(answer_with(*NATIVE), trained_loss=loss))
+    assert [row.loss and row.loss.loss_class for row in rows] == ["worse", "worse"]
+
+
+def test_the_class_is_in_every_report() -> None:
+    loss = TrainedLoss(basis="text", loss_class="B")
+    answer = with_score(built_answers.answer(), "compiled", weights="int8")
+    answer = with_measurement(answer, "compiled", trained_loss=loss)
+    (title, (head, *rows)), *_ = accuracy.titled_tables(answer)
+    assert rows[0][head.index("class")] == "B"
+    assert title in page.render(answer)
+    lines = markdown.render(answer).splitlines()
+    cells = [
+        cell.strip() for line in lines if line.startswith("| compiled") for cell in line.split("|")
+    ]
+    assert "B" in cells
+    classes = [row["loss_class"] for row in figures.rows(answer) if row["arm"] == "compiled"]
+    assert classes == ["B"]

@@ -1,0 +1,204 @@
+"""What is verified, what is refused, and the verdict on a snippet."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import types
+from typing import Any
+
+import builders
+import built_answers
+import built_measurements
+import msgspec
+import pytest
+from report_runs import cell, with_measurement
+
+from advisor.context import Context
+from advisor.domain.answer import encode
+from advisor.domain.interval import Interval
+from advisor.domain.model import TransformersModel
+from advisor.domain.plan import Plan
+from advisor.errors import RunIsImportedError, UserError, VerificationError
+from advisor.probing.snippets import Pair, Settings, Snippet
+from advisor.report import verification
+from advisor.report.verification import Verification
+from advisor.store.store import Store
+from probes.wire.events import Environment, Imported, RecipeFacts
+from probes.wire.shape import Shape
+
+LINES = "import torch\n\n# Each call:\noutput = model(*inputs)\n"
+SPEEDUP = Interval(value=2.0, low=1.8, high=2.2)
+LOAD = built_measurements.load()
+
+
+@dataclasses.dataclass
+class Machine:
+    """Stands for the processes: keeps what it is asked, and returns these times and outputs."""
+
+    rounds: tuple[tuple[float, float], ...] = ((0.1, 0.2),) * 5
+    problem: str | None = None
+    asked: list[Any] = dataclasses.field(default_factory=list)
+
+    def run_pair(self, first: Snippet, second: Snippet, settings: Settings) -> Pair:
+        self.asked = [first, second, settings]
+        rounds = () if self.problem else self.rounds
+        return Pair(problem=self.problem, rounds=rounds, versions={"torch": "2.14.0"})
+
+
+def measured(
+    lines: str = LINES, *, arm_changes: Any = None, imported: bool = False, **question: Any
+) -> Any:
+    """Return a decision on a run of two arms, each with an interpreter of its own."""
+
+    def process(interpreter: str) -> Any:
+        environment = Environment(
+            python="3.11",
+            interpreter=interpreter,
+            distributions={"torch": "2.13.0+cpu"},
+            providers={"torch": ("torch",)},
+        )
+        imported = Imported(versions={}, settings={}, seconds=1.0, environment=environment)
+        facts = RecipeFacts(allowances={"1": (1e-7,)}, serving_command=None, integration=lines)
+        return builders.process(imported=imported, recipe_facts=facts)
+
+    arms = (builders.arm(builders.BASELINE), builders.arm("compiled", **(arm_changes or {})))
+    state = builders.run_state(
+        {builders.BASELINE: process("/eager/python"), "compiled": process("/own/python")},
+        plan=Plan(arms=arms, excluded=()),
+    )
+    header = msgspec.structs.replace(
+        built_answers.finished_header(), question=builders.question(**question), imported=imported
+    )
+    return types.SimpleNamespace(
+        header=lambda: header, state=lambda: state, arms=pathlib.Path(), scratch=pathlib.Path()
+    )
+
+
+def verify(
+    monkeypatch: pytest.MonkeyPatch,
+    context: Context,
+    run: Any = None,
+    machine: Machine | None = None,
+) -> Verification:
+    monkeypatch.setattr(verification, "run_pair", (machine or Machine()).run_pair)
+    run = run or measured()
+    cells = (cell(shape=Shape(1), speedup=SPEEDUP),)
+    answer = msgspec.structs.replace(
+        with_measurement(built_answers.answer(), "compiled", cells=cells),
+        question=run.header().question,
+    )
+    return verification.verify(
+        answer, run, "compiled", tolerance=0.05, seconds=1.0, context=context
+    )
+
+
+@pytest.fixture
+def context(home: pathlib.Path) -> Context:
+    return Context(environment={}, store=Store(home))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "problem", "result", "holds"),
+    [
+        (0.1, None, "holds", True),
+        (0.115, None, "holds", True),
+        (0.08, None, "faster", True),
+        (0.125, None, "slower", False),
+        (0.1, "its outputs differ", "wrong", False),
+    ],
+)
+def test_outputs_and_the_speed_up_are_judged(
+    seconds: float,
+    problem: str | None,
+    result: verification.Result,
+    holds: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    context: Context,
+) -> None:
+    machine = Machine(((seconds, 0.2),) * 5, problem)
+    found = verify(monkeypatch, context, machine=machine)
+    assert (found.result, found.holds, found.problem) == (result, holds, problem)
+    assert found.speedup_reached == (None if problem else pytest.approx(0.2 / seconds))
+    assert found.changed_versions == {"torch": "2.14.0"}
+    text = verification.render(found)
+    assert verification.RESULT_TEXTS[result] in text.splitlines()[0]
+    assert "2.14.0" in text
+    assert problem is None or problem in text
+    assert msgspec.json.decode(encode(found), type=Verification) == found
+
+
+def test_a_change_of_speed_of_the_machine_cancels(
+    monkeypatch: pytest.MonkeyPatch, context: Context
+) -> None:
+    rounds = tuple((0.1 * slow, 0.2 * slow) for slow in (1.0, 3.0, 1.0, 2.0, 5.0))
+    assert verify(monkeypatch, context, machine=Machine(rounds)).result == "holds"
+
+
+def test_each_snippet_runs_as_recipe_prints_it_where_its_arm_was_measured(
+    monkeypatch: pytest.MonkeyPatch, context: Context
+) -> None:
+    machine = Machine()
+    own = {"python": "/own/python", "quantiser": "/quantise/bin/python"}
+    verify(monkeypatch, context, measured(arm_changes=own), machine)
+    first, second, settings = machine.asked
+    assert (first.python, second.python) == ("/own/python", "")
+    assert str(first.folders["llm-compressor"]) == "/quantise"
+    assert first.text.endswith("# Each call:\noutput = model(*inputs)\n")
+    assert settings.allowed == (1e-7,)
+
+
+def test_random_weights_are_made_by_one_version_of_the_library(
+    monkeypatch: pytest.MonkeyPatch, context: Context
+) -> None:
+    model = TransformersModel(name="org/llama", weights="random")
+    lines = LINES.replace("output = model(*inputs)", "tokens = model.generate(prompts)")
+    machine = Machine()
+    own = {"python": "/own/python"}
+    run = measured(lines, arm_changes=own, model=model, task="generate")
+    verify(monkeypatch, context, run, machine)
+    assert {each.python for each in machine.asked[:2]} == {"/own/python"}
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_an_engine_that_takes_the_memory_of_a_gpu_runs_alone(
+    device: str, monkeypatch: pytest.MonkeyPatch, context: Context
+) -> None:
+    model = TransformersModel(name="org/llama", weights="hub")
+    lines = "import engine\n\n# Each call:\ntokens = engine.run(CHECKPOINT, prompts)\n"
+    machine = Machine()
+    verify(
+        monkeypatch, context, measured(lines, model=model, task="generate", device=device), machine
+    )
+    assert machine.asked[2].one_by_one == (device == "cuda")
+
+
+@pytest.mark.parametrize(
+    ("run", "error"),
+    [
+        (measured(load=LOAD, task="serve"), UserError),
+        (measured(gpu="GPU-elsewhere", device="cuda"), VerificationError),
+        (measured("import subprocess\n\nsubprocess.run(['serve'])\n"), VerificationError),
+    ],
+    ids=["server under load", "no such GPU", "only serves"],
+)
+def test_what_no_snippet_repeats_here_is_a_user_error(
+    run: Any,
+    error: type[UserError],
+    monkeypatch: pytest.MonkeyPatch,
+    context: Context,
+) -> None:
+    machine = Machine()
+    with pytest.raises(error) as problem:
+        verify(monkeypatch, context, run, machine)
+    assert problem.value.next_step
+    assert not machine.asked
+
+
+def test_the_code_of_an_imported_run_is_not_executed(
+    monkeypatch: pytest.MonkeyPatch, context: Context
+) -> None:
+    machine = Machine()
+    with pytest.raises(RunIsImportedError):
+        verify(monkeypatch, context, measured(imported=True), machine)
+    assert not machine.asked
