@@ -15,7 +15,7 @@ import uv
 
 from advisor.ask import detection
 from advisor.ask.devices import VISIBLE_DEVICES, choose_visible_gpu
-from advisor.ask.installation import has_stack_in_interpreter, required_packages
+from advisor.ask.obstacles import has_stack_in_interpreter, required_packages
 from advisor.ask.rubric_files import load, rubric_directory
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Gpu, Machine

@@ -16,8 +16,8 @@ from advisor.domain.answer import Answer
 from advisor.domain.catalogue import Models, Presets
 from advisor.domain.published import DecisionTree, PublishedData
 from advisor.domain.rubric import Rubric
-from advisor.domain.run import Header
 from advisor.domain.run_events import LoggedEvent
+from advisor.domain.run_state import Header
 from advisor.domain.serving import ServingRules
 from advisor.domain.wire import EVENTS_BY_TAG
 from advisor.domain.workflow import Workflow

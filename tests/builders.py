@@ -13,24 +13,26 @@ import msgspec
 
 from advisor.ask import rubric_files
 from advisor.decide import scoring
-from advisor.decide.process_differences import widen_by_errors
-from advisor.decide.replication import MIN_PROCESSES
+from advisor.decide.drift import widen_by_errors
+from advisor.decide.intervals import MIN_PROCESSES
 from advisor.domain.answer import UnmeasuredArm
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.environment import Environment
-from advisor.domain.interval import Interval
+from advisor.domain.constraints import CRITERIA, Priorities
 from advisor.domain.machine import Cpu, CreatedEnvironment, Gpu, Interpreter, Machine
-from advisor.domain.measurement import BuildSeconds, CallDiagnosis, Measurement, MemoryBytes
+from advisor.domain.measurement import (
+    BuildSeconds,
+    CallDiagnosis,
+    Interval,
+    Measurement,
+    MemoryBytes,
+)
 from advisor.domain.model import SyntheticModel
 from advisor.domain.plan import Arm, Excluded, Plan
-from advisor.domain.priorities import CRITERIA, Priorities
 from advisor.domain.question import Budget, Lengths, Question
-from advisor.domain.results import RaceResult, Results
-from advisor.domain.run import SCHEMA, Header
+from advisor.domain.results import Adoption, RaceResult, Rating, Results, ScoredArm
 from advisor.domain.run_events import EndCause, LoggedEvent, RaceClosed, RunEvent
-from advisor.domain.run_state import ProcessState, RaceGroup, RunState
-from advisor.domain.scores import Adoption, Rating, ScoredArm
-from advisor.domain.workflow import CitedFact, DeclaredFacts, Workflow
+from advisor.domain.run_state import SCHEMA, Header, ProcessState, RaceGroup, RunState
+from advisor.domain.workflow import CitedFact, DeclaredFacts, Environment, Workflow
 from advisor.errors import UserError
 from advisor.probing.environments import registry
 from probes.wire.checks import Accuracy, Checked

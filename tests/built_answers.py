@@ -8,17 +8,15 @@ from typing import Any
 import builders
 import msgspec
 
-from advisor.decide.advised_answer import AdvisedAnswer
 from advisor.decide.decision import decide_again
+from advisor.decide.further_lines import AdvisedAnswer
 from advisor.decide.headline import write_headline
 from advisor.decide.recommend import recommend
 from advisor.decide.summary import summarise
 from advisor.decide.unmeasured import list_excluded, list_planned
 from advisor.domain.answer import Answer, HeadlinePart, UnmeasuredArm
-from advisor.domain.results import Results
-from advisor.domain.run import Header
-from advisor.domain.run_state import RunState
-from advisor.domain.scores import ScoredArm
+from advisor.domain.results import Results, ScoredArm
+from advisor.domain.run_state import Header, RunState
 from probes.wire.outcome import Failure, Outcome
 from probes.wire.shape import Shape
 

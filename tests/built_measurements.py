@@ -9,8 +9,7 @@ from typing import Any
 import builders
 import msgspec
 
-from advisor.domain.interval import Interval
-from advisor.domain.measurement import CallSeconds, Cell, Measurement, Throughput
+from advisor.domain.measurement import CallSeconds, Cell, Interval, Measurement, Throughput
 from advisor.domain.question import LoadQuestion, RequestLengths
 from advisor.domain.results import SustainedCheck
 from advisor.domain.serving import RateLevel, ServedArm, ServingResults

@@ -6,8 +6,8 @@ import pathlib
 
 import builders
 
-from advisor.domain.run import Header
 from advisor.domain.run_events import LoggedEvent, Planned
+from advisor.domain.run_state import Header
 from advisor.store.runs import Run
 from advisor.store.store import Store
 

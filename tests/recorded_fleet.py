@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from advisor.domain.fleet import (
+from advisor.domain.answer import (
     FLEET_SCHEMA,
     Assignment,
     AssignmentResult,

@@ -11,7 +11,6 @@ import msgspec
 
 from advisor.domain.model import TransformersModel
 from advisor.domain.plan import REFERENCE
-from advisor.domain.run import Header
 from advisor.domain.run_events import (
     Finished,
     LoggedEvent,
@@ -23,7 +22,7 @@ from advisor.domain.run_events import (
     WorkerReported,
     WorkerSpawned,
 )
-from advisor.domain.run_state import ProcessState
+from advisor.domain.run_state import Header, ProcessState
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from probes.wire.events import Loaded, PhaseStarted, Ready, Workload

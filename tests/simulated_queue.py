@@ -16,7 +16,7 @@ import builders
 import numpy as np
 
 from advisor.decide.goodput import Goodput, GoodputSearch, estimate_goodput
-from advisor.decide.missed_curve import LoadBlock, count_groups
+from advisor.decide.load_blocks import LoadBlock, count_groups
 from advisor.domain.serving import ServingRules
 
 SHARE = 0.95

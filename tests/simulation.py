@@ -22,7 +22,6 @@ from advisor.decide.decision import evaluate
 from advisor.domain.answer import Answer
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
-from advisor.domain.run import Header
 from advisor.domain.run_events import (
     Conditions,
     Planned,
@@ -31,10 +30,9 @@ from advisor.domain.run_events import (
     WorkerReported,
     WorkerSpawned,
 )
-from advisor.domain.run_state import RunState
-from advisor.execute import provisional, racing, repetitions
-from advisor.execute.race_context import RaceContext
-from advisor.execute.recorder import Recorder
+from advisor.domain.run_state import Header, RunState
+from advisor.execute import racing, repetitions
+from advisor.execute.recorder import RaceContext, Recorder, has_answer
 from probes.wire.events import BlockTimed, Ready
 from probes.wire.outcome import Outcome
 from probes.wire.shape import Shape
@@ -240,7 +238,7 @@ def simulate_run(
     session: SimulatedSession,
     arms: Sequence[str],
     question: Question,
-    has_answer: Callable[[Header, RunState], bool] = provisional.has_answer,
+    has_answer: Callable[[Header, RunState], bool] = has_answer,
 ) -> SimulatedRun:
     """Race these arms and the baseline by the pipeline's rules, then repeat the leaders.
 

@@ -10,7 +10,7 @@ import pytest
 from stacks import extras
 
 from advisor.ask import rubric_files
-from advisor.domain.environment import Environment
+from advisor.domain.workflow import Environment
 from advisor.probing.environments import registry
 
 PYPROJECT = (generate.ROOT / "pyproject.toml").read_text(encoding="utf-8")

@@ -2,26 +2,33 @@
 
 A live module is saved by `probes.live_models`, in the process of the caller and with its torch, so
 that the advisor itself never imports torch.
+
+IPython is used only where the caller runs in it; all text is escaped.
 """
 
 from __future__ import annotations
 
+import html
 import inspect
 import os
 import pathlib
 import sys
-from collections.abc import Callable, Mapping
+import types
+from collections.abc import Callable, Mapping, Sequence
 
-from advisor.api.answers import make_answers, reports_errors
-from advisor.api.notebook import notebook_progress
-from advisor.api.report import Report, Session
+import msgspec
+
+from advisor.api.report import Report, Session, format_priorities, reports_errors
+from advisor.ask.answers import Answers
 from advisor.context import Context
 from advisor.decide.imported_answer import answer_without_measurement
-from advisor.domain.run_events import LoggedEvent
-from advisor.errors import GpuNotAttachedError, ModelRefusedError, UnknownGpuError
+from advisor.domain.plan import Plan
+from advisor.domain.run_events import LoggedEvent, WorkerEnded, WorkerReported
+from advisor.errors import GpuNotAttachedError, ModelRefusedError, SizeError, UnknownGpuError
 from advisor.execute.draft import prepare as prepare_run
-from advisor.report import answer_files
+from advisor.report import answer_files, progress_lines
 from advisor.store.store import Store, default_home
+from probes.wire.events import PhaseStarted
 
 #: A function that is called with every event of a run, after it is stored.
 OnEvent = Callable[[LoggedEvent], None]
@@ -145,3 +152,89 @@ def _check_keywords(model: object, keywords: dict[str, object]) -> None:
             f"the inputs do not fit {type(model).__name__}.forward: {problem}",
             "pass inputs=(tensor, ...) in the order of forward",
         ) from problem
+
+
+#: The phase from which on an arm is built.
+BUILT_PHASE = "warmup"
+
+
+def notebook_progress(plan: Plan, *, wanted: bool | None) -> Callable[[LoggedEvent], None]:
+    """Return a function that shows an event; it does nothing outside a notebook."""
+    display = _notebook_display() if wanted is not False else None
+    return _ProgressLine(plan, display) if display else lambda _event: None
+
+
+def _notebook_display() -> types.ModuleType | None:
+    """Return `IPython.display` where a notebook runs this process; else None."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    return sys.modules.get("IPython.display") if getattr(shell, "kernel", None) else None
+
+
+class _ProgressLine:
+    """A bar of the arms that are built or have failed, and the last line of progress."""
+
+    def __init__(self, plan: Plan, display: types.ModuleType) -> None:
+        self._arms = {arm.id for arm in plan.arms}
+        self._done: set[str] = set()
+        self._display = display
+        self._handle = display.display(display.HTML(""), display_id=True)
+
+    def __call__(self, event: LoggedEvent) -> None:
+        match event.run_event:
+            case WorkerReported(arm=arm, worker_event=PhaseStarted(phase=phase)) if (
+                phase == BUILT_PHASE
+            ):
+                self._done.add(arm)
+            case WorkerEnded(arm=arm):
+                self._done.add(arm)
+            case _:
+                pass
+        line = progress_lines.render_event(event)
+        if line is not None:
+            done = len(self._done & self._arms)
+            bar = f'<progress max="{len(self._arms)}" value="{done}"></progress>'
+            self._handle.update(self._display.HTML(f"{bar} {html.escape(line)}"))
+
+
+def make_answers(
+    model: str, priorities: Mapping[str, float] | str | None, options: Mapping[str, object]
+) -> Answers:
+    """Return the answers; `options` are the fields of `Answers` but those that other arguments set.
+
+    Raise `TypeError` for an unknown option and `SizeError` for a wrong value.
+    """
+    known = {*Answers.__struct_fields__} - {"model", "priority", "preset"}
+    unknown = [name for name in options if name not in known]
+    if unknown:
+        message = f"unknown options: {', '.join(unknown)}"
+        raise TypeError(message)
+    fields = {name: _as_text(value) for name, value in options.items()}
+    for name in ("budget", "accuracy", "batch_sizes", "input_tokens", "output_tokens"):
+        if name in fields:
+            fields[name] = str(fields[name])
+    if isinstance(mix := options.get("length_mix"), Mapping):
+        fields["length_mix"] = ",".join(f"{_pair_name(key)}:{mix[key]:g}" for key in mix)
+    if isinstance(priorities, str):
+        fields["preset"] = priorities
+    elif priorities is not None:
+        fields["priority"] = format_priorities(priorities)
+    try:
+        return msgspec.convert({"model": model, **fields}, Answers)
+    except msgspec.ValidationError as problem:
+        raise SizeError(
+            f"an option has a wrong value: {problem}", "see p3-advisor recommend --help"
+        ) from problem
+
+
+def _pair_name(lengths: int | tuple[int, int]) -> str:
+    return "/".join(map(str, lengths)) if isinstance(lengths, tuple) else str(lengths)
+
+
+def _as_text(value: object) -> object:
+    """Return a sequence or mapping as its items with commas, and anything else unchanged."""
+    if isinstance(value, Mapping):
+        return ",".join(f"{name}={each}" for name, each in value.items())
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ",".join(map(str, value))
+    return value

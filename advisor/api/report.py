@@ -2,31 +2,56 @@
 
 from __future__ import annotations
 
+import functools
+import html
 import pathlib
-from collections.abc import Generator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
+from typing_extensions import ParamSpec
 
-from advisor.api.answers import format_priorities, reports_errors
-from advisor.api.notebook import render_summary
 from advisor.ask import rubric_files
-from advisor.ask.constraints import parse_constraints
-from advisor.ask.priorities import parse_priorities
+from advisor.ask.option_values import parse_constraints, parse_priorities
 from advisor.context import Context
 from advisor.decide.decision import decide, decide_again
 from advisor.domain.answer import Answer, Problem, encode, without_rounds
 from advisor.domain.plan import Plan
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.run_events import LoggedEvent
-from advisor.errors import FormatError
+from advisor.errors import FormatError, UserError
 from advisor.execute.execution import execute
 from advisor.report import answer_files, figures
 from advisor.report.comparison import Comparison, compare_answers
+from advisor.report.ranking import ranking_rows
 from advisor.store.runs import Run
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+Arguments = ParamSpec("Arguments")
+Returned = TypeVar("Returned")
+
+
+def reports_errors(function: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:
+    """Return the function with the next step added to the notes of a `UserError`."""
+
+    @functools.wraps(function)
+    def call(*args: Arguments.args, **keywords: Arguments.kwargs) -> Returned:
+        try:
+            return function(*args, **keywords)
+        except UserError as problem:
+            if hasattr(problem, "add_note"):  # from Python 3.11 on
+                problem.add_note(f"next: {problem.next_step}")
+            raise
+
+    return call
+
+
+def format_priorities(priorities: Mapping[str, float]) -> str:
+    """Return weights as `--priority` takes them."""
+    return ",".join(f"{name}={weight:g}" for name, weight in priorities.items())
 
 
 class Report:
@@ -152,3 +177,16 @@ class Session:
 
     def report(self) -> Report:
         return Report(decide(self._run))
+
+
+def render_summary(answer: Answer, headline: Sequence[str]) -> str:
+    """Return the headline and a table of the ranked arms as HTML without style or script."""
+    first, *rest = (html.escape(line) for line in headline)
+    head, *rows = ranking_rows(answer, has_intervals=True) or [[]]
+    lines = [_row(head, "th"), *(_row(row, "td") for row in rows)]
+    table = f"<table>{''.join(lines)}</table>" if rows else ""
+    return f"<div><p><strong>{first}</strong><br>{'<br>'.join(rest)}</p>{table}</div>"
+
+
+def _row(cells: Sequence[str], kind: str) -> str:
+    return "<tr>" + "".join(f"<{kind}>{html.escape(cell)}</{kind}>" for cell in cells) + "</tr>"

@@ -1,19 +1,31 @@
-"""Detect the processor and the interpreter, and collect them with the GPUs as `Machine`."""
+"""Detect the machine (processor, GPUs, interpreter), and read what else runs on it."""
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+import itertools
 import math
 import os
 import pathlib
 import platform
+import statistics
 import subprocess
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 import psutil
 
-from advisor.ask.gpus import detect_gpus
-from advisor.domain.machine import Cpu, Interpreter, Machine
+from advisor.domain.machine import (
+    THROTTLE_BITS,
+    Cpu,
+    Gpu,
+    GpuProcess,
+    Interpreter,
+    Machine,
+    MachineActivity,
+)
 from advisor.errors import InterpreterError
 from advisor.system.cgroups import PROC, Cgroups
 from advisor.system.import_path import WITHOUT_CURRENT_DIRECTORY, without_current_directory
@@ -121,3 +133,234 @@ def detect_interpreter(
             f"{python!r} does not run as a Python interpreter: {problem}",
             "name another interpreter with --python",
         ) from problem
+
+
+MILLI = 1e-3
+#: NVLinks that a GPU has at most.
+MAX_NVLINKS = 18
+
+
+def detect_gpus() -> tuple[tuple[Gpu, ...], str | None]:
+    """Return the readable NVIDIA GPUs, and the error of the library or of the other GPUs."""
+    try:
+        import pynvml  # noqa: PLC0415 - not needed by commands that do not inspect the machine
+    except ImportError as problem:
+        return (), f"the Python package nvidia-ml-py is missing: {problem}"
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as problem:
+        return (), str(problem)
+    try:
+        return _read_all(pynvml)
+    except pynvml.NVMLError as problem:
+        return (), str(problem)
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _read_all(library: Any) -> tuple[tuple[Gpu, ...], str | None]:  # noqa: ANN401 - pynvml is untyped
+    results = [_read_gpu_or_error(library, index) for index in range(library.nvmlDeviceGetCount())]
+    gpus = tuple(result for result in results if isinstance(result, Gpu))
+    errors = [result for result in results if isinstance(result, str)]
+    return gpus, "; ".join(errors) or None
+
+
+def _read_gpu_or_error(library: Any, index: int) -> Gpu | str:  # noqa: ANN401 - pynvml is untyped
+    """Return the GPU, or the error message: a lost GPU must not hide the others."""
+    try:
+        return _read_gpu(library, index)
+    except library.NVMLError as problem:
+        return f"GPU {index}: {problem}"
+
+
+def _read_gpu(library: Any, index: int) -> Gpu:  # noqa: ANN401 - pynvml is untyped
+    handle = library.nvmlDeviceGetHandleByIndex(index)
+    memory = library.nvmlDeviceGetMemoryInfo(handle)
+    major, minor = library.nvmlDeviceGetCudaComputeCapability(handle)
+    cuda = library.nvmlSystemGetCudaDriverVersion_v2()
+    device = DeviceReader(library, handle)
+    return Gpu(
+        index=index,
+        uuid=_decode(library.nvmlDeviceGetUUID(handle)),
+        name=_decode(library.nvmlDeviceGetName(handle)),
+        compute_capability=f"{major}.{minor}",
+        memory_bytes=int(memory.total),
+        free_memory_bytes=int(memory.free),
+        driver=_decode(library.nvmlSystemGetDriverVersion()),
+        cuda_driver=f"{cuda // 1000}.{cuda % 1000 // 10}",
+        sm_clock_max_mhz=device.number("nvmlDeviceGetMaxClockInfo", "NVML_CLOCK_SM"),
+        memory_clock_max_mhz=device.number("nvmlDeviceGetMaxClockInfo", "NVML_CLOCK_MEM"),
+        power_limit_w=device.watts("nvmlDeviceGetEnforcedPowerLimit"),
+        power_limit_default_w=device.watts("nvmlDeviceGetPowerManagementDefaultLimit"),
+        ecc=device.current_flag("nvmlDeviceGetEccMode"),
+        mig=device.current_flag("nvmlDeviceGetMigMode"),
+        persistence=device.current_flag("nvmlDeviceGetPersistenceMode"),
+        nvlinks=device.count_active_nvlinks(),
+        pcie_generation=device.number("nvmlDeviceGetMaxPcieLinkGeneration"),
+        pcie_width=device.number("nvmlDeviceGetMaxPcieLinkWidth"),
+        processes=device.processes("nvmlDeviceGetComputeRunningProcesses"),
+        mps_processes=len(device.processes("nvmlDeviceGetMPSComputeRunningProcesses")),
+    )
+
+
+class DeviceReader:
+    """Reads properties of one GPU; an unsupported property is None."""
+
+    def __init__(self, library: Any, handle: Any) -> None:  # noqa: ANN401 - pynvml is untyped
+        self._library = library
+        self._handle = handle
+
+    def call(self, function: str, *arguments: int) -> Any:  # noqa: ANN401 - pynvml is untyped
+        try:
+            return getattr(self._library, function)(self._handle, *arguments)
+        except (self._library.NVMLError, AttributeError):
+            return None
+
+    def number(self, function: str, constant: str | None = None) -> int | None:
+        """Return a number; `constant` is the name of the pynvml constant to pass."""
+        arguments = (getattr(self._library, constant, None),) if constant else ()
+        value = None if None in arguments else self.call(function, *arguments)
+        return int(value) if value is not None else None
+
+    def watts(self, function: str) -> float | None:
+        """Return the watts of a function that returns milliwatts."""
+        value = self.call(function)
+        return value * MILLI if value is not None else None
+
+    def current_flag(self, function: str) -> bool | None:
+        """Return the current state of a function that may return current and pending state."""
+        value = self.call(function)
+        current = value[0] if isinstance(value, (list, tuple)) else value
+        return bool(current) if current is not None else None
+
+    def count_active_nvlinks(self) -> int | None:
+        """Return the number of active NVLinks; None for a GPU without NVLink."""
+        states = [self.call("nvmlDeviceGetNvLinkState", link) for link in range(MAX_NVLINKS)]
+        known = [state for state in states if state is not None]
+        return sum(map(bool, known)) if known else None
+
+    def processes(self, function: str) -> tuple[GpuProcess, ...]:
+        """Return the processes on the GPU.
+
+        In a container the process ids are those of the host, and names cannot be looked up.
+        """
+        return tuple(
+            GpuProcess(
+                pid=process.pid, memory_bytes=process.usedGpuMemory, name=_process_name(process.pid)
+            )
+            for process in self.call(function) or ()
+        )
+
+
+def _process_name(pid: int) -> str | None:
+    try:
+        return str(psutil.Process(pid).name())
+    except psutil.Error:
+        return None
+
+
+def _decode(value: str | bytes) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+#: NVML reports how busy a GPU was over the last sixth of a second or the last second.
+GPU_SAMPLE_SECONDS = 0.25
+PERCENT = 0.01
+
+
+class CpuSeconds(NamedTuple):
+    """Seconds of all usable processors together since the machine was started."""
+
+    idle: float
+    stolen: float
+    total: float
+
+
+def read_cpu_seconds() -> CpuSeconds:
+    """Return the seconds of the processors in this process's affinity mask."""
+    each = psutil.cpu_times(percpu=True)
+    with contextlib.suppress(AttributeError, IndexError):
+        each = [each[number] for number in sorted(os.sched_getaffinity(0))]
+    # Linux counts guests within user and nice.
+    totals = [
+        sum(one) - getattr(one, "guest", 0.0) - getattr(one, "guest_nice", 0.0) for one in each
+    ]
+    return CpuSeconds(
+        idle=sum(one.idle + getattr(one, "iowait", 0.0) for one in each),
+        stolen=sum(getattr(one, "steal", 0.0) for one in each),
+        total=sum(totals),
+    )
+
+
+class ActivityReader:
+    """Reads the load of the processors and of the GPUs that are measured."""
+
+    def __init__(
+        self,
+        usable_processors: int,
+        gpus: Sequence[str],
+        *,
+        nvml: Any | None = None,  # noqa: ANN401 - the module pynvml, or a fake
+        cpu_seconds: Callable[[], CpuSeconds] = read_cpu_seconds,
+    ) -> None:
+        """Open the GPUs with these UUIDs."""
+        self._usable, self._cpu_seconds = usable_processors, cpu_seconds
+        opened = [_open_gpu(gpu, nvml or importlib.import_module("pynvml")) for gpu in gpus]
+        self._gpus = [gpu for gpu in opened if gpu is not None]
+
+    def read(
+        self, seconds: float, clock: Callable[[], float], sleep: Callable[[float], None]
+    ) -> MachineActivity:
+        """Return the load over the next `seconds`."""
+        start, before, busy = clock(), self._cpu_seconds(), []
+        while (left := start + seconds - clock()) > 0:
+            sleep(min(left, GPU_SAMPLE_SECONDS))
+            share = self._gpu_busy_share()
+            busy += [share] if share is not None else []
+        elapsed, after = clock() - start, self._cpu_seconds()
+        total = after.total - before.total
+        counted = elapsed > 0 and total > 0
+        load = MachineActivity(
+            seconds=elapsed,
+            usable_processors=self._usable,
+            idle_processors=(after.idle - before.idle) / elapsed if counted else None,
+            stolen_share=(after.stolen - before.stolen) / total if counted else None,
+        )
+        return self._with_gpus(load, statistics.fmean(busy) if busy else None)
+
+    def _gpu_busy_share(self) -> float | None:
+        """Return the busy share of the busiest GPU."""
+        rates = [gpu.call("nvmlDeviceGetUtilizationRates") for gpu in self._gpus]
+        return max((rate.gpu * PERCENT for rate in rates if rate is not None), default=None)
+
+    def _with_gpus(self, load: MachineActivity, busy_share: float | None) -> MachineActivity:
+        """Add the processes of all GPUs, the lowest clock and the highest temperature."""
+        if not self._gpus:
+            return load
+        bits = self._numbers("nvmlDeviceGetCurrentClocksThrottleReasons")
+        processes = [gpu.processes("nvmlDeviceGetComputeRunningProcesses") for gpu in self._gpus]
+        return msgspec.structs.replace(
+            load,
+            gpu_processes=tuple(itertools.chain.from_iterable(processes)),
+            gpu_busy_share=busy_share,
+            sm_clock_mhz=min(
+                self._numbers("nvmlDeviceGetClockInfo", "NVML_CLOCK_SM"), default=None
+            ),
+            temperature_c=max(
+                self._numbers("nvmlDeviceGetTemperature", "NVML_TEMPERATURE_GPU"), default=None
+            ),
+            clocks_held_down=any(each & THROTTLE_BITS for each in bits) if bits else None,
+        )
+
+    def _numbers(self, function: str, *constants: str) -> list[int]:
+        """Return what NVML reports of each GPU that reports it."""
+        found = [gpu.number(function, *constants) for gpu in self._gpus]
+        return [each for each in found if each is not None]
+
+
+def _open_gpu(uuid: str, library: Any) -> DeviceReader | None:  # noqa: ANN401 - as above
+    try:
+        library.nvmlInit()
+        return DeviceReader(library, library.nvmlDeviceGetHandleByUUID(uuid))
+    except library.NVMLError:
+        return None

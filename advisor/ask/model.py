@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from advisor.ask import sizes
+from advisor.ask import model_files
 from advisor.ask.answers import Answers
 from advisor.ask.option_values import parse_inputs
 from advisor.domain.catalogue import Models
@@ -69,7 +69,7 @@ def _find_model(answers: Answers, models: Models) -> Model:
         return _parse_synthetic(text, models)
     if text in models.configurations:
         config = models.configurations[text].config
-        parameters = sizes.count_in_config(config, models.gated_decoders)
+        parameters = model_files.count_in_config(config, models.gated_decoders)
         return TransformersModel(
             name=text,
             weights=parse_weights(answers.weights_from),
@@ -220,7 +220,7 @@ def parse_directory(text: str, answers: Answers, models: Models) -> Transformers
     """Return the model in a directory; raise a `UserError` for one that cannot be used."""
     directory = pathlib.Path(text).resolve()
     config = _read_config(text, directory)
-    parameters = sizes.count_in_files(directory) or sizes.count_in_config(
+    parameters = model_files.count_in_files(directory) or model_files.count_in_config(
         config, models.gated_decoders
     )
     weights = (

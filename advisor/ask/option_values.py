@@ -1,17 +1,38 @@
-"""Parse `--accuracy`, `--max-build-times`, `--quantised`, `--data`, `--metric` and `--inputs`."""
+"""Parse the values of options: weights, constraints, tolerances, formats of weights and files."""
 
 from __future__ import annotations
 
 import ast
+import math
 import pathlib
+import re
 from collections.abc import Sequence
 from typing import get_args
 
-from advisor.ask.constraints import parse_duration
+from advisor.ask.answers import Answers
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.constraints import Constraint
-from advisor.domain.question import WeightFormat
-from advisor.errors import OptionFileError, SizeError, UnknownWorkflowError, WeightFormatError
+from advisor.domain.constraints import (
+    CLASSIFIED,
+    CRITERIA,
+    FIGURES,
+    FURTHER_CRITERIA,
+    PILLARS,
+    SPELLINGS,
+    UNITS,
+    Constraint,
+    Dimension,
+    Priorities,
+    Unit,
+)
+from advisor.domain.question import Task, WeightFormat
+from advisor.errors import (
+    OptionFileError,
+    PriorityError,
+    SizeError,
+    UnknownPresetError,
+    UnknownWorkflowError,
+    WeightFormatError,
+)
 
 EXACT = "exact"
 
@@ -126,3 +147,137 @@ def defined_functions(file: pathlib.Path) -> set[str]:
             f"{str(file)!r} cannot be read as Python: {problem}", "mend the file"
         ) from problem
     return {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+
+PATTERN = re.compile(r"\s*([a-z_-]+)\s*(>=|<=)\s*([^\s<>=]+)\s*", re.IGNORECASE)
+NUMBER = re.compile(r"([0-9.eE+-]+?)\s*([a-zA-Z%]*)")
+TIERS = {"a": 3, "b": 2, "c": 1, "3": 3, "2": 2, "1": 1}
+EXAMPLES = ", ".join(
+    f'"{each}"'
+    for each in (
+        *("portability>=B", "accuracy>=B"),
+        *(f"{name}{figure.comparison}{figure.example}" for name, figure in FIGURES.items()),
+    )
+)
+
+
+def parse_constraints(text: str) -> tuple[Constraint, ...]:
+    """Return the constraints in a comma-separated list."""
+    return tuple(_parse(part) for part in text.split(",") if part.strip())
+
+
+def check_constraints(constraints: Sequence[Constraint], task: Task) -> None:
+    """Raise `PriorityError` for a figure that the task does not measure."""
+    for constraint in constraints:
+        figure = FIGURES.get(constraint.criterion)
+        if figure is not None and figure.of_text and task != "generate":
+            of_text = (name for name, each in FIGURES.items() if each.of_text)
+            raise PriorityError(
+                f"the task {task} does not measure {constraint.criterion}, which --require limits",
+                f"{' and '.join(of_text)} need --task generate, or --task serve with its own"
+                " limits --ttft and --itl",
+            )
+
+
+def parse_duration(option: str, text: str) -> float:
+    """Return the seconds of a duration such as `90s` or `5min`; raise `SizeError`."""
+    found = _figure(text.strip(), "seconds")
+    if found is None:
+        raise SizeError(f"{option} {text!r} is not a duration", "write it like 90s, 5min or 1h")
+    return found[0]
+
+
+def _parse(part: str) -> Constraint:
+    match = PATTERN.fullmatch(part)
+    if match is None:
+        raise _refuse(part)
+    name, comparison, value = match[1].lower().replace("-", "_"), match[2], match[3]
+    if name in CRITERIA or (name == CLASSIFIED and comparison == ">="):
+        tier = TIERS.get(value.lower())
+        if comparison != ">=" or tier is None:
+            raise _refuse(part)
+        return Constraint(criterion=name, at_least=tier)
+    if name not in FIGURES or FIGURES[name].comparison != comparison:
+        raise _refuse(part)
+    figure = _figure(value, FIGURES[name].dimension)
+    if figure is None:
+        raise _refuse(part)
+    number, unit = figure
+    if comparison == ">=":
+        return Constraint(criterion=name, at_least=number, unit=unit)
+    return Constraint(criterion=name, at_most=number, unit=unit)
+
+
+def _figure(text: str, dimension: Dimension) -> tuple[float, Unit | None] | None:
+    """Return a figure in the base unit with its unit.
+
+    Return None unless it is a positive number with a known unit.
+    """
+    match, spellings = NUMBER.fullmatch(text), SPELLINGS[dimension]
+    if match is None or match[2].lower() not in spellings:
+        return None
+    unit = spellings[match[2].lower()]
+    try:
+        number = float(match[1]) * (1 if unit is None else UNITS[unit])
+    except ValueError:
+        return None
+    return (number, unit) if math.isfinite(number) and number > 0 else None
+
+
+def _refuse(part: str) -> PriorityError:
+    names = ", ".join([*CRITERIA, *FIGURES])
+    return PriorityError(
+        f"{part.strip()!r} in --require is not a constraint",
+        f"write it like {EXAMPLES}; valid names: {names}",
+    )
+
+
+def choose_priorities(answers: Answers, catalogue: Catalogue) -> Priorities:
+    """Return the weights of `--priority`, else those of the preset."""
+    if answers.priority and answers.preset:
+        raise PriorityError("--priority and --preset both set the weights", "use only one of them")
+    if answers.priority:
+        return parse_priorities(answers.priority)
+    name = answers.preset or catalogue.presets.default_preset
+    if name not in catalogue.presets.priorities:
+        raise UnknownPresetError(
+            f"unknown preset {name!r}", f"use one of {', '.join(catalogue.presets.priorities)}"
+        )
+    return catalogue.presets.priorities[name].priorities
+
+
+def parse_priorities(text: str) -> Priorities:
+    """Parse weights; those of the three Ps are required and must sum to 100."""
+    example = "write it like performance=60,productivity=25,portability=15"
+    weights: dict[str, float] = {}
+    for part in text.split(","):
+        name, equals, number = (word.strip() for word in part.partition("="))
+        key = name.replace("-", "_")
+        if not equals or key not in CRITERIA or key in weights:
+            raise PriorityError(
+                f"{part.strip()!r} in --priority is not a weight of a criterion, or is given twice",
+                example,
+            )
+        try:
+            weights[key] = float(number)
+        except ValueError as problem:
+            raise PriorityError(
+                f"the weight of {name} is not a number: {number!r}", example
+            ) from problem
+        if not (math.isfinite(weights[key]) and 0 <= weights[key] <= 100):  # noqa: PLR2004 - percent
+            raise PriorityError(f"the weight of {name} is not between 0 and 100: {number}", example)
+    missing = [name for name in PILLARS if name not in weights]
+    if missing:
+        raise PriorityError(f"--priority sets no weight for {', '.join(missing)}", example)
+    total = sum(weights[name] for name in PILLARS)
+    if abs(total - 100) > 1e-6:  # noqa: PLR2004 - percent, and rounding
+        raise PriorityError(
+            f"performance, productivity and portability sum to {total:g}, not 100", example
+        )
+    priorities = Priorities(**weights)
+    if sum(getattr(priorities, name) for name in FURTHER_CRITERIA) > 100:  # noqa: PLR2004 - percent
+        raise PriorityError(
+            f"the weights of {' and '.join(FURTHER_CRITERIA)} exceed 100 together",
+            "reduce them to at most 100 together",
+        )
+    return priorities

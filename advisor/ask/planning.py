@@ -7,10 +7,8 @@ from typing import Literal
 import msgspec
 from packaging.requirements import Requirement
 
-from advisor.ask.installation import environment_interpreter, missing_packages
-from advisor.ask.obstacles import find_obstacle
+from advisor.ask.obstacles import environment_interpreter, find_obstacle, missing_packages
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.environment import Environment
 from advisor.domain.machine import Machine
 from advisor.domain.model import OnnxModel
 from advisor.domain.plan import (
@@ -22,7 +20,7 @@ from advisor.domain.plan import (
     Plan,
 )
 from advisor.domain.question import Question
-from advisor.domain.workflow import DEFAULT_OPTION, Workflow
+from advisor.domain.workflow import DEFAULT_OPTION, Environment, Workflow
 from advisor.errors import NoStackError
 from advisor.version import how_to_install
 

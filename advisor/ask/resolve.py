@@ -11,21 +11,28 @@ from typing import Literal
 import msgspec
 
 from advisor.ask.answers import Answers
-from advisor.ask.constraints import check_constraints, parse_constraints, parse_duration
 from advisor.ask.devices import choose_further_gpus, choose_gpu
-from advisor.ask.fixed_batch_size import fixed_batch_size
-from advisor.ask.lengths import choose_lengths
-from advisor.ask.load import SERVE, parse_load
 from advisor.ask.model import family_name, parse_model
+from advisor.ask.model_files import fixed_batch_size
 from advisor.ask.option_values import (
+    check_constraints,
+    choose_priorities,
     choose_weight_formats,
     parse_build_times,
+    parse_constraints,
     parse_data,
+    parse_duration,
     parse_function,
     parse_tolerance,
 )
-from advisor.ask.priorities import choose_priorities
-from advisor.ask.task import check_gpus_per_model, check_task, choose_task
+from advisor.ask.task import (
+    SERVE,
+    check_gpus_per_model,
+    check_task,
+    choose_lengths,
+    choose_task,
+    parse_load,
+)
 from advisor.domain.catalogue import Catalogue, Models
 from advisor.domain.machine import Machine
 from advisor.domain.model import ExportedModel, FactoryModel, Model, OnnxModel, SyntheticModel

@@ -1,18 +1,21 @@
-"""`--task`: suggest a task for a model, and check it."""
+"""The task of a model, its lengths, and the load of the task `serve`."""
 
 from __future__ import annotations
 
+import math
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from advisor.ask.answers import Answers
-from advisor.domain.catalogue import Models
-from advisor.domain.model import Model, TransformersModel
-from advisor.domain.question import Task
+from advisor.ask.option_values import parse_duration
+from advisor.domain.catalogue import Catalogue, Models
+from advisor.domain.model import ExportedModel, FactoryModel, Model, TransformersModel
+from advisor.domain.question import Lengths, LoadQuestion, RequestLengths, Task
+from advisor.domain.serving import ServingRules
 from advisor.domain.workflow import Workflow
-from advisor.errors import TaskError
+from advisor.errors import SizeError, TaskError
 
 #: Suffixes of the transformers classes that generate text.
 GENERATING_SUFFIXES = ("ForCausalLM", "LMHeadModel")
@@ -102,3 +105,196 @@ def _task_of(config: object) -> Task:
     return (
         "generate" if any(name.endswith(GENERATING_SUFFIXES) for name in architectures) else FORWARD
     )
+
+
+SERVE = "serve"
+DEFAULT_PERCENTILE = 95.0
+#: Limits that a form proposes; the command line has no default.
+FIRST_TTFT, FIRST_ITL = "500ms", "50ms"
+LEAST_PERCENTILE = 50.0
+#: Options that only the task `serve` has.
+OPTIONS = ("ttft", "itl", "lengths", "rate", "percentile")
+
+
+def parse_load(
+    answers: Answers, task: str, model: Model, catalogue: Catalogue
+) -> LoadQuestion | None:
+    """Return the load of the task `serve`; None for another task.
+
+    Raise `TaskError` for options that do not fit the task and `SizeError` for wrong values.
+    """
+    given = [name for name in OPTIONS if getattr(answers, name)]
+    if task != SERVE:
+        if given:
+            raise TaskError(
+                f"--{given[0]} is about servers, which the task {task} does not measure",
+                "add --task serve",
+            )
+        return None
+    missing = [f"--{name}" for name in ("ttft", "itl") if not getattr(answers, name)]
+    if missing:
+        raise TaskError(
+            f"--task serve needs limits on the latency: {' and '.join(missing)}",
+            "add for example --ttft 500ms --itl 50ms",
+        )
+    if answers.sandbox:
+        raise TaskError(
+            "a server in a sandbox without a network cannot be asked anything",
+            "leave out --sandbox",
+        )
+    percentile = answers.percentile or DEFAULT_PERCENTILE
+    if percentile < LEAST_PERCENTILE:
+        raise SizeError(
+            f"--percentile {percentile:g} is out of range",
+            f"use a number from {LEAST_PERCENTILE:g} to below 100, such as 95",
+        )
+    name, lengths = parse_request_lengths(answers.lengths, catalogue.serving)
+    load = LoadQuestion(
+        name=name,
+        lengths=lengths,
+        ttft_seconds=parse_duration("--ttft", answers.ttft),
+        itl_seconds=parse_duration("--itl", answers.itl),
+        share=percentile / 100,
+        rate=answers.rate or None,
+    )
+    _check_length(load, model)
+    return load
+
+
+def parse_request_lengths(
+    text: str, rules: ServingRules | None
+) -> tuple[str, tuple[RequestLengths, ...]]:
+    """Return the name of a mix of lengths, or of a file, and the lengths."""
+    mixes = rules.lengths if rules else {}
+    name = text or (rules.default_lengths if rules else "")
+    if name in mixes:
+        return name, mixes[name].requests
+    example = '{"input_tokens": 512, "output_tokens": 128}'
+    advice = f"use one of {', '.join(mixes)}, or a file of JSON lines such as {example}"
+    try:
+        lines = pathlib.Path(name).read_bytes().splitlines()
+        lengths = tuple(
+            msgspec.json.decode(line, type=RequestLengths) for line in lines if line.strip()
+        )
+    except (OSError, ValueError) as problem:
+        raise SizeError(
+            f"--lengths {name!r} is neither a known mix nor a file of lengths: {problem}", advice
+        ) from problem
+    if not lengths:
+        raise SizeError(f"--lengths {name!r} has no lines", advice)
+    return pathlib.Path(name).name, lengths
+
+
+def _check_length(load: LoadQuestion, model: Model) -> None:
+    """Raise `SizeError` for requests that are longer than the model's positions, where known."""
+    config = model.config if isinstance(model, TransformersModel) else None
+    most = (config or {}).get("max_position_embeddings") or (config or {}).get("n_positions")
+    if isinstance(most, int) and load.most_tokens > most:
+        raise SizeError(
+            f"requests of up to {load.most_tokens} tokens do not fit the {most} positions of "
+            f"{model.name}",
+            "choose shorter ones with --lengths",
+        )
+
+
+MOST_TOKENS = 1 << 20
+MIX_EXAMPLE = "write it like 32:70,512:20,2048:10, or 32/16:70,512/128:30 with output lengths"
+
+
+def choose_lengths(answers: Answers, model: Model, task: Task) -> tuple[Lengths, ...]:
+    """Return every pair of an input and an output length, the shortest first.
+
+    Lengths that the mix does not name have no share; without a mix all have the same. Raise
+    `SizeError`.
+    """
+    inputs = parse_token_counts("--input-tokens", answers.input_tokens)
+    outputs = parse_token_counts("--output-tokens", answers.output_tokens)
+    pairs = [Lengths(input_tokens=one, output_tokens=two) for one in inputs for two in outputs]
+    if len(pairs) > 1:
+        _check_several(model, task, outputs)
+    elif answers.length_mix:
+        raise SizeError(
+            "--length-mix needs several lengths",
+            "add them, such as --input-tokens 32,512,2048, or leave out --length-mix",
+        )
+    shares = _parse_mix(answers.length_mix, pairs) if answers.length_mix else [1.0] * len(pairs)
+    total = math.fsum(shares)
+    return tuple(
+        msgspec.structs.replace(pair, share=share / total)
+        for pair, share in zip(pairs, shares, strict=True)
+    )
+
+
+def parse_token_counts(option: str, text: str) -> tuple[int, ...]:
+    """Return the numbers of tokens in ascending order, each once; raise `SizeError`."""
+    try:
+        counts = sorted({int(part) for part in text.split(",")})
+    except ValueError as problem:
+        raise SizeError(
+            f"{option} {text!r} is neither a whole number nor a list of them",
+            "write it like 512, or 32,512,2048 for several lengths",
+        ) from problem
+    for count in counts:
+        if not 1 <= count <= MOST_TOKENS:
+            raise SizeError(
+                f"{option} {count} is out of range", f"use whole numbers from 1 to {MOST_TOKENS}"
+            )
+    return tuple(counts)
+
+
+def _check_several(model: Model, task: Task, outputs: Sequence[int]) -> None:
+    """Raise `SizeError` where the figures do not depend on the lengths."""
+    if task == SERVE:
+        raise SizeError(
+            "a server is measured with one mix of request lengths",
+            "leave out the lists, and choose the mix with --lengths",
+        )
+    if isinstance(model, (FactoryModel, ExportedModel)):
+        raise SizeError(
+            f"{model.name!r} has inputs of its own, whose length is fixed",
+            "give one length, or measure a Hugging Face or synthetic model",
+        )
+    if task == "forward" and len(outputs) > 1:
+        raise SizeError(
+            "a forward pass generates no text, so output lengths change nothing",
+            "list --input-tokens only, or use --task generate with a causal language model",
+        )
+
+
+def _parse_mix(text: str, pairs: Sequence[Lengths]) -> list[float]:
+    """Return the share of each pair; an input length shares its part among its output lengths."""
+    by_name = _names_of(pairs)
+    shares: dict[Lengths, float] = {}
+    for part in text.split(","):
+        name, _, number = (each.strip() for each in part.partition(":"))
+        share = _parse_share(part, number)
+        if name not in by_name:
+            raise SizeError(
+                f"--length-mix names {name!r}, which is not measured", f"use {', '.join(by_name)}"
+            )
+        if shares.keys() & {*by_name[name]}:
+            raise SizeError(f"--length-mix names {name!r} twice", "name each length once")
+        shares |= dict.fromkeys(by_name[name], share / len(by_name[name]))
+    if not any(shares.values()):
+        raise SizeError("the shares of --length-mix are all 0", MIX_EXAMPLE)
+    return [shares.get(pair, 0.0) for pair in pairs]
+
+
+def _names_of(pairs: Sequence[Lengths]) -> Mapping[str, list[Lengths]]:
+    """Return the pairs by the names that a mix may use: `32` and `32/16`."""
+    names: dict[str, list[Lengths]] = {}
+    for pair in pairs:
+        names.setdefault(f"{pair.input_tokens}", []).append(pair)
+    return names | {f"{pair.input_tokens}/{pair.output_tokens}": [pair] for pair in pairs}
+
+
+def _parse_share(part: str, number: str) -> float:
+    try:
+        share = float(number.removesuffix("%"))
+    except ValueError:
+        share = -1.0
+    if not (math.isfinite(share) and share >= 0):
+        raise SizeError(
+            f"--length-mix has {part!r}, which is not a length with its share", MIX_EXAMPLE
+        )
+    return share

@@ -95,8 +95,7 @@ def doctor(
 def list_workflows(answers: Answers, context: Context) -> list[WorkflowRow]:
     """Return every workflow with its status for this machine and question."""
     from advisor.ask.devices import VISIBLE_DEVICES
-    from advisor.ask.installation import environment_interpreter
-    from advisor.ask.obstacles import find_obstacle
+    from advisor.ask.obstacles import environment_interpreter, find_obstacle
     from advisor.ask.resolve import resolve, worker_interpreter
     from advisor.ask.rubric_files import load
     from advisor.execute.draft import detect_machine

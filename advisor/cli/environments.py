@@ -239,7 +239,7 @@ def _build_settings(
     catalogue: Catalogue, root: pathlib.Path, python: str, *, offline: bool
 ) -> BuildSettings:
     from advisor.ask import detection
-    from advisor.ask.installation import required_packages
+    from advisor.ask.obstacles import required_packages
     from advisor.probing.environments import sources
     from advisor.probing.environments.uv_runner import BuildSettings
 

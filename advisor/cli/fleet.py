@@ -28,7 +28,7 @@ from advisor.version import how_to_install
 if TYPE_CHECKING:
     from advisor.ask.answers import Answers
     from advisor.context import Context
-    from advisor.domain.fleet import FleetRecord, FleetRequest, Pool
+    from advisor.domain.answer import FleetRecord, FleetRequest, Pool
     from advisor.fleet.cluster import RayCluster
     from advisor.fleet.events import Cluster, ClusterEvent
 
@@ -71,7 +71,7 @@ def recommend(
 ) -> int:
     """Run a question on a fleet, store and print the results; return the exit code."""
     from advisor import settings
-    from advisor.domain.fleet import FLEET_SCHEMA, FleetRecord
+    from advisor.domain.answer import FLEET_SCHEMA, FleetRecord
     from advisor.fleet import device_pools
 
     if answers.gpus_per_model > 1:
@@ -140,7 +140,7 @@ def resume_fleet(record: FleetRecord, context: Context, output_format: OutputFor
 
 
 def _make_request(models: Sequence[str], pools: Sequence[Pool], context: Context) -> FleetRequest:
-    from advisor.domain.fleet import FleetRequest
+    from advisor.domain.answer import FleetRequest
 
     created = context.now()
     return FleetRequest(
@@ -182,7 +182,7 @@ def _run_fleet(
     output_format: OutputFormat,
 ) -> FleetRecord:
     """Execute the runs without a result, print their events, and store each result."""
-    from advisor.domain.fleet import AssignmentResult
+    from advisor.domain.answer import AssignmentResult
     from advisor.fleet.run_fleet import run_fleet, save_record, unanswered_assignments
 
     request = record.request
@@ -221,7 +221,7 @@ def _print_event(event: ClusterEvent) -> None:
 
 
 def _status_line(event: ClusterEvent, names: dict[int, str]) -> str | None:
-    from advisor.domain.fleet import AssignmentResult
+    from advisor.domain.answer import AssignmentResult
     from advisor.fleet.events import Progress, Started
     from advisor.report import progress_lines
 

@@ -57,9 +57,8 @@ def _ask_until_valid(answers: Answers, context: Context) -> DraftRun:
 
 
 def _ask_all(answers: Answers, context: Context) -> Answers:
-    from advisor.ask.load import SERVE
     from advisor.ask.rubric_files import load
-    from advisor.ask.task import choose_task
+    from advisor.ask.task import SERVE, choose_task
 
     catalogue = load(context.rubric, probes=context.probes)
     model = _read_model(answers, catalogue)
@@ -95,7 +94,7 @@ def _ask_all(answers: Answers, context: Context) -> Answers:
 
 
 def _read_limits(answers: Answers) -> dict[str, str]:
-    from advisor.ask.load import FIRST_ITL, FIRST_TTFT
+    from advisor.ask.task import FIRST_ITL, FIRST_TTFT
 
     return {
         "ttft": _read("Limit of the time to the first token", answers.ttft or FIRST_TTFT),

@@ -28,7 +28,7 @@ from advisor.errors import (
 
 if TYPE_CHECKING:
     from advisor.context import Context
-    from advisor.domain.run import Header
+    from advisor.domain.run_state import Header
 
 AsEvents = Annotated[
     bool,
@@ -119,7 +119,7 @@ def resume(
     jsonl: Annotated[bool, typer.Option("--jsonl", help="events, one a line")] = False,
 ) -> None:
     """Resume an interrupted run, or measure the leaders of one without a clear answer again."""
-    from advisor.ask.constraints import parse_duration
+    from advisor.ask.option_values import parse_duration
 
     output_format = choose_output_format(json=json, jsonl=jsonl)
     store = open_store()

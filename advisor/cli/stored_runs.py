@@ -24,7 +24,7 @@ from advisor.cli.output import (
     write_output,
 )
 from advisor.domain.answer import AnswerSummary
-from advisor.domain.priorities import CRITERIA
+from advisor.domain.constraints import CRITERIA
 from advisor.errors import ExportFileError
 from advisor.store.runs import HistoryEntry
 
@@ -83,8 +83,7 @@ def decide_again(
 ) -> None:
     """Score a stored run again. The options replace those of the run."""
     from advisor.ask import rubric_files
-    from advisor.ask.constraints import parse_constraints
-    from advisor.ask.priorities import choose_priorities
+    from advisor.ask.option_values import choose_priorities, parse_constraints
     from advisor.decide.decision import decide
     from advisor.report import answer_files
 
@@ -152,10 +151,10 @@ def build(
 ) -> None:
     """Build a run's model for a GPU that is not attached. The engine is not run."""
     from advisor.domain.run_events import LoggedEvent
-    from advisor.execute import cross_build
+    from advisor.execute import further_run
     from advisor.report import progress_lines
 
-    for run_event in cross_build.build(
+    for run_event in further_run.build(
         open_store().find(run), target, pathlib.Path(output), make_context()
     ):
         line = progress_lines.render_event(LoggedEvent(seq=1, at=0.0, run_event=run_event))

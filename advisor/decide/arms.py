@@ -8,28 +8,30 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from advisor.decide.builds import summarise_builds
-from advisor.decide.changepoint import count_stalls, find_shift
-from advisor.decide.diagnosis import diagnose
-from advisor.decide.drift import correct_drift, typical_seconds
-from advisor.decide.generation import summarise_generation
+from advisor.decide.arm_figures import summarise_builds, summarise_generation, summarise_memory
+from advisor.decide.diagnosis import (
+    bytes_per_call,
+    diagnose,
+    flops_per_call,
+    stored_weight_bytes,
+    workload_of,
+)
+from advisor.decide.drift import correct_drift, count_stalls, find_shift, typical_seconds
+from advisor.decide.fastest_calls import level_difference
 from advisor.decide.intervals import (
+    MIN_PROCESSES,
     Estimate,
     geometric_mean_interval,
+    interval_within_processes,
     nearest_rank,
     typical_interval,
+    variance_between,
 )
-from advisor.decide.memory import summarise_memory
 from advisor.decide.new_shapes import (
     compare_with_baseline,
     is_complete,
     rate_new_shapes,
     results_of,
-)
-from advisor.decide.replication import (
-    MIN_PROCESSES,
-    interval_within_processes,
-    variance_between,
 )
 from advisor.decide.rounds import (
     counted_visits,
@@ -37,19 +39,12 @@ from advisor.decide.rounds import (
     log_median_seconds,
     visits_by_round,
 )
-from advisor.decide.undisturbed import level_difference
-from advisor.decide.workload import (
-    bytes_per_call,
-    flops_per_call,
-    stored_weight_bytes,
-    workload_of,
-)
-from advisor.domain.interval import Interval
 from advisor.domain.measurement import (
     CallDiagnosis,
     CallPercentiles,
     CallSeconds,
     Cell,
+    Interval,
     Measurement,
     Throughput,
     UndisturbedSpeedup,

@@ -17,11 +17,10 @@ from advisor.decide.speedup_draws import (
     draw_log_speedups,
     speedup_errors,
 )
-from advisor.domain.priorities import Priorities
+from advisor.domain.constraints import Priorities
 from advisor.domain.recommendation import Certainty, ChosenFor, DecisionWord, SpeedRegret
-from advisor.domain.results import Results
+from advisor.domain.results import Results, ScoredArm
 from advisor.domain.rubric import DecisionRule, GradeRule, Rubric
-from advisor.domain.scores import ScoredArm
 
 #: Numbers of further repetitions of which the least that is enough is named.
 REPETITIONS_TO_TRY = (1, 2, 4, 8, 16)

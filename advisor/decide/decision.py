@@ -10,32 +10,27 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from advisor.ask.constraints import check_constraints
-from advisor.ask.criteria import read_rubric
-from advisor.decide import other_platforms, performance_portability, replay, scoring, trained_loss
-from advisor.decide.arm_states import plan_of
-from advisor.decide.baseline_failure import can_go_on, find_failure
+from advisor.ask.option_values import check_constraints
+from advisor.ask.rubric_files import read_rubric
+from advisor.decide import performance_portability, replay, scoring, trained_loss
+from advisor.decide.arm_states import can_go_on, find_failure, plan_of
 from advisor.decide.headline import write_headline
-from advisor.decide.potential import potential_of
 from advisor.decide.recommend import recommend
 from advisor.decide.rounds import counted_visits
 from advisor.decide.serving import add_servers
 from advisor.decide.summary import summarise
-from advisor.decide.unmeasured import list_excluded, list_planned
+from advisor.decide.unmeasured import list_excluded, list_planned, potential_of
 from advisor.domain.answer import Answer, Problem, UnmeasuredArm
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.constraints import Constraint
+from advisor.domain.constraints import Constraint, Priorities
 from advisor.domain.event_folding import fold
 from advisor.domain.measurement import TimedVisit
 from advisor.domain.model import has_random_weights
-from advisor.domain.priorities import Priorities
 from advisor.domain.question import Question
 from advisor.domain.recommendation import Recommendation
-from advisor.domain.results import Results
-from advisor.domain.run import SCHEMA, Header
+from advisor.domain.results import Evidence, Results, ScoredArm
 from advisor.domain.run_events import LoggedEvent
-from advisor.domain.run_state import RunState
-from advisor.domain.scores import Evidence, ScoredArm
+from advisor.domain.run_state import SCHEMA, Header, RunState
 from advisor.errors import (
     BudgetSpentError,
     ExportFileError,
@@ -68,7 +63,7 @@ def decide(
     is_active, header, state = run.is_active(), run.header(), run.state()
     check_constraints(constraints or (), header.question.task)
     if platforms:
-        others = other_platforms.load_platforms(platforms, header)
+        others = performance_portability.load_platforms(platforms, header)
         state = msgspec.structs.replace(state, platforms=others)
     question = with_preferences(header.question, priorities, constraints)
     header = msgspec.structs.replace(
@@ -183,7 +178,7 @@ def summarise_run(header: Header, state: RunState) -> Results:
         noise=catalogue.presets.noise,
         weights=question.weights,
     )
-    platforms = (other_platforms.platform_of(header, state, results), *state.platforms)
+    platforms = (performance_portability.platform_of(header, state, results), *state.platforms)
     portability = (
         performance_portability.compare_platforms(platforms, catalogue.workflows)
         if results.measurements

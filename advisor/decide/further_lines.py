@@ -1,15 +1,25 @@
-"""Lines of the headline that only some answers have: weights, accuracy, batch sizes. Pure."""
+"""Lines of the headline that only some answers have: load, weights, accuracy, batch sizes. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from advisor.decide.advised_answer import AdvisedAnswer, join_names
 from advisor.domain.accuracy import why_unchecked, worst_check
-from advisor.domain.model import has_random_weights, name_own_shapes
-from advisor.domain.recommendation import ShapeAdvice
-from advisor.domain.results import EQUIVALENCE_MARGIN
-from advisor.system.number_format import format_number, format_share
+from advisor.domain.answer import Answer
+from advisor.domain.machine import describe_device
+from advisor.domain.measurement import Measurement
+from advisor.domain.model import has_random_weights, name_own_shapes, short_name
+from advisor.domain.recommendation import Certainty, Recommendation, ShapeAdvice
+from advisor.domain.results import EQUIVALENCE_MARGIN, ScoredArm
+from advisor.domain.serving import AskedRate, ServedArm, ServingResults
+from advisor.system.number_format import (
+    format_count,
+    format_interval,
+    format_milliseconds,
+    format_number,
+    format_share,
+)
 from probes.wire.checks import Checked
 
 #: Smaller relative errors are written with an exponent.
@@ -158,3 +168,137 @@ def _run_of_sizes(facts: AdvisedAnswer, group: Sequence[ShapeAdvice]) -> str:
     own = ", ".join(f"{advice.advised_speedup:.2f}x" for advice in group)
     advised = f" (this answer {own})" if is_other else ""
     return f"{sizes}: {facts.titles[group[0].arm]}, {speedups}{advised}"
+
+
+class AdvisedAnswer(NamedTuple):
+    """A measured answer with its recommendation, and the advised arm."""
+
+    answer: Answer
+    advice: Recommendation
+    certainty: Certainty
+    scored: ScoredArm
+    measured: Measurement
+
+    @classmethod
+    def of(cls, answer: Answer) -> AdvisedAnswer | None:
+        """Return None for an answer without a recommendation or without measurements."""
+        advice, advised = answer.recommendation, answer.advised
+        if advice is None or advised is None:
+            return None
+        if advice.certainty is None or advised.measured is None:
+            return None
+        return cls(answer, advice, advice.certainty, advised.scored, advised.measured)
+
+    @property
+    def arms(self) -> dict[str, ScoredArm]:
+        """The scores by arm."""
+        return {arm.arm: arm for arm in self.answer.scores}
+
+    @property
+    def titles(self) -> dict[str, str]:
+        return self.answer.titles
+
+    @property
+    def baseline_title(self) -> str:
+        baseline = self.answer.results.baseline
+        return self.titles.get(baseline, baseline)
+
+    @property
+    def noise_floor(self) -> float:
+        """Largest difference between two equal workers; 0 if it is not known."""
+        return self.answer.results.noise_floor or 0.0
+
+    @property
+    def subject(self) -> str:
+        """What the headline is about: `demo on AMD EPYC, 2 cores`."""
+        question, machine = self.answer.question, self.answer.machine
+        gpu = machine.find_gpu(question.gpu)
+        device = describe_device(machine.cpu, gpu, question.devices_per_model)
+        return f"{short_name(question.model)} on {device}"
+
+
+def join_names(names: Sequence[str], conjunction: str = "and") -> str:
+    """Return the names as a list, with semicolons where a name has a comma."""
+    *others, last = names
+    if not others:
+        return last
+    if len(others) > 1 and any("," in name for name in names):
+        return f"{'; '.join(others)}; {conjunction} {last}"
+    return f"{', '.join(others)} {conjunction} {last}"
+
+
+def write_load_lines(facts: AdvisedAnswer) -> tuple[str, ...]:
+    """Return what the advised server sustains, and how far equal prompts in one batch agree."""
+    serving, load = facts.answer.results.serving, facts.answer.question.load
+    found = {arm.arm: arm for arm in serving.arms} if serving else {}
+    arm = found.get(facts.scored.arm)
+    if serving is None or load is None or arm is None or arm.goodput is None:
+        return ()
+    sustained = (
+        f"It serves {format_interval(arm.goodput, unit=' requests/s', decimals=None)}, "
+        f"{format_number(arm.tokens_per_second, decimals=0)} tokens/s, with {load.limits}."
+    )
+    failed = f" {arm.failed} of {arm.requests} requests failed." if arm.failed else ""
+    batch = _batch_line(arm, found, serving, facts.titles)
+    return (sustained + failed, *_asked_line(arm, load.share), *batch)
+
+
+def _asked_line(arm: ServedArm, share: float) -> tuple[str, ...]:
+    """Return whether one server is enough for the asked rate; empty where none was asked for."""
+    asked = arm.asked
+    if asked is None:
+        return ()
+    count = format_count(asked.servers, asked.fewest_servers, asked.most_servers)
+    price = f", {format_number(asked.price_per_hour)} per hour" if asked.price_per_hour else ""
+    need = {
+        "met": f"One server is enough for the asked {asked.rate:g} requests/s",
+        "not-met": f"The asked {asked.rate:g} requests/s need {count} such servers",
+        "open": f"It is not settled whether one server is enough for the asked {asked.rate:g} "
+        f"requests/s; they need {count}",
+    }[asked.verdict]
+    return (f"{need}{price}. {_asked_latency(asked, share)}",)
+
+
+def _asked_latency(asked: AskedRate, share: float) -> str:
+    level = asked.level
+    if level is None or level.ttft_seconds is None:
+        each = format_number(asked.rate / asked.servers)
+        return f"The latency at {each} requests/s each was not measured."
+    itl = (
+        f", {format_milliseconds(level.itl_seconds[1])} ms between tokens"
+        if level.itl_seconds
+        else ""
+    )
+    rate, met = format_number(level.rate), format_share(level.met)
+    return (
+        f"At {rate} requests/s each, {met} are within the limits "
+        f"({share * 100:g} % must be); 95 % have the first token within "
+        f"{format_milliseconds(level.ttft_seconds[1])} ms{itl}."
+    )
+
+
+def _batch_line(
+    arm: ServedArm,
+    found: Mapping[str, ServedArm],
+    serving: ServingResults,
+    titles: Mapping[str, str],
+) -> tuple[str, ...]:
+    """Return what equal prompts in one batch would have advised; empty for a single server."""
+    best = found.get(serving.batch_best or "")
+    if best is None or len(found) == 1 or arm.batch_tokens_per_second is None:
+        return ()
+    if best.arm == arm.arm:
+        return ("Batches of equal prompts, without a server, lead to the same answer.",)
+    rate = format_number(best.batch_tokens_per_second, decimals=0)
+    own = format_number(arm.batch_tokens_per_second, decimals=0)
+    under_load = (
+        f"{format_number(best.goodput.value)} requests/s"
+        if best.goodput
+        else "no rate that meets the limits"
+    )
+    line = (
+        "Batches of equal prompts, without a server, would have led to "
+        f"{titles.get(best.arm, best.arm)} ({rate} tokens/s, this one {own}); under load it serves "
+        f"{under_load}."
+    )
+    return (line,)

@@ -2,7 +2,7 @@
 
 Goodput is the rate at which the share of requests that miss a limit reaches `1 - share`. Blocks of
 requests at given rates are the data. The estimate fits a logistic curve of the missed share over
-the logarithm of the rate, by maximum likelihood on a grid (`missed_curve`). Its interval resamples
+the logarithm of the rate, by maximum likelihood on a grid (`load_blocks`). Its interval resamples
 whole blocks, because requests of one block share a queue, and the requests of each, because a block
 may have few of them.
 
@@ -20,7 +20,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-from advisor.decide.missed_curve import (
+from advisor.decide.load_blocks import (
     Array,
     LoadBlock,
     MissedCurves,

@@ -10,28 +10,28 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from advisor.decide.advised_answer import AdvisedAnswer, join_names
-from advisor.decide.best_arms import find_errors
 from advisor.decide.certainty import REPETITIONS_TO_TRY
-from advisor.decide.flips import SAME_SCORE, grades_of
 from advisor.decide.further_lines import (
+    AdvisedAnswer,
     describe_accuracy,
     describe_adjustments,
     describe_batch_sizes,
     describe_requests,
     describe_weights,
+    join_names,
+    write_load_lines,
 )
-from advisor.decide.load_lines import write_load_lines
+from advisor.decide.recommend import find_errors
+from advisor.decide.sensitivity import SAME_SCORE, grades_of
 from advisor.decide.speedup_draws import includes_processes
 from advisor.decide.trust import STEADY_NOISE, describe_unfitness, is_unfit
 from advisor.domain.answer import Answer, HeadlineLine, HeadlinePart
-from advisor.domain.interval import Interval
+from advisor.domain.measurement import Interval
 from advisor.domain.model import short_name
 from advisor.domain.question import Budget
 from advisor.domain.recommendation import ChosenFor
-from advisor.domain.results import EQUIVALENCE_MARGIN
+from advisor.domain.results import EQUIVALENCE_MARGIN, ScoredArm
 from advisor.domain.rubric import LETTERS
-from advisor.domain.scores import ScoredArm
 from advisor.errors import MachineUnfitError
 from advisor.system.number_format import (
     format_bound,

@@ -17,17 +17,16 @@ import msgspec
 from advisor.ask import detection
 from advisor.ask.answers import Answers, command_of
 from advisor.ask.devices import CPU
-from advisor.ask.installation import required_packages
+from advisor.ask.obstacles import required_packages
 from advisor.ask.resolve import resolve, worker_interpreter
 from advisor.ask.rubric_files import load as load_catalogue
 from advisor.context import Context
-from advisor.decide import other_platforms, published_answer
+from advisor.decide import performance_portability, published_answer
 from advisor.decide.decision import evaluate
 from advisor.domain.answer import Answer, Provenance
 from advisor.domain.question import Question
 from advisor.domain.recommendation import Recommendation, Trust, lower_trust
-from advisor.domain.run import Header
-from advisor.domain.run_state import RunState
+from advisor.domain.run_state import Header, RunState
 from advisor.errors import GpuNotAttachedError, RunFileError, UnknownGpuError, UserError
 
 #: Best trust grade of an imported answer: whether this machine is like the one of the run is not
@@ -95,7 +94,7 @@ def _is_same_question(found: Question, answers: Answers, question: Question) -> 
     return (
         found.gpu is not None
         and found.devices_per_model == answers.gpus_per_model
-        and other_platforms.is_same_work(found, wanted)
+        and performance_portability.is_same_work(found, wanted)
         and answers.dtype in {"auto", found.dtype}
     )
 

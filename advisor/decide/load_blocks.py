@@ -1,15 +1,168 @@
-"""Blocks of requests to servers: which requests met the limits, and the latency by rate. Pure."""
+"""Blocks of load, and curves of the share of requests that miss a limit by the rate.
+
+A curve has two parameters, the goodput and the slope. `MissedCurves` has one curve for each cell of
+a grid of both, so that fits are searches in the grid.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
+import math
 from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
 
 from advisor.decide.intervals import nearest_rank
-from advisor.decide.missed_curve import LoadBlock, count_groups
 from advisor.domain.question import LoadQuestion
 from advisor.domain.run_events import LoadMeasured
 from advisor.domain.run_state import ProcessState
 from advisor.domain.serving import RateLevel, ServedRequest
+
+#: Misses of a group have at most so many requests that met the limits between them.
+SEPARATED = 5
+#: An array of float64; NumPy is imported where it computes.
+Array: TypeAlias = Any
+#: Points of the grid: of the goodput between the lowest and the highest rate, and of the slope.
+GOODPUT_POINTS, SLOPE_POINTS = 240, 24
+#: Slopes of the logistic curve over the logarithm of the rate. A queue that is nearly full has a
+#: steep one; below the least slope the latency hardly depends on the rate.
+LEAST_SLOPE, MOST_SLOPE = 3.0, 80.0
+#: The goodput may lie these factors below and above the rates that were tried.
+BELOW, ABOVE = 3.0, 1.1
+#: Shares that a block can have least and most: a finite block excludes neither.
+LEAST_SHARE = 0.002
+#: A block counts by the normal density of the logarithm of its rate over the goodput, with this
+#: standard deviation.
+NEAR_DEVIATION = 0.3
+
+
+@dataclasses.dataclass(frozen=True)
+class LoadBlock:
+    """Requests that were sent at one rate, and how many of them met every limit."""
+
+    #: Requests per second.
+    rate: float
+    met: int
+    total: int
+    #: Groups of misses, see `count_groups`; None where each request missed alone.
+    groups: int | None = None
+
+    @property
+    def missed(self) -> int:
+        """Requests that missed a limit."""
+        return self.total - self.met
+
+    def meets(self, share: float) -> bool:
+        """Return whether at least `share` of the requests met the limits."""
+        return self.total > 0 and self.met >= share * self.total
+
+
+def count_groups(missed: Sequence[bool]) -> int:
+    """Return the number of groups of missed requests, from whether each request missed, in order.
+
+    At most `SEPARATED` requests between two misses of a group met the limits.
+    """
+    misses = [index for index, each in enumerate(missed) if each]
+    later = sum(b - a > SEPARATED + 1 for a, b in itertools.pairwise(misses))
+    return later + bool(misses)
+
+
+def group_size(blocks: Sequence[LoadBlock]) -> float:
+    """Return how many misses a group has on average; 1 where each request missed alone.
+
+    Blocks of which most requests missed do not count: their groups are as long as the block.
+    """
+    few = [block for block in blocks if 0 < block.missed < block.met]
+    groups = sum(block.missed if block.groups is None else block.groups for block in few)
+    return sum(block.missed for block in few) / groups if groups else 1.0
+
+
+@dataclasses.dataclass(frozen=True)
+class MissedCurves:
+    """Shares of missed requests at the rates of blocks, for each cell of the grid."""
+
+    #: The grid: `(GOODPUT_POINTS,)` logarithms of the goodput, and `(SLOPE_POINTS,)` slopes. The
+    #: cells are all pairs, those of one goodput next to each other.
+    log_goodputs: Array
+    slopes: Array
+    #: Logarithms of the rates of the blocks, `(blocks,)`.
+    log_rates: Array
+    #: Logarithms of the share that misses and of the one that meets the limits, `(blocks, cells)`.
+    log_missed: Array
+    log_met: Array
+
+    def log_goodput(self, cells: Any) -> Any:  # noqa: ANN401 - NumPy is not imported here
+        """Return the logarithm of the goodput of a cell, or of each of an array of cells."""
+        return self.log_goodputs[cells // SLOPE_POINTS]
+
+    def slope(self, cell: int) -> float:
+        return float(self.slopes[cell % SLOPE_POINTS])
+
+    def cells_of_slope(self, slope: float) -> slice:
+        """Return the cells with the slope of the grid that is nearest to `slope`."""
+        import numpy as np  # noqa: PLC0415 - slow to import, and most commands measure no load
+
+        nearest = int(np.argmin(np.abs(np.log(self.slopes) - math.log(slope))))
+        return slice(nearest, None, SLOPE_POINTS)
+
+    def nearness(self, log_goodput: float) -> Array:
+        """Return `(blocks,)`: how much blocks count by the distance of their rates from a goodput.
+
+        The missed share of a queue is not a logistic curve over all rates.
+        """
+        return nearness(self.log_rates, log_goodput)
+
+    def log_likelihood(self, met: Array, missed: Array) -> Array:
+        """Return `(..., cells)` for numbers of requests `(..., blocks)`."""
+        return met @ self.log_met + missed @ self.log_missed
+
+    def deviance(self, met: Array, missed: Array) -> Array:
+        """Return `(blocks, cells)`: half the deviance of each block, for requests `(blocks,)`."""
+        import numpy as np  # noqa: PLC0415 - as above
+
+        shares = np.clip(missed / (met + missed), LEAST_SHARE, 1 - LEAST_SHARE)
+        greatest = met * np.log1p(-shares) + missed * np.log(shares)
+        fitted = met[:, None] * self.log_met + missed[:, None] * self.log_missed
+        return np.maximum(greatest[:, None] - fitted, 0.0)
+
+
+def make_curves(
+    blocks: Sequence[LoadBlock], share: float, among: Sequence[LoadBlock] = ()
+) -> MissedCurves:
+    """Return the curves at the rates of `blocks`, on the grid of the blocks `among`.
+
+    At the goodput the share of missed requests is `1 - share`.
+    """
+    import numpy as np  # noqa: PLC0415 - as above
+
+    tried = [block.rate for block in among or blocks]
+    lowest, highest = math.log(min(tried) / BELOW), math.log(max(tried) * ABOVE)
+    log_goodputs = np.linspace(lowest, highest, GOODPUT_POINTS)
+    slopes = np.geomspace(LEAST_SLOPE, MOST_SLOPE, SLOPE_POINTS)
+    log_rates = np.array([math.log(block.rate) for block in blocks])
+    distances = log_rates[:, None, None] - log_goodputs[:, None]
+    missed = 1 / (1 + np.exp(-(_log_odds(share) + slopes * distances)))
+    missed = np.clip(missed, LEAST_SHARE, 1 - LEAST_SHARE).reshape(len(blocks), -1)
+    return MissedCurves(log_goodputs, slopes, log_rates, np.log(missed), np.log1p(-missed))
+
+
+def missed_share(rate: float, log_goodput: float, slope: float, share: float) -> float:
+    """Return the share of missed requests that a curve gives at a rate."""
+    log_odds = _log_odds(share) + slope * (math.log(rate) - log_goodput)
+    return min(max(1 / (1 + math.exp(-log_odds)), LEAST_SHARE), 1 - LEAST_SHARE)
+
+
+def nearness(log_rates: Array, log_goodput: float) -> Array:
+    """Return `(blocks,)`: the weights of blocks with these logarithms of rates, `(blocks,)`."""
+    import numpy as np  # noqa: PLC0415 - as above
+
+    return np.exp(-(((log_rates - log_goodput) / NEAR_DEVIATION) ** 2) / 2)
+
+
+def _log_odds(share: float) -> float:
+    """Return the logarithm of the odds of a miss at the goodput."""
+    return math.log((1 - share) / share)
+
 
 PERCENTILES = (0.5, 0.95, 0.99)
 #: Rates within this factor are one level.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from advisor.domain.interval import Interval
+from advisor.domain.measurement import Interval
 from advisor.domain.plan import BASELINE, Arm
 from advisor.domain.run_state import ProcessState, RunState
 from probes.wire.events import NewShapeOutcome, NewShapeResult

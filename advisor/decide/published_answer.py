@@ -10,26 +10,24 @@ import msgspec
 from advisor.ask import detection
 from advisor.ask.answers import Answers
 from advisor.ask.devices import CPU, find_known_gpu
-from advisor.ask.installation import required_packages
+from advisor.ask.obstacles import required_packages
 from advisor.ask.resolve import choose_dtype, resolve, worker_interpreter
 from advisor.ask.rubric_files import load as load_catalogue
 from advisor.context import Context
-from advisor.decide import guidelines, published_figures, scoring, sensitivity
-from advisor.decide.facts import declared_facts
-from advisor.decide.flips import find_flips
-from advisor.decide.grades import FactValue, rate
+from advisor.decide import guidelines, scoring, sensitivity
+from advisor.decide.grades import FactValue, declared_facts, rate
+from advisor.decide.guidelines import PublishedCase
 from advisor.decide.headline import write_headline
-from advisor.decide.published_figures import PublishedCase
-from advisor.decide.reasons import describe_rating
+from advisor.decide.scoring import find_failures
+from advisor.decide.sensitivity import find_flips
+from advisor.decide.trust import describe_rating
 from advisor.domain.answer import PUBLISHED, Answer, UnmeasuredArm
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.constrained_values import find_failures
 from advisor.domain.machine import Machine
 from advisor.domain.plan import BASELINE
 from advisor.domain.question import Question
 from advisor.domain.recommendation import Recommendation
-from advisor.domain.results import Results
-from advisor.domain.scores import ScoredArm
+from advisor.domain.results import Results, ScoredArm
 from advisor.domain.workflow import Workflow
 from advisor.errors import NothingViableError, UserError
 from advisor.version import __version__
@@ -54,7 +52,7 @@ def answer_from_figures(answers: Answers, context: Context, absent: UserError) -
         raise absent
     question = _question_about(answers, gpu, here, catalogue)
     catalogue = catalogue.for_question(question)
-    cases = published_figures.find_cases(
+    cases = guidelines.find_cases(
         catalogue.published, gpu, question.model.name, question.batch_sizes
     )
     differences = catalogue.published.differences(question)
@@ -63,7 +61,7 @@ def answer_from_figures(answers: Answers, context: Context, absent: UserError) -
         raise type(absent)(what, absent.next_step)
     if not cases:
         raise absent
-    cases = (*cases, published_figures.baseline_case(cases))
+    cases = (*cases, guidelines.baseline_case(cases))
     scored, recommendation = recommend_case(cases, question, catalogue, gpu)
     answer = Answer(
         run_id=PUBLISHED,

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from advisor.decide import certainty, costs, guidelines, sensitivity, trust
-from advisor.decide.best_arms import (
-    advise_by_shape,
-    find_best_exact,
-)
-from advisor.decide.choice import Choice
-from advisor.decide.flips import SAME_SCORE, find_flips
 from advisor.decide.intervals import geometric_mean_interval
-from advisor.decide.no_answer import machine_unfit, nothing_viable
-from advisor.decide.reasons import (
+from advisor.decide.sensitivity import SAME_SCORE, find_flips
+from advisor.decide.trust import (
     explain_constraints,
     explain_horizon,
     explain_memory,
@@ -25,16 +20,27 @@ from advisor.decide.reasons import (
     give_next_steps,
     give_reasons,
 )
+from advisor.decide.unmeasured import machine_unfit, nothing_viable
+from advisor.domain.accuracy import worst_error
 from advisor.domain.answer import RankedArm, UnmeasuredArm
-from advisor.domain.recommendation import BreakEven, GuidelineOpinion, Recommendation
+from advisor.domain.catalogue import Catalogue
+from advisor.domain.measurement import Measurement
+from advisor.domain.question import Budget, Question, choose_next_budget
+from advisor.domain.recommendation import (
+    BreakEven,
+    Certainty,
+    GuidelineOpinion,
+    Recommendation,
+    ShapeAdvice,
+)
 from advisor.domain.results import (
     EQUIVALENCE_MARGIN,
     VERDICTS_BY_STRENGTH,
     Results,
+    ScoredArm,
     VerdictKind,
 )
-from advisor.domain.run import Header
-from advisor.domain.scores import ScoredArm
+from advisor.domain.run_state import Header
 from probes.wire.shape import Shape
 
 
@@ -238,3 +244,104 @@ def is_tie(winner: ScoredArm, other: ScoredArm, results: Results) -> bool:
         pairs, 0.95, weights=[weights.get(shape, 1.0) for shape in shapes]
     )
     return abs(mean.value) <= margin
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Choice:
+    """The chosen arm, the other arms, and how certain the choice is."""
+
+    header: Header
+    results: Results
+    excluded: Sequence[UnmeasuredArm]
+    #: All arms with a score, best first.
+    scored: Sequence[ScoredArm]
+    #: Those that meet the constraints.
+    viable: Sequence[ScoredArm]
+    arm: ScoredArm
+    certainty: Certainty
+
+    @property
+    def question(self) -> Question:
+        return self.header.question
+
+    @property
+    def catalogue(self) -> Catalogue:
+        return self.header.catalogue
+
+    @property
+    def measurement(self) -> Measurement:
+        """The measurement of the chosen arm."""
+        return self.measurements[self.arm.arm]
+
+    @property
+    def measurements(self) -> dict[str, Measurement]:
+        """The measurements by arm."""
+        return {entry.arm: entry for entry in self.results.measurements}
+
+    @property
+    def unraced_shapes(self) -> tuple[Shape, ...]:
+        """The shapes of the question without a race that has enough rounds.
+
+        Servers do not race.
+        """
+        if self.question.load is not None:
+            return ()
+        raced = {race.shape for race in self.results.races}
+        return tuple(shape for shape in self.question.shapes if shape not in raced)
+
+    @property
+    def next_budget(self) -> Budget | None:
+        """The budget of a further run; None where no budget makes more repetitions."""
+        return choose_next_budget(
+            self.catalogue.presets.budgets.values(),
+            self.question.budget,
+            made=self.results.repeats,
+            needed=self.certainty.needed_repetitions,
+        )
+
+
+def find_best_exact(viable: Sequence[ScoredArm], results: Results) -> str | None:
+    """Return the first arm by rank whose outputs are exact; None without one."""
+    exact = {
+        entry.arm
+        for entry in results.measurements
+        if all(checked.accuracy_class == "exact" for checked in entry.correctness)
+    }
+    return next((arm.arm for arm in viable if arm.arm in exact), None)
+
+
+def find_errors(results: Results) -> dict[str, float]:
+    """Return the largest error of the outputs of each arm: 0 if exact, infinite if unknown."""
+    return {entry.arm: _error(entry) for entry in results.measurements}
+
+
+def _error(measurement: Measurement) -> float:
+    checks = measurement.correctness
+    if all(each.accuracy_class == "exact" for each in checks):
+        return 0.0
+    error = worst_error(checks)
+    return math.inf if error is None else error
+
+
+def advise_by_shape(
+    advised: ScoredArm, results: Results, by_shape: Mapping[Shape, Sequence[ScoredArm]]
+) -> tuple[ShapeAdvice, ...]:
+    """Return the best arm at each batch size alone; `by_shape` has their arms, best first."""
+    speedups = {
+        (entry.arm, cell.shape): cell.speedup.value
+        for entry in results.measurements
+        for cell in entry.cells
+    }
+    found = []
+    for shape, ranked in sorted(by_shape.items()):
+        best = next((arm for arm in ranked if not arm.failed_constraints), None)
+        if best is not None and (advised.arm, shape) in speedups:
+            found.append(
+                ShapeAdvice(
+                    shape=shape,
+                    arm=best.arm,
+                    speedup=speedups[best.arm, shape],
+                    advised_speedup=speedups[advised.arm, shape],
+                )
+            )
+    return tuple(found)

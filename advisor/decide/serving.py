@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import msgspec
 
 from advisor.decide.arms import summarise_arm
-from advisor.decide.asked_rate import compare_with_asked_rate
 from advisor.decide.goodput import (
     Goodput,
     compare_processes,
     estimate_goodput,
 )
-from advisor.decide.intervals import HALF_INTERVAL
+from advisor.decide.intervals import HALF_INTERVAL, process_variance
 from advisor.decide.load_blocks import levels_of, load_block, valid_blocks
-from advisor.decide.replication import process_variance
 from advisor.domain.catalogue import NoisePrior
-from advisor.domain.interval import Interval
-from advisor.domain.measurement import Measurement, MemoryBytes
+from advisor.domain.measurement import Interval, Measurement, MemoryBytes
 from advisor.domain.plan import Arm, Plan
 from advisor.domain.question import LoadQuestion, Question
 from advisor.domain.results import Results
 from advisor.domain.run_state import ProcessState, RunState
-from advisor.domain.serving import ServedArm, ServingResults, ServingRules
+from advisor.domain.serving import AskedRate, RateLevel, ServedArm, ServingResults, ServingRules
 from probes.wire.events import ClosedLoop
 from probes.wire.shape import Shape
 
@@ -296,3 +294,47 @@ def is_saturated(loops: Sequence[ClosedLoop], gain: float) -> bool:
     """Return whether more requests at once made the last loop hardly faster than those before."""
     *before, last = [loop.rate for loop in loops] or [0.0]
     return bool(before) and last < gain * max(before)
+
+
+#: Error of a quotient by rounding alone.
+ROUNDING = 1e-9
+#: A level shows the latency of each server where its rate is between these factors of that of a
+#: server: a higher rate has a higher latency.
+LEAST_RATE, MOST_RATE = 0.95, 1.3
+
+
+def servers_for(rate: float, goodput: float) -> int:
+    """Return how many equal servers share a rate so that none exceeds its goodput."""
+    return max(1, math.ceil(rate / goodput - ROUNDING))
+
+
+def compare_with_asked_rate(
+    goodput: Interval | None,
+    levels: Sequence[RateLevel],
+    rate: float | None,
+    price_per_hour: float | None,
+) -> AskedRate | None:
+    """Return the comparison; None without a goodput with both bounds, or without a rate."""
+    if rate is None or goodput is None or goodput.low is None or goodput.high is None:
+        return None
+    servers = servers_for(rate, goodput.value)
+    return AskedRate(
+        rate=rate,
+        verdict=_verdict(rate, goodput.low, goodput.high),
+        servers=servers,
+        fewest_servers=servers_for(rate, goodput.high),
+        most_servers=servers_for(rate, goodput.low),
+        level=_nearest_level(levels, rate / servers),
+        price_per_hour=servers * price_per_hour if price_per_hour else None,
+    )
+
+
+def _verdict(rate: float, low: float, high: float) -> Literal["met", "not-met", "open"]:
+    if rate <= low:
+        return "met"
+    return "not-met" if rate > high else "open"
+
+
+def _nearest_level(levels: Sequence[RateLevel], rate: float) -> RateLevel | None:
+    near = [level for level in levels if LEAST_RATE <= level.rate / rate <= MOST_RATE]
+    return min(near, key=lambda level: abs(math.log(level.rate / rate)), default=None)

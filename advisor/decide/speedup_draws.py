@@ -12,10 +12,8 @@ import zlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from advisor.decide.intervals import HALF_INTERVAL
-from advisor.decide.replication import MIN_PROCESSES
-from advisor.domain.interval import Interval
-from advisor.domain.measurement import Measurement
+from advisor.decide.intervals import HALF_INTERVAL, MIN_PROCESSES
+from advisor.domain.measurement import Interval, Measurement
 from advisor.domain.results import Results
 
 #: An array of float64; NumPy is imported where it computes.

@@ -9,13 +9,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from advisor.decide.arms import TAIL, Series, count_visits, summarise_arm
-from advisor.decide.drift import bound_by_speedups, check_sustained
-from advisor.decide.fastest_calls import reconcile
-from advisor.decide.intervals import paired_interval
-from advisor.decide.process_differences import (
+from advisor.decide.diagnosis import device_peaks, read_inputs
+from advisor.decide.drift import (
+    bound_by_speedups,
+    check_sustained,
     estimate_process_variances,
     widen_by_variances,
 )
+from advisor.decide.fastest_calls import reconcile
+from advisor.decide.intervals import paired_interval
 from advisor.decide.rounds import (
     host_seconds,
     is_valid,
@@ -23,7 +25,6 @@ from advisor.decide.rounds import (
     race_log_speedups,
     visits_by_round,
 )
-from advisor.decide.workload import device_peaks, read_inputs
 from advisor.domain.catalogue import NoisePrior
 from advisor.domain.measurement import Measurement
 from advisor.domain.plan import Arm, Plan

@@ -1,20 +1,29 @@
-"""List the arms and workflows of a run that have no measurement, with reason and next step."""
+"""What has no measurement: its reason, the score it could have had, and why none is advised."""
 
 from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from packaging.specifiers import SpecifierSet
 
-from advisor.domain.answer import Status, UnmeasuredArm
+from advisor.decide import sensitivity, trust
+from advisor.decide.grades import declared_facts, rate
+from advisor.decide.scoring import find_failures, value_of, weigh
+from advisor.domain.answer import RankedArm, Status, UnmeasuredArm
+from advisor.domain.catalogue import SiblingGain
+from advisor.domain.constraints import Constraint
 from advisor.domain.machine import Gpu
+from advisor.domain.measurement import Measurement
 from advisor.domain.plan import Arm, Plan
-from advisor.domain.results import Results
-from advisor.domain.run import Header, resume_command
-from advisor.domain.run_state import RunState, varying_sibling
+from advisor.domain.question import Budget
+from advisor.domain.results import Results, ScoredArm
+from advisor.domain.run_state import Header, RunState, resume_command, varying_sibling
 from advisor.domain.serving import ServedArm
 from advisor.domain.workflow import KnownFault, Workflow
-from advisor.errors import UserError
-from advisor.system.number_format import format_share
+from advisor.errors import MachineUnfitError, NothingViableError, UserError
+from advisor.system.number_format import format_number, format_share
 from probes.wire.outcome import Failure
 
 ANOTHER_NAME = "or the package that provides this module under another name"
@@ -158,3 +167,132 @@ def _affects_gpu(fault: KnownFault, gpu: Gpu | None) -> bool:
         gpu is not None
         and any(SpecifierSet(each).contains(gpu.compute_capability) for each in capabilities)
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class Potential:
+    """The speed-up that an arm may have at most, and the score and bonus that it would give."""
+
+    speedup: float
+    score: float
+    #: The measured arm of its workflow over which the gain in the kept runs limits the speed-up;
+    #: None where the workflow has no measured arm.
+    sibling: str | None
+    gain: SiblingGain | None
+
+
+def potential_of(arm: UnmeasuredArm, results: Results, header: Header) -> Potential | None:
+    """Return what the arm may score if its build costs nothing and its declared facts hold.
+
+    Where no arm of its workflow is measured, it may be as fast as in any kept run, and faster than
+    the fastest arm by the factor of the rubric.
+    None for an arm whose speed-up nothing limits, and for one that fails a constraint.
+    """
+    earlier = header.catalogue.earlier_runs.get(header.question.device, {}).get(arm.arm)
+    siblings = [entry for entry in results.measurements if entry.workflow == arm.workflow]
+    if not siblings:
+        fastest = max((entry.speedup.value for entry in results.measurements), default=1.0)
+        most = header.catalogue.rubric.decision.outstanding_gain * fastest
+        return _potential(arm, max(most, (earlier and earlier.largest_speedup) or 0.0), header)
+    gains = earlier.gains if earlier else {}
+    found = [_beside(arm, sibling, gains, header) for sibling in siblings]
+    return min(
+        (each for each in found if each is not None), key=lambda each: each.speedup, default=None
+    )
+
+
+def _beside(
+    arm: UnmeasuredArm, sibling: Measurement, gains: Mapping[str, SiblingGain], header: Header
+) -> Potential | None:
+    """Return what the arm may score by its largest gain over a sibling; None if it is not known."""
+    gain = gains.get(sibling.arm)
+    if gain is None:
+        return None
+    margin = header.catalogue.presets.builds.gain_margin
+    speedup = sibling.speedup.value * gain.largest * margin
+    return _potential(arm, speedup, header, sibling.arm, gain)
+
+
+def _potential(
+    arm: UnmeasuredArm,
+    speedup: float,
+    header: Header,
+    sibling: str | None = None,
+    gain: SiblingGain | None = None,
+) -> Potential | None:
+    rubric, question = header.catalogue.rubric, header.question
+    workflow = next(each for each in header.catalogue.workflows if each.id == arm.workflow)
+    facts = {
+        **declared_facts(workflow.for_arm(arm.option or "")),
+        "performance_portability": None,
+        "speedup": speedup,
+        "build_seconds": 0.0,
+    }
+    ratings = {each.id: rate(each, facts, rubric) for each in rubric.criteria}
+    letters = tuple(each for each in question.constraints if each.criterion in ratings)
+    if find_failures(ratings, letters):
+        return None
+    score = weigh(ratings, question) + rubric.decision.speed_bonus
+    return Potential(speedup, score, sibling, gain)
+
+
+def nothing_viable(
+    scored: Sequence[ScoredArm],
+    constraints: Sequence[Constraint],
+    measurements: Sequence[Measurement],
+) -> NothingViableError:
+    """Return the error of a run without a viable arm, with what would make one viable."""
+    if not scored:
+        return NothingViableError(
+            "nothing was measured, so there is nothing to recommend",
+            "run p3-advisor show --json for the reason of each workflow",
+        )
+    effects = sensitivity.constraint_effects(scored, constraints, None)
+    ways = [
+        f"without {effect.constraint} the answer would be {effect.without}"
+        for effect in effects
+        if effect.without
+    ]
+    asked = ", ".join(constraint.text for constraint in constraints)
+    nearest = ", ".join(_nearest(constraint, scored, measurements) for constraint in constraints)
+    return NothingViableError(
+        f"no workflow meets --require {asked}; nearest: {nearest}",
+        "; ".join(["relax or remove a constraint of --require", *ways]),
+    )
+
+
+def _nearest(
+    constraint: Constraint, scored: Sequence[ScoredArm], measurements: Sequence[Measurement]
+) -> str:
+    """Return the value that is nearest to a constraint with its arm, or how many arms meet it."""
+    measured = {each.arm: each for each in measurements}
+    found = {arm.arm: value_of(constraint, arm.ratings, measured.get(arm.arm)) for arm in scored}
+    known = {arm: value for arm, value in found.items() if value is not None}
+    if not known:
+        return f"{constraint.criterion} unknown"
+    met = sum(map(constraint.admits, known.values()))
+    if met:
+        return f"{constraint.criterion} met by {met} of {len(scored)}"
+    arm = min(known, key=lambda name: constraint.distance(known[name]))
+    return f"{constraint.criterion} {constraint.write_measured(known[arm])} ({arm})"
+
+
+def machine_unfit(results: Results, budget: Budget | None, leader: RankedArm) -> MachineUnfitError:
+    """Return the error of a run that is open because the machine was not fit to measure on.
+
+    `budget` is that of a further run, None where no budget makes more repetitions.
+    """
+    visits, noise = results.visits, results.noise_floor or 0.0
+    if trust.is_busy(results):
+        reason = f"the machine was busy or throttled during {visits.unfit} of {visits.made} visits"
+        next_step = "stop other work on this machine and measure again"
+    else:
+        difference = format_share(min(noise, 9.99))
+        reason = f"the baseline and its duplicate may differ by {difference} or more"
+        longer = f"longer with --budget {budget.name}, or " if budget else ""
+        next_step = f"measure {longer}on a machine whose processors nothing else uses"
+    known, own = "", leader.speedup
+    if own.low is not None and own.high is not None and leader.arm != results.baseline:
+        between = f"{format_number(own.low, digits=2)}x and {format_number(own.high, digits=2)}x"
+        known = f"; so far {leader.scored.title} leads, between {between} as fast as eager PyTorch"
+    return MachineUnfitError(f"{reason}, so the measured speeds do not decide{known}", next_step)

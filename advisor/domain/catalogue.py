@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import msgspec
 
 from advisor.domain.accuracy import AccuracyRules
+from advisor.domain.constraints import Priorities
 from advisor.domain.model import SyntheticModel
-from advisor.domain.priorities import Priorities
 from advisor.domain.published import DecisionTree, Guideline, PublishedData
 from advisor.domain.question import Budget, Dtype, Question
 from advisor.domain.rubric import Rubric

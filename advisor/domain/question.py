@@ -8,9 +8,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from advisor.domain.constraints import Constraint
+from advisor.domain.constraints import Constraint, Priorities
 from advisor.domain.model import Model
-from advisor.domain.priorities import Priorities
 from probes.wire.shape import Shape
 
 Dtype = Literal["native", "float32", "float16", "bfloat16"]

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from advisor.domain.interval import Interval
+from advisor.domain.measurement import Interval
 from advisor.domain.question import RequestLengths
 from probes.wire.bounds import Amount, Count
 

@@ -7,21 +7,21 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from advisor.decide.arm_states import (
     arms_built_before,
+    baseline_error,
     controls,
     failed_arms,
+    has_reference,
     next_process_number,
     plan_of,
     raced_arms,
 )
-from advisor.decide.baseline_failure import baseline_error, has_reference
 from advisor.domain.catalogue import BuildPresets
 from advisor.domain.plan import REFERENCE, Arm
-from advisor.domain.run import Header
 from advisor.domain.run_events import LoggedEvent, RunEvent
-from advisor.domain.run_state import RunState
+from advisor.domain.run_state import Header, RunState
 from advisor.execute import build_limits, remaining
 from advisor.execute.build_queue import MORE_TIME, BuildQueue, has_new_arm, order_builds
-from advisor.execute.race_context import RaceContext
+from advisor.execute.recorder import RaceContext
 from advisor.probing.session import Session
 from advisor.probing.side_by_side import SideBySideBuilds
 from probes.wire.outcome import Failure

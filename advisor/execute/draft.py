@@ -10,19 +10,19 @@ import msgspec
 from advisor.ask import detection, planning
 from advisor.ask.answers import Answers
 from advisor.ask.devices import VISIBLE_DEVICES
-from advisor.ask.installation import required_packages
+from advisor.ask.obstacles import required_packages
 from advisor.ask.resolve import max_load_seconds, resolve, worker_interpreter
 from advisor.ask.rubric_files import load as load_catalogue
 from advisor.context import Context
-from advisor.decide import other_platforms
+from advisor.decide import performance_portability
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine
 from advisor.domain.plan import Plan
 from advisor.domain.question import Question
-from advisor.domain.run import SCHEMA, Header
 from advisor.domain.run_events import LoggedEvent, Planned, RunEvent
+from advisor.domain.run_state import SCHEMA, Header
 from advisor.errors import SandboxError
-from advisor.execute import expected_builds, servers
+from advisor.execute import build_limits, servers
 from advisor.probing.environments import registry
 from advisor.store.runs import Run
 from advisor.version import __version__
@@ -101,10 +101,10 @@ def create(draft: DraftRun, context: Context) -> Run:
         machine=draft.machine,
         catalogue=draft.catalogue,
     )
-    plan = expected_builds.with_expected_builds(draft.plan, header, context.store)
+    plan = build_limits.with_expected_builds(draft.plan, header, context.store)
     first: tuple[RunEvent, ...] = (
         Planned(plan=plan),
-        *other_platforms.find_platforms(context.store, header),
+        *performance_portability.find_platforms(context.store, header),
     )
     run = context.store.create(header)
     with run.writer() as writer:

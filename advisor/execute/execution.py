@@ -1,23 +1,29 @@
 """Run the stages of a run in their order.
 
 Yields events; prints nothing and exits nowhere.
+
+A run waits first until the machine is quiet enough to measure on; the limits are in
+`rubric/presets.toml`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
 
 import msgspec
 
+from advisor.ask.detection import ActivityReader
 from advisor.context import Context
 from advisor.decide.arm_states import plan_of
 from advisor.decide.decision import evaluate
+from advisor.domain.catalogue import QuietLimits
+from advisor.domain.machine import Machine, MachineActivity, QuietCheck, QuietProblem
 from advisor.domain.question import Question
-from advisor.domain.run import Header, fleet_id_of
-from advisor.domain.run_events import Finished, LoggedEvent, Resumed
-from advisor.domain.run_state import RunState
+from advisor.domain.run_events import Finished, LoggedEvent, QuietChecked, Resumed
+from advisor.domain.run_state import Header, RunState, fleet_id_of
 from advisor.errors import (
     BuildsAreGoneError,
     MachineUnfitError,
@@ -25,19 +31,15 @@ from advisor.errors import (
     RunOfFleetError,
 )
 from advisor.execute import (
+    build_queue,
     building,
-    contention,
-    fallbacks,
     post_race,
-    provisional,
-    quiet_check,
     racing,
     remaining,
     repetitions,
     servers,
 )
-from advisor.execute.race_context import RaceContext
-from advisor.execute.recorder import Recorder
+from advisor.execute.recorder import RaceContext, Recorder, answer_so_far, has_answer
 from advisor.probing.conditions import ConditionsMonitor, GpuMonitor
 from advisor.probing.device_memory import DeviceMemoryMonitor
 from advisor.probing.run_config import RunConfig
@@ -147,9 +149,9 @@ def _wait_until_quiet(
 ) -> Iterator[LoggedEvent]:
     """Check the load of the machine, and wait as long as the user allows until it is quiet."""
     limits, question = header.catalogue.presets.quiet, header.question
-    read = quiet_check.load_reader(header.machine, question.gpus, context)
+    read = load_reader(header.machine, question.gpus, context)
     yield from recorder.record_each(
-        quiet_check.wait_until_quiet(read, limits, question.wait_seconds, context.clock)
+        wait_until_quiet(read, limits, question.wait_seconds, context.clock)
     )
 
 
@@ -164,7 +166,7 @@ def _race_and_measure_further(races: RaceContext, header: Header) -> Iterator[Lo
         yield from _race_groups(races, header, builds)
         yield from races.recorder.record_each(races.session.finish_reference())
         yield from post_race.measure_further(races)
-        if building.is_over(races) or fallbacks.arms_to_add(races.state, header) is None:
+        if building.is_over(races) or post_race.arms_to_add(races.state, header) is None:
             return
 
 
@@ -179,14 +181,13 @@ def _race_groups(
     while True:
         before = _race_progress(recorder.state, question)
         yield from building.build_group(races, header, builds)
-        added = fallbacks.arms_to_add(recorder.state, header)
+        added = post_race.arms_to_add(recorder.state, header)
         if added is not None and not building.is_over(races):
             yield recorder.record(added)
             yield from building.build_group(races, header, builds)
         if building.is_over(races):
             yield from building.end_builds(races, builds)
-        has_answer = functools.partial(provisional.has_answer, header)
-        yield from racing.race_shapes(races, has_answer)
+        yield from racing.race_shapes(races, functools.partial(has_answer, header))
         waiting = remaining.waiting_arms(recorder.state, question)
         has_progress = builds.running or _race_progress(recorder.state, question) != before
         if (
@@ -197,8 +198,8 @@ def _race_groups(
             return
         answer = evaluate(header, recorder.state)
         if answer.recommendation is not None:
-            yield recorder.record(provisional.answer_so_far(answer, recorder.state))
-        hopeless = contention.arms_that_cannot_lead(answer, header)
+            yield recorder.record(answer_so_far(answer, recorder.state))
+        hopeless = build_queue.arms_that_cannot_lead(answer, header)
         yield from building.drop_unbuilt(races, builds, hopeless)
         if not session.has_memory_headroom() or waiting & remaining.oom_beside_others(
             recorder.state
@@ -240,3 +241,65 @@ def run_config_of(run: Run, header: Header, context: Context) -> RunConfig:
         serving=header.catalogue.serving,
         engine_memory=header.catalogue.engine_memory,
     )
+
+
+#: Observes the machine for some seconds.
+ReadLoad: TypeAlias = Callable[[float], MachineActivity]
+
+
+def load_reader(machine: Machine, gpus: Sequence[str], context: Context) -> ReadLoad:
+    """Return a function that observes the processors, and the GPUs with these UUIDs."""
+    reader = ActivityReader(machine.cpu.usable_processors, gpus)
+    return lambda seconds: reader.read(seconds, context.clock, context.sleep)
+
+
+def check_now(read: ReadLoad, limits: QuietLimits) -> QuietCheck:
+    """Observe the machine for `limits.sample_seconds` and return what was found."""
+    load = read(limits.sample_seconds)
+    return QuietCheck(load=load, problems=find_problems(load, limits))
+
+
+def find_problems(load: MachineActivity, limits: QuietLimits) -> tuple[QuietProblem, ...]:
+    """Return what keeps the machine from being quiet; empty if it is quiet.
+
+    A figure that the machine does not report is not a problem.
+    """
+    needed = load.usable_processors * (1 - limits.most_busy_share)
+    found: dict[QuietProblem, bool] = {
+        # A cgroup may allow fewer processors than the host has: others may keep the rest busy.
+        "cpu-busy": load.idle_processors is not None and load.idle_processors < needed,
+        "cpu-stolen": (load.stolen_share or 0.0) > limits.most_stolen_share,
+        "gpu-processes": bool(load.gpu_processes),
+        "gpu-busy": (load.gpu_busy_share or 0.0) > limits.most_gpu_busy_share,
+        "gpu-clocks-held-down": bool(load.clocks_held_down),
+    }
+    return tuple(problem for problem, applies in found.items() if applies)
+
+
+def wait_until_quiet(
+    read: ReadLoad,
+    limits: QuietLimits,
+    allowed_seconds: float,
+    clock: Callable[[], float],
+) -> Iterator[QuietChecked]:
+    """Check the load, and check it again until the machine is quiet or `allowed_seconds` are over.
+
+    Yield the first check, each one whose problems differ from those before it, and the last one.
+    """
+    check, reported = check_now(read, limits), None
+    # The first observation is made in any case, so it is not waiting.
+    start, waited = clock(), 0.0
+    while True:
+        check = msgspec.structs.replace(
+            check, waited_seconds=waited, allowed_seconds=allowed_seconds
+        )
+        left = allowed_seconds - waited
+        waits = bool(check.problems) and left > 0
+        if not waits or check.problems != reported:
+            yield QuietChecked(check=check, waits=waits)
+        if not waits:
+            return
+        reported = check.problems
+        load = read(min(limits.waiting_sample_seconds, left))
+        check = QuietCheck(load=load, problems=find_problems(load, limits))
+        waited = clock() - start

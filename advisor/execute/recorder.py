@@ -1,12 +1,20 @@
-"""Number, time-stamp, store and fold the events of a run in progress."""
+"""Number, time-stamp, store and fold the events of a run in progress; its answer so far."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 
+from advisor.decide.arm_states import plan_of
+from advisor.decide.decision import evaluate
+from advisor.domain.answer import Answer, AnswerSummary
+from advisor.domain.catalogue import VisitQualityLimits
 from advisor.domain.event_folding import fold
-from advisor.domain.run_events import LoggedEvent, RunEvent
-from advisor.domain.run_state import RunState
+from advisor.domain.question import Question
+from advisor.domain.run_events import LoggedEvent, ProvisionalAnswer, RunEvent
+from advisor.domain.run_state import Header, RunState
+from advisor.execute import remaining
+from advisor.probing.session import Session
 
 
 class Recorder:
@@ -42,3 +50,44 @@ class Recorder:
         """Record the events one by one; yield each after it is recorded."""
         for run_event in run_events:
             yield self.record(run_event)
+
+
+@dataclasses.dataclass(frozen=True)
+class RaceContext:
+    """The workers, the record and the rules of one run while it is measured."""
+
+    session: Session
+    recorder: Recorder
+    question: Question
+    limits: VisitQualityLimits
+    #: Seconds from an arbitrary origin.
+    clock: Callable[[], float]
+    #: Seconds of the run, and when the last build and race end, and the run, by `clock`; infinite
+    #: without a limit.
+    seconds: float
+    races_end: float
+    end: float
+    #: Number of builds that may run at the same time.
+    builds_at_once: int
+    #: Returns the answer with what has been measured so far.
+    evaluate: Callable[[RunState], Answer]
+
+    @property
+    def state(self) -> RunState:
+        """The state of the run after its last event."""
+        return self.recorder.state
+
+
+def answer_so_far(answer: Answer, state: RunState) -> ProvisionalAnswer:
+    """Return the answer of now in few fields, and the arms that have not raced."""
+    waiting = remaining.waiting_arms(state, answer.question)
+    return ProvisionalAnswer(
+        answer=AnswerSummary.of(answer),
+        waiting=tuple(arm.id for arm in plan_of(state).arms if arm.id in waiting),
+    )
+
+
+def has_answer(header: Header, state: RunState) -> bool:
+    """Return whether the decision is made with what has been measured so far."""
+    summary = AnswerSummary.of(evaluate(header, state))
+    return summary.arm is not None and summary.decision_word != "OPEN"

@@ -21,9 +21,9 @@ from ray.util.scheduling_strategies import (
     PlacementGroupSchedulingStrategy,
 )
 
-from advisor.domain.fleet import CPU, Pool
-from advisor.domain.run import Header
+from advisor.domain.answer import CPU, Pool
 from advisor.domain.run_events import LoggedEvent
+from advisor.domain.run_state import Header
 from advisor.domain.wire import decode_event
 from advisor.fleet.events import Completed, Failed, Progress, Started, TaskEvent
 from advisor.fleet.head import (

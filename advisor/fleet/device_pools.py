@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from advisor.domain.fleet import CPU, Pool
+from advisor.domain.answer import CPU, Pool
 from advisor.errors import FleetRequestError
 
 EXAMPLE = 'write it like --on "gpu=H200,count=2,price=3.50" or --on cpu'

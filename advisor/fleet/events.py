@@ -7,9 +7,9 @@ from typing import Protocol
 
 import msgspec
 
-from advisor.domain.fleet import AssignmentResult, Pool
-from advisor.domain.run import Header
+from advisor.domain.answer import AssignmentResult, Pool
 from advisor.domain.run_events import LoggedEvent
+from advisor.domain.run_state import Header
 from advisor.domain.wire import snake_case
 from advisor.fleet.node import NodeRunResult, Task
 

@@ -14,9 +14,9 @@ import msgspec
 from advisor.ask.answers import Answers
 from advisor.ask.devices import VISIBLE_DEVICES
 from advisor.context import Context
-from advisor.domain.fleet import CPU
-from advisor.domain.run import Header
+from advisor.domain.answer import CPU
 from advisor.domain.run_events import LoggedEvent
+from advisor.domain.run_state import Header
 from advisor.errors import UserError
 from advisor.execute.draft import prepare
 from advisor.execute.execution import execute

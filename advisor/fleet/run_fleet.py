@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from advisor.ask.answers import Answers
-from advisor.domain.fleet import (
+from advisor.domain.answer import (
     CPU,
     Assignment,
     AssignmentResult,

@@ -10,10 +10,18 @@ from typing import Any
 from advisor.domain.accuracy import AccuracyRules
 from advisor.domain.machine import Machine
 from advisor.domain.model import has_random_weights
-from advisor.domain.plan import BASELINE_SNIPPET, CROSS_BUILD, REFERENCE, SNIPPET, Arm
+from advisor.domain.plan import (
+    BASELINE_SNIPPET,
+    CROSS_BUILD,
+    REFERENCE,
+    SNIPPET,
+    Arm,
+    measured_fields,
+    thread_count,
+    worker_task,
+)
 from advisor.domain.question import Question
 from advisor.domain.serving import ServingRules, server_processors
-from advisor.domain.worker_settings import measured_fields, thread_count, worker_task
 from advisor.domain.workflow import EngineMemory
 from advisor.probing.environments import variables
 from probes import protocol

@@ -5,9 +5,14 @@ Exporters take positional tensors, so a module with keyword inputs gets a module
 
 from __future__ import annotations
 
+import json
 import keyword
+import pathlib
+import pprint
 from collections.abc import Sequence
 
+from advisor.domain.model import TransformersModel
+from advisor.domain.question import Question
 from advisor.errors import NoRecipeError
 from probes.wire.events import InputFacts
 
@@ -106,3 +111,151 @@ def random_values(each: InputFacts, batch_size: int) -> str:
     if not each.dtype.isidentifier():
         raise NoRecipeError(f"{each.dtype!r} is not a dtype", "measure again")
     return f"torch.randn({shape}, dtype=torch.{each.dtype})"
+
+
+WIDTH = 100
+#: The line that gives weights at random the same values in every process.
+SEED = "torch.manual_seed(0)"
+
+
+def trust_argument(question: Question) -> str:
+    """Return the argument that lets a model's own code run, if the question allowed it."""
+    return ", trust_remote_code=True" if question.trust_remote_code else ""
+
+
+def config_line(model: TransformersModel, trusted: str = "") -> str:
+    if model.config is None:
+        name, comment = quoted(model_name(model.name)), place_comment(model.name)
+        return f"config = transformers.AutoConfig.from_pretrained({name}{trusted}){comment}"
+    fields = pprint.pformat(model.config, width=WIDTH, sort_dicts=False, compact=True)
+    return f"config = transformers.AutoConfig.for_model(**{fields})"
+
+
+def checkpoint_line(model: TransformersModel) -> str:
+    return f"CHECKPOINT = {quoted(model_name(model.name))}{place_comment(model.name)}"
+
+
+def cast_lines(question: Question) -> list[str]:
+    dtype = f"torch.{question.dtype}" if question.dtype != "native" else ""
+    device = '"cuda"' if question.device == "cuda" else ""
+    arguments = ", ".join(part for part in (device, dtype) if part)
+    return [
+        f"model = model.to({arguments}).eval()" if arguments else "model = model.eval()",
+        # Compilers make another program for parameters that require gradients. One by one, because
+        # a scripted module has no `requires_grad_`.
+        "for parameter in model.parameters():",
+        "    parameter.requires_grad_(False)",
+    ]
+
+
+def in_dtype(shape: tuple[int, ...], question: Question) -> str:
+    device = ', device="cuda"' if question.device == "cuda" else ""
+    sizes = ", ".join(map(str, shape))
+    return f"({sizes}, dtype=torch.{question.dtype}{device})"
+
+
+def to_device(question: Question) -> str:
+    return '.to("cuda")' if question.device == "cuda" else ""
+
+
+def file_name(path: str) -> str:
+    return pathlib.PurePath(path).name
+
+
+def model_name(name: str) -> str:
+    """Return a name on the hub, or the relative path of a local directory from where it is.
+
+    The `./` keeps transformers from opening a model of that name on the hub.
+    """
+    return f"./{file_name(name)}" if pathlib.PurePath(name).is_absolute() else name
+
+
+def place_comment(name: str) -> str:
+    """Return the comment that says where to run lines that name a local path; else nothing."""
+    is_local = pathlib.PurePath(name).is_absolute()
+    return f"  # run this in the folder of {in_comment(file_name(name))}" if is_local else ""
+
+
+def quoted(name: str) -> str:
+    """Return the string literal of a name, which may come from another machine."""
+    return json.dumps(name, ensure_ascii=False)
+
+
+def in_comment(name: str) -> str:
+    """Return a name without characters that could end the line of a comment."""
+    return "".join(character if character.isprintable() else "?" for character in name)
+
+
+#: The token numbers of random prompts.
+INPUT_IDS = (
+    "torch.randint(0, {config}.get_text_config().vocab_size, ({batch_size}, {tokens}){device})"
+)
+#: Lines that write a tokenizer, without which some engines do not open a checkpoint.
+STUB_TOKENIZER = (
+    "words = {str(token): token for token in range(config.get_text_config().vocab_size)}",
+    'stub = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="0"))',
+    "tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=stub)",
+    "tokenizer.save_pretrained(CHECKPOINT)  # a word for each token; some engines need one",
+)
+#: The line that keeps settings of the checkpoint, such as the end of a text, out of `generate`.
+AS_MEASURED = (
+    "model.generation_config = transformers.GenerationConfig()  # greedy, to the last token"
+)
+#: Directory of a checkpoint that the lines write.
+WRITTEN_CHECKPOINT = "checkpoint"
+
+
+def language_model_lines(model: TransformersModel, question: Question) -> list[str]:
+    dtype = f"dtype=torch.{question.dtype}{trust_argument(question)}"
+    if model.weights != "random":
+        source = f"transformers.AutoModelForCausalLM.from_pretrained(CHECKPOINT, {dtype})"
+        return [
+            checkpoint_line(model),
+            f"model = {source}{to_device(question)}.eval().requires_grad_(False)",
+        ]
+    source = f"transformers.AutoModelForCausalLM.from_config(config, {dtype})"
+    return [
+        config_line(model, trust_argument(question)),
+        SEED,
+        f"model = {source}{to_device(question)}.eval().requires_grad_(False)",
+    ]
+
+
+def checkpoint_prompt_lines(
+    question: Question, batch_size: int, *, prompts_on_device: bool
+) -> list[str]:
+    """Return the lines that name a checkpoint and make prompts; a model is not loaded.
+
+    A checkpoint with random weights is written first. Raise `NoRecipeError` for other models.
+    """
+    model, trusted = question.model, trust_argument(question)
+    if not isinstance(model, TransformersModel):
+        raise NoRecipeError(
+            "only models of transformers generate text", "measure a name or a directory of one"
+        )
+    prompts = prompt_lines(question, batch_size, "config", on_device=prompts_on_device)
+    if model.weights != "random":
+        return [
+            checkpoint_line(model),
+            f"config = transformers.AutoConfig.from_pretrained(CHECKPOINT{trusted})",
+            *prompts,
+        ]
+    dtype = f"dtype=torch.{question.dtype}{trusted}"
+    return [
+        f'CHECKPOINT = "{WRITTEN_CHECKPOINT}"',
+        config_line(model, trusted),
+        SEED,
+        f"model = transformers.AutoModelForCausalLM.from_config(config, {dtype})",
+        "model.save_pretrained(CHECKPOINT)  # random weights",
+        "del model",
+        *STUB_TOKENIZER,
+        *prompts,
+    ]
+
+
+def prompt_lines(question: Question, batch_size: int, config: str, *, on_device: bool) -> list[str]:
+    """Return the line for random prompts; `config` is the expression of the configuration."""
+    device = ', device="cuda"' if on_device and question.device == "cuda" else ""
+    tokens = question.input_tokens
+    ids = INPUT_IDS.format(config=config, batch_size=batch_size, tokens=tokens, device=device)
+    return [f"prompts = {ids}"]

@@ -19,20 +19,25 @@ from advisor.domain.model import (
 )
 from advisor.domain.question import Question
 from advisor.errors import NoRecipeError
-from advisor.recipes.calls import TENSORS_OF_OUTPUT, call_class, nested_call, random_values
-from advisor.recipes.expressions import (
+from advisor.recipes.calls import (
+    AS_MEASURED,
     SEED,
+    TENSORS_OF_OUTPUT,
+    call_class,
     cast_lines,
     config_line,
     file_name,
     in_comment,
     in_dtype,
+    language_model_lines,
     model_name,
+    nested_call,
+    prompt_lines,
     quoted,
+    random_values,
     to_device,
     trust_argument,
 )
-from advisor.recipes.language_models import AS_MEASURED, language_model_lines, prompt_lines
 from probes.wire.events import InputFacts
 
 #: Lines that find the class of a model: one of transformers, or one of the model's own code.

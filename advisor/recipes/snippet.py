@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from advisor.domain.question import Question
 from advisor.errors import NoRecipeError
-from advisor.recipes.language_models import checkpoint_prompt_lines
+from advisor.recipes.calls import checkpoint_prompt_lines
 from advisor.recipes.loading import loading_lines
 from probes.wire.events import InputFacts
 

@@ -10,7 +10,7 @@ from advisor.domain.accuracy import TrainedLoss, worst_error
 from advisor.domain.answer import Answer
 from advisor.domain.measurement import Measurement
 from advisor.domain.question import WeightFormat
-from advisor.domain.scores import ScoredArm
+from advisor.domain.results import ScoredArm
 from advisor.report.formatting import format_error, plain_table
 from advisor.system.number_format import (
     MISSING,

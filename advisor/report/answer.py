@@ -7,8 +7,8 @@ from advisor.domain.answer import PUBLISHED, Answer, RankedArm
 from advisor.domain.measurement import Measurement
 from advisor.domain.plan import BASELINE
 from advisor.domain.recommendation import Flip, Recommendation
-from advisor.domain.run import resume_command
-from advisor.domain.scores import Adoption
+from advisor.domain.results import Adoption
+from advisor.domain.run_state import resume_command
 from advisor.errors import MachineUnfitError
 from advisor.system.number_format import (
     format_bound,

@@ -15,8 +15,7 @@ import msgspec
 from advisor.ask import rubric_files
 from advisor.decide.decision import decide, decide_again
 from advisor.domain.answer import PUBLISHED, SCHEMA, Answer, encode
-from advisor.domain.constraints import Constraint
-from advisor.domain.priorities import Priorities
+from advisor.domain.constraints import Constraint, Priorities
 from advisor.domain.wire import check_bounds
 from advisor.errors import ExportFileError, NoExportError
 from advisor.report import figures

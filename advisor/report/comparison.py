@@ -17,8 +17,7 @@ import msgspec
 
 from advisor.decide.trust import is_unfit
 from advisor.domain.answer import Answer, Status, UnmeasuredArm
-from advisor.domain.interval import Interval
-from advisor.domain.measurement import Cell
+from advisor.domain.measurement import Cell, Interval
 from advisor.domain.plan import BASELINE
 from advisor.report.answer import headline
 from advisor.report.run_differences import Difference, find_differences, software_of

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
+from advisor.domain.constraints import CRITERIA
 from advisor.domain.measurement import Measurement
-from advisor.domain.priorities import CRITERIA
 from advisor.domain.published import PublishedData, PublishedFigure
+from advisor.domain.results import Rating
 from advisor.domain.rubric import LETTERS, Basis, name_fact
-from advisor.domain.scores import Rating
 from advisor.errors import UnknownCriterionError, UnknownWorkflowError
 from advisor.report import shortcomings
 from advisor.report.formatting import accuracy_line

@@ -14,10 +14,10 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from advisor.decide.trust import is_unfit
 from advisor.domain.accuracy import worst_check
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
+from advisor.domain.constraints import CRITERIA
 from advisor.domain.measurement import CallPercentiles, Cell, GenerationMetrics, Measurement
-from advisor.domain.priorities import CRITERIA
 from advisor.domain.recommendation import RunningCost
-from advisor.domain.scores import ScoredArm
+from advisor.domain.results import ScoredArm
 from probes.wire.checks import Checked
 from probes.wire.shape import Shape
 

@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from advisor.decide.decision import decide
-from advisor.domain.answer import Answer, AnswerSummary
-from advisor.domain.fleet import FLEET_SCHEMA, AssignmentResult, FleetRecord
+from advisor.domain.answer import FLEET_SCHEMA, Answer, AnswerSummary, AssignmentResult, FleetRecord
 from advisor.domain.measurement import Cell, Throughput
 from advisor.domain.recommendation import Recommendation, RunningCost
 from advisor.domain.serving import AskedRate

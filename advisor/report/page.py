@@ -18,7 +18,7 @@ import msgspec
 from markupsafe import Markup
 
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
-from advisor.domain.priorities import CRITERIA, FURTHER_CRITERIA, PILLARS, Priorities
+from advisor.domain.constraints import CRITERIA, FURTHER_CRITERIA, PILLARS, Priorities
 from advisor.domain.rubric import LETTERS
 from advisor.report import accuracy, answer_card, serving_tables, shortcomings, text_generation
 from advisor.report.answer import flip_lines, headline, stop_notice, unfit_notice

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from advisor.decide.trust import is_unfit
 from advisor.domain.accuracy import worst_error
 from advisor.domain.answer import Answer, RankedArm
-from advisor.domain.interval import Interval
-from advisor.domain.priorities import FURTHER_CRITERIA
+from advisor.domain.constraints import FURTHER_CRITERIA
+from advisor.domain.measurement import Interval
 from advisor.domain.rubric import LETTERS
 from advisor.report.answer import has_unfit_problem
 from advisor.report.figures import checks_of

@@ -18,7 +18,7 @@ from advisor.domain.model import ExportedModel, FactoryModel, OnnxModel, Transfo
 from advisor.domain.question import Question
 from advisor.errors import NoRecipeError
 from advisor.recipes import server
-from advisor.recipes.expressions import file_name, model_name
+from advisor.recipes.calls import file_name, model_name
 from advisor.recipes.snippet import compose_snippet
 from advisor.report.answer import caveats
 from advisor.report.formatting import format_error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from advisor.domain.interval import Interval
+from advisor.domain.measurement import Interval
 from advisor.domain.recommendation import (
     BreakEven,
     EnergyUse,

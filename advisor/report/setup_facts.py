@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from advisor.decide.advised_answer import join_names
+from advisor.decide.further_lines import join_names
 from advisor.domain.answer import Answer
 from advisor.domain.model import (
     ExportedModel,

@@ -12,11 +12,9 @@ import math
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from advisor.decide.intervals import HALF_INTERVAL, detectable_shift, t_quantile
-from advisor.decide.replication import MIN_PROCESSES
+from advisor.decide.intervals import HALF_INTERVAL, MIN_PROCESSES, detectable_shift, t_quantile
 from advisor.domain.catalogue import NoisePrior
-from advisor.domain.interval import Interval
-from advisor.domain.measurement import Cell
+from advisor.domain.measurement import Cell, Interval
 from advisor.domain.results import RaceResult
 
 #: Probability that any interval of a comparison misses its value.

@@ -10,10 +10,10 @@ from typing import Final, Literal
 import msgspec
 from packaging.utils import canonicalize_name
 
-from advisor.ask.gpus import detect_gpus
+from advisor.ask.detection import detect_gpus
 from advisor.context import Context
 from advisor.domain.answer import Answer, RankedArm
-from advisor.domain.interval import Interval
+from advisor.domain.measurement import Interval
 from advisor.domain.model import TransformersModel
 from advisor.domain.plan import Arm
 from advisor.errors import VerificationError

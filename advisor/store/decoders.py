@@ -11,8 +11,8 @@ import threading
 
 import msgspec
 
-from advisor.domain.run import Header
 from advisor.domain.run_events import LoggedEvent
+from advisor.domain.run_state import Header
 from advisor.domain.wire import decode_event
 from advisor.errors import NewerVersionError
 

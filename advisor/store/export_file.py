@@ -22,9 +22,9 @@ import msgspec
 
 from advisor.domain.event_folding import fold
 from advisor.domain.machine import Machine
-from advisor.domain.run import RUN_ID, Header
-from advisor.domain.run import SCHEMA as RUN_SCHEMA
 from advisor.domain.run_events import ArmsAdded, LoggedEvent, Planned, RunEvent, WorkerReported
+from advisor.domain.run_state import RUN_ID, Header
+from advisor.domain.run_state import SCHEMA as RUN_SCHEMA
 from advisor.errors import ExportFileError, NotWritableError
 from advisor.store import decoders
 from advisor.store.decoders import DECODE_ERRORS

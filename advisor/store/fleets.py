@@ -6,7 +6,7 @@ import pathlib
 
 import msgspec
 
-from advisor.domain.fleet import FleetRecord
+from advisor.domain.answer import FleetRecord
 from advisor.errors import RunFileError, UnknownRunError
 from advisor.store.decoders import DECODE_ERRORS, DECODING
 from advisor.system.atomic_write import report_unwritable, write_atomically

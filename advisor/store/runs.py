@@ -20,9 +20,8 @@ import msgspec
 from advisor.domain.answer import AnswerSummary
 from advisor.domain.event_folding import fold
 from advisor.domain.plan import arm_directory_name
-from advisor.domain.run import SCHEMA, Header, fleet_id_of
 from advisor.domain.run_events import LoggedEvent
-from advisor.domain.run_state import RunState
+from advisor.domain.run_state import SCHEMA, Header, RunState, fleet_id_of
 from advisor.errors import NotWritableError, RunFileError, RunIsActiveError
 from advisor.store import decoders
 from advisor.store.control import RunControl

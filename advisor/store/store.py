@@ -11,9 +11,8 @@ import msgspec
 import platformdirs
 
 from advisor.domain.answer import AnswerSummary
-from advisor.domain.run import Header
 from advisor.domain.run_events import Finished, is_measurement
-from advisor.domain.run_state import RunState
+from advisor.domain.run_state import Header, RunState
 from advisor.errors import NotWritableError, RunFileError, RunIsActiveError, UnknownRunError
 from advisor.store.fleets import LATEST, Fleets
 from advisor.store.runs import HistoryEntry, Run, load_entry, save_entry

@@ -6,8 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from advisor.domain.interval import Interval
-    from advisor.domain.measurement import CallSeconds
+    from advisor.domain.measurement import CallSeconds, Interval
 
 #: Stands for a number that is not known.
 MISSING = "-"

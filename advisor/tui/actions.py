@@ -13,7 +13,7 @@ from advisor.context import Context
 from advisor.decide import imported_answer
 from advisor.domain.answer import Answer
 from advisor.domain.machine import QuietProblem
-from advisor.execute import quiet_check
+from advisor.execute import execution
 from advisor.execute.draft import DraftRun, create, propose
 from advisor.execute.further_run import (
     arms_to_retry,
@@ -82,8 +82,8 @@ def _start(
 def find_load_problems(drafted: DraftRun, context: Context) -> tuple[QuietProblem, ...]:
     """Observe the machine for about a second and return what keeps it from being quiet."""
     limits = drafted.catalogue.presets.quiet
-    read = quiet_check.load_reader(drafted.machine, drafted.question.gpus, context)
-    return quiet_check.check_now(read, limits).problems
+    read = execution.load_reader(drafted.machine, drafted.question.gpus, context)
+    return execution.check_now(read, limits).problems
 
 
 def retry_failed(app: AdvisorApp, answer: RunAnswer) -> None:

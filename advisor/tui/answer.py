@@ -11,7 +11,7 @@ from rich.text import Text
 from advisor.decide.decision import decide_again
 from advisor.domain.answer import Answer, HeadlinePart, RankedArm
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.priorities import Priorities
+from advisor.domain.constraints import Priorities
 from advisor.domain.recommendation import DecisionWord, Recommendation
 from advisor.domain.workflow import DEFAULT_OPTION, Workflow
 from advisor.report.answer import cost_line, headline, stop_notice, unfit_notice

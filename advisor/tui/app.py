@@ -158,11 +158,11 @@ class AdvisorApp(App[int]):
         self.background.start("machine", self._detect_machine, self._show_machine)
 
     def _detect_machine(self) -> Machine:
-        from advisor.ask import detection, installation  # noqa: PLC0415 - see the class
+        from advisor.ask import detection, obstacles  # noqa: PLC0415 - see the class
         from advisor.ask.resolve import worker_interpreter  # noqa: PLC0415 - see the class
         from advisor.tui import run_controller  # noqa: F401, PLC0415 - preloaded for the next key
 
-        packages = installation.required_packages(self.catalogue)
+        packages = obstacles.required_packages(self.catalogue)
         return detection.detect(worker_interpreter(self.answers), packages)
 
     @property

@@ -9,8 +9,8 @@ from typing import Literal
 
 import msgspec
 
+from advisor.decide.arm_figures import latencies_of_visits
 from advisor.decide.arms import units_per_sample
-from advisor.decide.generation import latencies_of_visits
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.domain.run_state import ProcessState, RunState

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from advisor.domain.answer import Answer
-from advisor.domain.run import resume_command
+from advisor.domain.run_state import resume_command
 from advisor.errors import UserError
 from advisor.report.answer import headline
 from advisor.store.runs import Run

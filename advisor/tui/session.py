@@ -14,9 +14,8 @@ from advisor.decide.decision import evaluate
 from advisor.domain.answer import Answer
 from advisor.domain.event_folding import fold
 from advisor.domain.plan import REFERENCE
-from advisor.domain.run import Header
 from advisor.domain.run_events import LoggedEvent, WorkerReported
-from advisor.domain.run_state import RunState
+from advisor.domain.run_state import Header, RunState
 from advisor.store.runs import Run
 from advisor.system.import_path import ADVISOR_COMMAND, without_current_directory
 from probes.wire.events import PhaseStarted

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from advisor.decide.decision import decide
-from advisor.domain.run import Header
+from advisor.domain.run_state import Header
 from advisor.errors import UserError
 from advisor.execute.execution import check_resumable
 from advisor.execute.remaining import newest_resumable

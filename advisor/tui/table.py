@@ -13,7 +13,7 @@ from textual.coordinate import Coordinate
 from textual.widgets import DataTable
 from textual.widgets.data_table import RowKey
 
-from advisor.domain.interval import Interval
+from advisor.domain.measurement import Interval
 from advisor.tui import text
 
 VERTICAL, HORIZONTAL = "\N{BOX DRAWINGS LIGHT VERTICAL}", "\N{BOX DRAWINGS LIGHT HORIZONTAL}"

@@ -18,7 +18,7 @@ from textual.widget import Widget
 from textual.widgets import Footer
 from textual.widgets._footer import FooterKey
 
-from advisor.domain.priorities import PILLARS, Priorities
+from advisor.domain.constraints import PILLARS, Priorities
 from advisor.domain.recommendation import Flip
 from advisor.tui.appearance import PILLAR_COLOURS
 

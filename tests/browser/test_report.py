@@ -16,13 +16,12 @@ import pytest
 
 from advisor.ask import rubric_files
 from advisor.ask.answers import Answers
-from advisor.ask.priorities import choose_priorities
+from advisor.ask.option_values import choose_priorities
 from advisor.decide.decision import decide_again
 from advisor.domain.answer import Answer
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.constraints import Constraint
+from advisor.domain.constraints import PILLARS, Constraint
 from advisor.domain.measurement import BuildSeconds, MemoryBytes
-from advisor.domain.priorities import PILLARS
 from advisor.report import page
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import platform
 import sys
 
 from advisor.cli.execution import Interruptions
-from advisor.domain.environment import Environment
 from advisor.domain.machine import Interpreter
+from advisor.domain.workflow import Environment
 from advisor.errors import UserError
 from advisor.probing.environments import creation
 from advisor.probing.environments.uv_runner import BuildSettings

@@ -11,10 +11,9 @@ import built_measurements
 import msgspec
 import pytest
 
-from advisor.ask.constraints import parse_constraints
-from advisor.ask.priorities import parse_priorities
-from advisor.decide.advised_answer import AdvisedAnswer
+from advisor.ask.option_values import parse_constraints, parse_priorities
 from advisor.decide.decision import decide_again
+from advisor.decide.further_lines import AdvisedAnswer
 from advisor.domain.answer import Answer
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.measurement import BuildSeconds, Measurement

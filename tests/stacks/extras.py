@@ -7,7 +7,7 @@ from typing import Any
 
 import tomlkit
 
-from advisor.domain.environment import Environment
+from advisor.domain.workflow import Environment
 
 #: Extras that belong to no environment of a workflow.
 WRITTEN_BY_HAND = {"stack", "fleet", "export", "notebook", "dev"}

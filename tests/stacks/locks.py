@@ -21,7 +21,7 @@ import uv
 from packaging.specifiers import SpecifierSet
 
 from advisor.ask import rubric_files
-from advisor.domain.environment import Environment
+from advisor.domain.workflow import Environment
 from advisor.probing.environments import registry, sources
 
 #: The Python version that locks are resolved for, and those that an environment may have.

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from advisor.ask.toml_file import read
+from advisor.ask.rubric_files import read
 from advisor.domain.model import FactoryModel, Model, TransformersModel
 
 FOLDER = pathlib.Path(__file__).parent

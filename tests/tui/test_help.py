@@ -19,7 +19,7 @@ from textual.widgets import Static
 from advisor.ask.answers import Answers
 from advisor.ask.rubric_files import read_glossary, rubric_directory
 from advisor.context import Context
-from advisor.domain.priorities import PILLARS
+from advisor.domain.constraints import PILLARS
 from advisor.report.answer_files import read_answer
 from advisor.report.ranking import ranking_columns
 from advisor.store.runs import Run

@@ -21,8 +21,8 @@ from textual.pilot import Pilot
 from textual.widgets import Static, Tab
 
 from advisor.context import Context
-from advisor.domain.interval import Interval
-from advisor.domain.priorities import FURTHER_CRITERIA
+from advisor.domain.constraints import FURTHER_CRITERIA
+from advisor.domain.measurement import Interval
 from advisor.report.answer import UNFIT_NOTICE
 from advisor.report.answer_files import read_answer
 from advisor.store.runs import Run

@@ -25,7 +25,7 @@ from textual.widgets import Input, Static, TabbedContent
 
 from advisor.ask.answers import Answers
 from advisor.ask.devices import CPU, VISIBLE_DEVICES
-from advisor.ask.load import FIRST_ITL, FIRST_TTFT
+from advisor.ask.task import FIRST_ITL, FIRST_TTFT
 from advisor.cli import plain_prompts
 from advisor.context import Context
 from advisor.store.runs import Run

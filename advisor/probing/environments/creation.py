@@ -20,7 +20,7 @@ import msgspec
 import psutil
 from packaging.specifiers import SpecifierSet
 
-from advisor.domain.environment import Environment
+from advisor.domain.workflow import Environment
 from advisor.errors import EnvironmentInUseError, EnvironmentNotUsableError
 from advisor.probing.environments import health, registry, sources
 from advisor.probing.environments.uv_runner import BuildSettings, UvRunner, explain_os_error

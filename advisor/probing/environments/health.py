@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from advisor.domain.environment import Environment
+from advisor.domain.workflow import Environment
 from advisor.probing.environments.registry import interpreter_path, read_record
 from advisor.probing.environments.variables import NO_TELEMETRY, without_python_paths
 

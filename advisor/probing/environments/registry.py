@@ -17,9 +17,8 @@ from collections.abc import Iterable, Mapping
 import msgspec
 import platformdirs
 
-from advisor.domain.environment import Environment
 from advisor.domain.machine import CreatedEnvironment
-from advisor.domain.workflow import Workflow
+from advisor.domain.workflow import Environment, Workflow
 from advisor.errors import UnknownEnvironmentError
 from advisor.system.home import named_home
 

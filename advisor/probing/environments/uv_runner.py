@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping
 
 import uv
 
-from advisor.domain.environment import Environment
 from advisor.domain.machine import Interpreter
+from advisor.domain.workflow import Environment
 from advisor.errors import EnvironmentNotUsableError
 from advisor.probing.environments import registry
 

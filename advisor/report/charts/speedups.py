@@ -8,8 +8,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from advisor.domain.answer import RankedArm
-from advisor.domain.interval import Interval
-from advisor.domain.measurement import Cell
+from advisor.domain.measurement import Cell, Interval
 from advisor.report.charts.plots import (
     Axis,
     Guide,

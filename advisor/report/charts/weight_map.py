@@ -8,7 +8,7 @@ import msgspec
 from markupsafe import Markup
 
 from advisor.domain.answer import RankedArm
-from advisor.domain.priorities import PILLARS, Priorities
+from advisor.domain.constraints import PILLARS, Priorities
 from advisor.report.charts.plots import NAME_HEIGHT
 from advisor.report.charts.svg import (
     Mark,

@@ -14,8 +14,8 @@ from textual.containers import VerticalScroll
 from textual.widgets import Static, TabbedContent, TabPane
 
 from advisor.domain.answer import RankedArm
+from advisor.domain.constraints import CRITERIA
 from advisor.domain.measurement import Cell, Measurement
-from advisor.domain.priorities import CRITERIA
 from advisor.errors import NoRecipeError
 from advisor.report import explanation, found_recipe, recipe_text, shortcomings
 from advisor.report.formatting import accuracy_line

@@ -9,7 +9,7 @@ import psutil
 from rich.text import Text
 
 from advisor.decide.load_blocks import levels_of, valid_blocks
-from advisor.domain.interval import Interval
+from advisor.domain.measurement import Interval
 from advisor.domain.question import LoadQuestion
 from advisor.domain.run_state import RunState
 from advisor.domain.serving import RateLevel

@@ -14,7 +14,7 @@ from textual.widgets import OptionList, Static, TabbedContent, TabPane
 from textual.widgets._tabbed_content import ContentTabs
 
 from advisor.domain.answer import RankedArm
-from advisor.domain.priorities import FURTHER_CRITERIA
+from advisor.domain.constraints import FURTHER_CRITERIA
 from advisor.report import ranking, shortcomings
 from advisor.report.answer import flip_lines
 from advisor.report.ranking import CRITERION_HEADS

@@ -12,10 +12,9 @@ from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, Static
 
 from advisor.domain.answer import Answer
-from advisor.domain.environment import Environment
 from advisor.domain.plan import Arm, ExclusionStatus
 from advisor.domain.question import Question
-from advisor.domain.workflow import Workflow
+from advisor.domain.workflow import Environment, Workflow
 from advisor.execute.draft import DraftRun
 from advisor.report.setup_facts import list_numbers
 from advisor.tui import actions, text

@@ -5,10 +5,8 @@ from __future__ import annotations
 from textual.app import ComposeResult
 from textual.widgets import Select, Static
 
-from advisor.ask.constraints import parse_constraints
-from advisor.ask.priorities import choose_priorities
-from advisor.domain.constraints import CLASSIFIED
-from advisor.domain.priorities import CRITERIA, Priorities
+from advisor.ask.option_values import choose_priorities, parse_constraints
+from advisor.domain.constraints import CLASSIFIED, CRITERIA, Priorities
 from advisor.tui.steps.form import Choice, Field, Step
 from advisor.tui.widgets import Weights
 

@@ -12,7 +12,6 @@ from textual.app import ComposeResult
 from textual.widgets import Input, Select, Static
 
 from advisor.ask.answers import Answers
-from advisor.ask.constraints import parse_duration
 from advisor.ask.devices import (
     CPU,
     VISIBLE_DEVICES,
@@ -21,10 +20,9 @@ from advisor.ask.devices import (
     find_known_gpu,
     find_no_gpu_reason,
 )
-from advisor.ask.lengths import parse_token_counts
-from advisor.ask.load import FIRST_ITL, FIRST_TTFT, SERVE, parse_request_lengths
-from advisor.ask.option_values import ANY, FORMATS
+from advisor.ask.option_values import ANY, FORMATS, parse_duration
 from advisor.ask.resolve import parse_batch_sizes
+from advisor.ask.task import FIRST_ITL, FIRST_TTFT, SERVE, parse_request_lengths, parse_token_counts
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine
 from advisor.domain.question import Dtype, Task

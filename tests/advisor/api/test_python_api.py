@@ -17,7 +17,7 @@ import pytest
 import advisor
 from advisor import api, errors, schemas
 from advisor.api import functions
-from advisor.api.answers import make_answers
+from advisor.api.functions import make_answers
 from advisor.context import Context
 from advisor.domain.answer import Answer, without_rounds
 from advisor.domain.run_events import Finished, LoggedEvent, Planned

@@ -6,7 +6,7 @@ import pytest
 from fake_clock import FakeClock
 from nvml import UUID, FakeNvml
 
-from advisor.ask.activity import ActivityReader, CpuSeconds, read_cpu_seconds
+from advisor.ask.detection import ActivityReader, CpuSeconds, read_cpu_seconds
 from advisor.domain.machine import MachineActivity
 
 

@@ -16,9 +16,9 @@ import pytest
 from kept.runs import EVIDENCE, read_run
 
 from advisor.ask import rubric_files
+from advisor.domain.constraints import CRITERIA, PILLARS
 from advisor.domain.model import OnnxModel
 from advisor.domain.plan import BASELINE
-from advisor.domain.priorities import CRITERIA, PILLARS
 from advisor.domain.workflow import CitedFact, Workflow
 from advisor.errors import CatalogueError
 

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.ask.constraints import EXAMPLES, check_constraints, parse_constraints, parse_duration
-from advisor.domain.constraints import FIGURES, Constraint
-from advisor.domain.priorities import CRITERIA
+from advisor.ask.option_values import EXAMPLES, check_constraints, parse_constraints, parse_duration
+from advisor.domain.constraints import CRITERIA, FIGURES, Constraint
 from advisor.errors import PriorityError, SizeError
 
 

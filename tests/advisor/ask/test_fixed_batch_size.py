@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.ask.answers import Answers
-from advisor.ask.fixed_batch_size import fixed_batch_size
+from advisor.ask.model_files import fixed_batch_size
 from advisor.ask.resolve import resolve
 
 ROWS = 3
@@ -125,7 +125,7 @@ def test_a_graph_that_unpacks_to_too_many_bytes_is_left_to_the_worker(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = save_exported(tmp_path / "model.pt2", ROWS)
-    monkeypatch.setattr("advisor.ask.fixed_batch_size.LARGEST_GRAPH_BYTES", 10)
+    monkeypatch.setattr("advisor.ask.model_files.LARGEST_GRAPH_BYTES", 10)
     assert fixed_batch_size(str(file)) is None
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from advisor.ask import gpus
+from advisor.ask import detection
 from advisor.domain.machine import Gpu
 
 
@@ -90,7 +90,7 @@ def test_clocks_limits_links_and_processes_are_read(install: Any) -> None:
             nvmlDeviceGetMPSComputeRunningProcesses=[],
         )
     )
-    (gpu,), problem = gpus.detect_gpus()
+    (gpu,), problem = detection.detect_gpus()
     assert problem is None
     assert (gpu.sm_clock_max_mhz, gpu.memory_clock_max_mhz) == (1980, 3201)
     assert (gpu.power_limit_w, gpu.power_limit_default_w) == (500.0, 700.0)
@@ -113,7 +113,7 @@ def test_clocks_limits_links_and_processes_are_read(install: Any) -> None:
 )
 def test_unsupported_properties_are_none(functions: dict[str, Any], install: Any) -> None:
     install(FakeNvml(**functions))
-    (gpu,), problem = gpus.detect_gpus()
+    (gpu,), problem = detection.detect_gpus()
     assert problem is None
     assert (gpu.sm_clock_max_mhz, gpu.power_limit_w, gpu.ecc, gpu.nvlinks, gpu.processes) == (
         None,
@@ -133,14 +133,14 @@ def test_a_lost_gpu_does_not_hide_the_others(install: Any) -> None:
             ),
         )
     )
-    found, problem = gpus.detect_gpus()
+    found, problem = detection.detect_gpus()
     assert [gpu.index for gpu in found] == [0, 2]
     assert problem == "GPU 1: GPU is lost"
 
 
 def test_a_missing_pynvml_gives_no_gpus_and_the_reason(install: Any) -> None:
     install(None)
-    found, problem = gpus.detect_gpus()
+    found, problem = detection.detect_gpus()
     assert found == ()
     assert "nvidia-ml-py" in str(problem)
 
@@ -157,7 +157,7 @@ def test_older_releases_of_the_library_return_bytes(
             nvmlSystemGetDriverVersion=lambda: encode("580.65.06"),
         )
     )
-    found, problem = gpus.detect_gpus()
+    found, problem = detection.detect_gpus()
     assert (problem, len(found)) == (None, 2)
     assert found[1] == Gpu(
         index=1,
@@ -177,7 +177,7 @@ def test_older_releases_of_the_library_return_bytes(
 def test_a_failing_library_gives_no_gpus_and_is_shut_down(fails: str, install: Any) -> None:
     library = failing(fails)
     install(library)
-    found, problem = gpus.detect_gpus()
+    found, problem = detection.detect_gpus()
     assert found == ()
     assert str(problem).endswith(f"{fails} failed")
     assert library.calls.count("nvmlShutdown") == (fails != "nvmlInit")
@@ -185,4 +185,4 @@ def test_a_failing_library_gives_no_gpus_and_is_shut_down(fails: str, install: A
 
 def test_a_machine_without_gpus_has_no_gpu_problem(install: Any) -> None:
     install(FakeNvml(count=0))
-    assert gpus.detect_gpus() == ((), None)
+    assert detection.detect_gpus() == ((), None)

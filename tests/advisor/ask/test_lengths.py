@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.ask.answers import Answers
-from advisor.ask.lengths import choose_lengths
+from advisor.ask.task import choose_lengths
 from advisor.domain.model import ExportedModel, Model
 from advisor.domain.question import Lengths, Task
 from probes.wire.shape import Shape

@@ -7,7 +7,7 @@ import builders
 import pytest
 
 from advisor.ask.answers import Answers
-from advisor.ask.load import parse_load
+from advisor.ask.task import parse_load
 from advisor.domain.model import TransformersModel
 from advisor.errors import SizeError, TaskError, UserError
 

@@ -7,13 +7,11 @@ from typing import Any
 import builders
 import pytest
 
-from advisor.ask.installation import missing_packages
-from advisor.ask.obstacles import find_obstacle
-from advisor.domain.environment import Environment
+from advisor.ask.obstacles import find_obstacle, missing_packages
 from advisor.domain.machine import Machine
 from advisor.domain.model import ExportedModel, FactoryModel, OnnxModel
 from advisor.domain.plan import Excluded
-from advisor.domain.workflow import CitedFact
+from advisor.domain.workflow import CitedFact, Environment
 
 SHARED = Environment(kind="shared", requirements=("torch>=2.11,<2.14", "onnxruntime>=1.27"))
 H100 = builders.gpu(compute_capability="9.0")

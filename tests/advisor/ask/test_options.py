@@ -12,12 +12,12 @@ import msgspec
 import pytest
 
 from advisor.ask.answers import Answers, command_of
-from advisor.ask.constraints import parse_constraints
 from advisor.ask.devices import NoGpuReason, find_no_gpu_reason
 from advisor.ask.option_values import (
     FORMATS,
     choose_weight_formats,
     parse_build_times,
+    parse_constraints,
     parse_data,
     parse_function,
     parse_inputs,

@@ -10,13 +10,12 @@ import pytest
 from builders import BASELINE
 
 from advisor.ask import planning
-from advisor.ask.installation import required_packages
+from advisor.ask.obstacles import required_packages
 from advisor.ask.planning import list_arms, unsupported_use
-from advisor.domain.environment import Environment
 from advisor.domain.model import OnnxModel
 from advisor.domain.plan import Plan
 from advisor.domain.question import Budget, Dtype
-from advisor.domain.workflow import Workflow
+from advisor.domain.workflow import Environment, Workflow
 from advisor.errors import NoStackError
 from probes import protocol
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.ask.answers import Answers
-from advisor.ask.priorities import choose_priorities, parse_priorities
-from advisor.domain.priorities import PILLARS
+from advisor.ask.option_values import choose_priorities, parse_priorities
+from advisor.domain.constraints import PILLARS
 from advisor.errors import PriorityError, UnknownPresetError
 
 PRESETS = builders.shipped_catalogue().presets

@@ -9,10 +9,9 @@ import pytest
 from builders import BASELINE
 
 from advisor.ask import planning
-from advisor.domain.environment import Environment
 from advisor.domain.machine import Machine
-from advisor.domain.plan import Plan
-from advisor.domain.worker_settings import measured_fields
+from advisor.domain.plan import Plan, measured_fields
+from advisor.domain.workflow import Environment
 
 ENGINE = builders.workflow(
     "engine",

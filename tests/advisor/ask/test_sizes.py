@@ -9,7 +9,7 @@ from typing import Any
 import builders
 import pytest
 
-from advisor.ask import sizes
+from advisor.ask import model_files
 
 MODELS = builders.shipped_catalogue().models
 
@@ -33,7 +33,9 @@ def write_tensors(file: pathlib.Path, **shapes: list[int]) -> None:
 )
 def test_the_weights_of_a_decoder_are_counted_without_norms(model: str, billions: float) -> None:
     """The sizes are those of the published weights."""
-    counted = sizes.count_in_config(MODELS.configurations[model].config, MODELS.gated_decoders)
+    counted = model_files.count_in_config(
+        MODELS.configurations[model].config, MODELS.gated_decoders
+    )
     assert counted is not None
     assert 0.999 * billions * 1e9 < counted <= billions * 1e9
 
@@ -48,19 +50,19 @@ def test_the_weights_of_a_decoder_are_counted_without_norms(model: str, billions
     ],
 )
 def test_other_configurations_have_no_count(config: dict[str, Any]) -> None:
-    assert sizes.count_in_config(config, MODELS.gated_decoders) is None
+    assert model_files.count_in_config(config, MODELS.gated_decoders) is None
 
 
 def test_only_the_named_model_types_are_counted() -> None:
     config = {**MODELS.configurations["demo/llama"].config, "model_type": "another"}
-    assert sizes.count_in_config(config, {"llama"}) is None
-    assert sizes.count_in_config(config, {"another"}) is not None
+    assert model_files.count_in_config(config, {"llama"}) is None
+    assert model_files.count_in_config(config, {"another"}) is not None
 
 
 def test_weights_are_counted_in_the_headers_of_all_files(tmp_path: pathlib.Path) -> None:
     write_tensors(tmp_path / "model-00001-of-00002.safetensors", one=[3, 5], two=[7])
     write_tensors(tmp_path / "model-00002-of-00002.safetensors", three=[2, 2, 2], scalar=[])
-    assert sizes.count_in_files(tmp_path) == 15 + 7 + 8 + 1
+    assert model_files.count_in_files(tmp_path) == 15 + 7 + 8 + 1
 
 
 @pytest.mark.parametrize(
@@ -68,8 +70,8 @@ def test_weights_are_counted_in_the_headers_of_all_files(tmp_path: pathlib.Path)
 )
 def test_a_broken_file_gives_no_count(content: bytes, tmp_path: pathlib.Path) -> None:
     (tmp_path / "model.safetensors").write_bytes(content)
-    assert sizes.count_in_files(tmp_path) is None
+    assert model_files.count_in_files(tmp_path) is None
 
 
 def test_a_directory_without_safetensors_gives_no_count(tmp_path: pathlib.Path) -> None:
-    assert sizes.count_in_files(tmp_path) is None
+    assert model_files.count_in_files(tmp_path) is None

@@ -24,7 +24,7 @@ from advisor.cli import fleet as fleets
 from advisor.cli.execution import InterruptedRunError
 from advisor.cli.output import OutputFormat
 from advisor.context import Context
-from advisor.domain.fleet import FleetRecord, Pool
+from advisor.domain.answer import FleetRecord, Pool
 from advisor.errors import FleetRequestError
 from advisor.fleet.events import Completed, Progress, Started, TaskEvent
 from advisor.fleet.node import NodeRunResult, Task

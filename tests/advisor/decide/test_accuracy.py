@@ -11,8 +11,8 @@ import pytest
 from builders import BASELINE, DEMO
 from golden_files import Expect
 
-from advisor.decide.advised_answer import AdvisedAnswer
-from advisor.decide.reasons import explain_precision
+from advisor.decide.further_lines import AdvisedAnswer
+from advisor.decide.trust import explain_precision
 from advisor.domain.constraints import Constraint
 from advisor.domain.measurement import Measurement
 from advisor.report.sensitivity import robustness

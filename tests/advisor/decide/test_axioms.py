@@ -13,15 +13,13 @@ from builders import BASELINE
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from advisor.decide.facts import facts_of
-from advisor.decide.grades import BAND_STARTS, rate
+from advisor.decide.grades import BAND_STARTS, facts_of, rate
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.environment import Environment
+from advisor.domain.constraints import Priorities
 from advisor.domain.measurement import BuildSeconds, Measurement
-from advisor.domain.priorities import Priorities
+from advisor.domain.results import ScoredArm
 from advisor.domain.rubric import LETTERS, Rubric
-from advisor.domain.scores import ScoredArm
-from advisor.domain.workflow import Workflow
+from advisor.domain.workflow import Environment, Workflow
 
 #: From the worst value of a fact to its best one.
 ORDERS: dict[str, tuple[str | bool, ...]] = {

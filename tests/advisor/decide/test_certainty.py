@@ -13,12 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.decide import certainty
-from advisor.domain.interval import Interval
-from advisor.domain.measurement import Measurement
-from advisor.domain.priorities import Priorities
+from advisor.domain.constraints import Priorities
+from advisor.domain.measurement import Interval, Measurement
 from advisor.domain.recommendation import Certainty
-from advisor.domain.results import Results
-from advisor.domain.scores import ScoredArm
+from advisor.domain.results import Results, ScoredArm
 
 QUIET, NOISY = 0.004, 0.3
 RULE = builders.shipped_catalogue().rubric.decision

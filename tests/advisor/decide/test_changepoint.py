@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from advisor.decide import changepoint
+from advisor.decide import drift
 
 MARGIN = 0.02
 
@@ -23,12 +23,12 @@ def test_a_step_is_found_at_any_place_with_its_size(place: int, size: float) -> 
         each + (size if number >= place else 0.0)
         for number, each in enumerate(noise(13, 0.004, seed=place))
     ]
-    assert changepoint.find_shift(series, MARGIN) == pytest.approx(size, abs=0.01)
+    assert drift.find_shift(series, MARGIN) == pytest.approx(size, abs=0.01)
 
 
 def test_a_trend_is_found() -> None:
     assert (
-        changepoint.find_shift(
+        drift.find_shift(
             [0.01 * number + each for number, each in enumerate(noise(13, 0.003, seed=1))], MARGIN
         )
         > MARGIN
@@ -36,23 +36,23 @@ def test_a_trend_is_found() -> None:
 
 
 def test_a_step_without_any_noise_is_found() -> None:
-    assert changepoint.find_shift([0.0] * 3 + [0.25] * 3, MARGIN) == 0.25
-    assert changepoint.find_shift([0.0] * 8, MARGIN) == 0.0
+    assert drift.find_shift([0.0] * 3 + [0.25] * 3, MARGIN) == 0.25
+    assert drift.find_shift([0.0] * 8, MARGIN) == 0.0
 
 
 def test_a_change_within_the_margin_is_ignored() -> None:
-    assert changepoint.find_shift([0.0] * 6 + [0.015] * 6, MARGIN) == 0.0
+    assert drift.find_shift([0.0] * 6 + [0.015] * 6, MARGIN) == 0.0
 
 
 def test_a_single_outlier_is_not_a_change() -> None:
     series = noise(13, 0.004, seed=3)
     series[6] += 0.5
-    assert changepoint.find_shift(series, MARGIN) == 0.0
+    assert drift.find_shift(series, MARGIN) == 0.0
 
 
 @pytest.mark.parametrize("rounds", [0, 1, 4, 5])
 def test_too_few_rounds_show_no_change(rounds: int) -> None:
-    assert changepoint.find_shift([0.0, 0.0, 9.0, 9.0, 9.0][:rounds], MARGIN) == 0.0
+    assert drift.find_shift([0.0, 0.0, 9.0, 9.0, 9.0][:rounds], MARGIN) == 0.0
 
 
 @pytest.mark.slow
@@ -60,8 +60,7 @@ def test_too_few_rounds_show_no_change(rounds: int) -> None:
 @pytest.mark.parametrize("rounds", [6, 13, 40])
 def test_noise_rarely_gives_a_false_alarm(spread: float, rounds: int) -> None:
     assert (
-        sum(changepoint.find_shift(noise(rounds, spread, seed), MARGIN) != 0 for seed in range(100))
-        <= 1
+        sum(drift.find_shift(noise(rounds, spread, seed), MARGIN) != 0 for seed in range(100)) <= 1
     )
 
 
@@ -77,4 +76,4 @@ def test_noise_rarely_gives_a_false_alarm(spread: float, rounds: int) -> None:
 def test_a_stalled_call_is_long_and_far_above_the_typical_time(
     seconds: list[float], typical: float, stalls: int
 ) -> None:
-    assert changepoint.count_stalls(seconds, typical) == stalls
+    assert drift.count_stalls(seconds, typical) == stalls

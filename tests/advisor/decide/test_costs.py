@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from advisor.decide import costs
 from advisor.decide.costs import Cost
-from advisor.domain.interval import Interval
 from advisor.domain.measurement import (
     BuildSeconds,
     CallSeconds,
+    Interval,
     Measurement,
     MemoryBytes,
     Throughput,

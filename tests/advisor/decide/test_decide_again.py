@@ -14,8 +14,7 @@ from report_runs import with_results
 from advisor.decide.decision import decide, decide_again
 from advisor.domain.accuracy import TrainedLoss
 from advisor.domain.answer import Answer, encode
-from advisor.domain.constraints import Constraint
-from advisor.domain.priorities import Priorities
+from advisor.domain.constraints import Constraint, Priorities
 from advisor.domain.results import HostSpeed, StoppedBuild
 from advisor.errors import ExportFileError, PriorityError
 from advisor.report import page, text_report

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from advisor.decide.decision import evaluate
 from advisor.domain.answer import Answer, encode
 from advisor.domain.constraints import Constraint
-from advisor.domain.run import Header
 from advisor.domain.run_events import EndCause
-from advisor.domain.run_state import RunState
+from advisor.domain.run_state import Header, RunState
 from probes.wire.outcome import Failure, Outcome
 
 ROUNDS = 6

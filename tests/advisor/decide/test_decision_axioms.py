@@ -14,13 +14,11 @@ from builders import BASELINE
 
 from advisor.decide import certainty
 from advisor.decide.speedup_draws import draw_log_speedups, speedup_errors
-from advisor.domain.interval import Interval
-from advisor.domain.measurement import BuildSeconds, Measurement
-from advisor.domain.priorities import Priorities
+from advisor.domain.constraints import Priorities
+from advisor.domain.measurement import BuildSeconds, Interval, Measurement
 from advisor.domain.recommendation import Certainty
-from advisor.domain.results import Results
+from advisor.domain.results import Results, ScoredArm
 from advisor.domain.rubric import Rubric
-from advisor.domain.scores import ScoredArm
 from probes.wire.checks import AccuracyClass
 
 RUNS = 40

@@ -12,8 +12,7 @@ from builders import BASELINE
 from run_results import RACES, summarise
 
 from advisor.decide.drift import bound_by_speedups, correct_drift, typical_seconds
-from advisor.domain.interval import Interval
-from advisor.domain.measurement import CallSeconds, Measurement
+from advisor.domain.measurement import CallSeconds, Interval, Measurement
 
 
 def test_times_and_speedups_agree_where_the_machine_slowed_down_for_some_rounds() -> None:

@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from advisor.decide.intervals import (
     TRIMMED_SHARE,
     count_kept,
+    pooled_variance,
     trimmed_mean,
+    variance_between,
     variance_of_trimmed_mean,
     winsorize,
 )
-from advisor.decide.replication import pooled_variance, variance_between
 from advisor.decide.rounds import MIN_PAIRS, adjust, explains
 
 values = st.lists(

@@ -19,11 +19,10 @@ from golden_files import Expect
 from advisor.ask import planning
 from advisor.decide.recommend import recommend
 from advisor.domain.constraints import Constraint
-from advisor.domain.environment import Environment
-from advisor.domain.interval import Interval
 from advisor.domain.measurement import (
     BuildSeconds,
     CallSeconds,
+    Interval,
     Measurement,
     MemoryBytes,
     Throughput,
@@ -31,7 +30,7 @@ from advisor.domain.measurement import (
 from advisor.domain.question import Question
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.results import Results
-from advisor.domain.workflow import CitedFact
+from advisor.domain.workflow import CitedFact, Environment
 
 OWN = Environment(kind="own", requirements=("elsewhere==1.0",))
 MISSING_PACKAGES = Environment(kind="shared", requirements=("torch>=3", "missing-package>=1"))

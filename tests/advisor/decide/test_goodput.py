@@ -10,7 +10,7 @@ import simulated_queue
 from simulated_queue import SHARE, Load, measure_server, true_goodput
 
 from advisor.decide.goodput import GoodputSearch, compare_processes, estimate_goodput
-from advisor.decide.missed_curve import LoadBlock, count_groups, group_size
+from advisor.decide.load_blocks import LoadBlock, count_groups, group_size
 
 #: Greatest error of the median. In blocks of 50 requests, or of 200 service times near saturation,
 #: the queue has no time to grow.

@@ -14,7 +14,7 @@ from golden_files import Expect
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.decide.advised_answer import AdvisedAnswer, join_names
+from advisor.decide.further_lines import AdvisedAnswer, join_names
 from advisor.domain.constraints import Constraint
 from advisor.domain.machine import Cpu
 from advisor.domain.measurement import Measurement

@@ -6,9 +6,9 @@ import built_measurements
 import pytest
 from golden_files import Expect
 
-from advisor.decide.asked_rate import compare_with_asked_rate
-from advisor.decide.load_lines import write_load_lines
-from advisor.domain.interval import Interval
+from advisor.decide.further_lines import write_load_lines
+from advisor.decide.serving import compare_with_asked_rate
+from advisor.domain.measurement import Interval
 from advisor.domain.serving import RateLevel
 
 GOODPUT = Interval(value=10.0, low=8.0, high=12.0)

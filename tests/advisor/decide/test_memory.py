@@ -11,7 +11,7 @@ import msgspec
 import nvml
 import pytest
 
-from advisor.decide import memory
+from advisor.decide import arm_figures
 from advisor.domain.run_events import DeviceMemory, MemoryChecked
 from advisor.probing.device_memory import DeviceMemoryMonitor, increase
 from probes.wire.events import MemoryRead
@@ -39,7 +39,7 @@ def summarise(
     last: MemoryRead | None = None,
 ) -> Any:
     process = builders.process(device_memory=device, warm_memory=host, memory=last or host)
-    return memory.summarise_memory(process, checked)
+    return arm_figures.summarise_memory(process, checked)
 
 
 def checked_allocation(mebibytes: float | None) -> MemoryChecked:
@@ -71,7 +71,7 @@ def test_memory_of_the_host_is_no_memory_of_a_gpu(
 ) -> None:
     found = summarise(device=None, host=host, checked=checked)
     assert found.peak is None
-    assert found.source == memory.PENDING_SOURCE
+    assert found.source == arm_figures.PENDING_SOURCE
 
 
 @pytest.mark.parametrize(

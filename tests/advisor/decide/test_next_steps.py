@@ -7,16 +7,15 @@ import msgspec
 import pytest
 from golden_files import Expect
 
-from advisor.decide.no_answer import machine_unfit, nothing_viable
-from advisor.decide.reasons import give_next_steps
 from advisor.decide.recommend import recommend
+from advisor.decide.trust import give_next_steps
+from advisor.decide.unmeasured import machine_unfit, nothing_viable
 from advisor.domain.answer import RankedArm
 from advisor.domain.constraints import Constraint
-from advisor.domain.environment import Environment
-from advisor.domain.interval import Interval
-from advisor.domain.measurement import BuildSeconds, Measurement, MemoryBytes
+from advisor.domain.measurement import BuildSeconds, Interval, Measurement, MemoryBytes
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.results import StoppedBuild
+from advisor.domain.workflow import Environment
 
 
 def advise(measurement: Measurement, device_bytes: int | None = None) -> Recommendation:

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from advisor.decide.intervals import t_quantile, trimmed_mean
-from advisor.decide.process_differences import estimate_process_variances
-from advisor.decide.replication import interval_within_processes
+from advisor.decide.drift import estimate_process_variances
+from advisor.decide.intervals import interval_within_processes, t_quantile, trimmed_mean
 from advisor.domain.catalogue import NoisePrior
 from probes.wire.shape import Shape
 

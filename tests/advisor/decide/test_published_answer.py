@@ -6,7 +6,7 @@ import builders
 import msgspec
 import pytest
 
-from advisor.decide import published_answer, published_figures
+from advisor.decide import guidelines, published_answer
 from advisor.domain.constraints import Constraint
 from advisor.domain.model import SyntheticModel, TransformersModel
 from advisor.domain.question import Lengths, Question
@@ -32,7 +32,7 @@ def ask(model: str, preset: str, required: tuple[Constraint, ...] = ()) -> Quest
 def advise(gpu: str, model: str, preset: str, *required: Constraint) -> Recommendation:
     asked = ask(model, preset, required)
     return published_answer.recommend_case(
-        published_figures.find_cases(KNOWN.published, gpu, model, SIZES), asked, KNOWN, gpu
+        guidelines.find_cases(KNOWN.published, gpu, model, SIZES), asked, KNOWN, gpu
     )[1]
 
 
@@ -70,7 +70,7 @@ def test_the_portability_guideline_names_a_workflow_without_published_figures(
 def test_figures_of_the_newest_environment_take_precedence() -> None:
     cases = {
         case.workflow: case
-        for case in published_figures.find_cases(KNOWN.published, "RTX 5090", TINY, SIZES)
+        for case in guidelines.find_cases(KNOWN.published, "RTX 5090", TINY, SIZES)
     }
     assert cases["tensorrt-llm"].stack == "Triton-Env-2602"
     assert cases["tensorrt-llm"].speedups[64] == pytest.approx((20963 / 5587, 20963 / 5587))
@@ -80,16 +80,16 @@ def test_figures_of_the_newest_environment_take_precedence() -> None:
 
 
 def test_without_published_figures_there_is_no_case() -> None:
-    assert published_figures.find_cases(KNOWN.published, "H200", TINY, SIZES) == ()
-    assert published_figures.find_cases(KNOWN.published, "RTX 4090", "another/model", SIZES) == ()
-    assert published_figures.find_cases(KNOWN.published, "RTX 4090", TINY, (3,)) == ()
+    assert guidelines.find_cases(KNOWN.published, "H200", TINY, SIZES) == ()
+    assert guidelines.find_cases(KNOWN.published, "RTX 4090", "another/model", SIZES) == ()
+    assert guidelines.find_cases(KNOWN.published, "RTX 4090", TINY, (3,)) == ()
 
 
 def test_figures_that_contradict_each_other_give_no_recommendation() -> None:
     figure = next(figure for figure in KNOWN.published.figure if figure.workflow == "tensorrt-llm")
     other = msgspec.structs.replace(figure, low=figure.low / 2, high=figure.high / 2)
     published = msgspec.structs.replace(KNOWN.published, figure=(figure, other))
-    cases = published_figures.find_cases(published, figure.gpu, figure.model, SIZES)
+    cases = guidelines.find_cases(published, figure.gpu, figure.model, SIZES)
     with pytest.raises(NothingViableError) as problem:
         published_answer.recommend_case(cases, ask(TINY, "serving"), KNOWN, figure.gpu)
     assert "contradict" in problem.value.what
@@ -149,13 +149,13 @@ def test_the_output_length_does_not_matter_for_one_pass() -> None:
 
 
 def test_eager_is_advised_where_no_published_speed_up_is_worth_its_cost() -> None:
-    cases = published_figures.find_cases(KNOWN.published, "RTX 4090", TINY, SIZES)
+    cases = guidelines.find_cases(KNOWN.published, "RTX 4090", TINY, SIZES)
     slow = tuple(
         msgspec.structs.replace(
             case, speedups=dict.fromkeys(case.speedups, (1.0, 1.0)), contradicts=()
         )
         for case in cases
     )
-    cases = (*slow, published_figures.baseline_case(slow))
+    cases = (*slow, guidelines.baseline_case(slow))
     _, advice = published_answer.recommend_case(cases, ask(TINY, "balanced"), KNOWN, "RTX 4090")
     assert advice.workflow == "pytorch-eager"

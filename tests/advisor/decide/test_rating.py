@@ -8,8 +8,7 @@ import builders
 import msgspec
 import pytest
 
-from advisor.decide.facts import facts_of
-from advisor.decide.grades import FactValue, describe_rule, figure_for, grade_of, rate
+from advisor.decide.grades import FactValue, describe_rule, facts_of, figure_for, grade_of, rate
 from advisor.decide.scoring import COSTS, adoption_cost
 from advisor.domain.rubric import Criterion, GradeRule, TierRule
 

@@ -17,15 +17,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from advisor.decide import scoring
-from advisor.decide.flips import ENDS, SAME_SCORE, find_flips, leader_of
 from advisor.decide.recommend import is_tie, recommend
+from advisor.decide.sensitivity import ENDS, SAME_SCORE, find_flips, leader_of
 from advisor.domain.answer import UnmeasuredArm
+from advisor.domain.constraints import CRITERIA, PILLARS, Priorities
 from advisor.domain.measurement import Measurement, VisitCounts
-from advisor.domain.priorities import CRITERIA, PILLARS, Priorities
 from advisor.domain.question import Question
 from advisor.domain.recommendation import Flip, Recommendation
-from advisor.domain.results import RaceResult, Results
-from advisor.domain.scores import ScoredArm
+from advisor.domain.results import RaceResult, Results, ScoredArm
 from advisor.errors import MachineUnfitError, NothingViableError
 
 #: How far from a flip it is decided again: more than rounding, less than two flips are apart.

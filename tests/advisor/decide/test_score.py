@@ -12,14 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.decide import scoring
-from advisor.decide.facts import facts_of
+from advisor.decide.grades import facts_of
+from advisor.decide.scoring import find_failures
 from advisor.domain.accuracy import TrainedLoss
-from advisor.domain.constrained_values import find_failures
-from advisor.domain.constraints import Constraint, FailedConstraint
-from advisor.domain.environment import Environment
+from advisor.domain.constraints import CRITERIA, Constraint, FailedConstraint
 from advisor.domain.measurement import BuildSeconds, Measurement
-from advisor.domain.priorities import CRITERIA
-from advisor.domain.workflow import ArmDeclaredFacts, Workflow
+from advisor.domain.workflow import ArmDeclaredFacts, Environment, Workflow
 from probes.wire.checks import AccuracyClass
 from probes.wire.shape import Shape
 

@@ -12,11 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.decide import scoring, sensitivity
-from advisor.domain.constrained_values import find_failures
-from advisor.domain.constraints import Constraint
+from advisor.decide.scoring import find_failures
+from advisor.domain.constraints import CRITERIA, Constraint, Priorities
 from advisor.domain.measurement import BuildSeconds, Measurement, MemoryBytes
-from advisor.domain.priorities import CRITERIA, Priorities
-from advisor.domain.scores import ScoredArm
+from advisor.domain.results import ScoredArm
 
 tiers = st.tuples(*[st.integers(1, 3)] * len(CRITERIA))
 fields = st.lists(st.tuples(tiers, st.sampled_from([0.9, 1.0, 1.5, 2.0])), min_size=1, max_size=6)

@@ -8,11 +8,16 @@ import msgspec
 import pytest
 from built_measurements import rate_level
 
-from advisor.decide.asked_rate import compare_with_asked_rate, servers_for
 from advisor.decide.load_blocks import levels_of, load_block, meets_limits
-from advisor.decide.serving import estimate_deviation, goodput_of_arm, summarise_server
+from advisor.decide.serving import (
+    compare_with_asked_rate,
+    estimate_deviation,
+    goodput_of_arm,
+    servers_for,
+    summarise_server,
+)
 from advisor.domain.catalogue import NoisePrior
-from advisor.domain.interval import Interval
+from advisor.domain.measurement import Interval
 from advisor.domain.plan import Plan
 from advisor.domain.run_events import EnergyMeasured, LoadMeasured
 from advisor.domain.run_state import ProcessState, RunState

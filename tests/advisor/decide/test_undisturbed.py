@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from advisor.decide import undisturbed
+from advisor.decide import fastest_calls
 from advisor.decide.intervals import t_quantile, trimmed_mean
 
 ROUNDS = 7
@@ -19,9 +19,9 @@ TRUTH = math.log(2.0)
 
 def test_the_level_lies_between_the_fastest_times() -> None:
     times = [[3.0, 1.0, 2.0], [5.0, 4.0]]
-    level = undisturbed.undisturbed_level(times)
-    assert level == pytest.approx(1.0 + undisturbed.FASTEST_SHARE * 4)
-    assert undisturbed.undisturbed_level([[7.0]]) == 7.0
+    level = fastest_calls.undisturbed_level(times)
+    assert level == pytest.approx(1.0 + fastest_calls.FASTEST_SHARE * 4)
+    assert fastest_calls.undisturbed_level([[7.0]]) == 7.0
 
 
 def disturbed_run(
@@ -61,7 +61,7 @@ def paired_mean(baseline: Sequence[Sequence[float]], arm: Sequence[Sequence[floa
 def test_disturbances_move_the_level_less_than_the_mean() -> None:
     noise = random.Random(1)
     runs = [disturbed_run(noise) for _ in range(40)]
-    levels = [undisturbed.level_difference(*run).value for run in runs]
+    levels = [fastest_calls.level_difference(*run).value for run in runs]
     means = [paired_mean(*run) for run in runs]
     assert statistics.stdev(levels) < statistics.stdev(means) / 3
     assert statistics.fmean(levels) == pytest.approx(TRUTH, abs=0.01)
@@ -72,7 +72,7 @@ def test_disturbances_move_the_level_less_than_the_mean() -> None:
 @pytest.mark.parametrize("processes", [6, 8])
 def test_two_runs_of_the_same_arm_differ_by_no_more_than_their_errors_allow(processes: int) -> None:
     noise = random.Random(2)
-    runs = [undisturbed.level_difference(*disturbed_run(noise, processes)) for _ in range(160)]
+    runs = [fastest_calls.level_difference(*disturbed_run(noise, processes)) for _ in range(160)]
     outside = [
         abs(one.value - two.value)
         > t_quantile(0.975, 2 * (processes - 1))
@@ -84,4 +84,4 @@ def test_two_runs_of_the_same_arm_differ_by_no_more_than_their_errors_allow(proc
 
 def test_the_same_times_have_the_same_error() -> None:
     run = disturbed_run(random.Random(3))
-    assert undisturbed.level_difference(*run) == undisturbed.level_difference(*run)
+    assert fastest_calls.level_difference(*run) == fastest_calls.level_difference(*run)

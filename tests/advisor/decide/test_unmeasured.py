@@ -16,11 +16,9 @@ from advisor.ask import rubric_files
 from advisor.decide.unmeasured import list_excluded, list_planned, status_of
 from advisor.domain.answer import Answer, Status, UnmeasuredArm
 from advisor.domain.constraints import Constraint
-from advisor.domain.environment import Environment
-from advisor.domain.interval import Interval
-from advisor.domain.run import Header
-from advisor.domain.run_state import ProcessState
-from advisor.domain.workflow import KnownFault, Workflow
+from advisor.domain.measurement import Interval
+from advisor.domain.run_state import Header, ProcessState
+from advisor.domain.workflow import Environment, KnownFault, Workflow
 from probes.wire.outcome import Failure, Outcome
 
 FAILURES: Mapping[str, Failure] = {

@@ -8,7 +8,7 @@ from builders import BASELINE
 from report_runs import advice_of, with_advice, without_advice, without_measurements
 
 from advisor.domain.answer import AnswerSummary, Problem
-from advisor.domain.interval import Interval
+from advisor.domain.measurement import Interval
 
 PROBLEM = Problem(name="nothing-viable", what="everything failed", next_step="ask for less")
 

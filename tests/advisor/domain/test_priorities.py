@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.domain.priorities import CRITERIA, PILLARS, Priorities
+from advisor.domain.constraints import CRITERIA, PILLARS, Priorities
 
 
 @st.composite

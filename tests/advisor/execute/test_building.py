@@ -7,11 +7,10 @@ import msgspec
 import pytest
 
 from advisor.ask.planning import list_arms
-from advisor.decide import baseline_failure
+from advisor.decide import arm_states
 from advisor.domain.constraints import Constraint
 from advisor.domain.plan import Arm
-from advisor.domain.run import Header
-from advisor.domain.run_state import ProcessState
+from advisor.domain.run_state import Header, ProcessState
 from advisor.execute import building
 from probes.wire.outcome import Failure, Outcome
 
@@ -34,7 +33,7 @@ def early_names(*arms: Arm, at_once: int = 2) -> list[str]:
 def test_a_baseline_that_differs_from_its_reference_has_a_next_step_of_its_own() -> None:
     def fix_for(failure: Failure) -> str:
         state = builders.run_state({BASELINE.id: ProcessState(outcome=Outcome(failure))})
-        return baseline_failure.baseline_error(state, BASELINE.id).next_step
+        return arm_states.baseline_error(state, BASELINE.id).next_step
 
     differs = fix_for(Failure("incorrect", phase="correctness", reason="its error is too large"))
     assert differs != fix_for(Failure("incorrect", phase="done", reason="its clock differs"))

@@ -8,10 +8,10 @@ from kept.runs import EVIDENCE, read_run
 
 from advisor.ask import rubric_files
 from advisor.decide.decision import decide_again
-from advisor.decide.potential import potential_of
+from advisor.decide.unmeasured import potential_of
 from advisor.domain.answer import Answer, UnmeasuredArm
-from advisor.domain.run import SCHEMA, Header
-from advisor.execute.contention import arms_that_cannot_lead
+from advisor.domain.run_state import SCHEMA, Header
+from advisor.execute.build_queue import arms_that_cannot_lead
 
 QUICK = rubric_files.load().presets.budgets["quick"]
 

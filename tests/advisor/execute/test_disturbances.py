@@ -17,8 +17,8 @@ from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, simulat
 from advisor.ask.answers import Answers
 from advisor.context import Context
 from advisor.decide import replay, trust
-from advisor.decide.changepoint import MIN_ROUNDS
 from advisor.decide.decision import decide
+from advisor.decide.drift import MIN_ROUNDS
 from advisor.decide.summary import summarise
 from advisor.domain.answer import Answer
 from advisor.domain.question import Budget

@@ -9,8 +9,8 @@ import msgspec
 import recorded_runs
 
 from advisor.domain.catalogue import EarlierRuns
-from advisor.domain.run import Header
-from advisor.execute.expected_builds import with_expected_builds
+from advisor.domain.run_state import Header
+from advisor.execute.build_limits import with_expected_builds
 from advisor.store.store import Store
 
 SECONDS = {"cpu": {"pytorch-eager": 0.1, "compiled": 20.0, "compiled/short": 10.0}}

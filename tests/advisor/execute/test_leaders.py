@@ -9,8 +9,8 @@ import pytest
 
 from advisor.domain.constraints import Constraint, FailedConstraint
 from advisor.domain.plan import Plan
-from advisor.domain.scores import ScoredArm
-from advisor.execute.leaders import excluded_by_declaration
+from advisor.domain.results import ScoredArm
+from advisor.execute.repetitions import excluded_by_declaration
 
 FLEXIBLE = Constraint(criterion="input_flexibility", at_least=3)
 PORTABLE = Constraint(criterion="portability", at_least=3)

@@ -15,7 +15,7 @@ from advisor.context import Context
 from advisor.decide.decision import decide
 from advisor.domain.machine import GpuProcess, MachineActivity
 from advisor.domain.run_events import QuietChecked
-from advisor.execute.quiet_check import check_now, find_problems, wait_until_quiet
+from advisor.execute.execution import check_now, find_problems, wait_until_quiet
 from advisor.report.formatting import describe_check
 
 QUIET = MachineActivity(seconds=1.0, usable_processors=2, idle_processors=2.0, stolen_share=0.0)

@@ -20,7 +20,7 @@ from advisor.domain.answer import Answer
 from advisor.domain.run_events import LoggedEvent, RepetitionStarted, WorkerEnded, WorkerSpawned
 from advisor.domain.run_state import RunState
 from advisor.execute import repetitions
-from advisor.execute.leaders import leaders_of
+from advisor.execute.repetitions import leaders_of
 from probes.wire.events import BlockTimed, Sustained
 from probes.wire.outcome import Outcome
 from probes.wire.shape import Shape

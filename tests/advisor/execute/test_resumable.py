@@ -9,8 +9,8 @@ import pytest
 
 from advisor.decide.decision import decide
 from advisor.domain.plan import REFERENCE
-from advisor.domain.run import resume_command
 from advisor.domain.run_events import Planned, RunEvent, WorkerEnded, WorkerSpawned
+from advisor.domain.run_state import resume_command
 from advisor.errors import UnknownRunError
 from advisor.execute.remaining import newest_resumable
 from advisor.store.store import Store

@@ -16,7 +16,7 @@ from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, lower_b
 
 from advisor.decide import decision, replay
 from advisor.decide.summary import summarise
-from advisor.domain.interval import Interval
+from advisor.domain.measurement import Interval
 from advisor.domain.question import Budget
 from advisor.domain.results import RaceResult
 from advisor.domain.run_state import RunState

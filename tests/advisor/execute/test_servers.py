@@ -35,7 +35,7 @@ from advisor.domain.results import Results
 from advisor.domain.run_events import LoadMeasured, LoggedEvent, WorkerEnded, WorkerSpawned
 from advisor.domain.serving import ServedArm, ServedRequest
 from advisor.errors import EnvironmentNotUsableError, NothingViableError
-from advisor.execute import load_blocks
+from advisor.execute import servers
 from advisor.execute.draft import prepare, propose
 from advisor.execute.execution import execute
 from advisor.probing.environments import registry
@@ -436,14 +436,14 @@ def sent(at: float, late: float = 0.0) -> ServedRequest:
 
 def test_the_beginning_of_a_block_does_not_count() -> None:
     requests = [sent(at) for at in (0.1, 0.9, 2.0, 3.0)]
-    assert [each.at for each in load_blocks.without_lead(requests, 1.0)] == [2.0, 3.0]
-    assert len(load_blocks.without_lead(requests, 9.0)) == 4
+    assert [each.at for each in servers.without_lead(requests, 1.0)] == [2.0, 3.0]
+    assert len(servers.without_lead(requests, 9.0)) == 4
 
 
 def test_a_block_is_discarded_when_many_requests_were_late() -> None:
     rules = rubric_files.load().serving
     assert rules is not None
     punctual = [sent(float(number)) for number in range(20)]
-    assert not load_blocks.fell_behind(punctual, LOAD, rules)
-    assert not load_blocks.fell_behind([*punctual, sent(20.0, late=0.2)], LOAD, rules)
-    assert load_blocks.fell_behind([*punctual, sent(20.0, 0.2), sent(21.0, 0.2)], LOAD, rules)
+    assert not servers.fell_behind(punctual, LOAD, rules)
+    assert not servers.fell_behind([*punctual, sent(20.0, late=0.2)], LOAD, rules)
+    assert servers.fell_behind([*punctual, sent(20.0, 0.2), sent(21.0, 0.2)], LOAD, rules)

@@ -9,7 +9,7 @@ import pytest
 
 from advisor.domain.catalogue import VisitQualityLimits
 from advisor.domain.run_events import Conditions
-from advisor.execute import visit_quality
+from advisor.execute import racing
 
 LIMITS = VisitQualityLimits(
     most_stolen_share=0.05,
@@ -44,7 +44,7 @@ BUSY_GPU = msgspec.structs.replace(
 def test_a_quiet_machine_and_unknown_conditions_are_no_disturbance(
     conditions: Conditions,
 ) -> None:
-    assert visit_quality.find_disturbance(conditions, LIMITS) is None
+    assert racing.find_disturbance(conditions, LIMITS) is None
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_a_quiet_machine_and_unknown_conditions_are_no_disturbance(
     ],
 )
 def test_each_disturbance_has_its_reason(changes: dict[str, Any], words: str) -> None:
-    disturbance = visit_quality.find_disturbance(msgspec.structs.replace(QUIET, **changes), LIMITS)
+    disturbance = racing.find_disturbance(msgspec.structs.replace(QUIET, **changes), LIMITS)
     assert disturbance is not None
     assert words in disturbance
 
@@ -67,11 +67,11 @@ def test_each_disturbance_has_its_reason(changes: dict[str, Any], words: str) ->
     "changes", [{"stolen_share": 0.05}, {"queued_share": 0.2}, {"sm_clock_share": 0.75}]
 )
 def test_a_value_at_its_limit_is_no_disturbance(changes: dict[str, Any]) -> None:
-    assert visit_quality.find_disturbance(msgspec.structs.replace(QUIET, **changes), LIMITS) is None
+    assert racing.find_disturbance(msgspec.structs.replace(QUIET, **changes), LIMITS) is None
 
 
 def test_a_visit_is_repeated_at_most_as_often_as_the_limit_allows() -> None:
-    assert [visit_quality.may_discard(0, 100, attempt, LIMITS) for attempt in range(4)] == [
+    assert [racing.may_discard(0, 100, attempt, LIMITS) for attempt in range(4)] == [
         True,
         True,
         False,
@@ -80,14 +80,14 @@ def test_a_visit_is_repeated_at_most_as_often_as_the_limit_allows() -> None:
 
 
 def test_the_first_visit_may_be_discarded_and_later_ones_up_to_their_share() -> None:
-    assert visit_quality.may_discard(0, 0, 0, LIMITS)
-    assert not visit_quality.may_discard(1, 1, 0, LIMITS), "two of two"
-    assert visit_quality.may_discard(2, 9, 0, LIMITS), "three of ten"
-    assert not visit_quality.may_discard(3, 9, 0, LIMITS), "four of ten"
+    assert racing.may_discard(0, 0, 0, LIMITS)
+    assert not racing.may_discard(1, 1, 0, LIMITS), "two of two"
+    assert racing.may_discard(2, 9, 0, LIMITS), "three of ten"
+    assert not racing.may_discard(3, 9, 0, LIMITS), "four of ten"
 
 
 def test_on_a_machine_that_is_never_fit_the_discarded_share_stays_at_its_limit() -> None:
     discarded = 0
     for visits in range(1000):
-        discarded += visit_quality.may_discard(discarded, visits, 0, LIMITS)
+        discarded += racing.may_discard(discarded, visits, 0, LIMITS)
     assert discarded == 300

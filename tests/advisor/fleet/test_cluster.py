@@ -20,9 +20,9 @@ import recorded_runs
 from advisor.ask.answers import Answers
 from advisor.context import Context
 from advisor.decide.decision import decide
-from advisor.domain.fleet import AssignmentResult, FleetRequest, Pool
-from advisor.domain.run import Header
+from advisor.domain.answer import AssignmentResult, FleetRequest, Pool
 from advisor.domain.run_events import LoggedEvent
+from advisor.domain.run_state import Header
 from advisor.errors import FleetUnreachableError
 from advisor.fleet import node
 from advisor.fleet.events import ClusterEvent, Progress

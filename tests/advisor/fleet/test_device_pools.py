@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from advisor.domain.fleet import Pool
+from advisor.domain.answer import Pool
 from advisor.errors import FleetRequestError
 from advisor.fleet import device_pools
 

@@ -14,7 +14,7 @@ import recorded_runs
 from advisor.ask.answers import Answers
 from advisor.context import Context
 from advisor.decide.decision import decide
-from advisor.domain.fleet import AssignmentResult, FleetRequest, Pool
+from advisor.domain.answer import AssignmentResult, FleetRequest, Pool
 from advisor.errors import OpenFleetError, RunFileError, RunOfFleetError
 from advisor.execute.execution import execute
 from advisor.fleet import head, node

@@ -13,7 +13,7 @@ import workers
 from nvml import UUID, FakeNvml
 
 from advisor.domain.run_events import Conditions
-from advisor.execute import visit_quality
+from advisor.execute import racing
 from advisor.probing import conditions as conditions_module
 from advisor.probing.conditions import ConditionsMonitor, GpuMonitor
 
@@ -181,7 +181,7 @@ def test_throttling_disturbs_a_visit_and_the_power_limit_does_not(
     conditions = conditions_of(
         kernel, gpu=GpuMonitor(UUID, FakeNvml(nvmlDeviceGetCurrentClocksThrottleReasons=bits))
     )
-    assert (visit_quality.find_disturbance(conditions, RULES) is None) is is_undisturbed
+    assert (racing.find_disturbance(conditions, RULES) is None) is is_undisturbed
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_throttling_disturbs_a_visit_and_the_power_limit_does_not(
 def test_a_value_that_the_gpu_lacks_is_none_and_no_disturbance(kernel: Kernel, absent: str) -> None:
     gpu_monitor = GpuMonitor(UUID, FakeNvml(absent=[absent]))
     conditions = conditions_of(kernel, gpu=gpu_monitor)
-    assert visit_quality.find_disturbance(conditions, RULES) is None
+    assert racing.find_disturbance(conditions, RULES) is None
     values = {
         "nvmlDeviceGetDefaultApplicationsClock": conditions.sm_clock_share,
         "nvmlDeviceGetClockInfo": conditions.sm_clock_mhz,

@@ -22,7 +22,7 @@ from sessions import (
     worker_events_of,
 )
 
-from advisor.decide import memory
+from advisor.decide import arm_figures
 from advisor.domain.plan import REFERENCE, arm_directory_name
 from advisor.domain.run_events import (
     BusyWhileIdle,
@@ -288,7 +288,7 @@ def test_a_known_allocation_checks_the_memory_counter(
     (checked,) = [
         run_event for run_event in session.check_memory() if isinstance(run_event, MemoryChecked)
     ]
-    assert memory.matches_allocation(checked) is is_right
+    assert arm_figures.matches_allocation(checked) is is_right
     assert worker_events_of([released], Ready, REFERENCE), (
         "the reference worker has freed the memory"
     )

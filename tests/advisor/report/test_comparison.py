@@ -14,8 +14,7 @@ from report_runs import cell, run_answer, with_measurement, with_results
 
 from advisor.decide.intervals import t_quantile
 from advisor.domain.answer import Answer, Status
-from advisor.domain.interval import Interval
-from advisor.domain.measurement import UndisturbedSpeedup
+from advisor.domain.measurement import Interval, UndisturbedSpeedup
 from advisor.domain.model import TransformersModel
 from advisor.domain.question import Question
 from advisor.report import comparison_text

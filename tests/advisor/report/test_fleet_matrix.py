@@ -10,8 +10,7 @@ import pytest
 from recorded_fleet import LOST, answered, record
 from report_runs import advice_of, with_advice, with_results
 
-from advisor.domain.answer import Answer, AnswerSummary, encode
-from advisor.domain.fleet import FleetRecord
+from advisor.domain.answer import Answer, AnswerSummary, FleetRecord, encode
 from advisor.domain.recommendation import RunningCost
 from advisor.domain.serving import AskedRate
 from advisor.report import figures, fleet_matrix

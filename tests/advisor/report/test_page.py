@@ -15,7 +15,7 @@ from report_runs import advice_of, with_advice, with_results, without_advice
 
 from advisor.decide import performance_portability
 from advisor.domain.answer import Answer, Problem
-from advisor.domain.priorities import CRITERIA
+from advisor.domain.constraints import CRITERIA
 from advisor.domain.recommendation import BreakEven, ShapeAdvice
 from advisor.domain.results import Efficiency, Platform
 from advisor.domain.workflow import Integration

@@ -15,10 +15,10 @@ import pytest
 import tabulate
 from pyarrow import parquet
 
-from advisor.api.notebook import render_summary
+from advisor.api.functions import render_summary
 from advisor.ask import rubric_files
 from advisor.domain.answer import Answer
-from advisor.domain.priorities import CRITERIA
+from advisor.domain.constraints import CRITERIA
 from advisor.report import answer_files, explanation, figures, markdown, page, text_report
 from advisor.report.formatting import accuracy_cell, accuracy_line, markdown_table, plain_table
 from advisor.report.ranking import ranking_columns, ranking_rows

@@ -12,7 +12,7 @@ from advisor.domain.accuracy import MetricLoss, TrainedLoss
 from advisor.domain.answer import Answer
 from advisor.domain.measurement import Measurement
 from advisor.domain.question import WeightFormat
-from advisor.domain.scores import ScoredArm
+from advisor.domain.results import ScoredArm
 from advisor.report import accuracy, figures, markdown, page
 from advisor.report.accuracy import find_trade_offs
 from probes.wire.checks import Accuracy

@@ -16,7 +16,7 @@ from report_runs import cell, with_measurement
 
 from advisor.context import Context
 from advisor.domain.answer import encode
-from advisor.domain.interval import Interval
+from advisor.domain.measurement import Interval
 from advisor.domain.model import TransformersModel
 from advisor.domain.plan import Plan
 from advisor.errors import RunIsImportedError, UserError, VerificationError

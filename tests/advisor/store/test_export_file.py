@@ -15,8 +15,8 @@ from advisor.context import Context
 from advisor.decide import decision as deciding
 from advisor.decide.decision import evaluate_imported
 from advisor.domain.machine import CreatedEnvironment
-from advisor.domain.run import Header
 from advisor.domain.run_events import LoggedEvent, Planned, WorkerReported, WorkerSpawned
+from advisor.domain.run_state import Header
 from advisor.errors import ExportFileError, NewerVersionError, RunIsImportedError
 from advisor.execute.execution import execute
 from advisor.store import export_file

@@ -11,7 +11,7 @@ import pytest
 from known_runs import HISTORY, IDS, make_run
 
 from advisor.domain.answer import AnswerSummary
-from advisor.domain.interval import Interval
+from advisor.domain.measurement import Interval
 from advisor.domain.run_events import Finished, Planned, Resumed
 from advisor.store import runs
 from advisor.store.runs import ENTRY, HistoryEntry, load_entry

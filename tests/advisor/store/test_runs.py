@@ -16,7 +16,6 @@ import platformdirs
 import pytest
 from known_runs import IDS, header, make_run
 
-from advisor.domain.run import SCHEMA
 from advisor.domain.run_events import (
     Finished,
     Planned,
@@ -24,6 +23,7 @@ from advisor.domain.run_events import (
     WorkerReported,
     WorkerSpawned,
 )
+from advisor.domain.run_state import SCHEMA
 from advisor.errors import (
     NewerVersionError,
     NotWritableError,

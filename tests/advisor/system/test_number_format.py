@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from advisor.domain.interval import Interval
-from advisor.domain.measurement import CallSeconds
+from advisor.domain.measurement import CallSeconds, Interval
 from advisor.system import number_format
 from advisor.system.number_format import MISSING
 

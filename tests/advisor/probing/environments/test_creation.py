@@ -19,8 +19,8 @@ import pytest
 import uv
 from wheels import write_wheel
 
-from advisor.domain.environment import Environment
 from advisor.domain.machine import Interpreter
+from advisor.domain.workflow import Environment
 from advisor.errors import EnvironmentInUseError, EnvironmentNotUsableError
 from advisor.probing.environments import creation, health, registry
 from advisor.probing.environments.uv_runner import BuildSettings

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from advisor.ask import rubric_files
-from advisor.domain.environment import Environment
+from advisor.domain.workflow import Environment
 from advisor.errors import UnknownEnvironmentError
 from advisor.probing.environments import registry
 

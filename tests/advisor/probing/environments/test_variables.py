@@ -10,7 +10,7 @@ import builders
 import pytest
 
 from advisor.domain.machine import Cpu
-from advisor.domain.worker_settings import thread_count
+from advisor.domain.plan import thread_count
 from advisor.probing.environments import variables
 
 SCRATCH = pathlib.Path("/scratch/compiled-0")

@@ -6,7 +6,7 @@ import builders
 import pytest
 
 from advisor.decide.sensitivity import leading_shares
-from advisor.domain.priorities import CRITERIA, PILLARS
+from advisor.domain.constraints import CRITERIA, PILLARS
 from advisor.report.charts.weight_map import Weights, find_regions
 
 

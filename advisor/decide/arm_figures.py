@@ -1,0 +1,247 @@
+"""Summarise the builds of an arm, its memory and the times of its texts."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from advisor.decide.diagnosis import bytes_per_step
+from advisor.decide.drift import typical_seconds
+from advisor.domain.measurement import BuildSeconds, GenerationMetrics, MemoryBytes
+from advisor.domain.run_events import DeviceMemory, MemoryChecked
+from advisor.domain.run_state import ProcessState
+from probes.wire.events import BlockTimed, MemoryRead, Peaks, Workload
+
+
+def summarise_builds(processes: Sequence[ProcessState]) -> BuildSeconds:
+    """Return the seconds of the cold and the warm builds; the processes are in order."""
+    cold, warm = _cold_process(processes), _warm_process(processes)
+    started = cold.build_started
+    return BuildSeconds(
+        cold=_build_seconds(cold),
+        warm=_build_seconds(warm) if warm else None,
+        worst=_worst_build_seconds(cold),
+        processors=started.processors if started else None,
+        builds_at_once=started.builds_at_once if started else None,
+        proven_cold=is_proven_cold(cold),
+    )
+
+
+def is_proven_cold(process: ProcessState) -> bool | None:
+    """Return whether the build started with empty caches and hit none; None if not known."""
+    if process.caches is None:
+        return None
+    if process.caches.bytes_before:
+        return False
+    # Hits with empty caches can come from equal parts of one model.
+    return None if process.caches.hits else True
+
+
+def _cold_process(processes: Sequence[ProcessState]) -> ProcessState:
+    """Return the first process, or a later one that was built alone where the first was not."""
+    first = processes[0]
+    if first.build_started is None or first.build_started.builds_at_once == 1:
+        return first
+    return next((each for each in processes[1:] if _is_cold_alone(each, first)), first)
+
+
+def _is_cold_alone(process: ProcessState, first: ProcessState) -> bool:
+    """Return whether the process built alone and without the caches that `first` had left."""
+    return (
+        process.build_started is None
+        and process.caches is not None
+        and process.caches.bytes_before == 0
+        and first.caches is not None
+        and first.caches.bytes_after > 0
+    )
+
+
+def _warm_process(processes: Sequence[ProcessState]) -> ProcessState | None:
+    """Return the last process that found the caches of an earlier one; None without any."""
+    first, *others = processes
+    return next((each for each in reversed(others) if not _is_cold_alone(each, first)), None)
+
+
+def _worst_build_seconds(process: ProcessState) -> float | None:
+    seconds = [built.build_seconds + built.first_call_seconds for built in process.built.values()]
+    return max(seconds, default=None)
+
+
+def _build_seconds(process: ProcessState) -> float:
+    return sum(built.build_seconds + built.first_call_seconds for built in process.built.values())
+
+
+MEBIBYTE = 1 << 20
+#: The device's count of a known allocation may differ from its size by this much.
+TOLERANCE_BYTES = 8 * MEBIBYTE
+DEVICE_SOURCE = "increase in used device memory since before the worker started, by NVML"
+FREED_SOURCE = "device memory that the end of the worker freed, by NVML"
+PENDING_SOURCE = "not known yet: the device's memory is read when the worker ends"
+HOST_SOURCE = "peak resident set size of the worker process"
+
+
+def summarise_memory(process: ProcessState, checked: MemoryChecked | None) -> MemoryBytes:
+    """Return the arm's peak memory and its source; null with the reason where it is not known.
+
+    The memory of a device is that of the built batch sizes. Other sizes are tried later.
+    """
+    device, host, warm = process.device_memory, process.memory, process.warm_memory
+    reserved = warm.device_reserved_bytes if warm else None
+    if device is None and (checked is not None or reserved is not None):
+        return MemoryBytes(peak=None, source=PENDING_SOURCE, torch_reserved=reserved)
+    if device is None:
+        if host is None or host.peak_rss_bytes is None:
+            return MemoryBytes(peak=None, source="not measured")
+        return MemoryBytes(peak=host.peak_rss_bytes, source=HOST_SOURCE)
+    problem = implausible_because(device, warm, checked)
+    if problem:
+        return MemoryBytes(
+            peak=None,
+            source=f"not known: {problem}",
+            torch_reserved=reserved,
+        )
+    assert device.peak_bytes is not None  # noqa: S101 - for the type checker: it is plausible
+    is_freed = device.source == "freed"
+    return MemoryBytes(
+        peak=device.peak_bytes + (released_earlier(warm) if is_freed else 0),
+        source=FREED_SOURCE if is_freed else DEVICE_SOURCE,
+        serving=device.serving_bytes,
+        torch_reserved=reserved,
+    )
+
+
+def released_earlier(warm: MemoryRead | None) -> int:
+    """Return the bytes that PyTorch's allocator released after its peak.
+
+    Weights that are quantised on the device after they were loaded are such bytes.
+    """
+    if warm is None or warm.device_reserved_bytes is None or warm.device_held_bytes is None:
+        return 0
+    return max(warm.device_reserved_bytes - warm.device_held_bytes, 0)
+
+
+def implausible_because(
+    device: DeviceMemory, warm: MemoryRead | None, checked: MemoryChecked | None
+) -> str | None:
+    """Return why the device's figure is implausible; None for a plausible one."""
+    if checked is not None and not matches_allocation(checked):
+        counted = (
+            "nothing" if checked.seen_bytes is None else f"{checked.seen_bytes / MEBIBYTE:,.0f} MiB"
+        )
+        size = checked.allocated_bytes / MEBIBYTE
+        return f"NVML reported {counted} for a test allocation of {size:.0f} MiB"
+    if device.peak_bytes is None:
+        return "the device does not report its memory use"
+    if device.peak_bytes <= 0:
+        return "NVML reports no memory for the worker, as in some containers"
+    if device.total_bytes is not None and device.peak_bytes > device.total_bytes:
+        return "NVML reports more memory than the device has"
+    reserved = warm.device_reserved_bytes if warm else None
+    if device.source == "freed" and reserved is not None:
+        reserved -= released_earlier(warm)
+    if reserved is not None and device.peak_bytes < reserved:
+        return (
+            "NVML reports less than PyTorch alone reserved, "
+            "so other processes freed memory at the same time"
+        )
+    return None
+
+
+def matches_allocation(checked: MemoryChecked) -> bool:
+    """Return whether the device counted a known allocation with its size."""
+    return (
+        checked.seen_bytes is not None
+        and abs(checked.seen_bytes - checked.allocated_bytes) <= TOLERANCE_BYTES
+    )
+
+
+METHOD = "calls for one token follow the calls for all tokens in every visit"
+#: Share by which TTFT and ITL may miss the seconds of a call without a reason.
+MAX_MISMATCH = 0.1
+
+
+class TokenLatencies(NamedTuple):
+    """Seconds to the first token, between two later ones, and of the calls behind both."""
+
+    ttft_seconds: float
+    #: None for texts of one token.
+    itl_seconds: float | None
+    call_seconds: float
+
+
+def latencies_of_visits(visits: Sequence[BlockTimed], output_tokens: int) -> TokenLatencies | None:
+    """Return the latencies from the visits that timed the first token; None without any.
+
+    Both are medians over the visits, so that TTFT and ITL add up to the seconds of a call.
+    """
+    timed = [visit for visit in visits if visit.first_token_seconds]
+    if not timed:
+        return None
+    ttft_seconds = statistics.median(
+        statistics.median(visit.first_token_seconds) for visit in timed
+    )
+    call_seconds, steps = typical_seconds(timed), output_tokens - 1
+    itl_seconds = max(call_seconds - ttft_seconds, 0.0) / steps if steps else None
+    return TokenLatencies(ttft_seconds, itl_seconds, call_seconds)
+
+
+def summarise_generation(
+    visits: Sequence[BlockTimed],
+    process: ProcessState,
+    workload: Workload | None,
+    peaks: Peaks | None,
+    dtype: str,
+) -> GenerationMetrics | None:
+    """Return the metrics of one batch of generated text, from all its visits that count.
+
+    `process` is the arm's in the race. None for another task.
+    """
+    if workload is None or workload.moved_bytes is None:
+        return None
+    shape, loaded = workload.shape, process.loaded
+    output_tokens = shape.output_tokens or (loaded.units_per_sample if loaded else 1)
+    latencies = latencies_of_visits(visits, output_tokens)
+    itl_seconds = latencies.itl_seconds if latencies else None
+    whole_seconds = latencies.call_seconds if latencies else None
+    peak = peaks.operations_per_second.get(dtype) if peaks else None
+    step_bytes = bytes_per_step(workload, process)
+    metrics = GenerationMetrics(
+        ttft_seconds=latencies.ttft_seconds if latencies else None,
+        itl_seconds=itl_seconds,
+        tokens_per_second_per_user=1 / itl_seconds if itl_seconds else None,
+        cache_bytes=workload.cache_bytes,
+        mbu=step_bytes / itl_seconds / peaks.bytes_per_second
+        if step_bytes and itl_seconds and peaks
+        else None,
+        mfu=workload.flops / whole_seconds / peak
+        if workload.flops and whole_seconds and peak
+        else None,
+        method=METHOD,
+    )
+    call_seconds = typical_seconds(visits)
+    return msgspec.structs.replace(
+        metrics, latency_mismatch=explain_mismatch(metrics, call_seconds, output_tokens)
+    )
+
+
+def explain_mismatch(
+    metrics: GenerationMetrics, call_seconds: float, output_tokens: int
+) -> str | None:
+    """Return why TTFT and ITL do not add up to the seconds of a call; None where they do.
+
+    They do within `MAX_MISMATCH` if all were measured in the same visits.
+    """
+    ttft, itl = metrics.ttft_seconds, metrics.itl_seconds
+    if ttft is None or itl is None:
+        return None
+    implied = ttft + itl * (output_tokens - 1)
+    if abs(implied / call_seconds - 1) <= MAX_MISMATCH:
+        return None
+    return (
+        "TTFT and ITL come from fewer visits than the time of a call: these calls took"
+        f" {implied * 1e3:.3g} ms, those of the race "
+        f"{call_seconds * 1e3:.3g} ms"
+    )
