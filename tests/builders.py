@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 
 from advisor.ask import rubric_files
-from advisor.decide import scoring
 from advisor.decide.drift import widen_by_errors
 from advisor.decide.intervals import MIN_PROCESSES
 from advisor.domain.answer import UnmeasuredArm
@@ -370,11 +369,6 @@ def measurement(
         settings={},
     )
     return msgspec.structs.replace(made, **changes)
-
-
-def score_arms(measured: Results, asked: Question, known: Catalogue) -> tuple[ScoredArm, ...]:
-    """Return every measured arm with its grades and score, best first."""
-    return scoring.weigh_arms(scoring.rate_arms(measured, known).overall, asked)
 
 
 def results(*measurements: Measurement, **changes: Any) -> Results:

@@ -15,6 +15,7 @@ from advisor.decide.recommend import recommend
 from advisor.decide.summary import summarise
 from advisor.decide.unmeasured import list_excluded, list_planned
 from advisor.domain.answer import Answer, HeadlinePart, UnmeasuredArm
+from advisor.domain.recommendation import Recommendation
 from advisor.domain.results import Results, ScoredArm
 from advisor.domain.run_state import Header, RunState
 from probes.wire.outcome import Failure, Outcome
@@ -24,7 +25,7 @@ from probes.wire.shape import Shape
 def answer_of(measured: Results, head: Header | None = None, **changes: Any) -> Answer:
     """Return the answer that these results give with the catalogue of the header."""
     head = head or builders.header()
-    bare = msgspec.structs.replace(_without_scores(measured, head), **changes)
+    bare = msgspec.structs.replace(_without_advice(measured, head), **changes)
     return decide_again(bare, head.catalogue)
 
 
@@ -35,15 +36,27 @@ def recommend_for(
     *,
     excluded: Sequence[UnmeasuredArm] = (),
     by_shape: Mapping[Shape, Sequence[ScoredArm]] | None = None,
+    while_running: bool = False,
+) -> Recommendation:
+    """Return the recommendation for these scores, which are not computed."""
+    head = head or builders.header()
+    bare = _without_advice(measured, head, scored, excluded)
+    return recommend(bare, head.catalogue, by_shape or {}, while_running=while_running)
+
+
+def answer_for(
+    measured: Results,
+    scored: Sequence[ScoredArm],
+    head: Header | None = None,
+    *,
+    excluded: Sequence[UnmeasuredArm] = (),
+    by_shape: Mapping[Shape, Sequence[ScoredArm]] | None = None,
 ) -> Answer:
     """Return the answer with the recommendation for these scores, which are not computed."""
     head = head or builders.header()
-    made = msgspec.structs.replace(
-        _without_scores(measured, head),
-        scores=tuple(scored),
-        unmeasured=tuple(excluded),
-        recommendation=recommend(head, measured, scored, by_shape or {}, excluded),
-    )
+    advice = recommend_for(measured, scored, head, excluded=excluded, by_shape=by_shape)
+    bare = _without_advice(measured, head, scored, excluded)
+    made = msgspec.structs.replace(bare, recommendation=advice)
     return msgspec.structs.replace(made, headline=write_headline(made))
 
 
@@ -117,7 +130,12 @@ def answer(**changes: Any) -> Answer:
     return msgspec.structs.replace(answer_of(measured, head, unmeasured=unmeasured), **changes)
 
 
-def _without_scores(measured: Results, head: Header) -> Answer:
+def _without_advice(
+    measured: Results,
+    head: Header,
+    scored: Sequence[ScoredArm] = (),
+    unmeasured: Sequence[UnmeasuredArm] = (),
+) -> Answer:
     return Answer(
         run_id=head.run_id,
         created=head.created,
@@ -127,8 +145,8 @@ def _without_scores(measured: Results, head: Header) -> Answer:
         question=head.question,
         machine=head.machine,
         results=measured,
-        scores=(),
-        unmeasured=(),
+        scores=tuple(scored),
+        unmeasured=tuple(unmeasured),
         recommendation=None,
         problem=None,
     )

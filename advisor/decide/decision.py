@@ -20,17 +20,16 @@ from advisor.decide.rounds import counted_visits
 from advisor.decide.serving import add_servers
 from advisor.decide.summary import summarise
 from advisor.decide.unmeasured import list_excluded, list_planned, potential_of
-from advisor.domain.answer import Answer, Problem, UnmeasuredArm
+from advisor.domain.answer import Answer, Problem
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import Constraint, Priorities
 from advisor.domain.event_folding import fold
 from advisor.domain.measurement import TimedVisit
 from advisor.domain.model import has_random_weights
 from advisor.domain.question import Question
-from advisor.domain.recommendation import Recommendation
-from advisor.domain.results import Evidence, Results, ScoredArm
+from advisor.domain.results import Evidence, Results
 from advisor.domain.run_events import LoggedEvent
-from advisor.domain.run_state import SCHEMA, Header, RunState
+from advisor.domain.run_state import Header, RunState
 from advisor.errors import (
     BudgetSpentError,
     ExportFileError,
@@ -135,33 +134,36 @@ def evaluate(
     workers may differ so far; see `recommend`.
     """
     results = summarise_run(header, state)
-    evidence = evidence or ("imported" if header.imported else "measured")
     excluded = list_excluded(header, plan_of(state))
-    planned = list_planned(header, state, results, None)
-    scores, recommendation, error = _advise(
-        header, results, excluded, planned, evidence, while_running=while_running
-    )
-    if not scores:
-        error = _early_end(state) or error
     resumable = None if state.finished else can_go_on(state)
-    answer = Answer(
-        run_id=header.run_id,
-        created=header.created,
-        advisor_version=header.advisor_version,
-        rubric=header.catalogue.rubric.name,
-        finished=state.finished,
-        resumable=resumable,
-        imported=header.imported,
-        question=header.question,
-        machine=header.machine,
-        load_check=state.load_check,
-        results=results,
-        scores=scores,
-        unmeasured=(
-            *list_planned(header, state, results, None if resumable else error),
-            *excluded,
+    answer, error = _advise(
+        Answer(
+            run_id=header.run_id,
+            created=header.created,
+            advisor_version=header.advisor_version,
+            rubric=header.catalogue.rubric.name,
+            finished=state.finished,
+            resumable=resumable,
+            imported=header.imported,
+            question=header.question,
+            machine=header.machine,
+            load_check=state.load_check,
+            results=results,
+            scores=(),
+            unmeasured=(*list_planned(header, state, results, None), *excluded),
+            recommendation=None,
+            problem=None,
         ),
-        recommendation=recommendation,
+        header.catalogue,
+        evidence,
+        while_running=while_running,
+    )
+    if not answer.scores:
+        error = _early_end(state) or error
+    final_problem = None if resumable else error
+    answer = msgspec.structs.replace(
+        answer,
+        unmeasured=(*list_planned(header, state, results, final_problem), *excluded),
         problem=Problem.of(error),
     )
     return msgspec.structs.replace(answer, headline=write_headline(answer))
@@ -216,30 +218,9 @@ def decide_again(
     check_constraints(constraints or (), answer.question.task)
     _check_figures(answer, catalogue)
     question = with_preferences(answer.question, priorities, constraints)
-    header = Header(
-        schema=SCHEMA,
-        run_id=answer.run_id,
-        created=answer.created,
-        advisor_version=answer.advisor_version,
-        question=question,
-        machine=answer.machine,
-        catalogue=catalogue.for_question(question),
-        imported=answer.imported,
-    )
-    # An arm with an option was planned, and failed or was not reached.
-    excluded = [each for each in answer.unmeasured if each.option is None]
-    planned = [each for each in answer.unmeasured if each.option is not None]
-    scores, recommendation, error = _advise(
-        header, answer.results, excluded, planned, answer.evidence
-    )
-    again = msgspec.structs.replace(
-        answer,
-        question=question,
-        rubric=header.catalogue.rubric.name,
-        scores=scores,
-        recommendation=recommendation,
-        problem=Problem.of(error),
-    )
+    known = catalogue.for_question(question)
+    again = msgspec.structs.replace(answer, question=question, rubric=known.rubric.name)
+    again, _ = _advise(again, known)
     return msgspec.structs.replace(again, headline=write_headline(again, scope))
 
 
@@ -256,47 +237,46 @@ def _check_figures(answer: Answer, catalogue: Catalogue) -> None:
 
 
 def _advise(
-    header: Header,
-    results: Results,
-    excluded: Sequence[UnmeasuredArm],
-    planned: Sequence[UnmeasuredArm],
-    evidence: Evidence,
+    answer: Answer,
+    catalogue: Catalogue,
+    evidence: Evidence | None = None,
     *,
     while_running: bool = False,
-) -> tuple[tuple[ScoredArm, ...], Recommendation | None, UserError | None]:
-    """Return the scores, best first, and the recommendation, or why there is none."""
-    question = header.question
-    rated = scoring.rate_arms(results, header.catalogue, evidence)
-    scores = scoring.weigh_arms(rated.overall, question)
-    by_shape = scoring.weigh_by_shape(rated, question)
+) -> tuple[Answer, UserError | None]:
+    """Return the answer with scores, best first, and a recommendation, or why there is none."""
+    question, results = answer.question, answer.results
+    evidence = evidence or answer.evidence
+    scored = msgspec.structs.replace(
+        answer, scores=scoring.score_arms(results, question, catalogue, evidence)
+    )
+    by_shape = scoring.score_by_shape(results, question, catalogue, evidence)
+    outstanding = _outstanding(scored, catalogue)
     try:
-        recommendation = recommend(
-            header,
-            results,
-            scores,
-            by_shape,
-            excluded,
-            outstanding=_outstanding(header, results, planned),
-            while_running=while_running,
+        advice, error = (
+            recommend(
+                scored, catalogue, by_shape, outstanding=outstanding, while_running=while_running
+            ),
+            None,
         )
     except UserError as problem:
-        return scores, None, problem
-    return scores, recommendation, None
+        advice, error = None, problem
+    return msgspec.structs.replace(scored, recommendation=advice, problem=Problem.of(error)), error
 
 
-def _outstanding(
-    header: Header, results: Results, planned: Sequence[UnmeasuredArm]
-) -> dict[str, float]:
+def _outstanding(answer: Answer, catalogue: Catalogue) -> dict[str, float]:
     """Return the highest possible score of each arm that timed out or was not reached.
 
     Arms of workflows that have a measurement are left out: their kind is known.
     """
+    results = answer.results
     known = {entry.workflow for entry in results.measurements}
     too_slow = {served.arm for served in results.serving.arms} if results.serving else set()
     found = {
-        arm.arm: potential_of(arm, results, header)
-        for arm in planned
-        if (arm.status in {"timed-out", "excluded"} or arm.skip_cause in NOT_REACHED)
+        arm.arm: potential_of(arm, answer, catalogue)
+        for arm in answer.unmeasured
+        # An arm with an option was planned, and failed or was not reached.
+        if arm.option is not None
+        and (arm.status in {"timed-out", "excluded"} or arm.skip_cause in NOT_REACHED)
         and arm.workflow not in known
         and arm.arm not in too_slow
     }

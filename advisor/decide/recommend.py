@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
@@ -22,10 +21,10 @@ from advisor.decide.trust import (
 )
 from advisor.decide.unmeasured import machine_unfit, nothing_viable
 from advisor.domain.accuracy import worst_error
-from advisor.domain.answer import RankedArm, UnmeasuredArm
+from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.measurement import Measurement
-from advisor.domain.question import Budget, Question, choose_next_budget
+from advisor.domain.question import choose_next_budget
 from advisor.domain.recommendation import (
     BreakEven,
     Certainty,
@@ -40,21 +39,18 @@ from advisor.domain.results import (
     ScoredArm,
     VerdictKind,
 )
-from advisor.domain.run_state import Header
 from probes.wire.shape import Shape
 
 
 def recommend(
-    header: Header,
-    results: Results,
-    scored: Sequence[ScoredArm],
+    answer: Answer,
+    catalogue: Catalogue,
     by_shape: Mapping[Shape, Sequence[ScoredArm]],
-    excluded: Sequence[UnmeasuredArm],
     *,
     outstanding: Mapping[str, float] | None = None,
     while_running: bool = False,
 ) -> Recommendation:
-    """Return the advice; `scored` has all arms, and `by_shape` those at one batch size alone.
+    """Return the advice on an answer with scores; `by_shape` has those at one batch size alone.
 
     `outstanding` has the highest possible score of each arm that may still be measured.
 
@@ -63,53 +59,44 @@ def recommend(
     With `while_running` the latter is raised only for a busy machine: if equal workers differ, more
     rounds and processes may still settle the decision.
     """
-    question, rubric = header.question, header.catalogue.rubric
-    viable = [arm for arm in scored if not arm.failed_constraints]
+    question, results, scored = answer.question, answer.results, answer.scores
+    viable = [arm for arm in scored if not arm.failures]
     if not viable:
         raise nothing_viable(scored, question.constraints, results.measurements)
     is_unfit = (trust.is_busy if while_running else trust.is_unfit)(results)
-    advised, found = certainty.assess(
+    winner, found = certainty.assess(
         viable,
         scored,
         results,
         question.priorities,
-        rubric,
+        catalogue.rubric,
         seed=question.seed,
         fit=not is_unfit,
         outstanding=outstanding,
     )
-    choice = Choice(
-        header=header,
-        results=results,
-        excluded=excluded,
-        scored=scored,
-        viable=viable,
-        arm=advised,
-        certainty=found,
+    measurements = answer.measurements
+    next_budget = choose_next_budget(
+        catalogue.presets.budgets.values(),
+        question.budget,
+        made=results.repeats,
+        needed=found.needed_repetitions,
     )
     if found.decision_word == "OPEN" and is_unfit:
-        raise machine_unfit(results, choice.next_budget, RankedArm(advised, choice.measurement))
-    return _add_reasons(_figures_of(choice, by_shape), choice)
-
-
-def _figures_of(choice: Choice, by_shape: Mapping[Shape, Sequence[ScoredArm]]) -> Recommendation:
-    """Return the advice without its sentences."""
-    winner, viable, found = choice.arm, choice.viable, choice.certainty
-    results, question, catalogue = choice.results, choice.question, choice.catalogue
-    gpu = choice.header.machine.find_gpu(question.gpu)
-    trust_grade, trust_reasons = trust.grade(results, found.decision_word, choice.unraced_shapes)
+        raise machine_unfit(results, next_budget, RankedArm(winner, measurements[winner.arm]))
+    gpu = answer.machine.find_gpu(question.gpu)
+    trust_grade, trust_reasons = trust.grade(results, found.decision_word, unraced_shapes(answer))
     simplex = sensitivity.leading_shares(viable, question.priorities)
     runner_up = _runner_up(winner, viable)
-    candidates = [choice.measurements[arm.arm] for arm in viable]
-    break_even = _break_even(choice)
-    return Recommendation(
+    candidates = [measurements[arm.arm] for arm in viable]
+    break_even = _break_even(answer, winner)
+    advice = Recommendation(
         arm=winner.arm,
         workflow=winner.workflow,
         certainty=found,
-        next_budget=choice.next_budget,
+        next_budget=next_budget,
         best_exact=find_best_exact(viable, results),
         best_native=next((arm.arm for arm in viable if arm.weights is None), None),
-        verdict=_weakest_verdict(choice),
+        verdict=_weakest_verdict(answer),
         trust=trust_grade,
         trust_reasons=trust_reasons,
         runner_up=runner_up.arm if runner_up else None,
@@ -118,7 +105,7 @@ def _figures_of(choice: Choice, by_shape: Mapping[Shape, Sequence[ScoredArm]]) -
         flips=find_flips(viable, question.priorities),
         simplex_share=_share_of_workflow(winner, viable, simplex),
         simplex=simplex,
-        pareto=sensitivity.find_pareto(viable, choice.measurements),
+        pareto=sensitivity.find_pareto(viable, measurements),
         break_even_requests=costs.worst_break_even(break_even),
         break_even=break_even,
         horizons=costs.find_horizons(candidates, question.requests),
@@ -127,19 +114,31 @@ def _figures_of(choice: Choice, by_shape: Mapping[Shape, Sequence[ScoredArm]]) -
             candidates, gpu.memory_bytes * question.devices_per_model if gpu else None
         ),
         energy=costs.energy_use(results.sustained),
-        constraints=sensitivity.constraint_effects(choice.scored, question.constraints, winner.arm),
-        guideline=_guideline_opinion(choice),
-        tree=guidelines.follow_tree(catalogue.tree, question, choice.scored),
+        constraints=sensitivity.constraint_effects(scored, question.constraints, winner.arm),
+        guideline=_guideline_opinion(answer, catalogue, winner, found),
+        tree=guidelines.follow_tree(catalogue.tree, question, scored),
         advice_by_shape=advise_by_shape(winner, results, by_shape),
         reasons=(),
         next_steps=(),
     )
+    return _add_reasons(advice, answer, catalogue, winner)
 
 
-def _weakest_verdict(choice: Choice) -> VerdictKind:
-    if choice.unraced_shapes:
+def unraced_shapes(answer: Answer) -> tuple[Shape, ...]:
+    """Return the shapes of the question without a race that has enough rounds.
+
+    Servers do not race.
+    """
+    if answer.question.load is not None:
+        return ()
+    raced = {race.shape for race in answer.results.races}
+    return tuple(shape for shape in answer.question.shapes if shape not in raced)
+
+
+def _weakest_verdict(answer: Answer) -> VerdictKind:
+    if unraced_shapes(answer):
         return "INCONCLUSIVE"
-    verdicts = [race.verdict for race in choice.results.races]
+    verdicts = [race.verdict for race in answer.results.races]
     return max(verdicts, key=VERDICTS_BY_STRENGTH.index, default="INCONCLUSIVE")
 
 
@@ -164,30 +163,30 @@ def _share_of_workflow(
     )
 
 
-def _break_even(choice: Choice) -> tuple[BreakEven, ...]:
-    """Return when the build of the chosen arm has paid off; empty for the baseline."""
-    baseline = choice.measurements.get(choice.results.baseline)
-    if baseline is None or baseline.arm == choice.arm.arm:
+def _break_even(answer: Answer, winner: ScoredArm) -> tuple[BreakEven, ...]:
+    """Return when the build of the advised arm has paid off; empty for the baseline."""
+    if answer.baseline is None or answer.baseline.arm == winner.arm:
         return ()
-    return costs.find_break_even(choice.measurement, baseline)
+    return costs.find_break_even(answer.measurements[winner.arm], answer.baseline)
 
 
-def _guideline_opinion(choice: Choice) -> GuidelineOpinion | None:
-    guideline = guidelines.choose_guideline(choice.catalogue.guidelines, choice.question)
+def _guideline_opinion(
+    answer: Answer, catalogue: Catalogue, winner: ScoredArm, found: Certainty
+) -> GuidelineOpinion | None:
+    guideline = guidelines.choose_guideline(catalogue.guidelines, answer.question)
     if guideline is None:
         return None
     return guidelines.compare_with_guideline(
-        guideline,
-        choice.arm,
-        choice.scored,
-        choice.excluded,
-        as_good=choice.certainty.as_good,
+        guideline, winner, answer.scores, answer.excluded, as_good=found.as_good
     )
 
 
-def _add_reasons(advice: Recommendation, choice: Choice) -> Recommendation:
+def _add_reasons(
+    advice: Recommendation, answer: Answer, catalogue: Catalogue, winner: ScoredArm
+) -> Recommendation:
     """Return the advice with the sentences on why it is given and what to do next."""
-    results, question, workflows = choice.results, choice.question, choice.catalogue.workflows
+    results, question, workflows = answer.results, answer.question, catalogue.workflows
+    measurement = answer.measurements[winner.arm]
     deployment_steps = next(
         (each.deployment_steps for each in workflows if each.id == advice.workflow), ()
     )
@@ -195,12 +194,12 @@ def _add_reasons(advice: Recommendation, choice: Choice) -> Recommendation:
         advice,
         reasons=(
             *give_reasons(
-                choice.arm,
-                choice.measurement,
+                winner,
+                measurement,
                 results,
                 question.priorities,
                 advice.ties,
-                choice.unraced_shapes,
+                unraced_shapes(answer),
             ),
             *explain_horizon(advice.horizons, question.requests),
             *explain_constraints(advice.constraints),
@@ -208,13 +207,13 @@ def _add_reasons(advice: Recommendation, choice: Choice) -> Recommendation:
             *explain_precision(results.measurements, question.dtype),
         ),
         next_steps=(
-            *give_deployment_steps(choice.measurement, deployment_steps),
+            *give_deployment_steps(measurement, deployment_steps),
             *give_next_steps(
                 advice.trust,
-                choice.excluded,
+                answer.excluded,
                 results.stopped_builds,
                 workflows,
-                choice.next_budget,
+                advice.next_budget,
             ),
         ),
     )
@@ -244,60 +243,6 @@ def is_tie(winner: ScoredArm, other: ScoredArm, results: Results) -> bool:
         pairs, 0.95, weights=[weights.get(shape, 1.0) for shape in shapes]
     )
     return abs(mean.value) <= margin
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Choice:
-    """The chosen arm, the other arms, and how certain the choice is."""
-
-    header: Header
-    results: Results
-    excluded: Sequence[UnmeasuredArm]
-    #: All arms with a score, best first.
-    scored: Sequence[ScoredArm]
-    #: Those that meet the constraints.
-    viable: Sequence[ScoredArm]
-    arm: ScoredArm
-    certainty: Certainty
-
-    @property
-    def question(self) -> Question:
-        return self.header.question
-
-    @property
-    def catalogue(self) -> Catalogue:
-        return self.header.catalogue
-
-    @property
-    def measurement(self) -> Measurement:
-        """The measurement of the chosen arm."""
-        return self.measurements[self.arm.arm]
-
-    @property
-    def measurements(self) -> dict[str, Measurement]:
-        """The measurements by arm."""
-        return {entry.arm: entry for entry in self.results.measurements}
-
-    @property
-    def unraced_shapes(self) -> tuple[Shape, ...]:
-        """The shapes of the question without a race that has enough rounds.
-
-        Servers do not race.
-        """
-        if self.question.load is not None:
-            return ()
-        raced = {race.shape for race in self.results.races}
-        return tuple(shape for shape in self.question.shapes if shape not in raced)
-
-    @property
-    def next_budget(self) -> Budget | None:
-        """The budget of a further run; None where no budget makes more repetitions."""
-        return choose_next_budget(
-            self.catalogue.presets.budgets.values(),
-            self.question.budget,
-            made=self.results.repeats,
-            needed=self.certainty.needed_repetitions,
-        )
 
 
 def find_best_exact(viable: Sequence[ScoredArm], results: Results) -> str | None:

@@ -12,6 +12,7 @@ from advisor.decide import performance_portability
 from advisor.decide.grades import (
     DIGITS,
     NEW_SHAPES_ORDER,
+    ArmFacts,
     FactValue,
     facts_of,
     infer_new_shapes,
@@ -23,108 +24,81 @@ from advisor.domain.constraints import CRITERIA, FIGURES, Constraint, FailedCons
 from advisor.domain.measurement import Measurement
 from advisor.domain.question import Question
 from advisor.domain.results import Adoption, Evidence, Rating, Results, ScoredArm
-from advisor.domain.rubric import DecisionRule, Rubric
+from advisor.domain.rubric import DecisionRule
 from advisor.domain.workflow import Workflow
 from probes.wire.shape import Shape
 
 
-@dataclasses.dataclass(frozen=True)
-class RatedArm:
-    """A measured arm with its grades, which depend on no weight and no constraint."""
+def score_arms(
+    results: Results, question: Question, catalogue: Catalogue, evidence: Evidence = "measured"
+) -> tuple[ScoredArm, ...]:
+    """Return every measured arm with its grades and its score, best first.
 
-    measurement: Measurement
-    workflow: Workflow
-    #: By criterion.
-    ratings: dict[str, Rating]
-    #: Points that the choice adds to the score.
-    bonus: float
-    #: Breaks ties of score and speed; the smaller tuple comes first.
-    adoption_cost: tuple[float, ...]
-
-
-@dataclasses.dataclass(frozen=True)
-class RatedArms:
-    """The measured arms with their grades over all shapes, and at each shape alone."""
-
-    overall: tuple[RatedArm, ...]
-    #: Empty where one shape was measured, which has the answer of the whole.
-    by_shape: dict[Shape, tuple[RatedArm, ...]]
-
-
-def rate_arms(results: Results, catalogue: Catalogue, evidence: Evidence = "measured") -> RatedArms:
-    """Return every measured arm with its grades, in the order of the measurements.
-
-    `evidence` is where the figures come from.
+    Arms that fail a constraint come after those that do not. `evidence` is where the figures come
+    from.
     """
-    shapes = sorted({cell.shape for entry in results.measurements for cell in entry.cells})
-    return RatedArms(
-        overall=_rate(results, catalogue, evidence),
-        by_shape={
-            shape: _rate(_at_shape(results, shape), catalogue, evidence)
-            for shape in (shapes if len(shapes) > 1 else ())
-        },
-    )
-
-
-def weigh_arms(rated: Sequence[RatedArm], question: Question) -> tuple[ScoredArm, ...]:
-    """Return the arms with their scores, best first.
-
-    Arms that fail a constraint come after those that do not.
-    """
-    scored = [score_arm(each, question) for each in rated]
-    return rank(scored, {each.measurement.arm: each.adoption_cost for each in rated})
-
-
-def weigh_by_shape(rated: RatedArms, question: Question) -> dict[Shape, tuple[ScoredArm, ...]]:
-    """Return the scores at each shape alone, best first; empty where there is one."""
-    return {shape: weigh_arms(arms, question) for shape, arms in rated.by_shape.items()}
-
-
-def _rate(results: Results, catalogue: Catalogue, evidence: Evidence) -> tuple[RatedArm, ...]:
     workflows = {workflow.id: workflow for workflow in catalogue.workflows}
     arms = [
         (entry, workflows[entry.workflow].for_arm(entry.option)) for entry in results.measurements
     ]
     new_shapes = infer_new_shapes(arms)
-    return tuple(
-        _rate_arm(entry, workflow, results, catalogue.rubric, evidence, new_shapes.get(entry.arm))
-        for entry, workflow in arms
-    )
+    scored, costs = [], {}
+    for entry, workflow in arms:
+        facts = facts_of(
+            entry,
+            workflow,
+            portability=performance_portability.portability_of(results.portability, workflow),
+            inferred_new_shapes=new_shapes.get(entry.arm),
+        )
+        scored.append(_score_arm(entry, workflow, facts, results, catalogue, question, evidence))
+        costs[entry.arm] = adoption_cost(facts.values)
+    return rank(scored, costs)
 
 
-def _rate_arm(
+def score_by_shape(
+    results: Results, question: Question, catalogue: Catalogue, evidence: Evidence = "measured"
+) -> dict[Shape, tuple[ScoredArm, ...]]:
+    """Return the scores at each shape alone; empty for one shape, whose answer is that of all."""
+    shapes = sorted({cell.shape for entry in results.measurements for cell in entry.cells})
+    return {
+        shape: score_arms(_at_shape(results, shape), question, catalogue, evidence)
+        for shape in (shapes if len(shapes) > 1 else ())
+    }
+
+
+def _score_arm(
     measurement: Measurement,
     workflow: Workflow,
+    facts: ArmFacts,
     results: Results,
-    rubric: Rubric,
+    catalogue: Catalogue,
+    question: Question,
     evidence: Evidence,
-    inferred_new_shapes: str | None = None,
-) -> RatedArm:
-    facts = facts_of(
-        measurement,
-        workflow,
-        portability=performance_portability.portability_of(results.portability, workflow),
-        inferred_new_shapes=inferred_new_shapes,
-    )
+) -> ScoredArm:
+    """Return an arm with its grades and its score, not ranked yet."""
+    known = {
+        fact: evidence if each == "measured" else each for fact, each in facts.evidence.items()
+    }
     ratings = {
         criterion.id: _explain(
-            rate(
-                criterion,
-                facts.values,
-                rubric,
-                {
-                    fact: evidence if known == "measured" else known
-                    for fact, known in facts.evidence.items()
-                },
-            ),
-            criterion.id,
-            results,
-            workflow,
+            rate(criterion, facts.values, catalogue.rubric, known), criterion.id, results, workflow
         )
-        for criterion in rubric.criteria
+        for criterion in catalogue.rubric.criteria
     }
-    bonus = _bonus(measurement, results.baseline, rubric.decision)
-    return RatedArm(measurement, workflow, ratings, bonus, adoption_cost(facts.values))
+    return ScoredArm(
+        arm=measurement.arm,
+        workflow=measurement.workflow,
+        title=workflow.title_of(measurement.arm),
+        ratings=ratings,
+        score=weigh(ratings, question),
+        bonus=_bonus(measurement, results.baseline, catalogue.rubric.decision),
+        rank=0,
+        failures=find_failures(ratings, question.constraints, measurement),
+        speedup=measurement.speedup.value,
+        adoption=adoption_of(workflow),
+        weights=workflow.arm_weights.get(measurement.option),
+        verified=workflow.verified,
+    )
 
 
 def _bonus(measurement: Measurement, baseline: str, rule: DecisionRule) -> float:
@@ -150,25 +124,6 @@ def _at_shape(results: Results, shape: Shape) -> Results:
         if cell.shape == shape
     ]
     return msgspec.structs.replace(results, measurements=tuple(measurements))
-
-
-def score_arm(rated: RatedArm, question: Question) -> ScoredArm:
-    """Return an arm with its score, not ranked yet."""
-    measurement, workflow = rated.measurement, rated.workflow
-    return ScoredArm(
-        arm=measurement.arm,
-        workflow=measurement.workflow,
-        title=workflow.title_of(measurement.arm),
-        ratings=rated.ratings,
-        score=weigh(rated.ratings, question),
-        bonus=rated.bonus,
-        rank=0,
-        failures=find_failures(rated.ratings, question.constraints, measurement),
-        speedup=measurement.speedup.value,
-        adoption=adoption_of(workflow),
-        weights=workflow.arm_weights.get(measurement.option),
-        verified=workflow.verified,
-    )
 
 
 def adoption_of(workflow: Workflow) -> Adoption:

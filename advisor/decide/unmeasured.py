@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
 from packaging.specifiers import SpecifierSet
@@ -11,8 +11,8 @@ from packaging.specifiers import SpecifierSet
 from advisor.decide import sensitivity, trust
 from advisor.decide.grades import declared_facts, rate
 from advisor.decide.scoring import find_failures, value_of, weigh
-from advisor.domain.answer import RankedArm, Status, UnmeasuredArm
-from advisor.domain.catalogue import SiblingGain
+from advisor.domain.answer import Answer, RankedArm, Status, UnmeasuredArm
+from advisor.domain.catalogue import Catalogue, SiblingGain
 from advisor.domain.constraints import Constraint
 from advisor.domain.machine import Gpu
 from advisor.domain.measurement import Measurement
@@ -181,47 +181,55 @@ class Potential:
     gain: SiblingGain | None
 
 
-def potential_of(arm: UnmeasuredArm, results: Results, header: Header) -> Potential | None:
+def potential_of(arm: UnmeasuredArm, answer: Answer, catalogue: Catalogue) -> Potential | None:
     """Return what the arm may score if its build costs nothing and its declared facts hold.
 
     Where no arm of its workflow is measured, it may be as fast as in any kept run, and faster than
     the fastest arm by the factor of the rubric.
     None for an arm whose speed-up nothing limits, and for one that fails a constraint.
     """
-    earlier = header.catalogue.earlier_runs.get(header.question.device, {}).get(arm.arm)
-    siblings = [entry for entry in results.measurements if entry.workflow == arm.workflow]
+    measurements = answer.results.measurements
+    earlier = catalogue.earlier_runs.get(answer.question.device, {}).get(arm.arm)
+    siblings = [entry for entry in measurements if entry.workflow == arm.workflow]
     if not siblings:
-        fastest = max((entry.speedup.value for entry in results.measurements), default=1.0)
-        most = header.catalogue.rubric.decision.outstanding_gain * fastest
-        return _potential(arm, max(most, (earlier and earlier.largest_speedup) or 0.0), header)
+        fastest = max((entry.speedup.value for entry in measurements), default=1.0)
+        most = catalogue.rubric.decision.outstanding_gain * fastest
+        most = max(most, (earlier and earlier.largest_speedup) or 0.0)
+        return _potential(arm, most, answer, catalogue)
     gains = earlier.gains if earlier else {}
-    found = [_beside(arm, sibling, gains, header) for sibling in siblings]
+    found = [
+        _beside(arm, sibling, gains[sibling.arm], answer, catalogue)
+        for sibling in siblings
+        if sibling.arm in gains
+    ]
     return min(
         (each for each in found if each is not None), key=lambda each: each.speedup, default=None
     )
 
 
 def _beside(
-    arm: UnmeasuredArm, sibling: Measurement, gains: Mapping[str, SiblingGain], header: Header
+    arm: UnmeasuredArm,
+    sibling: Measurement,
+    gain: SiblingGain,
+    answer: Answer,
+    catalogue: Catalogue,
 ) -> Potential | None:
-    """Return what the arm may score by its largest gain over a sibling; None if it is not known."""
-    gain = gains.get(sibling.arm)
-    if gain is None:
-        return None
-    margin = header.catalogue.presets.builds.gain_margin
+    """Return what the arm may score by its largest gain over a sibling."""
+    margin = catalogue.presets.builds.gain_margin
     speedup = sibling.speedup.value * gain.largest * margin
-    return _potential(arm, speedup, header, sibling.arm, gain)
+    return _potential(arm, speedup, answer, catalogue, sibling.arm, gain)
 
 
 def _potential(
     arm: UnmeasuredArm,
     speedup: float,
-    header: Header,
+    answer: Answer,
+    catalogue: Catalogue,
     sibling: str | None = None,
     gain: SiblingGain | None = None,
 ) -> Potential | None:
-    rubric, question = header.catalogue.rubric, header.question
-    workflow = next(each for each in header.catalogue.workflows if each.id == arm.workflow)
+    rubric, question = catalogue.rubric, answer.question
+    workflow = next(each for each in catalogue.workflows if each.id == arm.workflow)
     facts = {
         **declared_facts(workflow.for_arm(arm.option or "")),
         "performance_portability": None,

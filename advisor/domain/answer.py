@@ -153,6 +153,11 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         return {each.arm: each.title for each in arms}
 
     @property
+    def excluded(self) -> tuple[UnmeasuredArm, ...]:
+        """The workflows of which no arm was planned."""
+        return tuple(each for each in self.unmeasured if each.option is None)
+
+    @property
     def measurements(self) -> dict[str, Measurement]:
         """The measurements by arm."""
         return {each.arm: each for each in self.results.measurements}

@@ -18,9 +18,10 @@ from advisor.decide.arm_states import (
 )
 from advisor.decide.unmeasured import Potential, potential_of
 from advisor.domain.answer import Answer
+from advisor.domain.catalogue import Catalogue
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
-from advisor.domain.run_state import Header, RunState
+from advisor.domain.run_state import RunState
 from advisor.execute import build_limits, racing, remaining
 from advisor.execute.recorder import Recorder
 from advisor.probing.session import Session
@@ -179,13 +180,13 @@ def has_new_arm(session: Session, state: RunState) -> bool:
     return any(arm.id not in known for arm in racing.warmed_up_arms(session, state))
 
 
-def arms_that_cannot_lead(answer: Answer, header: Header) -> dict[str, Failure]:
+def arms_that_cannot_lead(answer: Answer, catalogue: Catalogue) -> dict[str, Failure]:
     """Return the arms without a measurement that cannot score more than the advised arm.
 
     Each has the reason. None where the budget builds all arms, where the user named workflows, and
     while the decision is OPEN.
     """
-    question, advice = header.question, answer.recommendation
+    question, advice = answer.question, answer.recommendation
     if (
         not question.budget.contenders_only
         or question.all_arms
@@ -197,9 +198,9 @@ def arms_that_cannot_lead(answer: Answer, header: Header) -> dict[str, Failure]:
     ):
         return {}
     advised = answer.advised.scored
-    least = advised.score + advised.bonus + header.catalogue.rubric.decision.near
+    least = advised.score + advised.bonus + catalogue.rubric.decision.near
     found = {
-        arm.arm: potential_of(arm, answer.results, header)
+        arm.arm: potential_of(arm, answer, catalogue)
         for arm in answer.unmeasured
         if arm.option is not None and arm.status == "excluded"
     }

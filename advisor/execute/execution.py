@@ -199,7 +199,7 @@ def _race_groups(
         answer = evaluate(header, recorder.state)
         if answer.recommendation is not None:
             yield recorder.record(answer_so_far(answer, recorder.state))
-        hopeless = build_queue.arms_that_cannot_lead(answer, header)
+        hopeless = build_queue.arms_that_cannot_lead(answer, header.catalogue)
         yield from building.drop_unbuilt(races, builds, hopeless)
         if not session.has_memory_headroom() or waiting & remaining.oom_beside_others(
             recorder.state

@@ -13,6 +13,7 @@ from builders import BASELINE
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from advisor.decide import scoring
 from advisor.decide.grades import BAND_STARTS, facts_of, rate
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import Priorities
@@ -106,7 +107,7 @@ def rank(field: Mapping[str, Arm], priorities: Priorities) -> dict[str, ScoredAr
     measured += [measurement_of(name, arm) for name, arm in field.items()]
     known: Catalogue = builders.catalogue(*(workflow_of(name, arm) for name, arm in field.items()))
     asked = builders.question(priorities=priorities)
-    scored = builders.score_arms(builders.results(*measured), asked, known)
+    scored = scoring.score_arms(builders.results(*measured), asked, known)
     return {arm.arm: arm for arm in scored}
 
 
@@ -190,7 +191,7 @@ def test_leaving_out_one_of_the_new_shapes_never_pays(
         entry = msgspec.structs.replace(
             measurement_of("arm0", arm), new_shapes=found, new_shapes_complete=complete
         )
-        (scored,) = builders.score_arms(builders.results(entry), asked, known)
+        (scored,) = scoring.score_arms(builders.results(entry), asked, known)
         scores.append(scored.score)
     assert scores[1] <= scores[0]
 

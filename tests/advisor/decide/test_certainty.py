@@ -12,7 +12,7 @@ from builders import BASELINE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.decide import certainty
+from advisor.decide import certainty, scoring
 from advisor.domain.constraints import Priorities
 from advisor.domain.measurement import Interval, Measurement
 from advisor.domain.recommendation import Certainty
@@ -43,7 +43,7 @@ def assess(
     names = [entry.workflow for entry in found.measurements if entry.workflow != BASELINE]
     known = builders.catalogue(*(builders.workflow(name) for name in dict.fromkeys(names)))
     asked = builders.question(priorities=priorities or builders.priorities())
-    scored = builders.score_arms(found, asked, known)
+    scored = scoring.score_arms(found, asked, known)
     return certainty.assess(scored, scored, found, asked.priorities, known.rubric, seed=seed)
 
 
@@ -74,7 +74,7 @@ def test_a_workflow_that_scores_a_little_more_but_is_slower_is_named_and_not_adv
     known = builders.catalogue(slow, builders.workflow("fast"))
     both = results(measured("slow", 1.0, spread=0.002), measured("fast", 1.3, spread=0.002))
     asked = builders.question(priorities=builders.priorities(25, 25, 50))
-    scored = builders.score_arms(both, asked, known)
+    scored = scoring.score_arms(both, asked, known)
     (fast, slower) = (next(arm for arm in scored if arm.arm == name) for name in ("fast", "slow"))
     slower = msgspec.structs.replace(slower, score=fast.score + 0.06)
     advised = certainty.choose([slower, fast])
@@ -177,7 +177,7 @@ def test_the_fastest_arm_is_named_with_how_much_faster_it_is() -> None:
         ),
     )
     asked = builders.question(priorities=builders.priorities(10, 45, 45))
-    scored = builders.score_arms(easy, asked, known)
+    scored = scoring.score_arms(easy, asked, known)
     advised, found = certainty.assess(scored, scored, easy, asked.priorities, known.rubric, seed=0)
     assert advised.arm == "easy"
     assert found.speed_regret.arm == "fast"
@@ -230,7 +230,7 @@ def test_the_word_claims_no_more_than_the_machine_and_the_time_allowed(
     found = results(measured("fast", 5.0), measured("slow", 1.1))
     asked = builders.question()
     known = builders.catalogue(builders.workflow("fast"), builders.workflow("slow"))
-    scored = builders.score_arms(found, asked, known)
+    scored = scoring.score_arms(found, asked, known)
     _, made = certainty.assess(
         scored,
         scored,

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from builders import BASELINE
 
-from advisor.decide import certainty
+from advisor.decide import certainty, scoring
 from advisor.decide.speedup_draws import draw_log_speedups, speedup_errors
 from advisor.domain.constraints import Priorities
 from advisor.domain.measurement import BuildSeconds, Interval, Measurement
@@ -100,7 +100,7 @@ def score(run: Run) -> tuple[Results, tuple[ScoredArm, ...], Rubric]:
         )
     )
     asked = builders.question(priorities=run.weights)
-    return results, tuple(builders.score_arms(results, asked, known)), known.rubric
+    return results, tuple(scoring.score_arms(results, asked, known)), known.rubric
 
 
 def decide(run: Run) -> Decided:

@@ -14,10 +14,11 @@ import built_answers
 import built_measurements
 import msgspec
 import pytest
+from built_answers import recommend_for
 from golden_files import Expect
 
 from advisor.ask import planning
-from advisor.decide.recommend import recommend
+from advisor.decide import scoring
 from advisor.domain.constraints import Constraint
 from advisor.domain.measurement import (
     BuildSeconds,
@@ -189,8 +190,8 @@ def test_an_error_without_a_viable_arm_names_its_reason_and_a_next_step(
     few = builders.results(MEASURED[0], MEASURED[1])
 
     def advise(found: Results, asked: Question) -> Recommendation:
-        scored = builders.score_arms(found, asked, KNOWN)
-        return recommend(builders.header(question=asked), found, scored, {}, [])
+        scored = scoring.score_arms(found, asked, KNOWN)
+        return recommend_for(found, scored, builders.header(question=asked))
 
     expect(
         "advice-nothing",

@@ -23,7 +23,7 @@ def lines(rate: float | None, *levels: RateLevel) -> tuple[str, ...]:
     serving = built_measurements.serving(arm)
     question = builders.question(load=built_measurements.load(rate=rate))
     measured = builders.results(builders.measurement("engine"), serving=serving)
-    answer = built_answers.recommend_for(
+    answer = built_answers.answer_for(
         measured, [builders.scored_arm("engine")], builders.header(question=question)
     )
     return write_load_lines(built_answers.advised(answer))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import builders
 import msgspec
 import pytest
+from built_answers import recommend_for
 from golden_files import Expect
 
-from advisor.decide.recommend import recommend
+from advisor.decide import scoring
 from advisor.decide.trust import give_next_steps
 from advisor.decide.unmeasured import machine_unfit, nothing_viable
 from advisor.domain.answer import RankedArm
@@ -30,7 +31,7 @@ def advise(measurement: Measurement, device_bytes: int | None = None) -> Recomme
         ),
     )
     arms = [builders.scored_arm("compiled")]
-    return recommend(head, builders.results(measurement), arms, {}, [])
+    return recommend_for(builders.results(measurement), arms, head)
 
 
 def test_what_was_built_is_kept_and_what_was_measured_is_pinned(expect: Expect) -> None:
@@ -69,7 +70,7 @@ def test_an_arm_that_was_not_built_in_time_is_named_with_what_allows_more_time(
             StoppedBuild(arm="exported", started=False, fix="ask for more with --requests"),
         ),
     )
-    advice = recommend(builders.header(), results, [builders.scored_arm("compiled")], {}, [])
+    advice = recommend_for(results, [builders.scored_arm("compiled")])
     expect("next-steps-unbuilt", advice.next_steps)
 
 
@@ -107,7 +108,7 @@ def test_the_value_nearest_to_each_constraint_is_named_when_nothing_is_left(
         )
     )
     known = builders.catalogue(*map(builders.workflow, ("one", "two", "three")))
-    arms = builders.score_arms(results, question, known)
+    arms = scoring.score_arms(results, question, known)
     problem = nothing_viable(arms, question.constraints, results.measurements)
     expect("nothing-viable", [problem.what, problem.next_step])
 

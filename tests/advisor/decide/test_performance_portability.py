@@ -10,7 +10,7 @@ from golden_files import Expect
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.decide import performance_portability
+from advisor.decide import performance_portability, scoring
 from advisor.domain.results import Efficiency, Platform, Portability
 from advisor.domain.workflow import Integration, Workflow
 
@@ -150,7 +150,7 @@ def test_a_lower_precision_is_no_measure_for_exact_arms() -> None:
 def rated(found: Portability | None) -> Any:
     known = builders.catalogue(builders.workflow("compiled"))
     results = builders.results(builders.measurement("compiled"), portability=found)
-    return builders.score_arms(results, builders.question(), known)[0].ratings["portability"]
+    return scoring.score_arms(results, builders.question(), known)[0].ratings["portability"]
 
 
 def test_with_one_platform_the_cell_stays_declared_and_says_so(expect: Expect) -> None:

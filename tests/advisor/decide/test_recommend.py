@@ -12,12 +12,13 @@ import builders
 import msgspec
 import pytest
 from builders import BASELINE
+from built_answers import recommend_for
 from golden_files import Expect
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from advisor.decide import scoring
-from advisor.decide.recommend import is_tie, recommend
+from advisor.decide.recommend import is_tie
 from advisor.decide.sensitivity import ENDS, SAME_SCORE, find_flips, leader_of
 from advisor.domain.answer import UnmeasuredArm
 from advisor.domain.constraints import CRITERIA, PILLARS, Priorities
@@ -74,7 +75,7 @@ def advise(
         *(builders.measurement(arm.arm, speedup=arm.speedup, workflow=arm.workflow) for arm in arms)
     )
     head = builders.header(question=question or builders.question())
-    return recommend(head, made, arms, {}, excluded, while_running=while_running)
+    return recommend_for(made, arms, head, excluded=excluded, while_running=while_running)
 
 
 def flips_of(field: Field, priorities: Priorities, pillar: str) -> list[Flip]:
@@ -207,7 +208,7 @@ def test_the_order_of_arms_does_not_matter(
 
     def whole(measurements: Sequence[Measurement]) -> Recommendation:
         results = builders.results(*measurements)
-        return advise(builders.score_arms(results, question, known), results, question)
+        return advise(scoring.score_arms(results, question, known), results, question)
 
     assert whole(chance.sample(arms, len(arms))) == whole(arms)
 

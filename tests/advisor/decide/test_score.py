@@ -56,7 +56,7 @@ def test_shapes_that_were_tried_count_before_what_is_declared_about_them(
 ) -> None:
     workflow = builders.workflow("compiled", declared=builders.declared(new_shapes=declared))
     results = builders.results(builders.measurement("compiled", new_shapes=measured))
-    (scored,) = builders.score_arms(results, builders.question(), builders.catalogue(workflow))
+    (scored,) = scoring.score_arms(results, builders.question(), builders.catalogue(workflow))
     rating = scored.ratings["input_flexibility"]
     assert (rating.tier, rating.value, rating.evidence) == (tier, measured or declared, evidence)
 
@@ -85,7 +85,7 @@ def test_an_untried_arm_is_not_behind_a_sibling_that_was_tried(
         builders.measurement("compiled"),
         builders.measurement("compiled/tuned", option="tuned", new_shapes=measured),
     )
-    scored = builders.score_arms(results, builders.question(), builders.catalogue(workflow))
+    scored = scoring.score_arms(results, builders.question(), builders.catalogue(workflow))
     rating = next(arm for arm in scored if arm.arm == "compiled").ratings["input_flexibility"]
     assert (rating.value, rating.evidence) == (value, evidence)
 
@@ -104,7 +104,7 @@ def test_a_shape_that_was_left_out_never_pays(
 ) -> None:
     workflow = builders.workflow("compiled", declared=builders.declared(new_shapes=declared))
     partly = builders.measurement("compiled", new_shapes=measured, new_shapes_complete=False)
-    (scored,) = builders.score_arms(
+    (scored,) = scoring.score_arms(
         builders.results(partly), builders.question(), builders.catalogue(workflow)
     )
     rating = scored.ratings["input_flexibility"]
@@ -126,7 +126,7 @@ def scored(
         - {builders.BASELINE}
     )
     known = builders.catalogue(*workflows, *(builders.workflow(name) for name in sorted(names)))
-    ranked = builders.score_arms(builders.results(*measurements), builders.question(**asked), known)
+    ranked = scoring.score_arms(builders.results(*measurements), builders.question(**asked), known)
     return {arm.arm: (arm.rank, arm.score) for arm in ranked}
 
 
@@ -273,9 +273,8 @@ def test_each_batch_size_is_scored_alone() -> None:
         for name, speedups in (("one", (4.0, 1.0)), ("two", (1.0, 3.0)))
     )
     known = builders.catalogue(builders.workflow("one"), builders.workflow("two"))
-    by_size = scoring.weigh_by_shape(
-        scoring.rate_arms(builders.results(one, two), known),
-        builders.question(batch_sizes=(1, 4)),
+    by_size = scoring.score_by_shape(
+        builders.results(one, two), builders.question(batch_sizes=(1, 4)), known
     )
     assert {size: ranked[0].arm for size, ranked in by_size.items()} == {
         Shape(1): "one",

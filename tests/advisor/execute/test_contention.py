@@ -10,23 +10,10 @@ from advisor.ask import rubric_files
 from advisor.decide.decision import decide_again
 from advisor.decide.unmeasured import potential_of
 from advisor.domain.answer import Answer, UnmeasuredArm
-from advisor.domain.run_state import SCHEMA, Header
 from advisor.execute.build_queue import arms_that_cannot_lead
 
-QUICK = rubric_files.load().presets.budgets["quick"]
-
-
-def header_of(answer: Answer, **question: object) -> Header:
-    asked = msgspec.structs.replace(answer.question, **question)
-    return Header(
-        schema=SCHEMA,
-        run_id=answer.run_id,
-        created=answer.created,
-        advisor_version=answer.advisor_version,
-        question=asked,
-        machine=answer.machine,
-        catalogue=rubric_files.load().for_question(asked),
-    )
+KNOWN = rubric_files.load()
+QUICK = KNOWN.presets.budgets["quick"]
 
 
 def without(answer: Answer, *arms: str) -> Answer:
@@ -47,12 +34,14 @@ def without(answer: Answer, *arms: str) -> Answer:
     so_far = msgspec.structs.replace(
         answer, results=results, unmeasured=(*answer.unmeasured, *waiting)
     )
-    return decide_again(so_far, rubric_files.load())
+    return decide_again(so_far, KNOWN)
 
 
 def left_out(answer: Answer, **question: object) -> set[str]:
-    asked = {"budget": QUICK, "workflows": (), **question}
-    return set(arms_that_cannot_lead(answer, header_of(answer, **asked)))
+    changes: dict[str, object] = {"budget": QUICK, "workflows": (), **question}
+    asked = msgspec.structs.replace(answer.question, **changes)
+    answer = msgspec.structs.replace(answer, question=asked)
+    return set(arms_that_cannot_lead(answer, KNOWN.for_question(asked)))
 
 
 @pytest.mark.parametrize(
@@ -88,7 +77,7 @@ def test_an_arm_that_led_or_was_much_faster_is_built(run: str, arm: str) -> None
 @pytest.mark.slow
 @pytest.mark.parametrize("run", [file.name for file in sorted(EVIDENCE.glob("*.json"))])
 def test_where_the_advised_arm_is_left_out_another_scores_as_much(run: str) -> None:
-    answer = decide_again(read_run(run), rubric_files.load())
+    answer = decide_again(read_run(run), KNOWN)
     advised = answer.advised
     if advised is None or advised.arm == answer.results.baseline or answer.question.load:
         return  # A server has no build that could be left out.
@@ -110,10 +99,10 @@ def test_no_arm_is_left_out_while_the_decision_is_open() -> None:
 
 def test_the_gain_over_the_sibling_limits_an_arm() -> None:
     answer = without(read_run("h200-minilm-float32.json"), "pytorch-eager/cuda-graph")
-    header = header_of(answer, budget=QUICK, workflows=())
+    known = KNOWN.for_question(answer.question)
     (waiting,) = (each for each in answer.unmeasured if each.status == "excluded" and each.option)
-    found = potential_of(waiting, answer.results, header)
+    found = potential_of(waiting, answer, known)
     assert found is not None
     assert found.sibling == "pytorch-eager"
-    assert found.gain == header.catalogue.earlier_runs["cuda"][waiting.arm].gains["pytorch-eager"]
+    assert found.gain == known.earlier_runs["cuda"][waiting.arm].gains["pytorch-eager"]
     assert found.speedup == pytest.approx(1.1 * found.gain.largest)
