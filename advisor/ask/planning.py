@@ -15,6 +15,7 @@ from advisor.domain.plan import (
     BASELINE,
     SERVING_BASELINE,
     Arm,
+    ArmName,
     Excluded,
     ExclusionStatus,
     Plan,
@@ -133,7 +134,7 @@ def _without_onnx(question: Question, machine: Machine, catalogue: Catalogue) ->
         return NoStackError(
             "no workflow that accepts ONNX files can run here", how_to_install("stack")
         )
-    selected = {name.partition("/")[0] for name in question.workflows}
+    selected = {ArmName.parse(name).workflow for name in question.workflows}
     accept = any(
         "onnx" in workflow.input_formats
         for workflow in catalogue.workflows
@@ -194,7 +195,7 @@ def list_arms(workflow: Workflow, device: Literal["cpu", "cuda"], python: str = 
     extras = {each.name: tuple(sorted(each.extras)) for each in requirements if each.extras}
     return [
         Arm(
-            id=workflow.id if option == DEFAULT_OPTION else f"{workflow.id}/{option}",
+            id=str(ArmName(workflow.id, "" if option == DEFAULT_OPTION else option)),
             workflow=workflow.id,
             option=option,
             options=options,
@@ -237,5 +238,5 @@ def is_chosen(arm: Arm, chosen: tuple[str, ...]) -> bool:
     return (
         not chosen
         or arm.id == BASELINE
-        or bool({arm.id, arm.workflow, f"{arm.workflow}/{arm.option}"} & {*chosen})
+        or bool({ArmName(arm.workflow), arm.name} & {*map(ArmName.parse, chosen)})
     )

@@ -36,6 +36,7 @@ from advisor.ask.task import (
 from advisor.domain.catalogue import Catalogue, Models
 from advisor.domain.machine import Machine
 from advisor.domain.model import ExportedModel, FactoryModel, Model, OnnxModel, SyntheticModel
+from advisor.domain.plan import ArmName
 from advisor.domain.question import Budget, Dtype, Question, Task
 from advisor.domain.workflow import DEFAULT_OPTION, Workflow
 from advisor.errors import SizeError, UnknownWorkflowError
@@ -258,12 +259,12 @@ def parse_workflows(text: str, catalogue: Catalogue) -> tuple[str, ...]:
 
 def _parse_workflow(name: str, workflows: Mapping[str, Workflow]) -> str:
     """Return a workflow, or one of its arms: `default` is the first one under any name."""
-    workflow, _, option = name.partition("/")
+    workflow, option = ArmName.parse(name)
     arms = workflows[workflow].arms if workflow in workflows else {}
     if workflow in workflows and (not option or option in arms):
         return name
     if option == DEFAULT_OPTION and arms:
-        return f"{workflow}/{next(iter(arms))}"
+        return str(ArmName(workflow, next(iter(arms))))
     raise UnknownWorkflowError(
         f"unknown workflow {name!r}", _suggest_workflows(workflow, workflows)
     )
@@ -272,7 +273,7 @@ def _parse_workflow(name: str, workflows: Mapping[str, Workflow]) -> str:
 def _suggest_workflows(name: str, workflows: Mapping[str, Workflow]) -> str:
     """Return the arms of a known workflow, or a measured workflow with a similar name."""
     if name in workflows:
-        arms = ", ".join(f"{name}/{arm}" for arm in workflows[name].arms)
+        arms = ", ".join(str(ArmName(name, arm)) for arm in workflows[name].arms)
         return f"the arms of {name} are {arms}" if arms else f"use {name}, which has no arms"
     measured = [id_ for id_, workflow in workflows.items() if workflow.not_measured is None]
     longer = [id_ for id_ in measured if name and id_.startswith(name)]

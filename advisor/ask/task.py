@@ -12,6 +12,7 @@ from advisor.ask.answers import Answers
 from advisor.ask.option_values import parse_duration
 from advisor.domain.catalogue import Catalogue, Models
 from advisor.domain.model import ExportedModel, FactoryModel, Model, TransformersModel
+from advisor.domain.plan import ArmName
 from advisor.domain.question import Lengths, LoadQuestion, RequestLengths, Task
 from advisor.domain.serving import ServingRules
 from advisor.domain.workflow import Workflow
@@ -44,7 +45,8 @@ def choose_task(
     if task == FORWARD:
         return task
     known = {workflow.id: workflow for workflow in workflows}
-    supported = {name: _tasks_of(known[name.partition("/")[0]], name) for name in named}
+    arms = {name: ArmName.parse(name) for name in named}
+    supported = {name: _tasks_of(known[arm.workflow], arm.option) for name, arm in arms.items()}
     if all(task in tasks for tasks in supported.values()):
         return task
     if all(FORWARD in tasks for tasks in supported.values()):
@@ -57,9 +59,8 @@ def choose_task(
     )
 
 
-def _tasks_of(workflow: Workflow, name: str) -> set[Task]:
-    """Return the tasks of a workflow, or of the arm that `name` has after a slash."""
-    option = name.partition("/")[2]
+def _tasks_of(workflow: Workflow, option: str) -> set[Task]:
+    """Return the tasks of one arm of a workflow, or of all for an empty option."""
     if option:
         return {*workflow.arm_tasks.get(option, workflow.tasks)}
     return {task for arm in workflow.arms for task in workflow.arm_tasks.get(arm, workflow.tasks)}

@@ -16,7 +16,7 @@ from advisor.domain.catalogue import Catalogue, SiblingGain
 from advisor.domain.constraints import Constraint
 from advisor.domain.machine import Gpu
 from advisor.domain.measurement import Measurement
-from advisor.domain.plan import Arm, Plan
+from advisor.domain.plan import Arm, ArmName, Plan
 from advisor.domain.question import Budget
 from advisor.domain.results import Results, ScoredArm
 from advisor.domain.run_state import Header, RunState, resume_command, varying_sibling
@@ -36,7 +36,7 @@ def list_excluded(header: Header, plan: Plan) -> tuple[UnmeasuredArm, ...]:
         UnmeasuredArm(
             arm=each.workflow,
             workflow=each.workflow,
-            title=workflows[each.workflow.partition("/")[0]].title_of(each.workflow),
+            title=workflows[ArmName.parse(each.workflow).workflow].title_of(each.workflow),
             status=each.status,
             reason=each.reason,
             fix=each.fix,

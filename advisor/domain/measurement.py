@@ -12,6 +12,17 @@ from probes.wire.events import NewShapeResult
 from probes.wire.shape import Shape
 
 
+class Interval(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A value with its 95 % interval; a bound is null where the data do not bound the value."""
+
+    value: float
+    low: float | None
+    high: float | None
+    #: Standard error of the value's logarithm that lies between processes, where the bounds of one
+    #: process were widened by it. Absent where they were not.
+    process_error: float | None = None
+
+
 class CallSeconds(msgspec.Struct, frozen=True, kw_only=True):
     """Typical seconds of a call, corrected for changes of the machine's speed.
 
@@ -220,14 +231,3 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     new_shapes: str | None = None
     #: Whether all of these shapes were tried before the time limit.
     new_shapes_complete: bool = True
-
-
-class Interval(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A value with its 95 % interval; a bound is null where the data do not bound the value."""
-
-    value: float
-    low: float | None
-    high: float | None
-    #: Standard error of the value's logarithm that lies between processes, where the bounds of one
-    #: process were widened by it. Absent where they were not.
-    process_error: float | None = None

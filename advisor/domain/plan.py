@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -29,6 +29,21 @@ CROSS_BUILD = "elsewhere"
 
 #: Names of the processes that run the snippet of an arm and that of the baseline.
 SNIPPET, BASELINE_SNIPPET = "snippet", "snippet-of-baseline"
+
+
+class ArmName(NamedTuple):
+    """An arm, or with an empty option all arms of a workflow, as users write it: `iree/tuned`."""
+
+    workflow: str
+    option: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> ArmName:
+        workflow, _, option = text.partition("/")
+        return cls(workflow, option)
+
+    def __str__(self) -> str:
+        return f"{self.workflow}/{self.option}" if self.option else self.workflow
 
 
 class Arm(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,6 +75,10 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
     dtypes: tuple[Dtype, ...] = ()
     #: Extras that its environment and its recipe require, by distribution.
     extras: dict[str, tuple[str, ...]] = {}
+
+    @property
+    def name(self) -> ArmName:
+        return ArmName(self.workflow, self.option)
 
     @property
     def numerics(self) -> Numerics:

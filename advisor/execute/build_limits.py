@@ -13,7 +13,7 @@ from advisor.decide.arm_states import controls, plan_of
 from advisor.decide.costs import Cost, most_build_seconds
 from advisor.decide.performance_portability import is_same_work
 from advisor.decide.rounds import is_valid
-from advisor.domain.plan import Arm, Plan
+from advisor.domain.plan import Arm, ArmName, Plan
 from advisor.domain.question import Question
 from advisor.domain.run_state import Header, ProcessState, RunState
 from advisor.errors import RunFileError
@@ -170,7 +170,9 @@ def _figure_of(
     own = figures.get(arm.duplicate_of or arm.id)
     if own is not None:
         return own
-    alike = [figure for name, figure in figures.items() if name.partition("/")[0] == arm.workflow]
+    alike = [
+        figure for name, figure in figures.items() if ArmName.parse(name).workflow == arm.workflow
+    ]
     return choose(alike) if alike else None
 
 

@@ -18,7 +18,7 @@ from advisor.context import Context
 from advisor.domain.answer import Answer
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine
-from advisor.domain.plan import CROSS_BUILD, Arm
+from advisor.domain.plan import CROSS_BUILD, Arm, ArmName
 from advisor.domain.question import Budget, Question, choose_next_budget
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.run_events import RunEvent, WorkerEnded
@@ -42,7 +42,7 @@ from advisor.store.runs import Run
 def arms_to_retry(answer: Answer) -> tuple[str, ...]:
     """Return the arms that failed, as values of the option `--workflows`."""
     return tuple(
-        f"{arm.workflow}/{arm.option}"
+        str(ArmName(arm.workflow, arm.option))
         for arm in answer.unmeasured
         if arm.option is not None and arm.status != "excluded"
     )

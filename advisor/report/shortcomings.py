@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Sequence
 
 from advisor.domain.answer import Answer, Status, UnmeasuredArm
+from advisor.domain.plan import ArmName
 from advisor.system.number_format import format_milliseconds, format_seconds, format_share
 from probes.wire.events import NewShapeResult
 
@@ -40,7 +41,7 @@ def unranked(answer: Answer) -> list[str]:
 
 def _is_unnamed(entry: UnmeasuredArm, answer: Answer) -> bool:
     """Return whether the user named workflows, and not this one, which was not tried."""
-    named = {name.partition("/")[0] for name in answer.question.workflows}
+    named = {ArmName.parse(name).workflow for name in answer.question.workflows}
     not_tried = entry.status in NOT_TRIED or entry.status == "not-covered"
     return bool(named) and entry.workflow not in named and not_tried
 

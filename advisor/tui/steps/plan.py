@@ -189,7 +189,7 @@ class PlanStep(Step):
         """Limit the question to the arms that were not left out."""
         if self._draft is not None and self._left_out:
             kept = [arm for arm in distinct_arms(self._draft) if arm.id not in self._left_out]
-            self.change_answers(workflows=",".join(f"{arm.workflow}/{arm.option}" for arm in kept))
+            self.change_answers(workflows=",".join(str(arm.name) for arm in kept))
 
 
 #: Status of a workflow that can be measured on this machine after an installation.

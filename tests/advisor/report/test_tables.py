@@ -15,7 +15,7 @@ import pytest
 import tabulate
 from pyarrow import parquet
 
-from advisor.api.functions import render_summary
+from advisor.api.report import render_summary
 from advisor.ask import rubric_files
 from advisor.domain.answer import Answer
 from advisor.domain.constraints import CRITERIA
