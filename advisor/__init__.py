@@ -18,13 +18,8 @@ from typing import TYPE_CHECKING
 from advisor.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from advisor.api import (
-        Report,
-        Session,
-        load,
-        prepare,
-        recommend,
-    )
+    from advisor.api import Session, load, prepare, recommend
+    from advisor.api.report import Report
 
 __all__ = [
     "Report",

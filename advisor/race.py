@@ -2,7 +2,7 @@
 
     import math
 
-    from advisor.race import Race
+    from advisor.decide.race import Race
 
     race = Race(["eager", "inductor"], baseline="eager", epsilon=0.02, delta=0.05, seed=0)
     while not race.finished:

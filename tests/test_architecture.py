@@ -46,7 +46,7 @@ IMPORT_NAMES = {"apache-tvm": "tvm", "iree-base-compiler": "iree"}
 #: Runs the command line and writes the names of the loaded modules to a file.
 LIST_LOADED_MODULES = """
 import json, pathlib, sys
-from advisor.cli import main
+from advisor.cli.command_line import main
 try:
     main(sys.argv[2:])
 finally:

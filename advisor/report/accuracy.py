@@ -11,7 +11,7 @@ from advisor.domain.answer import Answer
 from advisor.domain.measurement import Measurement
 from advisor.domain.question import WeightFormat
 from advisor.domain.results import ScoredArm
-from advisor.report.formatting import format_error, plain_table
+from advisor.report.formatting import Table, format_error
 from advisor.system.number_format import (
     MISSING,
     format_mebibytes,
@@ -131,23 +131,12 @@ def _class_cell(loss: TrainedLoss | None) -> str:
     return loss.loss_class or WITHOUT_CLASS[loss.basis]
 
 
-def titled_tables(answer: Answer) -> list[tuple[str, list[list[str]]]]:
-    """Return the table with its title, the head as its first row; empty without a table."""
-    rows = table_rows(answer)
-    return [(f"{TITLE}. {LEGEND[0].upper()}{LEGEND[1:]}.", [list(HEAD), *rows])] if rows else []
-
-
-def trade_off_lines(answer: Answer) -> list[str]:
-    """Return the table, its legend and the losses along a text; nothing without a table."""
+def tables(answer: Answer) -> list[Table]:
+    """Return the table with the losses along a text; none without rows."""
     rows = table_rows(answer)
     if not rows:
         return []
-    return [
-        f"{TITLE}:",
-        *(f"  {line}" for line in plain_table([[*HEAD], *rows], text_columns={0, 1})),
-        f"  {LEGEND}",
-        *(f"  {line}" for line in loss_lines(answer)),
-    ]
+    return [Table("accuracy", TITLE, [HEAD, *rows], (LEGEND, *loss_lines(answer)), {0, 1})]
 
 
 def loss_lines(answer: Answer) -> list[str]:

@@ -12,6 +12,7 @@ from advisor.domain.results import Rating
 from advisor.domain.rubric import LETTERS, Basis, name_fact
 from advisor.errors import UnknownCriterionError, UnknownWorkflowError
 from advisor.report import shortcomings
+from advisor.report.answer import cost_line
 from advisor.report.formatting import accuracy_line
 from advisor.report.ranking import ranking_columns
 from advisor.report.setup_facts import describe_shapes
@@ -128,7 +129,7 @@ def _measured_lines(answer: Answer, arm: RankedArm, measured: Measurement) -> li
         for column in ranking_columns(answer, has_latency=True)
         if column.name not in {"rank", "arm", "score", *CRITERIA}
     )
-    lines.append(f"    in the table: {in_table}")
+    lines += [f"    in the table: {in_table}", f"    cost: {cost_line(answer, arm)}"]
     lines += [
         f"    outputs at {describe_shapes(answer, [checked.shape])}: {accuracy_line(checked)}"
         for checked in measured.correctness
@@ -136,6 +137,10 @@ def _measured_lines(answer: Answer, arm: RankedArm, measured: Measurement) -> li
     if measured.engagement:
         share = format_share(measured.engaged_share)
         lines.append(f"    compiled path: {share} of the work ({measured.engagement})")
+    for title, values in (("versions", measured.versions), ("settings", measured.settings)):
+        if values:
+            shown = ", ".join(f"{name} {value}" for name, value in values.items())
+            lines.append(f"    {title}: {shown}")
     return lines
 
 

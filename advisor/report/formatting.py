@@ -1,9 +1,9 @@
-"""Accuracies and the load of the machine in words, and tables of text."""
+"""Parts of a report, accuracies and the load of the machine in words, and tables of text."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import tabulate
 
@@ -18,6 +18,27 @@ LEGEND = (
     "error: root mean square, relative to a reference in higher precision; text: divergence in "
     "nats a token; ~ not exact; ? not checkable"
 )
+
+
+class Table(NamedTuple):
+    """A table of a report."""
+
+    name: str
+    title: str
+    #: The head comes first.
+    rows: Sequence[Sequence[str]]
+    #: Lines below it.
+    notes: Sequence[str] = ()
+    #: Columns that are not numbers.
+    text_columns: Collection[int] = (0,)
+
+
+class Section(NamedTuple):
+    """Sentences of a report; an indented one continues the one before it."""
+
+    name: str
+    title: str
+    lines: Sequence[str]
 
 
 def accuracy_cell(checks: Sequence[Checked]) -> str:

@@ -12,21 +12,22 @@ import hashlib
 import json
 from collections.abc import Sequence
 from importlib import resources
+from typing import NamedTuple
 
 import jinja2
 import msgspec
 from markupsafe import Markup
 
-from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
+from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.constraints import CRITERIA, FURTHER_CRITERIA, PILLARS, Priorities
+from advisor.domain.recommendation import Recommendation
 from advisor.domain.rubric import LETTERS
-from advisor.report import accuracy, answer_card, serving_tables, shortcomings, text_generation
-from advisor.report.answer import flip_lines, headline, stop_notice, unfit_notice
+from advisor.report import parts, shortcomings
+from advisor.report.answer import headline, stop_notice, unfit_notice
 from advisor.report.charts import pictures
 from advisor.report.charts.pictures import Pictures
-from advisor.report.formatting import LEGEND, accuracy_cell, accuracy_line
+from advisor.report.formatting import LEGEND, Table, accuracy_cell, accuracy_line
 from advisor.report.ranking import CRITERION_HEADS, ranking_columns
-from advisor.report.sensitivity import AGREEMENT, break_even_line, robustness
 from advisor.report.setup_facts import setup_facts
 from advisor.system import number_format
 
@@ -38,7 +39,7 @@ def render(answer: Answer, script: str | None = None) -> str:
     """Return the page; `script` is the recipe of the recommended arm."""
     ranked, unranked = answer.ranked, answer.unmeasured
     shapes = [cell.shape for cell in ranked[0].cells] if ranked else []
-    drawn = pictures.draw(answer, ranked, shapes)
+    drawn, tables = pictures.draw(answer, ranked, shapes), parts.tables(answer)
     style, code = package_file("report.css"), package_file("report.js")
     return _template().render(
         answer=answer,
@@ -50,13 +51,10 @@ def render(answer: Answer, script: str | None = None) -> str:
         style=Markup(style),  # noqa: S704 - a file of this package
         code=Markup(code),  # noqa: S704 - a file of this package
         ranking_data=Markup(_ranking_data(answer, ranked)),  # noqa: S704 - escaped JSON
-        tiles=answer_card.tiles(answer),
-        winners=answer_card.winners(answer),
-        text_rows=text_generation.table_rows(answer),
-        text_notes=text_generation.mismatch_lines(answer),
-        serving_tables=serving_tables.titled_tables(answer),
-        accuracy_tables=accuracy.titled_tables(answer),
-        losses=accuracy.loss_lines(answer),
+        tiles=tiles(answer),
+        tables=tables,
+        sections={section.name: section.lines for section in parts.sections(answer)},
+        tree_title=parts.TREE_TITLE,
         ranked=ranked,
         new_shapes=shortcomings.new_shapes_by_arm(answer),
         unranked=unranked,
@@ -67,30 +65,72 @@ def render(answer: Answer, script: str | None = None) -> str:
         letters=LETTERS,
         heads=CRITERION_HEADS,
         columns=ranking_columns(answer, has_intervals=True),
-        flips=flip_lines(answer),
         has_streamed_calls=_has_streamed_calls(answer),
-        robustness=robustness(answer.recommendation) if answer.recommendation else [],
-        agreement=AGREEMENT,
         pictures=drawn,
         memory_sources=sorted({each.memory_bytes.source for each in answer.results.measurements}),
         setup_facts=setup_facts(answer),
         script=script,
-        contents=_contents(answer, ranked, unranked, drawn, script),
+        contents=_contents(answer, tables, drawn, script),
     )
+
+
+class Tile(NamedTuple):
+    """One figure of the advised arm, with what belongs to it."""
+
+    name: str
+    value: str
+    note: str = ""
+
+
+#: Names of the columns of the ranking that have a tile.
+TILES = {
+    "speedup": "Speed over eager PyTorch",
+    "build": "Seconds of the build",
+    "memory": "MiB of memory",
+    "accuracy": "Error of the outputs",
+}
+
+
+def tiles(answer: Answer) -> list[Tile]:
+    """Return the figures of the advised arm; none without advice or without its figures."""
+    advice, advised = answer.recommendation, answer.advised
+    if advice is None or advised is None or not advised.cells:
+        return []
+    first = f"call-{advised.cells[0].shape}"
+    return [
+        Tile(
+            TILES.get(column.name, column.head),
+            column.write(advised),
+            _payback(advice) if column.name == "build" else "",
+        )
+        for column in ranking_columns(answer)
+        if column.name in {first, *TILES}
+    ]
+
+
+def _payback(advice: Recommendation) -> str:
+    """Return after how many requests the build has paid for itself, or where it never does."""
+    requests = advice.break_even_requests
+    if requests is not None:
+        sizes = [each.shape for each in advice.break_even if each.requests == requests]
+        of_several = len(advice.break_even) > 1 and len(sizes) == 1
+        where = f" of {sizes[0].description}" if of_several else ""
+        return (
+            f"paid back after {number_format.format_number(requests, decimals=0)} requests{where}"
+        )
+    never = [str(each.shape) for each in advice.break_even if each.requests is None]
+    if never and len(never) == len(advice.break_even):
+        return "never paid back"
+    return f"never paid back at batch size {', '.join(never)}" if never else ""
 
 
 def _contents(
-    answer: Answer,
-    ranked: Sequence[RankedArm],
-    unranked: Sequence[UnmeasuredArm],
-    drawn: Pictures,
-    script: str | None,
+    answer: Answer, tables: Sequence[Table], drawn: Pictures, script: str | None
 ) -> list[tuple[str, str]]:
     """Return the ids of the page's sections with their titles."""
+    ranked = answer.ranked
     has_figures = bool(ranked and ranked[0].cells)
-    has_accuracy = bool(
-        drawn.accuracy or accuracy.table_rows(answer) or accuracy.loss_lines(answer)
-    )
+    has_accuracy = bool(drawn.accuracy) or any(each.name == "accuracy" for each in tables)
     sections = [
         ("why", "Why", answer.recommendation is not None),
         ("comparison", "Comparison", bool(ranked)),
@@ -101,7 +141,7 @@ def _contents(
         ("limits", "Limits and memory", has_figures),
         ("platforms", "Platforms", answer.results.portability is not None),
         ("evidence", "Evidence", bool(ranked)),
-        ("unranked", "Not measured", bool(unranked)),
+        ("unranked", "Not measured", bool(answer.unmeasured)),
         ("method", "Method", True),
         ("recipe", "Recipe", bool(script)),
     ]
@@ -155,7 +195,6 @@ def _template() -> jinja2.Template:
     environment.filters |= {
         "accuracy": accuracy_cell,
         "accuracy_line": accuracy_line,
-        "break_even": break_even_line,
         "call_milliseconds": number_format.format_call_milliseconds,
         "fact": number_format.format_fact,
         "interval": number_format.format_interval,

@@ -7,36 +7,37 @@ from collections.abc import Sequence
 
 from advisor.domain.answer import Answer, Status, UnmeasuredArm
 from advisor.domain.plan import ArmName
+from advisor.report.formatting import Section
 from advisor.system.number_format import format_milliseconds, format_seconds, format_share
 from probes.wire.events import NewShapeResult
 
-PARTLY_USED = "Used for less than half of the work, the rest ran as without it:"
+PARTLY_USED = "Used for less than half of the work, the rest ran as without it"
 #: Share of the work below which an arm is listed; tables and `explain` have the share of each.
 HALF = 0.5
-TITLE = "Not ranked, or excluded by a constraint (!):"
+TITLE = "Not ranked, or excluded by a constraint (!)"
 #: Statuses of workflows that were not tried, below those that failed, the more useful to know
 #: first.
 NOT_TRIED: tuple[Status, ...] = ("skipped", "not-installed", "excluded", "unsupported")
 
 
-def unranked(answer: Answer) -> list[str]:
+def unranked(answer: Answer) -> list[Section]:
     """Return the arms that fail a constraint and the workflows that have no measurement."""
-    lines = [f"  {', '.join(arms)}: {fails}" for fails, arms in _failures(answer).items()]
+    lines = [f"{', '.join(arms)}: {fails}" for fails, arms in _failures(answer).items()]
     unnamed = [entry for entry in answer.unmeasured if _is_unnamed(entry, answer)]
     missing = [entry for entry in answer.unmeasured if entry not in unnamed]
     lines += _reasons([entry for entry in missing if entry.status != "not-covered"])
     without_probe = [entry.arm for entry in missing if entry.status == "not-covered"]
     if without_probe:
         lines.append(
-            f"  not covered by p3-advisor: {', '.join(without_probe)}; "
+            f"not covered by p3-advisor: {', '.join(without_probe)}; "
             "p3-advisor workflows gives the reasons"
         )
     if unnamed:
         lines.append(
-            f"  not named in --workflows and not tried: {len(unnamed)} workflows, "
+            f"not named in --workflows and not tried: {len(unnamed)} workflows, "
             "which p3-advisor workflows lists"
         )
-    return [TITLE, *lines] if lines else []
+    return [Section("unmeasured", TITLE, lines)]
 
 
 def _is_unnamed(entry: UnmeasuredArm, answer: Answer) -> bool:
@@ -64,9 +65,9 @@ def _reasons(entries: list[UnmeasuredArm]) -> list[str]:
         groups.setdefault((entry.status, entry.reason, fix), []).append(entry.arm)
     lines = []
     for (status, reason, fix), arms in groups.items():
-        lines.append(f"  {', '.join(arms)}: {status}, {reason}")
+        lines.append(f"{', '.join(arms)}: {status}, {reason}")
         if fix:
-            lines.append(f"    next: {fix}")
+            lines.append(f"  next: {fix}")
     return lines
 
 
@@ -74,15 +75,15 @@ def _usefulness(entry: UnmeasuredArm) -> int:
     return NOT_TRIED.index(entry.status) + 1 if entry.status in NOT_TRIED else 0
 
 
-def partly_used(answer: Answer) -> list[str]:
-    """Return a line for each arm that is hardly used, with its share of the work and the proof."""
+def partly_used(answer: Answer) -> list[Section]:
+    """Return each arm that is hardly used, with its share of the work and the proof."""
     lines = [
-        f"  {arm.arm}: {format_share(measured.engaged_share)}"
+        f"{arm.arm}: {format_share(measured.engaged_share)}"
         f"{f' ({measured.engagement})' if measured.engagement else ''}"
         for arm, measured in answer.ranked
         if measured is not None and measured.cells and measured.engaged_share < HALF
     ]
-    return [PARTLY_USED, *lines] if lines else []
+    return [Section("partly", PARTLY_USED, lines)]
 
 
 #: Arms of the summary; `explain` and the HTML report have all.
@@ -138,16 +139,13 @@ def new_shapes_by_arm(answer: Answer) -> list[tuple[str, Sequence[NewShapeResult
     ]
 
 
-def new_shape_lines(answer: Answer) -> list[str]:
-    """Return a line for each of the best arms that tried new shapes; nothing if none did.
-
-    A line has the worst batch size and the length.
-    """
+def new_shape_lines(answer: Answer) -> list[Section]:
+    """Return the worst batch size and length of each of the best arms that tried new shapes."""
     tried = new_shapes_by_arm(answer)[:SUMMARY_ARMS]
     lines = [
-        f"  {arm}: {'; '.join(map(describe_new_shape, _worst(results)))}" for arm, results in tried
+        f"{arm}: {'; '.join(map(describe_new_shape, _worst(results)))}" for arm, results in tried
     ]
-    return ["Shapes that were not built:", *lines] if lines else []
+    return [Section("new-shapes", "Shapes that were not built", lines)]
 
 
 def _worst(results: Sequence[NewShapeResult]) -> list[NewShapeResult]:

@@ -18,7 +18,7 @@ SAFE_PATH = {"PYTHONSAFEPATH": "1"}
 WITHOUT_CURRENT_DIRECTORY = "import sys; sys.path = [*filter(None, sys.path)]\n"
 _START = f"""{WITHOUT_CURRENT_DIRECTORY}
 sys.path.insert(0, sys.argv.pop(1))
-from advisor.cli import main
+from advisor.cli.command_line import main
 main()
 """
 #: Command that starts this program, with the directory of this installation first in the path.

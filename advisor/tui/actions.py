@@ -101,7 +101,7 @@ def measure_again(app: AdvisorApp, answer: RunAnswer) -> None:
     if answer.run is None:
         return
     header, context = answer.run.header(), app.context
-    workflows = undecided_workflows(answer.recommendation, header.question)
+    workflows = undecided_workflows(answer.document.recommendation, header.question)
     budget = further_budget(answer.document, answer.catalogue)
     names = ", ".join(workflows) or "all workflows"
     app.notify(f"measuring {names} with the budget {budget.name}", markup=False)

@@ -12,8 +12,7 @@ from advisor.decide.decision import decide_again
 from advisor.domain.answer import Answer, HeadlinePart, RankedArm
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import Priorities
-from advisor.domain.recommendation import DecisionWord, Recommendation
-from advisor.domain.workflow import DEFAULT_OPTION, Workflow
+from advisor.domain.recommendation import DecisionWord
 from advisor.report.answer import cost_line, headline, stop_notice, unfit_notice
 from advisor.store.runs import Run
 from advisor.tui import text
@@ -38,34 +37,11 @@ class RunAnswer:
         return dataclasses.replace(self, document=again)
 
     @property
-    def recommendation(self) -> Recommendation | None:
-        return self.document.recommendation
-
-    @property
     def priorities(self) -> Priorities:
         return self.document.question.priorities
 
-    @property
-    def is_generation(self) -> bool:
-        return self.document.question.task == "generate"
-
-    @property
-    def ranked(self) -> tuple[RankedArm, ...]:
-        """The arms with a score, best first."""
-        return self.document.ranked
-
     def ranked_arm(self, arm: str) -> RankedArm:
-        return next(each for each in self.ranked if each.arm == arm)
-
-    def workflow(self, arm: RankedArm) -> Workflow | None:
-        """Return the workflow of an arm with the declared facts of the arm, None if unknown."""
-        workflows = self.catalogue.workflows
-        found = next((each for each in workflows if each.id == arm.scored.workflow), None)
-        return found.for_arm(option_of(arm)) if found is not None else None
-
-
-def option_of(arm: RankedArm) -> str:
-    return arm.measured.option if arm.measured else DEFAULT_OPTION
+        return next(each for each in self.document.ranked if each.arm == arm)
 
 
 #: Labels of the lines of the headline.
@@ -111,7 +87,7 @@ MAX_MODEL_CELLS, MIN_MODEL_CELLS, MAX_DEVICE_CELLS = 30, 12, 24
 
 def answer_lines(answer: RunAnswer, lead: str = "") -> list[tuple[str, str]]:
     """Return pairs of label and line; `lead` comes before the answer."""
-    document, advice = answer.document, answer.recommendation
+    document, advice = answer.document, answer.document.recommendation
     if advice is None or document.advised is None:
         lines = [("Answer", headline(document))]
         if document.problem is not None:
@@ -143,11 +119,8 @@ def _notes(answer: RunAnswer) -> list[tuple[str, str]]:
 
 def describe_arm(answer: RunAnswer, arm: str) -> str:
     entry = answer.ranked_arm(arm)
-    workflow = answer.workflow(entry)
-    title = f": {text.printable(workflow.title, 80)}" if workflow is not None else ""
-    options = f", options {text.printable(option_of(entry), 40)}" if entry.measured else ""
-    cost = cost_line(answer.document, entry)
-    return f"{text.printable(arm, 60)}{title}{options}. {cost}."
+    title, cost = text.printable(entry.scored.title, 80), cost_line(answer.document, entry)
+    return f"{text.printable(arm, 60)}: {title}. {cost}."
 
 
 def render_line(label: str, line: str, *, is_short: bool) -> Table:

@@ -10,8 +10,9 @@ import re
 import pytest
 
 from advisor import errors, settings
+from advisor.decide.race import Race, Verdict
 from advisor.errors import SettingsError, UserError
-from advisor.race import Race, Ratio, Verdict
+from advisor.race import Ratio
 
 
 def subclasses_of(parent: type[UserError]) -> list[type[UserError]]:

@@ -41,12 +41,12 @@ async def test_r_prints_the_code_of_the_arm(
     app = replay_app(tui_context, recorded)
     async with running_app(app) as pilot:
         results = await wait_for_screen(pilot, ResultsScreen)
-        assert results.answer.recommendation is not None
+        assert results.answer.document.recommendation is not None
         monkeypatch.setattr(app, "suspend", contextlib.nullcontext)
         monkeypatch.setattr("builtins.input", lambda _: "")
         await pilot.press("r")
         assert app.screen is results
-    script = code_of(recorded, results.answer.recommendation.arm)
+    script = code_of(recorded, results.answer.document.recommendation.arm)
     assert script in capfd.readouterr().out
 
 
@@ -104,6 +104,6 @@ async def test_e_writes_a_report_of_the_answer_that_is_shown(
         field.value = str(file)
         await pilot.press("enter")
         await wait_for(pilot, file.exists)
-        assert results.answer.recommendation is not None
-        assert results.answer.recommendation.arm in file.read_text()
+        assert results.answer.document.recommendation is not None
+        assert results.answer.document.recommendation.arm in file.read_text()
         await wait_for_screen(pilot, ResultsScreen)

@@ -82,7 +82,7 @@ async def test_the_recorded_run_of_the_program_opens_without_a_stored_run(
         await wait_for_screen(pilot, HomeScreen)
         await pilot.press("G", "enter")
         screen = await wait_for_screen(pilot, ResultsScreen)
-        assert screen.answer.recommendation is not None
+        assert screen.answer.document.recommendation is not None
 
 
 def test_the_recorded_runs_of_the_program_are_kept_runs() -> None:

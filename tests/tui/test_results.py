@@ -18,7 +18,7 @@ from onscreen import (
     wait_for_screen,
 )
 from textual.pilot import Pilot
-from textual.widgets import Static, Tab
+from textual.widgets import Markdown, Tab
 
 from advisor.context import Context
 from advisor.domain.constraints import FURTHER_CRITERIA
@@ -31,7 +31,7 @@ from advisor.tui.app import AdvisorApp
 from advisor.tui.launch import LaunchOptions
 from advisor.tui.screens.detail import DetailScreen
 from advisor.tui.screens.results import ANSWER, PARTS, RANKING, ResultsScreen
-from advisor.tui.screens.results_panes import PANES, TEXT_PANES, AnswerPanel
+from advisor.tui.screens.results_panes import PANE_SECTIONS, PANES, AnswerPanel, render_pane
 from advisor.tui.table import SpeedAxis
 
 EVIDENCE = pathlib.Path(__file__).parents[1] / "stacks" / "evidence"
@@ -55,12 +55,12 @@ async def open_document(pilot: Pilot[int], file: pathlib.Path) -> ResultsScreen:
 async def test_a_run_document_opens_like_a_stored_run(context: Context) -> None:
     async with running_app(AdvisorApp(LaunchOptions(), context)) as pilot:
         screen = await open_document(pilot, DOCUMENT)
-        before = screen.answer.recommendation
+        before = screen.answer.document.recommendation
         assert before is not None
         assert before.arm == "torch-compile-inductor/max-autotune"
         await pilot.press("w", *["left"] * 8)
         await wait_for(pilot, lambda: screen.is_explored)
-        after = screen.answer.recommendation
+        after = screen.answer.document.recommendation
         assert after is not None
         assert after.arm == "pytorch-eager"
         await pilot.press("u", "w", "enter")
@@ -193,11 +193,11 @@ async def test_a_pane_shows_the_answer_for_the_weights_that_are_set_now(
         screen = await wait_for_screen(pilot, ResultsScreen)
         for keys in (("w", "right"), ("u",)):
             await pilot.press(*keys)
-            for pane in TEXT_PANES:
+            for pane in PANE_SECTIONS:
                 await pilot.press(str(list(PANES).index(pane) + 1))
                 await settle(pilot)
-                shown = screen.query_one(f"#text-{pane}", Static).render()
-                assert str(shown) == TEXT_PANES[pane](screen.answer).plain, pane
+                shown = screen.query_one(f"#text-{pane}", Markdown).source
+                assert shown == render_pane(screen.answer.document, pane), pane
 
 
 @pytest.mark.parametrize(("noise_floor", "unusable"), [(0.3, False), (4.0, True)])

@@ -156,7 +156,7 @@ async def test_a_run_whose_host_process_was_killed_is_resumed_from_the_history(
         history.query_one(Table).move_cursor_to(run.directory.name)
         await pilot.press("r")
         results = await wait_for_screen(pilot, ResultsScreen)
-        assert results.answer.recommendation is not None
+        assert results.answer.document.recommendation is not None
     events = run.events()
     assert isinstance(events[-1].run_event, Finished)
     assert [event.seq for event in events] == list(range(1, len(events) + 1))

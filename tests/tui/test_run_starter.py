@@ -94,7 +94,7 @@ async def test_m_measures_the_undecided_workflows_for_longer(
     app = AdvisorApp(LaunchOptions(replay=str(stored), speed=1000.0), context, start_host=fake_host)
     async with running_app(app) as pilot:
         results = await wait_for_screen(pilot, ResultsScreen)
-        advice = results.original.recommendation
+        advice = results.original.document.recommendation
         assert advice is not None
         asked = results.original.document.question
         await pilot.press("m")

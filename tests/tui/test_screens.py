@@ -275,18 +275,18 @@ async def test_results_show_exclusions_and_details_and_what_other_weights_recomm
         await pilot.press("x")
         await pilot.pause()
         assert "segfault: crashed" in screen_text(pilot)
-        before = screen.answer.recommendation
+        before = screen.answer.document.recommendation
         assert before is not None
         flip = next(flip for flip in before.flips if flip.criterion == "performance")
         await pilot.press("w", *["right" if flip.when == "more" else "left"] * 20)
         await pilot.pause()
-        after = screen.answer.recommendation
+        after = screen.answer.document.recommendation
         assert after is not None
         assert after.arm != before.arm
         assert screen.is_explored
         await pilot.press("u")
         await pilot.pause()
-        assert screen.answer.recommendation == before
+        assert screen.answer.document.recommendation == before
         await wait_for(pilot, lambda: not screen.is_explored)
         await pilot.press("w", "o")
         await pilot.pause()
@@ -295,7 +295,7 @@ async def test_results_show_exclusions_and_details_and_what_other_weights_recomm
         detail = await wait_for_screen(pilot, DetailScreen)
         assert "letters: A for a grade" in screen_text(pilot)
         await pilot.press("2")
-        await wait_for(pilot, lambda: detail.query_one(TabbedContent).active == "timing")
+        await wait_for(pilot, lambda: detail.query_one(TabbedContent).active == "code")
         await pilot.press("question_mark")
         await wait_for_screen(pilot, HelpDialog)
         await pilot.press("escape", "escape")

@@ -176,7 +176,7 @@ def test_a_session_with_the_real_stack(home: pathlib.Path, tmp_path: pathlib.Pat
 
 
 def test_the_first_screen_imports_neither_the_stages_nor_a_stack() -> None:
-    script = "import sys, advisor.cli, advisor.tui.launch; print(*sys.modules)"
+    script = "import sys, advisor.cli, advisor.tui.app; print(*sys.modules)"
     loaded = set(
         subprocess.run(
             [sys.executable, "-c", script], capture_output=True, text=True, check=True
@@ -272,7 +272,7 @@ WITH_ENDLESS_COMMAND = f"""
 import sys
 from advisor.tui import app
 app.ADVISOR_COMMAND = sys.executable, "-c", {ENDLESS_COMMAND!r}
-from advisor.cli import main
+from advisor.cli.command_line import main
 main()
 """
 

@@ -167,7 +167,7 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
         return describe_arm(self.answer, arm) if arm and self.focused_part == RANKING else ""
 
     def draw(self) -> None:
-        answer, advice = self.answer, self.answer.recommendation
+        answer, advice = self.answer, self.answer.document.recommendation
         title = results_title(answer, self.size.width)
         mark = " *" if self.is_explored else ""
         self.set_title(title, f"{answer.document.run_id[-11:]}{mark} ")
@@ -175,7 +175,9 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
         self.query_one(AnswerPanel).show(lines, is_short=self.size.height < TALL_HEIGHT)
         columns, rows = ranking_table(answer, self._sort)
         unfit = has_unfit_problem(answer.document)
-        styles = {entry.arm: "dim" for entry in answer.ranked if entry.scored.failures or unfit}
+        styles = {
+            entry.arm: "dim" for entry in answer.document.ranked if entry.scored.failures or unfit
+        }
         if advice is not None:
             styles[advice.arm] = "bold"
         self.query_one(Table).fill(columns, rows, styles)
@@ -263,7 +265,7 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
 
     def _chosen_arm(self) -> str:
         """Return the arm under the cursor if the ranking has the focus, else the advised one."""
-        advice = self.answer.recommendation
+        advice = self.answer.document.recommendation
         at_cursor = self.query_one(Table).key_at_cursor() or ""
         return at_cursor if self.focused_part == RANKING or advice is None else advice.arm
 

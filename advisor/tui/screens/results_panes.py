@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
-from textual.widgets import OptionList, Static, TabbedContent, TabPane
+from textual.widgets import Markdown, OptionList, Static, TabbedContent, TabPane
 from textual.widgets._tabbed_content import ContentTabs
 
-from advisor.domain.answer import RankedArm
+from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.constraints import FURTHER_CRITERIA
-from advisor.report import ranking, shortcomings
+from advisor.report import markdown, parts, ranking
 from advisor.report.answer import flip_lines
+from advisor.report.formatting import Section
 from advisor.report.ranking import CRITERION_HEADS
-from advisor.report.shortcomings import partly_used, unranked
-from advisor.system.number_format import format_share
 from advisor.tui import text
 from advisor.tui.answer import LINE_TERMS, RunAnswer, render_line
 from advisor.tui.table import Column, Row
 from advisor.tui.widgets import Weights
 
-EVERYTHING_MEASURED = "Every workflow that applies was measured."
 NO_FLIP = "No weighting of the three Ps changes the answer."
 #: Panes by id; their numbers are the keys that show them.
 PANES = {
@@ -37,79 +35,36 @@ PANES = {
 }
 
 
-def render_why(answer: RunAnswer) -> Text:
-    advice, problem = answer.recommendation, answer.document.problem
-    if advice is None:
-        return _items([problem.next_step] if problem is not None else [], ">")
-    lines = _items(advice.reasons, "+")
-    if len(advice.advice_by_shape) > 1:
-        lines += Text("Best at each shape\n", "bold")
-        lines += _items(
-            (
-                f"batch {best.shape}: {best.arm}, {best.speedup:.2f}x eager"
-                + (
-                    f" (the advised one {best.advised_speedup:.2f}x)"
-                    if best.arm != advice.arm
-                    else ""
-                )
-                for best in advice.advice_by_shape
-            ),
-            " ",
-        )
-    for section in (shortcomings.new_shape_lines(answer.document), partly_used(answer.document)):
-        lines += _render_section(section)
-    return lines
+#: The sections of the report in each pane of text.
+PANE_SECTIONS = {
+    "why": ("why", "cost", "new-shapes", "partly", "advice", "tree"),
+    "trust": ("trust",),
+    "next": ("next",),
+    "unmeasured": ("unmeasured",),
+}
+#: What a pane has without its sections.
+EMPTY_PANES = {
+    "why": "Nothing is advised.",
+    "trust": "No reason lowers the trust.",
+    "next": "There is nothing more to do.",
+    "unmeasured": "Every workflow that applies was measured.",
+}
 
 
-def _render_section(section: Sequence[str]) -> Text:
-    """Return a heading and its indented lines; nothing for an empty section."""
-    heading, *lines = section or [""]
-    if not heading:
-        return Text()
-    return text.styled(f"{heading.rstrip(':')}\n", "bold") + _items(map(str.strip, lines), " ")
-
-
-def render_trust(answer: RunAnswer) -> Text:
-    advice, noise_floor = answer.recommendation, answer.document.results.noise_floor
-    if advice is None:
-        return Text("Nothing is advised, so there is nothing to trust.\n")
-    lines = text.styled(f"Trust {advice.trust}", "bold") + Text(" on the scale from A to D.\n")
-    lines += _items(advice.trust_reasons, "-")
-    found = []
-    certainty = advice.certainty
-    if certainty is not None:
-        found.append(
-            f"the best choice in {format_share(certainty.share)} of what the measurements allow"
-        )
-        found.append(f"if it is wrong, at most {certainty.lost_score:.2f} points are lost (95 %)")
-    if certainty is not None and certainty.needed_repetitions is not None:
-        plural = "s" if certainty.needed_repetitions > 1 else ""
-        found.append(
-            f"about {certainty.needed_repetitions} more repetition{plural} in fresh processes would"
-            " settle it"
-        )
-    if noise_floor is not None:
-        found.append(
-            f"noise floor {format_share(noise_floor, 1)}: two equal workers may differ by this"
-        )
-    return lines + _items(found, " ")
-
-
-def render_next(answer: RunAnswer) -> Text:
-    advice, problem = answer.recommendation, answer.document.problem
-    if advice is None:
-        return _items([problem.next_step] if problem is not None else [], ">")
-    return _items(advice.next_steps, ">")
-
-
-def render_unmeasured(answer: RunAnswer) -> Text:
-    """Return the arms and workflows without a rank, each with the reason and what enables it."""
-    lines = [text.printable(line, 600) for line in unranked(answer.document)]
-    return Text("\n".join(lines) or EVERYTHING_MEASURED)
-
-
-def count_unmeasured(answer: RunAnswer) -> int:
-    return len(answer.document.unmeasured)
+def render_pane(answer: Answer, pane: str) -> str:
+    """Return sections of the report as Markdown, with its tables below the reasons."""
+    found = {section.name: section for section in parts.sections(answer)}
+    if answer.problem is not None and pane in {"why", "next"}:
+        found[pane] = Section(pane, PANES[pane], [answer.problem.next_step])
+    shown = [found[name] for name in PANE_SECTIONS[pane] if name in found]
+    # The title of the pane is that of its first section.
+    blocks = [
+        markdown.bullets(section.lines) if section is shown[0] else markdown.section(section)
+        for section in shown
+    ]
+    if pane == "why":
+        blocks += map(markdown.table, parts.tables(answer))
+    return "\n\n".join("\n".join(block) for block in blocks) or EMPTY_PANES[pane]
 
 
 def describe_weights(answer: RunAnswer) -> Text:
@@ -118,22 +73,9 @@ def describe_weights(answer: RunAnswer) -> Text:
         f"{name.replace('_', ' ')} {getattr(priorities, name):g} %" for name in FURTHER_CRITERIA
     ]
     share = 100 - sum(getattr(priorities, name) for name in FURTHER_CRITERIA)
-    lines = text.styled(
-        f"The three share {share:g} % of the score; {' and '.join(further)}.\n", "dim"
-    )
-    return lines + _items(flip_lines(answer.document) or [NO_FLIP], " ")
-
-
-def _items(items: Iterable[str] | Sequence[str], bullet: str) -> Text:
-    return Text("".join(f"{bullet} {text.printable(item, 600)}\n" for item in items))
-
-
-TEXT_PANES = {
-    "why": render_why,
-    "trust": render_trust,
-    "next": render_next,
-    "unmeasured": render_unmeasured,
-}
+    lines = [f"The three share {share:g} % of the score; {' and '.join(further)}."]
+    lines += flip_lines(answer.document) or [NO_FLIP]
+    return Text("\n".join(text.printable(line, 600) for line in lines))
 
 
 class AnswerPanel(OptionList):
@@ -191,7 +133,7 @@ class TextPane(VerticalScroll):
         self._pane = pane
 
     def compose(self) -> ComposeResult:
-        yield Static("", id=f"text-{self._pane}", markup=False)
+        yield Markdown(id=f"text-{self._pane}", open_links=False)
 
     def help_terms(self) -> tuple[str, ...]:
         return self.TERMS[self._pane]
@@ -210,7 +152,7 @@ class ResultsPanes(Vertical):
         with TabbedContent(id="panes"):
             for number, (pane, title) in enumerate(PANES.items(), 1):
                 with TabPane(f"{number} {title}", id=pane):
-                    if pane in TEXT_PANES:
+                    if pane in PANE_SECTIONS:
                         yield TextPane(pane)
                     else:
                         yield Weights(self._first.priorities)
@@ -231,13 +173,16 @@ class ResultsPanes(Vertical):
         self._draw_text(self.shown)
         self.query_one("#weights-note", Static).update(describe_weights(answer))
         tab = self.query_one(TabbedContent).get_tab("unmeasured")
-        tab.label = f"5 {PANES['unmeasured']} ({count_unmeasured(answer)})"
-        advice = answer.recommendation
+        tab.label = f"5 {PANES['unmeasured']} ({len(answer.document.unmeasured)})"
+        advice = answer.document.recommendation
         self.query_one(Weights).set_flips(advice.flips if advice else ())
 
     def _draw_text(self, pane: str) -> None:
-        if pane in TEXT_PANES:
-            self.query_one(f"#text-{pane}", Static).update(TEXT_PANES[pane](self._answer))
+        if pane in PANE_SECTIONS:
+            source = render_pane(self._answer.document, pane)
+            shown = self.query_one(f"#text-{pane}", Markdown)
+            if shown.source != source:
+                shown.update(source)
 
 
 SORT_ARROW = "\N{BLACK DOWN-POINTING TRIANGLE}"
@@ -261,7 +206,7 @@ def sort_entries(answer: RunAnswer, sort: str) -> list[RankedArm]:
         figure = order(arm)
         return math.inf if figure is None else figure, arm.scored.rank
 
-    return sorted(answer.ranked, key=key)
+    return sorted(answer.document.ranked, key=key)
 
 
 def ranking_table(answer: RunAnswer, sort: str) -> tuple[list[Column], dict[str, Row]]:

@@ -15,7 +15,7 @@ from advisor.decide.further_lines import AdvisedAnswer
 from advisor.decide.trust import explain_precision
 from advisor.domain.constraints import Constraint
 from advisor.domain.measurement import Measurement
-from advisor.report.sensitivity import robustness
+from advisor.report.parts import robustness
 from probes.wire.checks import Accuracy, AccuracyClass
 
 CLOSE = Accuracy(fault="error", relative_error=2.1e-3, ratio_to_eager=7.0)

@@ -23,7 +23,7 @@ COMMANDS = {
 #: Runs the commands one after the other; writes the loaded modules after each into a file.
 RUN_AND_LIST_MODULES = """
 import json, pathlib, sys
-from advisor.cli import main
+from advisor.cli.command_line import main
 loaded = {}
 for name, command in json.loads(sys.argv[2]).items():
     try:

@@ -12,8 +12,7 @@ from advisor.ask.answers import Answers
 from advisor.context import Context
 from advisor.decide.decision import decide
 from advisor.domain.answer import Answer, encode
-from advisor.report import figures, markdown, page, text_report
-from advisor.report.answer_card import length_rows
+from advisor.report import figures, markdown, page, parts, text_report
 from probes.wire.shape import Shape
 
 pytestmark = pytest.mark.slow
@@ -45,7 +44,7 @@ def test_every_shape_has_its_race_and_counts_by_its_share(answer: Answer) -> Non
 
 
 def test_the_best_arm_of_each_length_is_shown(answer: Answer) -> None:
-    head, *rows = length_rows(answer)
+    head, *rows = next(each.rows for each in parts.tables(answer) if each.name == "shapes")
     tokens, share, batch = (head.index(name) for name in ("tokens", "share", "batch"))
     shown = [(row[tokens], row[share], row[batch]) for row in rows]
     assert shown == [

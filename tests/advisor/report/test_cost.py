@@ -12,10 +12,8 @@ from report_runs import with_results
 
 from advisor.decide.decision import decide
 from advisor.domain.answer import Answer, RankedArm
-from advisor.domain.measurement import GenerationMetrics
-from advisor.report import text_report
+from advisor.report import generation
 from advisor.report.answer import EAGER_COST, cost_line
-from advisor.report.text_generation import generation_lines, render_generation
 from advisor.store.store import Store
 
 EVIDENCE = pathlib.Path(__file__).parents[2] / "stacks" / "evidence"
@@ -49,29 +47,12 @@ def test_a_baseline_that_is_a_server_costs_its_build(answer: Answer) -> None:
     assert "(" not in line
 
 
-def test_each_arm_has_a_line_with_its_rate_and_latencies(tmp_path: pathlib.Path) -> None:
+def test_each_arm_has_a_row_with_its_rate_and_latencies(tmp_path: pathlib.Path) -> None:
     answer = decide(make_run(Store(tmp_path), finished=True, generates=True))
-    lines = generation_lines(answer)
-    assert lines[1].startswith(
-        "  compiled @1: 7,782 tokens/s, first token after 0.411 ms, 0.119 ms between tokens"
-    )
-    assert lines[1].endswith("KV cache 0.25 MiB")
-    assert set(lines) <= set(text_report.render(answer).splitlines())
-
-
-def test_unknown_metrics_are_left_out_and_other_tasks_have_no_lines() -> None:
-    nothing = GenerationMetrics(
-        ttft_seconds=None,
-        itl_seconds=None,
-        tokens_per_second_per_user=None,
-        cache_bytes=None,
-        mbu=0.5,
-        mfu=None,
-        method="",
-    )
-    assert render_generation(nothing) == "50 % of the memory bandwidth"
-    assert (
-        render_generation(msgspec.structs.replace(nothing, mbu=1.6))
-        == "more than the memory bandwidth (served from caches)"
-    )
-    assert generation_lines(built_answers.answer()) == []
+    head, first, *_ = generation.text_rows(answer)
+    row = dict(zip(head, first, strict=True))
+    assert [row[name] for name in ("arm", "batch", "tokens/s", "TTFT, ms", "ITL, ms")] == [
+        *("compiled", "1", "7,782", "0.411", "0.119")
+    ]
+    assert row["cache MiB"] == "0.25"
+    assert not generation.text_rows(built_answers.answer())

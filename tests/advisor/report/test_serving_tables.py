@@ -5,7 +5,7 @@ import built_measurements
 from report_runs import run_answer, with_results
 
 from advisor.domain.answer import Answer
-from advisor.report import serving_tables
+from advisor.report import generation
 
 LEVELS = tuple(
     built_measurements.rate_level(
@@ -22,13 +22,14 @@ def served_answer(joules_per_token: float | None = None) -> Answer:
 
 
 def test_the_energy_of_a_token_is_a_column_where_it_was_measured() -> None:
-    assert serving_tables.ENERGY_HEAD not in serving_tables.server_rows(served_answer())[0]
-    head, row = serving_tables.server_rows(served_answer(0.1234))
-    assert row[head.index(serving_tables.ENERGY_HEAD)] == "0.123"
+    assert generation.ENERGY_HEAD not in generation.server_rows(served_answer())[0]
+    head, row = generation.server_rows(served_answer(0.1234))
+    assert row[head.index(generation.ENERGY_HEAD)] == "0.123"
 
 
 def test_each_server_has_its_goodput_and_its_latency_by_rate() -> None:
-    (_, (_, server)), (_, (_, *levels)) = serving_tables.titled_tables(served_answer())
+    servers, latency = generation.tables(served_answer())
+    (_, server), (_, *levels) = servers.rows, latency.rows
     assert server[:3] == ["engine", "10.00 (8.33 to 12.00)", "40"]
     assert [row[1:3] for row in levels] == [["5", "50 %"], ["8", "80 %"], ["10", "100 %"]]
     assert levels[-1][4:] == ["11", "22", "33", "4", "5", "6", "3"]

@@ -74,9 +74,10 @@ def test_the_class_is_in_every_report() -> None:
     loss = TrainedLoss(basis="text", loss_class="B")
     answer = with_score(built_answers.answer(), "compiled", weights="int8")
     answer = with_measurement(answer, "compiled", trained_loss=loss)
-    (title, (head, *rows)), *_ = accuracy.titled_tables(answer)
+    (table,) = accuracy.tables(answer)
+    head, *rows = table.rows
     assert rows[0][head.index("class")] == "B"
-    assert title in page.render(answer)
+    assert table.title in page.render(answer)
     lines = markdown.render(answer).splitlines()
     cells = [
         cell.strip() for line in lines if line.startswith("| compiled") for cell in line.split("|")

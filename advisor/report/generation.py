@@ -1,21 +1,24 @@
-"""Rows of the tables about servers under load, for text, Markdown and HTML."""
+"""The tables of generated text and of servers under load."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from advisor.domain.answer import Answer
+from advisor.domain.measurement import Cell, GenerationMetrics, Measurement
 from advisor.domain.serving import AskedRate, RateLevel, ServedArm
+from advisor.report.formatting import Table, format_error
 from advisor.system.number_format import (
     MISSING,
     format_count,
     format_interval,
+    format_mebibytes,
     format_milliseconds,
     format_number,
     format_share,
 )
 
-HEAD = (
+SERVER_HEAD = (
     "arm",
     "requests/s (95 %)",
     "tokens/s",
@@ -72,7 +75,7 @@ def server_rows(answer: Answer) -> list[list[str]]:
         [*_server_row(arm), *(format_number(values[index], digits=3) for values in shown.values())]
         for index, arm in enumerate(arms)
     ]
-    return [[*HEAD, *shown], *rows]
+    return [[*SERVER_HEAD, *shown], *rows]
 
 
 def _server_row(arm: ServedArm) -> list[str]:
@@ -151,16 +154,98 @@ def _asked_row(arm: str, asked: AskedRate, *, has_price: bool) -> list[str]:
     ]
 
 
-def titled_tables(answer: Answer) -> list[tuple[str, list[list[str]]]]:
-    """Return the tables that have rows, each with its title; the first row is the head."""
-    tables = [
-        ("Servers under load", server_rows(answer)),
-        ("Latency near 50, 80 and 100 % of the goodput", level_rows(answer)),
-        (f"Servers for the asked {_asked_rate(answer)} requests/s", asked_rows(answer)),
+def tables(answer: Answer) -> list[Table]:
+    """Return the tables of generated text and of servers that have rows."""
+    found = [
+        Table("text", TEXT_TITLE, text_rows(answer), mismatch_lines(answer)),
+        Table("servers", "Servers under load", server_rows(answer)),
+        Table("latency", "Latency near 50, 80 and 100 % of the goodput", level_rows(answer)),
+        Table(
+            "asked",
+            f"Servers for the asked {_asked_rate(answer)} requests/s",
+            asked_rows(answer),
+        ),
     ]
-    return [(title, rows) for title, rows in tables if rows]
+    return [table for table in found if table.rows]
 
 
 def _asked_rate(answer: Answer) -> str:
     load = answer.question.load
     return f"{load.rate:g}" if load is not None and load.rate is not None else MISSING
+
+
+TEXT_HEAD = (
+    "arm",
+    "batch",
+    "tokens/s",
+    "TTFT, ms",
+    "ITL, ms",
+    "tokens/s per user",
+    "same texts",
+    "divergence, nats",
+    "cache MiB",
+    "of bandwidth",
+    "of arithmetic",
+)
+TEXT_TITLE = (
+    "Generated text: time to the first token (TTFT) and between tokens (ITL), rates, agreement "
+    "with the reference, and use of the device"
+)
+#: Follows the latencies that do not add up to the time of a call.
+MISMATCH_MARK = "*"
+
+
+def text_rows(answer: Answer) -> list[list[str]]:
+    """Return the head and a row for each ranked arm and batch size; nothing for another task."""
+    rows = [
+        [
+            measured.arm,
+            str(cell.shape),
+            format_number(cell.throughput.value, decimals=0),
+            format_latency(metrics.ttft_seconds, metrics),
+            format_latency(metrics.itl_seconds, metrics),
+            format_number(metrics.tokens_per_second_per_user, decimals=0),
+            *_agreement_cells(measured, cell),
+            format_mebibytes(metrics.cache_bytes, digits=3),
+            # Small models exceed the memory bandwidth, because caches hold them.
+            format_share(metrics.mbu),
+            format_share(metrics.mfu),
+        ]
+        for measured, cell, metrics in _generated(answer)
+    ]
+    return [[*TEXT_HEAD], *rows] if rows else []
+
+
+def _generated(answer: Answer) -> Iterator[tuple[Measurement, Cell, GenerationMetrics]]:
+    for _, measured in answer.ranked:
+        for cell in measured.cells if measured else ():
+            if measured and cell.generation is not None:
+                yield measured, cell, cell.generation
+
+
+def format_latency(seconds: float | None, metrics: GenerationMetrics) -> str:
+    """Return a latency in milliseconds, marked where it does not add up to the time of a call."""
+    text = format_milliseconds(seconds, digits=3)
+    return f"{text}{MISMATCH_MARK}" if metrics.latency_mismatch and seconds is not None else text
+
+
+def _agreement_cells(measured: Measurement, cell: Cell) -> tuple[str, str]:
+    """Return how far an arm's texts agree with the reference at the cell's batch size."""
+    checks = (each.agreement for each in measured.correctness if each.shape == cell.shape)
+    agreement = next(checks, None)
+    if agreement is None:
+        return MISSING, MISSING
+    divergence = agreement.kl_mean
+    return (
+        f"{agreement.identical_sequences} of {agreement.sequences}",
+        MISSING if divergence is None else format_error(divergence),
+    )
+
+
+def mismatch_lines(answer: Answer) -> list[str]:
+    """Return why the latencies of a cell do not add up to the time of its calls."""
+    return [
+        f"{MISMATCH_MARK} {measured.arm} @{cell.shape}: {metrics.latency_mismatch}"
+        for measured, cell, metrics in _generated(answer)
+        if metrics.latency_mismatch
+    ]

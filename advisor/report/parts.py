@@ -1,0 +1,192 @@
+"""The parts of a report below the ranking: tables, and sections of sentences.
+
+Text, Markdown, page and screens iterate over them, so that all of them say the same.
+"""
+
+from __future__ import annotations
+
+from advisor.domain.answer import Answer
+from advisor.domain.measurement import Interval
+from advisor.domain.recommendation import BreakEven, Recommendation
+from advisor.report import accuracy, generation
+from advisor.report.answer import flip_lines
+from advisor.report.formatting import Section, Table
+from advisor.report.shortcomings import new_shape_lines, partly_used, unranked
+from advisor.system.number_format import (
+    format_interval,
+    format_number,
+    format_share,
+    format_share_of_draws,
+)
+
+AGREEMENT = {
+    True: "the measurement agrees",
+    False: "the measurement disagrees",
+    None: "not decided here",
+}
+#: The handbook is the source of `rubric/tree.toml`.
+TREE_TITLE = "Decision tree of a handbook on model optimisation (2026)"
+MIX = "The speed-up of an arm is the geometric mean over these lines, weighted by the shares"
+PORTABILITY = (
+    "Performance portability: the harmonic mean over the platforms of each speed divided by the "
+    "fastest workflow's there; 0 if a platform cannot run it"
+)
+
+
+def tables(answer: Answer) -> list[Table]:
+    """Return the tables that have rows."""
+    return [
+        *_shape_table(answer),
+        *accuracy.tables(answer),
+        *generation.tables(answer),
+        *_portability_table(answer),
+    ]
+
+
+def _shape_table(answer: Answer) -> list[Table]:
+    """Return the best arm at each shape; none for one length where it is the advised one at all."""
+    advice, weights = answer.recommendation, answer.question.weights
+    shapes = advice.advice_by_shape if advice is not None else ()
+    lengths = any(each.shape.lengths for each in shapes)
+    if advice is None or not (lengths or any(each.arm != advice.arm for each in shapes)):
+        return []
+    shares = {
+        each.shape: format_share(weights.get(each.shape, 1.0) / len(weights)) for each in shapes
+    }
+    rows = [
+        [
+            *((each.shape.lengths, shares[each.shape]) if lengths else ()),
+            str(each.shape.batch_size),
+            each.arm,
+            f"{each.speedup:.2f}x",
+            f"{each.advised_speedup:.2f}x",
+        ]
+        for each in shapes
+    ]
+    head = [
+        *(("tokens", "share") if lengths else ()),
+        *("batch", "best arm", "speed-up", "of the advised arm"),
+    ]
+    notes, names = (MIX,) if lengths else (), {head.index("best arm")}
+    return [Table("shapes", "Best arm at each shape", [head, *rows], notes, names)]
+
+
+def _portability_table(answer: Answer) -> list[Table]:
+    found = answer.results.portability
+    if found is None:
+        return []
+    numbers = [f"[{number}]" for number in range(1, len(found.platforms) + 1)]
+    head = ["application", *numbers, "portability", "of peak", "same code"]
+    rows = [
+        [
+            entry.application,
+            *(
+                format_number(value, decimals=2)
+                for value in (
+                    *(entry.efficiencies[platform.name] for platform in found.platforms),
+                    entry.performance_portability,
+                    entry.architectural_portability,
+                    entry.code_convergence,
+                )
+            ),
+        ]
+        for entry in found.applications
+    ]
+    legend = ", ".join(
+        f"{number} {platform.name} (run {platform.run}, {platform.created[:10]})"
+        for number, platform in zip(numbers, found.platforms, strict=True)
+    )
+    return [Table("portability", PORTABILITY, [head, *rows], (legend,))]
+
+
+def sections(answer: Answer) -> list[Section]:
+    """Return the sections that have lines."""
+    advice = answer.recommendation
+    found = [*new_shape_lines(answer), *partly_used(answer), *unranked(answer)]
+    if advice is not None:
+        effects = [
+            f"Without {effect.constraint} the answer would be {effect.without or 'none'}."
+            for effect in advice.constraints
+        ]
+        found += [
+            Section("why", "Why", [*advice.reasons, *robustness(advice)]),
+            Section("change", "What would change the answer", [*flip_lines(answer), *effects]),
+            Section("cost", "Cost of building and serving", _cost_lines(advice)),
+            Section("advice", "Published advice", _guideline_lines(advice)),
+            Section("tree", TREE_TITLE, _tree_lines(advice)),
+            Section("next", "Next", advice.next_steps),
+            Section("trust", "Why trust is not higher", advice.trust_reasons),
+        ]
+    return [section for section in found if section.lines]
+
+
+def robustness(advice: Recommendation) -> list[str]:
+    """Return for how many weightings the arm leads, and which arms no other arm dominates."""
+    lines = []
+    share = advice.simplex_share
+    if share is not None:
+        part = "all" if share == 1 else f"{format_share_of_draws(share)} of all"
+        stands_for_others = share > advice.simplex.get(advice.arm, share)
+        subject = (
+            "it, or a less exact or slower arm that it stands for," if stands_for_others else "it"
+        )
+        lines.append(
+            f"{subject} has the highest score for {part} weightings "
+            "of performance, productivity and portability"
+        )
+    if advice.pareto:
+        lines.append(
+            "not beaten in speed, build time, memory and all grades, accuracy apart (Pareto "
+            f"front): {', '.join(advice.pareto)}"
+        )
+    return lines
+
+
+def _cost_lines(advice: Recommendation) -> list[str]:
+    """Return what building and serving the advised arm costs, and the energy of the arms."""
+    return [
+        *map(break_even_line, advice.break_even),
+        *(
+            f"serving with {cost.arm} at {cost.shape.description} costs "
+            f"{format_number(cost.value)} per {cost.unit}"
+            for cost in advice.costs
+            if cost.arm == advice.arm
+        ),
+        *(
+            f"{use.arm} at {use.shape.description}: {format_number(use.joules_per_call, digits=3)}"
+            f" J per call, {format_number(use.watt_hours, digits=3)} Wh per thousand requests"
+            for use in advice.energy
+        ),
+    ]
+
+
+def break_even_line(entry: BreakEven) -> str:
+    """Return after how many requests the build is paid back at one batch size."""
+    where = f"at {entry.shape.description} the build"
+    if entry.requests is None:
+        return f"{where} is never repaid against the baseline"
+    requests = Interval(value=entry.requests, low=entry.low, high=entry.high)
+    return (
+        f"{where} is repaid after {format_interval(requests, unit=' requests', decimals=0)}, each "
+        "of one sample, against the baseline"
+    )
+
+
+def _guideline_lines(advice: Recommendation) -> list[str]:
+    guideline = advice.guideline
+    if guideline is None:
+        return []
+    return [
+        guideline.says,
+        f"  {AGREEMENT[guideline.agrees]}: {guideline.why}",
+        f"  source: {guideline.source}",
+    ]
+
+
+def _tree_lines(advice: Recommendation) -> list[str]:
+    """Return a line for each leaf that the answers reach, with the questions on its path."""
+    return [
+        "; ".join(f"{step.question} {'yes' if step.answer else 'no'}" for step in leaf.steps)
+        + f": {leaf.says}"
+        for leaf in advice.tree
+    ]
