@@ -14,8 +14,7 @@ from advisor.ask.rubric_files import GpusFile, GuidelinesFile, load, rubric_dire
 from advisor.domain.accuracy import AccuracyRules
 from advisor.domain.answer import Answer
 from advisor.domain.catalogue import Models, Presets
-from advisor.domain.published import DecisionTree, PublishedData
-from advisor.domain.rubric import Rubric
+from advisor.domain.rubric import DecisionTree, PublishedData, Rubric
 from advisor.domain.run_events import LoggedEvent
 from advisor.domain.run_state import Header
 from advisor.domain.serving import ServingRules

@@ -18,7 +18,7 @@ from forks import ForkServer, RunScript
 from advisor.ask import rubric_files
 from advisor.ask.answers import Answers
 from advisor.context import Context
-from advisor.execute.draft import prepare
+from advisor.execute.drafts import prepare
 from advisor.execute.execution import execute
 from advisor.store.store import Store
 

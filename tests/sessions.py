@@ -11,7 +11,7 @@ from advisor.ask.answers import Answers
 from advisor.context import Context
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.run_events import LoggedEvent, RunEvent, WorkerEnded, WorkerReported
-from advisor.execute.draft import prepare
+from advisor.execute.drafts import prepare
 from advisor.execute.execution import execute
 from advisor.probing.session import Session
 from advisor.store.runs import Run

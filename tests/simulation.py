@@ -17,8 +17,8 @@ from typing import Any
 import builders
 import sessions
 
-from advisor.decide.arm_states import plan_of
 from advisor.decide.decision import evaluate
+from advisor.decide.rounds import plan_of
 from advisor.domain.answer import Answer
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question

@@ -27,7 +27,7 @@ from advisor.context import Context
 from advisor.decide.decision import decide
 from advisor.domain.workflow import Workflow
 from advisor.errors import CatalogueError
-from advisor.execute.draft import prepare
+from advisor.execute.drafts import prepare
 from advisor.execute.execution import execute
 from advisor.probing.environments import registry
 from advisor.store.store import Store

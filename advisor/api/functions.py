@@ -21,11 +21,11 @@ import msgspec
 from advisor.api.report import Report, Session, format_priorities, reports_errors
 from advisor.ask.answers import Answers
 from advisor.context import Context
-from advisor.decide.imported_answer import answer_without_measurement
+from advisor.decide.absent_gpu import answer_without_measurement
 from advisor.domain.plan import Plan
 from advisor.domain.run_events import LoggedEvent, WorkerEnded, WorkerReported
 from advisor.errors import GpuNotAttachedError, ModelRefusedError, SizeError, UnknownGpuError
-from advisor.execute.draft import prepare as prepare_run
+from advisor.execute.drafts import prepare as prepare_run
 from advisor.report import answer_files, progress_lines
 from advisor.store.store import Store, default_home
 from probes.wire.events import PhaseStarted

@@ -15,8 +15,7 @@ import msgspec
 from advisor.domain.accuracy import AccuracyRules
 from advisor.domain.catalogue import Catalogue, EarlierRuns, KnownGpu, Models, Presets
 from advisor.domain.constraints import CRITERIA
-from advisor.domain.published import DecisionTree, Guideline, PublishedData
-from advisor.domain.rubric import Criterion, Rubric
+from advisor.domain.rubric import Criterion, DecisionTree, Guideline, PublishedData, Rubric
 from advisor.domain.serving import ServingRules
 from advisor.domain.workflow import CitedFact, DeclaredFacts, EngineMemory, Integration, Workflow
 from advisor.errors import CatalogueError

@@ -98,7 +98,7 @@ def list_workflows(answers: Answers, context: Context) -> list[WorkflowRow]:
     from advisor.ask.obstacles import environment_interpreter, find_obstacle
     from advisor.ask.resolve import resolve, worker_interpreter
     from advisor.ask.rubric_files import load
-    from advisor.execute.draft import detect_machine
+    from advisor.execute.drafts import detect_machine
 
     catalogue = load(context.rubric, probes=context.probes)
     machine = detect_machine(worker_interpreter(answers), catalogue, context)

@@ -17,7 +17,7 @@ from advisor.context import Context
 from advisor.decide.decision import decide
 from advisor.domain.question import Task
 from advisor.errors import NoTerminalError, UserError, exit_code_of
-from advisor.execute.draft import DraftRun, create, propose
+from advisor.execute.drafts import DraftRun, create, propose
 from advisor.report import progress_lines, text_report
 
 if TYPE_CHECKING:

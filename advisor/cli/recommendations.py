@@ -69,7 +69,7 @@ def recommend(
     on: FleetDevices = None,
 ) -> None:
     """Measure and score the workflows, and recommend one."""
-    from advisor.execute.draft import prepare
+    from advisor.execute.drafts import prepare
 
     output_format = choose_output_format(json=json, jsonl=jsonl)
     context = make_context()
@@ -138,6 +138,6 @@ def _answer_for_absent_gpu(
     answers: Answers, context: Context, absent: UserError, output_format: OutputFormat
 ) -> None:
     """Print an answer from a stored run or from published figures; raise `absent` without any."""
-    from advisor.decide.imported_answer import answer_without_measurement
+    from advisor.decide.absent_gpu import answer_without_measurement
 
     print_answer(answer_without_measurement(answers, context, absent), output_format)

@@ -151,10 +151,10 @@ def build(
 ) -> None:
     """Build a run's model for a GPU that is not attached. The engine is not run."""
     from advisor.domain.run_events import LoggedEvent
-    from advisor.execute import further_run
+    from advisor.execute import drafts
     from advisor.report import progress_lines
 
-    for run_event in further_run.build(
+    for run_event in drafts.build_for(
         open_store().find(run), target, pathlib.Path(output), make_context()
     ):
         line = progress_lines.render_event(LoggedEvent(seq=1, at=0.0, run_event=run_event))

@@ -13,10 +13,9 @@ import msgspec
 from advisor.ask.option_values import check_constraints
 from advisor.ask.rubric_files import read_rubric
 from advisor.decide import performance_portability, replay, scoring, trained_loss
-from advisor.decide.arm_states import can_go_on, find_failure, plan_of
 from advisor.decide.headline import write_headline
 from advisor.decide.recommend import recommend
-from advisor.decide.rounds import counted_visits
+from advisor.decide.rounds import can_go_on, counted_visits, find_failure, plan_of
 from advisor.decide.serving import add_servers
 from advisor.decide.summary import summarise
 from advisor.decide.unmeasured import list_excluded, list_planned, potential_of

@@ -15,17 +15,17 @@ import msgspec
 
 from advisor.domain.answer import UnmeasuredArm
 from advisor.domain.plan import BASELINE
-from advisor.domain.published import (
+from advisor.domain.question import Question
+from advisor.domain.recommendation import GuidelineOpinion, TreeAdvice, TreeStep
+from advisor.domain.results import ScoredArm
+from advisor.domain.rubric import (
+    LETTERS,
     DecisionTree,
     Guideline,
     PublishedData,
     PublishedFigure,
     TreeNode,
 )
-from advisor.domain.question import Question
-from advisor.domain.recommendation import GuidelineOpinion, TreeAdvice, TreeStep
-from advisor.domain.results import ScoredArm
-from advisor.domain.rubric import LETTERS
 
 #: Workflows of torch.compile with its own compiler.
 TORCH_COMPILE = "torch-compile-inductor"

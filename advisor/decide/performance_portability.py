@@ -17,8 +17,7 @@ import statistics
 from collections.abc import Collection, Mapping, Sequence
 
 from advisor.decide import replay
-from advisor.decide.arm_states import plan_of
-from advisor.decide.rounds import is_valid
+from advisor.decide.rounds import is_valid, plan_of
 from advisor.decide.summary import summarise
 from advisor.domain.measurement import Measurement
 from advisor.domain.question import Question

@@ -8,9 +8,14 @@ import math
 import sys
 from collections.abc import Mapping
 
-from advisor.decide.arm_states import failed_arms, plan_of
 from advisor.decide.race import Race, Verdict
-from advisor.decide.rounds import log_median_seconds, mean_log_speedups, visits_by_round
+from advisor.decide.rounds import (
+    failed_arms,
+    log_median_seconds,
+    mean_log_speedups,
+    plan_of,
+    visits_by_round,
+)
 from advisor.domain.question import Question
 from advisor.domain.results import (
     EQUIVALENCE_MARGIN,

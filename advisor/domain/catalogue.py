@@ -9,9 +9,8 @@ import msgspec
 from advisor.domain.accuracy import AccuracyRules
 from advisor.domain.constraints import Priorities
 from advisor.domain.model import SyntheticModel
-from advisor.domain.published import DecisionTree, Guideline, PublishedData
 from advisor.domain.question import Budget, Dtype, Question
-from advisor.domain.rubric import Rubric
+from advisor.domain.rubric import DecisionTree, Guideline, PublishedData, Rubric
 from advisor.domain.serving import ServingRules
 from advisor.domain.workflow import EngineMemory, Workflow
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -40,7 +40,6 @@ from probes.wire.events import (
     ClosedLoop,
     Diagnosed,
     Engagement,
-    Event,
     Imported,
     Loaded,
     MemoryRead,
@@ -57,6 +56,17 @@ from probes.wire.events import (
     Workload,
 )
 
+#: Events of one worker process.
+ProcessEvent: TypeAlias = (
+    BuildStarted
+    | WorkerReported
+    | DeviceMemory
+    | ConditionsRecorded
+    | EnergyMeasured
+    | LoadMeasured
+    | WorkerEnded
+)
+
 
 def fold(events: Iterable[LoggedEvent], state: RunState | None = None) -> RunState:
     """Return the state after `events`, starting from `state` or from an empty state."""
@@ -68,28 +78,21 @@ def fold(events: Iterable[LoggedEvent], state: RunState | None = None) -> RunSta
 
 def _apply(state: RunState, event: LoggedEvent) -> RunState:
     run_event = event.run_event
+    if isinstance(run_event, ProcessEvent):
+        processes = list(state.processes[run_event.arm])
+        process = _update_process(processes[run_event.process], run_event)
+        process = _time_build(process, event)
+        if process.failed_with("out-of-memory") and not process.ready:
+            process = msgspec.structs.replace(
+                process, residents_at_oom=_loaded_arms(state, run_event.arm)
+            )
+        processes[run_event.process] = process
+        return _with_processes(state, run_event.arm, tuple(processes))
     match run_event:
         case WorkerSpawned(arm=arm):
             return _with_processes(
                 state, arm, (*state.processes.get(arm, ()), ProcessState(repeat=run_event.repeat))
             )
-        case (
-            BuildStarted()
-            | WorkerReported()
-            | DeviceMemory()
-            | ConditionsRecorded()
-            | EnergyMeasured()
-            | LoadMeasured()
-            | WorkerEnded()
-        ):
-            processes = list(state.processes[run_event.arm])
-            process = time_build(update_process(processes[run_event.process], run_event), event)
-            if process.failed_with("out-of-memory") and not process.ready:
-                process = msgspec.structs.replace(
-                    process, residents_at_oom=_loaded_arms(state, run_event.arm)
-                )
-            processes[run_event.process] = process
-            return _with_processes(state, run_event.arm, tuple(processes))
         case Resumed():
             known = {arm: _mark_lost(processes) for arm, processes in state.processes.items()}
             return msgspec.structs.replace(state, processes=known, finished=False)
@@ -173,39 +176,7 @@ def _with_processes(state: RunState, arm: str, processes: tuple[ProcessState, ..
     return msgspec.structs.replace(state, processes={**state.processes, arm: processes})
 
 
-def update_process(
-    process: ProcessState,
-    run_event: BuildStarted
-    | WorkerReported
-    | DeviceMemory
-    | ConditionsRecorded
-    | EnergyMeasured
-    | LoadMeasured
-    | WorkerEnded,
-) -> ProcessState:
-    """Return the state of the process after one of its events."""
-    match run_event:
-        case BuildStarted():
-            return msgspec.structs.replace(process, build_started=run_event)
-        case WorkerReported():
-            return msgspec.structs.replace(
-                process, **_process_changes(process, run_event.worker_event)
-            )
-        case DeviceMemory():
-            return msgspec.structs.replace(process, device_memory=run_event)
-        case ConditionsRecorded():
-            return msgspec.structs.replace(
-                process, visit_conditions=(*process.visit_conditions, run_event)
-            )
-        case EnergyMeasured():
-            return msgspec.structs.replace(process, energy=(*process.energy, run_event))
-        case LoadMeasured():
-            return msgspec.structs.replace(process, load_blocks=(*process.load_blocks, run_event))
-        case WorkerEnded():
-            return msgspec.structs.replace(process, outcome=run_event.outcome)
-
-
-def time_build(process: ProcessState, event: LoggedEvent) -> ProcessState:
+def _time_build(process: ProcessState, event: LoggedEvent) -> ProcessState:
     """Return the process with the times of unfinished builds; `Built` has the others."""
     run_event, since = event.run_event, process.building_since
     if isinstance(run_event, WorkerEnded) and since is not None:
@@ -223,8 +194,10 @@ def time_build(process: ProcessState, event: LoggedEvent) -> ProcessState:
     return process
 
 
-#: By type of worker event, the field of `ProcessState` that keeps the last one.
+#: By type of event, the field of `ProcessState` that keeps the last one.
 LAST_EVENT_FIELDS: dict[type, str] = {
+    BuildStarted: "build_started",
+    DeviceMemory: "device_memory",
     Imported: "imported",
     Loaded: "loaded",
     Caches: "caches",
@@ -235,14 +208,17 @@ LAST_EVENT_FIELDS: dict[type, str] = {
     Serving: "serving",
     Peaks: "peaks",
 }
-#: By type of worker event, the field of `ProcessState` that keeps all of them.
+#: By type of event, the field of `ProcessState` that keeps all of them.
 SEQUENCE_FIELDS: dict[type, str] = {
+    ConditionsRecorded: "visit_conditions",
+    EnergyMeasured: "energy",
+    LoadMeasured: "load_blocks",
     BlockTimed: "visits",
     Sustained: "sustained",
     ClosedLoop: "closed_loops",
     TextsSampled: "texts_sampled",
 }
-#: By type of worker event, the field of `ProcessState` that keeps the last one of each batch size.
+#: By type of event, the field of `ProcessState` that keeps the last one of each batch size.
 SHAPE_FIELDS: dict[type, str] = {
     Built: "built",
     Checked: "checked",
@@ -253,25 +229,28 @@ SHAPE_FIELDS: dict[type, str] = {
 }
 
 
-def _process_changes(process: ProcessState, worker_event: Event) -> dict[str, Any]:
-    """Return the changed fields of the process."""
-    match worker_event:
-        case PhaseStarted(phase="new-shapes") as started:
-            return {"phase": "new-shapes", "new_shape_started": started}
+def _update_process(process: ProcessState, run_event: ProcessEvent) -> ProcessState:
+    """Return the state of the process after one of its events, or of those of its worker."""
+    event = run_event.worker_event if isinstance(run_event, WorkerReported) else run_event
+    changes: dict[str, Any]
+    match event:
+        case WorkerEnded(outcome=outcome):
+            changes = {"outcome": outcome}
+        case PhaseStarted(phase="new-shapes"):
+            changes = {"phase": "new-shapes", "new_shape_started": event}
         case PhaseStarted(phase=phase):
-            return {"phase": phase}
+            changes = {"phase": phase}
         case Ready():
-            return {"ready": True}
+            changes = {"ready": True}
         case Prepared():
-            return {}
+            changes = {}
         case MemoryRead():
-            return {"warm_memory": process.warm_memory or worker_event, "memory": worker_event}
-        case BlockTimed() | Sustained() | ClosedLoop() | TextsSampled():
-            field = SEQUENCE_FIELDS[type(worker_event)]
-            return {field: (*getattr(process, field), worker_event)}
+            changes = {"warm_memory": process.warm_memory or event, "memory": event}
         case Built() | Checked() | WarmedUp() | Diagnosed() | NewShapeResult() | Workload():
-            field = SHAPE_FIELDS[type(worker_event)]
-            by_shape = getattr(process, field)
-            return {field: {**by_shape, worker_event.shape: worker_event}}
+            field = SHAPE_FIELDS[type(event)]
+            changes = {field: {**getattr(process, field), event.shape: event}}
+        case _ if field := SEQUENCE_FIELDS.get(type(event), ""):
+            changes = {field: (*getattr(process, field), event)}
         case _:
-            return {LAST_EVENT_FIELDS[type(worker_event)]: worker_event}
+            changes = {LAST_EVENT_FIELDS[type(event)]: event}
+    return msgspec.structs.replace(process, **changes)

@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
-from advisor.decide.arm_states import controls, plan_of
 from advisor.decide.costs import Cost, most_build_seconds
 from advisor.decide.performance_portability import is_same_work
-from advisor.decide.rounds import is_valid
+from advisor.decide.rounds import controls, is_valid, plan_of
 from advisor.domain.plan import Arm, ArmName, Plan
 from advisor.domain.question import Question
 from advisor.domain.run_state import Header, ProcessState, RunState

@@ -9,7 +9,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence
 
-from advisor.decide.arm_states import (
+from advisor.decide.rounds import (
     arms_built_before,
     controls,
     next_process_number,

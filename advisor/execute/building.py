@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from advisor.decide.arm_states import (
+from advisor.decide.rounds import (
     arms_built_before,
     baseline_error,
     controls,

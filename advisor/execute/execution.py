@@ -17,8 +17,8 @@ import msgspec
 
 from advisor.ask.detection import ActivityReader
 from advisor.context import Context
-from advisor.decide.arm_states import plan_of
 from advisor.decide.decision import evaluate
+from advisor.decide.rounds import plan_of
 from advisor.domain.catalogue import QuietLimits
 from advisor.domain.machine import Machine, MachineActivity, QuietCheck, QuietProblem
 from advisor.domain.question import Question

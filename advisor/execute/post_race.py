@@ -14,7 +14,7 @@ import msgspec
 
 from advisor.ask.planning import is_chosen, list_arms, unsupported_use
 from advisor.decide import replay
-from advisor.decide.arm_states import arms_by_speed, plan_of
+from advisor.decide.rounds import arms_by_speed, plan_of
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.domain.run_events import ArmsAdded, LoggedEvent, RunEvent

@@ -12,10 +12,9 @@ import itertools
 import math
 from collections.abc import Callable, Generator, Iterator, Mapping
 
-from advisor.decide.arm_states import failed_arms, plan_of, raced_arms
 from advisor.decide.race import LOOKS, Race
 from advisor.decide.replay import replay_race
-from advisor.decide.rounds import log_median_seconds
+from advisor.decide.rounds import failed_arms, log_median_seconds, plan_of, raced_arms
 from advisor.domain.catalogue import VisitQualityLimits
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question

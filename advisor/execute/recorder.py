@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 
-from advisor.decide.arm_states import plan_of
 from advisor.decide.decision import evaluate
+from advisor.decide.rounds import plan_of
 from advisor.domain.answer import Answer, AnswerSummary
 from advisor.domain.catalogue import VisitQualityLimits
 from advisor.domain.event_folding import fold

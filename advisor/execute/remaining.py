@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import collections
 
-from advisor.decide.arm_states import can_go_on, controls, failed_arms, plan_of, raced_arms
 from advisor.decide.replay import replay_race, results_by_shape
+from advisor.decide.rounds import can_go_on, controls, failed_arms, plan_of, raced_arms
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.domain.run_state import RunState

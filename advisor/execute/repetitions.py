@@ -7,8 +7,7 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 
 from advisor.decide import replay
-from advisor.decide.arm_states import arms_by_speed, next_process_number, plan_of
-from advisor.decide.rounds import is_valid
+from advisor.decide.rounds import arms_by_speed, is_valid, next_process_number, plan_of
 from advisor.domain.answer import Answer
 from advisor.domain.plan import Arm, Plan
 from advisor.domain.question import Question

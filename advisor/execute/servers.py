@@ -7,12 +7,11 @@ one server runs at a time. The load generator has processors of its own.
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 
-from advisor.decide.arm_states import baseline_error, has_reference, next_process_number, plan_of
 from advisor.decide.goodput import GoodputSearch
 from advisor.decide.load_blocks import load_block
+from advisor.decide.rounds import baseline_error, has_reference, next_process_number, plan_of
 from advisor.decide.serving import (
     goodput_of_arm,
     has_failed_process,
@@ -23,7 +22,7 @@ from advisor.decide.serving import (
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine
 from advisor.domain.plan import BASELINE, REFERENCE, SERVING_BASELINE, Arm
-from advisor.domain.question import LoadQuestion, Question
+from advisor.domain.question import LoadQuestion
 from advisor.domain.run_events import LoadMeasured, LoggedEvent, RepetitionStarted, RunEvent
 from advisor.domain.run_state import Header, ProcessState, RunState
 from advisor.domain.serving import ServedRequest, ServingRules, generator_processors
@@ -57,8 +56,7 @@ def measure_servers(
         raise ValueError(message)
     yield from _make_reference(session, recorder)
     python = find_interpreter(header.catalogue, header.machine)
-    loaded = LoadedRun(session, recorder, question.load, rules, config)
-    load = ServerLoad(loaded, python)
+    load = ServerLoad(session, recorder, question.load, rules, config, python)
     # The usual baseline is the slowest one as a rule. Once a faster one is known, it needs few
     # blocks.
     planned = plan_of(recorder.state).arms
@@ -115,103 +113,6 @@ def find_interpreter(catalogue: Catalogue, machine: Machine) -> str:
     return created.python
 
 
-@dataclasses.dataclass(frozen=True)
-class LoadedRun:
-    """A run whose servers are put under load."""
-
-    session: Session
-    recorder: Recorder
-    load: LoadQuestion
-    rules: ServingRules
-    config: RunConfig
-
-
-class BlockSender:
-    """Sends blocks of requests with the load generator of one run."""
-
-    def __init__(self, run: LoadedRun, generator_python: str) -> None:
-        self._run = run
-        load, rules, config = run.load, run.rules, run.config
-        self._seed = config.question.seed
-        usable = usable_processors()
-        count = generator_processors(len(usable), rules.generator_share)
-        servers, generator = divide_processors(usable, count)
-        #: The processors that the load generator leaves to the server.
-        self.server_processors: Collection[int] = servers
-        self._generator = LoadGenerator(
-            python=generator_python,
-            watchdog=config.probes_directory / "runtime" / "watchdog_script.py",
-            processors=generator,
-            environment=config.environment,
-            directory=config.scratch_directory / "load",
-            rules=rules,
-            seed=self._seed,
-        )
-        self._limits = BlockLimits(
-            seconds=rules.seconds_of_block(config.question.budget.name, load.ttft_seconds),
-            least=rules.least_requests(load.share),
-            most_seconds=rules.most_block_seconds,
-        )
-
-    def measure(
-        self, arm: str, rates: Sequence[tuple[int, float]], gap_seconds: float
-    ) -> Generator[RunEvent, None, list[LoadMeasured]]:
-        """Send one block for each number and rate; yield and return what was measured.
-
-        The worker has ended where a text was wrong.
-        """
-        serving = self._run.recorder.state.processes[arm][-1].serving
-        assert serving is not None  # noqa: S101 - for the type checker: it is built
-        blocks = [
-            plan_block(self._seed, number, rate, self._limits, self._run.load.lengths)
-            for number, rate in rates
-        ]
-        share = self._run.rules.sampled_share
-        if share > 0:
-            mean_rate = sum(block.rate for block in blocks) / len(blocks)
-            self._run.session.start_sampling(arm, 1 / (share * mean_rate))
-        measured = self._send(arm, serving, blocks, gap_seconds)
-        yield from measured
-        if share > 0:
-            yield from self._run.session.end_sampling(arm)
-        return measured
-
-    def _send(
-        self, arm: str, serving: Serving, blocks: Sequence[PlannedBlock], gap_seconds: float
-    ) -> list[LoadMeasured]:
-        """Return one event for each block, or one with the problem of the load generator."""
-        process = len(self._run.recorder.state.processes[arm]) - 1
-        try:
-            sent = self._run.session.under_load(
-                arm, lambda: self._generator.send(serving, blocks, gap_seconds)
-            )
-        except GeneratorError as problem:
-            return [
-                LoadMeasured(
-                    arm=arm,
-                    process=process,
-                    rate=blocks[0].rate,
-                    seconds=blocks[0].seconds,
-                    requests=(),
-                    discarded=True,
-                    problem=f"the load generator failed: {problem}",
-                )
-            ]
-        lead = self._run.rules.lead_share
-        return [
-            LoadMeasured(
-                arm=arm,
-                process=process,
-                rate=block.rate,
-                seconds=block.seconds * (1 - lead),
-                requests=counted,
-                discarded=fell_behind(counted, self._run.load, self._run.rules),
-            )
-            for block, requests in zip(blocks, sent, strict=True)
-            for counted in [without_lead(requests, block.seconds * lead)]
-        ]
-
-
 def without_lead(
     requests: Sequence[ServedRequest], lead_seconds: float
 ) -> tuple[ServedRequest, ...]:
@@ -234,35 +135,58 @@ FIRST_REPEATED = 1000
 
 
 class ServerLoad:
-    """The load on the servers of one run."""
+    """Puts the servers of one run under load, with the load generator."""
 
-    def __init__(self, run: LoadedRun, generator_python: str) -> None:
-        self._run = run
-        self._question: Question = run.config.question
-        self._sender = BlockSender(run, generator_python)
+    def __init__(
+        self,
+        session: Session,
+        recorder: Recorder,
+        load: LoadQuestion,
+        rules: ServingRules,
+        config: RunConfig,
+        generator_python: str,
+    ) -> None:
+        self._session, self._recorder = session, recorder
+        self._load, self._rules, self._question = load, rules, config.question
+        usable = usable_processors()
+        count = generator_processors(len(usable), rules.generator_share)
+        #: The processors that the load generator leaves to the server.
+        self._server_processors, generator = divide_processors(usable, count)
+        self._generator = LoadGenerator(
+            python=generator_python,
+            watchdog=config.probes_directory / "runtime" / "watchdog_script.py",
+            processors=generator,
+            environment=config.environment,
+            directory=config.scratch_directory / "load",
+            rules=rules,
+            seed=config.question.seed,
+        )
+        self._limits = BlockLimits(
+            seconds=rules.seconds_of_block(config.question.budget.name, load.ttft_seconds),
+            least=rules.least_requests(load.share),
+            most_seconds=rules.most_block_seconds,
+        )
 
     def goodput(self, arm: Arm) -> float | None:
         """Return the goodput that the arm's blocks show so far; None without one, or a failure."""
-        if has_failed_process(self._run.recorder.state, arm.id):
+        if has_failed_process(self._recorder.state, arm.id):
             return None
-        state, seed = self._run.recorder.state, self._question.seed
-        found = goodput_of_arm(state, arm.id, self._run.load, seed)
+        state, seed = self._recorder.state, self._question.seed
+        found = goodput_of_arm(state, arm.id, self._load, seed)
         return found.value if found else None
 
     def may_lead(self, arm: Arm) -> bool:
         """Return whether the goodput of the arm can be the greatest one."""
-        return may_lead(
-            self._run.recorder.state, arm.id, self._run.load, self._run.rules, self._question.seed
-        )
+        return may_lead(self._recorder.state, arm.id, self._load, self._rules, self._question.seed)
 
     def measure_arm(self, arm: Arm, repeat: int) -> Iterator[LoggedEvent]:
         """Start the arm's server, put it under load and stop it."""
-        session, record_each = self._run.session, self._run.recorder.record_each
-        number = next_process_number(self._run.recorder.state, arm.id)
+        session, record_each = self._session, self._recorder.record_each
+        number = next_process_number(self._recorder.state, arm.id)
         built = {arm.id} if number else set()
         yield from record_each(session.start([(arm, number)], repeat=repeat, built=built))
         if session.is_running(arm.id):
-            session.confine(arm.id, self._sender.server_processors)
+            session.confine(arm.id, self._server_processors)
         yield from record_each(session.build(arm.id))
         if session.is_running(arm.id):
             yield from record_each(self._search(arm) if repeat == SEARCH else self._repeat(arm))
@@ -272,48 +196,48 @@ class ServerLoad:
     def _search(self, arm: Arm) -> Iterator[RunEvent]:
         """Search the goodput, coarsely for an arm that cannot lead."""
         yield from self._probe(arm)
-        if not self._run.session.is_running(arm.id):
+        if not self._session.is_running(arm.id):
             return
-        rules = self._run.rules
+        rules = self._rules
         search = GoodputSearch(
-            self._first_rate(arm), self._run.load.share, rules.most_blocks, rules.ladder
+            self._first_rate(arm), self._load.share, rules.most_blocks, rules.ladder
         )
         sent = discarded = 0
-        while self._run.session.is_running(arm.id) and discarded < rules.most_blocks:
+        while self._session.is_running(arm.id) and discarded < rules.most_blocks:
             coarse = not self.may_lead(arm)
             if search.is_finished(coarse=coarse):
                 return
             rates = search.next_rates(coarse=coarse)
-            measured = yield from self._measure(arm, sent, rates, rules.gap_seconds)
+            measured = yield from self._measure(arm.id, sent, rates, rules.gap_seconds)
             problem = next((block.problem for block in measured if block.problem), None)
             if problem is not None:
                 if not search.blocks:
                     failure = Failure("build-failed", "sustain", problem)
-                    yield from self._run.session.drop(arm.id, failure)
+                    yield from self._session.drop(arm.id, failure)
                 return
             sent += len(rates)
             discarded += sum(block.discarded for block in measured)
             for block in measured:
                 if not block.discarded:
-                    search.record(load_block(block, self._run.load))
+                    search.record(load_block(block, self._load))
 
     def _probe(self, arm: Arm) -> Iterator[RunEvent]:
         """Run closed loops with more and more requests at once, until that is no faster.
 
         End the worker of a server that answers no request of the load's lengths.
         """
-        for concurrency in self._run.rules.probe_concurrencies:
-            if not self._run.session.is_running(arm.id):
+        for concurrency in self._rules.probe_concurrencies:
+            if not self._session.is_running(arm.id):
                 return
-            seconds = self._run.rules.probe_seconds
-            yield from self._run.session.probe(arm.id, concurrency, seconds)
-            loops = self._process(arm).closed_loops
+            seconds = self._rules.probe_seconds
+            yield from self._session.probe(arm.id, concurrency, seconds)
+            loops = self._process(arm.id).closed_loops
             if loops and not any(loop.requests for loop in loops):
                 reason = f"it answered no request of the load: {loops[0].problem}"
                 failure = Failure("build-failed", "sustain", reason)
-                yield from self._run.session.drop(arm.id, failure)
+                yield from self._session.drop(arm.id, failure)
                 return
-            if is_saturated(loops, self._run.rules.probe_gain):
+            if is_saturated(loops, self._rules.probe_gain):
                 return
 
     def _repeat(self, arm: Arm) -> Iterator[RunEvent]:
@@ -325,16 +249,68 @@ class ServerLoad:
         goodput = self.goodput(arm)
         if goodput is None:
             return
-        rates = [share * goodput for share in self._run.rules.repeat_rates]
-        if self._run.load.rate is not None:
-            rates.append(self._run.load.rate / servers_for(self._run.load.rate, goodput))
-        yield from self._measure(arm, FIRST_REPEATED, sorted(rates), gap_seconds=0.0)
+        rates = [share * goodput for share in self._rules.repeat_rates]
+        if self._load.rate is not None:
+            rates.append(self._load.rate / servers_for(self._load.rate, goodput))
+        yield from self._measure(arm.id, FIRST_REPEATED, sorted(rates), gap_seconds=0.0)
 
     def _measure(
-        self, arm: Arm, first: int, rates: Sequence[float], gap_seconds: float
+        self, arm: str, first: int, rates: Sequence[float], gap_seconds: float
     ) -> Generator[RunEvent, None, list[LoadMeasured]]:
-        numbered = list(enumerate(rates, start=first))
-        return (yield from self._sender.measure(arm.id, numbered, gap_seconds))
+        """Send one block for each rate, numbered from `first`; yield and return what was measured.
+
+        The worker has ended where a text was wrong.
+        """
+        serving = self._process(arm).serving
+        assert serving is not None  # noqa: S101 - for the type checker: it is built
+        blocks = [
+            plan_block(self._question.seed, number, rate, self._limits, self._load.lengths)
+            for number, rate in enumerate(rates, start=first)
+        ]
+        share = self._rules.sampled_share
+        if share > 0:
+            mean_rate = sum(block.rate for block in blocks) / len(blocks)
+            self._session.start_sampling(arm, 1 / (share * mean_rate))
+        measured = self._send(arm, serving, blocks, gap_seconds)
+        yield from measured
+        if share > 0:
+            yield from self._session.end_sampling(arm)
+        return measured
+
+    def _send(
+        self, arm: str, serving: Serving, blocks: Sequence[PlannedBlock], gap_seconds: float
+    ) -> list[LoadMeasured]:
+        """Return one event for each block, or one with the problem of the load generator."""
+        process = len(self._recorder.state.processes[arm]) - 1
+        try:
+            sent = self._session.under_load(
+                arm, lambda: self._generator.send(serving, blocks, gap_seconds)
+            )
+        except GeneratorError as problem:
+            return [
+                LoadMeasured(
+                    arm=arm,
+                    process=process,
+                    rate=blocks[0].rate,
+                    seconds=blocks[0].seconds,
+                    requests=(),
+                    discarded=True,
+                    problem=f"the load generator failed: {problem}",
+                )
+            ]
+        lead = self._rules.lead_share
+        return [
+            LoadMeasured(
+                arm=arm,
+                process=process,
+                rate=block.rate,
+                seconds=block.seconds * (1 - lead),
+                requests=counted,
+                discarded=fell_behind(counted, self._load, self._rules),
+            )
+            for block, requests in zip(blocks, sent, strict=True)
+            for counted in [without_lead(requests, block.seconds * lead)]
+        ]
 
     def _first_rate(self, arm: Arm) -> float:
         """Return the greatest rate of the closed loops.
@@ -342,13 +318,13 @@ class ServerLoad:
         Without one it is the rate at which the server would be busy with one batch after the
         other, from the warm-up and the lengths of the load.
         """
-        process = self._process(arm)
+        process = self._process(arm.id)
         rates = [loop.rate for loop in process.closed_loops]
         if any(rates):
             return max(rates)
         shape, warm = max(process.warmed_up.items())
-        tokens = self._run.load.mean_output_tokens / self._question.output_tokens
+        tokens = self._load.mean_output_tokens / self._question.output_tokens
         return shape.batch_size / (warm.typical_seconds * tokens)
 
-    def _process(self, arm: Arm) -> ProcessState:
-        return self._run.recorder.state.processes[arm.id][-1]
+    def _process(self, arm: str) -> ProcessState:
+        return self._recorder.state.processes[arm][-1]

@@ -18,7 +18,7 @@ from advisor.domain.answer import CPU
 from advisor.domain.run_events import LoggedEvent
 from advisor.domain.run_state import Header
 from advisor.errors import UserError
-from advisor.execute.draft import prepare
+from advisor.execute.drafts import prepare
 from advisor.execute.execution import execute
 from advisor.store.runs import Run
 from advisor.store.store import Store

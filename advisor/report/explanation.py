@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.constraints import CRITERIA
 from advisor.domain.measurement import Measurement
-from advisor.domain.published import PublishedData, PublishedFigure
 from advisor.domain.results import Rating
-from advisor.domain.rubric import LETTERS, Basis, name_fact
+from advisor.domain.rubric import LETTERS, Basis, PublishedData, PublishedFigure, name_fact
 from advisor.errors import UnknownCriterionError, UnknownWorkflowError
 from advisor.report import shortcomings
 from advisor.report.answer import cost_line

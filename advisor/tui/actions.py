@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from advisor.context import Context
-from advisor.decide import imported_answer
+from advisor.decide import absent_gpu
 from advisor.domain.answer import Answer
 from advisor.domain.machine import QuietProblem
 from advisor.execute import execution
-from advisor.execute.draft import DraftRun, create, propose
-from advisor.execute.further_run import (
+from advisor.execute.drafts import (
+    DraftRun,
     arms_to_retry,
+    create,
     further_budget,
+    propose,
     propose_again,
     undecided_workflows,
 )
@@ -36,7 +38,7 @@ def draft(app: AdvisorApp) -> DraftRun:
 
 def draft_or_answer(app: AdvisorApp) -> DraftRun | Answer:
     """Return the plan of the current answers, or the answer for a GPU that is absent."""
-    return imported_answer.draft_or_answer(app.answers, app.context, lambda: draft(app))
+    return absent_gpu.draft_or_answer(app.answers, app.context, lambda: draft(app))
 
 
 def start_from_answers(app: AdvisorApp) -> None:

@@ -18,7 +18,7 @@ from advisor.ask.answers import Answers
 from advisor.context import Context
 from advisor.decide.decision import decide
 from advisor.domain.answer import encode
-from advisor.execute.draft import prepare
+from advisor.execute.drafts import prepare
 from advisor.execute.execution import execute
 
 TESTS = pathlib.Path(__file__).parents[1]

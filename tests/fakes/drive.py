@@ -13,7 +13,7 @@ from advisor.ask.answers import Answers
 from advisor.cli.execution import InterruptedRunError, Interruptions
 from advisor.context import Context
 from advisor.errors import UserError
-from advisor.execute.draft import prepare
+from advisor.execute.drafts import prepare
 from advisor.execute.execution import execute
 from advisor.execute.remaining import newest_resumable
 from advisor.store.store import Store

@@ -24,7 +24,7 @@ from advisor.ask.answers import Answers
 from advisor.context import Context
 from advisor.decide.decision import decide
 from advisor.domain.run_events import WorkerReported
-from advisor.execute.draft import prepare
+from advisor.execute.drafts import prepare
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from probes.wire.events import PhaseStarted

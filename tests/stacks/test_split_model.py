@@ -12,7 +12,7 @@ import pytest
 
 from advisor.ask.answers import Answers
 from advisor.context import Context
-from advisor.execute.draft import prepare
+from advisor.execute.drafts import prepare
 from advisor.store.store import Store
 
 pytestmark = [pytest.mark.stack, pytest.mark.long, pytest.mark.timeout(3600)]

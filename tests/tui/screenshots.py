@@ -25,7 +25,7 @@ from advisor.ask.answers import Answers  # noqa: E402 - as above
 from advisor.context import Context  # noqa: E402 - as above
 from advisor.domain.machine import Machine  # noqa: E402 - as above
 from advisor.domain.run_events import LoggedEvent  # noqa: E402 - as above
-from advisor.execute.draft import DraftRun  # noqa: E402 - as above
+from advisor.execute.drafts import DraftRun  # noqa: E402 - as above
 from advisor.store.runs import Run  # noqa: E402 - as above
 from advisor.store.store import Store  # noqa: E402 - as above
 from advisor.tui import actions  # noqa: E402 - as above

@@ -23,7 +23,7 @@ from advisor.domain.run_events import (
     WorkerEnded,
     WorkerReported,
 )
-from advisor.execute.draft import prepare
+from advisor.execute.drafts import prepare
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp

@@ -26,7 +26,7 @@ from advisor.ask.answers import Answers
 from advisor.cli import plain_prompts
 from advisor.context import Context
 from advisor.domain.run_events import Finished
-from advisor.execute.draft import prepare
+from advisor.execute.drafts import prepare
 from advisor.store.runs import Run
 from advisor.tui.app import AdvisorApp
 from advisor.tui.launch import LaunchOptions

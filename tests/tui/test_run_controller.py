@@ -22,8 +22,7 @@ from advisor.context import Context
 from advisor.decide.decision import decide
 from advisor.domain.answer import encode
 from advisor.domain.run_events import Finished, LoggedEvent, RaceOpened, Resumed
-from advisor.execute.draft import prepare
-from advisor.execute.further_run import arms_to_retry
+from advisor.execute.drafts import arms_to_retry, prepare
 from advisor.report import answer, recipe_text
 from advisor.store.runs import Run
 from advisor.store.store import Store

@@ -19,7 +19,7 @@ from textual.pilot import Pilot
 from advisor.ask.answers import Answers
 from advisor.context import Context
 from advisor.domain.machine import QuietProblem
-from advisor.execute.further_run import further_budget, undecided_workflows
+from advisor.execute.drafts import further_budget, undecided_workflows
 from advisor.store.runs import Run
 from advisor.tui import actions
 from advisor.tui.app import AdvisorApp

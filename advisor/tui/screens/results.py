@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, TabbedContent
 
 from advisor.errors import UserError
-from advisor.execute.further_run import arms_to_retry
+from advisor.execute.drafts import arms_to_retry
 from advisor.report.answer import has_unfit_problem
 from advisor.tui import actions, text
 from advisor.tui.answer import RunAnswer, answer_lines, describe_arm, results_title

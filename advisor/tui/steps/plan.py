@@ -15,7 +15,7 @@ from advisor.domain.answer import Answer
 from advisor.domain.plan import Arm, ExclusionStatus
 from advisor.domain.question import Question
 from advisor.domain.workflow import Environment, Workflow
-from advisor.execute.draft import DraftRun
+from advisor.execute.drafts import DraftRun
 from advisor.report.setup_facts import list_numbers
 from advisor.tui import actions, text
 from advisor.tui.steps.form import Step

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builders
 import pytest
 
-from advisor.decide.arm_states import baseline_error, find_failure
+from advisor.decide.rounds import baseline_error, find_failure
 from advisor.domain.plan import REFERENCE
 from probes.wire.outcome import Failure, FailureStatus, Outcome, Phase
 

@@ -7,8 +7,8 @@ import pytest
 from golden_files import Expect
 
 from advisor.decide import guidelines
-from advisor.domain.published import DecisionTree
 from advisor.domain.recommendation import GuidelineOpinion
+from advisor.domain.rubric import DecisionTree
 
 SHIPPED = builders.shipped_catalogue()
 

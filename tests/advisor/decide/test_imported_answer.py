@@ -16,7 +16,7 @@ from advisor import schemas
 from advisor.ask.answers import Answers
 from advisor.ask.model import parse_model
 from advisor.context import Context
-from advisor.decide import imported_answer
+from advisor.decide import absent_gpu
 from advisor.domain.answer import Answer, Provenance, encode
 from advisor.report import text_report
 
@@ -29,7 +29,7 @@ def context(fake_context: Callable[[], Context]) -> Context:
 
 
 def find_answer(context: Context, **changes: Any) -> Answer:
-    answer = imported_answer.find_answer(msgspec.structs.replace(ANSWERS, **changes), context)
+    answer = absent_gpu.find_answer(msgspec.structs.replace(ANSWERS, **changes), context)
     assert answer is not None
     return answer
 
@@ -66,7 +66,7 @@ def test_the_trust_of_an_imported_answer_is_limited(context: Context) -> None:
     answer = find_answer(context)
     recommendation = answer.recommendation
     assert recommendation is not None
-    assert recommendation.trust >= imported_answer.BEST_TRUST
+    assert recommendation.trust >= absent_gpu.BEST_TRUST
     assert recommendation.trust_reasons[0] == provenance_of(answer).summary
 
 
@@ -75,8 +75,8 @@ def test_a_run_of_a_forward_pass_does_not_answer_for_generation(context: Context
     model = parse_model(answers, builders.shipped_catalogue().models)
     recorded_runs.make_gpu_run(context.store, model=model)
     generation = msgspec.structs.replace(answers, task="generate")
-    assert imported_answer.find_answer(answers, context) is not None
-    assert imported_answer.find_answer(generation, context) is None
+    assert absent_gpu.find_answer(answers, context) is not None
+    assert absent_gpu.find_answer(generation, context) is None
 
 
 def test_the_priorities_of_the_new_question_decide(context: Context) -> None:
@@ -121,13 +121,13 @@ def test_a_run_of_another_question_does_not_answer(
 ) -> None:
     recorded_runs.make_gpu_run(context.store)
     answers = msgspec.structs.replace(ANSWERS, **changes)
-    assert imported_answer.find_answer(answers, context) is None
+    assert absent_gpu.find_answer(answers, context) is None
 
 
 @pytest.mark.parametrize("text", ["RTX 4090", "4090", "NVIDIA RTX 4090", "geforce rtx 4090"])
 def test_a_gpu_name_matches_by_whole_words(text: str) -> None:
-    assert imported_answer.matches_gpu_name("NVIDIA GeForce RTX 4090", text)
-    assert not imported_answer.matches_gpu_name("NVIDIA GeForce RTX 5090 D", text)
+    assert absent_gpu.matches_gpu_name("NVIDIA GeForce RTX 4090", text)
+    assert not absent_gpu.matches_gpu_name("NVIDIA GeForce RTX 5090 D", text)
 
 
 def test_a_damaged_run_is_skipped(context: Context) -> None:

@@ -15,7 +15,7 @@ from advisor.decide import performance_portability
 from advisor.decide.decision import decide, evaluate
 from advisor.domain.run_events import OtherPlatformFound
 from advisor.errors import PlatformError
-from advisor.execute.draft import create, propose
+from advisor.execute.drafts import create, propose
 from advisor.report import text_report
 
 ANSWERS = Answers(model="synthetic/ffn@8x16", gpu="cpu", batch_sizes="1", dtype="float32")

@@ -6,7 +6,7 @@ import builders
 import msgspec
 import pytest
 
-from advisor.decide import guidelines, published_answer
+from advisor.decide import absent_gpu, guidelines
 from advisor.domain.constraints import Constraint
 from advisor.domain.model import SyntheticModel, TransformersModel
 from advisor.domain.question import Lengths, Question
@@ -31,7 +31,7 @@ def ask(model: str, preset: str, required: tuple[Constraint, ...] = ()) -> Quest
 
 def advise(gpu: str, model: str, preset: str, *required: Constraint) -> Recommendation:
     asked = ask(model, preset, required)
-    return published_answer.recommend_case(
+    return absent_gpu.recommend_case(
         guidelines.find_cases(KNOWN.published, gpu, model, SIZES), asked, KNOWN, gpu
     )[1]
 
@@ -91,7 +91,7 @@ def test_figures_that_contradict_each_other_give_no_recommendation() -> None:
     published = msgspec.structs.replace(KNOWN.published, figure=(figure, other))
     cases = guidelines.find_cases(published, figure.gpu, figure.model, SIZES)
     with pytest.raises(NothingViableError) as problem:
-        published_answer.recommend_case(cases, ask(TINY, "serving"), KNOWN, figure.gpu)
+        absent_gpu.recommend_case(cases, ask(TINY, "serving"), KNOWN, figure.gpu)
     assert "contradict" in problem.value.what
     assert "p3-advisor" in problem.value.next_step
 
@@ -157,5 +157,5 @@ def test_eager_is_advised_where_no_published_speed_up_is_worth_its_cost() -> Non
         for case in cases
     )
     cases = (*slow, guidelines.baseline_case(slow))
-    _, advice = published_answer.recommend_case(cases, ask(TINY, "balanced"), KNOWN, "RTX 4090")
+    _, advice = absent_gpu.recommend_case(cases, ask(TINY, "balanced"), KNOWN, "RTX 4090")
     assert advice.workflow == "pytorch-eager"

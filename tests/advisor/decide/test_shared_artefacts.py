@@ -7,8 +7,7 @@ import msgspec
 import pytest
 from builders import BASELINE
 
-from advisor.decide.arm_states import failed_arms
-from advisor.decide.rounds import is_valid
+from advisor.decide.rounds import failed_arms, is_valid
 from advisor.domain.run_state import RunState, varying_sibling
 from probes.wire.outcome import Failure, Outcome
 

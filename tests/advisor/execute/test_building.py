@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from advisor.ask.planning import list_arms
-from advisor.decide import arm_states
+from advisor.decide import rounds
 from advisor.domain.constraints import Constraint
 from advisor.domain.plan import Arm
 from advisor.domain.run_state import Header, ProcessState
@@ -33,7 +33,7 @@ def early_names(*arms: Arm, at_once: int = 2) -> list[str]:
 def test_a_baseline_that_differs_from_its_reference_has_a_next_step_of_its_own() -> None:
     def fix_for(failure: Failure) -> str:
         state = builders.run_state({BASELINE.id: ProcessState(outcome=Outcome(failure))})
-        return arm_states.baseline_error(state, BASELINE.id).next_step
+        return rounds.baseline_error(state, BASELINE.id).next_step
 
     differs = fix_for(Failure("incorrect", phase="correctness", reason="its error is too large"))
     assert differs != fix_for(Failure("incorrect", phase="done", reason="its clock differs"))

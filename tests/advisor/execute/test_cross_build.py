@@ -12,8 +12,8 @@ from advisor.ask.answers import Answers
 from advisor.context import Context
 from advisor.domain.plan import CROSS_BUILD
 from advisor.errors import NothingViableError, UnknownGpuError
-from advisor.execute import further_run
-from advisor.execute.draft import prepare
+from advisor.execute import drafts
+from advisor.execute.drafts import prepare
 from advisor.store.runs import Run
 
 
@@ -33,7 +33,7 @@ def test_the_artefact_is_copied_into_the_output_directory(
     run: Run, context: Context, tmp_path: pathlib.Path
 ) -> None:
     before = run.events()
-    sessions.exhaust(further_run.build(run, "sm_89", tmp_path / "out", context))
+    sessions.exhaust(drafts.build_for(run, "sm_89", tmp_path / "out", context))
     assert (tmp_path / "out" / "sm_89.engine").read_text() == "4 samples for sm_89"
     assert not (run.scratch / CROSS_BUILD).exists()
     assert run.events() == before, "a cross build adds no event to the run"
@@ -43,7 +43,7 @@ def test_a_failed_build_raises_an_error_with_its_reason(
     run: Run, context: Context, tmp_path: pathlib.Path
 ) -> None:
     with pytest.raises(NothingViableError, match="an operator is missing there"):
-        list(further_run.build(run, "sm_75", tmp_path / "out", context))
+        list(drafts.build_for(run, "sm_75", tmp_path / "out", context))
     assert not (tmp_path / "out").exists()
 
 
@@ -51,5 +51,5 @@ def test_a_gpu_without_a_cross_build_is_rejected(
     run: Run, context: Context, tmp_path: pathlib.Path
 ) -> None:
     with pytest.raises(UnknownGpuError) as problem:
-        list(further_run.build(run, "sm_90", tmp_path, context))
+        list(drafts.build_for(run, "sm_90", tmp_path, context))
     assert problem.value.next_step == "choose among sm_75, sm_89"

@@ -13,7 +13,7 @@ import sessions
 from builders import BASELINE, DUPLICATE
 from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, new_recorder, race_context
 
-from advisor.decide.arm_states import plan_of
+from advisor.decide.rounds import plan_of
 from advisor.domain.answer import Answer
 from advisor.domain.question import Budget, Question
 from advisor.domain.recommendation import DecisionWord

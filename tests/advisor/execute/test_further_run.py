@@ -16,7 +16,7 @@ from recorded_runs import SECONDS, make_header, make_run
 from advisor.context import Context
 from advisor.decide.decision import decide
 from advisor.errors import GpuNotAttachedError
-from advisor.execute.further_run import (
+from advisor.execute.drafts import (
     arms_to_retry,
     further_budget,
     propose_again,

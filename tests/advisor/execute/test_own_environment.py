@@ -16,8 +16,7 @@ from advisor.ask.answers import Answers
 from advisor.context import Context
 from advisor.decide.decision import decide
 from advisor.domain.catalogue import Catalogue
-from advisor.execute.draft import prepare
-from advisor.execute.further_run import propose_again
+from advisor.execute.drafts import prepare, propose_again
 from advisor.probing.environments import registry
 
 pytestmark = pytest.mark.slow

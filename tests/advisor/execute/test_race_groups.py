@@ -30,7 +30,7 @@ from advisor.domain.run_events import (
     RunEvent,
 )
 from advisor.execute import remaining, repetitions
-from advisor.execute.draft import prepare
+from advisor.execute.drafts import prepare
 from advisor.execute.execution import execute
 from advisor.probing import session as probing_session
 from advisor.store.runs import Run

@@ -13,8 +13,8 @@ from builders import BASELINE, DUPLICATE
 from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, new_recorder, race_context
 
 from advisor.decide import replay
-from advisor.decide.arm_states import plan_of
 from advisor.decide.race import Race
+from advisor.decide.rounds import plan_of
 from advisor.domain.run_events import LoggedEvent, RunEvent, WorkerEnded
 from advisor.domain.run_state import RunState
 from advisor.execute import racing, remaining

@@ -17,8 +17,8 @@ from sessions import LimitedMemory
 
 from advisor.ask.answers import Answers
 from advisor.context import Context
-from advisor.decide.arm_states import failed_arms
 from advisor.decide.decision import decide
+from advisor.decide.rounds import failed_arms
 from advisor.domain.run_events import RunEvent, WorkerEnded, WorkerSpawned
 from advisor.execute import building, remaining
 from advisor.execute.recorder import Recorder

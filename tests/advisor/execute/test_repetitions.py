@@ -14,8 +14,8 @@ from sessions import expect_failure
 
 from advisor.ask.answers import Answers
 from advisor.context import Context
-from advisor.decide.arm_states import arms_by_speed, plan_of
 from advisor.decide.decision import decide
+from advisor.decide.rounds import arms_by_speed, plan_of
 from advisor.domain.answer import Answer
 from advisor.domain.run_events import LoggedEvent, RepetitionStarted, WorkerEnded, WorkerSpawned
 from advisor.domain.run_state import RunState

@@ -20,8 +20,8 @@ import sessions
 
 from advisor.ask.answers import Answers
 from advisor.context import Context
-from advisor.decide.arm_states import has_reference
 from advisor.decide.decision import decide
+from advisor.decide.rounds import has_reference
 from advisor.domain.plan import BASELINE, REFERENCE
 from advisor.domain.run_events import (
     LoggedEvent,

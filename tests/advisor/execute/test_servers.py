@@ -36,7 +36,7 @@ from advisor.domain.run_events import LoadMeasured, LoggedEvent, WorkerEnded, Wo
 from advisor.domain.serving import ServedArm, ServedRequest
 from advisor.errors import EnvironmentNotUsableError, NothingViableError
 from advisor.execute import servers
-from advisor.execute.draft import prepare, propose
+from advisor.execute.drafts import prepare, propose
 from advisor.execute.execution import execute
 from advisor.probing.environments import registry
 from advisor.report import found_recipe, generation, text_report

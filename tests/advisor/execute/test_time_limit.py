@@ -26,7 +26,7 @@ from advisor.domain.run_events import (
     WorkerEnded,
 )
 from advisor.errors import BuildsAreGoneError, UserError
-from advisor.execute.draft import prepare
+from advisor.execute.drafts import prepare
 from advisor.execute.execution import execute
 from advisor.store.runs import Run
 from probes.wire.events import BlockTimed, Prepared

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from golden_files import Expect
 
-from advisor.domain.published import PublishedData
+from advisor.domain.rubric import PublishedData
 from advisor.errors import UnknownCriterionError, UnknownWorkflowError
 from advisor.report import explanation
 

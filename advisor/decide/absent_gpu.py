@@ -1,36 +1,187 @@
-"""Answer for a GPU that is not attached, from published figures scored with the same rubric."""
+"""Answer for a GPU that is not attached: from a stored run on one, or from published figures.
+
+A stored run is decided again; ratings, trust and text mark it as measured elsewhere. Published
+figures are scored with the same rubric.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import datetime as dt
 import pathlib
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import msgspec
 
 from advisor.ask import detection
-from advisor.ask.answers import Answers
+from advisor.ask.answers import Answers, command_of
 from advisor.ask.devices import CPU, find_known_gpu
 from advisor.ask.obstacles import required_packages
 from advisor.ask.resolve import choose_dtype, resolve, worker_interpreter
 from advisor.ask.rubric_files import load as load_catalogue
 from advisor.context import Context
-from advisor.decide import guidelines, scoring, sensitivity
+from advisor.decide import guidelines, performance_portability, scoring, sensitivity
+from advisor.decide.decision import evaluate
 from advisor.decide.grades import FactValue, declared_facts, rate
 from advisor.decide.guidelines import PublishedCase
 from advisor.decide.headline import write_headline
 from advisor.decide.scoring import find_failures
 from advisor.decide.sensitivity import find_flips
 from advisor.decide.trust import describe_rating
-from advisor.domain.answer import PUBLISHED, Answer, UnmeasuredArm
+from advisor.domain.answer import PUBLISHED, Answer, Provenance, UnmeasuredArm
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine
 from advisor.domain.plan import BASELINE
 from advisor.domain.question import Question
-from advisor.domain.recommendation import Recommendation
+from advisor.domain.recommendation import Recommendation, Trust, lower_trust
 from advisor.domain.results import Results, ScoredArm
+from advisor.domain.run_state import Header, RunState
 from advisor.domain.workflow import Workflow
-from advisor.errors import NothingViableError, UserError
+from advisor.errors import (
+    GpuNotAttachedError,
+    NothingViableError,
+    RunFileError,
+    UnknownGpuError,
+    UserError,
+)
 from advisor.version import __version__
+
+#: Best trust grade of an imported answer: whether this machine is like the one of the run is not
+#: known.
+BEST_TRUST: Trust = "B"
+
+_Draft = TypeVar("_Draft")
+
+
+def find_answer(answers: Answers, context: Context) -> Answer | None:
+    """Return the answer of the newest finished run of this question on such a GPU.
+
+    None if no such run is stored.
+    """
+    rubric = pathlib.Path(answers.rubric) if answers.rubric else None
+    catalogue = load_catalogue(context.rubric, probes=context.probes, rubric=rubric)
+    here = detection.detect(worker_interpreter(answers), required_packages(catalogue))
+    question = resolve(msgspec.structs.replace(answers, gpu=CPU, gpus_per_model=1), here, catalogue)
+    found = find_run(answers, question, context)
+    if found is None:
+        return None
+    header, state = found
+    stored_question = msgspec.structs.replace(
+        header.question,
+        priorities=question.priorities,
+        constraints=question.constraints,
+        requests=question.requests,
+        price_per_hour=question.price_per_hour,
+    )
+    with_rubric = msgspec.structs.replace(header.catalogue, rubric=catalogue.rubric)
+    header = msgspec.structs.replace(header, question=stored_question, catalogue=with_rubric)
+    provenance = provenance_of(header, context.now())
+    answer = msgspec.structs.replace(
+        evaluate(header, state, evidence="imported"), provenance=provenance
+    )
+    if answer.recommendation is None:
+        return answer
+    return msgspec.structs.replace(
+        answer, recommendation=_with_lower_trust(answer.recommendation, provenance)
+    )
+
+
+def find_run(
+    answers: Answers, question: Question, context: Context
+) -> tuple[Header, RunState] | None:
+    """Return the newest finished run of this question on a GPU of this name.
+
+    Batch sizes and precision count only if the user has named them.
+    """
+    for run, header in context.store.finished_runs(question.model.name):
+        if matches_gpu_name(header.device, answers.gpu) and _is_same_question(
+            header.question, answers, question
+        ):
+            with contextlib.suppress(RunFileError):
+                return header, run.state()
+    return None
+
+
+def _is_same_question(found: Question, answers: Answers, question: Question) -> bool:
+    wanted = (
+        question
+        if answers.batch_sizes
+        else msgspec.structs.replace(question, batch_sizes=found.batch_sizes)
+    )
+    return (
+        found.gpu is not None
+        and found.devices_per_model == answers.gpus_per_model
+        and performance_portability.is_same_work(found, wanted)
+        and answers.dtype in {"auto", found.dtype}
+    )
+
+
+def matches_gpu_name(device: str, text: str) -> bool:
+    """Return whether the words of `text` occur whole and in this order in the device's name.
+
+    `RTX 4090` matches `NVIDIA GeForce RTX 4090`.
+    """
+    words = r"\W+(?:\w+\W+)*?".join(map(re.escape, text.split()))
+    return bool(words) and re.search(rf"(?<!\w){words}(?!\w)", device, re.IGNORECASE) is not None
+
+
+def provenance_of(header: Header, now: dt.datetime) -> Provenance:
+    """Return where and when a run on a GPU was measured, in fields and in words."""
+    gpu = next(gpu for gpu in header.machine.gpus if gpu.uuid == header.question.gpu)
+    cpu = header.machine.cpu.model
+    age_days = max((now - dt.datetime.fromisoformat(header.created)).days, 0)
+    ago = "today" if age_days == 0 else "1 day ago" if age_days == 1 else f"{age_days} days ago"
+    return Provenance(
+        run=header.run_id,
+        created=header.created,
+        age_days=age_days,
+        device=gpu.name,
+        cpu=cpu,
+        kernel=header.machine.kernel,
+        driver=gpu.driver,
+        versions=header.machine.software.packages,
+        summary=(
+            f"measured {ago} on {gpu.name}, driver {gpu.driver}, {cpu} (run {header.run_id}); "
+            "nothing was measured on this machine"
+        ),
+    )
+
+
+def _with_lower_trust(recommendation: Recommendation, provenance: Provenance) -> Recommendation:
+    return msgspec.structs.replace(
+        recommendation,
+        trust=lower_trust(recommendation.trust, BEST_TRUST),
+        trust_reasons=(provenance.summary, *recommendation.trust_reasons),
+        next_steps=(
+            (
+                "run p3-advisor on the machine that will serve, if it is not the one of run "
+                f"{provenance.run}"
+            ),
+            *recommendation.next_steps,
+        ),
+    )
+
+
+def draft_or_answer(
+    answers: Answers, context: Context, draft: Callable[[], _Draft]
+) -> _Draft | Answer:
+    """Return what `draft` returns, or the answer without a measurement for an absent GPU."""
+    try:
+        return draft()
+    except (GpuNotAttachedError, UnknownGpuError) as absent:
+        return answer_without_measurement(answers, context, absent)
+
+
+def answer_without_measurement(answers: Answers, context: Context, absent: UserError) -> Answer:
+    """Return an answer without a measurement on this machine.
+
+    Raise `absent` if there is neither an imported run nor a published figure.
+    """
+    found = find_answer(answers, context) or answer_from_figures(answers, context, absent)
+    return msgspec.structs.replace(found, rerun_command=command_of(answers))
+
 
 NEXT_STEP = "run p3-advisor on a machine with that GPU"
 
