@@ -1,19 +1,23 @@
-"""`--task`: the default model of each task, and the suggested task of each model."""
+"""The task of each model, lengths and their mix, and the load of the task `serve`."""
 
 from __future__ import annotations
 
 import pathlib
+from typing import Any
 
 import builders
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from advisor.ask.answers import Answers
 from advisor.ask.resolve import resolve
-from advisor.ask.task import suggest_task
-from advisor.domain.model import TransformersModel
-from advisor.domain.question import Question
-from advisor.errors import TaskError
+from advisor.ask.task import choose_lengths, parse_load, suggest_task
+from advisor.domain.model import ExportedModel, Model, TransformersModel
+from advisor.domain.question import Lengths, Question, Task
+from advisor.errors import SizeError, TaskError, UserError
+from probes.wire.shape import Shape
 
 SHIPPED = builders.shipped_catalogue()
 
@@ -106,3 +110,189 @@ def test_workflows_without_a_common_task_are_refused_by_name() -> None:
     assert "--task forward" in refused.value.next_step
     forced = resolved(model="demo/llama", workflows="onnxruntime-cpu,vllm", task="forward")
     assert forced.task == "forward"
+
+
+KNOWN = builders.shipped_catalogue()
+MODEL = TransformersModel(
+    name="demo/llama", weights="random", config={"max_position_embeddings": 2048}
+)
+
+
+def serve(**changes: Any) -> Answers:
+    return Answers(**{"task": "serve", "ttft": "500ms", "itl": "0.05s", **changes})
+
+
+def test_limits_and_lengths_become_values_of_the_question() -> None:
+    load = parse_load(serve(lengths="rag", percentile=99, rate=2.5), "serve", MODEL, KNOWN)
+    assert load is not None
+    assert (load.ttft_seconds, load.itl_seconds, load.share, load.rate) == (0.5, 0.05, 0.99, 2.5)
+    assert KNOWN.serving is not None
+    assert load.lengths == KNOWN.serving.lengths["rag"].requests
+
+
+def test_the_default_is_a_named_mix_and_95_percent() -> None:
+    load = parse_load(serve(), "serve", MODEL, KNOWN)
+    assert load is not None
+    assert (load.name, load.share, load.rate) == ("chat", 0.95, None)
+
+
+def test_lengths_can_come_from_a_file(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "mine.jsonl"
+    file.write_text(
+        '{"input_tokens": 5, "output_tokens": 7}\n\n{"input_tokens": 9, "output_tokens": 2}\n'
+    )
+    load = parse_load(serve(lengths=str(file)), "serve", MODEL, KNOWN)
+    assert load is not None
+    assert load.name == "mine.jsonl"
+    assert [(each.input_tokens, each.output_tokens) for each in load.lengths] == [(5, 7), (9, 2)]
+    assert load.most_tokens == 12
+
+
+@pytest.mark.parametrize(
+    ("answers", "task", "error"),
+    [
+        (Answers(task="serve"), "serve", TaskError),
+        (serve(itl=""), "serve", TaskError),
+        (serve(ttft=""), "serve", TaskError),
+        (Answers(ttft="500ms"), "generate", TaskError),
+        (Answers(percentile=99.0), "forward", TaskError),
+        (Answers(rate=5.0), "generate", TaskError),
+        (serve(sandbox=True), "serve", TaskError),
+        (serve(percentile=20.0), "serve", SizeError),
+        (serve(ttft="soon"), "serve", SizeError),
+        (serve(lengths="no-such-mix"), "serve", SizeError),
+        (serve(lengths="/dev/null"), "serve", SizeError),
+    ],
+)
+def test_what_does_not_fit_is_refused(answers: Answers, task: str, error: type[UserError]) -> None:
+    with pytest.raises(error):
+        parse_load(answers, task, MODEL, KNOWN)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"input_tokens": 0, "output_tokens": 7}',
+        '{"input_tokens": 1}',
+        '{"input_tokens": 2, "output_tokens": 1}',
+        "word",
+    ],
+)
+def test_lengths_that_no_request_has_are_refused(tmp_path: pathlib.Path, line: str) -> None:
+    file = tmp_path / "lengths.jsonl"
+    file.write_text(f"{line}\n")
+    with pytest.raises(SizeError):
+        parse_load(serve(lengths=str(file)), "serve", MODEL, KNOWN)
+
+
+def test_requests_longer_than_the_models_positions_are_refused(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "lengths.jsonl"
+    file.write_text('{"input_tokens": 2048, "output_tokens": 2}\n')
+    with pytest.raises(SizeError, match="2048 positions"):
+        parse_load(serve(lengths=str(file)), "serve", MODEL, KNOWN)
+
+
+def test_every_named_mix_has_a_source_and_a_reason_where_it_is_not_confirmed() -> None:
+    assert KNOWN.serving is not None
+    for mix in KNOWN.serving.lengths.values():
+        assert mix.source.startswith("https://")
+        assert mix.basis == "stated" or mix.because
+
+
+def choose(
+    inputs: str,
+    outputs: str,
+    mix: str = "",
+    *,
+    model: Model = builders.DEMO,
+    task: Task = "generate",
+) -> tuple[Lengths, ...]:
+    answers = Answers(input_tokens=inputs, output_tokens=outputs, length_mix=mix)
+    return choose_lengths(answers, model, task)
+
+
+def shares(*texts: str) -> dict[tuple[int, int], float]:
+    return {(each.input_tokens, each.output_tokens): each.share for each in choose(*texts)}
+
+
+def test_shapes_have_the_lengths_only_where_there_are_several() -> None:
+    one = builders.question(lengths=choose("512", "16"), batch_sizes=(1, 4))
+    assert one.shapes == (Shape(1), Shape(4))
+    assert one.weights == {Shape(1): 1, Shape(4): 1}
+    lengths = choose("32,512", "16", "32:3,512:1")
+    several = builders.question(lengths=lengths, batch_sizes=(1, 4), task="generate")
+    assert several.weights == {
+        Shape(1, 32, 16): 1.5,
+        Shape(4, 32, 16): 1.5,
+        Shape(1, 512, 16): 0.5,
+        Shape(4, 512, 16): 0.5,
+    }
+    assert (several.input_tokens, several.output_tokens) == (512, 16)
+    forward = builders.question(lengths=lengths, batch_sizes=(1,))
+    assert forward.shapes == (Shape(1, 32), Shape(1, 512))
+
+
+def test_two_lists_form_every_pair_with_equal_shares() -> None:
+    assert shares("512, 32", "128,16") == {
+        (32, 16): 0.25,
+        (32, 128): 0.25,
+        (512, 16): 0.25,
+        (512, 128): 0.25,
+    }
+
+
+@pytest.mark.parametrize(
+    ("mix", "expected"),
+    [
+        ("32:70,512:30", {(32, 16): 0.35, (32, 128): 0.35, (512, 16): 0.15, (512, 128): 0.15}),
+        ("32/16:3,512/128:1", {(32, 16): 0.75, (32, 128): 0, (512, 16): 0, (512, 128): 0.25}),
+        ("32/16:2,512:2", {(32, 16): 0.5, (32, 128): 0, (512, 16): 0.25, (512, 128): 0.25}),
+        ("512:5%", {(32, 16): 0, (32, 128): 0, (512, 16): 0.5, (512, 128): 0.5}),
+    ],
+)
+def test_a_mix_names_inputs_or_pairs(mix: str, expected: dict[tuple[int, int], float]) -> None:
+    assert shares("32,512", "16,128", mix) == pytest.approx(expected)
+
+
+@given(st.lists(st.integers(1, 1000), min_size=3, max_size=3), st.integers(1, 50))
+def test_scaling_a_mix_changes_nothing(weights: list[int], factor: int) -> None:
+    one, two = (
+        shares("1,2,3", "4", ",".join(f"{n}:{each * by}" for n, each in enumerate(weights, 1)))
+        for by in (1, factor)
+    )
+    assert one == pytest.approx(two)
+    assert sum(one.values()) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ("many", "1"),
+        ("1,", "1"),
+        ("1", "0"),
+        ("1", f"{1 << 21}"),
+        ("8", "1", "8:100"),
+        ("8,16", "1", "32:100"),
+        ("8,16", "1", "8:50,8:50"),
+        ("8,16", "1", "8:50,8/1:50"),
+        ("8,16", "1", "8:0"),
+        ("8,16", "1", "8:-1"),
+        ("8,16", "1", "8:nan"),
+        ("8,16", "1", "8"),
+    ],
+)
+def test_invalid_lengths_and_mixes_are_user_errors(texts: tuple[str, ...]) -> None:
+    problem = builders.error_of(lambda: choose(*texts))
+    assert problem is not None
+    assert (problem.name, problem.exit_code) == ("size", 2)
+    assert problem.next_step
+
+
+def test_several_lengths_are_refused_where_figures_do_not_depend_on_them() -> None:
+    for refused in (
+        builders.error_of(lambda: choose("8,16", "4", task="serve")),
+        builders.error_of(lambda: choose("8,16", "4", model=ExportedModel(name="model.pt2"))),
+        builders.error_of(lambda: choose("8", "4,16", task="forward")),
+    ):
+        assert refused is not None
+        assert refused.name == "size"

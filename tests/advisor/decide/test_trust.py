@@ -1,4 +1,4 @@
-"""The trust falls with each kind of evidence that is missing, and every reason is listed."""
+"""What lowers the trust, and what to do after an answer, and without one."""
 
 from __future__ import annotations
 
@@ -8,11 +8,25 @@ import builders
 import built_measurements
 import msgspec
 import pytest
+from built_answers import recommend_for
+from golden_files import Expect
 
-from advisor.decide import trust
-from advisor.domain.measurement import Cell, VisitCounts
-from advisor.domain.recommendation import DecisionWord
-from advisor.domain.results import Results
+from advisor.decide import scoring, trust
+from advisor.decide.trust import give_next_steps
+from advisor.decide.unmeasured import machine_unfit, nothing_viable
+from advisor.domain.answer import RankedArm
+from advisor.domain.constraints import Constraint
+from advisor.domain.measurement import (
+    BuildSeconds,
+    Cell,
+    Interval,
+    Measurement,
+    MemoryBytes,
+    VisitCounts,
+)
+from advisor.domain.recommendation import DecisionWord, Recommendation
+from advisor.domain.results import Results, StoppedBuild
+from advisor.domain.workflow import Environment
 from probes.wire.shape import Shape
 
 DISAGREES = built_measurements.sustained(burst_ratio=1.5, sustained_ratio=0.9, agrees=False)
@@ -106,3 +120,110 @@ def test_the_reason_of_the_lowest_grade_comes_before_those_that_would_not_cause_
     assert reasons[0] == decisive
     assert set(lesser) < set(reasons)
     assert len(set(reasons)) == len(reasons)
+
+
+def advise(measurement: Measurement, device_bytes: int | None = None) -> Recommendation:
+    """Return the advice of `compiled`, measured on a GPU with this memory or on the CPU."""
+    gpu = None if device_bytes is None else builders.gpu(memory_bytes=device_bytes)
+    head = builders.header(
+        question=builders.question(gpu=gpu.uuid if gpu else None),
+        machine=builders.gpu_machine(gpu) if gpu else builders.machine(),
+        catalogue=builders.catalogue(
+            builders.workflow("other", deployment_steps=("another",)),
+            builders.workflow("compiled", deployment_steps=("keep the cache",)),
+        ),
+    )
+    arms = [builders.scored_arm("compiled")]
+    return recommend_for(builders.results(measurement), arms, head)
+
+
+def test_what_was_built_is_kept_and_what_was_measured_is_pinned(expect: Expect) -> None:
+    measurement = builders.measurement("compiled", versions={"triton": "3.6.0", "torch": "2.12.0"})
+    expect("next-steps-pinned", advise(measurement).next_steps)
+
+
+@pytest.mark.parametrize(
+    ("warm", "gain"), [(None, ""), (40.0, ""), (2.0, " (here 2.0 s instead of 30.0 s)")]
+)
+def test_what_keeping_it_saves_is_said_where_it_was_measured(warm: float | None, gain: str) -> None:
+    measurement = builders.measurement(
+        "compiled", build_seconds=BuildSeconds(cold=30.0, warm=warm), versions={}
+    )
+    assert advise(measurement).next_steps == (f"keep the cache{gain}",)
+
+
+def test_a_build_that_was_short_of_memory_is_a_reason(expect: Expect) -> None:
+    measurement = builders.measurement(
+        "compiled", memory_bytes=MemoryBytes(peak=90, source="a test")
+    )
+    advice = advise(measurement, device_bytes=100)
+    assert advice.memory[0].short
+    expect("reasons-short-of-memory", advice.reasons)
+    assert not advise(measurement, device_bytes=1000).memory[0].short
+    assert advise(measurement).memory == ()
+
+
+def test_an_arm_that_was_not_built_in_time_is_named_with_what_allows_more_time(
+    expect: Expect,
+) -> None:
+    results = msgspec.structs.replace(
+        builders.results(builders.measurement("compiled", versions={})),
+        stopped_builds=(
+            StoppedBuild(arm="engine", fix="allow more with --max-build-times"),
+            StoppedBuild(arm="exported", started=False, fix="ask for more with --requests"),
+        ),
+    )
+    advice = recommend_for(results, [builders.scored_arm("compiled")])
+    expect("next-steps-unbuilt", advice.next_steps)
+
+
+def test_one_command_creates_all_missing_environments() -> None:
+    own = Environment(kind="own", name="shared-by-two")
+    known = builders.catalogue(
+        builders.workflow("one"),
+        builders.workflow("first", environment=own),
+        builders.workflow("second", environment=own),
+        builders.workflow("third", environment=Environment(kind="own")),
+    )
+    missing = [builders.unmeasured(name, fix="a command") for name in ("first", "second", "third")]
+    steps = give_next_steps("A", missing, workflows=known.workflows)
+    assert steps == [
+        "to measure first, second, third too: p3-advisor env create shared-by-two third"
+    ]
+
+
+def test_the_value_nearest_to_each_constraint_is_named_when_nothing_is_left(
+    expect: Expect,
+) -> None:
+    question = builders.question(
+        constraints=(
+            Constraint(criterion="speedup", at_least=50),
+            Constraint(criterion="memory", at_most=2**20),
+            Constraint(criterion="ttft", at_most=0.1),
+        )
+    )
+    results = builders.results(
+        *(
+            builders.measurement(
+                name, speedup=speedup, memory_bytes=MemoryBytes(peak=peak << 20, source="a test")
+            )
+            for name, speedup, peak in (("one", 1.2, 300), ("two", 1.9, 200), ("three", 1.0, 400))
+        )
+    )
+    known = builders.catalogue(*map(builders.workflow, ("one", "two", "three")))
+    arms = scoring.score_arms(results, question, known)
+    problem = nothing_viable(arms, question.constraints, results.measurements)
+    expect("nothing-viable", [problem.what, problem.next_step])
+
+
+def test_a_run_without_an_answer_names_the_budget_of_a_further_run(expect: Expect) -> None:
+    noisy = builders.results(builders.measurement("one"), noise_floor=3.0)
+    budget = builders.question().budget
+    (arm,) = noisy.measurements
+    ends = Interval(value=2.0, low=1.4, high=4.0)
+    leader = RankedArm(builders.scored_arm("one"), msgspec.structs.replace(arm, speedup=ends))
+    further, last = (machine_unfit(noisy, each, leader) for each in (budget, None))
+    assert "1.4x and 4x" in further.what
+    assert f"--budget {budget.name}" in further.next_step
+    assert "--budget" not in last.next_step
+    expect("machine-unfit", [further.next_step, last.next_step])

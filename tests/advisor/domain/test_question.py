@@ -1,11 +1,18 @@
-"""Texts and figures of a question, of its model, its constraints and its workflows."""
+"""Texts and figures of a question, its priorities, and an answer and its summary."""
 
 from __future__ import annotations
 
 import builders
+import built_answers
 import pytest
+from builders import BASELINE
+from hypothesis import given
+from hypothesis import strategies as st
+from report_runs import advice_of, with_advice, without_advice, without_measurements
 
-from advisor.domain.constraints import Constraint
+from advisor.domain.answer import AnswerSummary, Problem
+from advisor.domain.constraints import CRITERIA, PILLARS, Constraint, Priorities
+from advisor.domain.measurement import Interval
 from advisor.domain.model import MAX_SHORT_NAME, FactoryModel, short_name
 
 
@@ -76,3 +83,120 @@ def test_a_measured_value_has_few_digits_and_never_seems_to_meet_the_bound(
 def test_titles_spell_options_as_texts_do(workflow: str, arm: str, title: str) -> None:
     known = {each.id: each for each in builders.shipped_catalogue().workflows}
     assert known[workflow].title_of(arm) == title
+
+
+@st.composite
+def priorities(draw: st.DrawFn) -> Priorities:
+    performance = draw(st.integers(0, 100))
+    productivity = draw(st.integers(0, 100 - performance))
+    further = {
+        name: draw(st.integers(0, 50)) for name in ("input_flexibility", "architecture_support")
+    }
+    return builders.priorities(
+        performance, productivity, 100 - performance - productivity, **further
+    )
+
+
+@given(priorities())
+def test_the_shares_sum_to_one(weights: Priorities) -> None:
+    shares = weights.shares()
+    assert set(shares) == set(CRITERIA)
+    assert sum(shares.values()) == pytest.approx(1)
+    assert min(shares.values()) >= 0
+
+
+def test_the_further_criteria_reduce_the_shares_of_the_pillars() -> None:
+    shares = builders.priorities(60, 25, 15, input_flexibility=10, architecture_support=30).shares()
+    assert shares == pytest.approx(
+        {
+            "performance": 0.36,
+            "productivity": 0.15,
+            "portability": 0.09,
+            "input_flexibility": 0.1,
+            "architecture_support": 0.3,
+        }
+    )
+
+
+@given(priorities(), st.tuples(*[st.integers(1, 3)] * 5))
+def test_a_score_lies_between_the_lowest_and_the_highest_tier(
+    weights: Priorities, tiers: tuple[int, ...]
+) -> None:
+    score = weights.weigh(dict(zip(CRITERIA, tiers, strict=True)))
+    assert min(tiers) - 1e-9 <= score <= max(tiers) + 1e-9
+
+
+@given(priorities(), st.sampled_from(PILLARS), st.floats(0, 100))
+def test_moving_one_weight_keeps_the_sum_and_the_proportion_of_the_others(
+    weights: Priorities, pillar: str, weight: float
+) -> None:
+    moved = weights.with_weight(pillar, weight)
+    one, two = (name for name in PILLARS if name != pillar)
+    assert getattr(moved, pillar) == weight
+    assert sum(getattr(moved, name) for name in PILLARS) == pytest.approx(100)
+    assert getattr(moved, one) * getattr(weights, two) == pytest.approx(
+        getattr(moved, two) * getattr(weights, one), abs=1e-6
+    )
+    assert moved.shares()["input_flexibility"] == weights.shares()["input_flexibility"]
+
+
+def test_pillars_without_weight_share_the_rest_equally() -> None:
+    moved = builders.priorities(100, 0, 0).with_weight("performance", 40)
+    assert (moved.productivity, moved.portability) == (30, 30)
+
+
+PROBLEM = Problem(name="nothing-viable", what="everything failed", next_step="ask for less")
+
+
+def test_arms_are_sorted_by_rank_and_those_without_a_measurement_are_apart() -> None:
+    made = built_answers.answer()
+    assert [(arm.arm, arm.scored.rank) for arm in made.ranked] == [("compiled", 1), (BASELINE, 2)]
+    assert [(each.arm, each.status) for each in made.unmeasured] == [
+        ("broken", "crashed"),
+        ("absent", "not-installed"),
+    ]
+    assert set(made.titles) == {"compiled", BASELINE, "broken", "absent"}
+
+
+def test_the_advised_arm_and_the_baseline_have_their_figures() -> None:
+    made = built_answers.answer()
+    assert made.advised is not None
+    assert made.advised.measured is made.measurements["compiled"]
+    assert made.advised.speedup == made.measurements["compiled"].speedup
+    assert made.baseline is made.measurements[BASELINE]
+    assert without_advice(made, PROBLEM).advised is None
+    assert with_advice(made, arm="gone").advised is None
+
+
+def test_an_arm_without_a_measurement_has_a_speed_up_without_an_interval() -> None:
+    first, *_ = without_measurements(built_answers.answer()).ranked
+    assert (first.measured, first.versions, first.cells) == (None, {}, ())
+    assert first.speedup == Interval(value=first.scored.speedup, low=None, high=None)
+
+
+def test_the_device_is_the_gpu_that_was_measured() -> None:
+    two = (
+        builders.gpu(uuid="GPU-a", name="NVIDIA A100"),
+        builders.gpu(uuid="GPU-b", name="NVIDIA H200"),
+    )
+    made = built_answers.answer(
+        question=builders.question(device="cuda", gpu="GPU-b"), machine=builders.gpu_machine(*two)
+    )
+    assert made.device_name == "NVIDIA H200"
+
+
+def test_a_summary_has_the_decision_or_the_problem() -> None:
+    made = built_answers.answer()
+    advice = advice_of(made)
+    assert advice.certainty is not None
+    assert AnswerSummary.of(made) == AnswerSummary(
+        arm="compiled",
+        decision_word=advice.certainty.decision_word,
+        certainty=advice.certainty.share,
+        trust=advice.trust,
+        speedup=made.measurements["compiled"].speedup,
+        headline=made.headline[0].text,
+    )
+    found = AnswerSummary.of(without_advice(made, PROBLEM))
+    assert (found.arm, found.problem) == (None, PROBLEM)
+    assert PROBLEM.what in found.headline

@@ -1,4 +1,4 @@
-"""Which arm is built next where several are built at the same time."""
+"""Which arm is built next, which are early, and which cannot lead and are not built."""
 
 from __future__ import annotations
 
@@ -9,10 +9,21 @@ import msgspec
 import pytest
 import simulation
 from builders import BASELINE
+from kept.runs import EVIDENCE, read_run
 
+from advisor.ask import rubric_files
+from advisor.ask.planning import list_arms
+from advisor.decide import rounds
+from advisor.decide.decision import decide_again
+from advisor.decide.unmeasured import potential_of
+from advisor.domain.answer import Answer, UnmeasuredArm
+from advisor.domain.constraints import Constraint
 from advisor.domain.plan import Arm
 from advisor.domain.run_events import WorkerSpawned
-from advisor.execute.build_queue import BuildQueue, order_builds
+from advisor.domain.run_state import Header, ProcessState
+from advisor.execute import building
+from advisor.execute.build_queue import BuildQueue, arms_that_cannot_lead, order_builds
+from probes.wire.outcome import Failure, Outcome
 
 DUPLICATE = msgspec.structs.replace(
     builders.arm("pytorch-eager"), id="pytorch-eager#duplicate", duplicate_of="pytorch-eager"
@@ -121,3 +132,168 @@ def test_one_arm_of_each_workflow_precedes_the_variants_of_others() -> None:
     state = simulation.new_recorder([arm.id for arm in promising]).state
     ordered = [arm.id for arm in order_builds(promising, state, builders.question())]
     assert ordered == ["fast/one", "slow/one", "fast/two"]
+
+
+KNOWN = rubric_files.load()
+QUICK = KNOWN.presets.budgets["quick"]
+
+
+def without(answer: Answer, *arms: str) -> Answer:
+    """Return the answer as it would be if these arms had not been reached."""
+    kept = tuple(each for each in answer.results.measurements if each.arm not in arms)
+    waiting = tuple(
+        UnmeasuredArm(
+            arm=arm,
+            workflow=arm.partition("/")[0],
+            title=arm,
+            option=arm.partition("/")[2] or "default",
+            status="excluded",
+            reason="not reached",
+        )
+        for arm in arms
+    )
+    results = msgspec.structs.replace(answer.results, measurements=kept)
+    so_far = msgspec.structs.replace(
+        answer, results=results, unmeasured=(*answer.unmeasured, *waiting)
+    )
+    return decide_again(so_far, KNOWN)
+
+
+def left_out(answer: Answer, **question: object) -> set[str]:
+    changes: dict[str, object] = {"budget": QUICK, "workflows": (), **question}
+    asked = msgspec.structs.replace(answer.question, **changes)
+    answer = msgspec.structs.replace(answer, question=asked)
+    return set(arms_that_cannot_lead(answer, KNOWN.for_question(asked)))
+
+
+@pytest.mark.parametrize(
+    ("run", "arm"),
+    [
+        ("h200-minilm-float32.json", "torch-tensorrt"),
+        ("h200-minilm-float32.json", "onnxruntime-cuda/io-binding"),
+        ("h200-resnet-50-float32.json", "torch-compile-inductor"),
+        ("cpu-demo.json", "torch-compile-inductor/max-autotune"),
+    ],
+)
+def test_an_arm_that_would_not_have_led_is_not_built(run: str, arm: str) -> None:
+    answer = without(read_run(run), arm)
+    assert left_out(answer) == {arm}
+    # Named workflows, `--all-arms` and a longer budget are exempt.
+    assert left_out(answer, workflows=(arm,)) == set()
+    assert left_out(answer, all_arms=True) == set()
+    assert left_out(answer, budget=rubric_files.load().presets.budgets["standard"]) == set()
+
+
+@pytest.mark.parametrize(
+    ("run", "arm"),
+    [
+        ("h200-minilm-float32.json", "torch-compile-inductor/reduce-overhead"),
+        ("h200-demo.json", "torch-compile-inductor/max-autotune"),
+        ("cpu-demo.json", "onnxruntime-cpu/host"),
+    ],
+)
+def test_an_arm_that_led_or_was_much_faster_is_built(run: str, arm: str) -> None:
+    assert left_out(without(read_run(run), arm)) == set()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("run", [file.name for file in sorted(EVIDENCE.glob("*.json"))])
+def test_where_the_advised_arm_is_left_out_another_scores_as_much(run: str) -> None:
+    answer = decide_again(read_run(run), KNOWN)
+    advised = answer.advised
+    if advised is None or advised.arm == answer.results.baseline or answer.question.load:
+        return  # A server has no build that could be left out.
+    other = without(answer, advised.arm)
+    if left_out(other):
+        assert other.advised is not None
+        near = rubric_files.load().rubric.decision.near
+        assert advised.scored.score - other.advised.scored.score <= near
+
+
+def test_no_arm_is_left_out_while_the_decision_is_open() -> None:
+    answer = without(read_run("h200-minilm-float32.json"), "torch-tensorrt")
+    assert answer.recommendation is not None
+    assert answer.recommendation.certainty is not None
+    certainty = msgspec.structs.replace(answer.recommendation.certainty, decision_word="OPEN")
+    advice = msgspec.structs.replace(answer.recommendation, certainty=certainty)
+    assert left_out(msgspec.structs.replace(answer, recommendation=advice)) == set()
+
+
+def test_the_gain_over_the_sibling_limits_an_arm() -> None:
+    answer = without(read_run("h200-minilm-float32.json"), "pytorch-eager/cuda-graph")
+    known = KNOWN.for_question(answer.question)
+    (waiting,) = (each for each in answer.unmeasured if each.status == "excluded" and each.option)
+    found = potential_of(waiting, answer, known)
+    assert found is not None
+    assert found.sibling == "pytorch-eager"
+    assert found.gain == known.earlier_runs["cuda"][waiting.arm].gains["pytorch-eager"]
+    assert found.speedup == pytest.approx(1.1 * found.gain.largest)
+
+
+EARLY_SECONDS = 15.0
+BASELINE_ARM = builders.arm("pytorch-eager")
+
+
+def early_names(*arms: Arm, at_once: int = 2) -> list[str]:
+    every = [BASELINE_ARM, DUPLICATE, *arms]
+    return [arm.id for arm in building.early_arms(every, EARLY_SECONDS, BASELINE_ARM, at_once)]
+
+
+def test_a_baseline_that_differs_from_its_reference_has_a_next_step_of_its_own() -> None:
+    def fix_for(failure: Failure) -> str:
+        state = builders.run_state({BASELINE_ARM.id: ProcessState(outcome=Outcome(failure))})
+        return rounds.baseline_error(state, BASELINE_ARM.id).next_step
+
+    differs = fix_for(Failure("incorrect", phase="correctness", reason="its error is too large"))
+    assert differs != fix_for(Failure("incorrect", phase="done", reason="its clock differs"))
+    assert differs != fix_for(Failure("build-failed", phase="correctness", reason="no kernel"))
+
+
+def shipped_header() -> Header:
+    return builders.header(catalogue=builders.shipped_catalogue())
+
+
+def test_cheap_arms_come_first_with_the_controls() -> None:
+    found = early_names(expecting("slow", 40.0), expecting("cheap", 5.0), expecting("new", None))
+    assert found == [BASELINE_ARM.id, DUPLICATE.id, "cheap"]
+
+
+def test_all_arms_come_at_once_without_a_cheap_one() -> None:
+    arms = [expecting("slow", 40.0), expecting("new", None)]
+    assert early_names(*arms) == [BASELINE_ARM.id, DUPLICATE.id, "slow", "new"]
+
+
+@pytest.mark.parametrize(
+    ("at_once", "early"), [(1, ["a", "c"]), (3, ["a", "c"]), (4, ["a", "b", "c"])]
+)
+def test_further_arms_of_a_workflow_come_later_where_builds_would_queue(
+    at_once: int, early: list[str]
+) -> None:
+    arms = [expecting(name, 5.0) for name in "abc"]
+    arms[1] = msgspec.structs.replace(arms[1], workflow=arms[0].workflow)
+    assert early_names(*arms, at_once=at_once) == [BASELINE_ARM.id, DUPLICATE.id, *early]
+
+
+@pytest.mark.parametrize(("processors", "at_once"), [(1, 1), (2, 2), (16, 8)])
+def test_builds_at_once_follow_the_processors(processors: int, at_once: int) -> None:
+    header = shipped_header()
+    cpu = msgspec.structs.replace(header.machine.cpu, usable_processors=processors)
+    machine = msgspec.structs.replace(header.machine, cpu=cpu)
+    assert building.builds_at_once(msgspec.structs.replace(header, machine=machine)) == at_once
+
+
+def test_arms_are_built_one_at_a_time_where_memory_is_a_constraint() -> None:
+    header = shipped_header()
+    limited = msgspec.structs.replace(
+        header.question, constraints=(Constraint(criterion="memory", at_most=1e9),)
+    )
+    assert building.builds_at_once(msgspec.structs.replace(header, question=limited)) == 1
+
+
+@pytest.mark.parametrize(("workflow", "builds_alone"), [("sglang", True), ("vllm", False)])
+def test_an_engine_whose_cache_is_a_share_of_the_free_gpu_memory_builds_alone(
+    workflow: str, builds_alone: bool
+) -> None:
+    engine = next(each for each in builders.shipped_catalogue().workflows if each.id == workflow)
+    arms = list_arms(engine, "cuda")
+    assert {arm.builds_alone for arm in arms} == {builds_alone}

@@ -1,25 +1,47 @@
-"""A race ends with its measuring time; a race with too few rounds to decide gets overtime."""
+"""How long a race lasts, and which visits of a disturbed machine are made again."""
 
 from __future__ import annotations
 
+import contextlib
+import math
 import random
 from collections.abc import Iterator
+from typing import Any
 
 import builders
 import built_answers
+import msgspec
 import pytest
 import sessions
 from builders import BASELINE, DUPLICATE
-from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, new_recorder, race_context
+from simulation import (
+    NOISE_LEVELS,
+    SimulatedMachine,
+    SimulatedSession,
+    new_recorder,
+    race_context,
+    simulate_run,
+)
 
-from advisor.decide import replay
+from advisor.ask.answers import Answers
+from advisor.context import Context
+from advisor.decide import replay, trust
+from advisor.decide.decision import decide
+from advisor.decide.drift import MIN_ROUNDS
 from advisor.decide.race import Race
 from advisor.decide.rounds import plan_of
-from advisor.domain.run_events import LoggedEvent, RunEvent, WorkerEnded
+from advisor.decide.summary import summarise
+from advisor.domain.answer import Answer
+from advisor.domain.catalogue import VisitQualityLimits
+from advisor.domain.question import Budget
+from advisor.domain.results import Results
+from advisor.domain.run_events import Conditions, LoggedEvent, RunEvent, WorkerEnded
 from advisor.domain.run_state import RunState
-from advisor.execute import racing, remaining
+from advisor.errors import MachineUnfitError
+from advisor.execute import execution, racing, remaining
 from advisor.execute.racing import DECIDING_ROUNDS, RaceDeadline, StopRule
 from advisor.execute.recorder import Recorder
+from advisor.probing.conditions import CpuReading
 from probes.wire.outcome import Failure, Outcome
 from probes.wire.shape import Shape
 
@@ -119,3 +141,209 @@ def test_a_race_goes_on_while_wide_intervals_shrink_and_ends_when_they_stop() ->
 def test_an_early_race_ends_at_the_first_look() -> None:
     assert not racing.ends_at_first_look(race_with(DECIDING_ROUNDS - 1, spread=0.5), RunState())
     assert racing.ends_at_first_look(race_with(DECIDING_ROUNDS, spread=0.5), RunState())
+
+
+LIMITS = VisitQualityLimits(
+    most_stolen_share=0.05,
+    most_queued_share=0.2,
+    most_throttled_seconds=0.0,
+    least_clock_share=0.75,
+    retries=2,
+    most_discarded_share=0.3,
+    source="a test",
+)
+QUIET = Conditions(seconds=0.05, stolen_share=0.0, queued_share=0.0, throttled_seconds=0.0)
+#: A GPU that runs at its power limit all the time, as with heavy kernels.
+BUSY_GPU = msgspec.structs.replace(
+    QUIET,
+    sm_clock_mhz=1700,
+    sm_clock_share=0.86,
+    temperature_c=70,
+    power_w=700.0,
+    thermal_throttled_share=0.0,
+    power_capped_share=1.0,
+)
+
+
+@pytest.mark.parametrize(
+    "conditions",
+    [
+        QUIET,
+        BUSY_GPU,
+        Conditions(seconds=0.05, stolen_share=0.0, queued_share=None, throttled_seconds=None),
+    ],
+)
+def test_a_quiet_machine_and_unknown_conditions_are_no_disturbance(
+    conditions: Conditions,
+) -> None:
+    assert racing.find_disturbance(conditions, LIMITS) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"stolen_share": 0.06}, "hypervisor took 6%"),
+        ({"queued_share": 0.21}, "wait for a processor during 21%"),
+        ({"throttled_seconds": 0.012}, "throttled for 12 ms"),
+        ({"sm_clock_share": 0.7}, "70% of its default clock"),
+        ({"thermal_throttled_share": 0.1}, "held down by heat or a fault"),
+    ],
+)
+def test_each_disturbance_has_its_reason(changes: dict[str, Any], words: str) -> None:
+    disturbance = racing.find_disturbance(msgspec.structs.replace(QUIET, **changes), LIMITS)
+    assert disturbance is not None
+    assert words in disturbance
+
+
+@pytest.mark.parametrize(
+    "changes", [{"stolen_share": 0.05}, {"queued_share": 0.2}, {"sm_clock_share": 0.75}]
+)
+def test_a_value_at_its_limit_is_no_disturbance(changes: dict[str, Any]) -> None:
+    assert racing.find_disturbance(msgspec.structs.replace(QUIET, **changes), LIMITS) is None
+
+
+def test_a_visit_is_repeated_at_most_as_often_as_the_limit_allows() -> None:
+    assert [racing.may_discard(0, 100, attempt, LIMITS) for attempt in range(4)] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+
+
+def test_the_first_visit_may_be_discarded_and_later_ones_up_to_their_share() -> None:
+    assert racing.may_discard(0, 0, 0, LIMITS)
+    assert not racing.may_discard(1, 1, 0, LIMITS), "two of two"
+    assert racing.may_discard(2, 9, 0, LIMITS), "three of ten"
+    assert not racing.may_discard(3, 9, 0, LIMITS), "four of ten"
+
+
+def test_on_a_machine_that_is_never_fit_the_discarded_share_stays_at_its_limit() -> None:
+    discarded = 0
+    for visits in range(1000):
+        discarded += racing.may_discard(discarded, visits, 0, LIMITS)
+    assert discarded == 300
+
+
+pytestmark = pytest.mark.slow
+
+GUARD = builders.shipped_catalogue().presets.guard
+
+
+def simulate(regime: str, seed: int, shift: tuple[int, float] | None = None) -> Results:
+    """Return the results of a simulated race of three arms and the baseline's duplicate.
+
+    `shift` is a visit number and the change of the log seconds of `compiled` from this visit on.
+    """
+    gaps = {BASELINE: 0.0, DUPLICATE: 0.0, "compiled": 0.005, "other": -0.005}
+    session = SimulatedSession(SimulatedMachine(NOISE_LEVELS[regime], random.Random(seed)), gaps)
+    if shift:
+        session.shifts["compiled"] = shift
+    budget = Budget(name="standard", measuring_seconds=120, most_rounds=40)
+    question = builders.question(budget=budget, seed=seed)
+    # An answer would end the race before it has enough rounds to show a change.
+    run = simulate_run(session, ["compiled", "other"], question, lambda *_: False)
+    races = replay.results_by_shape(run.state, question)
+    return summarise(run.state, races, dtype="float32")
+
+
+def shifts(results: Results) -> dict[str, float]:
+    return {
+        entry.arm: cell.shift
+        for entry in results.measurements
+        for cell in entry.cells
+        if cell.shift
+    }
+
+
+def without_shifts(results: Results) -> Results:
+    """Return the results as if no speed had changed during the measurement."""
+    steady = tuple(
+        msgspec.structs.replace(
+            entry,
+            cells=tuple(msgspec.structs.replace(cell, shift=0.0) for cell in entry.cells),
+        )
+        for entry in results.measurements
+    )
+    return msgspec.structs.replace(results, measurements=steady)
+
+
+@pytest.mark.parametrize("share", [0.25, -0.2], ids=["throttled", "settles late"])
+@pytest.mark.parametrize("visit", [3, 8])
+def test_a_change_of_speed_during_the_race_is_always_found(visit: int, share: float) -> None:
+    runs = {seed: simulate("normal", seed, (visit, math.log1p(share))) for seed in range(6)}
+    # A run whose race ended too soon after the change cannot show it.
+    changed = {
+        seed: results
+        for seed, results in runs.items()
+        if len(results.log_speedups["compiled"]["1"]) >= visit + MIN_ROUNDS
+    }
+    assert changed
+    for seed, results in changed.items():
+        found = shifts(results)
+        assert set(found) == {"compiled"}, seed
+        assert found["compiled"] == pytest.approx(share, abs=0.05)
+        unchanged = trust.grade(without_shifts(results), "CLEAR")[1]
+        assert {*trust.grade(results, "CLEAR")[1]} > {*unchanged}
+
+
+def test_undisturbed_runs_hardly_raise_an_alarm() -> None:
+    alarms = []
+    for seed in range(30):
+        results = simulate(("quiet", "independent", "normal")[seed % 3], seed)
+        visits = results.visits
+        assert (visits.discarded, visits.unfit, visits.stalled_calls) == (0, 0, 0), seed
+        steady = all(measurement.steady for measurement in results.measurements)
+        if shifts(results) or not steady:
+            alarms.append(seed)
+    # 60 series with a probability of a false alarm of 0.1 % each.
+    assert len(alarms) <= 1, alarms
+
+
+class BusyMonitor:
+    """Stands for the monitor of a machine with a busy processor."""
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """Monitor nothing."""
+        yield
+
+    def energy_joules(self) -> float | None:
+        """Return that energy is not known."""
+        return None
+
+    def read_counters(self, process: int) -> CpuReading:
+        """Return counters that are not used."""
+        del process
+        return CpuReading(0.0, 0, 0, None, None)
+
+    def conditions_since(self, before: CpuReading, process: int) -> Conditions:
+        """Return that the worker waited for a processor half of the time."""
+        del before, process
+        return Conditions(seconds=0.05, stolen_share=0.0, queued_share=0.5, throttled_seconds=0.0)
+
+
+@pytest.fixture(scope="module")
+def busy_answer(module_context: Context) -> Answer:
+    """The answer of a run on a busy machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(execution, "ConditionsMonitor", lambda _gpu: BusyMonitor())
+        answers = Answers(batch_sizes="2", budget="1", all_arms=True, workflows="quick")
+        return decide(sessions.execute_run(module_context, answers))
+
+
+def test_no_more_visits_are_discarded_than_the_limits_allow(busy_answer: Answer) -> None:
+    visits = busy_answer.results.visits
+    # The first visit of each of the three arms may be discarded in any case.
+    assert 0 < visits.discarded <= GUARD.most_discarded_share * visits.made + 3
+    assert visits.unfit == visits.made - visits.discarded
+
+
+def test_a_run_on_a_busy_machine_has_the_lowest_trust(busy_answer: Answer) -> None:
+    assert trust.is_unfit(busy_answer.results)
+    assert trust.grade(busy_answer.results, "CLEAR")[0] == "D"
+    if busy_answer.recommendation is None:
+        assert busy_answer.problem is not None
+        assert busy_answer.problem.name == MachineUnfitError.name
+    else:
+        assert busy_answer.recommendation.trust == "D"

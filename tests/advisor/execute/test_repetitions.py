@@ -1,26 +1,34 @@
-"""The steps after the races in one run: repetitions, sustained calls, batch sizes not built."""
+"""The steps after the races: which arms are repeated and how often, sustained calls."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import NamedTuple
 
 import builders
 import built_answers
+import msgspec
 import pytest
 import sessions
 from builders import BASELINE, DUPLICATE
 from sessions import expect_failure
+from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, new_recorder, race_context
 
 from advisor.ask.answers import Answers
 from advisor.context import Context
 from advisor.decide.decision import decide
 from advisor.decide.rounds import arms_by_speed, plan_of
 from advisor.domain.answer import Answer
+from advisor.domain.constraints import Constraint, FailedConstraint
+from advisor.domain.plan import Plan
+from advisor.domain.question import Budget, Question
+from advisor.domain.recommendation import DecisionWord
+from advisor.domain.results import ScoredArm
 from advisor.domain.run_events import LoggedEvent, RepetitionStarted, WorkerEnded, WorkerSpawned
 from advisor.domain.run_state import RunState
 from advisor.execute import repetitions
-from advisor.execute.repetitions import leaders_of
+from advisor.execute.repetitions import excluded_by_declaration, leaders_of
 from probes.wire.events import BlockTimed, Sustained
 from probes.wire.outcome import Outcome
 from probes.wire.shape import Shape
@@ -193,3 +201,150 @@ def test_arms_by_speed_needs_a_race_of_the_batch_size() -> None:
 def test_a_repetition_that_has_not_started_is_not_complete() -> None:
     state = builders.run_state({BASELINE: builders.process(*builders.visits([0.4] * 4))})
     assert not repetitions.is_repetition_complete(state, 1, builders.question())
+
+
+FLEXIBLE = Constraint(criterion="input_flexibility", at_least=3)
+PORTABLE = Constraint(criterion="portability", at_least=3)
+
+
+def excluded(name: str, score: float, *places: int, evidence: str = "declared") -> ScoredArm:
+    failures = tuple(
+        FailedConstraint(index=place, constraint=(FLEXIBLE, PORTABLE)[place], value=2)
+        for place in places
+    )
+    arm = builders.scored_arm(name, score=score, failures=failures)
+    letter = builders.rating(2, evidence=evidence)
+    return msgspec.structs.replace(arm, ratings={**arm.ratings, "input_flexibility": letter})
+
+
+def found(*arms: ScoredArm, advised: float | None = 2.0) -> list[str]:
+    leader = builders.scored_arm("compiled", score=advised or 0.0)
+    plan = Plan(arms=tuple(builders.arm(arm.arm) for arm in (leader, *arms)), excluded=())
+    answer = built_answers.answer(scores=(*([leader] if advised else []), *arms))
+    if not advised:
+        answer = msgspec.structs.replace(answer, recommendation=None)
+    return [arm.id for arm in excluded_by_declaration(answer, plan)]
+
+
+def test_arms_that_a_declared_letter_excludes_are_tried_best_first() -> None:
+    assert found(excluded("good", 2.5, 0), excluded("better", 2.8, 0)) == ["better", "good"]
+
+
+@pytest.mark.parametrize(
+    "arm",
+    [
+        excluded("worse", 1.9, 0),
+        excluded("bound", 2.5, 0, 1),
+        excluded("measured", 2.5, 0, evidence="measured"),
+        excluded("free", 2.5),
+    ],
+    ids=lambda arm: arm.arm,
+)
+def test_other_arms_are_not_tried(arm: ScoredArm) -> None:
+    assert found(arm) == []
+
+
+def test_without_an_answer_every_such_arm_is_tried() -> None:
+    assert found(excluded("worse", 1.9, 0), advised=None) == ["worse"]
+
+
+OPEN_SECONDS = 5.0
+#: One repetition: sizes, rounds, arms, calls, seconds of the slowest call.
+SECONDS = 2 * repetitions.REPEAT_ROUNDS * 2 * 6 * 0.013
+BUDGET = Budget(
+    name="quick",
+    measuring_seconds=9,
+    most_rounds=13,
+    repeats=1,
+    repeated="leaders",
+    open_seconds=OPEN_SECONDS,
+)
+QUESTION = builders.question(batch_sizes=(1, 4), budget=BUDGET)
+
+
+def decided(word: DecisionWord, needed: int | None) -> Answer:
+    """Return an answer for `compiled` with the number of repetitions that would settle it."""
+    made = built_answers.advised(built_answers.answer())
+    certainty = msgspec.structs.replace(
+        made.certainty, decision_word=word, needed_repetitions=needed
+    )
+    advice = msgspec.structs.replace(made.advice, certainty=certainty)
+    return msgspec.structs.replace(made.answer, recommendation=advice)
+
+
+OPEN = decided("OPEN", 1)
+CLEAR = decided("CLEAR", None)
+
+
+def after_repetitions(*made: Answer) -> Callable[[RunState], Answer]:
+    """Return a function that gives an answer by the number of repetitions, then the last one."""
+    return lambda state: made[min(len(state.repeats), len(made) - 1)]
+
+
+def repeat(
+    evaluate: Callable[[RunState], Answer],
+    question: Question = QUESTION,
+    *,
+    started: bool = False,
+) -> tuple[SimulatedSession, RunState]:
+    """Repeat the leaders of a run that has two arms, whose processes may have been started."""
+    session = SimulatedSession(
+        SimulatedMachine(NOISE_LEVELS["quiet"], random.Random(0)),
+        {BASELINE: 0.0, DUPLICATE: 0.0, "compiled": -0.1},
+    )
+    recorder = new_recorder(["compiled"])
+    if started:
+        first = [(arm, 0) for arm in plan_of(recorder.state).arms]
+        sessions.exhaust(recorder.record_each(session.start(first)))
+        sessions.exhaust(recorder.record_each(session.stop()))
+    sessions.exhaust(
+        repetitions.repeat_leaders(race_context(session, recorder, question, evaluate))
+    )
+    assert not session.is_running("compiled")
+    return session, recorder.state
+
+
+@pytest.mark.parametrize("answer", [CLEAR, decided("LIKELY", 1), decided("OPEN", None)])
+def test_no_repetition_follows_that_cannot_settle_the_decision(answer: Answer) -> None:
+    _, state = repeat(after_repetitions(answer))
+    assert sorted(state.repeats) == [1]
+
+
+def test_repetitions_follow_in_fresh_processes_until_the_decision_is_made() -> None:
+    session, state = repeat(after_repetitions(OPEN, OPEN, OPEN, CLEAR))
+    assert sorted(state.repeats) == [1, 2, 3]
+    assert [process.repeat for process in state.processes["compiled"]] == [1, 2, 3]
+    visits = len(QUESTION.batch_sizes) * repetitions.REPEAT_ROUNDS
+    assert [arm for arm, _, _ in session.order].count("compiled") == 3 * visits
+
+
+def test_further_repetitions_have_the_leaders_alone() -> None:
+    budget = msgspec.structs.replace(BUDGET, repeated="all")
+    question = builders.question(budget=budget)
+    _, state = repeat(after_repetitions(OPEN, OPEN, CLEAR), question, started=True)
+    assert DUPLICATE in state.repeats[1]
+    assert set(state.repeats[2]) == {BASELINE, "compiled"}
+
+
+def test_repetitions_end_with_the_seconds_of_the_budget() -> None:
+    session, state = repeat(after_repetitions(OPEN))
+    assert OPEN_SECONDS <= session.machine.clock() <= SECONDS + OPEN_SECONDS
+    assert len(state.repeats) > 2
+
+
+def test_no_repetition_follows_if_those_that_are_needed_take_too_long() -> None:
+    _, state = repeat(after_repetitions(decided("OPEN", 16)))
+    assert sorted(state.repeats) == [1]
+
+
+def test_a_budget_without_time_for_open_decisions_has_its_own_repetitions_only() -> None:
+    budget = msgspec.structs.replace(BUDGET, repeats=2, open_seconds=0.0)
+    _, state = repeat(after_repetitions(OPEN), builders.question(budget=budget))
+    assert sorted(state.repeats) == [1, 2]
+
+
+def test_an_open_decision_after_long_builds_is_worth_a_share_of_their_time() -> None:
+    budget = msgspec.structs.replace(BUDGET, open_share=0.1)
+    question = builders.question(budget=budget)
+    assert repetitions.seconds_while_open(question, RunState(at=20.0)) == OPEN_SECONDS
+    assert repetitions.seconds_while_open(question, RunState(at=900.0)) == 90.0

@@ -1,22 +1,90 @@
-"""A machine is quiet within the limits; a run waits for it only as long as the user allows."""
+"""A decision gives the same bytes every time; events are recorded; a run waits for quiet."""
 
 from __future__ import annotations
 
+import os
+import pathlib
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 
 import builders
 import msgspec
 import pytest
+import recorded_runs
 import sessions
 from fake_clock import FakeClock
 
 from advisor.ask.answers import Answers
 from advisor.context import Context
 from advisor.decide.decision import decide
+from advisor.domain.answer import encode
 from advisor.domain.machine import GpuProcess, MachineActivity
-from advisor.domain.run_events import QuietChecked
+from advisor.domain.run_events import Finished, LoggedEvent, Planned, QuietChecked, Resumed
+from advisor.domain.run_state import RunState
 from advisor.execute.execution import check_now, find_problems, wait_until_quiet
+from advisor.execute.recorder import Recorder
 from advisor.report.formatting import describe_check
+from advisor.store.runs import Run
+from advisor.store.store import Store
+
+DECIDE_SCRIPT = """
+import pathlib, sys
+from advisor.decide.decision import decide
+from advisor.domain.answer import encode
+from advisor.store.runs import Run
+
+sys.stdout.write(encode(decide(Run(pathlib.Path(sys.argv[1])))))
+"""
+
+
+@pytest.fixture
+def run(tmp_path: pathlib.Path) -> Run:
+    return recorded_runs.make_run(Store(tmp_path), finished=True)
+
+
+def test_another_process_with_another_hash_seed_gives_the_same_bytes(run: Run) -> None:
+    command = [sys.executable, "-c", DECIDE_SCRIPT, str(run.directory)]
+    answer = subprocess.run(
+        command,
+        capture_output=True,
+        check=True,
+        text=True,
+        env={**os.environ, "PYTHONHASHSEED": "7"},
+    )
+    assert answer.stdout == encode(decide(run))
+
+
+def test_an_event_is_stored_and_folded_before_it_is_yielded() -> None:
+    stored: list[LoggedEvent] = []
+    recorder = Recorder(RunState(), clock=lambda: 0.0, store=stored.append)
+    plan = builders.plan("compiled")
+    events = recorder.record_each([Planned(plan=plan), Finished()])
+    first = next(events)
+    assert stored == [first]
+    assert recorder.state.plan == plan
+    assert not recorder.state.finished
+    second = next(events)
+    assert stored == [first, second]
+    assert recorder.state.finished
+
+
+def test_numbers_and_times_continue_from_the_last_event() -> None:
+    seconds = iter([100.0, 100.5, 102.0])
+    recorder = Recorder(RunState(seq=7, at=40.0), clock=lambda: next(seconds))
+    events = [recorder.record(Resumed()), recorder.record(Resumed())]
+    assert [(event.seq, event.at) for event in events] == [(8, 40.5), (9, 42.0)]
+
+
+def test_an_event_that_cannot_be_stored_is_not_folded() -> None:
+    def fail(_: LoggedEvent) -> None:
+        raise OSError
+
+    recorder = Recorder(RunState(), clock=lambda: 0.0, store=fail)
+    with pytest.raises(OSError):  # noqa: PT011 - any will do
+        recorder.record(Finished())
+    assert recorder.state == RunState()
+
 
 QUIET = MachineActivity(seconds=1.0, usable_processors=2, idle_processors=2.0, stolen_share=0.0)
 BUSY = msgspec.structs.replace(QUIET, idle_processors=0.9)

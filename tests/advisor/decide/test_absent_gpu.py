@@ -1,17 +1,29 @@
-"""Recommendations from published figures alone, and errors where these do not suffice."""
+"""Answers for a GPU that is not attached: from runs of others, and from published figures."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+from typing import Any
+
 import builders
+import jsonschema
 import msgspec
 import pytest
+import recorded_runs
 
+from advisor import schemas
+from advisor.ask.answers import Answers
+from advisor.ask.model import parse_model
+from advisor.context import Context
 from advisor.decide import absent_gpu, guidelines
+from advisor.domain.answer import Answer, Provenance, encode
 from advisor.domain.constraints import Constraint
 from advisor.domain.model import SyntheticModel, TransformersModel
 from advisor.domain.question import Lengths, Question
 from advisor.domain.recommendation import Recommendation
 from advisor.errors import NothingViableError
+from advisor.report import text_report
 
 KNOWN = builders.shipped_catalogue()
 TINY, LLAMA = "TinyLlama/TinyLlama-1.1B-Chat-v1.0", "meta-llama/Llama-2-7b-chat-hf"
@@ -159,3 +171,121 @@ def test_eager_is_advised_where_no_published_speed_up_is_worth_its_cost() -> Non
     cases = (*slow, guidelines.baseline_case(slow))
     _, advice = absent_gpu.recommend_case(cases, ask(TINY, "balanced"), KNOWN, "RTX 4090")
     assert advice.workflow == "pytorch-eager"
+
+
+ANSWERS = Answers(model="synthetic/ffn@8x16", gpu="H100")
+
+
+@pytest.fixture
+def context(fake_context: Callable[[], Context]) -> Context:
+    return fake_context()
+
+
+def find_answer(context: Context, **changes: Any) -> Answer:
+    answer = absent_gpu.find_answer(msgspec.structs.replace(ANSWERS, **changes), context)
+    assert answer is not None
+    return answer
+
+
+def provenance_of(answer: Answer) -> Provenance:
+    assert answer.provenance is not None
+    return answer.provenance
+
+
+def test_the_answer_has_the_provenance_and_no_rating_counts_as_measured(
+    context: Context,
+) -> None:
+    recorded_runs.make_gpu_run(context.store)
+    answer = find_answer(context)
+    jsonschema.validate(json.loads(encode(answer)), schemas.generate("run"))
+    provenance = provenance_of(answer)
+    assert (provenance.age_days, provenance.device) == (20, recorded_runs.GPU_NAME)
+    assert answer.evidence == "imported"
+    assert '"measured"' not in encode(answer)
+
+
+def test_the_text_report_names_the_origin_and_the_age(context: Context) -> None:
+    recorded_runs.make_gpu_run(context.store)
+    answer = find_answer(context)
+    text, summary = text_report.render(answer), provenance_of(answer).summary
+    assert f"Imported: {summary}" in text.splitlines()[:5]
+    for fact in ("20 days ago", recorded_runs.GPU_NAME, "driver 580.65"):
+        assert fact in summary
+    assert "(measured)" not in text
+
+
+def test_the_trust_of_an_imported_answer_is_limited(context: Context) -> None:
+    recorded_runs.make_gpu_run(context.store)
+    answer = find_answer(context)
+    recommendation = answer.recommendation
+    assert recommendation is not None
+    assert recommendation.trust >= absent_gpu.BEST_TRUST
+    assert recommendation.trust_reasons[0] == provenance_of(answer).summary
+
+
+def test_a_run_of_a_forward_pass_does_not_answer_for_generation(context: Context) -> None:
+    answers = Answers(model="demo/llama", gpu="H100", task="forward")
+    model = parse_model(answers, builders.shipped_catalogue().models)
+    recorded_runs.make_gpu_run(context.store, model=model)
+    generation = msgspec.structs.replace(answers, task="generate")
+    assert absent_gpu.find_answer(answers, context) is not None
+    assert absent_gpu.find_answer(generation, context) is None
+
+
+def test_the_priorities_of_the_new_question_decide(context: Context) -> None:
+    recorded_runs.make_gpu_run(context.store)
+    serving = find_answer(context, preset="serving", requests=1000)
+    assert serving.question.priorities.performance == 70
+    assert serving.question.requests == 1000
+    strict = find_answer(
+        context, require="performance>=3,productivity>=3,portability>=3,architecture_support>=3"
+    )
+    assert serving.recommendation is not None
+    assert strict.recommendation is None or strict.recommendation.arm == "exported"
+
+
+def test_the_newest_finished_run_of_the_same_model_on_a_gpu_answers(context: Context) -> None:
+    recorded_runs.make_gpu_run(context.store)
+    newest = recorded_runs.make_gpu_run(context.store, "20261102-000000-0000")
+    recorded_runs.make_gpu_run(context.store, "20261103-000000-0000", finished=False)
+    demo = builders.shipped_catalogue().models.demo
+    recorded_runs.make_gpu_run(context.store, "20261104-000000-0000", model=demo)
+    recorded_runs.make_gpu_run(context.store, "20261105-000000-0000", device="cpu", gpu=None)
+    assert provenance_of(find_answer(context)).run == newest.directory.name
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"gpu": "H200"},
+        {"model": "demo"},
+        {"batch_sizes": "64"},
+        {"dtype": "bfloat16"},
+        {"input_tokens": "64"},
+        {"output_tokens": "64"},
+        {"gpus_per_model": 2},
+        {"gpu": "H10"},
+        {"gpu": "100 H"},
+    ],
+    ids=str,
+)
+def test_a_run_of_another_question_does_not_answer(
+    changes: dict[str, Any], context: Context
+) -> None:
+    recorded_runs.make_gpu_run(context.store)
+    answers = msgspec.structs.replace(ANSWERS, **changes)
+    assert absent_gpu.find_answer(answers, context) is None
+
+
+@pytest.mark.parametrize("text", ["RTX 4090", "4090", "NVIDIA RTX 4090", "geforce rtx 4090"])
+def test_a_gpu_name_matches_by_whole_words(text: str) -> None:
+    assert absent_gpu.matches_gpu_name("NVIDIA GeForce RTX 4090", text)
+    assert not absent_gpu.matches_gpu_name("NVIDIA GeForce RTX 5090 D", text)
+
+
+def test_a_damaged_run_is_skipped(context: Context) -> None:
+    intact = recorded_runs.make_gpu_run(context.store)
+    newer = recorded_runs.make_gpu_run(context.store, "20261102-000000-0000")
+    context.store.history()
+    recorded_runs.damage(newer)
+    assert provenance_of(find_answer(context)).run == intact.directory.name

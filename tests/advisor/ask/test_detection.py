@@ -1,0 +1,445 @@
+"""The processor, the GPUs and what else runs, with an NVML that supports all, few, or fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from fake_clock import FakeClock
+from nvml import UUID, FakeNvml
+
+from advisor.ask import detection
+from advisor.ask.detection import ActivityReader, CpuSeconds, read_cpu_seconds
+from advisor.domain.machine import Gpu, MachineActivity
+from advisor.errors import InterpreterError
+
+
+class NVMLError(Exception):
+    """The exception type of NVML."""
+
+
+class PartialNvml(types.ModuleType):
+    """A fake `pynvml` that has only the given functions; an exception as value is raised."""
+
+    NVMLError = NVMLError
+    NVML_CLOCK_SM, NVML_CLOCK_MEM = 1, 2
+
+    def __init__(self, count: int = 1, **answers: Any) -> None:
+        super().__init__("pynvml")
+        self.nvmlDeviceGetHandleByIndex = int
+        #: Names of the functions called so far.
+        self.calls: list[str] = []
+        self.answers: dict[str, Any] = {
+            "nvmlInit": None,
+            "nvmlShutdown": None,
+            "nvmlDeviceGetCount": count,
+            "nvmlDeviceGetUUID": "GPU-0",
+            "nvmlDeviceGetName": "NVIDIA H200",
+            "nvmlDeviceGetCudaComputeCapability": (9, 0),
+            "nvmlDeviceGetMemoryInfo": types.SimpleNamespace(total=100, free=70),
+            "nvmlSystemGetDriverVersion": "580.65.06",
+            "nvmlSystemGetCudaDriverVersion_v2": 13000,
+            **answers,
+        }
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self.__dict__.get("answers", {}):
+            raise AttributeError(name)
+        answer = self.answers[name]
+
+        def function(*arguments: Any) -> Any:
+            self.calls.append(name)
+            value = answer(*arguments) if callable(answer) else answer
+            if isinstance(value, Exception):
+                raise value
+            return value
+
+        return function
+
+
+@pytest.fixture
+def install(monkeypatch: pytest.MonkeyPatch) -> Any:
+    return lambda library: monkeypatch.setitem(sys.modules, "pynvml", library)
+
+
+def failing(*functions: str) -> PartialNvml:
+    library = PartialNvml()
+    library.answers |= {name: NVMLError(f"{name} failed") for name in functions}
+    return library
+
+
+def process(pid: int, memory_bytes: int | None = 1 << 30) -> types.SimpleNamespace:
+    return types.SimpleNamespace(pid=pid, usedGpuMemory=memory_bytes)
+
+
+def test_clocks_limits_links_and_processes_are_read(install: Any) -> None:
+    install(
+        PartialNvml(
+            nvmlDeviceGetMaxClockInfo=lambda _handle, clock: {1: 1980, 2: 3201}[clock],
+            nvmlDeviceGetEnforcedPowerLimit=500_000,
+            nvmlDeviceGetPowerManagementDefaultLimit=700_000,
+            nvmlDeviceGetEccMode=[1, 1],
+            nvmlDeviceGetMigMode=[0, 1],
+            nvmlDeviceGetPersistenceMode=1,
+            nvmlDeviceGetNvLinkState=lambda _handle, link: (
+                1 if link < 4 else NVMLError("Invalid Argument")
+            ),
+            nvmlDeviceGetMaxPcieLinkGeneration=5,
+            nvmlDeviceGetMaxPcieLinkWidth=16,
+            nvmlDeviceGetComputeRunningProcesses=[process(os.getpid())],
+            nvmlDeviceGetMPSComputeRunningProcesses=[],
+        )
+    )
+    (gpu,), problem = detection.detect_gpus()
+    assert problem is None
+    assert (gpu.sm_clock_max_mhz, gpu.memory_clock_max_mhz) == (1980, 3201)
+    assert (gpu.power_limit_w, gpu.power_limit_default_w) == (500.0, 700.0)
+    assert (gpu.ecc, gpu.mig, gpu.persistence) == (True, False, True)
+    assert (gpu.nvlinks, gpu.pcie_generation, gpu.pcie_width) == (4, 5, 16)
+    (gpu_process,) = gpu.processes
+    assert gpu_process.pid == os.getpid()
+    assert gpu_process.name
+
+
+@pytest.mark.parametrize(
+    "functions",
+    [
+        {},
+        {
+            "nvmlDeviceGetEccMode": NVMLError("Not Supported"),
+            "nvmlDeviceGetMaxClockInfo": NVMLError("Not Supported"),
+        },
+    ],
+)
+def test_unsupported_properties_are_none(functions: dict[str, Any], install: Any) -> None:
+    install(PartialNvml(**functions))
+    (gpu,), problem = detection.detect_gpus()
+    assert problem is None
+    assert (gpu.sm_clock_max_mhz, gpu.power_limit_w, gpu.ecc, gpu.nvlinks, gpu.processes) == (
+        None,
+        None,
+        None,
+        None,
+        (),
+    )
+
+
+def test_a_lost_gpu_does_not_hide_the_others(install: Any) -> None:
+    install(
+        PartialNvml(
+            count=3,
+            nvmlDeviceGetName=lambda handle: (
+                NVMLError("GPU is lost") if handle == 1 else "NVIDIA H200"
+            ),
+        )
+    )
+    found, problem = detection.detect_gpus()
+    assert [gpu.index for gpu in found] == [0, 2]
+    assert problem == "GPU 1: GPU is lost"
+
+
+def test_a_missing_pynvml_gives_no_gpus_and_the_reason(install: Any) -> None:
+    install(None)
+    found, problem = detection.detect_gpus()
+    assert found == ()
+    assert "nvidia-ml-py" in str(problem)
+
+
+@pytest.mark.parametrize("encode", [str, str.encode])
+def test_older_releases_of_the_library_return_bytes(
+    encode: Callable[[str], str | bytes], install: Any
+) -> None:
+    install(
+        PartialNvml(
+            count=2,
+            nvmlDeviceGetUUID=lambda handle: encode(f"GPU-{handle}"),
+            nvmlDeviceGetName=lambda handle: encode(f"NVIDIA H200 No. {handle}"),
+            nvmlSystemGetDriverVersion=lambda: encode("580.65.06"),
+        )
+    )
+    found, problem = detection.detect_gpus()
+    assert (problem, len(found)) == (None, 2)
+    assert found[1] == Gpu(
+        index=1,
+        uuid="GPU-1",
+        name="NVIDIA H200 No. 1",
+        compute_capability="9.0",
+        memory_bytes=100,
+        free_memory_bytes=70,
+        driver="580.65.06",
+        cuda_driver="13.0",
+    )
+
+
+@pytest.mark.parametrize(
+    "fails", ["nvmlInit", "nvmlDeviceGetCount", "nvmlDeviceGetName", "nvmlDeviceGetMemoryInfo"]
+)
+def test_a_failing_library_gives_no_gpus_and_is_shut_down(fails: str, install: Any) -> None:
+    library = failing(fails)
+    install(library)
+    found, problem = detection.detect_gpus()
+    assert found == ()
+    assert str(problem).endswith(f"{fails} failed")
+    assert library.calls.count("nvmlShutdown") == (fails != "nvmlInit")
+
+
+def test_a_machine_without_gpus_has_no_gpu_problem(install: Any) -> None:
+    install(PartialNvml(count=0))
+    assert detection.detect_gpus() == ((), None)
+
+
+def write_topology(directory: pathlib.Path, cores: list[list[int]]) -> pathlib.Path:
+    """Write the kernel's files about processors that share cores."""
+    for core in cores:
+        for number in core:
+            topology = directory / f"cpu{number}" / "topology"
+            topology.mkdir(parents=True)
+            (topology / "core_cpus_list").write_text(f"{','.join(map(str, core))}\n")
+    return directory
+
+
+def write_cgroup_limits(directory: pathlib.Path, quota: str, memory: str = "max") -> pathlib.Path:
+    """Write the `/proc` files of a process whose cgroup has these limits."""
+    (directory / "self").mkdir(parents=True)
+    (directory / "self" / "cgroup").write_text("0::/\n")
+    (directory / "self" / "mountinfo").write_text(
+        f"41 31 0:38 / {directory} rw - cgroup2 cgroup2 rw\n"
+    )
+    (directory / "cpu.max").write_text(f"{quota} 100000\n")
+    (directory / "memory.max").write_text(f"{memory}\n")
+    return directory
+
+
+def test_the_affinity_limits_the_processor(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _process: {0, 3})
+    cpu = detection.detect_cpu(
+        tmp_path, write_topology(tmp_path, [[number] for number in range(64)])
+    )
+    assert (cpu.usable_processors, cpu.physical_cores) == (2, 2)
+    assert cpu.memory_bytes > 0
+
+
+def test_hyperthreads_share_a_physical_core(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _process: {0, 1, 2, 3, 64, 65, 66, 67})
+    processors = write_topology(tmp_path, [[number, number + 64] for number in range(64)])
+    cpu = detection.detect_cpu(tmp_path, processors)
+    assert (cpu.usable_processors, cpu.physical_cores) == (8, 4)
+
+
+@pytest.mark.parametrize(("physical_cores", "cores"), [(2, 2), (64, 3), (None, 3)])
+def test_without_topology_the_cores_are_limited_by_the_physical_ones(
+    physical_cores: int | None, cores: int, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _process: set(range(3)))
+    monkeypatch.setattr("psutil.cpu_count", lambda logical: 128 if logical else physical_cores)
+    assert detection.detect_cpu(tmp_path, tmp_path).physical_cores == cores
+
+
+@pytest.mark.parametrize(
+    ("quota", "limit"), [("200000", 2), ("250000", 2), ("50000", 1), ("max", 64), ("9900000", 64)]
+)
+def test_a_cgroup_quota_limits_the_processors(
+    quota: str, limit: int, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _process: set(range(64)))
+    processors = write_topology(tmp_path / "cpu", [[number] for number in range(64)])
+    cpu = detection.detect_cpu(write_cgroup_limits(tmp_path / "proc", quota, "1048576"), processors)
+    assert (cpu.usable_processors, cpu.physical_cores, cpu.memory_bytes) == (limit, limit, 1 << 20)
+
+
+def test_the_model_name_is_read_from_cpuinfo(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "cpuinfo"
+    file.write_bytes(b"processor\t: 0\nmodel name\t: Fancy CPU: 3 GHz \xff\nmodel name\t: Other\n")
+    assert detection.cpu_model(file) == "Fancy CPU: 3 GHz \N{REPLACEMENT CHARACTER}"
+
+
+@pytest.mark.parametrize("content", [None, b"processor\t: 0\nBogoMIPS\t: 50.00\n"])
+def test_a_processor_without_a_model_name_gets_a_default(
+    tmp_path: pathlib.Path, content: bytes | None
+) -> None:
+    """ARM kernels write no model name."""
+    file = tmp_path / "cpuinfo"
+    if content is not None:
+        file.write_bytes(content)
+    assert detection.cpu_model(file)
+
+
+ANSWER = {
+    "executable": "/opt/python",
+    "version": "3.12.1",
+    "packages": {"torch": "2.12.0+cu130"},
+    "torch_cuda": "13.0",
+}
+
+
+class FakeRun:
+    """A fake `subprocess.run` that returns or raises the answer."""
+
+    def __init__(self, answer: bytes | Exception) -> None:
+        self._answer = answer
+        self.commands: list[list[str]] = []
+
+    def __call__(self, command: list[str], **_options: Any) -> subprocess.CompletedProcess[bytes]:
+        self.commands.append(command)
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        return subprocess.CompletedProcess(command, 0, self._answer, b"")
+
+
+def test_the_answer_of_an_interpreter_is_decoded() -> None:
+    run = FakeRun(json.dumps(ANSWER).encode())
+    software = detection.detect_interpreter("python", ["torch", "onnx"], run=run)
+    assert (software.executable, software.version, software.torch_cuda) == (
+        "/opt/python",
+        "3.12.1",
+        "13.0",
+    )
+    assert software.packages == {"torch": "2.12.0+cu130"}
+    ((python, *_, first, second),) = run.commands
+    assert (python, first, second) == ("python", "torch", "onnx")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        FileNotFoundError(2, "No such file or directory"),
+        PermissionError(13, "Permission denied"),
+        subprocess.CalledProcessError(1, "python"),
+        subprocess.TimeoutExpired("python", 60),
+        b"",
+        b"Welcome!",
+        b"{}",
+        b"\xff",
+    ],
+)
+def test_an_interpreter_without_a_valid_answer_is_an_error(answer: bytes | Exception) -> None:
+    with pytest.raises(InterpreterError) as problem:
+        detection.detect_interpreter("/opt/wrong", [], run=FakeRun(answer))
+    assert "'/opt/wrong'" in problem.value.what
+    assert "--python" in problem.value.next_step
+    assert problem.value.exit_code == 3
+
+
+def test_the_current_interpreter_is_detected() -> None:
+    software = detection.detect_interpreter(sys.executable, ["msgspec", "no-such-distribution"])
+    assert pathlib.Path(software.executable).samefile(sys.executable)
+    assert software.version == ".".join(map(str, sys.version_info[:3]))
+    assert list(software.packages) == ["msgspec"]
+
+
+@pytest.mark.parametrize(
+    ("version_file", "cuda"),
+    [("cuda: str = '13.0'\n", "13.0"), ("cuda = None\n", None), ("", None)],
+)
+def test_torch_is_not_imported(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, version_file: str, cuda: str | None
+) -> None:
+    torch = tmp_path / "torch"
+    torch.mkdir()
+    (torch / "__init__.py").write_text("raise RuntimeError('torch was imported')")
+    (torch / "version.py").write_text(version_file)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert detection.detect_interpreter(sys.executable, []).torch_cuda == cuda
+
+
+def test_a_machine_has_processor_gpus_and_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    here = detection.detect("python", [], run=FakeRun(json.dumps(ANSWER).encode()))
+    assert here.gpus == ()
+    assert "nvidia-ml-py" in str(here.gpu_problem)
+    assert here.software.executable == "/opt/python"
+    assert here.cpu.usable_processors >= 1
+    assert here.kernel.startswith("Linux ")
+
+
+def read(
+    clock: FakeClock,
+    *,
+    idle_share: float = 1.0,
+    processors: int = 4,
+    nvml: FakeNvml | None = None,
+) -> MachineActivity:
+    """Return the load of two usable of `processors` processors over one second."""
+
+    def cpu_seconds() -> CpuSeconds:
+        total = clock.perf_counter() * processors
+        return CpuSeconds(idle=total * idle_share, stolen=total * 0.1, total=total)
+
+    gpu = UUID if nvml else None
+    reader = ActivityReader(2, [gpu] if gpu else (), nvml=nvml, cpu_seconds=cpu_seconds)
+    return reader.read(1.0, clock.perf_counter, clock.sleep)
+
+
+def test_idle_processors_are_counted_over_the_interval() -> None:
+    load = read(FakeClock(), idle_share=0.75)
+    assert load.idle_processors == pytest.approx(3.0)
+    assert load.stolen_share == pytest.approx(0.1)
+    assert load.usable_processors == 2
+    assert load.seconds == pytest.approx(1.0)
+
+
+def test_a_gpu_reports_its_processes_and_its_state() -> None:
+    process = types.SimpleNamespace(pid=0, usedGpuMemory=1 << 30)
+    nvml = FakeNvml(
+        nvmlDeviceGetUtilizationRates=types.SimpleNamespace(gpu=40, memory=3),
+        nvmlDeviceGetComputeRunningProcesses=[process],
+        nvmlDeviceGetCurrentClocksThrottleReasons=0x40,
+    )
+    load = read(FakeClock(), nvml=nvml)
+    assert load.gpu_busy_share == pytest.approx(0.4)
+    assert len(load.gpu_processes) == 1
+    assert load.temperature_c == 40
+    assert load.sm_clock_mhz == 1980
+    assert load.clocks_held_down is True
+
+
+def test_what_a_gpu_does_not_report_is_unknown() -> None:
+    absent = [
+        "nvmlDeviceGetUtilizationRates",
+        "nvmlDeviceGetComputeRunningProcesses",
+        "nvmlDeviceGetCurrentClocksThrottleReasons",
+        "nvmlDeviceGetTemperature",
+        "nvmlDeviceGetClockInfo",
+    ]
+    load = read(FakeClock(), nvml=FakeNvml(absent=absent))
+    assert load.gpu_busy_share is None
+    assert load.gpu_processes == ()
+    assert load.clocks_held_down is None
+    assert load.temperature_c is None
+
+
+def test_a_gpu_that_cannot_be_opened_leaves_the_processors() -> None:
+    load = read(FakeClock(), nvml=FakeNvml(absent=["nvmlInit"]))
+    assert load.gpu_busy_share is None
+    assert load.idle_processors is not None
+
+
+def test_this_machine_counts_its_processors() -> None:
+    before = read_cpu_seconds()
+    assert before.total >= before.idle >= 0.0
+
+
+def test_the_busiest_of_several_gpus_decides() -> None:
+    rates = iter([types.SimpleNamespace(gpu=share, memory=3) for share in (10, 70) * 4])
+    process = types.SimpleNamespace(pid=0, usedGpuMemory=1 << 30)
+    nvml = FakeNvml(
+        nvmlDeviceGetUtilizationRates=lambda: next(rates),
+        nvmlDeviceGetComputeRunningProcesses=[process],
+    )
+    clock = FakeClock()
+    cpu = CpuSeconds(idle=0.0, stolen=0.0, total=0.0)
+    reader = ActivityReader(2, [UUID, UUID], nvml=nvml, cpu_seconds=lambda: cpu)
+    load = reader.read(1.0, clock.perf_counter, clock.sleep)
+    assert load.gpu_busy_share == pytest.approx(0.7)
+    assert len(load.gpu_processes) == 2

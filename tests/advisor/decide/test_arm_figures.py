@@ -1,0 +1,313 @@
+"""The memory of an arm, and the times, memory and utilisation of its texts."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import builders
+import msgspec
+import nvml
+import pytest
+from builders import BASELINE
+
+from advisor.decide import arm_figures
+from advisor.decide.summary import summarise
+from advisor.domain.measurement import GenerationMetrics
+from advisor.domain.plan import REFERENCE
+from advisor.domain.run_events import DeviceMemory, MemoryChecked
+from advisor.domain.run_state import ProcessState
+from advisor.probing.device_memory import DeviceMemoryMonitor, increase
+from probes.wire.events import Engagement, Loaded, MemoryRead, Peaks, Workload
+from probes.wire.shape import Shape
+
+MEBIBYTE = 1 << 20
+TOTAL = 80 << 30
+DEVICE = DeviceMemory(
+    arm="compiled",
+    process=0,
+    before_bytes=1 << 30,
+    peak_bytes=900 * MEBIBYTE,
+    resident_bytes=700 * MEBIBYTE,
+    serving_bytes=800 * MEBIBYTE,
+    total_bytes=TOTAL,
+)
+HOST = MemoryRead(
+    peak_rss_bytes=300, device_allocated_bytes=200 * MEBIBYTE, device_reserved_bytes=256 * MEBIBYTE
+)
+
+
+def summarise_process(
+    device: DeviceMemory | None = DEVICE,
+    host: MemoryRead | None = HOST,
+    checked: MemoryChecked | None = None,
+    last: MemoryRead | None = None,
+) -> Any:
+    process = builders.process(device_memory=device, warm_memory=host, memory=last or host)
+    return arm_figures.summarise_memory(process, checked)
+
+
+def checked_allocation(mebibytes: float | None) -> MemoryChecked:
+    return MemoryChecked(
+        allocated_bytes=256 * MEBIBYTE,
+        seen_bytes=None if mebibytes is None else round(mebibytes * MEBIBYTE),
+    )
+
+
+def test_plausible_memory_has_peak_serving_and_reserved_bytes() -> None:
+    found = summarise_process(checked=checked_allocation(256))
+    assert (found.peak, found.serving, found.torch_reserved) == (
+        900 * MEBIBYTE,
+        800 * MEBIBYTE,
+        256 * MEBIBYTE,
+    )
+    assert "NVML" in found.source
+
+
+@pytest.mark.parametrize(
+    ("host", "checked"),
+    [
+        (HOST, None),
+        (dataclasses.replace(HOST, device_reserved_bytes=None), checked_allocation(256)),
+    ],
+)
+def test_memory_of_the_host_is_no_memory_of_a_gpu(
+    host: MemoryRead, checked: MemoryChecked | None
+) -> None:
+    found = summarise_process(device=None, host=host, checked=checked)
+    assert found.peak is None
+    assert found.source == arm_figures.PENDING_SOURCE
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"peak_bytes": None}, "does not report"),
+        ({"peak_bytes": 0}, "in some containers"),
+        ({"peak_bytes": -5}, "in some containers"),
+        ({"peak_bytes": TOTAL + 1}, "more memory than the device has"),
+        ({"peak_bytes": 255 * MEBIBYTE}, "less than PyTorch alone"),
+    ],
+)
+def test_implausible_memory_is_null_with_the_reason(changes: dict[str, Any], reason: str) -> None:
+    found = summarise_process(msgspec.structs.replace(DEVICE, **changes))
+    assert (found.peak, found.serving) == (None, None)
+    assert found.source.startswith("not known: ")
+    assert reason in found.source
+
+
+@pytest.mark.parametrize(
+    ("held", "peak"), [(56, 700 + 200), (256, 700), (None, 700)], ids=["released", "kept", "unread"]
+)
+def test_what_the_allocator_released_before_the_end_belongs_to_the_peak(
+    held: int | None, peak: int
+) -> None:
+    freed = msgspec.structs.replace(DEVICE, peak_bytes=700 * MEBIBYTE, source="freed")
+    held_bytes = None if held is None else held * MEBIBYTE
+    host = dataclasses.replace(HOST, device_held_bytes=held_bytes)
+    assert summarise_process(freed, host).peak == peak * MEBIBYTE
+    assert summarise_process(DEVICE, host).peak == DEVICE.peak_bytes
+
+
+@pytest.mark.parametrize("source", ["grown", "freed"])
+def test_batch_sizes_that_were_tried_later_are_no_part_of_the_peak(source: Any) -> None:
+    device = msgspec.structs.replace(DEVICE, source=source)
+    last = dataclasses.replace(HOST, device_reserved_bytes=1800 * MEBIBYTE)
+    found = summarise_process(device, last=last)
+    assert (found.peak, found.torch_reserved) == (900 * MEBIBYTE, 256 * MEBIBYTE)
+
+
+def test_a_worker_that_released_memory_may_free_less_at_its_end_than_it_had_reserved() -> None:
+    freed = msgspec.structs.replace(DEVICE, peak_bytes=100 * MEBIBYTE, source="freed")
+    host = dataclasses.replace(HOST, device_held_bytes=90 * MEBIBYTE)
+    assert summarise_process(freed, host).peak == (100 + 256 - 90) * MEBIBYTE
+    assert summarise_process(msgspec.structs.replace(freed, source="grown"), host).peak is None
+    assert summarise_process(freed, HOST).peak is None
+
+
+@pytest.mark.parametrize(
+    ("mebibytes", "is_plausible"),
+    [
+        (256, True),
+        (248, True),
+        (264, True),
+        (247.9, False),
+        (264.1, False),
+        (0, False),
+        (None, False),
+    ],
+)
+def test_memory_is_not_known_if_the_device_miscounts_a_known_allocation(
+    mebibytes: float | None, is_plausible: bool
+) -> None:
+    found = summarise_process(checked=checked_allocation(mebibytes))
+    assert (found.peak is not None) is is_plausible
+    assert (found.source == summarise_process().source) is is_plausible
+
+
+def random_reply(generator: random.Random) -> Any:
+    """Return a right or wrong reply of NVML, or raise its error, as in public bug reports."""
+    kind = generator.randrange(8)
+    if kind == 0:
+        raise nvml.NVMLError("Unknown Error")
+    gibibytes = generator.uniform(1, 79)
+    values = [
+        0,
+        -generator.randrange(1 << 40),
+        generator.randrange(1 << 64),
+        365455 * MEBIBYTE,
+        18446744073709551615,
+        int(gibibytes * (1 << 30)),
+    ]
+    return values[min(kind - 1, 5)]
+
+
+def test_random_replies_of_nvml_never_give_an_implausible_figure() -> None:
+    generator = random.Random(12)
+    plausible = 0
+    for _ in range(1000):
+        library = nvml.FakeNvml(used=lambda: random_reply(generator), total=TOTAL)
+        monitor = DeviceMemoryMonitor([nvml.UUID], library)
+        before, peak, after = (monitor.used_bytes() for _ in range(3))
+        device = msgspec.structs.replace(
+            DEVICE,
+            before_bytes=before,
+            peak_bytes=increase(before, peak),
+            resident_bytes=increase(before, after),
+            total_bytes=monitor.total_bytes,
+        )
+        found = summarise_process(device)
+        assert found.peak is None or HOST.device_reserved_bytes <= found.peak <= TOTAL
+        assert found.peak is not None or found.source.startswith("not known: ")
+        plausible += found.peak is not None
+    assert plausible > 20, "plausible figures are discarded too"
+
+
+LOADED = Loaded(
+    seconds=1.0,
+    parameters=500,
+    parameter_bytes=1000,
+    weights="seeded random",
+    unit="tokens",
+    units_per_sample=32,
+)
+PEAKS = Peaks(bytes_per_second=1e6, operations_per_second={"bfloat16": 1e6})
+WORKLOAD = Workload(
+    shape=Shape(4), flops=41_000, moved_bytes=40_000, step_bytes=1_500, cache_bytes=256
+)
+
+
+def metrics_of(
+    workload: Workload = WORKLOAD,
+    peaks: Peaks | None = PEAKS,
+    *,
+    first_token_seconds: Sequence[float] = (0.1, 0.09, 5.0),
+    seconds: Sequence[float] = (0.4, 0.4, 0.4),
+    output_tokens: int = 32,
+    stored_bytes: int | None = None,
+) -> tuple[GenerationMetrics | None, float]:
+    """Return the arm's metrics at batch size 4, and its throughput.
+
+    `stored_bytes` are the bytes of quantised weights.
+    """
+    visits = [
+        dataclasses.replace(visit, first_token_seconds=(first,) if first else ())
+        for visit, first in itertools.zip_longest(
+            builders.visits(seconds, batch_size=4), first_token_seconds
+        )
+    ]
+    own: dict[str, Any] = {"loaded": dataclasses.replace(LOADED, units_per_sample=output_tokens)}
+    if stored_bytes is not None:
+        own["engaged"] = Engagement(share=1.0, proof="", facts={}, weight_bytes=stored_bytes)
+    reference = ProcessState(workloads={Shape(4): workload}, peaks=peaks)
+    processes = {
+        BASELINE: builders.process(*visits),
+        "compiled": builders.process(*visits, **own),
+        REFERENCE: reference,
+    }
+    results = summarise(
+        builders.run_state(processes), {Shape(4): builders.race_result(4)}, dtype="bfloat16"
+    )
+    (cell,) = next(
+        measurement for measurement in results.measurements if measurement.arm == "compiled"
+    ).cells
+    return cell.generation, cell.throughput.value
+
+
+def test_throughput_counts_the_generated_tokens_of_the_batch() -> None:
+    _, throughput = metrics_of()
+    assert throughput == pytest.approx(4 * 32 / 0.4)
+
+
+def test_the_first_token_is_timed_in_the_visits_of_the_race() -> None:
+    found, _ = metrics_of(first_token_seconds=(0.08, 0.09, 5.0))
+    assert found is not None
+    assert found.itl_seconds is not None
+    assert found.ttft_seconds == 0.09
+    assert found.ttft_seconds + 31 * found.itl_seconds == pytest.approx(0.4)
+    assert found.latency_mismatch is None
+
+
+@pytest.mark.parametrize("whole", [0.3, 0.365, 0.435, 0.5])
+def test_latencies_that_do_not_add_up_to_a_call_have_a_reason(whole: float) -> None:
+    """They come from one of the visits, and the others took another time."""
+    found, _ = metrics_of(first_token_seconds=(0.1,), seconds=(whole, *[0.4] * 8))
+    assert found is not None
+    assert (found.latency_mismatch is not None) == (abs(whole - 0.4) > 0.04)
+
+
+def test_latencies_and_utilisation_follow_from_calls_for_one_and_all_tokens() -> None:
+    found, _ = metrics_of()
+    assert found is not None
+    assert found.ttft_seconds == 0.1
+    assert found.itl_seconds == pytest.approx((0.4 - 0.1) / 31)
+    assert found.tokens_per_second_per_user == pytest.approx(31 / (0.4 - 0.1))
+    assert found.cache_bytes == 256
+    assert found.mbu == pytest.approx(1_500 / (0.3 / 31) / 1e6)
+    assert found.mfu == pytest.approx(41_000 / 0.4 / 1e6)
+
+
+def test_quantised_weights_use_less_of_the_memory_bandwidth() -> None:
+    native = LOADED.parameter_bytes
+    assert native is not None
+    # A step reads some of the weights, and the cache of 256 bytes.
+    read = native // 5
+    workload = dataclasses.replace(WORKLOAD, step_bytes=read + 256)
+    shares = []
+    for stored in (None, native, native // 4):
+        found, _ = metrics_of(workload, stored_bytes=stored)
+        assert found is not None
+        assert found.mbu is not None
+        shares.append(found.mbu)
+    assert shares[0] == shares[1]
+    assert shares[2] / shares[0] == pytest.approx((read / 4 + 256) / (read + 256))
+
+
+def test_metrics_that_were_not_measured_are_null() -> None:
+    found, _ = metrics_of(first_token_seconds=())
+    assert found == GenerationMetrics(
+        ttft_seconds=None,
+        itl_seconds=None,
+        tokens_per_second_per_user=None,
+        cache_bytes=256,
+        mbu=None,
+        mfu=None,
+        method=found.method if found else "",
+    )
+    without_peaks, _ = metrics_of(peaks=None)
+    assert without_peaks is not None
+    assert (without_peaks.mbu, without_peaks.mfu) == (None, None)
+
+
+def test_a_text_of_one_token_has_no_inter_token_latency() -> None:
+    found, _ = metrics_of(output_tokens=1)
+    assert found is not None
+    assert (found.itl_seconds, found.tokens_per_second_per_user, found.mbu) == (None, None, None)
+
+
+def test_a_forward_pass_has_no_generation_metrics() -> None:
+    found, _ = metrics_of(Workload(shape=Shape(4), flops=41_000))
+    assert found is None
