@@ -182,12 +182,14 @@ class AdvisedAnswer(NamedTuple):
     @classmethod
     def of(cls, answer: Answer) -> AdvisedAnswer | None:
         """Return None for an answer without a recommendation or without measurements."""
-        advice, advised = answer.recommendation, answer.advised
-        if advice is None or advised is None:
+        advice = answer.recommendation
+        if advice is None or advice.certainty is None:
             return None
-        if advice.certainty is None or advised.measured is None:
+        scored = next((arm for arm in answer.scores if arm.arm == advice.arm), None)
+        measured = answer.measurements.get(advice.arm)
+        if scored is None or measured is None:
             return None
-        return cls(answer, advice, advice.certainty, advised.scored, advised.measured)
+        return cls(answer, advice, advice.certainty, scored, measured)
 
     @property
     def arms(self) -> dict[str, ScoredArm]:
