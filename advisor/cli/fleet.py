@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from advisor.context import Context
     from advisor.domain.answer import FleetRecord, FleetRequest, Pool
     from advisor.fleet.cluster import RayCluster
-    from advisor.fleet.events import Cluster, ClusterEvent
+    from advisor.fleet.run_fleet import Cluster, ClusterEvent
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -210,7 +210,7 @@ def _run_fleet(
 
 def _print_event(event: ClusterEvent) -> None:
     """Print one line of JSON, without the runs and headers, which are stored."""
-    from advisor.fleet.events import Completed, Started
+    from advisor.fleet.run_fleet import Completed, Started
 
     if not isinstance(event, Completed):
         line = msgspec.to_builtins(event)
@@ -222,7 +222,7 @@ def _print_event(event: ClusterEvent) -> None:
 
 def _status_line(event: ClusterEvent, names: dict[int, str]) -> str | None:
     from advisor.domain.answer import AssignmentResult
-    from advisor.fleet.events import Progress, Started
+    from advisor.fleet.run_fleet import Progress, Started
     from advisor.report import progress_lines
 
     match event:

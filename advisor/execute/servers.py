@@ -29,9 +29,8 @@ from advisor.domain.serving import ServedRequest, ServingRules, generator_proces
 from advisor.errors import EnvironmentNotUsableError, NoStackError
 from advisor.execute.recorder import Recorder
 from advisor.probing.load_generator import LoadGenerator
-from advisor.probing.load_records import GeneratorError
-from advisor.probing.load_trace import BlockLimits, PlannedBlock, plan_block
 from advisor.probing.processors import divide_processors, usable_processors
+from advisor.probing.request_blocks import BlockLimits, GeneratorError, PlannedBlock, plan_block
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
 from probes.wire.events import Serving

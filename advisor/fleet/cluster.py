@@ -25,7 +25,6 @@ from advisor.domain.answer import CPU, Pool
 from advisor.domain.run_events import LoggedEvent
 from advisor.domain.run_state import Header
 from advisor.domain.wire import decode_event
-from advisor.fleet.events import Completed, Failed, Progress, Started, TaskEvent
 from advisor.fleet.head import (
     LOCAL,
     HeadNode,
@@ -35,6 +34,7 @@ from advisor.fleet.head import (
     unreachable,
 )
 from advisor.fleet.node import NodeRunResult, Publish, Task, run_assignment
+from advisor.fleet.run_fleet import Completed, Failed, Progress, Started, TaskEvent
 
 #: Prefix of the resource with which Ray names the kind of a node's GPUs.
 ACCELERATOR = "accelerator_type:"

@@ -21,8 +21,14 @@ import msgspec
 
 from advisor.domain.serving import ServedRequest, ServingRules
 from advisor.probing.environments.variables import NO_TELEMETRY, without_python_paths
-from advisor.probing.load_records import MILLI, GeneratorError, assign_records, read_records
-from advisor.probing.load_trace import PlannedBlock, random_prompt
+from advisor.probing.request_blocks import (
+    MILLI,
+    GeneratorError,
+    PlannedBlock,
+    assign_records,
+    random_prompt,
+    read_records,
+)
 from advisor.probing.supervisor import require_writable
 from advisor.probing.termination import kill_worker
 from advisor.system.import_path import SAFE_PATH

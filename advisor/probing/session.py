@@ -24,14 +24,17 @@ from advisor.domain.run_events import (
     WorkerSpawned,
 )
 from advisor.probing import idle
-from advisor.probing.arm_memory import ArmMemory
 from advisor.probing.conditions import ConditionsMonitor
-from advisor.probing.device_memory import DeviceMemoryMonitor, MemoryHeadroom, increase
+from advisor.probing.device_memory import (
+    DeviceMemoryMonitor,
+    MemoryHeadroom,
+    increase,
+)
 from advisor.probing.processors import confine
 from advisor.probing.run_config import RunConfig
 from advisor.probing.side_by_side import ChooseBuild, SideBySideBuilds
 from advisor.probing.supervisor import Supervisor
-from advisor.probing.worker_pool import WorkerPool
+from advisor.probing.worker_pool import ArmMemory, WorkerPool
 from advisor.probing.worker_process import BuildLimit, Worker
 from probes import protocol
 from probes.wire.events import BlockTimed, Built

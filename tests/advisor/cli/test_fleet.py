@@ -26,8 +26,8 @@ from advisor.cli.output import OutputFormat
 from advisor.context import Context
 from advisor.domain.answer import FleetRecord, Pool
 from advisor.errors import FleetRequestError
-from advisor.fleet.events import Completed, Progress, Started, TaskEvent
 from advisor.fleet.node import NodeRunResult, Task
+from advisor.fleet.run_fleet import Completed, Progress, Started, TaskEvent
 from advisor.report import fleet_matrix
 from advisor.store.runs import Run
 from advisor.store.store import Store

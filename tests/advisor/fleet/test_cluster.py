@@ -25,10 +25,9 @@ from advisor.domain.run_events import LoggedEvent
 from advisor.domain.run_state import Header
 from advisor.errors import FleetUnreachableError
 from advisor.fleet import node
-from advisor.fleet.events import ClusterEvent, Progress
 from advisor.fleet.head import RESTART_SECONDS, HeadNode
 from advisor.fleet.node import NodeRunResult, Publish, Task
-from advisor.fleet.run_fleet import run_fleet
+from advisor.fleet.run_fleet import ClusterEvent, Progress, run_fleet
 from advisor.store.runs import Run
 from advisor.store.store import Store
 

@@ -18,9 +18,16 @@ from advisor.domain.answer import AssignmentResult, FleetRequest, Pool
 from advisor.errors import OpenFleetError, RunFileError, RunOfFleetError
 from advisor.execute.execution import execute
 from advisor.fleet import head, node
-from advisor.fleet.events import Completed, Failed, Progress, Started, TaskEvent
 from advisor.fleet.node import NodeRunResult, Task
-from advisor.fleet.run_fleet import list_assignments, run_fleet
+from advisor.fleet.run_fleet import (
+    Completed,
+    Failed,
+    Progress,
+    Started,
+    TaskEvent,
+    list_assignments,
+    run_fleet,
+)
 from advisor.store.runs import Run
 from advisor.store.store import Store
 

@@ -10,16 +10,19 @@ import pytest
 
 from advisor.domain.question import RequestLengths
 from advisor.probing.load_generator import generator_variables, log_reason
-from advisor.probing.load_records import (
+from advisor.probing.processors import divide_processors
+from advisor.probing.request_blocks import (
+    BlockLimits,
     GeneratorError,
     Metric,
+    PlannedBlock,
     Record,
     RecordMetadata,
+    TracedRequest,
     assign_records,
+    plan_block,
     read_records,
 )
-from advisor.probing.load_trace import BlockLimits, PlannedBlock, TracedRequest, plan_block
-from advisor.probing.processors import divide_processors
 
 
 def test_the_reason_of_a_failure_is_the_first_error_that_the_generator_logged(
