@@ -10,7 +10,7 @@ The harness loads the module by the file named in the request. It calls `version
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from probes.protocol import Request
@@ -40,8 +40,8 @@ class ModelError(Exception):
 class Findings:
     """What several calls of a model show about its outputs."""
 
-    #: The numbers of random ones.
-    random: frozenset[int] = frozenset()
+    #: The random elements by number of output, as booleans; None for all of them.
+    random: Mapping[int, Any] = dataclasses.field(default_factory=dict)
     #: Types of values in them that cannot be compared.
     unseen: tuple[str, ...] = ()
     #: Whether a call draws random numbers.

@@ -26,7 +26,8 @@ def worst_error(checks: Iterable[Checked]) -> float | None:
 
 #: What is the case with outputs that are not compared; of one of several outputs, and of a part.
 UNCOMPARED: dict[Uncomparable, str] = {
-    "random": "random",
+    "random": "different in each call",
+    "partly-random": "random in some elements",
     "empty": "without an element",
     "tied": "decided by the order of equal values alone",
     "rounding": "changed by rounding alone to others",

@@ -28,11 +28,47 @@ from probes.partial_file import replace_when_complete
 from probes.wire.checks import Uncomparable
 
 NO_DEVIATION, NOTHING_FOUND = Deviation(), Findings()
-#: Returns by output which elements depend on the order of equal values, for inputs and outputs.
-FindTies = Callable[[list[Any], list[Any]], list[Any] | None]
+#: Integers of which rounding changes more than this share are compared as numbers: hardly any
+#: other share would be too large.
+MOST_CHANGED = 0.5
 #: Typical errors above this share of the output are none that rounding may be allowed: three times
 #: as much is the typical error of zeros. Turned choices change few elements.
 MOST_ROUNDING = 0.15
+
+
+@dataclasses.dataclass(frozen=True)
+class Keys:
+    """The values that an output, their places, orders or chooses from."""
+
+    #: By what has an order of its own, `(rows, values) float64`.
+    rows: Any
+    #: The axis of the output that has the places of a row; None if it has one for each row.
+    axis: int | None
+
+    def replace_equal(self, places: Any, wanted: Any) -> Any:
+        """Return `places` with those of `wanted` where both have equal values."""
+        import numpy as np  # noqa: PLC0415 - the core is importable without any stack
+
+        axis = -1 if self.axis is None else self.axis
+        moved, target = (
+            np.moveaxis(each[..., None] if self.axis is None else each, axis, -1)
+            for each in (places, wanted)
+        )
+        count = self.rows.shape[1]
+        mine, right = (each.reshape(len(self.rows), -1).astype("int64") for each in (moved, target))
+        is_place = (mine >= 0) & (mine < count)
+        found, expected = (
+            np.take_along_axis(self.rows, each.clip(0, count - 1), 1) for each in (mine, right)
+        )
+        is_twice = (np.diff(np.sort(mine, 1), axis=1) == 0).any(1, keepdims=True)
+        is_same = (is_place & (found == expected) & ~is_twice).reshape(moved.shape)
+        replaced = np.moveaxis(np.where(is_same, target, moved), -1, axis)
+        return replaced[..., 0] if self.axis is None else replaced
+
+
+#: Returns by output which elements depend on the order of equal values, as booleans or as the keys
+#: of an output of places, for inputs and outputs.
+FindTies = Callable[[list[Any], list[Any]], list[Any] | None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +78,7 @@ class ExpectedOutput:
     #: The sampled values of the reference: `(elements,) float64`.
     values: Any
     shape: tuple[int, ...]
-    #: False for integers and booleans.
+    #: False for integers and booleans whose differences are counted.
     is_float: bool
     #: Of eager PyTorch in the tested precision.
     eager: Deviation
@@ -52,14 +88,20 @@ class ExpectedOutput:
     #: where the last dimension is neither classes nor a vocabulary.
     top: Any = None
     eager_top1: float | None = None
-    #: Which values depend on the order of equal ones, and are not compared; None without any.
-    tied: Any = None
+    #: Which values are not compared: those that depend on the order of equal ones or on random
+    #: numbers; None without any.
+    left_out: Any = None
+    #: Of places of values, some of which are equal.
+    keys: Keys | None = None
 
-    def align(self, values: Any) -> Any:
-        """Return a sample with the reference's values where these are not compared."""
+    def align(self, array: Any) -> Any:
+        """Return the sample of an output with the reference's values where others are right."""
         import numpy as np  # noqa: PLC0415 - the core is importable without any stack
 
-        return values if self.tied is None else np.where(self.tied, self.values, values)
+        if self.keys and array.shape == self.shape:
+            array = self.keys.replace_equal(array, self.values.reshape(self.shape))
+        values = sample(array)
+        return values if self.left_out is None else np.where(self.left_out, self.values, values)
 
     @property
     def scale(self) -> float:
@@ -92,7 +134,11 @@ class Reference:
         return dataclasses.replace(self, outputs=outputs, uncompared={})
 
     def keep_compared(self, outputs: Sequence[Any]) -> list[Any]:
-        return [each for index, each in enumerate(outputs) if index not in self.uncompared]
+        return [
+            each
+            for index, each in enumerate(outputs)
+            if self.uncompared.get(index) in {None, "partly-random"}
+        ]
 
     def rounding(self, index: int, rules: Rules) -> list[float]:
         """Return by input set the error of output `index` that rounding accounts for.
@@ -138,11 +184,18 @@ def create_reference(
     is in `class_counts`. Raise `ModelError` where there is no output, or one has NaN, infinity or
     nothing but mask values.
     """
+    whole = {index for index, elements in findings.random.items() if elements is None}
     outputs = []
     for arguments, precise, eager in zip(inputs, exact, produced, strict=True):
-        masks = find_ties(arguments, precise) or [None] * len(precise)
+        masks = find_ties(arguments, precise) or [False] * len(precise)
         expected = [
-            _expect(name, wanted, got, class_counts, mask, is_random=index in findings.random)
+            _expect(
+                name,
+                _start(wanted, mask, findings.random.get(index)),
+                (wanted, got),
+                class_counts,
+                is_random=index in whole,
+            )
             for index, (wanted, got, mask) in enumerate(zip(precise, eager, masks, strict=True))
         ]
         outputs.append(expected)
@@ -154,36 +207,49 @@ def create_reference(
     found = {
         index: reason
         for index, of_sets in enumerate(zip(*outputs, strict=True))
-        if (reason := _why_uncompared(of_sets, is_random=index in findings.random))
+        if (reason := _why_uncompared(of_sets, index, findings))
     }
     return dataclasses.replace(reference, uncompared=found)
 
 
-def _why_uncompared(of_sets: Sequence[ExpectedOutput], *, is_random: bool) -> Uncomparable | None:
-    """Return why nothing of an output is compared, given its value for each input set."""
-    if is_random:
+def _why_uncompared(
+    of_sets: Sequence[ExpectedOutput], index: int, findings: Findings
+) -> Uncomparable | None:
+    """Return why an output is not compared, given its value for each input set."""
+    if index in findings.random and findings.random[index] is None:
         return "random"
     if not any(each.values.size for each in of_sets):
         return "empty"
-    if all(each.tied is not None and each.tied.all() for each in of_sets):
-        return "tied"
-    is_unknown = any(not each.eager.is_finite for each in of_sets)
-    return "rounding" if is_unknown else None
+    if all(each.left_out is not None and each.left_out.all() for each in of_sets):
+        return "random" if index in findings.random else "tied"
+    if any(not each.eager.is_finite for each in of_sets):
+        return "rounding"
+    return "partly-random" if index in findings.random else None
+
+
+def _start(wanted: Any, tied: Any, random: Any) -> ExpectedOutput:
+    """Return what is expected of an output, before eager PyTorch's is compared."""
+    left_out = (False if isinstance(tied, Keys) else tied) | (False if random is None else random)
+    return ExpectedOutput(
+        sample(wanted),
+        tuple(wanted.shape),
+        wanted.dtype.kind == "f",
+        NO_DEVIATION,
+        left_out=sample(left_out) > 0 if left_out is not False and left_out.any() else None,
+        keys=tied if isinstance(tied, Keys) else None,
+    )
 
 
 def _expect(
     name: str,
-    wanted: Any,
-    got: Any,
+    expected: ExpectedOutput,
+    of_precisions: tuple[Any, Any],
     class_counts: Collection[int],
-    mask: Any,
     *,
     is_random: bool,
 ) -> ExpectedOutput:
-    values = sample(wanted)
-    is_float = wanted.dtype.kind == "f"
-    tied = sample(mask) > 0 if mask is not None and mask.any() else None
-    expected = ExpectedOutput(values, tuple(wanted.shape), is_float, NO_DEVIATION, tied=tied)
+    """Return what is expected, given the output in the precision `name` and eager PyTorch's."""
+    (wanted, got), values = of_precisions, expected.values
     if is_random:
         return expected
     if values.size and find_masked(values).all():
@@ -199,13 +265,13 @@ def _expect(
         )
     if got.shape != wanted.shape:
         return dataclasses.replace(expected, eager=Deviation(rmse=math.inf))
-    eager = measure(expected.align(sample(got)), values, wanted.shape)
+    eager = measure(expected.align(got), values, wanted.shape)
     if not eager.is_finite:
         raise ModelError(
             "eager PyTorch returns NaN or infinity in this precision",
             "choose another with --dtype, such as bfloat16",
         )
-    is_rows = is_float and wanted.ndim > 1 and wanted.size > 0
+    is_rows = expected.is_float and wanted.ndim > 1 and wanted.size > 0
     has_classes = is_rows and wanted.shape[-1] in class_counts
     top = top_of(wanted) if has_classes else None
     return dataclasses.replace(
@@ -224,7 +290,7 @@ def widen(outputs: Sequence[ExpectedOutput], rounded: Sequence[Any]) -> list[Exp
     widened = []
     for expected, array in zip(outputs, rounded, strict=True):
         found = (
-            measure(expected.align(sample(array)), expected.values, expected.shape)
+            measure(expected.align(array), expected.values, expected.shape)
             if tuple(array.shape) == expected.shape
             else NO_DEVIATION
         )
@@ -262,8 +328,14 @@ def save_reference(reference: Reference, file: pathlib.Path) -> None:
                     f"top-{number}-{index}": output.top,
                     f"eager-top-{number}-{index}": np.array(output.eager_top1),
                 }
-            if output.tied is not None:
-                arrays[f"tied-{number}-{index}"] = output.tied
+            if output.left_out is not None:
+                arrays[f"left-out-{number}-{index}"] = output.left_out
+            if output.keys is not None:
+                axis = -1 if output.keys.axis is None else output.keys.axis
+                arrays |= {
+                    f"keys-{number}-{index}": output.keys.rows,
+                    f"axis-{number}-{index}": np.array(axis),
+                }
     with replace_when_complete(file) as partial:
         np.savez(partial, **arrays)
 
@@ -298,7 +370,10 @@ def _load_outputs(archive: Any, number: int) -> list[ExpectedOutput]:
     found = []
     for index in range(_count(archive, f"expected-{number}-")):
         suffix = f"{number}-{index}"
-        has_classes, has_ties = (f"{kind}-{suffix}" in archive.files for kind in ("top", "tied"))
+        has_classes, is_partial, has_keys = (
+            f"{kind}-{suffix}" in archive.files for kind in ("top", "left-out", "keys")
+        )
+        axis = int(archive[f"axis-{suffix}"]) if has_keys else -1
         found.append(
             ExpectedOutput(
                 values=archive[f"expected-{suffix}"],
@@ -308,7 +383,10 @@ def _load_outputs(archive: Any, number: int) -> list[ExpectedOutput]:
                 envelope=Deviation(*map(float, archive[f"envelope-{suffix}"])),
                 top=archive[f"top-{suffix}"] if has_classes else None,
                 eager_top1=float(archive[f"eager-top-{suffix}"]) if has_classes else None,
-                tied=archive[f"tied-{suffix}"] if has_ties else None,
+                left_out=archive[f"left-out-{suffix}"] if is_partial else None,
+                keys=Keys(archive[f"keys-{suffix}"], None if axis < 0 else axis)
+                if has_keys
+                else None,
             )
         )
     return found
@@ -344,9 +422,13 @@ def measure_rounding(reference: Reference, subject: Any, limits: Mapping[str, An
         ]
     uncompared = dict(reference.uncompared)
     for index, of_sets in enumerate(zip(*outputs, strict=True)):
+        share = max(each.eager.or_larger(each.envelope).differing for each in of_sets)
+        if not of_sets[0].is_float and share > MOST_CHANGED:
+            for of_set in outputs:
+                of_set[index] = dataclasses.replace(of_set[index], is_float=True)
         typical = (
             each.eager.or_larger(each.envelope).typical / each.scale
-            for each in of_sets
+            for each in (of_set[index] for of_set in outputs)
             if each.is_float and each.scale
         )
         if max(typical, default=0.0) > MOST_ROUNDING:

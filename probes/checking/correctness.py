@@ -17,7 +17,6 @@ from typing import Any
 
 from probes.checking import identity
 from probes.checking.array_reference import Reference
-from probes.checking.deviation import sample
 from probes.checking.integers import allowed_difference
 from probes.checking.output_check import OutputCheck, check_output, judge
 from probes.checking.rules import Rules
@@ -50,7 +49,7 @@ def check_outputs(
         outputs = whole.keep_compared(every)
         samples.append(
             [
-                each.align(sample(array))
+                each.align(array)
                 for each, array in zip(reference.outputs[number], outputs, strict=True)
             ]
         )
@@ -145,9 +144,7 @@ def _reason(worst: OutputCheck, reference: Reference) -> str:
     name = reference.name
     if worst.fault == "integers":
         ties = (
-            ", besides those that depend on the order of equal values"
-            if worst.expected.tied is not None
-            else ""
+            ", besides those that are not compared" if worst.expected.left_out is not None else ""
         )
         share = worst.found.differing * 100
         return f"{share:.2f} % of its integers differ from those of {name}{ties}"
@@ -192,8 +189,10 @@ def _record(
             uncompared=dict(collections.Counter(whole.uncompared.values())),
             outputs=len(whole.outputs[0]),
             unseen=whole.unseen,
-            tied_elements=sum(
-                int(each.expected.tied.sum()) for each in checks if each.expected.tied is not None
+            left_out_elements=sum(
+                int(each.expected.left_out.sum())
+                for each in checks
+                if each.expected.left_out is not None
             ),
         ),
     )

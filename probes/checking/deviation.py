@@ -160,5 +160,5 @@ def excess_of_top(array: Any, classes: Any) -> Any:
     rows = array.reshape(-1, array.shape[-1])
     each = np.arange(len(rows))
     top, wanted = top_of(array), classes
-    excess = rows[each, top].astype("float64") - rows[each, wanted].astype("float64")
+    excess = subtract(*(rows[each, index].astype("float64") for index in (top, wanted)))
     return np.where(top == wanted, 0.0, excess)

@@ -1,7 +1,7 @@
 """Mask values in outputs: what a model puts in place of scores that do not count.
 
-They are -inf, a limit of a precision (`torch.finfo(x.dtype).min`) or a large constant (-1e9). Their
-size means nothing: an output would have any error if it were compared with them.
+They are infinite, a limit of a precision (`torch.finfo(x.dtype).min`) or a large constant (-1e9).
+Their size means nothing: an output would have any error if it were compared with them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def find_masked(array: Any) -> Any:
     """Return which elements of a float64 array are mask values, as booleans of its shape."""
     import numpy as np  # noqa: PLC0415 - the core is importable without any stack
 
-    masked = np.isneginf(array) | _is_limit(array)
+    masked = np.isinf(array) | _is_limit(array)
     lowest: float = np.min(array, where=~masked, initial=0.0)
     if lowest >= 0:
         return masked
@@ -44,13 +44,13 @@ def unmasked(array: Any) -> Any:
 def subtract(values: Any, target: Any) -> Any:
     """Return `values - target` of float64 arrays, with 0 where both have the same mask value.
 
-    Limits of all precisions are the same one. -inf and a finite number are not.
+    Limits of all precisions are the same one. Infinity and a finite number are not.
     """
     import numpy as np  # noqa: PLC0415
 
-    both_infinite = np.isneginf(values) & np.isneginf(target)
-    both_limits = _is_limit(values) & _is_limit(target) & (np.sign(values) == np.sign(target))
-    same = both_infinite | both_limits
+    both_infinite = np.isinf(values) & np.isinf(target)
+    both_limits = _is_limit(values) & _is_limit(target)
+    same = (both_infinite | both_limits) & (np.sign(values) == np.sign(target))
     with np.errstate(over="ignore", invalid="ignore"):
         difference = np.where(same, 0.0, values) - np.where(same, 0.0, target)
         rounded = np.isfinite(difference) & (abs(difference) <= ROUNDING * abs(target))

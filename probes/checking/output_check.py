@@ -58,7 +58,7 @@ def check_output(
     """
     number, index = place
     expected = reference.outputs[number][index]
-    values = expected.align(sample(array))
+    values = expected.align(array)
     found = measure(values, expected.values, expected.shape)
     of_sets = [outputs[index] for outputs in reference.outputs]
     top1, top1_or_tie = compare_classes(array, expected, rules)

@@ -24,6 +24,8 @@ FILE = "model.onnx"
 TRACED = "traced"
 #: What it raises for a model that it does not take.
 TRACING_ERRORS = (RuntimeError, TypeError, ValueError, AttributeError, NotImplementedError)
+#: Names of inputs for the older exporter.
+NAMES = 'names = [f"input_{number}" for number in range(len(example))]\n'
 #: Of the dimensions, those that the code of the model does not fix.
 EVERY: Literal["every"] = "every"
 
@@ -84,7 +86,7 @@ def for_any_shape(
         tensors = subject.tensors(inputs)
         try:
             _export(subject, tensors, file, EVERY)
-        except UnsupportedError:
+        except (UnsupportedError, torch.onnx.OnnxExporterError):
             # The exporter of ONNX has further ways to trace a module.
             if not subject.has_batch:
                 raise
@@ -92,23 +94,35 @@ def for_any_shape(
             try:
                 _export(subject, examples, file, free_dimensions.batch(examples))
             except free_dimensions.EXPORT_ERRORS as problem:
-                raise UnsupportedError(free_dimensions.NO_FREE_BATCH) from problem
+                if not _trace(subject, examples, file, is_free=True):
+                    raise UnsupportedError(free_dimensions.NO_FREE_BATCH) from problem
     pytorch.move_weights_to_host(subject)
     return file
 
 
-def integration(request: Request, exported: str = "model, inputs") -> tuple[str, str]:
+def integration(request: Request, *, is_free: bool = False) -> tuple[str, str]:
     """Return the lines that export `model`, and the expression for the path of the file.
 
     There are no lines for an ONNX file: `model` is then its path.
     """
     if request.subject["kind"] == "onnx":
         return "", "model"
-    call = f'torch.onnx.export({exported}, dynamo=True).save("model.onnx", external_data=True)'
-    if any(_folder(request).glob(f"*/{TRACED}")):
-        # The exporter with `dynamo=True` refuses the model.
-        call = f'torch.onnx.export({exported}, "model.onnx", dynamo=False)'
-    return f"with torch.no_grad():\n    {call}\n", '"model.onnx"'
+    # The exporter with `dynamo=True` refuses some models.
+    is_traced = any(_folder(request).glob(f"*/{TRACED}"))
+    arguments = {
+        (False, False): "model, inputs",
+        (False, True): "torch.export.export(model, example, dynamic_shapes=shapes, strict=False)",
+        (True, False): "model, inputs",
+        (True, True): "model, example",
+    }[is_traced, is_free]
+    names = 'input_names=names, dynamic_axes=dict.fromkeys(names, {0: "batch"})'
+    call = f'torch.onnx.export({arguments}, dynamo=True).save("model.onnx", external_data=True)'
+    before = free_dimensions.EXPORT_LINES if is_free else ""
+    if is_traced:
+        before = f"{free_dimensions.EXAMPLE_LINES}{NAMES}" if is_free else ""
+        more = f", {names}" if is_free else ""
+        call = f'torch.onnx.export({arguments}, "model.onnx", dynamo=False{more})'
+    return f"{before}with torch.no_grad():\n    {call}\n", '"model.onnx"'
 
 
 def rows_of(inputs: list[Any]) -> int:
@@ -151,7 +165,7 @@ def _export(
                 )
         except torch.onnx.OnnxExporterError:
             refuse_other_outputs(subject.module(*arguments))
-            if free is not None or not _trace(subject.module, arguments, file):
+            if free is not None or not _trace(subject, arguments, file):
                 raise
             return
     if program is None:
@@ -163,13 +177,26 @@ def _export(
 
 
 def _trace(
-    module: torch.nn.Module, arguments: tuple[torch.Tensor, ...], file: pathlib.Path
+    subject: TorchSubject,
+    arguments: tuple[torch.Tensor, ...],
+    file: pathlib.Path,
+    *,
+    is_free: bool = False,
 ) -> bool:
-    """Export with PyTorch's older exporter, which traces one call; return whether it takes it."""
-    with replace_when_complete(file.parent) as directory:
+    """Export with PyTorch's older exporter, which traces one call; return whether it takes it.
+
+    The first dimension of each input is free if `is_free`. Where the traced call depends on it,
+    outputs for another number of rows are wrong, which the check of outputs finds.
+    """
+    names = [f"input_{number}" for number in range(len(arguments))]
+    axes = {name: {0: "batch"} for name, each in zip(names, arguments, strict=True) if each.ndim}
+    free = {"input_names": names, "dynamic_axes": axes} if is_free else {}
+    with replace_when_complete(file.parent) as directory, pytorch.without_inference_mode():
         directory.mkdir(parents=True, exist_ok=True)
         try:
-            torch.onnx.export(module, arguments, str(directory / file.name), dynamo=False)
+            copies = tuple(tensor.clone() for tensor in arguments)
+            path = str(directory / file.name)
+            torch.onnx.export(subject.module, copies, path, dynamo=False, **free)
         except TRACING_ERRORS:
             traceback.print_exc()
             return False

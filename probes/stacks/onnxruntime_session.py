@@ -15,7 +15,6 @@ from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKern
 from probes.adapter import UnsupportedError
 from probes.protocol import Request
 from probes.stacks import (
-    free_dimensions,
     onnx_export,
     onnx_kernels,
     onnxruntime_feeding,
@@ -279,8 +278,7 @@ session.run_with_iobinding(binding)
 output = [torch.from_dlpack(value) for value in binding.get_outputs()]
 """
     free = bool(request.options.get("dynamic")) and request.subject["kind"] != "onnx"
-    every = "torch.export.export(model, example, dynamic_shapes=shapes, strict=False)"
-    export, file = onnx_export.integration(request, every if free else "model, inputs")
+    export, file = onnx_export.integration(request, is_free=free)
     quantise = ""
     if request.options.get("weights"):
         from probes.stacks import onnxruntime_quantisation  # noqa: PLC0415 - as above
@@ -293,6 +291,6 @@ output = [torch.from_dlpack(value) for value in binding.get_outputs()]
 import onnxruntime
 import torch
 
-{free_dimensions.EXPORT_LINES if free else ""}{export}{quantise}{opened}
+{export}{quantise}{opened}
 assert session.get_providers()[0] == "{provider}", "ONNX Runtime fell back without an error; see its log for the reason"
 {binding if request.options["feeding"] == IO_BINDING else host}"""  # noqa: E501 - the lines are counted, so they are not wrapped

@@ -6,10 +6,15 @@ All arms are compared under the same settings, and the baseline is the model wit
 from __future__ import annotations
 
 import contextlib
+import os
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+
+from probes.adapter import ModelError
+from probes.subjects.module_state import State, original_function
 
 #: Returns a setting, and sets it.
 Setting = tuple[Callable[[], Any], Callable[[Any], object]]
@@ -36,22 +41,66 @@ KEPT: dict[str, Callable[[], Any]] = {
     "default_dtype": torch.get_default_dtype,
     "default_device": torch.get_default_device,
     "deterministic_algorithms": torch.are_deterministic_algorithms_enabled,
+    "cudnn": lambda: torch.backends.cudnn.enabled,
+    "cudnn_deterministic": lambda: torch.backends.cudnn.deterministic,
+    "flash_attention": torch.backends.cuda.flash_sdp_enabled,
+    "efficient_attention": torch.backends.cuda.mem_efficient_sdp_enabled,
 }
+
+
+#: Beginnings of environment variables that stacks read.
+VARIABLES = (
+    *("OMP_", "MKL_", "KMP_", "DNNL_", "ONEDNN_", "OPENBLAS_", "CUDA_", "CUBLAS_", "CUDNN_"),
+    *("NVIDIA_", "ATEN_", "TORCH", "PYTORCH_", "TRITON_"),
+)
+
+
+def read_settings() -> dict[str, Any]:
+    """Return the settings by name, and `read_variables`."""
+    readers = {**{name: read for name, (read, _) in PUT_BACK.items()}, **KEPT}
+    return {**{name: read() for name, read in readers.items()}, **read_variables()}
+
+
+def read_variables() -> dict[str, str]:
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith(VARIABLES) and "CACHE" not in name
+    }
+
+
+def changed_settings(before: dict[str, Any]) -> dict[str, Any]:
+    """Return the present values of what differs from `before`; None for what is gone."""
+    now = read_settings()
+    names = (*now, *(name for name in before if name not in now))
+    return {name: now.get(name) for name in names if now.get(name) != before.get(name)}
+
+
+def refuse_changed_settings(before: dict[str, Any]) -> None:
+    """Raise `ModelError` if calls have changed settings: compiled programs would not."""
+    if changed := changed_settings(before):
+        named = ", ".join(f"{name} to {value}" for name, value in changed.items())
+        raise ModelError(
+            f"forward changes settings of the process ({named}), so workflows that call it would"
+            " run under others than those that compile it",
+            "change them where the model is created: p3-advisor then measures all workflows alike",
+        )
 
 
 @contextlib.contextmanager
 def watch_settings(adjusted: dict[str, str]) -> Iterator[None]:
     """Put settings back that are changed in this context, and add what was done to `adjusted`."""
-    before = {name: read() for name, (read, _) in PUT_BACK.items()}
-    kept = {name: read() for name, read in KEPT.items()}
+    before = read_settings()
     yield
-    for name, (read, write) in PUT_BACK.items():
-        if (now := read()) != before[name]:
+    for name in changed_settings(before):
+        # A setting may have been put back with another one.
+        if name not in (changed := changed_settings(before)):
+            continue
+        now = changed[name]
+        adjusted[name] = f"set to {now} by the model, kept"
+        if name in PUT_BACK:
             adjusted[name] = f"set to {now} by the model, put back to {before[name]}"
-            write(before[name])
-    for name, read in KEPT.items():
-        if (now := read()) != kept[name]:
-            adjusted[name] = f"set to {now} by the model, kept"
+            PUT_BACK[name][1](before[name])
 
 
 def uncompile(module: torch.nn.Module, adjusted: dict[str, str]) -> torch.nn.Module:
@@ -69,14 +118,15 @@ def uncompile(module: torch.nn.Module, adjusted: dict[str, str]) -> torch.nn.Mod
             found.append(part)
             part._compiled_call_impl = None  # noqa: SLF001 - as above
         for name, value in (("forward", type(part).forward), *vars(part).items()):
-            function = getattr(value, "_torchdynamo_orig_callable", None)
-            # `torch.compiler.disable` wraps functions, too.
-            if function and not getattr(value, "_torchdynamo_disable", False):
+            function = original_function(value)
+            if function is not value:
                 found.append(part)
                 is_method = value is type(part).forward and name not in vars(part)
                 vars(part)[name] = function.__get__(part) if is_method else function
     if found:
         adjusted["torch.compile"] = "taken off the model that the factory returned"
+    if "torch._dynamo" in sys.modules and State(module, reads_tensors=False).is_compiled:
+        adjusted["torch.compile"] = "without effect in eager PyTorch, also around functions"
     return module
 
 

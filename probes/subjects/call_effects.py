@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Callable, Iterator, Sequence
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -23,50 +24,96 @@ MAX_NAMED = 3
 #: Outputs of equal calls that are not equal differ by less than this share of their RMS, times the
 #: root of the precision's unit, because sums are added in another order.
 NOISE = 1.0
+#: A state may take some calls to show; they end after so many seconds.
+LATER_CALLS, LATER_SECONDS = 40, 1.0
+#: Pairs of calls with other random numbers, if they take no longer.
+PAIRS = 16
 Tensors = tuple[torch.Tensor, ...]
 Call = Callable[[Tensors], list[Any]]
 
 
 def find_random_outputs(
     module: torch.nn.Module, make_tensors: Sequence[Callable[[], Tensors]], call: Call
-) -> tuple[frozenset[int], bool]:
-    """Return the numbers of the outputs that are random, and whether a call draws any numbers.
+) -> tuple[dict[int, Any], bool]:
+    """Return what is random by number of output, and whether a call draws any numbers.
 
-    Raise `ModelError` if a later call differs because one changed an input or a state: the calls of
-    a race use the same tensors and the same module again and again, and exporters drop the changes
-    of states. `make_tensors` has a function for each input set, and `call` returns copies.
-    Attributes and buffers are as before in the end.
+    It is the elements that differ in each pair of calls, as booleans, if all others never differ;
+    None for the whole output. Raise `ModelError` if a later call differs because one changed an
+    input or a state: the calls of a race use the same tensors and the same module again and again,
+    and exporters drop the changes of states. `make_tensors` has a function for each input set, and
+    `call` returns copies. Attributes and buffers are as before in the end.
     """
+    for cached in State(module).caches:
+        cached.cache_clear()
     before = State(module)
+    draws = False
 
     def call_seeded(tensors: Tensors) -> list[Any]:
-        with seeded(before.generators):
-            return call(tensors)
+        nonlocal draws
+        with seeded(before.generators) as has_drawn:
+            found = call(tensors)
+            draws |= has_drawn()
+        return found
 
     with restored(module):
         tensors = make_tensors[0]()
-        with seeded(before.generators) as has_drawn:
-            first = call(tensors)
-            draws = has_drawn()
+        first = call_seeded(tensors)
         if not all(map(torch.equal, tensors, make_tensors[0]())):
             _refuse_changed_inputs(first, call_seeded(tensors))
-        other = call_seeded(make_tensors[-1]())
-        again = call_seeded(make_tensors[0]())
-        after = State(module)
+        changed = before.changed(State(module))
+        *_, other = [call_seeded(make()) for make in make_tensors]
+        start = perf_counter()
+        for _ in range(LATER_CALLS if changed else 1):
+            again = call_seeded(make_tensors[0]())
+            if not _are_equal(first, again) or perf_counter() - start > LATER_SECONDS:
+                break
+        changed += [name for name in before.changed(State(module)) if name not in changed]
+    for cached in before.caches:
+        cached.cache_clear()
     with restored(module):
         fresh = call_seeded(make_tensors[-1]())
     is_same = _are_equal(first, again) and _are_equal(other, fresh)
-    if not is_same and (changed := before.changed(after)):
+    if not is_same and changed:
         lasting = before.changed(State(module))
         with restored(module):
             is_reproducible = _are_equal(first, call_seeded(make_tensors[0]()))
         if lasting or is_reproducible:
             _refuse_state(changed)
     if is_same and not draws:
-        return frozenset(), draws
+        return {}, draws
     with restored(module):
-        pairs = [[_call_freely(call, make(), seed) for seed in (1, 2)] for make in make_tensors]
-    return frozenset().union(*(_differing(*pair, is_exact=is_same) for pair in pairs)), draws
+        pairs = list(_call_in_pairs(call, make_tensors))
+    found = {index for pair in pairs for index in _differing(*pair, is_exact=is_same)}
+    return {index: _random_elements(pairs, index) for index in sorted(found)}, draws
+
+
+def _call_in_pairs(
+    call: Call, make_tensors: Sequence[Callable[[], Tensors]]
+) -> Iterator[tuple[list[Any], list[Any]]]:
+    """Yield outputs of two calls with other random numbers, more than once for fast models."""
+    start = perf_counter()
+    for number in range(PAIRS):
+        if number >= len(make_tensors) and perf_counter() - start > LATER_SECONDS:
+            return
+        make = make_tensors[number % len(make_tensors)]
+        yield _call_freely(call, make(), 2 * number), _call_freely(call, make(), 2 * number + 1)
+
+
+def _random_elements(pairs: Sequence[tuple[list[Any], list[Any]]], index: int) -> Any:
+    """Return which elements of an output differ in each pair, if the others do in none.
+
+    Where an element differs in some pairs only, others may have been equal by chance. Return None
+    then.
+    """
+    of_pairs = [
+        (one[index], other[index]) for one, other in pairs if index < min(len(one), len(other))
+    ]
+    shapes = {array.shape for pair in of_pairs for array in pair}
+    if len(of_pairs) < len(pairs) or len(pairs) < PAIRS or len(shapes) > 1:
+        return None
+    differing = np.array([one != other for one, other in of_pairs])
+    always, never = differing.all(0), ~differing.any(0)
+    return always if (always | never).all() and never.any() else None
 
 
 def _refuse_changed_inputs(first: list[Any], again: list[Any]) -> None:

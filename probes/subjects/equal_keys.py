@@ -1,7 +1,7 @@
 """Find the outputs that depend on how sort, topk and argmax order equal values.
 
-PyTorch leaves that open, so compiled programs order them otherwise and are right. The order of
-equal values is changed by calling such an operator with permuted values.
+PyTorch leaves that open, so compiled programs order them otherwise and are right. Such an operator
+is called with the ranks of the values instead, in which equal values have an order.
 """
 
 from __future__ import annotations
@@ -13,21 +13,26 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-#: Place of the dimension among the arguments, and its default, by operator. A stable sort, which
-#: has another overload, does not leave the order open.
-ORDERING = {
-    "aten.sort.default": (1, -1),
-    "aten.argsort.default": (1, -1),
-    "aten.topk.default": (2, -1),
-    "aten.argmax.default": (1, None),
-    "aten.argmin.default": (1, None),
-    "aten.max.dim": (1, None),
-    "aten.min.dim": (1, None),
+from probes.checking.array_reference import Keys
+from probes.checking.deviation import MAX_ELEMENTS
+
+#: Operators that return places, as the last result: those of a whole order, of one value of a
+#: dimension, and others. A stable sort, which has another overload, does not leave the order open.
+ORDERING = {"aten.sort.default", "aten.argsort.default", "aten.topk.default"}
+CHOOSING = {
+    *("aten.argmax.default", "aten.argmin.default", "aten.max.dim", "aten.min.dim"),
+    *("aten.median.dim", "aten.nanmedian.dim", "aten.kthvalue.default"),
 }
+WITHOUT_ROWS = {
+    *("aten.cummax.default", "aten.cummin.default"),
+    *("aten.max_pool2d_with_indices.default", "aten.max_pool3d_with_indices.default"),
+    *("aten.adaptive_max_pool2d.default", "aten.adaptive_max_pool3d.default"),
+}
+OPEN = ORDERING | CHOOSING | WITHOUT_ROWS
 STABLE = {"aten.sort.stable", "aten.argsort.stable"}
-#: Orders that are tried where values are equal: the reversed one and random ones. In many of them a
+#: Orders that are tried: that of the places, the reversed one and random ones. In many of them a
 #: pair has the same order by chance.
-ORDERS = 16
+ORDERS, LEAST_ORDERS = 16, 3
 #: Differences of this share of the output are rounding.
 SAME = 1e-9
 
@@ -43,7 +48,7 @@ class Observer(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        self.orders |= str(func) in ORDERING or str(func) in STABLE
+        self.orders |= str(func) in OPEN or str(func) in STABLE
         result = func(*args, **(kwargs or {}))
         for each in result if isinstance(result, (tuple, list)) else (result,):
             if isinstance(each, torch.Tensor) and each.is_floating_point():
@@ -52,63 +57,92 @@ class Observer(TorchDispatchMode):
 
 
 class OtherOrder(TorchDispatchMode):
-    """Lets operators order equal values as in a permutation of them."""
+    """Lets operators order equal values otherwise, and notes what they ordered."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()
         self._seed = seed
-        #: Whether an operator was called with equal values.
-        self.has_ties = False
+        #: The places, and the values that they are places of, where there are equal ones.
+        self.ties: list[tuple[Any, Keys | None]] = []
+        #: Whether an operator has returned other places.
+        self.has_moved = False
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         named = kwargs or {}
-        name = str(func)
-        if name in STABLE and not named.get("stable"):
-            name = "aten.sort.default"
-        if name not in ORDERING:
-            return func(*args, **named)
-        place, default = ORDERING[name]
-        dimension = named.get("dim", args[place] if len(args) > place else default)
-        values = args[0]
-        if dimension is None:
-            if named.get("keepdim"):
-                return func(*args, **named)
-            values, dimension = values.reshape(-1), 0
-        if not values.dim() or not values.numel():
-            return func(*args, **named)
-        ordered = values.sort(dimension).values
-        self.has_ties |= bool((ordered.diff(dim=dimension) == 0).any())
-        places = self._permute(values.shape[dimension]).to(values.device)
-        result = func(values.index_select(dimension, places), *args[1:], **named)
-        if isinstance(result, torch.Tensor):
-            return places[result]
-        return (*result[:-1], places[result[-1]])
+        result = func(*args, **named)
+        is_open = str(func) in OPEN or (str(func) in STABLE and not named.get("stable"))
+        if not is_open or not args[0].numel():
+            return result
+        other = func(self._rank(args[0]), *args[1:], **named)
+        *values, places = (result,) if isinstance(result, torch.Tensor) else result
+        moved = other if isinstance(other, torch.Tensor) else other[-1]
+        if args[0].unique().numel() < args[0].numel():
+            self.ties.append((places.cpu().numpy(), _keys_of(func, args, named, places)))
+        self.has_moved |= not torch.equal(places, moved)
+        return (*values, moved) if values else moved
 
-    def _permute(self, size: int) -> torch.Tensor:
-        if self._seed == 0:
-            return torch.arange(size - 1, -1, -1)
+    def _rank(self, values: torch.Tensor) -> torch.Tensor:
+        """Return the rank of each value among all, with a smaller number that orders equal ones."""
+        ranks = values.unique(return_inverse=True)[1].double()
         generator = torch.Generator().manual_seed(self._seed)
-        return torch.randperm(size, generator=generator)
+        order = torch.arange(values.numel())
+        if self._seed > 1:
+            order = torch.randperm(values.numel(), generator=generator)
+        step = (-order if self._seed == 0 else order) / (2 * values.numel())
+        return ranks + step.view(values.shape).to(values.device)
+
+
+def _keys_of(func: Any, args: Any, named: dict[str, Any], places: torch.Tensor) -> Keys | None:
+    """Return what an operator orders along one dimension; None for operators without one."""
+    given = {each.name: each.default_value for each in func._schema.arguments}  # noqa: SLF001 - no public name
+    given |= dict(zip(given, args, strict=False)) | named
+    if str(func) in WITHOUT_ROWS:
+        return None
+    values, axis = args[0], given["dim"]
+    if axis is None:
+        values, axis = values.reshape(-1), 0
+    size = values.shape[axis] if values.dim() else 1
+    rows = (
+        values.double().movedim(axis, -1).reshape(-1, size) if values.dim() else values.view(1, 1)
+    )
+    is_one = places.numel() == len(rows) and str(func) in CHOOSING
+    return Keys(rows.cpu().numpy(), None if is_one else axis % places.dim())
 
 
 def find_tied(outputs: Sequence[Any], call: Callable[[], Sequence[Any]]) -> list[Any]:
-    """Return which elements of `outputs` differ in other orders, as booleans by output.
+    """Return which elements of `outputs` differ in other orders.
 
-    `call` computes the outputs, numpy arrays, again.
+    These are booleans, or the keys of an output that is the places of ordered values. `call`
+    computes the outputs, numpy arrays, again.
     """
     masks = [np.zeros(array.shape, dtype=bool) for array in outputs]
+    ties: list[tuple[Any, Keys | None]] = []
+    has_moved = False
     for seed in range(ORDERS):
         with OtherOrder(seed) as order:
             found = call()
-        if not order.has_ties:
-            return masks
+        ties = ties or order.ties
+        has_moved |= order.has_moved
+        if not ties or (seed >= LEAST_ORDERS and not has_moved):
+            break
         masks = [
             mask | _differs(one, other)
             for mask, one, other in zip(masks, outputs, found, strict=True)
         ]
-    return masks
+    return [
+        next((keys for places, keys in ties if keys and _are_places(output, places, keys)), mask)
+        if output.size <= MAX_ELEMENTS
+        else mask
+        for output, mask in zip(outputs, masks, strict=True)
+    ]
+
+
+def _are_places(output: Any, places: Any, keys: Keys) -> bool:
+    if keys.axis is None and output.size == places.size:
+        places = places.reshape(output.shape)
+    return output.dtype.kind == "i" and np.array_equal(output, places)
 
 
 def _differs(one: Any, other: Any) -> Any:

@@ -211,9 +211,8 @@ def refuse_undrawable(examples: tuple[torch.Tensor, ...]) -> None:
             reason = "an example input is on the device meta, where tensors have no values"
             raise ModelError(reason, "let the factory create it on the CPU")
         if example.layout is not torch.strided or example.is_nested or example.is_quantized:
-            kind = (
-                "quantised" if example.is_quantized else str(example.layout).removeprefix("torch.")
-            )
+            kind = str(example.layout).removeprefix("torch.")
+            kind = "quantised" if example.is_quantized else "nested" if example.is_nested else kind
             raise ModelError(
                 f"an example input is a {kind} tensor, not a dense one",
                 "let forward take dense tensors, such as the indices and values of a sparse one,"

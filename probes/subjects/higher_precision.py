@@ -42,7 +42,7 @@ class Precision:
         if self.dtype is None:
             return module
         dtype = self.dtype
-        precise = precision.cast_module(copy.deepcopy(module), dtype)
+        precise = precision.cast_module(copy_module(module), dtype)
 
         def called(*tensors: torch.Tensor) -> Any:
             with self.context():
@@ -59,6 +59,25 @@ class Precision:
                 if self.redirects_casts:
                     entered.enter_context(RedirectedCasts(self.dtype))
             yield
+
+
+def copy_module(module: Any) -> Any:
+    """Return a copy with weights of its own; attributes that cannot be copied stay the same.
+
+    Such are generators, locks and open files.
+    """
+    memo: dict[int, Any] = {}
+    with contextlib.suppress(*REFUSALS):
+        return copy.deepcopy(module, memo)
+    memo.clear()
+    for part in module.modules():
+        for name, value in vars(part).items():
+            if name not in {"_parameters", "_buffers", "_modules"}:
+                try:
+                    copy.deepcopy(value)
+                except REFUSALS:
+                    memo[id(value)] = value
+    return copy.deepcopy(module, memo)
 
 
 def candidates(dtypes: list[torch.dtype], own: torch.dtype) -> list[Precision]:

@@ -5,11 +5,15 @@ Generators of random numbers are no state: their draws are random numbers.
 
 from __future__ import annotations
 
+import array
 import collections
 import contextlib
+import contextvars
 import copy
 import functools
 import hashlib
+import itertools
+import os
 import random
 import sysconfig
 import types
@@ -19,12 +23,18 @@ from typing import Any
 import numpy as np
 import torch
 
+from probes.subjects.outputs import attributes
+
 #: Objects that are read; the rest of a larger graph is left out.
 MOST_OBJECTS = 20_000
 #: Columns of the sums by which a large tensor is compared.
 COLUMNS = 1024
 INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 LEAVES = (bool, int, float, complex, str, bytes, type(None))
+#: The type of what `functools.lru_cache` returns.
+CACHED = type(functools.cache(len))
+#: What an iterator returns next, so many values, tells its place.
+NEXT_VALUES = 8
 #: Returns the state of a generator, and sets it.
 Generator = tuple[Callable[[], Any], Callable[[Any], Any]]
 
@@ -32,12 +42,17 @@ Generator = tuple[Callable[[], Any], Callable[[Any], Any]]
 class State:
     """Values by their names, such as `layer.count`, and the generators that the module reaches."""
 
-    def __init__(self, module: torch.nn.Module) -> None:
+    def __init__(self, module: torch.nn.Module, *, reads_tensors: bool = True) -> None:
+        self._reads_tensors = reads_tensors
         self.values: dict[str, Any] = {}
         self.generators: list[Generator] = []
+        #: Functions of the user's that remember what they returned.
+        self.caches: list[Any] = []
+        #: Whether a function is compiled by `torch.compile`.
+        self.is_compiled = False
         #: Keeps the objects alive, so that an id stands for one of them.
         seen: dict[int, Any] = {}
-        pending: list[tuple[str, Any]] = [("", module)]
+        pending: list[tuple[str, Any]] = [("", module), ("os.environ", dict(os.environ))]
         while pending and len(seen) < MOST_OBJECTS:
             name, value = pending.pop()
             if isinstance(value, LEAVES):
@@ -49,29 +64,27 @@ class State:
     def _read(self, name: str, value: Any) -> Iterable[tuple[str, Any]]:
         """Keep what can be compared of `value`, and return the names and values of its parts."""
         if isinstance(value, (torch.Tensor, np.ndarray)):
-            self.values[name] = digest(torch.as_tensor(value))
+            self.values[name] = digest(torch.as_tensor(value)) if self._reads_tensors else None
         elif found := _generator(value):
             self.generators.append(found)
-        elif isinstance(value, dict):
-            self.values[f"{name}[]"] = len(value)
-            return [(f"{name}[{key!r}]", each) for key, each in list(value.items())]
-        elif isinstance(value, (list, tuple, collections.deque)):
-            self.values[f"{name}[]"] = len(value)
-            return [(f"{name}[{index}]", each) for index, each in enumerate(value)]
-        elif isinstance(value, (set, frozenset)) or type(value).__module__ == "itertools":
+        elif isinstance(value, (set, frozenset, bytearray, array.array)):
             self.values[name] = repr(value)
+        elif isinstance(value, (dict, list, tuple, collections.deque)):
+            self.values[f"{name}[]"] = len(value)
+            parts = list(value.items()) if isinstance(value, dict) else enumerate(value)
+            return [(f"{name}[{key!r}]", each) for key, each in parts]
+        elif isinstance(value, CACHED):
+            if not _is_installed(value.__wrapped__.__code__.co_filename):
+                self.caches.append(value)
+                self.values[name] = value.cache_info().currsize
+            return [(name, value.__wrapped__)]
         elif isinstance(value, types.FunctionType):
-            return _variables(value)
-        elif isinstance(value, types.MethodType):
-            return [(name, value.__self__), (name, value.__func__)]
-        elif isinstance(value, types.ModuleType):
-            is_own = not _is_installed(getattr(value, "__file__", None))
-            return _fields(value.__name__, value) if is_own else ()
-        elif isinstance(value, type):
-            return _fields(value.__name__, value) if _is_own_class(value) else ()
+            function = original_function(value)
+            self.is_compiled |= function is not value
+            is_own = isinstance(function, types.FunctionType)
+            return _variables(function) if is_own else [(name, function)]
         else:
-            own = [(each.__name__, each) for each in type(value).__mro__]
-            return [*_fields(name, value), *own]
+            return _parts_of(name, value)
         return ()
 
     def changed(self, other: State) -> list[str]:
@@ -110,6 +123,46 @@ def _is_same(ones: dict[str, Any], others: dict[str, Any], name: str) -> bool:
     return bool(one == other or (one != one and other != other))  # noqa: PLR0124 - NaN
 
 
+def _parts_of(name: str, value: Any) -> Iterable[tuple[str, Any]]:
+    match value:
+        case types.GeneratorType():
+            frame = value.gi_frame
+            found = {**frame.f_locals, "next": frame.f_lasti} if frame else {}
+            return [(f"{name}[{key}]", each) for key, each in found.items()]
+        case types.MethodType():
+            return [(name, value.__self__), (name, value.__func__)]
+        case functools.partial():
+            return [(name, value.func), (name, value.args), (name, value.keywords)]
+        case contextvars.ContextVar():
+            return [(name, value.get(None))]
+        case staticmethod() | classmethod() | property():
+            return [(name, getattr(value, "__func__", None) or value.fget)]
+        case types.ModuleType():
+            is_own = not _is_installed(getattr(value, "__file__", None))
+            return _fields(value.__name__, value) if is_own else ()
+        case type():
+            return _fields(value.__name__, value) if _is_own_class(value) else ()
+        case Iterator() if type(value).__module__ in {"builtins", "itertools"}:
+            return [(f"{name}[{index}]", each) for index, each in enumerate(_look_ahead(value))]
+        case _:
+            own = [(each.__name__, each) for each in type(value).__mro__]
+            return [*_fields(name, value), *own]
+
+
+def original_function(function: Any) -> Any:
+    """Return what `torch.compile` has wrapped, or the function itself."""
+    # `torch.compiler.disable` wraps functions, too.
+    is_compiled = not getattr(function, "_torchdynamo_disable", False)
+    return (is_compiled and getattr(function, "_torchdynamo_orig_callable", None)) or function
+
+
+def _look_ahead(iterator: Iterator[Any]) -> list[Any]:
+    # Some can be copied by no means.
+    with contextlib.suppress(TypeError, AttributeError):
+        return list(itertools.islice(copy.deepcopy(iterator), NEXT_VALUES))
+    return []
+
+
 def _generator(value: Any) -> Generator | None:
     match value:
         case torch.Generator():
@@ -119,7 +172,7 @@ def _generator(value: Any) -> Generator | None:
             return lambda: bits.state, lambda state: setattr(bits, "state", state)
         case np.random.RandomState():
             return value.get_state, value.set_state
-        case random.Random():
+        case random.Random() if not isinstance(value, random.SystemRandom):
             return value.getstate, value.setstate
         case _:
             return None
@@ -128,21 +181,12 @@ def _generator(value: Any) -> Generator | None:
 def _fields(name: str, value: Any) -> list[tuple[str, Any]]:
     """Return the attributes of an object; those of a module of PyTorch without its dictionaries."""
     found = []
-    slots = [
-        (each, getattr(value, each, None))
-        for kind in type(value).__mro__
-        for each in _as_tuple(vars(kind).get("__slots__", ()))
-    ]
-    for key, each in (*getattr(value, "__dict__", {}).items(), *slots):
+    for key, each in attributes(value):
         if isinstance(value, torch.nn.Module) and key in {"_parameters", "_buffers", "_modules"}:
             found += [(f"{name}.{own}".lstrip("."), part) for own, part in each.items()]
         elif not key.startswith("__") or isinstance(each, types.FunctionType):
             found.append((f"{name}.{key}".lstrip("."), each))
     return found
-
-
-def _as_tuple(slots: Any) -> tuple[str, ...]:
-    return (slots,) if isinstance(slots, str) else tuple(slots)
 
 
 def _variables(function: types.FunctionType) -> list[tuple[str, Any]]:
@@ -169,8 +213,11 @@ def _is_installed(file: str | None) -> bool:
 
 
 def _is_own_class(kind: type) -> bool:
-    functions = (each for each in vars(kind).values() if isinstance(each, types.FunctionType))
-    return any(not _is_installed(each.__code__.co_filename) for each in functions)
+    functions = (original_function(getattr(each, "__func__", each)) for each in vars(kind).values())
+    return any(
+        isinstance(each, types.FunctionType) and not _is_installed(each.__code__.co_filename)
+        for each in functions
+    )
 
 
 @contextlib.contextmanager

@@ -247,12 +247,12 @@ class OnnxSubject:
         """Call the file twice with each input set: it may draw random numbers."""
         pairs = [[self._run(inputs) for _ in range(2)] for inputs in input_sets]
         return Findings(
-            frozenset(
-                index
+            {
+                index: None
                 for pair in pairs
                 for index, (one, other) in enumerate(zip(*pair, strict=True))
                 if not np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
-            )
+            }
         )
 
     def _run(self, inputs: list[Any]) -> list[Any]:

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
+import types
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
 
-#: Objects in objects that are searched; some refer to each other.
-MAX_DEPTH = 8
+#: Containers and objects in each other that are searched.
+MAX_DEPTH = 16
+CODE = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.ModuleType)
 
 
-def collect(output: Any, depth: int = 0) -> list[Any]:
+def collect(output: Any, seen: frozenset[int] = frozenset()) -> list[Any]:
     """Return the tensors in `output` as numpy arrays on the host, in order.
 
-    They are copies: an output may share its memory with a state that the next call changes. Half
+    They are copies: an output may share its memory with a state that the next call changes. Lower
     precisions become float32, and complex numbers a last dimension of both parts. Sparse and
     quantised tensors become dense ones, and nested tensors their parts. Containers and the fields
-    of objects are searched; anything else is dropped, see `unseen_types`.
+    of objects are searched; anything else is dropped, see `unseen_types`. `seen` has the ids of
+    what `output` is in, because some refer to each other.
     """
     if isinstance(output, torch.Tensor) and output.is_nested:
         return [array for part in output.unbind() for array in collect(part)]
@@ -31,24 +35,41 @@ def collect(output: Any, depth: int = 0) -> list[Any]:
             host = host.to_dense()
         if host.is_complex():
             host = torch.view_as_real(host.resolve_conj())
-        return [
-            host.float().numpy() if host.dtype in {torch.bfloat16, torch.float16} else host.numpy()
-        ]
+        if host.is_floating_point() and host.dtype not in {torch.float32, torch.float64}:
+            host = host.float()
+        return [host.resolve_neg().numpy()]
     if isinstance(output, np.ndarray):
-        return [output.copy()] if output.dtype.kind in "biuf" else []
-    if depth > MAX_DEPTH:
+        return collect(torch.as_tensor(output)) if output.dtype.kind in "biufc" else []
+    if id(output) in seen or len(seen) > MAX_DEPTH:
         return []
-    return [array for value in _parts(output) for array in collect(value, depth + 1)]
+    return [array for value in _parts(output) for array in collect(value, seen | {id(output)})]
 
 
 def _parts(output: Any) -> list[Any]:
     """Return the values in a container or in an object, but for those of functions and modules."""
     if isinstance(output, Mapping):
         return list(output.values())
-    if isinstance(output, (tuple, list, set, frozenset)):
+    if isinstance(output, (tuple, list, set, frozenset, collections.deque)):
         return list(output)
-    is_object = not isinstance(output, (type, torch.nn.Module)) and not callable(output)
-    return list(getattr(output, "__dict__", {}).values()) if is_object else []
+    if isinstance(output, (type, torch.nn.Module, *CODE)):
+        return []
+    return [value for _, value in attributes(output)]
+
+
+def attributes(value: Any) -> list[tuple[str, Any]]:
+    """Return the names and values of the attributes of an object, also of those in slots."""
+    slots = [
+        name
+        for kind in type(value).__mro__
+        for own in (vars(kind).get("__slots__", ()),)
+        for name in ((own,) if isinstance(own, str) else own)
+    ]
+    found = [
+        (name, getattr(value, name, None))
+        for name in slots
+        if name not in {"__dict__", "__weakref__"}
+    ]
+    return [*getattr(value, "__dict__", {}).items(), *found]
 
 
 def unseen_types(output: Any) -> set[str]:

@@ -7,7 +7,7 @@ import copy
 import functools
 import pathlib
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -92,8 +92,9 @@ class TorchSubject:
         #: Of the last call that `settle_inputs` made.
         self._output_elements = 0
         #: What `examine_calls` has found: random outputs, operators and precisions.
-        self._random: frozenset[int] = frozenset()
+        self._random: Mapping[int, Any] = {}
         self._observed = equal_keys.Observer()
+        self._settings = adjustments.read_settings()
 
     def inputs(self, batch_size: int, number: int) -> list[Any]:
         """Return seeded random arrays, one for each argument of the module."""
@@ -242,6 +243,7 @@ class TorchSubject:
             with contextlib.suppress(*higher_precision.REFUSALS), self._observed:
                 self.module(*self.tensors(input_sets[0]))
         self._random = found
+        adjustments.refuse_changed_settings(self._settings)
         return Findings(found, tuple(sorted(unseen_types(output))), draws)
 
     def find_ties(self, inputs: list[Any], outputs: list[Any]) -> list[Any] | None:
@@ -263,12 +265,14 @@ class TorchSubject:
         # For example, the grouped matrix products of mixtures of experts have no float64 kernels.
         exact = next(self._outputs_in(option, [inputs]))
         self._precision = option
+        own_unit = torch.finfo(self._own).eps
         fitness.refuse_unfit(
             exact,
             self.run(inputs),
             (self.perturbed(inputs, seed) for seed in range(fitness.PERTURBATIONS)),
             self._random,
-            max(self._observed.unit, torch.finfo(self._own).eps),
+            max(self._observed.unit, own_unit),
+            own_unit,
         )
 
     def _outputs_in(self, option: Precision, input_sets: list[list[Any]]) -> Iterator[list[Any]]:
@@ -301,7 +305,7 @@ class TorchSubject:
             return precision.cast(moved, dtype) if dtype else moved.to(tensor.dtype)
 
         try:
-            moved = copy.deepcopy(self.module)
+            moved = higher_precision.copy_module(self.module)
             units = [precision.unit_of(parameter) for parameter in moved.parameters()]
             if dtype:
                 moved = precision.cast_module(moved, dtype)

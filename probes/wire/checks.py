@@ -35,8 +35,9 @@ Fault = Literal[
 ]
 
 #: Why nothing of an output was compared: it differs from call to call; it has no elements; all of
-#: them depend on the order of equal values; rounding may change it into any other.
-Uncomparable = Literal["random", "empty", "tied", "rounding"]
+#: them depend on the order of equal values; rounding may change it into any other. Of one that
+#: differs in some elements only, the others were compared.
+Uncomparable = Literal["random", "partly-random", "empty", "tied", "rounding"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,13 +102,14 @@ class Accuracy:
     #: Text: divergence from the reference in nats a token, and share of equal tokens.
     kl_mean: float | None = None
     equal_tokens: float | None = None
-    #: Of how many outputs nothing was compared, by reason, of `outputs` in all.
+    #: How many outputs were not compared as a whole, by reason, of `outputs` in all.
     uncompared: dict[Uncomparable, int] = dataclasses.field(default_factory=dict)
     outputs: Count = 0
     #: Types of values among the outputs that cannot be compared, such as classes of the user's.
     unseen: tuple[str, ...] = ()
-    #: Elements that depend on the order of equal values, and were left out.
-    tied_elements: Count = 0
+    #: Elements of compared outputs that were left out, because they depend on the order of equal
+    #: values or on random numbers.
+    left_out_elements: Count = 0
     #: How often one input was called again, and all results were the same within rounding.
     repeats: Count = 0
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from probes import protocol
 from probes.adapter import Program, UnsupportedError
 from probes.protocol import Request
@@ -16,12 +18,18 @@ from probes.wire.events import Engagement
 TASKS = (protocol.FORWARD, protocol.GENERATE)
 
 settings = pytorch.apply_settings
-open_subject = open_by_task
 synchronise = pytorch.synchronise
 
 
 def versions() -> dict[str, str]:
     return pytorch.versions()
+
+
+def open_subject(request: Request) -> Any:
+    subject = open_by_task(request)
+    if "torch.compile" in getattr(subject, "adjusted", {}):
+        torch.compiler.set_stance("force_eager")
+    return subject
 
 
 def build(subject: Any, inputs: list[Any], request: Request) -> Program:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from probes.checking import array_reference
-from probes.checking.array_reference import ExpectedOutput, Reference
+from probes.checking.array_reference import ExpectedOutput, Keys, Reference
 from probes.checking.deviation import Deviation
 
 
@@ -31,6 +31,7 @@ def large_reference() -> Reference:
                 np.array([1, 2]) if index == 1 else None,
                 0.5 if index == 1 else None,
                 np.array([True, False] * 3) if index == 2 else None,
+                Keys(np.ones((2, 9)), None if index == 3 else 1) if index in {3, 4} else None,
             )
             for index in range(11)
         ]
@@ -58,7 +59,9 @@ def test_a_reference_is_loaded_as_it_was_saved(tmp_path: pathlib.Path) -> None:
             assert (one.eager, one.envelope) == (other.eager, other.envelope)
             assert (one.top is None) == (other.top is None)
             assert one.eager_top1 == other.eager_top1
-            assert np.array_equal(one.tied, other.tied)
+            assert np.array_equal(one.left_out, other.left_out)
+            assert (one.keys and one.keys.axis) == (other.keys and other.keys.axis)
+            assert one.keys is None or np.array_equal(one.keys.rows, other.keys.rows)
     assert [file.name for file in tmp_path.iterdir()] == ["reference-1.npz"]
 
 

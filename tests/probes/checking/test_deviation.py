@@ -102,7 +102,7 @@ BFLOAT16 = -3.3895313892515355e38
         ([30.0, -1e4, -1e4], [False, False, False]),
         ([0.0, -1e9, -1e9], [False, False, False]),  # values of a mask
         ([1e9, 1e9, 2.0], [False, False, False]),
-        ([1.0, math.nan, math.inf], [False, False, False]),
+        ([1.0, math.nan, math.inf], [False, False, True]),
         ([], []),
     ],
     ids=str,
@@ -118,6 +118,8 @@ def test_mask_values_are_found(row: list[float], found: list[bool]) -> None:
         (FLOAT32, FLOAT64, 0.0),
         (-65504.0, BFLOAT16, 0.0),
         (-65504.0, 65504.0, -131008.0),
+        (math.inf, math.inf, 0.0),
+        (math.inf, -math.inf, math.inf),
         (-math.inf, FLOAT32, -math.inf),
         (FLOAT32, -math.inf, math.inf),
         (4.0, FLOAT32, -FLOAT32),

@@ -74,13 +74,14 @@ def build():
 
 @pytest.mark.stack
 @pytest.mark.filterwarnings("ignore")
-def test_the_older_exporter_is_tried_and_named(tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("is_dynamic", [False, True])
+def test_the_older_exporter_is_tried_and_named(is_dynamic: bool, tmp_path: pathlib.Path) -> None:
     (tmp_path / "nets.py").write_text(TRACEABLE)
     request = workers.make_request(
         pathlib.Path("x.py"),
         tmp_path,
         subject={"kind": "factory", "name": f"{tmp_path / 'nets.py'}:build"},
-        options={"feeding": "host"},
+        options={"feeding": "host", "dynamic": is_dynamic},
         dtype="native",
         batch_sizes=[1],
     )
@@ -95,7 +96,16 @@ def test_the_older_exporter_is_tried_and_named(tmp_path: pathlib.Path) -> None:
     engaged = onnxruntime_session.engagement(program, fed)
     assert engaged.facts["dynamo_export"] is False
     assert "dynamo=False" in engaged.proof
-    assert "dynamo=False" in onnxruntime_session.integration(request, "CPUExecutionProvider")
+    lines = onnxruntime_session.integration(request, "CPUExecutionProvider")
+    assert "dynamo=False" in lines
+    assert ("dynamic_axes" in lines) == is_dynamic
+    if is_dynamic:
+        inputs = subject.inputs(5, 0)
+        with torch.inference_mode():
+            expected = subject.run(inputs)
+        assert np.allclose(
+            program.collect(program(program.feed(inputs)))[0], expected[0], atol=1e-6
+        )
 
 
 # PyTorch's exporter uses classes that it has deprecated.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 from typing import Any
 
@@ -23,6 +24,7 @@ pytorch_eager = lazy("probes.workflows.pytorch_eager")
 pytestmark = pytest.mark.stack
 
 MODELS = """
+import os
 import random
 
 import numpy as np
@@ -194,6 +196,49 @@ def with_a_hook():
     module.register_forward_hook(lambda module, inputs, output: output + 100)
     module[1].register_forward_pre_hook(lambda module, inputs: (inputs[0] * 2,))
     return module, torch.randn(2, 16)
+
+
+class Tools:
+    pass
+
+
+def calling(function):
+    return lambda: (
+        Model(lambda layers, x: function(layers["a"](x)), a=torch.nn.Linear(16, 4)),
+        torch.randn(2, 16),
+    )
+
+
+def calls_a_compiled_global():
+    global COMPILED
+    COMPILED = torch.compile(torch.sin)
+    return calling(lambda x: COMPILED(x))()
+
+
+def calls_a_compiled_method():
+    Tools.double = staticmethod(torch.compile(lambda x: 2 * x))
+    return calling(lambda x: Tools.double(x))()
+
+
+def calls_in_a_list():
+    functions = [torch.compile(torch.tanh)]
+    return calling(lambda x: functions[0](x))()
+
+
+sets_threads = calling(lambda x: torch.set_num_threads(torch.get_num_threads() + 1) or x)
+sets_precision = calling(lambda x: torch.set_float32_matmul_precision("medium") or x)
+sets_deterministic = calling(lambda x: torch.use_deterministic_algorithms(True) or x)
+sets_a_variable = calling(lambda x: os.environ.update(OMP_DYNAMIC="1") or x)
+
+
+def keeps_threads(x):
+    before = torch.get_num_threads()
+    torch.set_num_threads(before + 1)
+    torch.set_num_threads(before)
+    return x
+
+
+puts_threads_back = calling(keeps_threads)
 
 
 def not_to_be_compiled():
@@ -404,6 +449,50 @@ def test_a_compiler_is_taken_off_and_stated(function: str, tmp_path: pathlib.Pat
         (output,) = subject.run(subject.inputs(2, 0))
     assert output.shape == (2, 4)
     assert not torch._dynamo.utils.counters["stats"]
+
+
+@pytest.mark.filterwarnings("ignore:.*jit:DeprecationWarning")
+@pytest.mark.parametrize(
+    "function", ["calls_a_compiled_global", "calls_a_compiled_method", "calls_in_a_list"]
+)
+def test_eager_pytorch_calls_compiled_functions_uncompiled(
+    function: str, tmp_path: pathlib.Path
+) -> None:
+    subject = pytorch_eager.open_subject(request_for(function, tmp_path))
+    try:
+        assert list(subject.adjusted) == ["torch.compile"]
+        torch._dynamo.reset()
+        torch._dynamo.utils.counters.clear()
+        with torch.no_grad():
+            subject.run(subject.inputs(2, 0))
+        assert not torch._dynamo.utils.counters["stats"]
+    finally:
+        torch.compiler.set_stance("default")
+
+
+@pytest.mark.parametrize(
+    ("function", "setting"),
+    [
+        ("sets_threads", "threads"),
+        ("sets_precision", "float32_matmul_precision"),
+        ("sets_deterministic", "deterministic_algorithms"),
+        ("sets_a_variable", "OMP_DYNAMIC"),
+        ("puts_threads_back", ""),
+    ],
+)
+def test_settings_that_forward_changes_are_refused(
+    function: str, setting: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_DYNAMIC", "0")
+    threads, precision = torch.get_num_threads(), torch.get_float32_matmul_precision()
+    refused = pytest.raises(ModelError, match=rf"settings .*{setting}")
+    try:
+        with refused if setting else contextlib.nullcontext():
+            make_reference(function, tmp_path)
+    finally:
+        torch.set_num_threads(threads)
+        torch.set_float32_matmul_precision(precision)
+        torch.use_deterministic_algorithms(mode=False)
 
 
 def test_settings_of_the_process_are_put_back_or_kept_and_stated(tmp_path: pathlib.Path) -> None:
