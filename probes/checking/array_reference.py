@@ -229,7 +229,8 @@ def _why_uncompared(
 
 def _start(wanted: Any, tied: Any, random: Any) -> ExpectedOutput:
     """Return what is expected of an output, before eager PyTorch's is compared."""
-    left_out = (False if isinstance(tied, Keys) else tied) | (False if random is None else random)
+    left_out: Any = False if isinstance(tied, Keys) else tied
+    left_out = left_out | (False if random is None else random)
     return ExpectedOutput(
         sample(wanted),
         tuple(wanted.shape),

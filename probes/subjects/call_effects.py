@@ -62,7 +62,7 @@ def find_random_outputs(
             _refuse_changed_inputs(first, call_seeded(tensors))
         changed = before.changed(State(module))
         *_, other = [call_seeded(make()) for make in make_tensors]
-        start = perf_counter()
+        start, again = perf_counter(), first
         for _ in range(LATER_CALLS if changed else 1):
             again = call_seeded(make_tensors[0]())
             if not _are_equal(first, again) or perf_counter() - start > LATER_SECONDS:

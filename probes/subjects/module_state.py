@@ -135,8 +135,10 @@ def _parts_of(name: str, value: Any) -> Iterable[tuple[str, Any]]:
             return [(name, value.func), (name, value.args), (name, value.keywords)]
         case contextvars.ContextVar():
             return [(name, value.get(None))]
-        case staticmethod() | classmethod() | property():
-            return [(name, getattr(value, "__func__", None) or value.fget)]
+        case staticmethod() | classmethod():
+            return [(name, value.__func__)]
+        case property():
+            return [(name, value.fget)]
         case types.ModuleType():
             is_own = not _is_installed(getattr(value, "__file__", None))
             return _fields(value.__name__, value) if is_own else ()

@@ -173,7 +173,8 @@ def faults(case: Case, generator: Any) -> Iterator[Outputs]:
 
 def add_case(function: str, seed: int, directory: pathlib.Path, found: Counts) -> Counts:
     """Count what is wrong for one model, and return the misses and false alarms by its name."""
-    generator, names = np.random.default_rng(seed), collections.Counter()
+    generator = np.random.default_rng(seed)
+    names: Counts = collections.Counter()
     case = make_case(function, directory, seed=seed)
     for produced in right_programs(case, generator):
         alarm, simple = judge(case, produced)
@@ -200,7 +201,7 @@ def main() -> None:
     parser.add_argument("--first-seed", type=int, default=100)
     options = parser.parse_args()
     counts: dict[str, dict[str, Counts]] = {}
-    errors = collections.Counter()
+    errors: Counts = collections.Counter()
     with tempfile.TemporaryDirectory() as folder, torch.inference_mode():
         for half, kinds in KINDS.items():
             of_half = counts[half] = {
