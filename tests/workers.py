@@ -29,6 +29,7 @@ CORE_MODULES = (
     "checking.dispatch",
     "checking.logprobs",
     "checking.text_correctness",
+    "checking.stored_reference",
     "checking.text_reference",
     "measuring.flexibility",
     "measuring.new_length",

@@ -16,10 +16,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from probes.checking import identity
-from probes.checking.array_reference import Reference
 from probes.checking.integers import allowed_difference
 from probes.checking.output_check import OutputCheck, check_output, judge
 from probes.checking.rules import Rules
+from probes.checking.stored_reference import Reference
 from probes.wire.checks import CLASSES, Accuracy, AccuracyClass, Checked, Fault
 from probes.wire.shape import Shape
 

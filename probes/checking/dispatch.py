@@ -16,6 +16,7 @@ from probes.checking import (
     array_reference,
     correctness,
     output_check,
+    stored_reference,
     text_correctness,
     text_reference,
 )
@@ -27,7 +28,7 @@ from probes.wire.shape import Shape
 
 #: Seconds between two looks for a reference.
 POLL_SECONDS = 0.05
-AnyReference = array_reference.Reference | text_reference.TokenReference
+AnyReference = stored_reference.Reference | text_reference.TokenReference
 
 
 def run_program(
@@ -67,7 +68,7 @@ def load_inputs(request: protocol.Request, shape: Shape) -> list[list[Any]]:
 
     with np.load(inputs_file(request, shape), allow_pickle=False) as archive:
         return [
-            array_reference.numbered(archive, f"input-{number}-")
+            stored_reference.numbered(archive, f"input-{number}-")
             for number in range(int(archive["sets"]))
         ]
 
@@ -109,7 +110,7 @@ def make_reference(
         getattr(subject, "find_ties", array_reference.find_no_ties),
     )
     reference = array_reference.measure_rounding(reference, subject, request.accuracy["envelope"])
-    array_reference.save_reference(reference, file)
+    stored_reference.save_reference(reference, file)
 
 
 def load_reference(request: protocol.Request, shape: Shape) -> AnyReference:
@@ -117,7 +118,7 @@ def load_reference(request: protocol.Request, shape: Shape) -> AnyReference:
     return (
         text_reference.load_reference(file)
         if request.task == protocol.GENERATE
-        else array_reference.load_reference(file)
+        else stored_reference.load_reference(file)
     )
 
 
@@ -153,7 +154,7 @@ def check_outputs(
     them.
     """
     produced = run_program(workflow, program, device_inputs)
-    if isinstance(reference, array_reference.Reference):
+    if isinstance(reference, stored_reference.Reference):
         return correctness.check_outputs(reference, produced, rules, shape)
     score = getattr(program, "score", None) if with_logprobs else None
     scored = (
@@ -180,7 +181,7 @@ def check_repeats(
     Return the number of calls and, if their results differ by more than rounding, how. A model
     whose outputs cannot be compared is not called again.
     """
-    if isinstance(reference, array_reference.Reference):
+    if isinstance(reference, stored_reference.Reference):
         if len(reference.uncompared) == len(reference.outputs[0]):
             return 0, None
         compare = output_check.compare_arrays(reference, rules)

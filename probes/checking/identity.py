@@ -10,11 +10,11 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
-from probes.checking.array_reference import ExpectedOutput, Reference, few_elements_factor
 from probes.checking.deviation import stride_of
 from probes.checking.integers import allowed_difference
 from probes.checking.mask_values import unmasked
 from probes.checking.rules import Rules
+from probes.checking.stored_reference import ExpectedOutput, Reference, few_elements_factor
 
 #: An output belongs to another input if it is nearer to that one's reference by this factor.
 NEARER = 0.5

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from probes.checking.array_reference import ExpectedOutput
 from probes.checking.rules import Rules
+from probes.checking.stored_reference import ExpectedOutput
 
 #: Of more differing elements, chance allows less than `Rules.integer_eager_times`.
 MANY = 100.0

@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 from typing import Any
 
-from probes.checking.array_reference import ExpectedOutput, Reference, few_elements_factor
 from probes.checking.deviation import Deviation, cosine, excess_of_top, measure, sample
 from probes.checking.integers import allowed_difference
 from probes.checking.rules import Rules, allowed_error
+from probes.checking.stored_reference import ExpectedOutput, Reference, few_elements_factor
 from probes.wire.checks import AccuracyClass, Fault
 
 #: Returns what is wrong with outputs, given those of the first call; None if nothing is.

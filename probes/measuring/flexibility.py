@@ -16,11 +16,11 @@ from typing import Any
 
 from probes.adapter import Program
 from probes.checking import text_correctness
-from probes.checking.array_reference import Reference
 from probes.checking.deviation import root_mean_square, sample
 from probes.checking.integers import allowed_difference
 from probes.checking.mask_values import subtract, unmasked
 from probes.checking.rules import Rules, allowed_error
+from probes.checking.stored_reference import Reference
 from probes.checking.text_reference import TokenReference
 from probes.measuring.sync_check import run_queue_seconds
 from probes.partial_file import replace_when_complete

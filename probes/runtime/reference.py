@@ -10,8 +10,8 @@ from typing import Any
 from probes import protocol
 from probes.adapter import ModelError, Program, Subject
 from probes.checking import dispatch
-from probes.checking.array_reference import Reference
 from probes.checking.rules import rules_for
+from probes.checking.stored_reference import Reference
 from probes.measuring import flexibility, new_length
 from probes.runtime import memory
 from probes.runtime.channel import Channel

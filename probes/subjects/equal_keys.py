@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from probes.checking.array_reference import Keys
 from probes.checking.deviation import MAX_ELEMENTS
+from probes.checking.stored_reference import Keys
 
 #: Operators that return places, as the last result: those of a whole order, of one value of a
 #: dimension, and others. A stable sort, which has another overload, does not leave the order open.

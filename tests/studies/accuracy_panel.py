@@ -46,9 +46,10 @@ from panel import PanelModel, read_panel
 from advisor.ask.detection import cpu_model
 from probes import protocol
 from probes.checking import array_reference, correctness
-from probes.checking.array_reference import Reference, create_reference
+from probes.checking.array_reference import create_reference
 from probes.checking.deviation import root_mean_square, sample
 from probes.checking.rules import Rules
+from probes.checking.stored_reference import Reference
 from probes.subjects.outputs import collect
 from probes.subjects.torch_subject import TorchSubject, open_torch_subject
 from probes.wire.shape import Shape

@@ -2,7 +2,7 @@
 
     python tests/studies/kinds_of_models.py    # about 5 minutes
 
-The models are those of `tests/kinds_source.py`, with other weights and inputs for each seed. The
+The models are those of `tests/reference_cases.py`, with other weights and inputs for each seed. The
 simple check asks whether outputs have the shapes of eager PyTorch and finite values.
 
 - False alarms: right programs that are called wrong, and right models that are refused.
@@ -29,7 +29,7 @@ sys.path[:0] = [str(HERE.parent), str(HERE.parent.parent)]
 import numpy as np
 import torch
 import workers
-from kinds_source import Case, make_case
+from reference_cases import Case, make_case
 
 from probes.adapter import ModelError
 from probes.checking import correctness

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from probes.checking import array_reference
-from probes.checking.array_reference import ExpectedOutput, Keys, Reference
+from probes.checking import array_reference, stored_reference
 from probes.checking.deviation import Deviation
+from probes.checking.stored_reference import ExpectedOutput, Keys, Reference
 
 
 def outputs(number: int, elements: int) -> Any:
@@ -44,8 +44,8 @@ def large_reference() -> Reference:
 
 def test_a_reference_is_loaded_as_it_was_saved(tmp_path: pathlib.Path) -> None:
     saved = large_reference()
-    array_reference.save_reference(saved, tmp_path / "reference-1.npz")
-    loaded = array_reference.load_reference(tmp_path / "reference-1.npz")
+    stored_reference.save_reference(saved, tmp_path / "reference-1.npz")
+    loaded = stored_reference.load_reference(tmp_path / "reference-1.npz")
     assert (loaded.name, loaded.perturbations) == ("float64", 2)
     assert (loaded.uncompared, loaded.unseen, loaded.draws) == ({3: "random"}, ("Boxes",), True)
     for ones, others in zip(loaded.inputs, saved.inputs, strict=True):
@@ -72,9 +72,9 @@ def test_a_reference_is_replaced_atomically(
     file = tmp_path / "reference-1.npz"
     file.write_bytes(b"an older one")
     with file.open("rb") as open_file:
-        array_reference.save_reference(large_reference(), file)
+        stored_reference.save_reference(large_reference(), file)
         assert open_file.read() == b"an older one"
-    assert array_reference.load_reference(file).name == "float64"
+    assert stored_reference.load_reference(file).name == "float64"
 
 
 def test_a_reference_that_cannot_be_written_completely_does_not_exist(
@@ -86,7 +86,7 @@ def test_a_reference_that_cannot_be_written_completely_does_not_exist(
 
     monkeypatch.setattr(np, "savez", fill_the_disk)
     with pytest.raises(OSError, match="No space"):
-        array_reference.save_reference(large_reference(), tmp_path / "reference-1.npz")
+        stored_reference.save_reference(large_reference(), tmp_path / "reference-1.npz")
     assert not (tmp_path / "reference-1.npz").exists()
 
 
@@ -100,7 +100,7 @@ def test_a_reference_with_pickled_objects_is_refused(tmp_path: pathlib.Path) -> 
     }
     np.savez(tmp_path / "reference-1.npz", **arrays)
     with pytest.raises(ValueError, match="allow_pickle"):
-        array_reference.load_reference(tmp_path / "reference-1.npz")
+        stored_reference.load_reference(tmp_path / "reference-1.npz")
 
 
 def test_the_envelope_keeps_the_largest_of_each_measure() -> None:

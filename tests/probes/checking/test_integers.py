@@ -9,8 +9,9 @@ import pytest
 from workers import rules
 
 from probes.checking import correctness, dispatch, output_check
-from probes.checking.array_reference import Reference, create_reference
+from probes.checking.array_reference import create_reference
 from probes.checking.integers import MANY, allowed_difference, most_by_chance
+from probes.checking.stored_reference import Reference
 from probes.wire.shape import Shape
 
 INPUT_SETS, CLASSES = 4, 1000

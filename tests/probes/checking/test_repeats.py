@@ -10,7 +10,8 @@ import pytest
 from workers import rules
 
 from probes.checking import output_check
-from probes.checking.array_reference import Reference, create_reference
+from probes.checking.array_reference import create_reference
+from probes.checking.stored_reference import Reference
 
 LIMITS = {"calls": 30, "most_calls": 40, "seconds": 60.0, "least_calls": 3, "most_seconds": 60.0}
 TARGET = np.random.default_rng(0).standard_normal((8, 64))

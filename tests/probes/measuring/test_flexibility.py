@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from workers import rules
 
-from probes.checking.array_reference import Reference, create_reference
+from probes.checking.array_reference import create_reference
+from probes.checking.stored_reference import Reference
 from probes.measuring import flexibility
 
 MATRIX = np.random.default_rng(0).standard_normal((8, 8)).astype("float32")

@@ -13,7 +13,7 @@ from lazy import lazy
 
 from probes import protocol
 from probes.adapter import ModelError
-from probes.checking import array_reference, dispatch
+from probes.checking import dispatch, stored_reference
 from probes.measuring import flexibility
 from probes.runtime import reference as runtime
 from probes.wire.shape import Shape
@@ -209,7 +209,7 @@ def request_for(function: str, directory: pathlib.Path) -> protocol.Request:
     )
 
 
-def make_reference(function: str, directory: pathlib.Path) -> array_reference.Reference:
+def make_reference(function: str, directory: pathlib.Path) -> stored_reference.Reference:
     """Return the reference that a worker writes for the factory of this name."""
     request = request_for(function, directory)
     subject = torch_subject.open_torch_subject(request)
@@ -220,7 +220,7 @@ def make_reference(function: str, directory: pathlib.Path) -> array_reference.Re
         program = pytorch_eager.build(subject, inputs[0], request)
         dispatch.make_reference(pytorch_eager, subject, program, inputs, file, request)
         assert all(np.array_equal(old, new) for old, (new,) in zip(before, inputs, strict=True))
-        return array_reference.load_reference(file)
+        return stored_reference.load_reference(file)
 
 
 def test_the_fields_of_a_dataclass_are_outputs(tmp_path: pathlib.Path) -> None:

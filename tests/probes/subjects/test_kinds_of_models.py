@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import kinds_source
 import numpy as np
 import pytest
+import reference_cases
 import workers
 from lazy import lazy
 
@@ -25,7 +25,7 @@ equal_keys = lazy("probes.subjects.equal_keys")
 pytestmark = pytest.mark.stack
 
 
-class Case(kinds_source.Case):
+class Case(reference_cases.Case):
     """A model with its reference, by which outputs are judged."""
 
     def judge(self, change: Callable[[int, Any], Any] = lambda _, array: array) -> Checked:
@@ -45,7 +45,7 @@ class Case(kinds_source.Case):
 
 
 def make_case(function: str, directory: pathlib.Path, **changes: Any) -> Case:
-    return Case(**vars(kinds_source.make_case(function, directory, **changes)))
+    return Case(**vars(reference_cases.make_case(function, directory, **changes)))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 import workers
 from lazy import lazy
 
-from probes.checking import array_reference, correctness, dispatch
+from probes.checking import correctness, dispatch, stored_reference
 from probes.wire.shape import Shape
 
 pytestmark = pytest.mark.stack
@@ -182,7 +182,7 @@ def test_a_mask_of_the_lowest_number_has_a_float64_reference(
         inputs = [subject.inputs(4, number) for number in range(2)]
         program = pytorch_eager.build(subject, inputs[0], request)
         dispatch.make_reference(pytorch_eager, subject, program, inputs, file, request)
-        reference = array_reference.load_reference(file)
+        reference = stored_reference.load_reference(file)
         produced = [subject.run(arguments) for arguments in inputs]
     assert reference.name == "float64"
     (output,) = reference.outputs[0]

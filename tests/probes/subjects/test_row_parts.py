@@ -10,7 +10,7 @@ import pytest
 import workers
 from lazy import lazy
 
-from probes.checking import array_reference, dispatch
+from probes.checking import dispatch, stored_reference
 from probes.wire.shape import Shape
 
 torch = lazy("torch")
@@ -118,7 +118,7 @@ def test_a_reference_that_does_not_fit_is_divided_or_less_precise(
     program = pytorch_eager.build(subject, inputs, request)
     reference_file = dispatch.reference_file(request, Shape(ROWS))
     dispatch.make_reference(pytorch_eager, subject, program, [inputs], reference_file, request)
-    reference = array_reference.load_reference(reference_file)
+    reference = stored_reference.load_reference(reference_file)
     assert reference.name == name
     assert reference.outputs[0][0].shape == (ROWS, 4)
     assert reference.outputs[0][0].eager.rmse < 1e-6

@@ -13,7 +13,7 @@ from lazy import lazy
 
 from probes import protocol
 from probes.adapter import ModelError
-from probes.checking import array_reference, dispatch
+from probes.checking import dispatch, stored_reference
 from probes.wire.shape import Shape
 
 torch = lazy("torch")
@@ -299,7 +299,7 @@ def request_for(function: str, directory: pathlib.Path, seed: int = 0) -> protoc
     )
 
 
-def make_reference(function: str, directory: pathlib.Path) -> array_reference.Reference:
+def make_reference(function: str, directory: pathlib.Path) -> stored_reference.Reference:
     request = request_for(function, directory)
     subject = torch_subject.open_torch_subject(request)
     inputs = [subject.inputs(2, number) for number in range(2)]
@@ -307,7 +307,7 @@ def make_reference(function: str, directory: pathlib.Path) -> array_reference.Re
     with torch.no_grad():
         program = pytorch_eager.build(subject, inputs[0], request)
         dispatch.make_reference(pytorch_eager, subject, program, inputs, file, request)
-    return array_reference.load_reference(file)
+    return stored_reference.load_reference(file)
 
 
 def test_the_casts_of_a_model_do_not_lower_the_precision_of_its_reference(

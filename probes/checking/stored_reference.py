@@ -1,0 +1,233 @@
+"""What outputs are expected: the reference that one worker writes and all others load."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+from probes.checking.deviation import Deviation, root_mean_square, sample
+from probes.checking.mask_values import unmasked
+from probes.checking.rules import Rules
+from probes.partial_file import replace_when_complete
+from probes.wire.checks import Uncomparable
+
+NO_DEVIATION = Deviation()
+
+
+@dataclasses.dataclass(frozen=True)
+class Keys:
+    """The values that an output, their places, orders or chooses from."""
+
+    #: By what has an order of its own, `(rows, values) float64`.
+    rows: Any
+    #: The axis of the output that has the places of a row; None if it has one for each row.
+    axis: int | None
+
+    def replace_equal(self, places: Any, wanted: Any) -> Any:
+        """Return `places` with those of `wanted` where both have equal values."""
+        import numpy as np  # noqa: PLC0415 - the core is importable without any stack
+
+        axis = -1 if self.axis is None else self.axis
+        moved, target = (
+            np.moveaxis(each[..., None] if self.axis is None else each, axis, -1)
+            for each in (places, wanted)
+        )
+        count = self.rows.shape[1]
+        mine, right = (each.reshape(len(self.rows), -1).astype("int64") for each in (moved, target))
+        is_place = (mine >= 0) & (mine < count)
+        found, expected = (
+            np.take_along_axis(self.rows, each.clip(0, count - 1), 1) for each in (mine, right)
+        )
+        is_twice = (np.diff(np.sort(mine, 1), axis=1) == 0).any(1, keepdims=True)
+        is_same = (is_place & (found == expected) & ~is_twice).reshape(moved.shape)
+        replaced = np.moveaxis(np.where(is_same, target, moved), -1, axis)
+        return replaced[..., 0] if self.axis is None else replaced
+
+
+@dataclasses.dataclass(frozen=True)
+class ExpectedOutput:
+    """One output of the model for one input set."""
+
+    #: The sampled values of the reference: `(elements,) float64`.
+    values: Any
+    shape: tuple[int, ...]
+    #: False for integers and booleans whose differences are counted.
+    is_float: bool
+    #: Of eager PyTorch in the tested precision.
+    eager: Deviation
+    #: The largest deviation of reference outputs with perturbed inputs and weights.
+    envelope: Deviation = NO_DEVIATION
+    #: The largest class of each row, `(rows,) int64`, and eager's share of the same ones; None
+    #: where the last dimension is neither classes nor a vocabulary.
+    top: Any = None
+    eager_top1: float | None = None
+    #: Which values are not compared: those that depend on the order of equal ones or on random
+    #: numbers; None without any.
+    left_out: Any = None
+    #: Of places of values, some of which are equal.
+    keys: Keys | None = None
+
+    def align(self, array: Any) -> Any:
+        """Return the sample of an output with the reference's values where others are right."""
+        import numpy as np  # noqa: PLC0415 - the core is importable without any stack
+
+        if self.keys and array.shape == self.shape:
+            array = self.keys.replace_equal(array, self.values.reshape(self.shape))
+        values = sample(array)
+        return values if self.left_out is None else np.where(self.left_out, self.values, values)
+
+    @property
+    def scale(self) -> float:
+        """The root mean square of the reference, in which mask values count as 0."""
+        return root_mean_square(unmasked(self.values))
+
+
+@dataclasses.dataclass(frozen=True)
+class Reference:
+    """What the reference worker provides for all others, for one batch size."""
+
+    #: The precision of the reference, such as `float64`.
+    name: str
+    #: By input set, the model's arguments as numpy arrays.
+    inputs: list[list[Any]]
+    #: By input set, the model's outputs.
+    outputs: list[list[ExpectedOutput]]
+    #: Why nothing of an output is compared, by its number.
+    uncompared: dict[int, Uncomparable] = dataclasses.field(default_factory=dict)
+    #: Types of values among the outputs that cannot be compared.
+    unseen: tuple[str, ...] = ()
+    #: Whether a call of the model draws random numbers.
+    draws: bool = False
+    #: How many perturbations the envelope has.
+    perturbations: int = 0
+
+    def compared(self) -> Reference:
+        """Return the reference without the outputs that are not compared."""
+        outputs = [self.keep_compared(outputs) for outputs in self.outputs]
+        return dataclasses.replace(self, outputs=outputs, uncompared={})
+
+    def keep_compared(self, outputs: Sequence[Any]) -> list[Any]:
+        return [
+            each
+            for index, each in enumerate(outputs)
+            if self.uncompared.get(index) in {None, "partly-random"}
+        ]
+
+    def rounding(self, index: int, rules: Rules) -> list[float]:
+        """Return by input set the error of output `index` that rounding accounts for.
+
+        It is eager's largest over the input sets, or the envelope over `Rules.eager_times`, because
+        the rule allows that many times as much.
+        """
+        of_sets = [outputs[index] for outputs in self.outputs]
+        eager = max((each.eager.rmse / (each.scale or 1.0) for each in of_sets), default=0.0)
+        eager *= few_elements_factor(of_sets, rules)
+        return [
+            max(eager * (each.scale or 1.0), each.envelope.rmse / rules.eager_times)
+            for each in of_sets
+        ]
+
+
+def few_elements_factor(of_sets: Sequence[ExpectedOutput], rules: Rules) -> float:
+    """Return how many times as large eager PyTorch's error may be as it shows in these elements.
+
+    `of_sets` is one output for each input set. A few elements may be nearly exact by chance.
+    """
+    elements = sum(each.values.size for each in of_sets)
+    return 1.0 + rules.few_elements / elements if elements else 1.0
+
+
+def save_reference(reference: Reference, file: pathlib.Path) -> None:
+    """Write `reference` as a numpy archive without pickles, atomically."""
+    import numpy as np  # noqa: PLC0415 - the core is importable without any stack
+
+    arrays: dict[str, Any] = {
+        "name": np.array(reference.name),
+        "sets": np.array(len(reference.inputs)),
+        "facts": np.array(
+            json.dumps([[*reference.uncompared.items()], reference.unseen, reference.draws])
+        ),
+        "perturbations": np.array(reference.perturbations),
+    }
+    for number, (arguments, outputs) in enumerate(
+        zip(reference.inputs, reference.outputs, strict=True)
+    ):
+        arrays |= {f"input-{number}-{index}": array for index, array in enumerate(arguments)}
+        for index, output in enumerate(outputs):
+            arrays |= {
+                f"expected-{number}-{index}": output.values,
+                f"shape-{number}-{index}": np.array(output.shape, dtype="int64"),
+                f"float-{number}-{index}": np.array(output.is_float),
+                f"eager-{number}-{index}": np.array(dataclasses.astuple(output.eager)),
+                f"envelope-{number}-{index}": np.array(dataclasses.astuple(output.envelope)),
+            }
+            if output.top is not None:
+                arrays |= {
+                    f"top-{number}-{index}": output.top,
+                    f"eager-top-{number}-{index}": np.array(output.eager_top1),
+                }
+            if output.left_out is not None:
+                arrays[f"left-out-{number}-{index}"] = output.left_out
+            if output.keys is not None:
+                axis = -1 if output.keys.axis is None else output.keys.axis
+                arrays |= {
+                    f"keys-{number}-{index}": output.keys.rows,
+                    f"axis-{number}-{index}": np.array(axis),
+                }
+    with replace_when_complete(file) as partial:
+        np.savez(partial, **arrays)
+
+
+def load_reference(file: pathlib.Path) -> Reference:
+    import numpy as np  # noqa: PLC0415
+
+    with np.load(file, allow_pickle=False) as archive:
+        sets = range(int(archive["sets"]))
+        uncompared, unseen, draws = json.loads(str(archive["facts"]))
+        return Reference(
+            str(archive["name"]),
+            [numbered(archive, f"input-{number}-") for number in sets],
+            [_load_outputs(archive, number) for number in sets],
+            dict(uncompared),
+            tuple(unseen),
+            draws,
+            int(archive["perturbations"]),
+        )
+
+
+def numbered(archive: Any, prefix: str) -> list[Any]:
+    """Return the arrays whose names are `prefix` and a number, in order."""
+    return [archive[f"{prefix}{index}"] for index in range(_count(archive, prefix))]
+
+
+def _count(archive: Any, prefix: str) -> int:
+    return sum(name.startswith(prefix) for name in archive.files)
+
+
+def _load_outputs(archive: Any, number: int) -> list[ExpectedOutput]:
+    found = []
+    for index in range(_count(archive, f"expected-{number}-")):
+        suffix = f"{number}-{index}"
+        has_classes, is_partial, has_keys = (
+            f"{kind}-{suffix}" in archive.files for kind in ("top", "left-out", "keys")
+        )
+        axis = int(archive[f"axis-{suffix}"]) if has_keys else -1
+        found.append(
+            ExpectedOutput(
+                values=archive[f"expected-{suffix}"],
+                shape=tuple(map(int, archive[f"shape-{suffix}"])),
+                is_float=bool(archive[f"float-{suffix}"]),
+                eager=Deviation(*map(float, archive[f"eager-{suffix}"])),
+                envelope=Deviation(*map(float, archive[f"envelope-{suffix}"])),
+                top=archive[f"top-{suffix}"] if has_classes else None,
+                eager_top1=float(archive[f"eager-top-{suffix}"]) if has_classes else None,
+                left_out=archive[f"left-out-{suffix}"] if is_partial else None,
+                keys=Keys(archive[f"keys-{suffix}"], None if axis < 0 else axis)
+                if has_keys
+                else None,
+            )
+        )
+    return found
