@@ -6,6 +6,7 @@ import dataclasses
 import pathlib
 from typing import Any
 
+import numpy as np
 import workers
 from held_out_kinds import HELD_OUT
 from kinds_source import MODELS
@@ -36,25 +37,46 @@ class Case:
         return found
 
 
-def request_for(function: str, directory: pathlib.Path, **changes: Any) -> protocol.Request:
-    file = directory / "kinds.py"
-    file.write_text(HELD_OUT if f"def {function}(" in HELD_OUT else MODELS)
-    settings = {"dtype": "native", "batch_sizes": [2], "input_sets": 4} | changes
-    return workers.make_request(
-        pathlib.Path("x.py"),
-        directory,
-        subject={"kind": "factory", "name": f"{file}:of_{function}"},
-        **settings,
-    )
+class Factories:
+    """The code of factories, and the settings of the requests for their models."""
+
+    def __init__(self, code: str, **settings: Any) -> None:
+        self._code = code
+        self._settings = {"dtype": "native", "batch_sizes": [2]} | settings
+
+    def request(self, function: str, directory: pathlib.Path, **changes: Any) -> protocol.Request:
+        file = directory / "nets.py"
+        file.write_text(self._code)
+        settings = self._settings | changes
+        return workers.make_request(
+            pathlib.Path("x.py"),
+            directory,
+            subject={"kind": "factory", "name": f"{file}:{function}"},
+            **settings,
+        )
+
+    def open(self, function: str, directory: pathlib.Path, **changes: Any) -> Any:
+        return torch_subject.open_torch_subject(self.request(function, directory, **changes))
+
+    def make_case(self, function: str, directory: pathlib.Path, **changes: Any) -> Case:
+        request = self.request(function, directory, **changes)
+        subject = torch_subject.open_torch_subject(request)
+        inputs = [subject.inputs(2, number) for number in range(request.input_sets)]
+        before = [[array.copy() for array in arrays] for arrays in inputs]
+        file = dispatch.reference_file(request, Shape(2))
+        with torch.no_grad():
+            program = pytorch_eager.build(subject, inputs[0], request)
+            dispatch.make_reference(pytorch_eager, subject, program, inputs, file, request)
+            outputs = [subject.run(each) for each in inputs]
+        for olds, news in zip(before, inputs, strict=True):
+            assert all(map(np.array_equal, olds, news))
+        return Case(subject, inputs, stored_reference.load_reference(file), outputs)
+
+    def make_reference(self, function: str, directory: pathlib.Path, **changes: Any) -> Reference:
+        return self.make_case(function, directory, **changes).reference
 
 
 def make_case(function: str, directory: pathlib.Path, **changes: Any) -> Case:
-    request = request_for(function, directory, **changes)
-    subject = torch_subject.open_torch_subject(request)
-    inputs = [subject.inputs(2, number) for number in range(request.input_sets)]
-    file = dispatch.reference_file(request, Shape(2))
-    with torch.inference_mode():
-        program = pytorch_eager.build(subject, inputs[0], request)
-        dispatch.make_reference(pytorch_eager, subject, program, inputs, file, request)
-        outputs = [subject.run(each) for each in inputs]
-    return Case(subject, inputs, stored_reference.load_reference(file), outputs)
+    """Return the case of a model that does unusual things in a call."""
+    code = HELD_OUT if f"def {function}(" in HELD_OUT else MODELS
+    return Factories(code, input_sets=4).make_case(f"of_{function}", directory, **changes)

@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import workers
 from lazy import lazy
+from reference_cases import Factories
 
-from probes import protocol
 from probes.adapter import ModelError
-from probes.checking import dispatch, stored_reference
+from probes.checking import dispatch
 from probes.measuring import flexibility
 from probes.runtime import reference as runtime
 from probes.wire.shape import Shape
@@ -196,31 +195,8 @@ def of_a_list_of_images():
 """
 
 
-def request_for(function: str, directory: pathlib.Path) -> protocol.Request:
-    """Return the request for the factory of this name."""
-    (directory / "nets.py").write_text(MODELS)
-    return workers.make_request(
-        pathlib.Path("x.py"),
-        directory,
-        subject={"kind": "factory", "name": f"{directory / 'nets.py'}:{function}"},
-        dtype="float32",
-        batch_sizes=[2],
-        shared_directory=str(directory),
-    )
-
-
-def make_reference(function: str, directory: pathlib.Path) -> stored_reference.Reference:
-    """Return the reference that a worker writes for the factory of this name."""
-    request = request_for(function, directory)
-    subject = torch_subject.open_torch_subject(request)
-    inputs = [subject.inputs(2, number) for number in range(2)]
-    before = [array.copy() for (array,) in inputs]
-    file = dispatch.reference_file(request, Shape(2))
-    with torch.inference_mode():
-        program = pytorch_eager.build(subject, inputs[0], request)
-        dispatch.make_reference(pytorch_eager, subject, program, inputs, file, request)
-        assert all(np.array_equal(old, new) for old, (new,) in zip(before, inputs, strict=True))
-        return stored_reference.load_reference(file)
+FACTORIES = Factories(MODELS, dtype="float32")
+request_for, make_reference = FACTORIES.request, FACTORIES.make_reference
 
 
 def test_the_fields_of_a_dataclass_are_outputs(tmp_path: pathlib.Path) -> None:

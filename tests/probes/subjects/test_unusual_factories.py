@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import pathlib
 from typing import Any
 
 import numpy as np
 import pytest
-import workers
 from lazy import lazy
+from reference_cases import Factories
 
-from probes import protocol
 from probes.adapter import ModelError
-from probes.checking import dispatch, stored_reference
-from probes.wire.shape import Shape
 
 torch = lazy("torch")
 factory = lazy("probes.subjects.factory")
@@ -148,109 +144,6 @@ def traced_with_dropout():
     return torch.fx.symbolic_trace(layers), torch.randn(2, 16)
 
 
-def parts():
-    return torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
-
-
-def compiled():
-    return torch.compile(parts()), torch.randn(2, 16)
-
-
-def with_a_compiled_part():
-    module = parts()
-    module[0] = torch.compile(module[0])
-    return module, torch.randn(2, 16)
-
-
-def compiled_in_place():
-    module = parts()
-    module.compile()
-    return module, torch.randn(2, 16)
-
-
-def with_a_compiled_forward():
-    class CompiledForward(torch.nn.Linear):
-        @torch.compile
-        def forward(self, x):
-            return super().forward(x)
-
-    return CompiledForward(16, 4), torch.randn(2, 16)
-
-
-def with_a_compiled_attribute():
-    module = parts()
-    module.forward = torch.compile(module.forward)
-    return module, torch.randn(2, 16)
-
-
-def with_settings():
-    torch.set_num_threads(torch.get_num_threads() + 1)
-    torch.set_float32_matmul_precision("medium")
-    torch.set_default_dtype(torch.float64)
-    torch.backends.mkldnn.enabled = False
-    return parts().float(), torch.randn(2, 16).float()
-
-
-def with_a_hook():
-    module = parts()
-    module.register_forward_hook(lambda module, inputs, output: output + 100)
-    module[1].register_forward_pre_hook(lambda module, inputs: (inputs[0] * 2,))
-    return module, torch.randn(2, 16)
-
-
-class Tools:
-    pass
-
-
-def calling(function):
-    return lambda: (
-        Model(lambda layers, x: function(layers["a"](x)), a=torch.nn.Linear(16, 4)),
-        torch.randn(2, 16),
-    )
-
-
-def calls_a_compiled_global():
-    global COMPILED
-    COMPILED = torch.compile(torch.sin)
-    return calling(lambda x: COMPILED(x))()
-
-
-def calls_a_compiled_method():
-    Tools.double = staticmethod(torch.compile(lambda x: 2 * x))
-    return calling(lambda x: Tools.double(x))()
-
-
-def calls_in_a_list():
-    functions = [torch.compile(torch.tanh)]
-    return calling(lambda x: functions[0](x))()
-
-
-sets_threads = calling(lambda x: torch.set_num_threads(torch.get_num_threads() + 1) or x)
-sets_precision = calling(lambda x: torch.set_float32_matmul_precision("medium") or x)
-sets_deterministic = calling(lambda x: torch.use_deterministic_algorithms(True) or x)
-sets_a_variable = calling(lambda x: os.environ.update(OMP_DYNAMIC="1") or x)
-
-
-def keeps_threads(x):
-    before = torch.get_num_threads()
-    torch.set_num_threads(before + 1)
-    torch.set_num_threads(before)
-    return x
-
-
-puts_threads_back = calling(keeps_threads)
-
-
-def not_to_be_compiled():
-    module = parts()
-    module[1].forward = torch.compiler.disable(module[1].forward)
-    return module, torch.randn(2, 16)
-
-
-def quantised():
-    return torch.ao.quantization.quantize_dynamic(parts(), {torch.nn.Linear}), torch.randn(2, 16)
-
-
 def lazy():
     return torch.nn.LazyLinear(4), torch.randn(2, 16)
 
@@ -282,32 +175,9 @@ def of_sparse_inputs():
 """
 
 
-def open_subject(function: str, directory: pathlib.Path, seed: int = 0) -> Any:
-    return torch_subject.open_torch_subject(request_for(function, directory, seed))
-
-
-def request_for(function: str, directory: pathlib.Path, seed: int = 0) -> protocol.Request:
-    (directory / "nets.py").write_text(MODELS)
-    return workers.make_request(
-        pathlib.Path("x.py"),
-        directory,
-        subject={"kind": "factory", "name": f"{directory / 'nets.py'}:{function}"},
-        dtype="native",
-        batch_sizes=[2] if function != "of_five_nodes" else [1],
-        shared_directory=str(directory),
-        seed=seed,
-    )
-
-
-def make_reference(function: str, directory: pathlib.Path) -> stored_reference.Reference:
-    request = request_for(function, directory)
-    subject = torch_subject.open_torch_subject(request)
-    inputs = [subject.inputs(2, number) for number in range(2)]
-    file = dispatch.reference_file(request, Shape(2))
-    with torch.no_grad():
-        program = pytorch_eager.build(subject, inputs[0], request)
-        dispatch.make_reference(pytorch_eager, subject, program, inputs, file, request)
-    return stored_reference.load_reference(file)
+FACTORIES = Factories(MODELS)
+request_for, open_subject = FACTORIES.request, FACTORIES.open
+make_reference = FACTORIES.make_reference
 
 
 def test_the_casts_of_a_model_do_not_lower_the_precision_of_its_reference(
@@ -420,114 +290,13 @@ def test_what_cannot_be_drawn_or_shared_is_refused_with_a_fix(
 
 
 def test_a_model_of_one_number_of_rows_is_refused_with_that_number(tmp_path: pathlib.Path) -> None:
-    subject = open_subject("of_five_nodes", tmp_path)
+    subject = open_subject("of_five_nodes", tmp_path, batch_sizes=[1])
     with pytest.raises(ModelError) as refused, torch.no_grad():
         subject.settle_inputs(1, 1)
     assert "--batch-sizes 5" in refused.value.fix
     assert "first dimension" in refused.value.fix
     assert "list(images)" not in refused.value.fix
     subject.settle_inputs(5, 1)
-
-
-@pytest.mark.filterwarnings("ignore:.*jit:DeprecationWarning")
-@pytest.mark.parametrize(
-    "function",
-    [
-        "compiled",
-        "with_a_compiled_part",
-        "compiled_in_place",
-        "with_a_compiled_forward",
-        "with_a_compiled_attribute",
-    ],
-)
-def test_a_compiler_is_taken_off_and_stated(function: str, tmp_path: pathlib.Path) -> None:
-    subject = open_subject(function, tmp_path)
-    assert list(subject.adjusted) == ["torch.compile"]
-    torch._dynamo.reset()
-    torch._dynamo.utils.counters.clear()
-    with torch.no_grad():
-        (output,) = subject.run(subject.inputs(2, 0))
-    assert output.shape == (2, 4)
-    assert not torch._dynamo.utils.counters["stats"]
-
-
-@pytest.mark.filterwarnings("ignore:.*jit:DeprecationWarning")
-@pytest.mark.parametrize(
-    "function", ["calls_a_compiled_global", "calls_a_compiled_method", "calls_in_a_list"]
-)
-def test_eager_pytorch_calls_compiled_functions_uncompiled(
-    function: str, tmp_path: pathlib.Path
-) -> None:
-    subject = pytorch_eager.open_subject(request_for(function, tmp_path))
-    try:
-        assert list(subject.adjusted) == ["torch.compile"]
-        torch._dynamo.reset()
-        torch._dynamo.utils.counters.clear()
-        with torch.no_grad():
-            subject.run(subject.inputs(2, 0))
-        assert not torch._dynamo.utils.counters["stats"]
-    finally:
-        torch.compiler.set_stance("default")
-
-
-@pytest.mark.parametrize(
-    ("function", "setting"),
-    [
-        ("sets_threads", "threads"),
-        ("sets_precision", "float32_matmul_precision"),
-        ("sets_deterministic", "deterministic_algorithms"),
-        ("sets_a_variable", "OMP_DYNAMIC"),
-        ("puts_threads_back", ""),
-    ],
-)
-def test_settings_that_forward_changes_are_refused(
-    function: str, setting: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OMP_DYNAMIC", "0")
-    threads, precision = torch.get_num_threads(), torch.get_float32_matmul_precision()
-    refused = pytest.raises(ModelError, match=rf"settings .*{setting}")
-    try:
-        with refused if setting else contextlib.nullcontext():
-            make_reference(function, tmp_path)
-    finally:
-        torch.set_num_threads(threads)
-        torch.set_float32_matmul_precision(precision)
-        torch.use_deterministic_algorithms(mode=False)
-
-
-def test_settings_of_the_process_are_put_back_or_kept_and_stated(tmp_path: pathlib.Path) -> None:
-    threads = torch.get_num_threads()
-    try:
-        subject = open_subject("with_settings", tmp_path)
-        assert torch.get_default_dtype() == torch.float64
-    finally:
-        torch.set_default_dtype(torch.float32)
-    assert torch.get_num_threads() == threads
-    assert torch.get_float32_matmul_precision() == "highest"
-    assert torch.backends.mkldnn.enabled
-    assert subject.adjusted["threads"] == (
-        f"set to {threads + 1} by the model, put back to {threads}"
-    )
-    assert subject.adjusted.keys() == {
-        "threads",
-        "float32_matmul_precision",
-        "mkldnn",
-        "default_dtype",
-    }
-
-
-@pytest.mark.filterwarnings("ignore:.*quant")
-@pytest.mark.parametrize("function", ["with_a_hook", "quantised", "not_to_be_compiled"])
-def test_the_baseline_is_what_the_factory_returned(function: str, tmp_path: pathlib.Path) -> None:
-    subject = open_subject(function, tmp_path)
-    reference = make_reference(function, tmp_path)
-    torch.manual_seed(0)
-    module, _ = factory.call_factory(request_for(function, tmp_path).subject["name"])
-    with torch.no_grad():
-        expected = module.eval()(*subject.tensors(reference.inputs[0]))
-    found = reference.outputs[0][0].values.reshape(expected.shape)
-    assert abs(found - expected.double().numpy()).max() < 1e-3 * abs(found).max()
-    assert not subject.adjusted
 
 
 def test_the_third_value_of_a_factory_is_named_where_it_is_wrong() -> None:
