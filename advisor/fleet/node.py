@@ -22,6 +22,7 @@ from advisor.execute.drafts import prepare
 from advisor.execute.execution import execute
 from advisor.store.runs import Run
 from advisor.store.store import Store
+from advisor.system.regular_file import read_tail
 from advisor.version import __version__
 
 #: Only the end of a log is sent; a whole log may have megabytes.
@@ -101,10 +102,10 @@ def _execute(run: Run, context: Context, empty: NodeRunResult, publish: Publish)
             publish(event)
     except UserError as problem:
         reason, next_step = problem.what, problem.next_step
-    logs = {
-        str(file.relative_to(run.directory)): _read_end(file)
-        for file in sorted(run.arms.rglob("log"))
-    }
+    logs = {}
+    for file in sorted(run.arms.rglob("log")):
+        with contextlib.suppress(OSError):  # a worker may have put anything there
+            logs[str(file.relative_to(run.directory))] = read_tail(file, LOG_BYTES)
     return msgspec.structs.replace(
         empty,
         header=run.header(),
@@ -113,12 +114,6 @@ def _execute(run: Run, context: Context, empty: NodeRunResult, publish: Publish)
         reason=reason,
         next_step=next_step,
     )
-
-
-def _read_end(file: pathlib.Path) -> bytes:
-    with file.open("rb") as log:
-        log.seek(max(0, file.stat().st_size - LOG_BYTES))
-        return log.read()
 
 
 @contextlib.contextmanager

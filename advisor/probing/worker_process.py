@@ -65,13 +65,14 @@ class Step(NamedTuple):
     answer: type[Event] | None = None
 
 
-BUILD_PHASES: tuple[Phase, ...] = ("load", "build", "correctness", "warmup", "measure")
+BUILD_PHASES: tuple[Phase, ...] = ("load", "build", "correctness")
+WARMUP_PHASES: tuple[Phase, ...] = ("warmup", "measure")
 #: By the token, or its first word; `start` is the time before the first one.
 STEPS = {
     "start": Step("start", ("import",), Imported),
-    "build": Step("load", BUILD_PHASES, Ready),
+    "build": Step("load", BUILD_PHASES + WARMUP_PHASES, Ready),
     "build hold": Step("load", BUILD_PHASES, Prepared),
-    "warm": Step("warmup", ("warmup", "measure"), Ready),
+    "warm": Step("warmup", WARMUP_PHASES, Ready),
     "peaks": Step("measure", ("measure",), Ready),
     "outputs": Step("correctness", ("correctness",)),
     "allocate": Step("measure", ("measure",), Ready),

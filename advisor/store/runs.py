@@ -28,6 +28,7 @@ from advisor.store.control import RunControl
 from advisor.store.decoders import DECODE_ERRORS
 from advisor.system.atomic_write import report_unwritable, write_atomically
 from advisor.system.home import HOME_VARIABLE
+from advisor.system.regular_file import open_regular, read_regular
 from advisor.version import __version__
 
 ENTRY, NOTE = "entry.json", "note"
@@ -106,7 +107,7 @@ class Run:
         """Read `run.json`; raise `RunFileError` or `NewerVersionError`."""
         file = self.directory / "run.json"
         try:
-            raw = file.read_bytes()
+            raw = read_regular(file)
             decoders.refuse_newer(raw, SCHEMA, str(file))
             header = decoders.HEADERS.decode(raw)
             imported = header.imported or self._is_outside
@@ -121,8 +122,7 @@ class Run:
     def events(self) -> list[LoggedEvent]:
         """Read all complete events."""
         try:
-            with self._events.open("rb") as file:
-                return self._decode_events(file)[0]
+            return self._decode_events(read_regular(self._events))[0]
         except FileNotFoundError:
             return []
         except OSError as problem:
@@ -131,16 +131,13 @@ class Run:
     def read_events_after(self, offset: int) -> tuple[list[LoggedEvent], int]:
         """Read the complete events after a byte of the file; return them and the next offset."""
         try:
-            with self._events.open("rb") as file:
-                file.seek(offset)
-                events, size = self._decode_events(file)
+            events, size = self._decode_events(read_regular(self._events, offset))
         except OSError as problem:
             raise self._unreadable(problem) from problem
         return events, offset + size
 
-    def _decode_events(self, file: io.BufferedReader) -> tuple[list[LoggedEvent], int]:
+    def _decode_events(self, content: bytes) -> tuple[list[LoggedEvent], int]:
         """Return the complete events in the rest of the file and their size in bytes."""
-        content = file.read()
         # A line without a line break is still being written, or the writer was killed.
         *lines, partial = content.split(b"\n")
         try:
@@ -174,7 +171,7 @@ class Run:
     def note(self) -> str:
         """Return the user's note on the run; empty for none."""
         try:
-            return (self.directory / NOTE).read_text(encoding="utf-8", errors="replace")
+            return read_regular(self.directory / NOTE).decode("utf-8", "replace")
         except OSError:
             return ""
 
@@ -205,7 +202,7 @@ class Run:
         The lock is asked for as one of several readers, so that two askers do not see each other.
         """
         try:
-            with (self.directory / "lock").open("r") as lock:
+            with open_regular(self.directory / "lock")[0] as lock:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return True

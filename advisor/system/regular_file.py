@@ -8,6 +8,9 @@ import os
 import pathlib
 import stat
 
+#: Far more than the events of any run.
+MAX_BYTES = 1 << 30
+
 
 def open_regular(file: pathlib.Path) -> tuple[io.BufferedReader, int]:
     """Return the open file and its size; never wait, and follow no link.
@@ -20,6 +23,16 @@ def open_regular(file: pathlib.Path) -> tuple[io.BufferedReader, int]:
         os.close(descriptor)
         raise OSError(errno.EINVAL, "it is no regular file", str(file))
     return open(descriptor, "rb"), status.st_size  # noqa: PTH123 - a descriptor
+
+
+def read_regular(file: pathlib.Path, offset: int = 0) -> bytes:
+    """Return a regular file from `offset` on; raise `OSError` for another or too large a one."""
+    opened, size = open_regular(file)
+    with opened:
+        if size > MAX_BYTES:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(file))
+        opened.seek(offset)
+        return opened.read()
 
 
 def read_tail(file: pathlib.Path, most: int) -> bytes:

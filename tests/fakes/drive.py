@@ -1,10 +1,12 @@
 """Start or resume a run of fake workflows, for tests that kill the process.
 
-Usage: `python drive.py HOME PROBES RUBRIC WORKFLOWS [BUDGET [new]]`. Prints the number of each
-event once it is stored. It resumes the newest unfinished run unless `new` asks for another one.
-Signals end it as they end the program; a user error ends it with its exit code.
+Usage: `python drive.py HOME PROBES RUBRIC WORKFLOWS [BUDGET [new]]`. WORKFLOWS is names, or all
+answers as JSON. Prints the number of each event once it is stored. It resumes the newest
+unfinished run unless `new` asks for another one. Signals end it as they end the program; a user
+error ends it with its exit code.
 """
 
+import json
 import os
 import pathlib
 import sys
@@ -21,13 +23,14 @@ from advisor.store.store import Store
 home, probes, rubric = map(pathlib.Path, sys.argv[1:4])
 store = Store(home)
 context = Context(environment=dict(os.environ), store=store, probes=probes, rubric=rubric)
-answers = Answers(
-    batch_sizes="1,2",
-    budget=sys.argv[5] if len(sys.argv) > 5 else "3",
-    all_arms=True,
-    max_build_seconds=30.0,
-    workflows=sys.argv[4],
-)
+given = {
+    "batch_sizes": "1,2",
+    "budget": sys.argv[5] if len(sys.argv) > 5 else "3",
+    "all_arms": True,
+    "max_build_seconds": 30.0,
+    "workflows": sys.argv[4],
+}
+answers = Answers(**(json.loads(sys.argv[4]) if sys.argv[4][0] == "{" else given))
 try:
     with Interruptions():
         run = (

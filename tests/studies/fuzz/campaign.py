@@ -4,11 +4,11 @@
         [--inputs 10000]
 
 Takes the named minutes, or ends after `--inputs` inputs. Each target gets an equal share of the
-time. An input is a changed file, a message or a command line. A defect is a traceback, an
-undocumented exit code, an error without a next step, or a control character in the output. Its
-input is stored in `tests/fuzz/regressions`, which `tests/fuzz/test_campaign.py` tries again in
-every test run. The exit code is 1 if there are defects. The result is a table of inputs and defects
-by target.
+time. An input is a changed file, a message, a command line, or what a hostile worker or a confined
+model tries. A defect is a traceback, an undocumented exit code, an error without a next step, a
+control character in the output, or something that is not held. Its input is stored in
+`tests/fuzz/regressions`, which `tests/fuzz/test_campaign.py` tries again in every test run. The
+exit code is 1 if there are defects. The result is a table of inputs and defects by target.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ ROOT = HERE.parents[2]
 sys.path[:0] = [str(HERE), str(ROOT / "tests"), str(ROOT)]
 
 import command_targets
+import hostile_targets
 import program
 import targets
 
@@ -38,6 +39,10 @@ TARGETS: dict[str, type[targets.Target]] = {
     for kind in (
         command_targets.CommandLines,
         command_targets.WorkerMessages,
+        hostile_targets.Conversations,
+        hostile_targets.ControlFiles,
+        hostile_targets.OutsideRuns,
+        hostile_targets.SandboxProbes,
         targets.StoredRuns,
         targets.ExportedRuns,
         targets.Documents,
