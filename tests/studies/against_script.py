@@ -59,7 +59,7 @@ def run_script(model: str, device: str, dtype_name: str, sizes: list[int]) -> di
                     call = make()
                     times.setdefault(name, {})[size] = time_calls(call, args, device)
             except Exception as problem:  # noqa: BLE001 - a stack may raise anything
-                print(f"{name}: {problem}", file=sys.stderr)  # noqa: T201 - a script
+                print(f"{name}: {problem}", file=sys.stderr)
     eager = times.pop("pytorch-eager")
     return {
         arm: statistics.geometric_mean(eager[size] / each[size] for size in sizes)
@@ -222,7 +222,7 @@ def main() -> None:
             found = compare(
                 model, options.device, options.dtype, options.batch_sizes, options.limit
             )
-        print(json.dumps(found), flush=True)  # noqa: T201 - a script
+        print(json.dumps(found), flush=True)
 
 
 if __name__ == "__main__":
