@@ -204,6 +204,10 @@ class NoFleetError(UserError, exit_code=3):
     """The extra `fleet` is not installed."""
 
 
+class NoMcpError(UserError, exit_code=3):
+    """The extra `mcp` is not installed."""
+
+
 class NoExportError(UserError, exit_code=3):
     """The extra `export` is not installed, or the export has no place to go to."""
 

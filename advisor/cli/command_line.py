@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from advisor.cli import (
+    agents,
     diagnostics,
     environments,
     fleet,
@@ -65,6 +66,7 @@ for module in (
     environments,
     reports,
     recipes,
+    agents,
 ):
     app.add_typer(module.app)
 

@@ -106,6 +106,7 @@ COMMAND_GROUPS: Mapping[str, tuple[str, ...]] = {
     "Results": ("show", "decide", "explain", "report", "compare", "fleet"),
     "Code": ("recipe", "verify", "build"),
     "This machine": ("workflows", "doctor", "env"),
+    "Coding agents": ("mcp", "skill"),
     "Stored runs": ("history", "note", "delete", "export-run", "import-run"),
 }
 

@@ -1,0 +1,253 @@
+"""Serve the commands to coding agents over the Model Context Protocol: `p3-advisor mcp`.
+
+Each tool runs a command of the program in a process of its own, so that an agent reads what a user
+reads. Values go into an argument list; no shell sees them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Literal
+
+import anyio
+from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from pydantic import Field
+
+#: Runs the command line with the import path of this process, whatever folder it is started in.
+PROGRAM = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv.pop(1)); "
+    "from advisor.cli.command_line import main; main()"
+)
+SKILL = pathlib.Path(__file__).with_name("SKILL.md")
+#: Exit codes of commands that have printed a result: done, or a result that asks for attention.
+RESULTS = {0, 1, 4}
+#: Clients give up on a call after about a minute.
+MOST_WAIT_SECONDS = 45.0
+STOP_SECONDS = 20.0
+PROGRESS_LINES = 8
+
+Run = Annotated[str, Field(description="a run's id, or latest")]
+Weights = Annotated[
+    str,
+    Field(
+        description="weights of the three Ps, such as performance=60,productivity=25,"
+        "portability=15, or a preset such as serving"
+    ),
+]
+Workflow = Annotated[str, Field(description="a workflow or arm; default: the recommended one")]
+
+
+@dataclasses.dataclass
+class Progress:
+    """How far a run is. `answer` is what `show` prints when it has ended."""
+
+    run: str
+    state: Literal["measuring", "ended"]
+    seconds: float
+    latest: list[str]
+    answer: str = ""
+
+
+class Measurement:
+    """A process of `recommend`, and the files that it writes."""
+
+    def __init__(self, arguments: list[str], folder: pathlib.Path) -> None:
+        self._events = folder / "events"
+        self._log = folder / "log"
+        self._started = time.monotonic()
+        with self._events.open("wb") as events, self._log.open("wb") as log:
+            self.process = subprocess.Popen(  # noqa: S603 - an argument list, no shell
+                command("recommend", "--jsonl", *arguments),
+                stdin=subprocess.DEVNULL,
+                stdout=events,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    @property
+    def is_running(self) -> bool:
+        return self.process.poll() is None
+
+    @property
+    def run(self) -> str:
+        """The run's id; empty until it has been stored."""
+        with self._events.open("rb") as file:
+            line = file.readline()
+        return str(json.loads(line)["run_id"]) if line.endswith(b"\n") else ""
+
+    @property
+    def lines(self) -> list[str]:
+        return self._log.read_text(encoding="utf-8", errors="replace").splitlines()
+
+    async def wait(self, seconds: float) -> None:
+        """Return when the process has ended, or after `seconds`."""
+
+        def wait() -> None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(min(seconds, MOST_WAIT_SECONDS))
+
+        await anyio.to_thread.run_sync(wait)
+
+    async def progress(self) -> Progress:
+        """Raise `ToolError` with what the program said if it has stored no run."""
+        is_running, run = self.is_running, self.run
+        if not is_running and not run:
+            raise ToolError("\n".join(self.lines))
+        return Progress(
+            run,
+            "measuring" if is_running else "ended",
+            round(time.monotonic() - self._started, 1),
+            self.lines[-PROGRESS_LINES:],
+            "" if is_running else await read("show", "--", run),
+        )
+
+    def end(self) -> None:
+        """Ask the process to end with the answer so far; kill it if it does not."""
+        self.process.send_signal(signal.SIGINT)
+        try:
+            self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-c", PROGRAM, json.dumps(sys.path), *arguments]
+
+
+async def read(*arguments: str) -> str:
+    """Return what a command prints; raise `ToolError` with its message if it has no result."""
+    done = await anyio.run_process(command(*arguments), check=False, stdin=subprocess.DEVNULL)
+    if done.returncode not in RESULTS or not done.stdout:
+        raise ToolError(done.stderr.decode(errors="replace"))
+    return done.stdout.decode(errors="replace")
+
+
+def given(options: Mapping[str, str | bool]) -> list[str]:
+    """Return options as arguments, those that are not empty."""
+    return [
+        f"--{name}" if value is True else f"--{name}={value}"
+        for name, value in options.items()
+        if value
+    ]
+
+
+def weights(priorities: str) -> dict[str, str | bool]:
+    return {"priority" if "=" in priorities else "preset": priorities}
+
+
+@contextlib.contextmanager
+def serving() -> Iterator[MCPServer]:
+    """Yield the server; end the measurement that runs when the block ends."""
+    server = MCPServer("p3-advisor", instructions=SKILL.read_text(encoding="utf-8"))
+    measurements: list[Measurement] = []
+    with tempfile.TemporaryDirectory(prefix="p3-mcp-") as folder:
+        _add_measuring_tools(server, measurements, pathlib.Path(folder))
+        _add_reading_tools(server)
+        try:
+            yield server
+        finally:
+            for each in measurements:
+                if each.is_running:
+                    each.end()
+
+
+def _add_measuring_tools(
+    server: MCPServer, measurements: list[Measurement], folder: pathlib.Path
+) -> None:
+    @server.tool()
+    async def measure(
+        model: Annotated[
+            str,
+            Field(
+                description="file.py:function that returns a module and example inputs, an .onnx "
+                "or .pt2 file, a name of Hugging Face, or demo"
+            ),
+        ],
+        priorities: Weights = "",
+        options: Annotated[
+            dict[str, str | bool] | None,
+            Field(
+                description="further options of p3-advisor recommend without their dashes, such as "
+                '{"dtype": "bfloat16", "batch-sizes": "1,16", "workflows": '
+                '"torch-compile-inductor"}; for the CPU {"gpu": "cpu"}; {"sandbox": true}'
+            ),
+        ] = None,
+        wait_seconds: float = 10.0,
+    ) -> Progress:
+        """Start to measure the workflows for a model on this machine; runs the model's code.
+
+        Takes one to two minutes; `follow` waits for the answer. One run at a time.
+        """
+        if measurements and measurements[-1].is_running:
+            message = f"run {measurements[-1].run} is being measured: follow or stop it first"
+            raise ToolError(message)
+        arguments = given({"model": model, **weights(priorities), **(options or {})})
+        place = folder / str(len(measurements))
+        place.mkdir()
+        measurements.append(Measurement(arguments, place))
+        await measurements[-1].wait(wait_seconds)
+        return await measurements[-1].progress()
+
+    @server.tool()
+    async def follow(wait_seconds: float = 30.0) -> Progress:
+        """Wait up to 45 s for the run that was started last; call it until it has ended."""
+        if not measurements:
+            message = "no run was started here: start one with measure"
+            raise ToolError(message)
+        await measurements[-1].wait(wait_seconds)
+        return await measurements[-1].progress()
+
+    @server.tool()
+    async def stop() -> Progress:
+        """End the run that was started last with the answer that it has so far."""
+        if measurements and measurements[-1].is_running:
+            await anyio.to_thread.run_sync(measurements[-1].end)
+        return await follow(0.0)
+
+
+def _add_reading_tools(server: MCPServer) -> None:
+    @server.tool()
+    async def answer(run: Run = "latest") -> str:
+        """Show what a stored run recommends, how sure it is, and the figures behind it."""
+        return await read("show", "--", run)
+
+    @server.tool()
+    async def decide(priorities: Weights, run: Run = "latest") -> str:
+        """Score a stored run again with other weights; measures nothing."""
+        return await read("decide", *given(weights(priorities)), "--", run)
+
+    @server.tool()
+    async def explain(run: Run = "latest", workflow: Workflow = "") -> str:
+        """Explain the score of a workflow: each figure, its rule and its source."""
+        return await read("explain", "--", run, *([workflow] if workflow else []))
+
+    @server.tool()
+    async def recipe(run: Run = "latest", workflow: Workflow = "") -> str:
+        """Return the code of a workflow as it was measured, ready to paste."""
+        return await read("recipe", *given({"workflow": workflow}), "--", run)
+
+    @server.tool()
+    async def verify(run: Run = "latest", workflow: Workflow = "") -> str:
+        """Run the code of `recipe`, check its outputs, and time it next to the baseline's."""
+        return await read("verify", *given({"workflow": workflow}), "--", run)
+
+    @server.tool()
+    async def workflows(model: str = "demo") -> str:
+        """List the workflows that apply to a model on this machine, and how to install others."""
+        return await read("workflows", f"--model={model}")
+
+
+def serve() -> None:
+    """Serve on standard input and output until the client ends."""
+    with serving() as server:
+        server.run("stdio")

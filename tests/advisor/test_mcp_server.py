@@ -1,0 +1,122 @@
+"""The server for coding agents: the client of the official SDK, over a real process."""
+
+from __future__ import annotations
+
+import functools
+import os
+import pathlib
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+import psutil
+import pytest
+from mcp import Client, StdioServerParameters
+
+pytestmark = pytest.mark.slow
+
+MODEL = """\
+import torch
+
+
+def build():
+    torch.manual_seed(0)
+    return torch.nn.Linear(64, 64).eval(), (torch.randn(1, 64),)
+"""
+QUICK = {
+    "gpu": "cpu",
+    "batch-sizes": "1",
+    "workflows": "onnxruntime-cpu/default",
+    "budget": "20s",
+}
+
+
+def talk(home: pathlib.Path, work: Callable[[Client], Awaitable[None]]) -> None:
+    """Run `work` with a client of a server whose working directory is `home`."""
+    server = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "advisor", "mcp"],
+        env={**os.environ, "P3_ADVISOR_HOME": str(home / "store")},
+        cwd=home,
+    )
+
+    async def connect() -> None:
+        async with Client(server) as client:
+            await work(client)
+
+    anyio.run(connect)
+
+
+async def call(client: Client, tool: str, **arguments: object) -> Any:
+    """Return the structured result of a tool, or its text for an error."""
+    result = await client.call_tool(tool, arguments)
+    if result.is_error:
+        return "".join(each.text for each in result.content if each.type == "text")
+    content = result.structured_content
+    assert content is not None
+    return content.get("result", content)
+
+
+async def call_until_ended(client: Client) -> dict[str, Any]:
+    while True:
+        progress: dict[str, Any] = await call(client, "follow", wait_seconds=40)
+        if progress["state"] == "ended":
+            return progress
+
+
+def test_an_agent_measures_decides_again_and_takes_the_code(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "bench.py").write_text(MODEL)
+
+    async def work(client: Client) -> None:
+        started = await call(
+            client, "measure", model="bench.py:build", options=QUICK, wait_seconds=1
+        )
+        assert started["state"] == "measuring"
+        refused = await call(client, "measure", model="demo", options=QUICK)
+        assert started["run"] in refused, "a second run would disturb the first"
+        ended = await call_until_ended(client)
+        run = ended["run"]
+        assert ended["answer"] == await call(client, "answer", run=run)
+        assert "onnxruntime" in await call(client, "recipe", run=run, workflow="onnxruntime-cpu")
+        again = await call(client, "decide", run=run, priorities="productivity=100")
+        assert again != ended["answer"]
+        assert "speedup" in await call(client, "explain", run=run, workflow="onnxruntime-cpu")
+
+    talk(tmp_path, work)
+
+
+def test_what_the_user_can_correct_is_an_error_with_its_next_step(tmp_path: pathlib.Path) -> None:
+    async def work(client: Client) -> None:
+        for tool, arguments in (
+            ("measure", {"model": "bench.py:missing"}),
+            ("measure", {"model": "demo", "options": {"dtype": "int3"}}),
+            ("answer", {"run": "unknown"}),
+            ("recipe", {"run": "--output=stolen"}),
+            ("follow", {}),
+        ):
+            result = await client.call_tool(tool, arguments)
+            assert result.is_error, tool
+        assert not (tmp_path / "stolen").exists(), "a run's name is never an option"
+
+    talk(tmp_path, work)
+
+
+def test_a_stopped_run_has_its_answer_so_far_and_the_end_of_the_client_ends_it(
+    tmp_path: pathlib.Path,
+) -> None:
+    (tmp_path / "bench.py").write_text(MODEL)
+    start = functools.partial(call, tool="measure", model="bench.py:build", options=QUICK)
+
+    async def work(client: Client) -> None:
+        await start(client, wait_seconds=2)
+        stopped = await client.call_tool("stop", {})
+        assert stopped.is_error or stopped.structured_content["state"] == "ended"
+        await start(client, wait_seconds=2)
+
+    talk(tmp_path, work)
+    assert not [
+        each
+        for each in psutil.process_iter(["environ"])
+        if (each.info["environ"] or {}).get("P3_ADVISOR_HOME") == str(tmp_path / "store")
+    ]
