@@ -67,10 +67,10 @@ def draw(folder: pathlib.Path, seed: int) -> None:
         eager, compiled = (
             {
                 (row["model"], row["infer_img_size"]): row
-                for row in csv.DictReader(file.read_text(encoding="utf-8").splitlines())
+                for row in csv.DictReader(text.splitlines())
             }
             for kind in ("", "-dynamo")
-            if (file := next(folder.glob(f"*pt291-{gpu}{kind}.csv")))
+            for text in [next(folder.glob(f"*pt291-{gpu}{kind}.csv")).read_text(encoding="utf-8")]
         )
         sizes |= eager
         gains[gpu] = {

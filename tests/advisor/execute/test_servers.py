@@ -35,7 +35,6 @@ from advisor.errors import EnvironmentNotUsableError, NothingViableError
 from advisor.execute import servers
 from advisor.execute.drafts import prepare, propose
 from advisor.execute.execution import execute
-from advisor.probing.environments import registry
 from advisor.report import found_recipe, generation, text_report
 from advisor.store.runs import Run
 from advisor.store.store import Store
