@@ -38,7 +38,6 @@ ACTIONS = {
     "export",
     "filter",
     "fleet",
-    "follow",
     "go-on",
     "help",
     "history",

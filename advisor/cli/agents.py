@@ -13,7 +13,7 @@ from advisor.version import how_to_install
 app = typer.Typer(rich_markup_mode=None)
 
 
-@app.command()
+@app.command(rich_help_panel="Coding agents")
 def mcp() -> None:
     """Serve the commands to a coding agent on standard input and output (MCP)."""
     try:
@@ -25,7 +25,7 @@ def mcp() -> None:
     serve()
 
 
-@app.command()
+@app.command(rich_help_panel="Coding agents")
 def skill() -> None:
     """Print a SKILL.md that tells a coding agent how to speed up a model."""
     print_text(importlib.resources.files("advisor").joinpath("SKILL.md").read_text("utf-8"))

@@ -34,7 +34,7 @@ class WorkflowRow(msgspec.Struct, frozen=True, kw_only=True):
     verified: tuple[str, ...]
 
 
-@app.command(cls=GroupedCommand)
+@app.command(cls=GroupedCommand, rich_help_panel="This machine")
 @takes_answers
 def workflows(answers: Answers, *, json: AsJson = False) -> None:
     """List the workflows that apply. Others have a reason and the step that enables them."""
@@ -62,7 +62,7 @@ def workflows(answers: Answers, *, json: AsJson = False) -> None:
     print_text("\n".join([*table, "", *notes]))
 
 
-@app.command()
+@app.command(rich_help_panel="This machine")
 def doctor(
     *,
     python: Annotated[

@@ -7,10 +7,11 @@ import os
 import pathlib
 import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
+from typer.core import TyperGroup
 
 from advisor.cli.options import AsJson
 from advisor.cli.output import print_status, print_text
@@ -23,8 +24,17 @@ MEBIBYTE = 2**20
 #: Words of the table for states of the JSON output; other states are faults.
 STATE_WORDS = {"made": "created", "not made": "not created"}
 
+
+class EnvironmentGroup(TyperGroup):
+    """The commands on environments; Typer passes no section of the help on to a group."""
+
+    def __init__(self, **settings: Any) -> None:  # noqa: ANN401 - those of Typer
+        super().__init__(**{**settings, "rich_help_panel": "This machine"})
+
+
 app = typer.Typer(
     name="env",
+    cls=EnvironmentGroup,
     help="Manage the environments of workflows that need their own.",
     rich_markup_mode=None,
     no_args_is_help=True,

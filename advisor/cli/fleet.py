@@ -40,7 +40,7 @@ REQUIRED_PACKAGES = ("ray", "pyarrow")
 ALL_GPUS = "all"
 
 
-@app.command(name="fleet")
+@app.command(name="fleet", rich_help_panel="Results")
 def show_fleet(
     name: Annotated[
         str, typer.Argument(help="a fleet's id, the beginning of one, or latest")

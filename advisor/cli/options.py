@@ -100,15 +100,8 @@ def parse_share(text: str) -> float:
 ClickContext: TypeAlias = Any
 ClickFormatter: TypeAlias = Any
 
-#: Commands in order, by the title of their section. Those without a section come last.
-COMMAND_GROUPS: Mapping[str, tuple[str, ...]] = {
-    "Measure": ("ask", "recommend", "resume"),
-    "Results": ("show", "decide", "explain", "report", "compare", "fleet"),
-    "Code": ("recipe", "verify", "build"),
-    "This machine": ("workflows", "doctor", "env"),
-    "Coding agents": ("mcp", "skill"),
-    "Stored runs": ("history", "note", "delete", "export-run", "import-run"),
-}
+#: Titles of the sections of commands in order; each command names its own as `rich_help_panel`.
+COMMAND_GROUPS = ("Measure", "Results", "Code", "This machine", "Coding agents", "Stored runs")
 
 #: Parameters in order, by the title of their section. Those without a section come last.
 OPTION_GROUPS: Mapping[str, tuple[str, ...]] = {
@@ -197,12 +190,13 @@ class GroupedProgram(TyperGroup):
 
     def format_commands(self, ctx: ClickContext, formatter: ClickFormatter) -> None:  # noqa: ARG002
         """Write a section for each group, with the first sentence of each command's help."""
-        commands = {name: each for name, each in self.commands.items() if not each.hidden}
-        longest = max(map(len, commands), default=0)
-        limit = formatter.width - longest - 6
-        for title, names in (*COMMAND_GROUPS.items(), ("Other commands", tuple(commands))):
-            found = [(name, commands.pop(name)) for name in names if name in commands]
-            rows = [(name, command.get_short_help_str(limit)) for name, command in found]
-            if rows:
+        shown = {name: each for name, each in self.commands.items() if not each.hidden}
+        limit = formatter.width - max(map(len, shown), default=0) - 6
+        rows: dict[str, list[tuple[str, str]]] = {title: [] for title in COMMAND_GROUPS}
+        for name, command in shown.items():
+            title = getattr(command, "rich_help_panel", "")
+            rows.setdefault(title, []).append((name, command.get_short_help_str(limit)))
+        for title, found in rows.items():
+            if found:
                 with formatter.section(title):
-                    formatter.write_dl(rows)
+                    formatter.write_dl(found)

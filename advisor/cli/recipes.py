@@ -21,7 +21,7 @@ from advisor.errors import FormatError, OutputFileError
 app = typer.Typer(rich_markup_mode=None)
 
 
-@app.command()
+@app.command(rich_help_panel="Code")
 def recipe(
     run: StoredRunName = "latest",
     *,
@@ -65,7 +65,7 @@ def recipe(
     write_output(output, text)
 
 
-@app.command()
+@app.command(rich_help_panel="Code")
 def verify(
     run: StoredRunName = "latest",
     *,

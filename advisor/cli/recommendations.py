@@ -57,7 +57,7 @@ FleetDevices = Annotated[
 app = typer.Typer(rich_markup_mode=None)
 
 
-@app.command(cls=GroupedCommand)
+@app.command(cls=GroupedCommand, rich_help_panel="Measure")
 @takes_answers
 def recommend(
     answers: Answers,
@@ -108,7 +108,7 @@ def task_notice(answers: Answers, header: Header) -> str | None:
     return None
 
 
-@app.command()
+@app.command(rich_help_panel="Measure")
 def resume(
     run: Annotated[str, typer.Argument(help="a run's id; default: the newest that can go on")] = "",
     *,

@@ -24,7 +24,7 @@ app = typer.Typer(rich_markup_mode=None)
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 
 
-@app.command()
+@app.command(rich_help_panel="Results")
 def report(
     runs: Annotated[
         list[str] | None,
@@ -108,7 +108,7 @@ def parse_formats(text: str) -> list[str]:
     return list(dict.fromkeys(selected))
 
 
-@app.command()
+@app.command(rich_help_panel="Results")
 def compare(
     before: RunName,
     after: RunName,

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 app = typer.Typer(rich_markup_mode=None)
 
 
-@app.command()
+@app.command(rich_help_panel="Results")
 def show(
     run: RunName = "latest",
     *,
@@ -58,7 +58,7 @@ def show(
     print_answer(answer, output_format)
 
 
-@app.command("decide")
+@app.command("decide", rich_help_panel="Results")
 def decide_again(
     run: RunName = "latest",
     *,
@@ -112,7 +112,7 @@ def decide_again(
     print_answer(answer, output_format)
 
 
-@app.command()
+@app.command(rich_help_panel="Results")
 def explain(
     run: RunName = "latest",
     workflow: Annotated[
@@ -135,7 +135,7 @@ def explain(
     )
 
 
-@app.command()
+@app.command(rich_help_panel="Code")
 def build(
     run: StoredRunName = "latest",
     *,
@@ -163,7 +163,7 @@ def build(
     print_text(str(pathlib.Path(output) / f"{target}.engine"))
 
 
-@app.command()
+@app.command(rich_help_panel="Stored runs")
 def history(
     *,
     json: AsJson = False,
@@ -217,7 +217,7 @@ def _describe_answer(answer: AnswerSummary | None) -> tuple[str, str]:
     return answer.arm or "no answer", answer.decision_word or ""
 
 
-@app.command("export-run")
+@app.command("export-run", rich_help_panel="Stored runs")
 def export_run(
     run: StoredRunName = "latest",
     *,
@@ -240,7 +240,7 @@ def export_run(
         print_text(file)
 
 
-@app.command("import-run")
+@app.command("import-run", rich_help_panel="Stored runs")
 def import_run(
     files: Annotated[list[str], typer.Argument(help="files that export-run wrote")],
 ) -> None:
@@ -264,7 +264,7 @@ def import_run(
         print_text(f"{run.directory.name}  {header.question.model.name}")
 
 
-@app.command()
+@app.command(rich_help_panel="Stored runs")
 def note(
     run: StoredRunName,
     text: Annotated[str, typer.Argument(help="the note, one line; an empty one removes it")],
@@ -273,7 +273,7 @@ def note(
     open_store().find(run).write_note(text)
 
 
-@app.command()
+@app.command(rich_help_panel="Stored runs")
 def delete(
     runs: Annotated[list[str], typer.Argument(help="ids of runs, or unique beginnings")],
 ) -> None:

@@ -80,7 +80,7 @@ def wants_terminal(args: Sequence[str], environment: Mapping[str, str]) -> bool:
     return is_terminal(environment) and not any(name in DATA_FLAGS for name in names)
 
 
-@app.command(cls=GroupedCommand)
+@app.command(cls=GroupedCommand, rich_help_panel="Measure")
 @takes_answers
 def ask(  # noqa: PLR0913 - one for each option
     answers: Answers,

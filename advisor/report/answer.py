@@ -59,6 +59,11 @@ def stop_notice(answer: Answer) -> list[str]:
     return [f"The run did not finish; {command} resumes it."]
 
 
+def answer_lines(answer: Answer) -> list[str]:
+    """Return the instruction, whether the run finished, and how certain it is."""
+    return [headline(answer), *stop_notice(answer), *confidence(answer)]
+
+
 def confidence(answer: Answer) -> list[str]:
     """Return the rest of the headline, and the trust with the noise floor and the lead."""
     advice = answer.recommendation

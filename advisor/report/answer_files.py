@@ -140,29 +140,29 @@ def to_openmetrics(answer: Answer) -> bytes:
     registry = CollectorRegistry()
     gauges: dict[str, Any] = {}
     for figure, labels, value in _samples(answer):
-        if figure.metric is not None and figure.name not in gauges:
-            name, unit, meaning = figure.metric
-            gauges[figure.name] = Gauge(
+        name, unit, meaning = figures.METRICS[figure]
+        if figure not in gauges:
+            gauges[figure] = Gauge(
                 f"p3_advisor_{name}", meaning, [*labels], unit=unit, registry=registry
             )
-        gauges[figure.name].labels(**labels).set(value)
+        gauges[figure].labels(**labels).set(value)
     return bytes(generate_latest(registry))
 
 
-def _samples(answer: Answer) -> Iterator[tuple[figures.Figure[Any], dict[str, str], float]]:
+def _samples(answer: Answer) -> Iterator[tuple[str, dict[str, str], float]]:
     """Yield every figure with a metric, its labels and its value; those of an arm once."""
     of_arm = {each.name for each in figures.SCORE} | {each.name for each in figures.MEASURED}
     seen: set[tuple[Value, str]] = set()
     for row in figures.rows(answer):
         arm = {name: str(row[name]) for name in ARM_LABELS}
         shape = {each.name: str(row[each.name]) for each in figures.SHAPE if row[each.name]}
-        for figure in figures.FIGURES:
-            value, key = row[figure.name], (row["arm"], figure.name)
-            if figure.metric is None or not isinstance(value, (int, float)) or key in seen:
+        for figure in figures.METRICS:
+            value, key = row[figure], (row["arm"], figure)
+            if not isinstance(value, (int, float)) or key in seen:
                 continue
-            if figure.name in of_arm:
+            if figure in of_arm:
                 seen.add(key)
-            yield figure, arm if figure.name in of_arm else arm | shape, value
+            yield figure, arm if figure in of_arm else arm | shape, value
 
 
 FORMATS: Mapping[str, Format] = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from advisor.decide.trust import is_unfit
@@ -41,7 +41,6 @@ class Figure(Generic[Subject]):
     name: str
     kind: Kind
     get: Callable[[Subject], Value]
-    metric: Metric | None = None
 
 
 class Listed(NamedTuple):
@@ -130,29 +129,14 @@ ARM: tuple[Figure[Listed], ...] = (
 )
 SCORE: tuple[Figure[ScoredArm], ...] = (
     *_fields(int, "rank"),
-    Figure(
-        "score",
-        float,
-        lambda arm: arm.score,
-        Metric("score", "", "Weighted mean of the grades, 1 to 3"),
-    ),
+    Figure("score", float, lambda arm: arm.score),
     *(Figure(f"tier_{name}", int, functools.partial(_tier, name)) for name in CRITERIA),
     *_fields(str, "weights"),
 )
 MEASURED: tuple[Figure[Measurement], ...] = (
-    Figure(
-        "cold_build_seconds",
-        float,
-        lambda one: one.build_seconds.cold,
-        Metric("cold_build", "seconds", "Build with empty caches"),
-    ),
+    Figure("cold_build_seconds", float, lambda one: one.build_seconds.cold),
     Figure("warm_build_seconds", float, lambda one: one.build_seconds.warm),
-    Figure(
-        "peak_memory_bytes",
-        int,
-        lambda one: one.memory_bytes.peak,
-        Metric("peak_memory", "bytes", "Peak memory of the process"),
-    ),
+    Figure("peak_memory_bytes", int, lambda one: one.memory_bytes.peak),
     *_fields(float, "engaged_share"),
     *_fields(int, "weight_bytes"),
     Figure("loss_class", str, lambda one: getattr(one.trained_loss, "loss_class", None)),
@@ -160,46 +144,16 @@ MEASURED: tuple[Figure[Measurement], ...] = (
 )
 SHAPE: tuple[Figure[Shape], ...] = _fields(int, "batch_size", "input_tokens", "output_tokens")
 CELL: tuple[Figure[Cell], ...] = (
-    Figure(
-        "seconds_median",
-        float,
-        lambda cell: cell.seconds.median,
-        Metric("call", "seconds", "Median duration of a call"),
-    ),
-    Figure(
-        "seconds_low",
-        float,
-        lambda cell: cell.seconds.low,
-        Metric("call_low", "seconds", "Low end of the 95 % interval of a call"),
-    ),
-    Figure(
-        "seconds_high",
-        float,
-        lambda cell: cell.seconds.high,
-        Metric("call_high", "seconds", "High end of the 95 % interval of a call"),
-    ),
+    Figure("seconds_median", float, lambda cell: cell.seconds.median),
+    Figure("seconds_low", float, lambda cell: cell.seconds.low),
+    Figure("seconds_high", float, lambda cell: cell.seconds.high),
     Figure("timed_calls", int, lambda cell: cell.seconds.samples),
     *_fields(int, "processes"),
     Figure("throughput", float, lambda cell: cell.throughput.value),
     Figure("throughput_unit", str, lambda cell: cell.throughput.unit),
-    Figure(
-        "speedup",
-        float,
-        lambda cell: cell.speedup.value,
-        Metric("speedup", "ratio", "Speed-up over eager PyTorch"),
-    ),
-    Figure(
-        "speedup_low",
-        float,
-        lambda cell: cell.speedup.low,
-        Metric("speedup_low", "ratio", "Low end of its 95 % interval"),
-    ),
-    Figure(
-        "speedup_high",
-        float,
-        lambda cell: cell.speedup.high,
-        Metric("speedup_high", "ratio", "High end of its 95 % interval"),
-    ),
+    Figure("speedup", float, lambda cell: cell.speedup.value),
+    Figure("speedup_low", float, lambda cell: cell.speedup.low),
+    Figure("speedup_high", float, lambda cell: cell.speedup.high),
     *_fields(float, "tflops"),
 )
 PERCENTILES: tuple[Figure[CallPercentiles], ...] = tuple(
@@ -207,18 +161,8 @@ PERCENTILES: tuple[Figure[CallPercentiles], ...] = tuple(
     for name in CallPercentiles.__struct_fields__
 )
 GENERATION: tuple[Figure[GenerationMetrics], ...] = (
-    Figure(
-        "ttft_seconds",
-        float,
-        lambda metrics: metrics.ttft_seconds,
-        Metric("ttft", "seconds", "Time to the first token"),
-    ),
-    Figure(
-        "itl_seconds",
-        float,
-        lambda metrics: metrics.itl_seconds,
-        Metric("itl", "seconds", "Time between two tokens"),
-    ),
+    Figure("ttft_seconds", float, lambda metrics: metrics.ttft_seconds),
+    Figure("itl_seconds", float, lambda metrics: metrics.itl_seconds),
     *_fields(float, "tokens_per_second_per_user"),
     *_fields(int, "cache_bytes"),
     *_fields(float, "mbu", "mfu"),
@@ -256,6 +200,21 @@ FIGURES: tuple[Figure[Any], ...] = (
     *COST,
 )
 COLUMNS = tuple(figure.name for figure in FIGURES)
+
+#: The figures that OpenMetrics has: name without the program, unit, and what it is.
+METRICS: Mapping[str, Metric] = {
+    "score": Metric("score", "", "Weighted mean of the grades, 1 to 3"),
+    "cold_build_seconds": Metric("cold_build", "seconds", "Build with empty caches"),
+    "peak_memory_bytes": Metric("peak_memory", "bytes", "Peak memory of the process"),
+    "seconds_median": Metric("call", "seconds", "Median duration of a call"),
+    "seconds_low": Metric("call_low", "seconds", "Low end of the 95 % interval of a call"),
+    "seconds_high": Metric("call_high", "seconds", "High end of the 95 % interval of a call"),
+    "speedup": Metric("speedup", "ratio", "Speed-up over eager PyTorch"),
+    "speedup_low": Metric("speedup_low", "ratio", "Low end of its 95 % interval"),
+    "speedup_high": Metric("speedup_high", "ratio", "High end of its 95 % interval"),
+    "ttft_seconds": Metric("ttft", "seconds", "Time to the first token"),
+    "itl_seconds": Metric("itl", "seconds", "Time between two tokens"),
+}
 
 
 def _named(arm: RankedArm | UnmeasuredArm) -> ScoredArm | UnmeasuredArm:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 
 from advisor.domain.answer import Answer
 from advisor.report import parts
-from advisor.report.answer import confidence, headline, stop_notice
+from advisor.report.answer import answer_lines
 from advisor.report.formatting import Section, Table, markdown_table
 from advisor.report.ranking import ranking_rows
 from advisor.report.setup_facts import setup_facts
@@ -24,10 +24,10 @@ OPEN_SECTIONS = {"why", "trust"}
 
 
 def render(answer: Answer) -> str:
-    found = parts.sections(answer)
+    found, (first, *others) = parts.sections(answer), answer_lines(answer)
     blocks = [
-        [f"## {escape(headline(answer))}"],
-        [f"{escape(line)}  " for line in (*stop_notice(answer), *confidence(answer))],
+        [f"## {escape(first)}"],
+        [f"{escape(line)}  " for line in others],
         _rows(ranking_rows(answer, has_intervals=True), text_columns={1}),
         *(table(each) for each in parts.tables(answer)),
         *(section(each) for each in found if each.name in OPEN_SECTIONS),

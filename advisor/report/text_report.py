@@ -7,11 +7,7 @@ from collections.abc import Sequence
 from advisor.domain.answer import PUBLISHED, Answer
 from advisor.domain.model import has_random_weights
 from advisor.report import parts
-from advisor.report.answer import (
-    confidence,
-    headline,
-    stop_notice,
-)
+from advisor.report.answer import answer_lines
 from advisor.report.formatting import LEGEND, Table, plain_table
 from advisor.report.ranking import ranking_rows, speed_unit
 from advisor.report.setup_facts import (
@@ -50,9 +46,7 @@ def render(answer: Answer) -> str:
     """Return the whole report as plain characters without markup."""
     blocks = [
         [
-            headline(answer),
-            *stop_notice(answer),
-            *confidence(answer),
+            *answer_lines(answer),
             *measured_line(answer),
         ],
         ranking(answer),

@@ -1,19 +1,17 @@
-"""An answer as the screens show it: its title and its labelled lines."""
+"""An answer as the screens show it: its title and its lines."""
 
 from __future__ import annotations
 
 import dataclasses
 
 from rich.cells import cell_len
-from rich.table import Table
 from rich.text import Text
 
 from advisor.decide.decision import decide_again
-from advisor.domain.answer import Answer, HeadlinePart, RankedArm
+from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import Priorities
-from advisor.domain.recommendation import DecisionWord
-from advisor.report.answer import cost_line, headline, stop_notice, unfit_notice
+from advisor.report.answer import answer_lines, cost_line
 from advisor.store.runs import Run
 from advisor.tui import text
 
@@ -44,38 +42,8 @@ class RunAnswer:
         return next(each for each in self.document.ranked if each.arm == arm)
 
 
-#: Labels of the lines of the headline.
-HEADLINE_LABELS: dict[HeadlinePart, str] = {
-    "answer": "Answer",
-    "certainty": "Sure?",
-    "change": "Unless",
-    "load": "Load",
-    "weights": "Weights",
-    "accuracy": "Error",
-    "requests": "First",
-    "batch-sizes": "Sizes",
-}
-#: Number of lines of every headline; further ones follow those about cost and trust.
-FIRST_LINES = 3
-LABEL_WIDTH = 8
-#: Terms of the glossary that explain a line, by its label.
-LINE_TERMS = {
-    "Answer": ("workflow", "arm"),
-    "Sure?": ("CLEAR, LIKELY, OPEN", "certainty", "speed-up", "interval", "baseline"),
-    "Unless": ("flip", "weights", "criterion"),
-    "Cost": ("cold build", "memory", "break-even"),
-    "Trust": ("trust", "noise floor"),
-    "Sizes": ("speed-up",),
-    "Load": ("goodput", "TTFT", "ITL"),
-    "Weights": ("native, quantised",),
-    "Error": ("exact, close", "accuracy"),
-    "Note": ("unfit visit", "trust"),
-    "Stopped": ("run",),
-}
-#: Labels of the lines of which short terminals show one row.
-CUT_LABELS = {"Cost", "Trust"}
 #: Colours of the decision's word.
-DECISION_COLOURS: dict[DecisionWord, str] = {"CLEAR": "green", "LIKELY": "cyan", "OPEN": "yellow"}
+DECISION_COLOURS: dict[str, str] = {"CLEAR": "green", "LIKELY": "cyan", "OPEN": "yellow"}
 #: Names of the tasks other than a forward pass.
 TASK_NAMES = {"generate": "generate text", "serve": "serve requests"}
 LEAD = "Results  "
@@ -85,61 +53,22 @@ PROGRAM_CELLS = 5
 MAX_MODEL_CELLS, MIN_MODEL_CELLS, MAX_DEVICE_CELLS = 30, 12, 24
 
 
-def answer_lines(answer: RunAnswer, lead: str = "") -> list[tuple[str, str]]:
-    """Return pairs of label and line; `lead` comes before the answer."""
-    document, advice = answer.document, answer.document.recommendation
-    if advice is None or document.advised is None:
-        lines = [("Answer", headline(document))]
-        if document.problem is not None:
-            lines.append(("Next", document.problem.next_step))
-        return [*lines, *_notes(answer)]
-    lines = headline_lines(document)
-    lines, further = lines[:FIRST_LINES], lines[FIRST_LINES:]
-    lines[0] = ("Answer", lead + lines[0][1])
-    reason = f": {advice.trust_reasons[0]}" if advice.trust_reasons else ""
-    return [
-        *lines,
-        ("Cost", cost_line(document, document.advised)),
-        ("Trust", f"{advice.trust} (A best, D lowest){reason}"),
-        *further,
-        *_notes(answer),
-    ]
-
-
-def headline_lines(answer: Answer) -> list[tuple[str, str]]:
-    return [(HEADLINE_LABELS[line.part], line.text) for line in answer.headline]
-
-
-def _notes(answer: RunAnswer) -> list[tuple[str, str]]:
-    return [
-        *(("Note", line) for line in unfit_notice(answer.document)),
-        *(("Stopped", line) for line in stop_notice(answer.document)),
-    ]
-
-
 def describe_arm(answer: RunAnswer, arm: str) -> str:
     entry = answer.ranked_arm(arm)
     title, cost = text.printable(entry.scored.title, 80), cost_line(answer.document, entry)
     return f"{text.printable(arm, 60)}: {title}. {cost}."
 
 
-def render_line(label: str, line: str, *, is_short: bool) -> Table:
-    """Return a label and its line, which wraps next to the label.
-
-    In a short terminal the lines about cost and trust do not wrap.
-    """
-    grid = Table.grid(padding=(0, 1, 0, 0), expand=True)
-    grid.add_column(width=LABEL_WIDTH - 1, no_wrap=True)
-    grid.add_column(ratio=1)
-    is_answer = label == "Answer"
-    cut = is_short and label in CUT_LABELS
-    shown = Text(text.printable(line, 600), "bold" if is_answer else "", no_wrap=cut)
-    shown.overflow = "ellipsis" if cut else "fold"
-    for word, colour in DECISION_COLOURS.items():
-        if line.startswith(word):
-            shown.stylize(f"bold {colour}", 0, len(word))
-    grid.add_row(Text(label, "bold" if is_answer else "dim"), shown)
-    return grid
+def render_answer_lines(answer: RunAnswer, lead: str = "") -> Text:
+    """Return the lines that `p3-advisor show` prints first; `lead` comes before them."""
+    first, *others = answer_lines(answer.document)
+    shown = [text.styled(text.printable(lead + first, 600), "bold")]
+    for line in others:
+        word = line.partition(" ")[0].rstrip(".:")
+        colour = DECISION_COLOURS.get(word)
+        start = text.styled(word if colour else "", f"bold {colour}" if colour else "")
+        shown.append(start + Text(text.printable(line, 600)[len(start) :]))
+    return Text("\n").join(shown)
 
 
 def results_title(answer: RunAnswer, width: int) -> Text:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 from rich.text import Text
@@ -36,14 +36,6 @@ ctrl+z       suspend; fg returns, and a run continues meanwhile
 """
 #: The option of the command line that a widget answers, where their names differ.
 OPTION_NAMES = {"device": "gpu", "absent_gpu": "gpu"}
-
-
-@runtime_checkable
-class ExplainsTerms(Protocol):
-    """A widget with words that the glossary explains."""
-
-    def help_terms(self) -> tuple[str, ...]:
-        """Return the terms at the cursor of the widget."""
 
 
 class HelpDialog(Dialog[None]):
@@ -117,8 +109,10 @@ def render_entries(terms: Sequence[str], meanings: Mapping[str, str]) -> Text:
 def terms_at(widget: Widget | None) -> tuple[str, ...]:
     """Return the terms of the glossary that explain a widget, or what it contains at its cursor."""
     nodes = widget.ancestors_with_self if widget is not None else ()
-    explaining = (node for node in nodes if isinstance(node, ExplainsTerms))
-    return next((node.help_terms() for node in explaining), ())
+    found: tuple[str, ...] = next(
+        (node.help_terms() for node in nodes if hasattr(node, "help_terms")), ()
+    )
+    return found
 
 
 def describe_widget(widget: Widget) -> str:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
-from typing import Literal, Protocol
+from typing import Literal
 
 from advisor.decide.decision import evaluate
 from advisor.domain.answer import Answer
@@ -159,16 +159,6 @@ class RunSession:
         return evaluate(self.follower.header, self.follower.state)
 
 
-class EventSource(Protocol):
-    """Delivers the events of a run."""
-
-    def poll(self) -> list[LoggedEvent]:
-        """Return the events since the previous call."""
-
-    def now(self, last: float) -> float:
-        """Return the current run time in seconds, given the time of the last event."""
-
-
 class EventFileTail:
     """Reads new events from the file of a run that another process may be writing."""
 
@@ -178,12 +168,14 @@ class EventFileTail:
         self._read_at = time.monotonic()
 
     def poll(self) -> list[LoggedEvent]:
+        """Return the events since the previous call."""
         events, self._offset = self._run.read_events_after(self._offset)
         if events:
             self._read_at = time.monotonic()
         return events
 
     def now(self, last: float) -> float:
+        """Return the current run time in seconds, given the time of the last event."""
         return last + time.monotonic() - self._read_at
 
 
@@ -210,7 +202,7 @@ class RecordingPlayback:
 class RunFollower:
     """The state of one run after the events read so far."""
 
-    def __init__(self, run: Run, source: EventSource) -> None:
+    def __init__(self, run: Run, source: EventFileTail | RecordingPlayback) -> None:
         self.run = run
         self.header: Header = run.header()
         self.source = source

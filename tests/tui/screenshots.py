@@ -35,7 +35,7 @@ from advisor.tui.screens.detail import DetailScreen  # noqa: E402 - as above
 from advisor.tui.screens.home import list_examples  # noqa: E402 - as above
 from advisor.tui.screens.live import LiveScreen  # noqa: E402 - as above
 from advisor.tui.screens.results import ResultsScreen  # noqa: E402 - as above
-from advisor.tui.session import RunSession  # noqa: E402 - as above
+from advisor.tui.session import RecordingPlayback, RunSession  # noqa: E402 - as above
 
 DIRECTORY = HERE / "screenshots"
 SIZE = (100, 30)
@@ -101,7 +101,7 @@ async def draw_progress(run: Run, context: Context) -> None:
         app.save_screenshot("live.svg", str(DIRECTORY))
 
 
-class FixedEvents:
+class FixedEvents(RecordingPlayback):
     """An event source that returns given events at once."""
 
     def __init__(self, events: list[LoggedEvent]) -> None:

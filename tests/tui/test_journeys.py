@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import builders
-import psutil
 import pytest
 from onscreen import (
     async_test,
@@ -30,7 +29,6 @@ from advisor.execute.drafts import prepare
 from advisor.store.runs import Run
 from advisor.tui.app import AdvisorApp
 from advisor.tui.launch import LaunchOptions
-from advisor.tui.screens import live_table
 from advisor.tui.screens.detail import DetailScreen
 from advisor.tui.screens.history import HistoryScreen
 from advisor.tui.screens.home import HomeScreen
@@ -273,21 +271,6 @@ async def test_the_enlarged_log_keeps_the_processes(context: Context) -> None:
         await pilot.press("l")
         await settle(pilot)
         assert "compiled" in screen_text(pilot)
-
-
-def test_the_load_of_a_busy_machine_is_not_zero(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-
-    def cpu_percent(interval: float | None = None) -> float:
-        asked.append(interval)
-        return 97.0 if interval else 0.0
-
-    monkeypatch.setattr(psutil, "cpu_percent", cpu_percent)
-    monkeypatch.setattr(psutil, "getloadavg", lambda: (70.0, 60.0, 50.0))
-    line = live_table.format_cpu_load()
-    assert "busy 97 %" in line
-    assert "load 70.0" in line
-    assert asked[0]
 
 
 @pytest.mark.parametrize(("typed", "chosen"), [("", "3"), ("2", "b"), ("c", "c"), ("9\na", "a")])

@@ -5,8 +5,6 @@ from __future__ import annotations
 import pathlib
 
 import builders
-import built_answers
-import msgspec
 import pytest
 from onscreen import (
     async_test,
@@ -16,6 +14,7 @@ from onscreen import (
     settle,
     wait_for,
     wait_for_screen,
+    wait_for_text,
 )
 from textual.pilot import Pilot
 from textual.widgets import Markdown, Tab
@@ -23,10 +22,10 @@ from textual.widgets import Markdown, Tab
 from advisor.context import Context
 from advisor.domain.constraints import FURTHER_CRITERIA
 from advisor.domain.measurement import Interval
-from advisor.report.answer import UNFIT_NOTICE
+from advisor.report.answer import answer_lines
 from advisor.report.answer_files import read_answer
 from advisor.store.runs import Run
-from advisor.tui.answer import PROGRAM_CELLS, TASK_NAMES, RunAnswer, answer_lines, results_title
+from advisor.tui.answer import PROGRAM_CELLS, TASK_NAMES, RunAnswer, results_title
 from advisor.tui.app import AdvisorApp
 from advisor.tui.launch import LaunchOptions
 from advisor.tui.screens.detail import DetailScreen
@@ -134,23 +133,15 @@ def test_an_axis_is_drawn_for_every_speed_up(value: float) -> None:
 
 
 @async_test
-async def test_only_a_focused_answer_has_a_marked_line_and_all_lines_are_reachable(
-    context: Context,
-) -> None:
+async def test_all_lines_of_an_answer_are_reachable(context: Context) -> None:
     async with running_app(AdvisorApp(LaunchOptions(), context), (60, 16)) as pilot:
         screen = await open_document(pilot, EVIDENCE / "cpu-demo.json")
-        lines = answer_lines(screen.answer)
-        assert marked_labels(screen) == []
+        lines = answer_lines(screen.answer.document)
+        assert lines[0].split()[0] in screen_text(pilot)
         await pilot.press("up")
-        for label, line in lines:
-            await settle(pilot)
-            assert marked_labels(screen) == [label]
-            assert line.split()[0] in screen_text(pilot)
-            await pilot.press("down")
-        await settle(pilot)
-        assert screen.focused_part == RANKING
-        assert marked_labels(screen) == []
-        assert lines[0][1].split()[0] in screen_text(pilot)
+        assert screen.focused_part == ANSWER
+        await pilot.press("end")
+        await wait_for_text(pilot, lines[-1].split()[-1])
 
 
 @async_test
@@ -168,12 +159,6 @@ def test_the_title_of_a_server_has_its_task_and_no_batch_sizes() -> None:
     title = results_title(RunAnswer.of_file(document, builders.shipped_catalogue()), 120)
     assert TASK_NAMES["serve"] in title.plain
     assert "batch" not in title.plain
-
-
-def marked_labels(screen: ResultsScreen) -> list[str]:
-    """Return the label of the line of the answer that is marked, if one is."""
-    marked = screen.query_one(AnswerPanel).highlighted
-    return [] if marked is None else [answer_lines(screen.answer)[marked][0]]
 
 
 @pytest.mark.parametrize("width", [200, 120, 100, 80, 72, 60])
@@ -198,14 +183,3 @@ async def test_a_pane_shows_the_answer_for_the_weights_that_are_set_now(
                 await settle(pilot)
                 shown = screen.query_one(f"#text-{pane}", Markdown).source
                 assert shown == render_pane(screen.answer.document, pane), pane
-
-
-@pytest.mark.parametrize(("noise_floor", "unusable"), [(0.3, False), (4.0, True)])
-def test_figures_of_an_unfit_machine_have_a_note_next_to_an_answer(
-    noise_floor: float, unusable: bool
-) -> None:
-    made = built_answers.answer()
-    results = msgspec.structs.replace(made.results, noise_floor=noise_floor)
-    document = msgspec.structs.replace(made, results=results)
-    answer = RunAnswer(document, builders.catalogue(builders.workflow("compiled")))
-    assert (("Note", UNFIT_NOTICE) in answer_lines(answer)) == unusable

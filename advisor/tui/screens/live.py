@@ -23,7 +23,6 @@ from advisor.tui.progress import (
     progress_rows,
     remaining_seconds,
 )
-from advisor.tui.screens import live_table
 from advisor.tui.screens.advisor_screen import AdvisorScreen
 from advisor.tui.screens.live_table import STYLES, draw_load, process_cells, process_columns
 from advisor.tui.session import NOT_CONTROLLED_MESSAGE, RunSession, SkipResult
@@ -32,8 +31,6 @@ from advisor.tui.text import LogTail
 
 #: Seconds without an event after which the screen shows how long ago the last one was.
 SILENCE_SECONDS = 60.0
-#: Seconds between two updates of the load of the device.
-DEVICE_SECONDS = 3.0
 #: Cells to the left and right of the stage.
 STAGE_PADDING = 2
 SKIP_MESSAGES: dict[SkipResult, str] = {
@@ -48,7 +45,7 @@ class StackLog(RichLog):
     """The output of the stacks."""
 
     HELP = """\
-The output of the active process. f follows its end or stops, l enlarges it; arrows scroll."""
+The output of the active process; l enlarges it, arrows scroll. At its end it follows."""
 
 
 class LiveScreen(AdvisorScreen):
@@ -73,9 +70,6 @@ measurements."""
         Binding("s", "skip", "Skip", id="skip", tooltip="end the process under the cursor"),
         Binding("l", "log", "Log", id="log", tooltip="enlarge the output of the stack"),
         Binding(
-            "f", "follow", "Follow", id="follow", tooltip="follow the end of the output, or not"
-        ),
-        Binding(
             "escape",
             "back",
             "Home",
@@ -89,27 +83,13 @@ measurements."""
         yield Table(id="arms")
         with Vertical(id="lower"):
             yield Static("", id="leader", markup=False)
-            yield Static("", id="device", markup=False)
             yield StackLog(id="log", max_lines=2000)
 
     def on_mount(self) -> None:
         self._log = LogTail()
         self._logged_failures: set[tuple[str, str]] = set()
         self.query_one(Table).focus()
-        self.set_interval(DEVICE_SECONDS, self._update_device_load)
-        self._update_device_load()
         self.draw()
-
-    def _update_device_load(self) -> None:
-        session = self.app.run_controller.session
-        if session is None or session.is_replay or not session.is_running:
-            return
-        uuid = session.follower.header.question.gpu
-        self.app.background.start(
-            "device",
-            lambda: live_table.format_gpu_load(uuid) if uuid else live_table.format_cpu_load(),
-            self.show_device_load,
-        )
 
     def draw(self) -> None:
         session = self.app.run_controller.session
@@ -214,10 +194,6 @@ measurements."""
         line.no_wrap, line.overflow = True, "ellipsis"
         notice.update(line, layout=False)
 
-    def show_device_load(self, load: str) -> None:
-        if self.is_attached:
-            self.query_one("#device", Static).update(Text(load, "dim"), layout=False)
-
     def _draw_log(self, session: RunSession, rows: list[ProcessRow]) -> None:
         """Append new output of the active process, and the reasons of new failures."""
         follower = session.follower
@@ -258,10 +234,3 @@ measurements."""
 
     def action_log(self) -> None:
         self.toggle_class("-log")
-
-    def action_follow(self) -> None:
-        log = self.query_one(RichLog)
-        log.auto_scroll = not log.auto_scroll
-        self.notify(
-            "following the log" if log.auto_scroll else "not following the log", markup=False
-        )

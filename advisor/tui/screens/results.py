@@ -13,7 +13,7 @@ from advisor.errors import UserError
 from advisor.execute.drafts import arms_to_retry
 from advisor.report.answer import has_unfit_problem
 from advisor.tui import actions, text
-from advisor.tui.answer import RunAnswer, answer_lines, describe_arm, results_title
+from advisor.tui.answer import RunAnswer, describe_arm, render_answer_lines, results_title
 from advisor.tui.screens.advisor_screen import AdvisorScreen
 from advisor.tui.screens.detail import DetailScreen
 from advisor.tui.screens.history import HistoryScreen
@@ -31,8 +31,6 @@ ANSWER, RANKING = "answer", "ranking"
 EXPLORED = "With these weights: "
 #: The parts of the screen in the order of tab.
 PARTS = (ANSWER, RANKING, *PANES)
-#: Height of the terminal from which every line of the answer wraps.
-TALL_HEIGHT = 24
 
 
 class RankingTable(SelectableTable):
@@ -171,8 +169,8 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
         title = results_title(answer, self.size.width)
         mark = " *" if self.is_explored else ""
         self.set_title(title, f"{answer.document.run_id[-11:]}{mark} ")
-        lines = answer_lines(answer, EXPLORED if self.is_explored else self.lead)
-        self.query_one(AnswerPanel).show(lines, is_short=self.size.height < TALL_HEIGHT)
+        lead = EXPLORED if self.is_explored else self.lead
+        self.query_one(AnswerPanel).show(render_answer_lines(answer, lead))
         columns, rows = ranking_table(answer, self._sort)
         unfit = has_unfit_problem(answer.document)
         styles = {

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import ClassVar
 
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
-from textual.widgets import Markdown, OptionList, Static, TabbedContent, TabPane
+from textual.widgets import Markdown, Static, TabbedContent, TabPane
 from textual.widgets._tabbed_content import ContentTabs
 
 from advisor.domain.answer import Answer, RankedArm
@@ -20,7 +18,7 @@ from advisor.report.answer import flip_lines
 from advisor.report.formatting import Section
 from advisor.report.ranking import CRITERION_HEADS
 from advisor.tui import text
-from advisor.tui.answer import LINE_TERMS, RunAnswer, render_line
+from advisor.tui.answer import RunAnswer
 from advisor.tui.table import Column, Row
 from advisor.tui.widgets import Weights
 
@@ -78,42 +76,24 @@ def describe_weights(answer: RunAnswer) -> Text:
     return Text("\n".join(text.printable(line, 600) for line in lines))
 
 
-class AnswerPanel(OptionList):
-    """The labelled lines of an answer; they scroll where the terminal is too low for all."""
+class AnswerPanel(VerticalScroll):
+    """The lines of an answer; they scroll where the terminal is too low for all."""
 
-    HELP = "Up and down go through the lines of the answer; ? explains the terms of a line."
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("k", "cursor_up", show=False),
-        Binding("j", "cursor_down", show=False),
-    ]
+    HELP = "The answer, as p3-advisor show prints it; up and down scroll."
+    TERMS = (
+        *("workflow", "arm", "CLEAR, LIKELY, OPEN", "certainty", "speed-up"),
+        *("interval", "baseline", "flip", "weights", "criterion", "cold build", "memory"),
+        *("break-even", "trust", "noise floor", "unfit visit", "native, quantised"),
+    )
 
-    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's word
-        super().__init__(id=id, compact=True)
-        self._shown: list[tuple[str, str]] = []
-        self._is_short = False
+    def compose(self) -> ComposeResult:
+        yield Static("", id="text-answer", markup=False)
 
-    def show(self, lines: Sequence[tuple[str, str]], *, is_short: bool) -> None:
-        """Show pairs of label and line; in a short terminal some lines do not wrap."""
-        if (self._shown, self._is_short) != (list(lines), is_short):
-            self._shown, self._is_short = list(lines), is_short
-            self.set_options(render_line(*line, is_short=is_short) for line in lines)
-
-    def on_focus(self) -> None:
-        self.highlighted = self.highlighted or 0
-
-    def on_blur(self) -> None:
-        self.highlighted = None
-        self.scroll_home(animate=False)
-
-    def action_cursor_down(self) -> None:
-        """Go to the next line; leave the panel after the last."""
-        if self.highlighted == len(self._shown) - 1:
-            self.screen.focus_next()
-        else:
-            super().action_cursor_down()
+    def show(self, lines: Text) -> None:
+        self.query_one(Static).update(lines)
 
     def help_terms(self) -> tuple[str, ...]:
-        return LINE_TERMS.get(self._shown[self.highlighted or 0][0], ()) if self._shown else ()
+        return self.TERMS
 
 
 class TextPane(VerticalScroll):

@@ -14,6 +14,7 @@ import program
 import recorded_runs
 from targets import Target, encoded
 
+from advisor.cli import command_line
 from advisor.domain.catalogue import Deadlines
 from advisor.domain.event_folding import fold
 from advisor.domain.run_events import LoggedEvent, WorkerReported
@@ -71,28 +72,17 @@ def random_text(chance: random.Random) -> str:
     return chance.choice(("", "", ",", "=", " ")).join(parts).replace("\0", "")
 
 
+#: Commands that measure or wait for a user without further arguments.
+MEASURING = ("ask", "recommend", "host", "doctor", "mcp")
+
+
 class CommandLines(Target):
     """Command lines of commands that measure nothing."""
 
     name = "command-lines"
+    #: All but those that start the screens or measure with their defaults.
     COMMANDS: ClassVar[list[str]] = [
-        "show",
-        "report",
-        "recipe",
-        "compare",
-        "explain",
-        "decide",
-        "history",
-        "export-run",
-        "import-run",
-        "note",
-        "delete",
-        "workflows",
-        "resume",
-        "verify",
-        "env",
-        "fleet",
-        "build",
+        name for name in command_line.program().commands if name not in MEASURING
     ]
 
     def make_input(self, chance: random.Random) -> Any:
