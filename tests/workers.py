@@ -45,7 +45,6 @@ CORE_MODULES = (
     "runtime.failures",
     "runtime.harness",
     "runtime.memory",
-    "runtime.opening",
     "runtime.reference",
     "runtime.service",
     "runtime.watchdog",

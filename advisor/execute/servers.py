@@ -28,8 +28,7 @@ from advisor.domain.run_state import Header, ProcessState, RunState
 from advisor.domain.serving import ServedRequest, ServingRules, generator_processors
 from advisor.errors import EnvironmentNotUsableError, NoStackError
 from advisor.execute.recorder import Recorder
-from advisor.probing.load_generator import LoadGenerator
-from advisor.probing.processors import divide_processors, usable_processors
+from advisor.probing.load_generator import LoadGenerator, divide_processors, usable_processors
 from advisor.probing.request_blocks import BlockLimits, GeneratorError, PlannedBlock, plan_block
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session

@@ -30,9 +30,8 @@ from advisor.probing.device_memory import (
     MemoryHeadroom,
     increase,
 )
-from advisor.probing.processors import confine
 from advisor.probing.run_config import RunConfig
-from advisor.probing.side_by_side import ChooseBuild, SideBySideBuilds
+from advisor.probing.side_by_side import ChooseBuild, SideBySideBuilds, confine
 from advisor.probing.supervisor import Supervisor
 from advisor.probing.worker_pool import ArmMemory, WorkerPool
 from advisor.probing.worker_process import BuildLimit, Worker

@@ -21,11 +21,10 @@ from probes.adapter import Subject, UnsupportedError
 from probes.checking import dispatch
 from probes.measuring import flexibility, host_probe
 from probes.runtime import environment, losses, memory, reference, sandbox
-from probes.runtime.cells import Cell, build_cell, check_engagement, warm_up_cell
+from probes.runtime.cells import Cell, build_cell, check_engagement, load_subject, warm_up_cell
 from probes.runtime.channel import Channel
 from probes.runtime.failures import classify, exception_summary
 from probes.runtime.memory import keep_freed_blocks
-from probes.runtime.opening import load_subject
 from probes.runtime.service import Service
 from probes.wire import events
 from probes.wire.outcome import Outcome

@@ -9,8 +9,7 @@ import statistics
 import pytest
 
 from advisor.domain.question import RequestLengths
-from advisor.probing.load_generator import generator_variables, log_reason
-from advisor.probing.processors import divide_processors
+from advisor.probing.load_generator import divide_processors, generator_variables, log_reason
 from advisor.probing.request_blocks import (
     BlockLimits,
     GeneratorError,

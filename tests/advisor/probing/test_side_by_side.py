@@ -25,10 +25,9 @@ from sessions import (
 from advisor.domain.run_events import BuildStarted, DeviceMemory, RunEvent, WorkerSpawned
 from advisor.probing.conditions import ConditionsMonitor
 from advisor.probing.device_memory import DeviceMemoryMonitor
-from advisor.probing.processors import ProcessorShares
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
-from advisor.probing.side_by_side import ChooseBuild, NextBuild
+from advisor.probing.side_by_side import ChooseBuild, NextBuild, ProcessorShares
 from advisor.probing.supervisor import Supervisor
 from advisor.probing.termination import process_tree
 from advisor.probing.worker_process import NEVER, Worker
