@@ -22,7 +22,7 @@ import msgspec
 import platformdirs
 
 from advisor.errors import SettingsError
-from advisor.system.atomic_write import write_atomically
+from advisor.system.files import write_atomically
 
 #: Actions that `[keys]` can rebind: the ids of the bindings.
 ACTIONS = {

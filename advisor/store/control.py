@@ -11,8 +11,7 @@ import os
 import pathlib
 
 from advisor.errors import RunNotControllableError
-from advisor.system.atomic_write import write_atomically
-from advisor.system.regular_file import open_regular
+from advisor.system.files import open_regular, write_atomically
 
 COMMANDS, STATE = "control", "state"
 PAUSED = "paused"

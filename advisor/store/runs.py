@@ -26,9 +26,13 @@ from advisor.errors import NotWritableError, RunFileError, RunIsActiveError
 from advisor.store import decoders
 from advisor.store.control import RunControl
 from advisor.store.decoders import DECODE_ERRORS
-from advisor.system.atomic_write import report_unwritable, write_atomically
-from advisor.system.home import HOME_VARIABLE
-from advisor.system.regular_file import open_regular, read_regular
+from advisor.system.files import (
+    HOME_VARIABLE,
+    open_regular,
+    read_regular,
+    report_unwritable,
+    write_atomically,
+)
 from advisor.version import __version__
 
 ENTRY, NOTE = "entry.json", "note"

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from rich.text import Text
 
 from advisor.system import number_format
+from advisor.system.files import open_regular
 from advisor.system.number_format import MISSING
-from advisor.system.regular_file import open_regular
 from advisor.system.terminal_text import escape_char
 
 MAX_CHARACTERS = 4000

@@ -8,7 +8,7 @@ import pathlib
 import pytest
 
 from advisor.system import terminal_text
-from advisor.system.atomic_write import write_atomically
+from advisor.system.files import write_atomically
 
 
 def test_a_file_and_its_directory_are_made(tmp_path: pathlib.Path) -> None:

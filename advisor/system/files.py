@@ -1,0 +1,84 @@
+"""The program's files: where they are, and how they are read and written.
+
+Readers see either the old or the new content of a file. In directories that the code of others can
+write, a file may be anything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import os
+import pathlib
+import stat
+from collections.abc import Iterator, Mapping
+
+from advisor.errors import NotWritableError
+
+HOME_VARIABLE = "P3_ADVISOR_HOME"
+#: Far more than the events of any run.
+MAX_BYTES = 1 << 30
+
+
+def named_home(environment: Mapping[str, str]) -> pathlib.Path | None:
+    """Return the absolute path in `P3_ADVISOR_HOME`; None if it is not set."""
+    home = environment.get(HOME_VARIABLE)
+    return pathlib.Path(home).absolute() if home else None
+
+
+def write_atomically(file: pathlib.Path, content: bytes) -> None:
+    """Replace the content of `file`; make its directory if it is missing.
+
+    Raise `OSError` and leave `file` unchanged if it cannot be written.
+    """
+    partial = file.with_name(f".{file.name}.part")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        partial.write_bytes(content)
+        partial.replace(file)
+    except OSError:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
+        raise
+
+
+@contextlib.contextmanager
+def report_unwritable(path: pathlib.Path, next_step: str = "make it writable") -> Iterator[None]:
+    """Raise `NotWritableError` for an `OSError` of the block."""
+    try:
+        yield
+    except OSError as problem:
+        message = f"{path} cannot be written: {problem.strerror}"
+        raise NotWritableError(message, next_step) from problem
+
+
+def open_regular(file: pathlib.Path) -> tuple[io.BufferedReader, int]:
+    """Return the open file and its size; never wait, and follow no link.
+
+    Raise `OSError` for what is no regular file, such as a FIFO or a directory.
+    """
+    descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is no regular file", str(file))
+    return open(descriptor, "rb"), status.st_size  # noqa: PTH123 - a descriptor
+
+
+def read_regular(file: pathlib.Path, offset: int = 0) -> bytes:
+    """Return a regular file from `offset` on; raise `OSError` for another or too large a one."""
+    opened, size = open_regular(file)
+    with opened:
+        if size > MAX_BYTES:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(file))
+        opened.seek(offset)
+        return opened.read()
+
+
+def read_tail(file: pathlib.Path, most: int) -> bytes:
+    """Return the last bytes of a regular file; raise `OSError` for another one."""
+    opened, size = open_regular(file)
+    with opened:
+        opened.seek(max(size - most, 0))
+        return opened.read(most)
