@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
@@ -71,7 +71,8 @@ def answer_parameters() -> list[inspect.Parameter]:
         option = typer.Option(
             f"--{field.encode_name.replace('_', '-')}",
             help=meta.description,
-            metavar=VALUE_NAMES.get(field.name),
+            metavar=meta.extra["value"],
+            rich_help_panel=meta.extra["section"],
         )
         parameters.append(
             inspect.Parameter(
@@ -103,67 +104,9 @@ ClickFormatter: TypeAlias = Any
 #: Titles of the sections of commands in order; each command names its own as `rich_help_panel`.
 COMMAND_GROUPS = ("Measure", "Results", "Code", "This machine", "Coding agents", "Stored runs")
 
-#: Parameters in order, by the title of their section. Those without a section come last.
-OPTION_GROUPS: Mapping[str, tuple[str, ...]] = {
-    "Model": (
-        "model",
-        "inputs",
-        "weights_from",
-        "offline",
-        "trust_remote_code",
-        "allow_pickle",
-        "sandbox",
-        "max_load_seconds",
-    ),
-    "What is measured": (
-        "task",
-        "dtype",
-        "batch_sizes",
-        "input_tokens",
-        "output_tokens",
-        "length_mix",
-        "workflows",
-        "python",
-        "seed",
-    ),
-    "Devices": ("gpu", "price_per_hour", "fleet", "models", "on"),
-    "Priorities and constraints": ("priority", "preset", "require", "requests", "rubric"),
-    "Accuracy and quantised weights": ("accuracy", "quantised", "data", "metric"),
-    "Servers under load": ("ttft", "itl", "percentile", "lengths", "rate", "gpus_per_model"),
-    "Time": (
-        "budget",
-        "all_arms",
-        "wait_for_quiet",
-        "max_build_seconds",
-        "max_build_times",
-        "build_minutes",
-    ),
-}
 
-#: Names of the values of text options, by field of `Answers`.
-VALUE_NAMES: Mapping[str, str] = {
-    "model": "MODEL",
-    "inputs": "FILE",
-    "weights_from": "SOURCE",
-    "batch_sizes": "SIZES",
-    "workflows": "NAMES",
-    "python": "PATH",
-    "gpu": "DEVICE",
-    "priority": "WEIGHTS",
-    "preset": "NAME",
-    "require": "CONSTRAINTS",
-    "rubric": "FILE",
-    "accuracy": "ERROR",
-    "quantised": "FORMATS",
-    "data": "FILE",
-    "metric": "FILE:FUNCTION",
-    "ttft": "DURATION",
-    "itl": "DURATION",
-    "lengths": "MIX",
-    "budget": "BUDGET",
-    "wait_for_quiet": "DURATION",
-    "max_build_times": "LIMITS",
-}
+#: Title of the section with the options that name none.
+OTHER_OPTIONS = "Output and other options"
 
 
 class GroupedCommand(TyperCommand):
@@ -171,18 +114,15 @@ class GroupedCommand(TyperCommand):
 
     def format_options(self, ctx: ClickContext, formatter: ClickFormatter) -> None:
         """Write a section for each group, and one for the options without a group."""
-        records = {
-            parameter.name: record
-            for parameter in self.get_params(ctx)
-            if (record := parameter.get_help_record(ctx))
-        }
-        for title, names in OPTION_GROUPS.items():
-            rows = [records.pop(name) for name in names if name in records]
-            if rows:
-                with formatter.section(title):
-                    formatter.write_dl(rows)
-        with formatter.section("Output and other options"):
-            formatter.write_dl(list(records.values()))
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            if record := parameter.get_help_record(ctx):
+                title = getattr(parameter, "rich_help_panel", None) or OTHER_OPTIONS
+                sections.setdefault(title, []).append(record)
+        others = sections.pop(OTHER_OPTIONS)
+        for title, rows in [*sections.items(), (OTHER_OPTIONS, others)]:
+            with formatter.section(title):
+                formatter.write_dl(rows)
 
 
 class GroupedProgram(TyperGroup):

@@ -37,17 +37,23 @@ AsEvents = Annotated[
 FleetAddress = Annotated[
     str,
     typer.Option(
+        rich_help_panel="Devices",
         metavar="ADDRESS",
         help="measure on a Ray cluster: its address, auto, or local for this machine's devices",
     ),
 ]
 FleetModels = Annotated[
     str,
-    typer.Option(metavar="MODELS", help="with --fleet: several models, separated by commas"),
+    typer.Option(
+        rich_help_panel="Devices",
+        metavar="MODELS",
+        help="with --fleet: several models, separated by commas",
+    ),
 ]
 FleetDevices = Annotated[
     list[str] | None,
     typer.Option(
+        rich_help_panel="Devices",
         metavar="DEVICES",
         help="with --fleet: a kind of device, repeatable, such as "
         '"gpu=H200,count=2,price=3.50" or cpu',

@@ -295,8 +295,8 @@ def test_the_command_has_the_options_that_differ_from_their_defaults() -> None:
         offline=True,
     )
     assert command_of(asked) == (
-        "p3-advisor --json --gpu 'RTX 4090' --batch-sizes 1,64 --input-tokens 64"
-        " --require 'portability>=2' --price-per-hour 2.5 --offline"
+        "p3-advisor --json --offline --batch-sizes 1,64 --input-tokens 64 --gpu 'RTX 4090'"
+        " --price-per-hour 2.5 --require 'portability>=2'"
     )
 
 
