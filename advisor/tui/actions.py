@@ -32,8 +32,12 @@ if TYPE_CHECKING:
 
 
 def draft(app: AdvisorApp) -> DraftRun:
-    """Return the plan of the current answers."""
-    return propose(app.answers, app.context, app.known_machine)
+    """Return the plan of the current answers.
+
+    The machine is inspected again if it is not known with the interpreter of the answers.
+    """
+    is_same_interpreter = app.answers.python == app.launch_options.answers.python
+    return propose(app.answers, app.context, app.machine if is_same_interpreter else None)
 
 
 def draft_or_answer(app: AdvisorApp) -> DraftRun | Answer:
@@ -64,7 +68,7 @@ def _start(
     def show(checked: tuple[DraftRun | Answer, tuple[QuietProblem, ...]]) -> None:
         drafted, problems = checked
         if isinstance(drafted, Answer):
-            app.show_absent_gpu(drafted)
+            app.run_controller.show_absent_gpu(drafted)
         elif problems and not drafted.question.wait_seconds:
             app.push_screen(LoadDialog(problems), functools.partial(start_waiting, drafted))
         else:

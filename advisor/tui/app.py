@@ -32,7 +32,6 @@ from advisor.tui.screens.home import HomeScreen
 
 if TYPE_CHECKING:
     from advisor.context import Context
-    from advisor.domain.answer import Answer
     from advisor.store.runs import Run
     from advisor.tui.run_controller import RunController
     from advisor.tui.screens.setup import SetupScreen
@@ -165,12 +164,6 @@ class AdvisorApp(App[int]):
         packages = obstacles.required_packages(self.catalogue)
         return detection.detect(worker_interpreter(self.answers), packages)
 
-    @property
-    def known_machine(self) -> Machine | None:
-        """This machine with the interpreter of the answers; None if it was not inspected yet."""
-        is_same_interpreter = self.answers.python == self.launch_options.answers.python
-        return self.machine if is_same_interpreter else None
-
     def _show_machine(self, machine: Machine) -> None:
         self.machine = machine
         for screen in self.screen_stack:
@@ -232,13 +225,6 @@ class AdvisorApp(App[int]):
     def action_fleet(self) -> None:
         """Print the answers of the newest fleet in the terminal."""
         self.run_in_terminal(["fleet"])
-
-    def show_absent_gpu(self, document: Answer) -> None:
-        from advisor.tui.answer import RunAnswer  # noqa: PLC0415 - see the class
-        from advisor.tui.screens.results import AbsentGpuScreen  # noqa: PLC0415 - see the class
-
-        self.clear_notifications()  # they would cover the answer
-        self.push_screen(AbsentGpuScreen(RunAnswer(document, self.catalogue)))
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         from advisor.tui import help_dialog  # noqa: PLC0415 - rarely used

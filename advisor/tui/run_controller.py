@@ -15,7 +15,7 @@ from advisor.tui import text
 from advisor.tui.answer import RunAnswer
 from advisor.tui.questions import CancelDialog, QuitDialog
 from advisor.tui.screens.live import LiveScreen
-from advisor.tui.screens.results import ResultsScreen
+from advisor.tui.screens.results import AbsentGpuScreen, ResultsScreen
 from advisor.tui.session import NOT_CONTROLLED_MESSAGE, HostProcess, RunSession
 
 if TYPE_CHECKING:
@@ -125,6 +125,11 @@ class RunController:
         self._answer = answer
         self._app.action_home()
         self._app.push_screen(ResultsScreen(answer))
+
+    def show_absent_gpu(self, document: Answer) -> None:
+        """Show an answer from figures of elsewhere; esc goes back to the questions."""
+        self._app.clear_notifications()  # they would cover the answer
+        self._app.push_screen(AbsentGpuScreen(RunAnswer(document, self._app.catalogue)))
 
     def toggle_pause(self) -> None:
         """Pause the run after the current timed section, or continue it."""

@@ -35,14 +35,12 @@ from advisor.tui.help_dialog import HelpDialog
 from advisor.tui.launch import LaunchOptions
 from advisor.tui.questions import CancelDialog, FileDialog, QuitDialog
 from advisor.tui.screens.detail import DetailScreen
-from advisor.tui.screens.history import HistoryScreen
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.screens.setup import SetupScreen
 from advisor.tui.session import HostProcess
 from advisor.tui.steps.form import Choice
 from advisor.tui.steps.target import CPU_NOTES
-from advisor.tui.table import Table
 from advisor.tui.widgets import WeightBar
 
 
@@ -331,20 +329,6 @@ def test_the_plain_prompts_suggest_the_task_of_the_model(
     draft = plain_prompts._ask_until_valid(Answers(gpu="cpu"), tui_context)
     assert (draft.question.model.name, draft.question.task) == ("demo/gpt2", "generate")
     assert "demo/gpt2 generates 32 tokens from 32" in capsys.readouterr().out
-
-
-@async_test
-async def test_the_history_opens_a_run(tui_context: Context, recorded: Run) -> None:
-    app = app_with(tui_context)
-    async with running_app(app) as pilot:
-        app.action_history()
-        history = await wait_for_screen(pilot, HistoryScreen)
-        table = history.query_one(Table)
-        await wait_for(pilot, lambda: table.row_count)
-        table.move_cursor_to(recorded.directory.name)
-        await wait_for_text(pilot, recorded.directory.name)
-        await pilot.press("enter")
-        await wait_for_screen(pilot, ResultsScreen)
 
 
 @pytest.mark.slow

@@ -94,7 +94,7 @@ class PlanStep(Step):
             self._show_no_rows(
                 "That GPU is not attached, so nothing is measured.  Enter shows the known figures."
             )
-            self.app.show_absent_gpu(drafted)
+            self.app.run_controller.show_absent_gpu(drafted)
         else:
             self._draft = drafted
             self._draw()
