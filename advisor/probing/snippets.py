@@ -6,7 +6,6 @@ import dataclasses
 import itertools
 import pathlib
 import shutil
-import statistics
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -46,8 +45,8 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
 
     #: What is wrong with the outputs, if they were compared.
     problem: str | None
-    #: Seconds of a call of both, by block; none with a problem.
-    rounds: tuple[tuple[float, float], ...]
+    #: Seconds of the calls of both, by round; none with a problem.
+    rounds: tuple[tuple[tuple[float, ...], tuple[float, ...]], ...]
     #: Installed versions in the first one's interpreter, by distribution.
     versions: dict[str, str]
 
@@ -94,7 +93,7 @@ def run_pair(first: Snippet, second: Snippet, settings: Settings) -> Pair:
             for name, snippet in ((SNIPPET, first), (BASELINE_SNIPPET, second))
         )
         versions = start(session, own)
-        alone: Iterable[tuple[float, ...]] = itertools.repeat(())
+        alone: Iterable[tuple[Sequence[float], ...]] = itertools.repeat(())
         running = [own.id]
         if settings.one_by_one:
             alone = time_in_turns(session, running, settings.seconds)
@@ -108,7 +107,7 @@ def run_pair(first: Snippet, second: Snippet, settings: Settings) -> Pair:
     rounds = [(*one, *other) for one, other in zip(alone, timed, strict=False)]
     return Pair(
         problem=None,
-        rounds=msgspec.convert(rounds, tuple[tuple[float, float], ...]),
+        rounds=msgspec.convert(rounds, tuple[tuple[tuple[float, ...], tuple[float, ...]], ...]),
         versions=versions,
     )
 
@@ -164,15 +163,15 @@ def follow(run_events: Iterable[RunEvent]) -> list[RunEvent]:
 
 def time_in_turns(
     session: Session, names: Sequence[str], seconds: float
-) -> list[tuple[float, ...]]:
-    """Return the median seconds of a call of each process, by round."""
-    rounds: list[tuple[float, ...]] = []
+) -> list[tuple[Sequence[float], ...]]:
+    """Return the seconds of the calls of each process, by round."""
+    rounds: list[tuple[Sequence[float], ...]] = []
     end = time.monotonic() + seconds * len(names)
     while len(rounds) < MIN_ROUNDS or time.monotonic() < end:
         for name in names:
             follow(session.visit(name, Shape(1), len(rounds)))
         visits = [session.last_visit(name) for name in names]
-        rounds.append(tuple(statistics.median(each.seconds) for each in visits if each))
+        rounds.append(tuple(each.seconds for each in visits if each))
     return rounds
 
 

@@ -350,7 +350,7 @@ def assert_the_recipe_generates(home: pathlib.Path) -> None:
     found = json.loads(verified.stdout)
     assert (found["shape"]["batch_size"], found["problem"]) == (2, None)
     assert found["compared"]
-    assert found["speedup_reached"] > 0
+    assert found["speedup_reached"]["value"] > 0
 
 
 @pytest.mark.parametrize(
