@@ -15,7 +15,7 @@ from top_tokens import keep_top_tokens
 from advisor.ask import rubric_files
 from probes import protocol
 from probes.checking import dispatch, text_reference
-from probes.checking.logprobs import TokenLogprobs
+from probes.checking.text_reference import TokenLogprobs
 from probes.subjects import checkpoint
 
 ENGINES = pathlib.Path(__file__).parent / "fakes" / "engines"

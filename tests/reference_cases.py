@@ -18,7 +18,7 @@ from probes.checking.stored_reference import Reference
 from probes.wire.shape import Shape
 
 torch = lazy("torch")
-torch_subject = lazy("probes.subjects.torch_subject")
+by_request = lazy("probes.subjects.by_request")
 pytorch_eager = lazy("probes.workflows.pytorch_eager")
 
 
@@ -56,11 +56,11 @@ class Factories:
         )
 
     def open(self, function: str, directory: pathlib.Path, **changes: Any) -> Any:
-        return torch_subject.open_torch_subject(self.request(function, directory, **changes))
+        return by_request.open_torch_subject(self.request(function, directory, **changes))
 
     def make_case(self, function: str, directory: pathlib.Path, **changes: Any) -> Case:
         request = self.request(function, directory, **changes)
-        subject = torch_subject.open_torch_subject(request)
+        subject = by_request.open_torch_subject(request)
         inputs = [subject.inputs(2, number) for number in range(request.input_sets)]
         before = [[array.copy() for array in arrays] for arrays in inputs]
         file = dispatch.reference_file(request, Shape(2))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from probes.checking.logprobs import KEPT_TOKENS, TokenLogprobs, top_token_ids
+from probes.checking.text_reference import KEPT_TOKENS, TokenLogprobs, top_token_ids
 
 
 def keep_top_tokens(logprobs: Any, count: int = KEPT_TOKENS) -> TokenLogprobs:

@@ -14,9 +14,9 @@ from typing import TypeVar
 import msgspec
 
 from probes.wire import checks, events
-from probes.wire.bounds import Range
 from probes.wire.events import Event
 from probes.wire.outcome import Outcome
+from probes.wire.shape import Range
 
 Message = TypeVar("Message", Event, Outcome)
 

@@ -13,8 +13,15 @@ from time import perf_counter
 from typing import Any
 
 from probes.adapter import Findings, ModelError
-from probes.checking.deviation import Deviation, measure, root_mean_square, sample, top_of
-from probes.checking.mask_values import find_masked, unmasked
+from probes.checking.deviation import (
+    Deviation,
+    find_masked,
+    measure,
+    root_mean_square,
+    sample,
+    top_of,
+    unmasked,
+)
 from probes.checking.stored_reference import NO_DEVIATION, ExpectedOutput, Keys, Reference
 from probes.wire.checks import Uncomparable
 

@@ -20,7 +20,7 @@ from probes.checking import (
     text_correctness,
     text_reference,
 )
-from probes.checking.integers import allowed_difference
+from probes.checking.output_check import allowed_difference
 from probes.checking.rules import Rules
 from probes.partial_file import replace_when_complete
 from probes.wire import checks, events

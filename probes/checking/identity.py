@@ -10,9 +10,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
-from probes.checking.deviation import stride_of
-from probes.checking.integers import allowed_difference
-from probes.checking.mask_values import unmasked
+from probes.checking.deviation import stride_of, unmasked
+from probes.checking.output_check import allowed_difference
 from probes.checking.rules import Rules
 from probes.checking.stored_reference import ExpectedOutput, Reference, few_elements_factor
 

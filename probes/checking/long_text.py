@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from probes.checking.logprobs import TokenLogprobs, top_token_ids
+from probes.checking.text_reference import TokenLogprobs, top_token_ids
 from probes.partial_file import replace_when_complete
 from probes.protocol import Request
 from probes.wire.checks import TextScores

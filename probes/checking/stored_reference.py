@@ -8,8 +8,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from probes.checking.deviation import Deviation, root_mean_square, sample
-from probes.checking.mask_values import unmasked
+from probes.checking.deviation import Deviation, root_mean_square, sample, unmasked
 from probes.checking.rules import Rules
 from probes.partial_file import replace_when_complete
 from probes.wire.checks import Uncomparable

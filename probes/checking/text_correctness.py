@@ -22,9 +22,14 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
-from probes.checking.logprobs import FidelityMetrics, TokenLogprobs, measure_fidelity, merge
 from probes.checking.rules import Rules
-from probes.checking.text_reference import TokenReference
+from probes.checking.text_reference import (
+    FidelityMetrics,
+    TokenLogprobs,
+    TokenReference,
+    measure_fidelity,
+    merge,
+)
 from probes.wire.checks import Accuracy, AccuracyClass, Agreement, Checked, Fault
 from probes.wire.shape import Shape
 

@@ -4,17 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from probes.adapter import ModelError
-from probes.checking.logprobs import (
-    FidelityMetrics,
-    TokenLogprobs,
-    keep_top_tokens,
-    measure_fidelity,
-    merge,
-)
 from probes.partial_file import replace_when_complete
 
 #: Log probabilities that are kept for one batch size. Beyond that, only the first rows have them.
@@ -145,3 +138,145 @@ def load_reference(file: pathlib.Path) -> TokenReference:
             vocabulary=int(archive["vocabulary"]),
             eager=FidelityMetrics(**eager),
         )
+
+
+TOP_TOKENS = 5
+#: The most likely tokens whose log probabilities a reference keeps for every row. Near ties are
+#: among them.
+KEPT_TOKENS = 64
+PERCENTILE = 99
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenLogprobs:
+    """Natural logarithms of the next token's probability, at each position of each row.
+
+    `logprobs` is `(rows, positions, tokens)` in a floating-point dtype. `ids` has the tokens of its
+    last axis, `(rows, positions, tokens) int64`; None if that axis is the whole vocabulary.
+    """
+
+    logprobs: Any
+    ids: Any = None
+    method: str = "teacher-forced"
+
+
+@dataclasses.dataclass(frozen=True)
+class FidelityMetrics:
+    """Agreement with the reference in a run that is forced to generate the reference's tokens."""
+
+    #: Kullback-Leibler divergence from the reference in nats: mean and 99th percentile.
+    kl_mean: float
+    kl_p99: float
+    #: Share of positions with the same most likely token, and of the five most likely tokens that
+    #: both have.
+    top1: float
+    top5: float
+    #: `top1`, where a near tie counts as the same token.
+    top1_or_tie: float
+    #: Largest error of the log probabilities of the most likely tokens.
+    largest: float
+    positions: int
+
+
+def measure_fidelity(scores: TokenLogprobs, exact: Any, near_tie: float = 0.0) -> FidelityMetrics:
+    """Compare `scores` with the reference's log probabilities.
+
+    `exact` is `(rows, positions, vocabulary)` in a floating-point dtype. It may have more rows than
+    `scores`. Tokens that `scores` leaves out count as one with their total probability. Two tokens
+    are a near tie where the reference prefers its own by at most `near_tie` nats.
+    """
+    import numpy as np  # noqa: PLC0415 - the core is importable without any stack
+
+    values, ids = scores.logprobs.astype("float64"), scores.ids
+    target = exact[: len(values)].astype("float64")
+    target_ids = top_token_ids(target)
+    if ids is None:
+        divergence = (np.exp(target) * (target - values)).sum(-1)
+        found_ids = top_token_ids(values)
+        errors = np.take_along_axis(values - target, target_ids, -1)
+    else:
+        known = np.take_along_axis(target, ids, -1)
+        left_out = [np.log(np.clip(1 - np.exp(each).sum(-1), 1e-9, 1)) for each in (known, values)]
+        divergence = (np.exp(known) * (known - values)).sum(-1)
+        divergence += np.exp(left_out[0]) * (left_out[0] - left_out[1])
+        found_ids = np.take_along_axis(ids, top_token_ids(values), -1)
+        errors = values - known
+    own, other = (
+        np.take_along_axis(target, each[..., :1], -1)[..., 0] for each in (target_ids, found_ids)
+    )
+    shared_tokens = [
+        [len(set(one) & set(other)) for one, other in zip(*rows, strict=True)]
+        for rows in zip(target_ids, found_ids, strict=True)
+    ]
+    return FidelityMetrics(
+        kl_mean=float(divergence.mean()),
+        kl_p99=float(np.percentile(divergence, PERCENTILE)),
+        top1=float((target_ids[..., 0] == found_ids[..., 0]).mean()),
+        top5=float(np.mean(shared_tokens)) / TOP_TOKENS,
+        top1_or_tie=float((own - other <= near_tie).mean()),
+        largest=float(abs(errors).max()),
+        positions=int(divergence.size),
+    )
+
+
+def top_token_ids(logprobs: Any, count: int = TOP_TOKENS) -> Any:
+    """Return the indices of the `count` largest values on the last axis, largest first.
+
+    `logprobs` is `(..., vocabulary)` of any floating-point dtype, the result `(..., count) int64`.
+    """
+    import numpy as np  # noqa: PLC0415
+
+    count = min(count, logprobs.shape[-1])
+    unordered = np.argpartition(logprobs, -count, axis=-1)[..., -count:]
+    order = np.argsort(-np.take_along_axis(logprobs, unordered, -1), axis=-1)
+    return np.take_along_axis(unordered, order, -1)
+
+
+def keep_top_tokens(scores: TokenLogprobs, count: int = KEPT_TOKENS) -> TokenLogprobs:
+    """Return the `count` most likely tokens of each position, most likely first."""
+    import numpy as np  # noqa: PLC0415
+
+    columns = top_token_ids(scores.logprobs, count)
+    values = np.take_along_axis(scores.logprobs, columns, -1)
+    ids = columns if scores.ids is None else np.take_along_axis(scores.ids, columns, -1)
+    return TokenLogprobs(values, ids, scores.method)
+
+
+def merge(metrics: Sequence[FidelityMetrics]) -> FidelityMetrics:
+    """Return the metrics of several input sets as one: mean of the means, maximum of others."""
+    count = len(metrics)
+    return FidelityMetrics(
+        kl_mean=sum(each.kl_mean for each in metrics) / count,
+        kl_p99=max(each.kl_p99 for each in metrics),
+        top1=sum(each.top1 for each in metrics) / count,
+        top5=sum(each.top5 for each in metrics) / count,
+        top1_or_tie=sum(each.top1_or_tie for each in metrics) / count,
+        largest=max(each.largest for each in metrics),
+        positions=sum(each.positions for each in metrics),
+    )
+
+
+def logprobs_from_top_tokens(
+    tops: Sequence[Sequence[Mapping[int, float]]], count: int
+) -> TokenLogprobs:
+    """Return the `count` most likely tokens of each position as arrays.
+
+    `tops` maps, by row and position, token ids to log probabilities; a position may have more than
+    `count`.
+    """
+    import numpy as np  # noqa: PLC0415
+
+    chosen = [
+        [sorted(position.items(), key=lambda entry: -entry[1])[:count] for position in row]
+        for row in tops
+    ]
+    ids = np.array(
+        [[[token for token, _ in position] for position in row] for row in chosen], dtype="int64"
+    )
+    logprobs = np.array(
+        [[[logprob for _, logprob in position] for position in row] for row in chosen],
+        dtype="float32",
+    )
+    return TokenLogprobs(
+        logprobs, ids, f"teacher-forced through the prompt, {count} likeliest tokens"
+    )

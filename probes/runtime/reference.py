@@ -12,7 +12,7 @@ from probes.adapter import ModelError, Program, Subject
 from probes.checking import dispatch
 from probes.checking.rules import rules_for
 from probes.checking.stored_reference import Reference
-from probes.measuring import flexibility, new_length
+from probes.measuring import flexibility
 from probes.runtime import memory
 from probes.runtime.channel import Channel
 from probes.wire import events
@@ -60,7 +60,7 @@ def make_length_reference(
     workflow: Any, subject: Any, request: protocol.Request, channel: Channel
 ) -> None:
     """Write inputs and outputs of a length that is not built; nothing for a model without one."""
-    changed = new_length.at_new_length(request)
+    changed = flexibility.at_new_length(request)
     (shape,) = changed.shapes
     channel.start_phase("correctness", shape)
     try:
@@ -92,6 +92,6 @@ def answer_tokens(
 def measure_peaks(request: protocol.Request, channel: Channel) -> None:
     """Report how fast the device can be; nothing if PyTorch is not loaded."""
     if "torch" in sys.modules:
-        from probes.stacks import device_peaks  # noqa: PLC0415 - imports torch, which not every worker has
+        from probes.stacks import pytorch  # noqa: PLC0415 - imports torch, which not every worker has
 
-        channel.send(device_peaks.measure(request.device, request.dtype))
+        channel.send(pytorch.measure_peaks(request.device, request.dtype))

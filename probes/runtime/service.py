@@ -11,7 +11,7 @@ from typing import Any
 from probes import protocol
 from probes.adapter import Subject
 from probes.checking import dispatch
-from probes.measuring import flexibility, host_probe, new_length, profile, timing
+from probes.measuring import flexibility, host_probe, sync_check, timing
 from probes.runtime.cells import Cell, nondeterministic
 from probes.runtime.channel import Channel
 from probes.runtime.failures import FailureError
@@ -166,7 +166,7 @@ class Service:
             if shape not in profiled:
                 continue
             self.channel.start_phase("diagnose", shape)
-            found = profile.profile_calls(
+            found = sync_check.profile_calls(
                 cell.program,
                 cell.device_inputs[:1] if generates else cell.device_inputs,
                 self.workflow.synchronise,
@@ -193,8 +193,8 @@ class Service:
                 break
             self.channel.start_phase("new-shapes", Shape(size))
             self.report(self.try_batch_size(cell, size))
-        if self.request.new_shapes and new_length.has_reference(self.request):
-            self.channel.start_phase("new-shapes", new_length.tried_shape(self.request))
+        if self.request.new_shapes and flexibility.has_reference(self.request):
+            self.channel.start_phase("new-shapes", flexibility.tried_shape(self.request))
             is_late = time.monotonic() - start > flexibility.MAX_SECONDS
             self.report(self.try_length(is_late=is_late))
 
@@ -219,13 +219,13 @@ class Service:
 
     def try_length(self, *, is_late: bool) -> events.NewShapeResult:
         """Return the result of the new length; it is skipped where the time is spent."""
-        changed = new_length.at_new_length(self.request)
-        tried = new_length.tried_shape(self.request)
+        changed = flexibility.at_new_length(self.request)
+        tried = flexibility.tried_shape(self.request)
         if is_late:
             return events.NewShapeResult(tried, "skipped", reason="too little time")
         cell = self.cells[self.request.shapes[0]]
         result: events.NewShapeResult | str = self.attempt(
-            lambda: new_length.try_length(self.workflow, cell.program, cell.rules, self.request)
+            lambda: flexibility.try_length(self.workflow, cell.program, cell.rules, self.request)
         )
         if isinstance(result, str):
             return events.NewShapeResult(tried, "refused", reason=result)

@@ -15,8 +15,7 @@ import textwrap
 import types
 from typing import Any
 
-from probes.checking.deviation import root_mean_square, sample
-from probes.checking.mask_values import subtract, unmasked
+from probes.checking.deviation import root_mean_square, sample, subtract, unmasked
 from probes.checking.rules import Rules, allowed_error, rules_for
 from probes.measuring import timing
 from probes.protocol import Request

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 import transformers
 
-from probes.checking.logprobs import TokenLogprobs
+from probes.checking.text_reference import TokenLogprobs
 from probes.protocol import Request
-from probes.subjects.cache_keyword import cache_keyword, installed_keyword
+from probes.subjects.transformers_generate import cache_keyword, installed_keyword
 
 #: Libraries allocate memory in the first runs of a step, which a capture forbids.
 WARMUP_RUNS = 3

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import inspect
 import pathlib
 import traceback
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import torch
 
 from probes.adapter import UnsupportedError
 from probes.partial_file import replace_when_complete
 from probes.protocol import Request
-from probes.stacks import free_dimensions, pytorch
-from probes.stacks.free_dimensions import FreeDimensions
+from probes.stacks import pytorch
+from probes.subjects.exported import batch_range
 from probes.subjects.outputs import other_types
 from probes.subjects.torch_subject import TorchSubject
 
 if TYPE_CHECKING:
     from probes.subjects.onnx_file import OnnxSubject
+
 
 FILE = "model.onnx"
 #: A file next to one that the older exporter has written.
@@ -62,10 +64,10 @@ def for_any_batch_size(
     )
     if not free.exists() and not fixed.exists():
         tensors = subject.tensors(inputs)
-        examples = tuple(free_dimensions.with_min_batch(tensor) for tensor in tensors)
+        examples = tuple(with_min_batch(tensor) for tensor in tensors)
         try:
-            _export(subject, examples, free, free_dimensions.batch(tensors))
-        except free_dimensions.EXPORT_ERRORS:
+            _export(subject, examples, free, batch(tensors))
+        except EXPORT_ERRORS:
             _export(subject, tensors, fixed, None)
     pytorch.move_weights_to_host(subject)
     return free if free.exists() else fixed
@@ -90,12 +92,12 @@ def for_any_shape(
             # The exporter of ONNX has further ways to trace a module.
             if not subject.has_batch:
                 raise
-            examples = tuple(free_dimensions.with_min_batch(tensor) for tensor in tensors)
+            examples = tuple(with_min_batch(tensor) for tensor in tensors)
             try:
-                _export(subject, examples, file, free_dimensions.batch(examples))
-            except free_dimensions.EXPORT_ERRORS as problem:
+                _export(subject, examples, file, batch(examples))
+            except EXPORT_ERRORS as problem:
                 if not _trace(subject, examples, file, is_free=True):
-                    raise UnsupportedError(free_dimensions.NO_FREE_BATCH) from problem
+                    raise UnsupportedError(NO_FREE_BATCH) from problem
     pytorch.move_weights_to_host(subject)
     return file
 
@@ -117,9 +119,9 @@ def integration(request: Request, *, is_free: bool = False) -> tuple[str, str]:
     }[is_traced, is_free]
     names = 'input_names=names, dynamic_axes=dict.fromkeys(names, {0: "batch"})'
     call = f'torch.onnx.export({arguments}, dynamo=True).save("model.onnx", external_data=True)'
-    before = free_dimensions.EXPORT_LINES if is_free else ""
+    before = EXPORT_LINES if is_free else ""
     if is_traced:
-        before = f"{free_dimensions.EXAMPLE_LINES}{NAMES}" if is_free else ""
+        before = f"{EXAMPLE_LINES}{NAMES}" if is_free else ""
         more = f", {names}" if is_free else ""
         call = f'torch.onnx.export({arguments}, "model.onnx", dynamo=False{more})'
     return f"{before}with torch.no_grad():\n    {call}\n", '"model.onnx"'
@@ -156,10 +158,10 @@ def _export(
         arguments = tuple(tensor.to(device, copy=True) for tensor in tensors)
         try:
             if free == EVERY:
-                exported = free_dimensions.export_every(subject, arguments)
+                exported = export_every(subject, arguments)
                 program = torch.onnx.export(exported, dynamo=True, verbose=False)
             else:
-                shapes = free_dimensions.by_parameter(subject.module, free) if free else None
+                shapes = by_parameter(subject.module, free) if free else None
                 program = torch.onnx.export(
                     subject.module, arguments, dynamo=True, verbose=False, dynamic_shapes=shapes
                 )
@@ -221,3 +223,72 @@ def refuse_other_outputs(output: Any) -> None:
             "measure a module that calls the model and returns its tensors only; sizes can be read"
             " from their shapes",
         )
+
+
+#: For each argument, the free dimensions by axis, as `torch.export` takes them.
+FreeDimensions: TypeAlias = tuple[dict[int, Any], ...]
+
+#: `torch.export` specialises sizes 0 and 1, so the example for a free batch size needs more rows.
+MIN_EXAMPLE_BATCH = 2
+#: Lines of an integration that define `example` from `inputs`, for `torch.export` with a free
+#: batch.
+EXAMPLE_LINES = """\
+# torch.export fixes a size of 1, so the example has two rows or more.
+example = tuple(torch.cat([x, x]) if x.dim() and len(x) == 1 else x for x in inputs)
+"""
+#: The same with the `shapes` of a program that takes all sizes that the model's code takes.
+EXPORT_LINES = f"""\
+{EXAMPLE_LINES}shapes = tuple({{axis: torch.export.Dim.AUTO for axis in range(x.dim())}} for x in example)
+"""  # noqa: E501 - the lines are counted, so they are not wrapped
+NO_BATCH = "the inputs have no common first dimension, so there is no batch that could be free"
+NO_FREE_BATCH = "the model cannot be exported with a free batch"
+#: What exporters raise for a model whose code fixes a dimension.
+EXPORT_ERRORS = (torch.onnx.OnnxExporterError, RuntimeError, ValueError)
+
+
+def batch(tensors: tuple[torch.Tensor, ...]) -> FreeDimensions:
+    """Return the first dimension of each tensor, which all have in common."""
+    dimension = torch.export.Dim("batch")
+    return tuple({0: dimension} if tensor.ndim else {} for tensor in tensors)
+
+
+def export_every(
+    subject: TorchSubject, tensors: tuple[torch.Tensor, ...]
+) -> torch.export.ExportedProgram:
+    """Return the exported program with all dimensions free that the code of the model does not fix.
+
+    Raise `UnsupportedError` if the batch cannot be free.
+    """
+    if not subject.has_batch:
+        raise UnsupportedError(NO_BATCH)
+    examples = tuple(with_min_batch(tensor) for tensor in tensors)
+    free = tuple(dict.fromkeys(range(each.ndim), torch.export.Dim.AUTO) for each in examples)
+    shapes = by_parameter(subject.module, free)
+    try:
+        program = torch.export.export(subject.module, examples, dynamic_shapes=shapes, strict=False)
+    except EXPORT_ERRORS as problem:
+        raise UnsupportedError(NO_FREE_BATCH) from problem
+    low, high = batch_range(program)
+    if low == high:
+        message = f"{NO_FREE_BATCH}: its code takes {low} rows"
+        raise UnsupportedError(message)
+    return program
+
+
+def with_min_batch(tensor: torch.Tensor) -> torch.Tensor:
+    """Return an example with enough rows for a free batch."""
+    if tensor.ndim and len(tensor) < MIN_EXAMPLE_BATCH:
+        return torch.cat([tensor] * MIN_EXAMPLE_BATCH)
+    return tensor
+
+
+def by_parameter(module: torch.nn.Module, free: FreeDimensions) -> Any:
+    """Return the free dimensions in the structure of the parameters of `forward`.
+
+    Exporters take those of `*arguments` as one tuple, after those of the parameters before it.
+    """
+    kinds = [each.kind for each in inspect.signature(module.forward).parameters.values()]
+    if inspect.Parameter.VAR_POSITIONAL not in kinds:
+        return free
+    named = kinds.index(inspect.Parameter.VAR_POSITIONAL)
+    return (*free[:named], free[named:]) if len(free) > named else free

@@ -11,11 +11,11 @@ import torch
 import transformers
 
 from probes.adapter import UnsupportedError
-from probes.checking.logprobs import TokenLogprobs
+from probes.checking.text_reference import TokenLogprobs
 from probes.protocol import Request
 from probes.stacks import openvino_model, pytorch
-from probes.subjects.cache_keyword import cache_keyword, installed_keyword
 from probes.subjects.causal_lm import CausalLm
+from probes.subjects.transformers_generate import cache_keyword, installed_keyword
 
 #: Tokens that the decode step is traced with: any number but 0 and 1, which an export specialises.
 TRACED_TOKENS = 5

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from probes.protocol import Request
-from probes.subjects.cache_keyword import installed_keyword
+from probes.subjects.transformers_generate import installed_keyword
 
 
 def integration(

@@ -11,7 +11,7 @@ import torch
 from probes.adapter import UnsupportedError
 from probes.partial_file import replace_when_complete
 from probes.protocol import Request
-from probes.stacks import cuda_graphs, kernel_launches, onnx_export, pytorch, tensorrt_build
+from probes.stacks import cuda_graphs, onnx_export, pytorch, tensorrt_build
 from probes.stacks.cuda_graphs import CapturedProgram
 from probes.stacks.tensorrt_build import EngineLog, Shapes
 from probes.subjects.by_request import open_torch_or_onnx
@@ -177,15 +177,15 @@ def engagement(program: EngineContext | CapturedProgram, device_inputs: Any) -> 
     """Show that the engine's kernels run, from a graph if the call is captured."""
     context = program.program if isinstance(program, CapturedProgram) else program
     assert isinstance(context, EngineContext)  # noqa: S101 - for mypy; `build` captures nothing else
-    launches = kernel_launches.count_launches(lambda: program(device_inputs))
+    launches = cuda_graphs.count_launches(lambda: program(device_inputs))
     facts = {
-        **kernel_launches.facts(launches),
+        **cuda_graphs.facts(launches),
         "layers": context.engine.num_layers,
         "profiles": context.engine.num_optimization_profiles,
         "short_of_memory": len(context.log.memory),
     }
     if isinstance(program, CapturedProgram):
-        graphs = kernel_launches.graph_engagement(launches)
+        graphs = cuda_graphs.graph_engagement(launches)
         return Engagement(graphs.share, graphs.proof, facts)
     layers, kernels = context.engine.num_layers, len(launches.kernels)
     proof = f"an engine of {layers} layers launched {kernels} kernels"

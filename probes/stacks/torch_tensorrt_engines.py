@@ -11,7 +11,7 @@ import torch_tensorrt
 
 from probes.adapter import UnsupportedError
 from probes.protocol import Request
-from probes.stacks import kernel_launches, pytorch
+from probes.stacks import cuda_graphs, pytorch
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects.torch_subject import TorchSubject
 from probes.wire.events import Engagement
@@ -94,9 +94,9 @@ def no_engine(outside: int, facts: dict[str, Any]) -> Engagement:
     return Engagement(0.0, f"no TensorRT engine ran: {outside} operators ran in PyTorch", facts)
 
 
-def with_graphs(engaged: Engagement, launches: kernel_launches.KernelLaunches) -> Engagement:
+def with_graphs(engaged: Engagement, launches: cuda_graphs.KernelLaunches) -> Engagement:
     """Add the captured graphs; a program that promises graphs and launches none is not engaged."""
-    facts = {**engaged.facts, **kernel_launches.facts(launches)}
+    facts = {**engaged.facts, **cuda_graphs.facts(launches)}
     if not launches.graph_launches:
         return Engagement(0.0, "Torch-TensorRT captured no CUDA graph", facts)
     proof = f"{engaged.proof}; {launches.graph_launches} captured graphs launch its kernels"

@@ -2,14 +2,44 @@
 
 from __future__ import annotations
 
+import contextlib
+import pathlib
+import random
 from typing import TYPE_CHECKING
 
+import numpy as np
+import torch
+
 from probes import protocol
-from probes.subjects.torch_subject import TorchSubject, open_torch_subject
+from probes.adapter import UnsupportedError
+from probes.protocol import Request
+from probes.subjects import (
+    adjustments,
+    exported,
+    factory,
+    loaded_model,
+    synthetic,
+    transformers_model,
+)
+from probes.subjects.torch_subject import TorchSubject
 
 if TYPE_CHECKING:
     from probes.subjects.causal_lm import CausalLm
     from probes.subjects.onnx_file import OnnxSubject
+
+
+WEIGHTS_FILE = "weights.safetensors"
+#: Kinds of models without buffers: all their tensors are in the shared weights.
+WEIGHTS_ALL_SHARED = {"synthetic"}
+#: Weights of this size are drawn in less than half a second. The operators that PyTorch imports for
+#: tensors without values take more than one.
+MAX_DRAWN_BYTES = 64 << 20
+OPENERS = {
+    "synthetic": synthetic.create,
+    "transformers": transformers_model.create,
+    "factory": factory.create,
+    "exported": exported.create,
+}
 
 
 def open_by_task(request: protocol.Request) -> TorchSubject | CausalLm:
@@ -28,3 +58,49 @@ def open_torch_or_onnx(request: protocol.Request) -> TorchSubject | OnnxSubject:
 
         return OnnxSubject(request)
     return open_torch_subject(request)
+
+
+def open_torch_subject(request: Request) -> TorchSubject:
+    """Open the request's model with the weights that the reference worker has saved."""
+    kind = request.subject["kind"]
+    if kind not in OPENERS:
+        message = f"a model of the kind {kind!r} holds no PyTorch module"
+        raise UnsupportedError(message)
+    seed_generators(request.seed)
+    weights = (
+        pathlib.Path(request.shared_directory) / WEIGHTS_FILE if request.shared_directory else None
+    )
+    # Random weights that are replaced at once are not drawn: billions of them take minutes.
+    is_drawn = (
+        kind not in WEIGHTS_ALL_SHARED
+        or weights is None
+        or not weights.exists()
+        or weights.stat().st_size <= MAX_DRAWN_BYTES
+    )
+    adjusted: dict[str, str] = {}
+    device = contextlib.nullcontext() if is_drawn else torch.device("meta")
+    with adjustments.watch_settings(adjusted), device:
+        model = OPENERS[kind](request)
+    model.adjusted.update(adjusted)
+    # An exported program has its mode built in, and raises when it is changed.
+    with contextlib.suppress(NotImplementedError):
+        model.module.eval()
+    # One by one: a scripted module has no `requires_grad_`.
+    for parameter in model.module.parameters():
+        parameter.requires_grad_(requires_grad=False)
+    # On the host: on the device, the weights would be there twice for a moment and raise its peak
+    # memory.
+    if model.shares_weights and weights is not None:
+        loaded_model.share(model.module, weights, request.device)
+    model.module.to(request.device)
+    return TorchSubject(model, request)
+
+
+def seed_generators(seed: int) -> None:
+    """Seed what a user's code draws weights and structures from, so that all workers get the same.
+
+    numpy takes 32 bits.
+    """
+    torch.manual_seed(seed)
+    random.seed(seed)
+    np.random.seed(seed % 2**32)  # noqa: NPY002 - the generator of the user's code

@@ -7,10 +7,14 @@ None, stay as they are in every call.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
+import numpy as np
 import torch
+
+from probes.subjects.loaded_model import HOST_DTYPES, Argument
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,3 +126,110 @@ def name_rows(rows: int, *, is_nested: bool) -> str:
         f"{in_lists if is_nested else ''}; or use --batch-sizes {rows}: each of the {rows} rows"
         " then counts as a sample"
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class ExampleLike:
+    """Values with the shape of `example` except the batch, and its mean, deviation and range.
+
+    Integers and booleans are drawn from the example's values at the same position of its rows. If
+    all rows are equal, integers are drawn from its range, and booleans with its share of `True`. A
+    mask of ones, an example of two dimensions or more, gets rows that end early: a mask that leaves
+    nothing out is never tested.
+    """
+
+    example: torch.Tensor
+    #: Whether the first dimension is the batch; otherwise the shape is fixed.
+    batched: bool
+    dtype: torch.dtype
+    #: Whether its values are those of the example, with the rows repeated or cut to the batch.
+    fixed: bool = False
+    low: ClassVar[None] = None
+    high: ClassVar[None] = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape without the batch."""
+        return tuple(self.example.shape[1:] if self.batched else self.example.shape)
+
+    def draw(self, generator: np.random.Generator, batch_size: int) -> Any:
+        """Return values for a batch, in the dtype of the host."""
+        shape = (batch_size, *self.shape) if self.batched else self.shape
+        if self.fixed or not shape or not self.example.numel():
+            values = self._host(self.example)
+            return np.resize(values, shape) if self.batched else values
+        if self._is_mask_of_ones():
+            lengths = generator.integers(-(-shape[-1] // 2), shape[-1] + 1, size=(*shape[:-1], 1))
+            return (np.arange(shape[-1]) < lengths).astype(self._host(self.example).dtype)
+        if self.dtype.is_complex:
+            real, imaginary = generator.standard_normal((2, *shape)) / math.sqrt(2)
+            deviation = self.example.std(correction=0).item() or 1.0
+            drawn = (real + 1j * imaginary) * deviation + self.example.mean().item()
+            return torch.from_numpy(drawn).to(self.dtype).numpy()
+        if not self.dtype.is_floating_point:
+            return self._draw_discrete(generator, shape)
+        return self._host(torch.from_numpy(self._draw_floats(generator, shape)))
+
+    def lay_out(self, values: torch.Tensor) -> torch.Tensor:
+        """Return `values` with the order of dimensions in memory that the example has.
+
+        For example, images may have their channels last.
+        """
+        if self.example.is_contiguous():
+            return values
+        like = torch.empty_like(self.example, device="meta")  # dense, also for a part of a tensor
+        # The stride of a dimension of size 1, such as the batch, may be any.
+        order = sorted(
+            range(like.dim()), key=lambda axis: (like.shape[axis] > 1, -like.stride(axis))
+        )
+        back = [order.index(axis) for axis in range(like.dim())]
+        return values.permute(order).contiguous().permute(back)
+
+    def _draw_discrete(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Any:
+        """Return integers or booleans that are valid where each position has values of its own."""
+        values = self._host(self.example)
+        if self.batched and (values != values[:1]).any():
+            rows = generator.integers(0, len(values), size=shape)
+            return np.take_along_axis(values, rows, axis=0)
+        if self.dtype == torch.bool:
+            return np.asarray(generator.random(shape) < values.mean())
+        low, high = int(values.min()), int(values.max())
+        return np.asarray(generator.integers(low, high + 1, size=shape)).astype(values.dtype)
+
+    def _draw_floats(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Any:
+        """Return float64 values in the example's range; equal values have none."""
+        values = self.example.double().cpu().numpy()
+        drawn = generator.standard_normal(shape) * (values.std() or 1.0) + values.mean()
+        return drawn.clip(values.min(), values.max()) if values.std() else drawn
+
+    def _is_mask_of_ones(self) -> bool:
+        """Return whether the example is booleans or integers in rows, all of them 1."""
+        return (
+            not self.dtype.is_floating_point
+            and self.example.dim() > 1
+            and self.example.shape[-1] > 1
+            and bool((self.example == 1).all())
+        )
+
+    def _host(self, values: torch.Tensor) -> Any:
+        """Return values of `dtype` as an array of a type that numpy has."""
+        values = values.detach().cpu().to(self.dtype)
+        if self.dtype in HOST_DTYPES:
+            return values.to(torch.float64).numpy().astype(HOST_DTYPES[self.dtype])
+        return values.numpy()
+
+
+def alternatives(arguments: Sequence[Argument]) -> Iterator[tuple[Argument, ...]]:
+    """Yield the arguments, and then with the examples themselves for integers, and for all."""
+    yield tuple(arguments)
+    for with_floats in (False, True):
+        yield tuple(
+            dataclasses.replace(each, fixed=True)
+            if isinstance(each, ExampleLike) and (with_floats or _is_discrete(each.dtype))
+            else each
+            for each in arguments
+        )
+
+
+def _is_discrete(dtype: torch.dtype) -> bool:
+    return not (dtype.is_floating_point or dtype.is_complex)

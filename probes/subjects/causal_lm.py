@@ -19,10 +19,9 @@ from probes.checking.text_reference import ReferenceRun, rows_with_logprobs
 from probes.partial_file import replace_when_complete
 from probes.protocol import Request
 from probes.subjects import checkpoint, transformers_model
-from probes.subjects.cache_keyword import cache_of
-from probes.subjects.flops import count_flops
+from probes.subjects.outputs import count_flops
 from probes.subjects.torch_subject import MAX_FLOAT64_PARAMETERS
-from probes.subjects.transformers_generate import TextGeneration
+from probes.subjects.transformers_generate import TextGeneration, cache_of
 
 #: Most vocabularies start with padding and the begin and end of a text; prompts have none of them.
 FIRST_ORDINARY_TOKEN = 3

@@ -23,9 +23,8 @@ import torch
 
 from probes.adapter import ModelError
 from probes.protocol import Request
-from probes.subjects import adjustments, precision
-from probes.subjects.call_inputs import are_different_tensors, flatten
-from probes.subjects.example_like import ExampleLike
+from probes.subjects import adjustments, higher_precision
+from probes.subjects.call_inputs import ExampleLike, are_different_tensors, flatten
 from probes.subjects.loaded_model import LoadedModel
 
 CONTRACT = (
@@ -52,8 +51,8 @@ def create(request: Request) -> LoadedModel:
     refuse_without_values(module)
     if request.dtype != "native":
         dtype = getattr(torch, request.dtype)
-        module = precision.cast_module(module, dtype)
-        examples = tuple(precision.cast(example, dtype) for example in examples)
+        module = higher_precision.cast_module(module, dtype)
+        examples = tuple(higher_precision.cast(example, dtype) for example in examples)
     return LoadedModel(
         module=module,
         arguments=arguments_like(examples, request.batch_sizes, fixed=bool(given)),

@@ -14,13 +14,14 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from probes.subjects import precision
+from probes.checking.deviation import measure, root_mean_square, sample, unmasked
 
 #: What PyTorch and the checks of a user's own code raise for values that a model does not take.
 REFUSALS = (ArithmeticError, AssertionError, LookupError, RuntimeError, TypeError, ValueError)
@@ -42,11 +43,11 @@ class Precision:
         if self.dtype is None:
             return module
         dtype = self.dtype
-        precise = precision.cast_module(copy_module(module), dtype)
+        precise = cast_module(copy_module(module), dtype)
 
         def called(*tensors: torch.Tensor) -> Any:
             with self.context():
-                return precise(*(precision.cast(tensor, dtype) for tensor in tensors))
+                return precise(*(cast(tensor, dtype) for tensor in tensors))
 
         return called
 
@@ -95,7 +96,7 @@ def keep_limits(own: torch.dtype, higher: torch.dtype) -> Iterator[None]:
     They are those of `torch.finfo`, and the epsilon of an RMS norm that is called without one.
     """
     finfo, rms_norm = torch.finfo, torch.rms_norm
-    raised = {higher, precision.COMPLEX.get(higher)}
+    raised = {higher, COMPLEX.get(higher)}
 
     def own_finfo(*dtype: torch.dtype) -> torch.finfo:
         return finfo(*(own if each in raised else each for each in dtype))
@@ -152,3 +153,110 @@ class RedirectedCasts(TorchDispatchMode):
     def _replace(self, value: Any) -> Any:
         is_lower = isinstance(value, torch.dtype) and value in LOWER
         return self._dtype if is_lower else value
+
+
+#: The complex type of a precision. No operator computes with complex bfloat16, and few with complex
+#: float16.
+COMPLEX = {torch.float64: torch.complex128}
+LEAST_COMPLEX = torch.complex64
+
+
+def cast(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Return the tensor in `dtype`, or a complex one in its complex type; integers stay."""
+    if tensor.is_complex():
+        return tensor.to(COMPLEX.get(dtype, LEAST_COMPLEX))
+    return tensor.to(dtype) if tensor.is_floating_point() else tensor
+
+
+def cast_module(module: torch.nn.Module, dtype: torch.dtype) -> torch.nn.Module:
+    """Cast the parameters and buffers in place, and return the module."""
+    if any(tensor.is_complex() for tensor in (*module.parameters(), *module.buffers())):
+        for tensor in (*module.parameters(), *module.buffers()):
+            tensor.data = cast(tensor.data, dtype)
+        return module
+    return module.to(dtype)
+
+
+def step(values: torch.Tensor, unit: float, generator: torch.Generator) -> torch.Tensor:
+    """Return float64 `values` moved up or down, at random, by one unit in their last place.
+
+    `unit` is the precision's `torch.finfo(...).eps`: the distance of 1.0 to the next value. Zeros
+    stay zeros: their next value is too small to matter.
+    """
+    mantissas, _ = torch.frexp(values)
+    signs = torch.empty_like(values).bernoulli_(0.5, generator=generator) * 2 - 1
+    # A value is its mantissa, from 0.5 to 1, times a power of two, which is the quotient of both.
+    powers = torch.where(mantissas == 0, 0.0, values / mantissas)
+    return values + signs * unit * powers.abs() / 2
+
+
+def step_any(values: torch.Tensor, unit: float, generator: torch.Generator) -> torch.Tensor:
+    """Return `step` of float64 values, and of both parts of complex ones; integers stay."""
+    if values.is_complex():
+        return torch.view_as_complex(step(torch.view_as_real(values), unit, generator))
+    return step(values, unit, generator) if values.is_floating_point() else values
+
+
+def unit_of(values: torch.Tensor) -> float:
+    """Return the `unit` of the values' precision, or of the parts of complex ones; 0 for others."""
+    if not (values.is_floating_point() or values.is_complex()):
+        return 0.0
+    return float(torch.finfo(values.dtype).eps)
+
+
+#: Errors of eager PyTorch, relative to the output, that are not looked at: this many units of its
+#: precision, or this share if that is less.
+UNITS, SHARE = 2000.0, 0.02
+#: What perturbations of inputs and weights change may be multiplied by this.
+TIMES, PERTURBATIONS = 10.0, 2
+
+
+def refuse_unfit(
+    exact: Sequence[Any],
+    eager: Sequence[Any],
+    perturbed: Iterable[Sequence[Any] | None],
+    random: Collection[int],
+    unit: float,
+    own_unit: float,
+) -> None:
+    """Raise `ValueError` if an output of `eager` is none that rounding makes of `exact`.
+
+    All are numpy arrays by output; those of the numbers in `random` do not count. `unit` is that of
+    the least exact precision in which eager PyTorch computes, and `own_unit` that of the
+    perturbations.
+    """
+    far = {
+        index: found
+        for index, found in _distances(eager, exact, random)
+        if found > min(UNITS * unit, SHARE)
+    }
+    if not far:
+        return
+    reach = [dict(_distances(each, exact, random)) for each in perturbed if each is not None]
+    for index, found in far.items():
+        if found > TIMES * unit / own_unit * max(
+            (each.get(index, 0.0) for each in reach), default=0.0
+        ):
+            message = f"output {index} of the reference is that of another function"
+            raise ValueError(message)
+
+
+def _distances(
+    outputs: Sequence[Any], exact: Sequence[Any], random: Collection[int]
+) -> Iterator[tuple[int, float]]:
+    """Yield the number of each output that is not random, and its error.
+
+    It is relative to the root mean square; of integers it is the share that differs. An output of
+    another shape has an infinite one.
+    """
+    for index, (array, target) in enumerate(zip(outputs, exact, strict=True)):
+        if index in random:
+            continue
+        if array.shape != target.shape:
+            yield index, math.inf
+            continue
+        if not target.size:
+            continue
+        found = measure(sample(array), sample(target), target.shape)
+        scale = root_mean_square(unmasked(sample(target))) or 1.0
+        yield index, found.rmse / scale if target.dtype.kind == "f" else found.differing

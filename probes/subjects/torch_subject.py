@@ -5,49 +5,31 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
-import pathlib
-import random
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import torch
 
-from probes.adapter import Findings, ModelError, UnsupportedError
+from probes.adapter import Findings, ModelError
 from probes.protocol import Request
 from probes.subjects import (
     adjustments,
     call_effects,
     call_inputs,
     equal_keys,
-    example_like,
-    exported,
-    factory,
-    fitness,
     higher_precision,
     module_state,
-    precision,
     row_parts,
-    shared_weights,
-    synthetic,
-    transformers_model,
-    untraceable,
 )
-from probes.subjects.flops import count_flops
 from probes.subjects.higher_precision import Precision
 from probes.subjects.loaded_model import LoadedModel, resize
-from probes.subjects.outputs import collect, count_classes, unseen_types
+from probes.subjects.outputs import collect, count_classes, count_flops, unseen_types
 from probes.wire.events import InputFacts
 
 #: The reference of a larger model is computed in float32, because a float64 copy seldom fits in
 #: memory next to it.
 MAX_FLOAT64_PARAMETERS = 2_000_000_000
-WEIGHTS_FILE = "weights.safetensors"
-#: Kinds of models without buffers: all their tensors are in the shared weights.
-WEIGHTS_ALL_SHARED = {"synthetic"}
-#: Weights of this size are drawn in less than half a second. The operators that PyTorch imports for
-#: tensors without values take more than one.
-MAX_DRAWN_BYTES = 64 << 20
 
 #: Unit of throughput of models whose inputs are tokens.
 TOKENS = "tokens"
@@ -58,13 +40,6 @@ KINDS_WITH_LENGTH = {"synthetic"}
 #: Copying and comparing larger outputs takes seconds for each input set.
 MANY_OUTPUT_ELEMENTS, SETS_OF_LARGE_OUTPUTS = 1 << 25, 2
 PRECISIONS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
-
-OPENERS = {
-    "synthetic": synthetic.create,
-    "transformers": transformers_model.create,
-    "factory": factory.create,
-    "exported": exported.create,
-}
 
 
 class TorchSubject:
@@ -129,11 +104,11 @@ class TorchSubject:
         for one that takes them, but not this number of rows.
         """
         drawn = self._arguments
-        examples = [each for each in drawn if isinstance(each, example_like.ExampleLike)]
+        examples = [each for each in drawn if isinstance(each, call_inputs.ExampleLike)]
         if not examples:
             self._takes(self.inputs(batch_size, 0))
             return self._sets_for_outputs(input_sets)
-        for arguments in example_like.alternatives(drawn):
+        for arguments in call_inputs.alternatives(drawn):
             self._arguments = arguments
             number = 0
             while self._takes(self.inputs(batch_size, number)):
@@ -194,7 +169,7 @@ class TorchSubject:
                 each.low,
                 each.high,
                 nested=self._names is None,
-                reordered=isinstance(each, example_like.ExampleLike)
+                reordered=isinstance(each, call_inputs.ExampleLike)
                 and not each.example.is_contiguous(),
             )
             for name, each in zip(names, self._arguments, strict=True)
@@ -210,7 +185,7 @@ class TorchSubject:
             for array, argument in zip(inputs, self._arguments, strict=True)
         )
         return tuple(
-            argument.lay_out(tensor) if isinstance(argument, example_like.ExampleLike) else tensor
+            argument.lay_out(tensor) if isinstance(argument, call_inputs.ExampleLike) else tensor
             for tensor, argument in zip(tensors, self._arguments, strict=True)
         )
 
@@ -266,10 +241,10 @@ class TorchSubject:
         exact = next(self._outputs_in(option, [inputs]))
         self._precision = option
         own_unit = torch.finfo(self._own).eps
-        fitness.refuse_unfit(
+        higher_precision.refuse_unfit(
             exact,
             self.run(inputs),
-            (self.perturbed(inputs, seed) for seed in range(fitness.PERTURBATIONS)),
+            (self.perturbed(inputs, seed) for seed in range(higher_precision.PERTURBATIONS)),
             self._random,
             max(self._observed.unit, own_unit),
             own_unit,
@@ -301,17 +276,19 @@ class TorchSubject:
         dtype = self._precision.dtype
 
         def step(tensor: torch.Tensor, unit: float) -> torch.Tensor:
-            moved = precision.step_any(precision.cast(tensor, torch.float64), unit, generator)
-            return precision.cast(moved, dtype) if dtype else moved.to(tensor.dtype)
+            moved = higher_precision.step_any(
+                higher_precision.cast(tensor, torch.float64), unit, generator
+            )
+            return higher_precision.cast(moved, dtype) if dtype else moved.to(tensor.dtype)
 
         try:
             moved = higher_precision.copy_module(self.module)
-            units = [precision.unit_of(parameter) for parameter in moved.parameters()]
+            units = [higher_precision.unit_of(parameter) for parameter in moved.parameters()]
             if dtype:
-                moved = precision.cast_module(moved, dtype)
+                moved = higher_precision.cast_module(moved, dtype)
             for parameter, unit in zip(moved.parameters(), units, strict=True):
                 parameter.data = step(parameter.data, unit)
-            tensors = [step(each, precision.unit_of(each)) for each in self.tensors(inputs)]
+            tensors = [step(each, higher_precision.unit_of(each)) for each in self.tensors(inputs)]
             with self._precision.context():
                 return collect(moved(*tensors))
         except higher_precision.REFUSALS:
@@ -327,55 +304,11 @@ class TorchSubject:
         The model may fail here: the exporter may have moved its weights.
         """
         try:
-            return untraceable.explain(self.module, lambda: self.module(*self.tensors(inputs)))
+            return call_effects.explain_untraceable(
+                self.module, lambda: self.module(*self.tensors(inputs))
+            )
         except higher_precision.REFUSALS:
             return None
-
-
-def open_torch_subject(request: Request) -> TorchSubject:
-    """Open the request's model with the weights that the reference worker has saved."""
-    kind = request.subject["kind"]
-    if kind not in OPENERS:
-        message = f"a model of the kind {kind!r} holds no PyTorch module"
-        raise UnsupportedError(message)
-    seed_generators(request.seed)
-    weights = (
-        pathlib.Path(request.shared_directory) / WEIGHTS_FILE if request.shared_directory else None
-    )
-    # Random weights that are replaced at once are not drawn: billions of them take minutes.
-    is_drawn = (
-        kind not in WEIGHTS_ALL_SHARED
-        or weights is None
-        or not weights.exists()
-        or weights.stat().st_size <= MAX_DRAWN_BYTES
-    )
-    adjusted: dict[str, str] = {}
-    device = contextlib.nullcontext() if is_drawn else torch.device("meta")
-    with adjustments.watch_settings(adjusted), device:
-        model = OPENERS[kind](request)
-    model.adjusted.update(adjusted)
-    # An exported program has its mode built in, and raises when it is changed.
-    with contextlib.suppress(NotImplementedError):
-        model.module.eval()
-    # One by one: a scripted module has no `requires_grad_`.
-    for parameter in model.module.parameters():
-        parameter.requires_grad_(requires_grad=False)
-    # On the host: on the device, the weights would be there twice for a moment and raise its peak
-    # memory.
-    if model.shares_weights and weights is not None:
-        shared_weights.share(model.module, weights, request.device)
-    model.module.to(request.device)
-    return TorchSubject(model, request)
-
-
-def seed_generators(seed: int) -> None:
-    """Seed what a user's code draws weights and structures from, so that all workers get the same.
-
-    numpy takes 32 bits.
-    """
-    torch.manual_seed(seed)
-    random.seed(seed)
-    np.random.seed(seed % 2**32)  # noqa: NPY002 - the generator of the user's code
 
 
 def floating_dtype(model: LoadedModel) -> torch.dtype:

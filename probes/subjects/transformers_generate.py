@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import importlib.metadata
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,9 +12,9 @@ import numpy as np
 import torch
 import transformers
 
-from probes.checking.logprobs import KEPT_TOKENS, TokenLogprobs
+from probes.adapter import UnsupportedError
+from probes.checking.text_reference import KEPT_TOKENS, TokenLogprobs
 from probes.protocol import Request
-from probes.subjects.cache_keyword import cache_keyword, installed_keyword
 
 
 class ForcedTokens(transformers.LogitsProcessor):
@@ -151,3 +153,38 @@ def with_fixed_cache(
         return cache
 
     return TextGeneration(model, request, {"compile_config": compile_config}, empty_cache)
+
+
+CACHE = "cache"
+#: The keyword before the release `RENAMED_IN`.
+EARLIER = "past_key_values"
+RENAMED_IN = (5, 24)
+
+
+def cache_keyword(model: Any) -> str:
+    """Return the keyword with which the model's `forward` takes a cache.
+
+    It depends on the model as well as on the release of transformers: models with code of their own
+    may keep the earlier one. Raise `UnsupportedError` for a model that takes no cache.
+    """
+    parameters = inspect.signature(model.forward).parameters
+    for keyword in (CACHE, EARLIER):
+        if keyword in parameters:
+            return keyword
+    message = f"{type(model).__name__} has no key-value cache"
+    raise UnsupportedError(message)
+
+
+def installed_keyword() -> str:
+    """Return the keyword of the installed transformers; the present one where it is missing."""
+    try:
+        version = importlib.metadata.version("transformers")
+    except importlib.metadata.PackageNotFoundError:
+        return CACHE
+    major, minor = version.split(".")[:2]
+    return CACHE if (int(major), int(minor)) >= RENAMED_IN else EARLIER
+
+
+def cache_of(output: Any) -> Any:
+    """Return the cache in the output of a model; None without one."""
+    return getattr(output, CACHE, None) or getattr(output, EARLIER, None)

@@ -9,9 +9,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Literal
 
-from probes.wire.bounds import Amount, Count, Duration, Rate, Size
 from probes.wire.outcome import Phase
-from probes.wire.shape import Shape
+from probes.wire.shape import Amount, Count, Duration, Rate, Shape, Size
 
 #: Unit of throughput.
 Unit = Literal["samples", "tokens"]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-
-from probes.wire.bounds import Size
+from typing import Annotated
 
 
 @functools.total_ordering
@@ -41,3 +40,23 @@ class Shape:
     def __str__(self) -> str:
         """Return `16`, `16x512` for inputs of 512 tokens, or `16x512+128` with 128 new tokens."""
         return f"{self.batch_size}x{self.lengths}" if self.lengths else str(self.batch_size)
+
+
+@dataclasses.dataclass(frozen=True)
+class Range:
+    """The bounds of a number, both included."""
+
+    low: float
+    high: float
+
+
+#: A time, size, rate or share; never negative.
+Amount = Annotated[float, Range(0, 1e30)]
+#: Seconds of something that was timed: from a picosecond to thirty years.
+Duration = Annotated[float, Range(1e-12, 1e9)]
+#: Something per second that was timed.
+Rate = Annotated[float, Range(1e-12, 1e30)]
+#: A number of things or bytes.
+Count = Annotated[int, Range(0, (1 << 63) - 1)]
+#: A batch size, or a number of units in a sample.
+Size = Annotated[int, Range(1, 1 << 53)]

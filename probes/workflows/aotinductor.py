@@ -10,10 +10,11 @@ from torch._inductor import aoti_compile_and_package, aoti_load_package
 
 from probes.partial_file import replace_when_complete
 from probes.protocol import Request
-from probes.stacks import cuda_graphs, free_dimensions, pytorch
+from probes.stacks import cuda_graphs, onnx_export, pytorch
 from probes.stacks.cuda_graphs import CapturedProgram
 from probes.stacks.pytorch import TorchProgram
-from probes.subjects.torch_subject import TorchSubject, open_torch_subject
+from probes.subjects.by_request import open_torch_subject
+from probes.subjects.torch_subject import TorchSubject
 from probes.wire.events import Engagement
 
 settings = pytorch.apply_settings
@@ -54,7 +55,7 @@ def export(subject: TorchSubject, tensors: tuple[torch.Tensor, ...], request: Re
     examples = tuple(tensor.clone() for tensor in tensors)
     if not request.options.get("dynamic"):
         return torch.export.export(subject.module, examples, strict=False)
-    return free_dimensions.export_every(subject, examples)
+    return onnx_export.export_every(subject, examples)
 
 
 def engagement(program: TorchProgram | CapturedProgram, device_inputs: Any) -> Engagement:
@@ -79,7 +80,7 @@ def integration(request: Request) -> str:
     )
     shapes, arguments = "", "inputs"
     if request.options.get("dynamic"):
-        shapes, arguments = free_dimensions.EXPORT_LINES, "example, dynamic_shapes=shapes"
+        shapes, arguments = onnx_export.EXPORT_LINES, "example, dynamic_shapes=shapes"
     return f"""\
 import torch
 

@@ -13,7 +13,8 @@ from ai_edge_litert.interpreter import Interpreter
 from probes.partial_file import replace_when_complete
 from probes.protocol import Request
 from probes.stacks import pytorch
-from probes.subjects.torch_subject import TorchSubject, open_torch_subject
+from probes.subjects.by_request import open_torch_subject
+from probes.subjects.torch_subject import TorchSubject
 from probes.wire.events import Engagement
 
 open_subject = open_torch_subject

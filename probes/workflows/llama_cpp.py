@@ -14,7 +14,7 @@ import numpy as np
 
 from probes import protocol
 from probes.adapter import Server
-from probes.checking.logprobs import TokenLogprobs, logprobs_from_top_tokens
+from probes.checking.text_reference import TokenLogprobs, logprobs_from_top_tokens
 from probes.protocol import Request
 from probes.stacks.gguf_file import OUTER_TYPE, model_file, write_model
 from probes.subjects import checkpoint

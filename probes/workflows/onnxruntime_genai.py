@@ -16,7 +16,7 @@ import onnxruntime_genai as og
 
 from probes import protocol
 from probes.adapter import UnsupportedError
-from probes.checking.logprobs import TokenLogprobs
+from probes.checking.text_reference import TokenLogprobs
 from probes.protocol import Request
 from probes.subjects import checkpoint
 from probes.subjects.checkpoint import EngineProgram, EngineSubject

@@ -11,7 +11,7 @@ import torch
 from probes import protocol
 from probes.adapter import Program
 from probes.protocol import Request
-from probes.stacks import free_dimensions, openvino_model, pytorch
+from probes.stacks import onnx_export, openvino_model, pytorch
 from probes.subjects.torch_subject import TorchSubject
 from probes.wire.events import Engagement
 
@@ -117,7 +117,7 @@ def export(subject: TorchSubject, inputs: list[Any], request: Request) -> Any:
     tensors = tuple(tensor.clone() for tensor in subject.tensors(inputs))
     if not request.options.get("dynamic"):
         return torch.export.export(subject.module, tensors, strict=False)
-    return free_dimensions.export_every(subject, tensors)
+    return onnx_export.export_every(subject, tensors)
 
 
 def synchronise() -> None:
@@ -157,7 +157,7 @@ def integration(request: Request) -> str:
     free = bool(request.options.get("dynamic")) and not is_file
     arguments = "example, dynamic_shapes=shapes" if free else "inputs"
     export = f"""\
-{free_dimensions.EXPORT_LINES if free else ""}with torch.no_grad():
+{onnx_export.EXPORT_LINES if free else ""}with torch.no_grad():
     exported = torch.export.export(model, {arguments}, strict=False)
 """
     array = BITS_AS_BFLOAT16 if request.dtype == "bfloat16" else "tensor.numpy()"

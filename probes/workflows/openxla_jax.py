@@ -17,7 +17,8 @@ import torch
 
 from probes.protocol import Request
 from probes.stacks import pytorch
-from probes.subjects.torch_subject import TorchSubject, open_torch_subject
+from probes.subjects.by_request import open_torch_subject
+from probes.subjects.torch_subject import TorchSubject
 from probes.wire.events import Engagement
 
 settings_of_torch = pytorch.apply_settings

@@ -10,7 +10,7 @@ import numpy as np
 
 from probes import protocol
 from probes.adapter import Server
-from probes.checking.logprobs import TokenLogprobs, logprobs_from_top_tokens
+from probes.checking.text_reference import TokenLogprobs, logprobs_from_top_tokens
 from probes.protocol import Request
 from probes.subjects import checkpoint
 from probes.subjects.checkpoint import (

@@ -8,9 +8,10 @@ import torch
 
 from probes.adapter import UnsupportedError
 from probes.protocol import Request
-from probes.stacks import graph_breaks, kernel_launches, pytorch
+from probes.stacks import cuda_graphs, graph_breaks, pytorch
 from probes.stacks.pytorch import TorchProgram
-from probes.subjects.torch_subject import TorchSubject, open_torch_subject
+from probes.subjects.by_request import open_torch_subject
+from probes.subjects.torch_subject import TorchSubject
 from probes.wire.events import Engagement
 
 settings = pytorch.apply_settings
@@ -41,8 +42,8 @@ def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TorchPr
 
 def engagement(program: TorchProgram, device_inputs: Any) -> Engagement:
     """Return the share of the kernels that captured graphs start, and Dynamo's graph breaks."""
-    launches = kernel_launches.count_launches(lambda: program(device_inputs))
-    engaged = kernel_launches.graph_engagement(launches)
+    launches = cuda_graphs.count_launches(lambda: program(device_inputs))
+    engaged = cuda_graphs.graph_engagement(launches)
     breaks = graph_breaks.graph_breaks()
     proof = engaged.proof
     if not launches.graph_launches:

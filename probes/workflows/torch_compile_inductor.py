@@ -12,7 +12,7 @@ from torch._dynamo.utils import counters
 from probes import protocol
 from probes.adapter import Program
 from probes.protocol import Request
-from probes.stacks import graph_breaks, kernel_launches, pytorch
+from probes.stacks import cuda_graphs, graph_breaks, pytorch
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects.by_request import open_by_task
 from probes.wire.events import Engagement
@@ -97,7 +97,7 @@ def engagement(program: Program, device_inputs: Any) -> Engagement:
     }
     engaged = Engagement(share, proof, facts)
     if regions and isinstance(program, CompiledProgram) and program.captures:
-        return with_graphs(engaged, kernel_launches.count_launches(lambda: program(device_inputs)))
+        return with_graphs(engaged, cuda_graphs.count_launches(lambda: program(device_inputs)))
     return engaged
 
 
@@ -117,10 +117,10 @@ def _tell(breaks: Mapping[str, int]) -> str:
     return f"; the graph breaks at {first}" + (f" and {len(others)} more" if others else "")
 
 
-def with_graphs(engaged: Engagement, launches: kernel_launches.KernelLaunches) -> Engagement:
+def with_graphs(engaged: Engagement, launches: cuda_graphs.KernelLaunches) -> Engagement:
     """Add the captured graphs; a program that promises graphs and launches none is not engaged."""
     skips = int(counters["inductor"]["cudagraph_skips"])
-    facts = {**engaged.facts, **kernel_launches.facts(launches), "cudagraph_skips": skips}
+    facts = {**engaged.facts, **cuda_graphs.facts(launches), "cudagraph_skips": skips}
     if not launches.graph_launches:
         return Engagement(
             0.0, f"Inductor captured no CUDA graph; it counts {skips} skipped graphs", facts

@@ -12,7 +12,8 @@ from openvino.frontend.pytorch.torchdynamo import execute as partitions
 from probes.protocol import Request
 from probes.stacks import graph_breaks, openvino_model, pytorch
 from probes.stacks.pytorch import TorchProgram
-from probes.subjects.torch_subject import TorchSubject, open_torch_subject
+from probes.subjects.by_request import open_torch_subject
+from probes.subjects.torch_subject import TorchSubject
 from probes.wire.events import Engagement
 
 versions = openvino_model.versions

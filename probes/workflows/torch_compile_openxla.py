@@ -14,8 +14,9 @@ from torch_xla.debug import metrics
 
 from probes.protocol import Request
 from probes.stacks import graph_breaks, pytorch
+from probes.subjects.by_request import open_torch_subject
 from probes.subjects.outputs import collect
-from probes.subjects.torch_subject import TorchSubject, open_torch_subject
+from probes.subjects.torch_subject import TorchSubject
 from probes.wire.events import Engagement
 
 open_subject = open_torch_subject

@@ -9,9 +9,10 @@ import torch
 import torch_tensorrt
 
 from probes.protocol import Request
-from probes.stacks import free_dimensions, kernel_launches, pytorch, torch_tensorrt_engines
+from probes.stacks import cuda_graphs, onnx_export, pytorch, torch_tensorrt_engines
 from probes.stacks.pytorch import TorchProgram
-from probes.subjects.torch_subject import TorchSubject, open_torch_subject
+from probes.subjects.by_request import open_torch_subject
+from probes.subjects.torch_subject import TorchSubject
 from probes.wire.events import Engagement
 
 versions = torch_tensorrt_engines.versions
@@ -53,7 +54,7 @@ def compile_module(
     if dynamic:
         low, best, high = batch_range(request.batch_sizes)
         batch = torch.export.Dim("batch", min=low, max=high)
-        shapes = free_dimensions.by_parameter(subject.module, tuple({0: batch} for _ in examples))
+        shapes = onnx_export.by_parameter(subject.module, tuple({0: batch} for _ in examples))
         examples = tuple(repeat_rows(tensor, high) for tensor in examples)
         arguments = [
             torch_tensorrt.Input(
@@ -92,7 +93,7 @@ def engagement(program: EngineProgram, device_inputs: Any) -> Engagement:
     engaged = torch_tensorrt_engines.engagement(program, device_inputs)
     if not program.cuda_graph:
         return engaged
-    launches = kernel_launches.count_launches(lambda: program(device_inputs))
+    launches = cuda_graphs.count_launches(lambda: program(device_inputs))
     return torch_tensorrt_engines.with_graphs(engaged, launches)
 
 
@@ -106,7 +107,7 @@ def integration(request: Request) -> str:
     low, best, high = batch_range(request.batch_sizes)
     example, example_lines, shapes, arguments = "inputs", "", "None", "list(inputs)"
     if request.options.get("dynamic"):
-        example, example_lines = "example", free_dimensions.EXAMPLE_LINES
+        example, example_lines = "example", onnx_export.EXAMPLE_LINES
         shapes = f'tuple({{0: torch.export.Dim("batch", min={low}, max={high})}} for _ in example)'
         arguments = f"""[
     torch_tensorrt.Input(

@@ -15,7 +15,8 @@ from tvm.relax.frontend.torch import from_exported_program
 
 from probes.protocol import Request
 from probes.stacks import pytorch
-from probes.subjects.torch_subject import TorchSubject, open_torch_subject
+from probes.subjects.by_request import open_torch_subject
+from probes.subjects.torch_subject import TorchSubject
 from probes.wire.events import Engagement
 
 open_subject = open_torch_subject

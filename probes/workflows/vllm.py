@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from probes import protocol
-from probes.checking.logprobs import TokenLogprobs, logprobs_from_top_tokens
+from probes.checking.text_reference import TokenLogprobs, logprobs_from_top_tokens
 from probes.protocol import Request
 from probes.stacks import llm_compressor, vllm_engine
 from probes.stacks.vllm_engine import SCORED_TOKENS

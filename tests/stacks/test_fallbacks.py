@@ -217,13 +217,13 @@ def open_without_context():
 record("no context", open_without_context)
 """
 GRAPHS = """
-from probes.stacks import kernel_launches
+from probes.stacks import cuda_graphs
 from probes.wire.events import Engagement
 from probes.workflows import torch_compile_inductor as workflow
 
 engaged = Engagement(1.0, "all compiled", {})
 kernel_events = [("gemm", True), ("relu", True), ("Memcpy DtoD", True)]
-one_by_one = kernel_launches.launches_from_events(
+one_by_one = cuda_graphs.launches_from_events(
     [
         ("aten::linear", False),
         ("cudaLaunchKernel", False),
@@ -231,12 +231,12 @@ one_by_one = kernel_launches.launches_from_events(
         *kernel_events,
     ]
 )
-captured = kernel_launches.launches_from_events(
+captured = cuda_graphs.launches_from_events(
     [("cudaLaunchKernel", False), ("cudaGraphLaunch", False), *kernel_events]
 )
 results["inductor"] = [workflow.with_graphs(engaged, each).share for each in (one_by_one, captured)]
 results["graphs"] = [
-    kernel_launches.graph_engagement(each).share for each in (one_by_one, captured)
+    cuda_graphs.graph_engagement(each).share for each in (one_by_one, captured)
 ]
 """
 

@@ -21,7 +21,7 @@ from probes.checking import dispatch
 
 torch = lazy("torch")
 cpp_builder = lazy("torch._inductor.cpp_builder")
-free_dimensions = lazy("probes.stacks.free_dimensions")
+free_dimensions = lazy("probes.stacks.onnx_export")
 onnxruntime_session = lazy("probes.stacks.onnxruntime_session")
 pytorch = lazy("probes.stacks.pytorch")
 outputs = lazy("probes.subjects.outputs")

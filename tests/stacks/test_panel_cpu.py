@@ -20,7 +20,7 @@ import json, pathlib, sys, tempfile
 sys.path[:0] = json.loads(sys.argv[1])
 import msgspec, torch, workers
 from panel import read_panel
-from probes.subjects.torch_subject import open_torch_subject
+from probes.subjects.by_request import open_torch_subject
 
 torch.inference_mode().__enter__()
 for model in read_panel():

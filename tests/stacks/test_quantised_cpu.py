@@ -83,7 +83,7 @@ AGAIN = """
 import os
 
 from probes.stacks import onnx_export, onnxruntime_quantisation
-from probes.subjects.torch_subject import open_torch_subject
+from probes.subjects.by_request import open_torch_subject
 
 asked = dataclasses.replace(
     request,
@@ -145,7 +145,7 @@ def test_weights_have_7_bits_where_sums_would_saturate(run_script: RunScript) ->
 NATIVE = """
 import collections
 from probes.stacks import onnx_export, onnxruntime_quantisation
-from probes.subjects.torch_subject import open_torch_subject
+from probes.subjects.by_request import open_torch_subject
 
 asked = dataclasses.replace(
     request, dtype="float32", shared_directory=str(directory), scratch_directory=str(directory)
@@ -210,7 +210,7 @@ record("text", generated)
 
 def native():
     from probes.stacks import torchao_weights
-    from probes.subjects.torch_subject import open_torch_subject
+    from probes.subjects.by_request import open_torch_subject
 
     return torchao_weights.engagement(open_torch_subject(request).module, 1.0, "").share
 

@@ -50,8 +50,9 @@ from probes.checking.array_reference import create_reference
 from probes.checking.deviation import root_mean_square, sample
 from probes.checking.rules import Rules
 from probes.checking.stored_reference import Reference
+from probes.subjects.by_request import open_torch_subject
 from probes.subjects.outputs import collect
-from probes.subjects.torch_subject import TorchSubject, open_torch_subject
+from probes.subjects.torch_subject import TorchSubject
 from probes.wire.shape import Shape
 
 RESULTS = pathlib.Path(__file__).parent / "results" / "accuracy-panel.jsonl"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from probes.checking import deviation
-from probes.checking.mask_values import find_masked, subtract
+from probes.checking.deviation import find_masked, subtract
 
 
 def test_a_small_output_is_compared_completely() -> None:

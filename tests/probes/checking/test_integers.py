@@ -10,7 +10,7 @@ from workers import rules
 
 from probes.checking import correctness, dispatch, output_check
 from probes.checking.array_reference import create_reference
-from probes.checking.integers import MANY, allowed_difference, most_by_chance
+from probes.checking.output_check import MANY, allowed_difference, most_by_chance
 from probes.checking.stored_reference import Reference
 from probes.wire.shape import Shape
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from probes.checking import long_text
-from probes.checking.logprobs import TokenLogprobs, top_token_ids
+from probes.checking.text_reference import TokenLogprobs, top_token_ids
 
 ROWS, PROMPT, NEW, VOCABULARY, SETS = 2, 3, 4, 40, 3
 

@@ -11,11 +11,12 @@ from top_tokens import keep_top_tokens
 from workers import rules
 
 from probes.checking import text_correctness
-from probes.checking.logprobs import TokenLogprobs, logprobs_from_top_tokens
 from probes.checking.text_reference import (
     ReferenceRun,
+    TokenLogprobs,
     TokenReference,
     load_reference,
+    logprobs_from_top_tokens,
     save_reference,
 )
 from probes.wire.shape import Shape

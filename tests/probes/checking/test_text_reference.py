@@ -10,9 +10,9 @@ import pytest
 from top_tokens import keep_top_tokens
 
 from probes.adapter import ModelError
-from probes.checking.logprobs import TokenLogprobs
 from probes.checking.text_reference import (
     ReferenceRun,
+    TokenLogprobs,
     load_reference,
     rows_with_logprobs,
     save_reference,

@@ -14,7 +14,7 @@ from probes.runtime.cells import ExplainedRefusal
 
 torch = lazy("torch")
 onnx_export = lazy("probes.stacks.onnx_export")
-torch_subject = lazy("probes.subjects.torch_subject")
+by_request = lazy("probes.subjects.by_request")
 
 pytestmark = [pytest.mark.stack, pytest.mark.filterwarnings("ignore")]  # those of the exporter
 
@@ -106,7 +106,7 @@ def test_the_reason_says_what_the_model_does(
         dtype="native",
         batch_sizes=[2],
     )
-    subject = torch_subject.open_torch_subject(request)
+    subject = by_request.open_torch_subject(request)
     inputs: list[Any] = subject.inputs(2, 0)
     with pytest.raises(Exception, match="") as raised, ExplainedRefusal(subject, inputs):  # noqa: PT011 - of any class
         onnx_export.for_shapes(subject, inputs, request)

@@ -14,7 +14,7 @@ from lazy import lazy
 from probes.adapter import UnsupportedError
 
 torch = lazy("torch")
-free_dimensions = lazy("probes.stacks.free_dimensions")
+free_dimensions = lazy("probes.stacks.onnx_export")
 call_inputs = lazy("probes.subjects.call_inputs")
 factory = lazy("probes.subjects.factory")
 loaded_model = lazy("probes.subjects.loaded_model")

@@ -12,11 +12,10 @@ from lazy import lazy
 
 from probes.adapter import UnsupportedError
 from probes.runtime.failures import classify
-from probes.stacks.onnx_kernels import explain_missing
 
 torch = lazy("torch")
 onnx_export = lazy("probes.stacks.onnx_export")
-torch_subject = lazy("probes.subjects.torch_subject")
+by_request = lazy("probes.subjects.by_request")
 
 
 COMPLEX = """
@@ -50,7 +49,7 @@ def test_inputs_and_outputs_that_onnx_does_not_have_are_unsupported(
         dtype="native",
         batch_sizes=[1],
     )
-    subject = torch_subject.open_torch_subject(request)
+    subject = by_request.open_torch_subject(request)
     with pytest.raises(UnsupportedError, match=reason):
         onnx_export.for_shapes(subject, subject.inputs(1, 0), request)
 
@@ -86,7 +85,7 @@ def test_the_older_exporter_is_tried_and_named(is_dynamic: bool, tmp_path: pathl
         batch_sizes=[1],
     )
     assert "dynamo=True" in onnxruntime_session.integration(request, "CPUExecutionProvider")
-    subject = torch_subject.open_torch_subject(request)
+    subject = by_request.open_torch_subject(request)
     inputs = subject.inputs(1, 0)
     with torch.inference_mode():
         expected = subject.run(inputs)
@@ -142,7 +141,10 @@ def test_a_layer_in_a_precision_without_kernels_has_a_next_step(tmp_path: pathli
 @pytest.mark.stack
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 def test_a_message_without_a_node_is_the_reason(tmp_path: pathlib.Path) -> None:
-    assert explain_missing("no such provider", tmp_path / "x.onnx") == ("no such provider", None)
+    assert onnxruntime_session.explain_missing("no such provider", tmp_path / "x.onnx") == (
+        "no such provider",
+        None,
+    )
 
 
 onnx = lazy("onnx")

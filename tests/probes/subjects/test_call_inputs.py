@@ -15,7 +15,7 @@ from probes.adapter import ModelError
 
 torch = lazy("torch")
 call_inputs = lazy("probes.subjects.call_inputs")
-example_like = lazy("probes.subjects.example_like")
+example_like = lazy("probes.subjects.call_inputs")
 factory = lazy("probes.subjects.factory")
 
 pytestmark = pytest.mark.stack

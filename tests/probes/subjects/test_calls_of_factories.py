@@ -18,6 +18,7 @@ from probes.runtime import reference as runtime
 from probes.wire.shape import Shape
 
 torch = lazy("torch")
+by_request = lazy("probes.subjects.by_request")
 torch_subject = lazy("probes.subjects.torch_subject")
 pytorch_eager = lazy("probes.workflows.pytorch_eager")
 
@@ -231,7 +232,7 @@ def settled_inputs(function: str, directory: pathlib.Path) -> list[list[Any]]:
 
 
 def settled_subject(function: str, directory: pathlib.Path) -> Any:
-    subject = torch_subject.open_torch_subject(request_for(function, directory))
+    subject = by_request.open_torch_subject(request_for(function, directory))
     with torch.inference_mode():
         subject.settle_inputs(2, 2)
     return subject
@@ -249,7 +250,7 @@ def test_inputs_of_the_examples_are_reported(tmp_path: pathlib.Path) -> None:
 
 def test_inputs_of_different_first_dimensions_have_no_batch(tmp_path: pathlib.Path) -> None:
     request = dataclasses.replace(request_for("bags_of_words", tmp_path), batch_sizes=[1])
-    subject = torch_subject.open_torch_subject(request)
+    subject = by_request.open_torch_subject(request)
     inputs = subject.inputs(1, 0)
     assert [array.shape for array in inputs] == [(40,), (8,)]
     with torch.inference_mode():
@@ -274,7 +275,7 @@ def test_all_values_are_the_examples_where_the_model_takes_no_others(
 def test_all_random_sets_are_tried(
     tmp_path: pathlib.Path,
 ) -> None:
-    subject = torch_subject.open_torch_subject(request_for("masked_at_the_end", tmp_path))
+    subject = by_request.open_torch_subject(request_for("masked_at_the_end", tmp_path))
     with torch.inference_mode():
         subject.settle_inputs(2, 64)
     assert not any(subject.inputs(2, number)[1][:, 0].any() for number in range(64))
@@ -285,7 +286,7 @@ def test_large_outputs_have_fewer_input_sets(
     elements: int, sets: int, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("probes.subjects.torch_subject.MANY_OUTPUT_ELEMENTS", elements)
-    subject = torch_subject.open_torch_subject(request_for("plain", tmp_path))
+    subject = by_request.open_torch_subject(request_for("plain", tmp_path))
     with torch.inference_mode():
         assert subject.settle_inputs(2, 4) == sets
 
@@ -306,7 +307,7 @@ def test_the_buffers_are_the_first_ones_after_inputs_were_tried(tmp_path: pathli
     function = "with_a_cache_that_no_output_reads"
     assert not make_reference(function, tmp_path).uncompared
     assert not settled_subject(function, tmp_path).module.values.any()
-    subject = torch_subject.open_torch_subject(request_for(function, tmp_path))
+    subject = by_request.open_torch_subject(request_for(function, tmp_path))
     subject.examine_calls([subject.inputs(2, number) for number in range(2)])
     assert not subject.module.values.any()
 
@@ -327,9 +328,7 @@ def test_other_batch_sizes_are_tried_where_each_row_stands_for_itself(
     request = request_for(function, tmp_path)
     assert flexibility.has_coupled_rows(request) is None
     with torch.inference_mode():
-        runtime.record_coupled_rows(
-            pytorch_eager, torch_subject.open_torch_subject(request), request
-        )
+        runtime.record_coupled_rows(pytorch_eager, by_request.open_torch_subject(request), request)
     assert flexibility.can_try_batch_sizes(found, request, 2) == expected
     assert flexibility.has_coupled_rows(request) is not expected
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.metadata
 import json
 import pathlib
+import types
 from typing import Any
 
 import pytest
@@ -12,7 +14,7 @@ import workers
 from lazy import lazy
 
 from probes import protocol
-from probes.adapter import ModelError
+from probes.adapter import ModelError, UnsupportedError
 
 torch = lazy("torch")
 causal_lm = lazy("probes.subjects.causal_lm")
@@ -21,6 +23,7 @@ pytorch_eager = lazy("probes.workflows.pytorch_eager")
 workflow = lazy("probes.workflows.torch_compile_inductor_static_cache")
 
 pytestmark = [pytest.mark.stack, pytest.mark.filterwarnings("ignore")]
+
 
 BATCH, PROMPT, NEW = 2, 5, 4
 TINY = {
@@ -157,3 +160,50 @@ def test_a_model_that_needs_an_image_is_refused(tmp_path: pathlib.Path) -> None:
     config = {"model_type": "llava", "architectures": ["LlavaForConditionalGeneration"]}
     with pytest.raises(ModelError):
         causal_lm.open_causal_lm(write_request(config, tmp_path))
+
+
+def test_a_model_is_called_with_its_own_keyword() -> None:
+    present = types.SimpleNamespace(forward=lambda input_ids, cache=None: (input_ids, cache))
+    earlier = types.SimpleNamespace(
+        forward=lambda input_ids, past_key_values=None: (input_ids, past_key_values)
+    )
+    assert transformers_generate.cache_keyword(present) == "cache"
+    assert transformers_generate.cache_keyword(earlier) == "past_key_values"
+
+
+def test_a_model_that_takes_no_cache_is_unsupported() -> None:
+    with pytest.raises(UnsupportedError):
+        transformers_generate.cache_keyword(
+            types.SimpleNamespace(forward=lambda input_ids: input_ids)
+        )
+
+
+@pytest.mark.parametrize(
+    ("version", "keyword"),
+    [
+        ("5.0.0", "past_key_values"),
+        ("5.23.1", "past_key_values"),
+        ("5.24.0", "cache"),
+        ("5.24.0.dev0", "cache"),
+        ("6.0.0", "cache"),
+        (None, "cache"),
+    ],
+)
+def test_the_lines_that_are_handed_out_fit_the_installed_release(
+    version: str | None, keyword: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def find_version(name: str) -> str:
+        if version is None:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return version
+
+    monkeypatch.setattr(importlib.metadata, "version", find_version)
+    assert transformers_generate.installed_keyword() == keyword
+
+
+@pytest.mark.parametrize(
+    ("output", "found"),
+    [({"cache": 1}, 1), ({"past_key_values": 2}, 2), ({"cache": None, "logits": 3}, None)],
+)
+def test_the_cache_of_an_output_is_found_by_either_name(output: dict[str, Any], found: Any) -> None:
+    assert transformers_generate.cache_of(types.SimpleNamespace(**output)) == found

@@ -17,7 +17,7 @@ from probes.checking import dispatch
 from probes.wire.shape import Shape
 
 torch = lazy("torch")
-torch_subject = lazy("probes.subjects.torch_subject")
+by_request = lazy("probes.subjects.by_request")
 
 pytestmark = pytest.mark.stack
 
@@ -51,7 +51,7 @@ def test_nested_inputs_are_taken(tmp_path: pathlib.Path) -> None:
         dynamic_shapes={"x": {"a": {0: batch}}, "options": {"b": [{0: batch}]}},
     )
     torch.export.save(program, tmp_path / "nested.pt2")
-    subject = torch_subject.open_torch_subject(request_for(tmp_path / "nested.pt2", 3))
+    subject = by_request.open_torch_subject(request_for(tmp_path / "nested.pt2", 3))
     with torch.inference_mode():
         inputs = subject.inputs(3, 0)
         name, exact = subject.reference([inputs])
@@ -68,7 +68,7 @@ def test_given_inputs_replace_those_of_a_file(tmp_path: pathlib.Path) -> None:
     np.savez(tmp_path / "given.npz", given)
     request = request_for(tmp_path / "net.pt2", 2)
     request.subject["inputs"] = str(tmp_path / "given.npz")
-    (found,) = torch_subject.open_torch_subject(request).inputs(2, 0)
+    (found,) = by_request.open_torch_subject(request).inputs(2, 0)
     assert (found == given).all()
 
 
@@ -83,10 +83,10 @@ def test_inputs_without_a_batch_have_batch_size_one(
     examples = torch.randn(5, 3), torch.randint(0, 5, (2, 7))
     torch.export.save(torch.export.export(Edges(), examples), tmp_path / "edges.pt2")
     with pytest.raises(ModelError) as refused:
-        torch_subject.open_torch_subject(request_for(tmp_path / "edges.pt2", batch_size))
+        by_request.open_torch_subject(request_for(tmp_path / "edges.pt2", batch_size))
     assert "--batch-sizes 1" in refused.value.fix
     request = request_for(tmp_path / "edges.pt2", 1)
-    subject = torch_subject.open_torch_subject(request)
+    subject = by_request.open_torch_subject(request)
     inputs = subject.inputs(1, 0)
     assert [array.shape for array in inputs] == [(5, 3), (2, 7)]
     with torch.inference_mode():
@@ -122,11 +122,11 @@ def test_batch_sizes_outside_the_exported_range_are_refused_with_it(
     batch = torch.export.Dim("batch", **bounds)
     file = export_pairs(tmp_path / "pairs.pt2", {0: batch})
     for size in taken:
-        subject = torch_subject.open_torch_subject(request_for(file, size))
+        subject = by_request.open_torch_subject(request_for(file, size))
         assert [each.shape for each in subject.run(subject.inputs(size, 0))] == [(size, 4)]
     for size in refused:
         with pytest.raises(ModelError) as problem:
-            torch_subject.open_torch_subject(request_for(file, size))
+            by_request.open_torch_subject(request_for(file, size))
         assert f"batch sizes {exported}, " in str(problem.value)
 
 
@@ -137,7 +137,7 @@ def test_a_batch_dimension_without_bounds_takes_every_size(
     dimension: str, size: int, tmp_path: pathlib.Path
 ) -> None:
     file = export_pairs(tmp_path / "pairs.pt2", {0: getattr(torch.export.Dim, dimension)})
-    subject = torch_subject.open_torch_subject(request_for(file, size))
+    subject = by_request.open_torch_subject(request_for(file, size))
     assert [each.shape for each in subject.run(subject.inputs(size, 0))] == [(size, 4)]
 
 
@@ -148,18 +148,18 @@ def test_a_dynamic_length_is_no_dynamic_batch(tmp_path: pathlib.Path) -> None:
         dynamic_shapes={"input": {1: torch.export.Dim("length", max=64)}},
     )
     torch.export.save(program, tmp_path / "lengths.pt2")
-    torch_subject.open_torch_subject(request_for(tmp_path / "lengths.pt2", 4))
+    by_request.open_torch_subject(request_for(tmp_path / "lengths.pt2", 4))
     with pytest.raises(ModelError) as refused:
-        torch_subject.open_torch_subject(request_for(tmp_path / "lengths.pt2", 8))
+        by_request.open_torch_subject(request_for(tmp_path / "lengths.pt2", 8))
     assert "--batch-sizes 4," in refused.value.fix
 
 
 def test_a_batch_of_multiples_has_the_range_of_the_multiples(tmp_path: pathlib.Path) -> None:
     half = torch.export.Dim("half", min=2, max=32)
     file = export_pairs(tmp_path / "pairs.pt2", {0: 2 * half})
-    torch_subject.open_torch_subject(request_for(file, 64))
+    by_request.open_torch_subject(request_for(file, 64))
     with pytest.raises(ModelError) as refused:
-        torch_subject.open_torch_subject(request_for(file, 66))
+        by_request.open_torch_subject(request_for(file, 66))
     assert " to 64, " in str(refused.value)
 
 
@@ -177,5 +177,5 @@ def test_a_file_that_is_no_exported_program_is_refused_with_how_to_export(
 ) -> None:
     write(tmp_path / "model.pt2")
     with pytest.raises(ModelError) as refused:
-        torch_subject.open_torch_subject(request_for(tmp_path / "model.pt2", 1))
+        by_request.open_torch_subject(request_for(tmp_path / "model.pt2", 1))
     assert "torch.export.save(" in refused.value.fix

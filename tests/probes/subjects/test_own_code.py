@@ -15,7 +15,7 @@ from probes.adapter import ModelError
 torch = lazy("torch")
 by_request = lazy("probes.subjects.by_request")
 causal_lm = lazy("probes.subjects.causal_lm")
-torch_subject = lazy("probes.subjects.torch_subject")
+by_request = lazy("probes.subjects.by_request")
 transformers_generate = lazy("probes.subjects.transformers_generate")
 
 pytestmark = [pytest.mark.stack, pytest.mark.filterwarnings("ignore")]
@@ -102,7 +102,7 @@ def request_for(directory: pathlib.Path, task: str, *, trusted: bool) -> protoco
 
 def test_trusted_code_computes_and_generates(own_model: pathlib.Path) -> None:
     with torch.no_grad():
-        opened = torch_subject.open_torch_subject(
+        opened = by_request.open_torch_subject(
             request_for(own_model, protocol.FORWARD, trusted=True)
         )
         (logits,) = opened.run(opened.inputs(2, 0))

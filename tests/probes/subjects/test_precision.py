@@ -17,9 +17,9 @@ pytestmark = pytest.mark.stack
 
 
 torch = lazy("torch")
-example_like = lazy("probes.subjects.example_like")
+example_like = lazy("probes.subjects.call_inputs")
 outputs = lazy("probes.subjects.outputs")
-precision = lazy("probes.subjects.precision")
+precision = lazy("probes.subjects.higher_precision")
 
 
 def with_complex_weight() -> Any:
@@ -64,7 +64,7 @@ def test_both_parts_of_complex_outputs_are_compared() -> None:
     assert parts.tolist() == [[[1.0, -2.0], [3.0, 4.0]]]
 
 
-perturbation = lazy("probes.subjects.precision")
+perturbation = lazy("probes.subjects.higher_precision")
 
 
 @pytest.mark.parametrize("name", ["float32", "float16", "bfloat16"])
@@ -87,7 +87,7 @@ def test_zeros_stay_and_nothing_becomes_infinite() -> None:
     assert (moved[2:] != values[2:]).all()
 
 
-flops = lazy("probes.subjects.flops")
+flops = lazy("probes.subjects.outputs")
 
 
 def test_a_matrix_product_counts_two_operations_for_each_multiplication() -> None:
@@ -113,7 +113,7 @@ def test_a_call_without_products_has_no_count() -> None:
 
 
 higher_precision = lazy("probes.subjects.higher_precision")
-torch_subject = lazy("probes.subjects.torch_subject")
+by_request = lazy("probes.subjects.by_request")
 pytorch_eager = lazy("probes.workflows.pytorch_eager")
 
 
@@ -176,7 +176,7 @@ def test_a_mask_of_the_lowest_number_has_a_float64_reference(
         batch_sizes=[4],
         shared_directory=str(tmp_path),
     )
-    subject = torch_subject.open_torch_subject(request)
+    subject = by_request.open_torch_subject(request)
     file = dispatch.reference_file(request, Shape(4))
     with torch.no_grad():
         inputs = [subject.inputs(4, number) for number in range(2)]

@@ -15,7 +15,7 @@ from probes.wire.shape import Shape
 
 torch = lazy("torch")
 row_parts = lazy("probes.subjects.row_parts")
-torch_subject = lazy("probes.subjects.torch_subject")
+by_request = lazy("probes.subjects.by_request")
 pytorch_eager = lazy("probes.workflows.pytorch_eager")
 
 pytestmark = pytest.mark.stack
@@ -113,7 +113,7 @@ def test_a_reference_that_does_not_fit_is_divided_or_less_precise(
         subject={"kind": "factory", "name": f"{file}:{factory}"},
         batch_sizes=[ROWS],
     )
-    subject = torch_subject.open_torch_subject(request)
+    subject = by_request.open_torch_subject(request)
     inputs = subject.inputs(ROWS, 0)
     program = pytorch_eager.build(subject, inputs, request)
     reference_file = dispatch.reference_file(request, Shape(ROWS))

@@ -13,13 +13,13 @@ from lazy import lazy
 from probes.adapter import ModelError
 
 torch = lazy("torch")
-torch_subject = lazy("probes.subjects.torch_subject")
+by_request = lazy("probes.subjects.by_request")
 
 
 SUBJECT = {"kind": "synthetic", "block": "ffn", "hidden": 8, "intermediate": 16, "layers": 1}
 OPEN_TWICE = """
 import dataclasses
-from probes.subjects.torch_subject import open_torch_subject
+from probes.subjects.by_request import open_torch_subject
 
 asked = dataclasses.replace(request, shared_directory=str(directory))
 for _ in range(2):
@@ -34,7 +34,7 @@ def test_a_worker_gets_the_saved_weights(
     are_drawn: bool, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not are_drawn:
-        monkeypatch.setattr("probes.subjects.torch_subject.MAX_DRAWN_BYTES", 0)
+        monkeypatch.setattr("probes.subjects.by_request.MAX_DRAWN_BYTES", 0)
 
     def opened(seed: int) -> list[Any]:
         request = workers.make_request(
@@ -44,7 +44,7 @@ def test_a_worker_gets_the_saved_weights(
             shared_directory=str(tmp_path),
             seed=seed,
         )
-        return list(torch_subject.open_torch_subject(request).module.parameters())
+        return list(by_request.open_torch_subject(request).module.parameters())
 
     reference, worker = opened(seed=1), opened(seed=2)
     assert all(torch.equal(one, other) for one, other in zip(reference, worker, strict=True))
@@ -72,7 +72,7 @@ SIZES = {
 
 def open_directory(directory: pathlib.Path) -> Any:
     subject = {"kind": "transformers", "name": str(directory), "weights": str(directory)}
-    return torch_subject.open_torch_subject(
+    return by_request.open_torch_subject(
         workers.make_request(
             pathlib.Path("x.py"), directory, subject=subject, shared_directory=str(directory)
         )

@@ -13,7 +13,7 @@ from lazy import lazy
 from probes.adapter import ModelError
 
 torch = lazy("torch")
-torch_subject = lazy("probes.subjects.torch_subject")
+by_request = lazy("probes.subjects.by_request")
 
 pytestmark = [pytest.mark.stack, pytest.mark.filterwarnings("ignore")]
 
@@ -115,7 +115,7 @@ def open_config(config: dict[str, Any], directory: pathlib.Path, **fields: Any) 
         dtype="float32",
         **fields,
     )
-    return torch_subject.open_torch_subject(request)
+    return by_request.open_torch_subject(request)
 
 
 @pytest.mark.parametrize("architecture", MODELS)

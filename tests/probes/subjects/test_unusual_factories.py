@@ -14,7 +14,7 @@ from probes.adapter import ModelError
 
 torch = lazy("torch")
 factory = lazy("probes.subjects.factory")
-torch_subject = lazy("probes.subjects.torch_subject")
+by_request = lazy("probes.subjects.by_request")
 pytorch_eager = lazy("probes.workflows.pytorch_eager")
 
 pytestmark = pytest.mark.stack
@@ -238,7 +238,7 @@ def test_given_inputs_replace_those_of_a_factory(given: str, tmp_path: pathlib.P
     )
     request = request_for("without_inputs", tmp_path)
     request.subject["inputs"] = str(tmp_path / given)
-    subject = torch_subject.open_torch_subject(request)
+    subject = by_request.open_torch_subject(request)
     assert np.array_equal(subject.inputs(2, 1)[0], array)
     assert subject.fixed_inputs == 1
     (named,) = subject.describe_inputs()

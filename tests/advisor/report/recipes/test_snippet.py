@@ -34,7 +34,7 @@ from probes.workflows import sglang, vllm
 
 torch = lazy("torch")
 transformers = lazy("transformers")
-torch_subject = lazy("probes.subjects.torch_subject")
+by_request = lazy("probes.subjects.by_request")
 onnxruntime_cpu = lazy("probes.workflows.onnxruntime_cpu")
 pytorch_eager = lazy("probes.workflows.pytorch_eager")
 
@@ -159,7 +159,7 @@ def test_the_snippet_of_a_transformers_model_computes_the_measured_outputs(
         input_tokens=7,
         dtype="float32",
     )
-    subject = torch_subject.open_torch_subject(request)
+    subject = by_request.open_torch_subject(request)
     model = TransformersModel(name="demo", weights="random", config=config)
     integration = integration_of(pytorch_eager, {"kind": "transformers"})
     question = builders.question(model=model, input_tokens=7)
@@ -361,7 +361,7 @@ def measured_inputs(file: pathlib.Path, function: str, batch_size: int) -> Any:
         dtype="float32",
         batch_sizes=[batch_size],
     )
-    return reported_inputs(torch_subject.open_torch_subject(request))
+    return reported_inputs(by_request.open_torch_subject(request))
 
 
 @pytest.mark.stack

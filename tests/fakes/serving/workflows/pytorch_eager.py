@@ -6,8 +6,7 @@ import os
 import numpy as np
 
 from probes import protocol
-from probes.checking.logprobs import TokenLogprobs
-from probes.checking.text_reference import ReferenceRun
+from probes.checking.text_reference import ReferenceRun, TokenLogprobs
 from probes.subjects import checkpoint
 from probes.wire.events import Engagement
 
