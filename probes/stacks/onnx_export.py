@@ -96,6 +96,8 @@ def for_any_shape(
             try:
                 _export(subject, examples, file, batch(examples))
             except EXPORT_ERRORS as problem:
+                with pytorch.without_inference_mode():
+                    refuse_other_outputs(subject.module(*examples))
                 if not _trace(subject, examples, file, is_free=True):
                     raise UnsupportedError(NO_FREE_BATCH) from problem
     pytorch.move_weights_to_host(subject)

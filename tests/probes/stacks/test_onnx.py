@@ -52,6 +52,8 @@ def test_inputs_and_outputs_that_onnx_does_not_have_are_unsupported(
     subject = by_request.open_torch_subject(request)
     with pytest.raises(UnsupportedError, match=reason):
         onnx_export.for_shapes(subject, subject.inputs(1, 0), request)
+    with pytest.raises(UnsupportedError, match=reason):
+        onnx_export.for_any_shape(subject, subject.inputs(1, 0), request)
 
 
 TRACEABLE = """
