@@ -281,11 +281,3 @@ def test_the_report_has_printable_characters_only() -> None:
         assert text.endswith("\n")
         assert all(character.isprintable() or character == "\n" for character in text)
         assert all(line == line.rstrip() for line in text.splitlines())
-
-
-def test_memory_has_the_same_digits_in_every_report() -> None:
-    peak = MemoryBytes(peak=(1234 << 20) + (900 << 10), source="a test")
-    made = with_measurement(built_answers.answer(), memory_bytes=peak)
-    for render in (text_report.render, markdown.render, page.render):
-        assert "1,235" in render(made)
-        assert "1,234" not in render(made)
