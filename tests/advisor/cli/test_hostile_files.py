@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -11,8 +12,10 @@ import pytest
 import recorded_runs
 from forks import RunProgram
 
-from advisor import settings
+from advisor import cli, settings
+from advisor.cli import recommendations
 from advisor.errors import SettingsError
+from advisor.execute import drafts
 from advisor.store.store import Store
 
 COMMAND = str(pathlib.Path(sys.executable).with_name("p3-advisor"))
@@ -126,6 +129,24 @@ def test_a_document_is_not_executed(
     for command in (["verify"], ["resume"], ["build", "--target", "sm_89"]):
         answer = run_program(*command, "answer.json", home=home, directory=tmp_path)
         assert_user_error(answer, 2)
+
+
+@pytest.mark.parametrize(("user", "is_warned"), [(0, True), (1000, False)])
+def test_root_is_warned_about_the_sandbox(
+    user: int,
+    *,
+    is_warned: bool,
+    home: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run = recorded_runs.make_run(Store(home), finished=True)
+    monkeypatch.setattr(drafts, "prepare", lambda *_: run)
+    monkeypatch.setattr(recommendations, "execute", lambda *_: None)
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    with pytest.raises(SystemExit):
+        cli.main(["recommend", "--sandbox"])
+    assert ("sandbox" in capsys.readouterr().err) == is_warned
 
 
 @pytest.mark.parametrize("closed", ["0<&-", "1>&-", "2>&-"])
