@@ -180,6 +180,11 @@ def rounds_inside(net, x):
     return net.b(y.to(torch.bfloat16).to(y.dtype))
 
 
+def autocasts(net, x):
+    with torch.autocast(x.device.type, torch.bfloat16):
+        return net.b(torch.nn.functional.gelu(net.a(x))).float()
+
+
 class Boxes:
     def __init__(self, values):
         self.values = values

@@ -15,16 +15,22 @@ import contextlib
 import copy
 import dataclasses
 import math
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
+from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from probes.checking.deviation import measure, root_mean_square, sample, unmasked
 
 #: What PyTorch and the checks of a user's own code raise for values that a model does not take.
 REFUSALS = (ArithmeticError, AssertionError, LookupError, RuntimeError, TypeError, ValueError)
+#: A call in a higher precision takes at most this long, or this many times a call in the own one.
+#: The reference takes about ten of them for each batch size. On consumer GPUs float64 is 64 times
+#: slower than float32, and grouped convolutions have no fast kernels for it on any.
+MOST_SECONDS, MOST_TIMES = 2.0, 8.0
 LOWER = (torch.float32, torch.float16, torch.bfloat16)
 
 
@@ -119,17 +125,56 @@ def keep_limits(own: torch.dtype, higher: torch.dtype) -> Iterator[None]:
         vars(torch).update(finfo=finfo, rms_norm=rms_norm)
 
 
+class TooSlowError(RuntimeError):
+    """A call in a higher precision takes far longer than one in the module's own."""
+
+
+@contextlib.contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise `TooSlowError` if the calls of modules in the block take longer.
+
+    The time is looked at whenever a part of a module begins.
+    """
+    end = time.monotonic() + seconds
+
+    def check(*_: object) -> None:
+        if torch.cuda.is_initialized():
+            torch.cuda.synchronize()
+        if time.monotonic() > end:
+            message = f"a call takes more than {seconds:.3g} s"
+            raise TooSlowError(message)
+
+    watched = register_module_forward_pre_hook(check)
+    try:
+        yield
+        check()
+    finally:
+        watched.remove()
+
+
+def limit_seconds(own_seconds: float, option: Precision) -> float:
+    """Return how long a call may take where one in the module's own precision takes so long."""
+    return math.inf if option.dtype is None else max(MOST_SECONDS, MOST_TIMES * own_seconds)
+
+
 def find(options: list[Precision], takes: Callable[[Precision], None]) -> Precision:
     """Return the first precision for which `takes` raises none of `REFUSALS`, else the last.
 
-    A lack of memory is one of them: a lower precision needs less.
+    A lack of memory is one of them: a lower precision needs less. One that is too slow is not tried
+    with redirected casts.
     """
+    slow: set[torch.dtype | None] = set()
     for option in options[:-1]:
+        if option.dtype in slow:
+            continue
         try:
             takes(option)
+        except TooSlowError:
+            slow.add(option.dtype)
         except REFUSALS:
             continue
-        return option
+        else:
+            return option
     return options[-1]
 
 

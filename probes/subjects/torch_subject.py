@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -238,12 +239,16 @@ class TorchSubject:
 
     def _try_precision(self, option: Precision, inputs: list[Any]) -> None:
         # For example, the grouped matrix products of mixtures of experts have no float64 kernels.
-        exact = next(self._outputs_in(option, [inputs]))
+        started = time.monotonic()
+        own = self.run(inputs)
+        limit = higher_precision.limit_seconds(time.monotonic() - started, option)
+        with higher_precision.time_limit(limit):
+            exact = next(self._outputs_in(option, [inputs]))
         self._precision = option
         own_unit = torch.finfo(self._own).eps
         higher_precision.refuse_unfit(
             exact,
-            self.run(inputs),
+            own,
             (self.perturbed(inputs, seed) for seed in range(higher_precision.PERTURBATIONS)),
             self._random,
             max(self._observed.unit, own_unit),
@@ -268,16 +273,19 @@ class TorchSubject:
     def perturbed(self, inputs: list[Any], seed: int) -> list[Any] | None:
         """Return outputs with inputs and weights off by one unit in the last place.
 
-        They are computed in the precision of the reference. None where the device has no memory.
+        They are computed in the precision of the reference. Where that is the module's own, the
+        unit is that of the least exact precision in which it computes, such as autocast's. None
+        where the device has no memory.
         """
         if self.parameters > MAX_FLOAT64_PARAMETERS:
             return None
         generator = torch.Generator(device=self._device).manual_seed(seed)
         dtype = self._precision.dtype
+        least_unit = 0.0 if dtype else self._observed.unit
 
         def step(tensor: torch.Tensor, unit: float) -> torch.Tensor:
             moved = higher_precision.step_any(
-                higher_precision.cast(tensor, torch.float64), unit, generator
+                higher_precision.cast(tensor, torch.float64), max(unit, least_unit), generator
             )
             return higher_precision.cast(moved, dtype) if dtype else moved.to(tensor.dtype)
 

@@ -320,3 +320,23 @@ def test_an_output_of_which_nothing_is_compared_is_not_exact(
         assert case.judge(lambda _, array: array * 0.9).accuracy_class == "incorrect"
     more = case.judge(lambda _, array: np.zeros((3, *array.shape[1:])) if not array.size else array)
     assert (more.accuracy_class, more.accuracy.fault) == ("incorrect", "shape")
+
+
+@pytest.mark.parametrize(("function", "rounding"), [("rounds_inside", 1e-7), ("autocasts", 2e-3)])
+def test_a_model_that_is_slow_in_float64_is_its_own_reference(
+    function: str, rounding: float, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rounding in the precision in which it computes is right, even if its weights have more."""
+    assert make_case(function, tmp_path).reference.name == "float64"
+    monkeypatch.setattr(
+        "probes.subjects.higher_precision.limit_seconds", lambda _seconds, _option: 0.0
+    )
+    case = make_case(function, tmp_path)
+    assert case.reference.name == "float32"
+    generator = np.random.default_rng(0)
+
+    def round_otherwise(_index: int, array: Any) -> Any:
+        return array * (1 + rounding * generator.standard_normal(array.shape))
+
+    assert case.judge(round_otherwise).accuracy_class != "incorrect"
+    assert case.judge_scaled(0.9) == "incorrect"
