@@ -8,12 +8,7 @@ from typing import Literal
 
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Gpu, Machine
-from advisor.errors import (
-    GpuNotAttachedError,
-    MigEnabledError,
-    NoStackError,
-    UnknownGpuError,
-)
+from advisor.errors import GpuNotAttachedError, MigEnabledError, NoStackError, UnknownGpuError
 
 CPU = "cpu"
 #: Why no GPU of a machine can be used: it has none, or its torch is a CPU build.

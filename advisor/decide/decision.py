@@ -29,12 +29,7 @@ from advisor.domain.question import Question
 from advisor.domain.results import Evidence, Results
 from advisor.domain.run_events import LoggedEvent
 from advisor.domain.run_state import Header, RunState
-from advisor.errors import (
-    BudgetSpentError,
-    ExportFileError,
-    RunFileError,
-    UserError,
-)
+from advisor.errors import BudgetSpentError, ExportFileError, RunFileError, UserError
 from advisor.store.runs import Run
 from probes.wire.outcome import SkipCause
 

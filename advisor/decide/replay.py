@@ -17,12 +17,7 @@ from advisor.decide.rounds import (
     visits_by_round,
 )
 from advisor.domain.question import Question
-from advisor.domain.results import (
-    EQUIVALENCE_MARGIN,
-    VERDICTS_BY_STRENGTH,
-    RaceResult,
-    VerdictKind,
-)
+from advisor.domain.results import EQUIVALENCE_MARGIN, VERDICTS_BY_STRENGTH, RaceResult, VerdictKind
 from advisor.domain.run_state import RaceGroup, RunState
 from probes.wire.shape import Shape
 

@@ -9,11 +9,7 @@ from typing import Literal
 import msgspec
 
 from advisor.decide.arms import summarise_arm
-from advisor.decide.goodput import (
-    Goodput,
-    compare_processes,
-    estimate_goodput,
-)
+from advisor.decide.goodput import Goodput, compare_processes, estimate_goodput
 from advisor.decide.intervals import HALF_INTERVAL, process_variance
 from advisor.decide.load_blocks import levels_of, load_block, valid_blocks
 from advisor.domain.catalogue import NoisePrior

@@ -29,13 +29,7 @@ from advisor.domain.catalogue import NoisePrior
 from advisor.domain.measurement import Measurement
 from advisor.domain.plan import Arm, Plan
 from advisor.domain.question import Dtype
-from advisor.domain.results import (
-    EQUIVALENCE_MARGIN,
-    HostSpeed,
-    RaceResult,
-    Results,
-    StoppedBuild,
-)
+from advisor.domain.results import EQUIVALENCE_MARGIN, HostSpeed, RaceResult, Results, StoppedBuild
 from advisor.domain.run_state import ProcessState, RunState
 from probes.wire.outcome import Failure
 from probes.wire.shape import Shape

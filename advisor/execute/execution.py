@@ -116,7 +116,10 @@ def _execute_steps(
     if recorder.state.processes:
         yield recorder.record(Resumed())
     question = header.question
-    yield from _wait_until_quiet(header, recorder, context)
+    read = load_reader(header.machine, question.gpus, context)
+    limits = header.catalogue.presets.quiet
+    quiet = wait_until_quiet(read, limits, question.wait_seconds, context.clock)
+    yield from recorder.record_each(quiet)
     monitor = ConditionsMonitor([GpuMonitor(gpu) for gpu in question.gpus])
     with monitor.running(), open_session(run, header, context, monitor) as session:
         if question.load is not None:
@@ -142,17 +145,6 @@ def _execute_steps(
             yield from recorder.record_each(session.stop())
         yield from repetitions.repeat_leaders(races, is_further=is_further)
     yield recorder.record(Finished())
-
-
-def _wait_until_quiet(
-    header: Header, recorder: Recorder, context: Context
-) -> Iterator[LoggedEvent]:
-    """Check the load of the machine, and wait as long as the user allows until it is quiet."""
-    limits, question = header.catalogue.presets.quiet, header.question
-    read = load_reader(header.machine, question.gpus, context)
-    yield from recorder.record_each(
-        wait_until_quiet(read, limits, question.wait_seconds, context.clock)
-    )
 
 
 def _race_and_measure_further(races: RaceContext, header: Header) -> Iterator[LoggedEvent]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import builders
 import built_answers
+import built_measurements
 import msgspec
 import pytest
 
@@ -18,6 +19,7 @@ from advisor.domain.answer import Answer, Status, UnmeasuredArm
 from advisor.domain.constraints import Constraint
 from advisor.domain.measurement import Interval
 from advisor.domain.run_state import Header, ProcessState
+from advisor.domain.serving import ServingResults
 from advisor.domain.workflow import Environment, KnownFault, Workflow
 from probes.wire.outcome import Failure, Outcome
 
@@ -203,13 +205,17 @@ def unmeasured(arm: str, status: Status, option: str | None = "fast") -> Unmeasu
     )
 
 
-def answer(left: UnmeasuredArm, *constraints: Constraint) -> Answer:
-    known = builders.catalogue(
+HEAD = builders.header(
+    catalogue=builders.catalogue(
         builders.workflow("compiled"),
         builders.workflow("late", declared=builders.declared(new_shapes="recompiles")),
     )
+)
+
+
+def answer(left: UnmeasuredArm, *constraints: Constraint) -> Answer:
     question = builders.question(constraints=constraints)
-    head = builders.header(question=question, catalogue=known)
+    head = msgspec.structs.replace(HEAD, question=question)
     ends = Interval(value=2.0, low=1.98, high=2.02, process_error=0.001)
     measured = builders.results(
         builders.measurement(builders.BASELINE, speedup=1.0),
@@ -241,3 +247,13 @@ def test_an_arm_whose_declared_facts_fail_a_constraint_does_not_count() -> None:
     needed = Constraint(criterion="input_flexibility", at_least=3)
     found = built_answers.advised(answer(unmeasured(LATE, "timed-out"), needed))
     assert (found.certainty.decision_word, found.certainty.outstanding) == ("CLEAR", ())
+
+
+def test_a_server_that_meets_the_limits_at_no_rate_does_not_count() -> None:
+    left = unmeasured(LATE, "excluded")
+    so_far = answer(left)
+    slow = built_measurements.served_arm(left.arm, goodput=None)
+    served = ServingResults(arms=(slow,), batch_best=None, process_deviation=None)
+    results = msgspec.structs.replace(so_far.results, serving=served)
+    found = built_answers.advised(built_answers.answer_of(results, HEAD, unmeasured=(left,)))
+    assert found.certainty.outstanding == ()

@@ -11,13 +11,7 @@ import numpy as np
 import pytest
 from lazy import lazy
 
-from advisor.domain.model import (
-    ExportedModel,
-    FactoryModel,
-    Model,
-    OnnxModel,
-    TransformersModel,
-)
+from advisor.domain.model import ExportedModel, FactoryModel, Model, OnnxModel, TransformersModel
 from advisor.errors import NoRecipeError
 from advisor.report.recipes.loading import loading_lines
 from advisor.report.recipes.snippet import compose_snippet
