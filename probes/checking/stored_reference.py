@@ -98,7 +98,7 @@ class Reference:
     uncompared: dict[int, Uncomparable] = dataclasses.field(default_factory=dict)
     #: Types of values among the outputs that cannot be compared.
     unseen: tuple[str, ...] = ()
-    #: Whether a call of the model draws random numbers.
+    #: Whether a call of the model draws the same random numbers each time.
     draws: bool = False
     #: How many perturbations the envelope has.
     perturbations: int = 0

@@ -133,6 +133,7 @@ def test_outputs_that_repeat_are_compared_beside_random_ones(
 ) -> None:
     case = make_case(function, tmp_path)
     assert case.reference.uncompared == dict.fromkeys(random, "random")
+    assert not case.reference.draws
     right = case.judge()
     assert (right.accuracy_class, right.accuracy.uncompared) == ("unchecked", {"random": 1})
     wrong = case.judge(lambda index, array: array if index in random else array * 0.9)
