@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import shutil
 import signal
 import sys
 import weakref
@@ -83,11 +85,16 @@ def print_beginning(run: Run) -> None:
     sys.stdout.flush()
 
 
-def print_answer(answer: Answer, output_format: OutputFormat) -> None:
-    """Print an answer; exit with the code of its problem when it recommends nothing."""
+def print_answer(answer: Answer, output_format: OutputFormat, *, full: bool = False) -> None:
+    """Print an answer, in a few lines unless it is `full`.
+
+    Exit with the code of its problem when it recommends nothing.
+    """
     from advisor.report import text_report
 
-    print_document(answer, output_format, text_report.render)
+    columns = shutil.get_terminal_size((text_report.WIDEST, 0)).columns
+    short = functools.partial(text_report.summarise, width=columns)
+    print_document(answer, output_format, text_report.render if full else short)
     if answer.problem is not None:
         exit_with_problem(answer.problem)
 

@@ -31,6 +31,7 @@ WorkflowName = Annotated[
         "--workflow", metavar="NAME", help="a workflow or arm; default: the recommended one"
     ),
 ]
+InFull = Annotated[bool, typer.Option("--full", help="all figures, and why arms have none")]
 AsJson = Annotated[bool, typer.Option("--json", help="one JSON document on standard output")]
 
 Output = Annotated[

@@ -38,7 +38,7 @@ def ask(answers: Answers, context: Context) -> int:
             if line is not None:
                 print_text(line)
     answer = decide(run)
-    print_text(text_report.render(answer), nl=False)
+    print_text(text_report.summarise(answer, text_report.WIDEST), nl=False)
     return exit_code_of(answer.problem.name) if answer.problem is not None else 0
 
 

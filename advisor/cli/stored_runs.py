@@ -13,7 +13,7 @@ import typer
 
 from advisor.ask.answers import Answers
 from advisor.cli.execution import print_answer
-from advisor.cli.options import AsJson, RunName, StoredRunName
+from advisor.cli.options import AsJson, InFull, RunName, StoredRunName
 from advisor.cli.output import (
     STANDARD_OUTPUT,
     choose_output_format,
@@ -39,6 +39,7 @@ app = typer.Typer(rich_markup_mode=None)
 def show(
     run: RunName = "latest",
     *,
+    full: InFull = False,
     json: AsJson = False,
     times: Annotated[
         bool, typer.Option("--times", help="with --json: the seconds of every timed call, too")
@@ -55,7 +56,7 @@ def show(
         answer = answer_files.open_answer(run, open_store())
     if answer.in_progress:
         print_status("the run is in progress; arms that wait are listed as not measured")
-    print_answer(answer, output_format)
+    print_answer(answer, output_format, full=full)
 
 
 @app.command("decide", rich_help_panel="Results")
@@ -79,6 +80,7 @@ def decide_again(
             metavar="RUNS", help="comma-separated runs of the same model on other devices"
         ),
     ] = "",
+    full: InFull = False,
     json: AsJson = False,
 ) -> None:
     """Score a stored run again. The options replace those of the run."""
@@ -100,7 +102,7 @@ def decide_again(
         answer = answer_files.open_answer(
             run, store, priorities=priorities, constraints=constraints, rubric=criteria
         )
-        print_answer(answer, output_format)
+        print_answer(answer, output_format, full=full)
         return
     answer = decide(
         store.find(run),
@@ -109,7 +111,7 @@ def decide_again(
         rubric=criteria,
         platforms=[store.find(name.strip()) for name in platforms.split(",") if name.strip()],
     )
-    print_answer(answer, output_format)
+    print_answer(answer, output_format, full=full)
 
 
 @app.command(rich_help_panel="Results")

@@ -110,6 +110,7 @@ def summarise_arm(
         settings=imported.settings if imported else {},
         adjusted=main.loaded.adjusted if main.loaded else {},
         facts=main.engaged.facts if main.engaged else {},
+        integration=main.recipe_facts.integration if main.recipe_facts else "",
         visits=count_visits(processes),
         steady=all(
             warmed_up.steady for process in processes for warmed_up in process.warmed_up.values()

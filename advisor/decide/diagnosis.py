@@ -117,8 +117,7 @@ TITLES: Mapping[Bound, str] = {
 }
 #: Meaning of each bound for the user.
 ADVICE: Mapping[Bound, str] = {
-    "launch": "the GPU is idle for a large part of the call, waiting for kernel launches; "
-    "fusion, CUDA graphs and larger batches help",
+    "launch": "the GPU waits for kernel launches; fusion, CUDA graphs and larger batches help",
     "memory": "reading the weights takes most of the time; "
     "smaller weights help, a better compiler hardly does",
     "compute": "arithmetic takes most of the time; "

@@ -240,9 +240,15 @@ def give_reasons(
 
 def describe_rating(criterion: str, rating: Rating) -> str:
     """Return the letter of a criterion with the fact that limits it, and what the letter means."""
+    return f"{name_grade(criterion, rating)}: {rating.why} ({rating.evidence})"
+
+
+def name_grade(criterion: str, rating: Rating) -> str:
+    """Return `portability A (3.00; vendors: 8)`."""
     name, fact = criterion.replace("_", " "), name_fact(rating.fact)
-    grade = f"{LETTERS[rating.tier]} ({rating.grade:.2f}; {fact}: {format_fact(rating.value)})"
-    return f"{name} {grade}: {rating.why} ({rating.evidence})"
+    return (
+        f"{name} {LETTERS[rating.tier]} ({rating.grade:.2f}; {fact}: {format_fact(rating.value)})"
+    )
 
 
 def explain_horizon(horizons: Sequence[HorizonBest], requests: int | None) -> list[str]:

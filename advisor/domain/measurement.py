@@ -221,6 +221,8 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     #: Settings of the process that the model changed, and a compiler around it, with what was done.
     adjusted: dict[str, str] = {}
     facts: dict[str, Any] = {}
+    #: The lines that a user writes to adopt the workflow.
+    integration: str = ""
     visits: VisitCounts = VisitCounts(made=0, discarded=0, unfit=0)
     #: False if the warm-up ended at some shape before the times were steady.
     steady: bool = True

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from advisor.decide.trust import is_unfit
+from advisor.decide.diagnosis import ADVICE, TITLES
+from advisor.decide.trust import is_unfit, name_grade
 from advisor.domain.answer import PUBLISHED, Answer, RankedArm
 from advisor.domain.measurement import Measurement
 from advisor.domain.plan import BASELINE
 from advisor.domain.recommendation import Flip, Recommendation
 from advisor.domain.results import Adoption
+from advisor.domain.rubric import LETTERS
 from advisor.domain.run_state import resume_command
 from advisor.errors import MachineUnfitError
 from advisor.system.number_format import (
@@ -62,6 +64,39 @@ def stop_notice(answer: Answer) -> list[str]:
 def answer_lines(answer: Answer) -> list[str]:
     """Return the instruction, whether the run finished, and how certain it is."""
     return [headline(answer), *stop_notice(answer), *confidence(answer)]
+
+
+#: What the short answer says of a call of eager PyTorch; nothing where no limit is near.
+LIMITS = ("launch", "memory", "compute")
+
+
+def short_answer_lines(answer: Answer) -> list[str]:
+    """Return what to use, how certain that is, what it costs, and how far to trust it."""
+    advice = answer.recommendation
+    if advice is None:
+        return answer_lines(answer)
+    first, *further = [line.text for line in answer.headline if line.part != "change"]
+    origin = [f"Imported: {answer.provenance.summary}"] if answer.provenance else []
+    cost = f"Cost: {cost_line(answer, answer.advised)}. " if answer.advised else ""
+    reason = f": {advice.trust_reasons[0]}" if advice.trust_reasons else ""
+    return [first, *stop_notice(answer), *further, *origin, f"{cost}Trust {advice.trust}{reason}."]
+
+
+def short_reasons(answer: Answer) -> list[str]:
+    """Return what limits eager PyTorch, the advised arm's lowest grade, and the nearest change."""
+    advised, baseline = answer.advised, answer.baseline
+    if advised is None:
+        return []
+    calls = [each for each in baseline.diagnosis if each.bound in LIMITS] if baseline else []
+    lines = [
+        f"At {each.shape.description}, PyTorch eager is {TITLES[each.bound]}: {ADVICE[each.bound]}."
+        for each in calls[:1]
+    ]
+    if advised.arm != BASELINE:
+        name, rating = min(advised.scored.ratings.items(), key=lambda item: item[1].grade)
+        if LETTERS[rating.tier] != "A":
+            lines.append(f"Weakest point: {name_grade(name, rating)}.")
+    return [*lines, *flip_lines(answer)[:1]]
 
 
 def confidence(answer: Answer) -> list[str]:

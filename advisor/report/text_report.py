@@ -1,15 +1,22 @@
-"""Render a run as plain text for a terminal: the instruction, how far to trust it, the figures."""
+"""Render a run as plain text for a terminal: its answer in a few lines, or the whole report."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Iterable, Sequence
 
 from advisor.domain.answer import PUBLISHED, Answer
 from advisor.domain.model import has_random_weights
+from advisor.domain.plan import BASELINE
 from advisor.report import parts
-from advisor.report.answer import answer_lines
+from advisor.report.answer import (
+    answer_lines,
+    measure_on,
+    short_answer_lines,
+    short_reasons,
+)
 from advisor.report.formatting import LEGEND, Table, plain_table
-from advisor.report.ranking import ranking_rows, speed_unit
+from advisor.report.ranking import ranking_columns, ranking_rows, speed_unit
 from advisor.report.setup_facts import (
     describe_inputs,
     describe_load,
@@ -40,6 +47,84 @@ PUBLISHED_COLUMNS = (
     "speed-up: as published, over PyTorch eager, geometric mean over the batch sizes; "
     "-: not published; letters: A best, C lowest"
 )
+
+
+#: Of the answer in a few lines: rows of the ranking, lines of code, and columns of its lines.
+MOST_ROWS, MOST_CODE_LINES = 5, 8
+NARROWEST, WIDEST = 60, 100
+#: Rank, arm and speed-up are always shown.
+FEWEST_COLUMNS = 2
+
+
+def summarise(answer: Answer, width: int) -> str:
+    """Return the answer, its code, the best arms, why, and what to do next.
+
+    Sentences are wrapped at `width` columns, and columns of the table that do not fit are left out.
+    """
+    width = min(max(width, NARROWEST), WIDEST)
+    blocks = [
+        _wrapped(short_answer_lines(answer), width),
+        _code_lines(answer),
+        _ranking_within(answer, width),
+        [*_wrapped([*short_reasons(answer), *_next_step(answer)], width), _where_more_is(answer)],
+    ]
+    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+
+
+def _wrapped(lines: Iterable[str], width: int) -> list[str]:
+    return [
+        part
+        for line in lines
+        for part in textwrap.wrap(
+            line, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+        )
+    ]
+
+
+def _code_lines(answer: Answer) -> list[str]:
+    """Return the lines that adopt the advised arm; none for the baseline, which needs no change."""
+    advised = answer.advised
+    if advised is None or advised.measured is None or advised.arm == BASELINE:
+        return []
+    lines = [
+        f"    {line}"
+        for line in advised.measured.integration.splitlines()
+        if line and line != "import torch"
+    ]
+    rest = len(lines) - MOST_CODE_LINES
+    return lines if rest <= 0 else [*lines[:MOST_CODE_LINES], f"    # and {rest} lines"]
+
+
+def _ranking_within(answer: Answer, width: int) -> list[str]:
+    """Return the best arms with the columns that fit, those that narrow screens show first."""
+    columns, arms = ranking_columns(answer), answer.ranked[:MOST_ROWS]
+    levels = sorted({column.shown_from for column in columns}, reverse=True)
+    choices = [[column for column in columns if column.shown_from <= each] for each in levels]
+    choices += [choices[-1][:count] for count in range(len(choices[-1]) - 1, FEWEST_COLUMNS, -1)]
+    for shown in choices:
+        rows = [
+            [column.head for column in shown],
+            *([column.write(arm) for column in shown] for arm in arms),
+        ]
+        table = plain_table(rows, text_columns={1})
+        if max(map(len, table)) <= width:
+            break
+    more = len(answer.ranked) - len(arms)
+    return [*table, *([f"and {more} more"] if more else [])] if arms else []
+
+
+def _next_step(answer: Answer) -> list[str]:
+    advice = answer.recommendation
+    steps = [f"{step}." for step in advice.next_steps] if advice is not None else []
+    return [f"Next: {step}" for step in [*measure_on(answer), *steps][:1] if advice is not None]
+
+
+def _where_more_is(answer: Answer) -> str:
+    """Return the commands that show more, in a line that can be copied."""
+    if answer.run_id == PUBLISHED or answer.rerun_command:
+        return _footer(answer)
+    code = " Its code: recipe, verify." if answer.recommendation else ""
+    return f"All figures: p3-advisor show {answer.run_id} --full.{code}"
 
 
 def render(answer: Answer) -> str:

@@ -139,6 +139,19 @@ def test_an_imported_answer_without_a_recommendation_has_the_problem(
     assert document["problem"]["next_step"] in answer.stderr
 
 
+def test_commands_print_the_short_answer_and_in_full_the_whole(
+    run_program: RunProgram, home: pathlib.Path
+) -> None:
+    kept = pathlib.Path(__file__).parents[2] / "stacks" / "evidence"
+    file = str(kept / "h100-whisper-base-float16-standard.json")
+    short, full = (
+        run_program("show", file, *options, home=home).stdout for options in ((), ("--full",))
+    )
+    assert "Why:" in full.splitlines()
+    assert "Why:" not in short.splitlines()
+    assert full.startswith(short.splitlines()[0])
+
+
 def test_the_printed_command_repeats_an_answer_that_is_not_stored(
     home: pathlib.Path, run_program: RunProgram
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -25,7 +26,7 @@ from advisor.domain.answer import Answer, Problem
 from advisor.domain.constraints import Constraint, FailedConstraint
 from advisor.domain.measurement import MemoryBytes, VisitCounts
 from advisor.domain.recommendation import Flip, Side
-from advisor.report import markdown, page, text_report
+from advisor.report import answer_files, markdown, page, text_report
 from advisor.report.answer import (
     UNFIT_NOTICE,
     confidence,
@@ -281,3 +282,36 @@ def test_the_report_has_printable_characters_only() -> None:
         assert text.endswith("\n")
         assert all(character.isprintable() or character == "\n" for character in text)
         assert all(line == line.rstrip() for line in text.splitlines())
+
+
+EVIDENCE = pathlib.Path(__file__).parents[2] / "stacks" / "evidence"
+CODE = """\
+import torch
+
+import stack
+compiled = stack.compile(model)
+# Each call:
+output = compiled(x)
+"""
+
+
+def test_the_short_answer_has_the_code_the_best_arms_and_what_is_next() -> None:
+    made = with_measurement(built_answers.answer(), "compiled", integration=CODE)
+    lines = text_report.summarise(made, 80).splitlines()
+    code = [line.strip() for line in lines if line.startswith("    ")]
+    assert code == [line for line in CODE.splitlines() if line and line != "import torch"]
+    head = next(number for number, line in enumerate(lines) if "speed-up" in line.split())
+    assert lines[head + 1].split()[1] == made.ranked[0].arm
+    assert f"p3-advisor show {made.run_id} --full" in lines[-1]
+    long = with_measurement(made, "compiled", integration="line\n" * 30)
+    assert len(text_report.summarise(long, 80).splitlines()) <= len(lines) + 5
+
+
+@pytest.mark.parametrize("file", sorted(EVIDENCE.glob("*.json")), ids=lambda file: file.stem)
+def test_the_short_answer_of_a_kept_run_fits_its_terminal(file: pathlib.Path) -> None:
+    """Lines that are copied are not wrapped, and sentences hold no word that is longer."""
+    answer = answer_files.read_answer(str(file))
+    lines = text_report.summarise(answer, 80).splitlines()
+    assert len(lines) <= 31
+    wide = [line for line in lines if len(line) > 80 and " --" not in line]
+    assert all(len(line.split()) <= 3 for line in wide), "rank, a long name and the speed-up"
