@@ -101,14 +101,17 @@ def _ranking_within(answer: Answer, width: int) -> list[str]:
     levels = sorted({column.shown_from for column in columns}, reverse=True)
     choices = [[column for column in columns if column.shown_from <= each] for each in levels]
     choices += [choices[-1][:count] for count in range(len(choices[-1]) - 1, FEWEST_COLUMNS, -1)]
-    for shown in choices:
-        rows = [
-            [column.head for column in shown],
-            *([column.write(arm) for column in shown] for arm in arms),
-        ]
-        table = plain_table(rows, text_columns={1})
-        if max(map(len, table)) <= width:
-            break
+    tables = [
+        plain_table(
+            [
+                [column.head for column in shown],
+                *([column.write(arm) for column in shown] for arm in arms),
+            ],
+            text_columns={1},
+        )
+        for shown in choices
+    ]
+    table = next((each for each in tables if max(map(len, each)) <= width), tables[-1])
     more = len(answer.ranked) - len(arms)
     return [*table, *([f"and {more} more"] if more else [])] if arms else []
 
