@@ -23,6 +23,7 @@ from advisor.decide.intervals import HALF_INTERVAL
 from advisor.decide.rounds import counted_visits
 from advisor.domain.measurement import Cell, Interval, Measurement
 from advisor.domain.plan import Plan
+from advisor.domain.run_events import ConditionsRecorded
 from advisor.domain.run_state import RunState
 from probes.wire.shape import Shape
 
@@ -63,6 +64,7 @@ def reconcile(
                 references[cell.shape],
                 margin,
                 is_disturbed=_is_disturbed(state, (*equal, entry.arm), cell.shape),
+                waited=_waited(state, equal, cell.shape),
             )
             for cell in entry.cells
         )
@@ -103,14 +105,24 @@ def _with_seconds(cell: Cell, factor: float) -> Cell:
 
 def _is_disturbed(state: RunState, arms: Collection[str], shape: Shape) -> bool:
     """Return whether the machine was unfit during most visits of the arms at the shape."""
-    visits = [
+    visits = _kept_visits(state, arms, shape)
+    return 2 * sum(visit.unfit is not None for visit in visits) > len(visits)
+
+
+def _waited(state: RunState, arms: Collection[str], shape: Shape) -> float:
+    """Return the share of a typical visit for which threads of the arms waited for a processor."""
+    shares = [visit.conditions.queued_share or 0.0 for visit in _kept_visits(state, arms, shape)]
+    return min(statistics.median(shares), 1.0) if shares else 0.0
+
+
+def _kept_visits(state: RunState, arms: Collection[str], shape: Shape) -> list[ConditionsRecorded]:
+    return [
         visit
         for arm in arms
         for process in state.processes.get(arm, ())
         for visit in process.visit_conditions
         if visit.shape == shape and not visit.discarded
     ]
-    return 2 * sum(visit.unfit is not None for visit in visits) > len(visits)
 
 
 def _with_cells(measurement: Measurement, cells: tuple[Cell, ...]) -> Measurement:
@@ -137,7 +149,13 @@ def _mean(cells: Sequence[Cell], values: Sequence[float | None]) -> float | None
 
 
 def _reconcile(
-    cell: Cell, ours: Calls, theirs: Calls, margin: float, *, is_disturbed: bool
+    cell: Cell,
+    ours: Calls,
+    theirs: Calls,
+    margin: float,
+    *,
+    is_disturbed: bool,
+    waited: float,
 ) -> Cell:
     fastest, reference = fastest_call(ours), fastest_call(theirs)
     paired = cell.speedup
@@ -151,6 +169,8 @@ def _reconcile(
         math.exp(math.hypot(HALF_INTERVAL * fastest_call_error(calls), math.log1p(margin)))
         for calls in (theirs, ours)
     )
+    if is_disturbed:
+        slower /= least_share(theirs, waited)
     second = Interval(
         value=ratio,
         low=ratio / slower,
@@ -221,6 +241,10 @@ FEWEST_CALLS = 10
 #: Share of the calls that lie below the level: the fastest one of up to a hundred. Next to one
 #: busy process, 3 of 66 calls of a small network with many parallel regions were undisturbed.
 FASTEST_CALL_SHARE = 0.01
+#: A call of less than this share of the typical one was not disturbed as others were.
+FAR_FASTER = 0.5
+#: Waiting is not known more exactly.
+LEAST_SHARE = 0.01
 #: Most values that a resample looks at; more are thinned evenly.
 MOST_VALUES = 4000
 
@@ -231,6 +255,20 @@ def fastest_call(visits: Sequence[Sequence[float]]) -> float | None:
     if len(calls) < FEWEST_CALLS:
         return None
     return calls[math.ceil(FASTEST_CALL_SHARE * len(calls)) - 1]
+
+
+def least_share(visits: Sequence[Sequence[float]], waited: float) -> float:
+    """Return the share of the fastest call that an undisturbed one takes at least.
+
+    Where no call is far faster than the typical one, none may have been undisturbed: next to a busy
+    process that shares a processor with a thread, each of 60 calls of 1 ms took 124 ms or more.
+    Each may then have waited for as long as threads did in the visit, of which `waited` is a share.
+    """
+    fastest = fastest_call(visits)
+    typical = statistics.median(second for each in visits for second in each)
+    if fastest is None or fastest < FAR_FASTER * typical:
+        return 1.0
+    return max(1.0 - waited, LEAST_SHARE)
 
 
 def fastest_call_error(visits: Sequence[Sequence[float]]) -> float:

@@ -57,8 +57,12 @@ def summarised(
     *,
     undisturbed: Sequence[float] = (0.15,) * 8,
     unfit: str | None = None,
+    waited: float | None = None,
 ) -> Results:
-    """Return the results of a run in which other work slows the baseline alone."""
+    """Return the results of a run in which other work slows the baseline alone.
+
+    Threads wait for a processor during the share `waited` of each visit.
+    """
     quiet = [1.0] * len(slowdowns)
     arms = {
         BASELINE: visits(0, 0.03, slowdowns, undisturbed),
@@ -72,7 +76,7 @@ def summarised(
                 shape=Shape(1),
                 round=number,
                 conditions=Conditions(
-                    seconds=1.0, stolen_share=0.0, queued_share=None, throttled_seconds=None
+                    seconds=1.0, stolen_share=0.0, queued_share=waited, throttled_seconds=None
                 ),
                 unfit=unfit,
                 discarded=False,
@@ -127,6 +131,23 @@ def test_where_other_work_explains_the_contradiction_only_the_fastest_calls_coun
         assert speedup.low is not None
         assert speedup.high is not None
         assert speedup.low < TRUTH < speedup.high < 1.5 * TRUTH
+
+
+@pytest.mark.parametrize(("undisturbed", "holds"), [(0.0, True), (0.15, False)])
+def test_where_no_call_was_undisturbed_all_may_have_waited(undisturbed: float, holds: bool) -> None:
+    """A tail of fast calls shows what an undisturbed call takes; without one, nothing does."""
+    measured = {
+        waited: only_cell(
+            summarised(SLOWDOWNS, undisturbed=(undisturbed,) * 8, unfit="busy", waited=waited)
+        )[1]
+        for waited in (0.0, 0.95)
+    }
+    calm, queued = (measured[waited].speedup for waited in (0.0, 0.95))
+    assert calm.low is not None
+    assert queued.low is not None
+    assert queued.low == pytest.approx(calm.low * (0.05 if holds else 1.0))
+    assert queued.low < TRUTH
+    assert queued.high == calm.high
 
 
 def test_undisturbed_calls_in_one_visit_of_many_lower_the_interval_alone() -> None:
