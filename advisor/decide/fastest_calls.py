@@ -169,11 +169,11 @@ def _reconcile(
         math.exp(math.hypot(HALF_INTERVAL * fastest_call_error(calls), math.log1p(margin)))
         for calls in (theirs, ours)
     )
-    if is_disturbed:
-        slower /= least_share(theirs, waited)
+    share = least_share(theirs, waited) if is_disturbed else 1.0
     second = Interval(
-        value=ratio,
-        low=ratio / slower,
+        # Of what no undisturbed call was seen, every share from the least one on is as likely.
+        value=ratio * math.sqrt(share),
+        low=ratio * share / slower,
         high=ratio * faster,
         process_error=math.log1p(margin) / HALF_INTERVAL,
     )
@@ -188,7 +188,7 @@ def _reconcile(
             process_error=paired.process_error,
         )
     changed = msgspec.structs.replace(cell, speedup=speedup, fastest_calls=second)
-    return _with_seconds(changed, paired.value / ratio)
+    return _with_seconds(changed, paired.value / speedup.value)
 
 
 #: Share of the times that lie below the level.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from advisor.decide.trust import is_unfit
 from advisor.domain.accuracy import why_unchecked, worst_check
 from advisor.domain.answer import Answer
 from advisor.domain.machine import describe_device
@@ -123,6 +124,8 @@ def describe_batch_sizes(facts: AdvisedAnswer) -> list[str]:
             f"{name_own_shapes(facts.answer.question.model)}, and a sample is such a call."
         )
         return [line]
+    if is_unfit(facts.answer.results):
+        return []  # single figures say nothing
     lines = []
     has_answer = facts.certainty.decision_word != "OPEN"
     if has_answer and len({advice.arm for advice in facts.advice.advice_by_shape}) > 1:

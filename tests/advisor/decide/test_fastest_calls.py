@@ -148,6 +148,7 @@ def test_where_no_call_was_undisturbed_all_may_have_waited(undisturbed: float, h
     assert queued.low == pytest.approx(calm.low * (0.05 if holds else 1.0))
     assert queued.low < TRUTH
     assert queued.high == calm.high
+    assert queued.value == pytest.approx(calm.value * (math.sqrt(0.05) if holds else 1.0))
 
 
 def test_undisturbed_calls_in_one_visit_of_many_lower_the_interval_alone() -> None:

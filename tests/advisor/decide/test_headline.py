@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.decide.further_lines import AdvisedAnswer, join_names, write_load_lines
+from advisor.decide.headline import write_headline
 from advisor.decide.serving import compare_with_asked_rate
 from advisor.domain.constraints import Constraint
 from advisor.domain.machine import Cpu
@@ -258,6 +259,10 @@ def test_the_winner_of_each_batch_size_is_named_where_they_differ(expect: Expect
     ]
     assert built_answers.headline(found.answer, "batch-sizes")
     expect("headline-batch-sizes", built_answers.headline(found.answer))
+    unfit = msgspec.structs.replace(found.answer.results, noise_floor=4.0)
+    busy = msgspec.structs.replace(found.answer, results=unfit)
+    lines = {line.part for line in write_headline(busy)}
+    assert "batch-sizes" not in lines, "single figures of a busy machine say nothing"
 
 
 @pytest.mark.parametrize("has_batch", [True, False, None])
