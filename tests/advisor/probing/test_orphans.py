@@ -97,9 +97,12 @@ def test_nothing_that_a_worker_started_outlives_it(
 #: Starts one child in its own session and one in another, both with an empty environment, as after
 #: a process has overwritten it with a title.
 TITLED = """
-for new_session in (False, True):
-    child = subprocess.Popen(['sleep', '3600'], env={}, start_new_session=new_session)
-    send_event('engagement', share=1.0, proof=str(child.pid), facts={})
+children = [
+    subprocess.Popen(['sleep', '3600'], env={}, start_new_session=new_session)
+    for new_session in (False, True)
+]
+pids = ' '.join(str(child.pid) for child in children)
+send_event('engagement', share=1.0, proof=pids, facts={})
 """
 
 
@@ -107,7 +110,7 @@ def test_processes_without_the_mark_are_killed_with_their_worker(
     supervisor: Supervisor, tmp_path: pathlib.Path, environment: dict[str, str]
 ) -> None:
     worker = start(supervisor, tmp_path, f"{TITLED}{HANGS}\n", environment)
-    titled = [int(next_message(supervisor, Engagement).proof) for _ in range(2)]
+    titled = [int(pid) for pid in next_message(supervisor, Engagement).proof.split()]
     tree = termination.process_tree(worker.directory)
     assert set(titled) < {process.pid for process in tree}
     supervisor.kill(worker)
