@@ -27,9 +27,9 @@ from advisor.decide.decision import evaluate
 from advisor.decide.grades import FactValue, declared_facts, rate
 from advisor.decide.guidelines import PublishedCase
 from advisor.decide.headline import write_headline
+from advisor.decide.reasons import describe_rating
 from advisor.decide.scoring import find_failures
 from advisor.decide.sensitivity import find_flips
-from advisor.decide.trust import describe_rating
 from advisor.domain.answer import PUBLISHED, Answer, Provenance, UnmeasuredArm
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine

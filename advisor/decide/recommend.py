@@ -9,8 +9,7 @@ import msgspec
 
 from advisor.decide import certainty, costs, guidelines, sensitivity, trust
 from advisor.decide.intervals import geometric_mean_interval
-from advisor.decide.sensitivity import SAME_SCORE, find_flips
-from advisor.decide.trust import (
+from advisor.decide.reasons import (
     explain_constraints,
     explain_horizon,
     explain_memory,
@@ -19,6 +18,7 @@ from advisor.decide.trust import (
     give_next_steps,
     give_reasons,
 )
+from advisor.decide.sensitivity import SAME_SCORE, find_flips
 from advisor.decide.unmeasured import machine_unfit, nothing_viable
 from advisor.domain.accuracy import worst_error
 from advisor.domain.answer import Answer, RankedArm

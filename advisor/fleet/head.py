@@ -86,8 +86,8 @@ def refuse_open(address: str) -> None:
     mode = os.environ.get(AUTH_MODE)
     if mode != EVERYONE and (mode != TOKEN or _answers_without_token(address)):
         raise OpenFleetError(
-            f"the cluster at {address!r} is not known to authenticate: whoever reaches it may run "
-            "code on its nodes",
+            f"the cluster at {address!r} may not authenticate its clients, so everyone who "
+            "reaches it could run code on its nodes",
             f"start it and this with {AUTH_MODE}={TOKEN}, see docs/fleet.md, or allow it with "
             f"{AUTH_MODE}={EVERYONE}",
         )

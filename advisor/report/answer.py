@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from advisor.decide.diagnosis import ADVICE, TITLES
-from advisor.decide.trust import is_unfit, name_grade
+from advisor.decide.reasons import name_grade
+from advisor.decide.trust import is_unfit
 from advisor.domain.answer import PUBLISHED, Answer, RankedArm
 from advisor.domain.measurement import Measurement
 from advisor.domain.plan import BASELINE

@@ -14,8 +14,8 @@ from builders import BASELINE, DEMO
 from golden_files import Expect
 
 from advisor.decide.further_lines import AdvisedAnswer
+from advisor.decide.reasons import explain_precision
 from advisor.decide.trained_loss import summarise_loss
-from advisor.decide.trust import explain_precision
 from advisor.domain.accuracy import LossRule
 from advisor.domain.constraints import Constraint
 from advisor.domain.measurement import Measurement

@@ -12,7 +12,7 @@ from built_answers import recommend_for
 from golden_files import Expect
 
 from advisor.decide import scoring, trust
-from advisor.decide.trust import give_next_steps
+from advisor.decide.reasons import give_next_steps
 from advisor.decide.unmeasured import machine_unfit, nothing_viable
 from advisor.domain.answer import RankedArm
 from advisor.domain.constraints import Constraint

@@ -1,0 +1,179 @@
+"""Why an arm is advised, and what to do next, as sentences with their figures. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from advisor.decide.trust import is_unfit
+from advisor.domain.answer import UnmeasuredArm
+from advisor.domain.constraints import Priorities
+from advisor.domain.measurement import Measurement
+from advisor.domain.question import Budget
+from advisor.domain.recommendation import (
+    ConstraintEffect,
+    HorizonBest,
+    MemoryFit,
+    Trust,
+)
+from advisor.domain.results import Rating, Results, ScoredArm, StoppedBuild
+from advisor.domain.rubric import LETTERS, name_fact
+from advisor.domain.workflow import Workflow
+from advisor.system.number_format import format_fact, format_share
+from probes.wire.shape import Shape
+
+#: The measured peak may be too low by less than this factor.
+ABOVE_PEAK = 1.2
+
+
+def give_reasons(
+    winner: ScoredArm,
+    measurement: Measurement,
+    results: Results,
+    priorities: Priorities,
+    ties: Sequence[str],
+    missing: Sequence[Shape] = (),
+) -> list[str]:
+    """Return why the advised arm is advised."""
+    speedup = measurement.speedup
+    factor = (
+        f"between {speedup.low:.2f} and {speedup.high:.2f} times"
+        if is_unfit(results) and speedup.low is not None and speedup.high is not None
+        else f"{speedup.value:.2f}x"
+    )
+    bounds = (
+        f" (95 %: {speedup.low:.2f} to {speedup.high:.2f})"
+        if speedup.low is not None and speedup.high is not None and not is_unfit(results)
+        else ""
+    )
+    reasons = [f"it scores {winner.score:.2f} with the weights {priorities.describe()}"]
+    if winner.arm != results.baseline and results.serving is not None:
+        reasons.append(
+            f"it sustains {speedup.value:.2f}x the request rate of {results.baseline}{bounds}"
+        )
+    elif winner.arm != results.baseline:
+        has_lengths = any(race.shape.lengths for race in results.races)
+        kind = "shapes" if has_lengths else "batch sizes"
+        over = f"the {kind} that were measured" if missing else f"the {kind}"
+        reasons.append(
+            f"it is {factor} as fast as {results.baseline}{bounds}, geometric mean over {over}"
+        )
+    else:
+        reasons.append("no other measured workflow gains more than it costs in the other criteria")
+    reasons += [describe_rating(name, rating) for name, rating in winner.ratings.items()]
+    if ties:
+        reasons.append(f"tie: {', '.join(ties)} score the same, and their speeds do not differ")
+    return reasons
+
+
+def describe_rating(criterion: str, rating: Rating) -> str:
+    """Return the letter of a criterion with the fact that limits it, and what the letter means."""
+    return f"{name_grade(criterion, rating)}: {rating.why} ({rating.evidence})"
+
+
+def name_grade(criterion: str, rating: Rating) -> str:
+    """Return `portability A (3.00; vendors: 8)`."""
+    name, fact = criterion.replace("_", " "), name_fact(rating.fact)
+    return (
+        f"{name} {LETTERS[rating.tier]} ({rating.grade:.2f}; {fact}: {format_fact(rating.value)})"
+    )
+
+
+def explain_horizon(horizons: Sequence[HorizonBest], requests: int | None) -> list[str]:
+    """Return which arm serves the asked number of requests first, its build included."""
+    return [
+        f"over {requests:,} requests at {entry.shape.description}, "
+        f"{entry.arm} finishes first, its build included"
+        for entry in horizons
+        if entry.requests == requests
+    ]
+
+
+def explain_constraints(effects: Sequence[ConstraintEffect]) -> list[str]:
+    """Return the constraints that change the answer."""
+    return [
+        f"without {effect.constraint} the answer would be {effect.without}"
+        for effect in effects
+        if effect.changes_answer
+    ]
+
+
+def explain_memory(memory: Sequence[MemoryFit], winner: str) -> list[str]:
+    """Return the arms whose builds were short of device memory."""
+    return [
+        f"{fit.arm} reached {format_share(fit.share)} of the GPU's memory"
+        + (" with its build: it may serve, but leaves little free" if fit.arm == winner else "")
+        + "; compilers skip strategies when memory is short, so with more memory it might be faster"
+        for fit in memory
+        if fit.short
+    ]
+
+
+def explain_precision(measurements: Sequence[Measurement], dtype: str) -> list[str]:
+    """Return the arms that probably compute in a lower precision than `dtype`.
+
+    Their outputs are less exact, and they exceed the peak that was measured in `dtype`. TensorRT
+    for RTX, for example, rounds float32 products to TF32 although that is switched off.
+    """
+    shares = {
+        each.arm: max((call.compute_share or 0.0 for call in each.diagnosis), default=0.0)
+        for each in measurements
+        if any(checked.accuracy_class == "close" for checked in each.correctness)
+    }
+    return [
+        f"{arm} reaches {format_share(share)} of the arithmetic peak of {dtype}, and its outputs "
+        "are less exact: it probably computes in a lower precision"
+        for arm, share in shares.items()
+        if share > ABOVE_PEAK
+    ]
+
+
+def give_deployment_steps(measurement: Measurement, keep: Sequence[str]) -> list[str]:
+    """Return what to keep and to pin, so that what runs later is what was measured."""
+    build = measurement.build_seconds
+    gain = (
+        f" (here {build.warm:.1f} s instead of {build.cold:.1f} s)"
+        if build.warm is not None and build.warm < build.cold
+        else ""
+    )
+    pins = ", ".join(f"{name} {version}" for name, version in sorted(measurement.versions.items()))
+    return [
+        *(f"{step}{gain}" for step in keep),
+        *([f"pin the versions that were measured: {pins}"] if pins else []),
+    ]
+
+
+def give_next_steps(
+    trust: Trust,
+    excluded: Sequence[UnmeasuredArm],
+    stopped: Sequence[StoppedBuild] = (),
+    workflows: Sequence[Workflow] = (),
+    budget: Budget | None = None,
+) -> list[str]:
+    """Return what makes the answer better founded; `budget` is that of a further run."""
+    steps = [
+        f"{build.arm} was {'stopped while it was' if build.started else 'not'} built, "
+        f"so its speed is not known: {build.fix}"
+        for build in stopped
+        if build.fix
+    ]
+    if trust == "D":
+        longer = f" --budget {budget.name}" if budget else ""
+        steps.append(f"measure again with --wait-for-quiet 5min{longer}")
+    return [*steps, *_installation_steps(excluded, workflows)]
+
+
+def _installation_steps(
+    excluded: Sequence[UnmeasuredArm], workflows: Sequence[Workflow]
+) -> list[str]:
+    """Return how to install what is missing; one command creates all environments."""
+    missing = [entry for entry in excluded if entry.status == "not-installed" and entry.fix]
+    environments = {
+        each.id: each.environment_name for each in workflows if each.environment.kind == "own"
+    }
+    together = [entry.workflow for entry in missing if entry.workflow in environments]
+    others = [entry for entry in missing if entry.workflow not in environments]
+    steps = [f"to measure {entry.workflow} too: {entry.fix}" for entry in others]
+    if together:
+        names = " ".join(dict.fromkeys(environments[workflow] for workflow in together))
+        steps.append(f"to measure {', '.join(together)} too: p3-advisor env create {names}")
+    return steps
