@@ -14,7 +14,7 @@ from top_tokens import keep_top_tokens
 
 from advisor.ask import rubric_files
 from probes import protocol
-from probes.checking import dispatch, text_reference
+from probes.checking import arrays, text_reference
 from probes.checking.text_reference import TokenLogprobs
 from probes.subjects import checkpoint
 
@@ -61,7 +61,7 @@ def write_checkpoint(shared: pathlib.Path, fault: str, architecture: str) -> Non
                     TokenLogprobs(exact),
                 )
             )
-        dispatch.save_inputs([[prompt] for prompt in prompts], shared / f"inputs-{size}.npz")
+        arrays.save(shared / f"inputs-{size}.npz", [[prompt] for prompt in prompts])
         text_reference.save_reference(
             shared / f"reference-{size}.npz", "float64", [[prompt] for prompt in prompts], runs
         )

@@ -25,6 +25,7 @@ from probes.runtime.channel import Channel
 #: Modules that a worker imports before any stack.
 CORE_MODULES = (
     "adapter",
+    "checking.arrays",
     "checking.correctness",
     "checking.dispatch",
     "checking.text_correctness",

@@ -7,6 +7,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from probes.checking.arrays import np
+
 #: The number of elements that are compared. A larger output is sampled with a fixed stride.
 MAX_ELEMENTS = 1 << 20
 #: The least number of compared elements for which a row has an error of its own.
@@ -84,8 +86,6 @@ def row_errors(difference: Any, target: Any, shape: Sequence[int]) -> Any:
 
     Both arrays are samples, `(elements,) float64`, of outputs with `shape`.
     """
-    import numpy as np  # noqa: PLC0415 - the core is importable without any stack
-
     scale = root_mean_square(target)
     if not target.size or not scale:
         return np.zeros(1)
@@ -101,8 +101,6 @@ def _by_group(values: Any, shape: Sequence[int], length: int) -> Any:
     `values` is a sample, `(elements,) float64`, of an output with `shape`. The result has a value
     for each group that the sample meets, `(groups,) float64`.
     """
-    import numpy as np  # noqa: PLC0415
-
     positions: Any = np.arange(values.size) * stride_of(math.prod(shape))
     groups, starts, counts = np.unique(positions // length, return_index=True, return_counts=True)
     return np.sqrt(np.add.reduceat(values * values, starts) / counts) if groups.size else values
@@ -113,8 +111,6 @@ def measure(values: Any, target: Any, shape: Sequence[int]) -> Deviation:
 
     Where both have the same mask value there is none.
     """
-    import numpy as np  # noqa: PLC0415
-
     if not target.size:
         return Deviation()
     differing = float((values != target).mean())
@@ -153,8 +149,6 @@ def excess_of_top(array: Any, classes: Any) -> Any:
 
     `array` is `(..., values)`, `classes` and the result are `(rows,)`. 0 where both are the same.
     """
-    import numpy as np  # noqa: PLC0415
-
     rows = array.reshape(-1, array.shape[-1])
     each = np.arange(len(rows))
     top, wanted = top_of(array), classes
@@ -175,8 +169,6 @@ ROUNDING = 0.01
 
 def find_masked(array: Any) -> Any:
     """Return which elements of a float64 array are mask values, as booleans of its shape."""
-    import numpy as np  # noqa: PLC0415 - the core is importable without any stack
-
     masked = np.isinf(array) | _is_limit(array)
     lowest: float = np.min(array, where=~masked, initial=0.0)
     if lowest >= 0:
@@ -190,8 +182,6 @@ def find_masked(array: Any) -> Any:
 
 def unmasked(array: Any) -> Any:
     """Return a float64 array with 0 for mask values."""
-    import numpy as np  # noqa: PLC0415
-
     return np.where(find_masked(array), 0.0, array)
 
 
@@ -200,8 +190,6 @@ def subtract(values: Any, target: Any) -> Any:
 
     Limits of all precisions are the same one. Infinity and a finite number are not.
     """
-    import numpy as np  # noqa: PLC0415
-
     both_infinite = np.isinf(values) & np.isinf(target)
     both_limits = _is_limit(values) & _is_limit(target)
     same = (both_infinite | both_limits) & (np.sign(values) == np.sign(target))
@@ -212,8 +200,6 @@ def subtract(values: Any, target: Any) -> Any:
 
 
 def _is_limit(array: Any) -> Any:
-    import numpy as np  # noqa: PLC0415
-
     sizes = abs(array)
     found = np.zeros(array.shape, dtype=bool)
     if array.size and not sizes.max() < LIMITS[0]:

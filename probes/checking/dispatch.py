@@ -14,6 +14,7 @@ from probes import protocol
 from probes.adapter import Program
 from probes.checking import (
     array_reference,
+    arrays,
     correctness,
     output_check,
     stored_reference,
@@ -22,7 +23,6 @@ from probes.checking import (
 )
 from probes.checking.output_check import allowed_difference
 from probes.checking.rules import Rules
-from probes.partial_file import replace_when_complete
 from probes.wire import checks, events
 from probes.wire.shape import Shape
 
@@ -49,28 +49,10 @@ def inputs_file(request: protocol.Request, shape: Shape) -> pathlib.Path:
     return pathlib.Path(request.shared_directory) / f"inputs-{shape}.npz"
 
 
-def save_inputs(inputs: Sequence[Sequence[Any]], file: pathlib.Path) -> None:
-    """Write the arguments of the model, numpy arrays by input set, atomically."""
-    import numpy as np  # noqa: PLC0415 - the core is importable without any stack
-
-    arrays = {
-        f"input-{number}-{index}": array
-        for number, arguments in enumerate(inputs)
-        for index, array in enumerate(arguments)
-    }
-    with replace_when_complete(file) as partial:
-        np.savez(partial, sets=np.array(len(inputs)), **arrays)
-
-
 def load_inputs(request: protocol.Request, shape: Shape) -> list[list[Any]]:
     """Return the arguments of the model by input set."""
-    import numpy as np  # noqa: PLC0415
-
-    with np.load(inputs_file(request, shape), allow_pickle=False) as archive:
-        return [
-            stored_reference.numbered(archive, f"input-{number}-")
-            for number in range(int(archive["sets"]))
-        ]
+    inputs: list[list[Any]] = arrays.load(inputs_file(request, shape))
+    return inputs
 
 
 def wait_for_reference(request: protocol.Request, shape: Shape) -> AnyReference:
@@ -110,7 +92,7 @@ def make_reference(
         getattr(subject, "find_ties", array_reference.find_no_ties),
     )
     reference = array_reference.measure_rounding(reference, subject, request.accuracy["envelope"])
-    stored_reference.save_reference(reference, file)
+    arrays.save(file, reference)
 
 
 def load_reference(request: protocol.Request, shape: Shape) -> AnyReference:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
+from probes.checking.arrays import np
 from probes.checking.deviation import stride_of, unmasked
 from probes.checking.output_check import allowed_difference
 from probes.checking.rules import Rules
@@ -74,8 +75,6 @@ def is_same_for_all(reference: Reference, samples: Sequence[Sequence[Any]]) -> b
 
 def is_constant(reference: Reference) -> bool:
     """Return whether every output has one value only, such as zeros: it shows no error."""
-    import numpy as np  # noqa: PLC0415 - the core is importable without any stack
-
     for index in range(len(reference.outputs[0])):
         values = np.concatenate([outputs[index].values for outputs in reference.outputs])
         if (values != values[:1]).any():
@@ -98,8 +97,6 @@ def _rows(samples: Sequence[Any], shape: Sequence[int]) -> Any:
 
     An output that is sampled, or has too many rows, is one row for each input set.
     """
-    import numpy as np  # noqa: PLC0415 - the core is importable without any stack
-
     size = math.prod(shape)
     batch = shape[0] if shape and stride_of(size) == 1 and size else 1
     if batch * len(samples) > MAX_ROWS:
@@ -118,8 +115,6 @@ def _distances(values: Any, target: Any) -> Any:
 
     `values` and `target` are `(rows, elements) float64`, the result is `(rows, rows)`.
     """
-    import numpy as np  # noqa: PLC0415
-
     centre = target.mean(0)
     values, target = values - centre, target - centre
     squares = (values**2).sum(1)[:, None] + (target**2).sum(1) - 2 * values @ target.T
@@ -131,8 +126,6 @@ def _differing_shares(values: Any, target: Any) -> Any:
 
     How far an index is from another one means nothing.
     """
-    import numpy as np  # noqa: PLC0415
-
     return np.stack([(row != target).mean(1) for row in values])
 
 
@@ -141,8 +134,6 @@ def _any_belongs_elsewhere(distances: Any, rounding: float) -> bool:
 
     `distances` is `(rows, rows)`: of each row to each row of the reference.
     """
-    import numpy as np  # noqa: PLC0415
-
     if len(distances) == 1:
         return False
     own = distances.diagonal().copy()

@@ -14,8 +14,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from probes.checking import arrays
+from probes.checking.arrays import np
 from probes.checking.text_reference import TokenLogprobs, top_token_ids
-from probes.partial_file import replace_when_complete
 from probes.protocol import Request
 from probes.wire.checks import TextScores
 
@@ -94,8 +95,6 @@ def make_long_text(
     `exact` and `eager` return the log probabilities of the next token at the last `output_tokens`
     positions of sequences: `(rows, output tokens, vocabulary) float32`.
     """
-    import numpy as np  # noqa: PLC0415 - the core is importable without any stack
-
     prompts, tokens = split(sequences, set_rows(request), request)
     kept: dict[str, list[Any]] = {name: [] for name in ("chosen", "ids", "logprobs", *FIGURES)}
     for prompt, text in zip(prompts, tokens, strict=True):
@@ -129,8 +128,6 @@ def score_rows(scores: TokenLogprobs, text: Any, chosen: Any, ids: Any, logprobs
     of them, in the same shape. `ids` and `logprobs` are the reference's likeliest tokens and their
     log probabilities, `(rows, positions, KEPT_TOKENS)` in int64 and float32.
     """
-    import numpy as np  # noqa: PLC0415
-
     if scores.ids is None:
         own = np.take_along_axis(scores.logprobs, ids, -1).astype("float64")
         token = np.take_along_axis(scores.logprobs, text[..., None], -1)[..., 0]
@@ -155,8 +152,6 @@ def mean_of_known(values: Any) -> Any:
 
     It is 0 for a row of NaN only.
     """
-    import numpy as np  # noqa: PLC0415
-
     known = ~np.isnan(values)
     return np.where(known, values, 0.0).sum(-1) / np.maximum(known.sum(-1), 1)
 
@@ -166,8 +161,6 @@ def look_up(scores: TokenLogprobs, ids: Any) -> tuple[Any, Any]:
 
     `ids` is `(rows, positions, tokens) int64`; the results have its shape, in float64 and bool.
     """
-    import numpy as np  # noqa: PLC0415
-
     order = np.argsort(scores.ids, axis=-1)
     sorted_ids = np.take_along_axis(scores.ids, order, -1)
     values = np.take_along_axis(scores.logprobs, order, -1).astype("float64")
@@ -185,8 +178,6 @@ def divergence(target: Any, own: Any, known: Any) -> Any:
     `target` and `own` are log probabilities in nats, `(rows, positions, tokens) float64`. Tokens
     that are not `known`, a bool array of the same shape, count as one.
     """
-    import numpy as np  # noqa: PLC0415
-
     probability = np.where(known, np.exp(target), 0.0)
     rest = [
         np.log(np.clip(1 - np.where(known, np.exp(each), 0.0).sum(-1), LEAST_REST, 1))
@@ -232,28 +223,6 @@ def file_of(request: Request) -> pathlib.Path:
     return pathlib.Path(request.shared_directory) / FILE
 
 
-def save(text: LongText, file: pathlib.Path) -> None:
-    """Write the text and the reference's log probabilities, atomically."""
-    import numpy as np  # noqa: PLC0415
-
-    arrays = {name: getattr(text, name) for name in ("prompts", "tokens", "chosen", "ids")}
-    with replace_when_complete(file) as partial:
-        np.savez(
-            partial,
-            source=np.array(text.source),
-            logprobs=text.logprobs,
-            **arrays,
-            **{f"eager-{name}": value for name, value in text.eager.items()},
-        )
-
-
-def load(file: pathlib.Path) -> LongText:
-    import numpy as np  # noqa: PLC0415
-
-    with np.load(file, allow_pickle=False) as archive:
-        names = ("prompts", "tokens", "chosen", "ids", "logprobs")
-        return LongText(
-            source=str(archive["source"]),
-            eager={name: archive[f"eager-{name}"] for name in FIGURES},
-            **{name: archive[name] for name in names},
-        )
+def load(request: Request) -> LongText:
+    text: LongText = arrays.load(file_of(request), LongText)
+    return text

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import pathlib
 from collections.abc import Sequence
 from typing import Any
 
+from probes.checking import arrays
+from probes.checking.arrays import np
 from probes.checking.deviation import Deviation, root_mean_square, sample, unmasked
 from probes.checking.rules import Rules
-from probes.partial_file import replace_when_complete
 from probes.wire.checks import Uncomparable
 
 NO_DEVIATION = Deviation()
@@ -27,8 +27,6 @@ class Keys:
 
     def replace_equal(self, places: Any, wanted: Any) -> Any:
         """Return `places` with those of `wanted` where both have equal values."""
-        import numpy as np  # noqa: PLC0415 - the core is importable without any stack
-
         axis = -1 if self.axis is None else self.axis
         moved, target = (
             np.moveaxis(each[..., None] if self.axis is None else each, axis, -1)
@@ -71,8 +69,6 @@ class ExpectedOutput:
 
     def align(self, array: Any) -> Any:
         """Return the sample of an output with the reference's values where others are right."""
-        import numpy as np  # noqa: PLC0415 - the core is importable without any stack
-
         if self.keys and array.shape == self.shape:
             array = self.keys.replace_equal(array, self.values.reshape(self.shape))
         values = sample(array)
@@ -139,94 +135,6 @@ def few_elements_factor(of_sets: Sequence[ExpectedOutput], rules: Rules) -> floa
     return 1.0 + rules.few_elements / elements if elements else 1.0
 
 
-def save_reference(reference: Reference, file: pathlib.Path) -> None:
-    """Write `reference` as a numpy archive without pickles, atomically."""
-    import numpy as np  # noqa: PLC0415 - the core is importable without any stack
-
-    arrays: dict[str, Any] = {
-        "name": np.array(reference.name),
-        "sets": np.array(len(reference.inputs)),
-        "facts": np.array(
-            json.dumps([[*reference.uncompared.items()], reference.unseen, reference.draws])
-        ),
-        "perturbations": np.array(reference.perturbations),
-    }
-    for number, (arguments, outputs) in enumerate(
-        zip(reference.inputs, reference.outputs, strict=True)
-    ):
-        arrays |= {f"input-{number}-{index}": array for index, array in enumerate(arguments)}
-        for index, output in enumerate(outputs):
-            arrays |= {
-                f"expected-{number}-{index}": output.values,
-                f"shape-{number}-{index}": np.array(output.shape, dtype="int64"),
-                f"float-{number}-{index}": np.array(output.is_float),
-                f"eager-{number}-{index}": np.array(dataclasses.astuple(output.eager)),
-                f"envelope-{number}-{index}": np.array(dataclasses.astuple(output.envelope)),
-            }
-            if output.top is not None:
-                arrays |= {
-                    f"top-{number}-{index}": output.top,
-                    f"eager-top-{number}-{index}": np.array(output.eager_top1),
-                }
-            if output.left_out is not None:
-                arrays[f"left-out-{number}-{index}"] = output.left_out
-            if output.keys is not None:
-                axis = -1 if output.keys.axis is None else output.keys.axis
-                arrays |= {
-                    f"keys-{number}-{index}": output.keys.rows,
-                    f"axis-{number}-{index}": np.array(axis),
-                }
-    with replace_when_complete(file) as partial:
-        np.savez(partial, **arrays)
-
-
 def load_reference(file: pathlib.Path) -> Reference:
-    import numpy as np  # noqa: PLC0415
-
-    with np.load(file, allow_pickle=False) as archive:
-        sets = range(int(archive["sets"]))
-        uncompared, unseen, draws = json.loads(str(archive["facts"]))
-        return Reference(
-            str(archive["name"]),
-            [numbered(archive, f"input-{number}-") for number in sets],
-            [_load_outputs(archive, number) for number in sets],
-            dict(uncompared),
-            tuple(unseen),
-            draws,
-            int(archive["perturbations"]),
-        )
-
-
-def numbered(archive: Any, prefix: str) -> list[Any]:
-    """Return the arrays whose names are `prefix` and a number, in order."""
-    return [archive[f"{prefix}{index}"] for index in range(_count(archive, prefix))]
-
-
-def _count(archive: Any, prefix: str) -> int:
-    return sum(name.startswith(prefix) for name in archive.files)
-
-
-def _load_outputs(archive: Any, number: int) -> list[ExpectedOutput]:
-    found = []
-    for index in range(_count(archive, f"expected-{number}-")):
-        suffix = f"{number}-{index}"
-        has_classes, is_partial, has_keys = (
-            f"{kind}-{suffix}" in archive.files for kind in ("top", "left-out", "keys")
-        )
-        axis = int(archive[f"axis-{suffix}"]) if has_keys else -1
-        found.append(
-            ExpectedOutput(
-                values=archive[f"expected-{suffix}"],
-                shape=tuple(map(int, archive[f"shape-{suffix}"])),
-                is_float=bool(archive[f"float-{suffix}"]),
-                eager=Deviation(*map(float, archive[f"eager-{suffix}"])),
-                envelope=Deviation(*map(float, archive[f"envelope-{suffix}"])),
-                top=archive[f"top-{suffix}"] if has_classes else None,
-                eager_top1=float(archive[f"eager-top-{suffix}"]) if has_classes else None,
-                left_out=archive[f"left-out-{suffix}"] if is_partial else None,
-                keys=Keys(archive[f"keys-{suffix}"], None if axis < 0 else axis)
-                if has_keys
-                else None,
-            )
-        )
+    found: Reference = arrays.load(file, Reference, ExpectedOutput, Deviation, Keys)
     return found

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from probes.adapter import ModelError
-from probes.partial_file import replace_when_complete
+from probes.checking import arrays
+from probes.checking.arrays import np
 
 #: Log probabilities that are kept for one batch size. Beyond that, only the first rows have them.
 MAX_LOGPROBS = 1 << 26
@@ -35,7 +36,7 @@ class TokenReference:
     """
 
     name: str
-    file: pathlib.Path
+    file: Any
     #: By input set, one array of prompts: `(rows, input tokens) int64`.
     inputs: list[list[Any]]
     #: By input set, the reference's continuation: `(rows, output tokens) int64`.
@@ -50,25 +51,21 @@ class TokenReference:
 
         The array is `(rows, output tokens, vocabulary)` in a floating-point dtype.
         """
-        import numpy as np  # noqa: PLC0415 - the core is importable without any stack
-
-        with np.load(self.file, allow_pickle=False) as archive:
-            return archive[f"logprobs-{number}"]
+        return arrays.read(self.file, f"logprobs-{number}")
 
     def top_tokens(self, number: int) -> TokenLogprobs:
         """Return the most likely tokens along the tokens of input set `number`, for every row."""
-        import numpy as np  # noqa: PLC0415
-
-        with np.load(self.file, allow_pickle=False) as archive:
-            return TokenLogprobs(archive[f"top-{number}"], archive[f"ids-{number}"])
+        return self._read_top_tokens("", number)
 
     def eager_top_tokens(self, number: int, count: int) -> TokenLogprobs:
         """Return eager PyTorch's `count` likeliest tokens along those of input set `number`."""
-        import numpy as np  # noqa: PLC0415
+        return keep_top_tokens(self._read_top_tokens("eager-", number), count)
 
-        with np.load(self.file, allow_pickle=False) as archive:
-            kept = TokenLogprobs(archive[f"eager-top-{number}"], archive[f"eager-ids-{number}"])
-        return keep_top_tokens(kept, count)
+    def _read_top_tokens(self, prefix: str, number: int) -> TokenLogprobs:
+        values, ids = (
+            arrays.read(self.file, f"{prefix}{kind}-{number}") for kind in ("top", "ids")
+        )
+        return TokenLogprobs(values, ids)
 
 
 def rows_with_logprobs(
@@ -88,56 +85,31 @@ def save_reference(
 
     Raise `ModelError` for log probabilities that are not finite.
     """
-    import numpy as np  # noqa: PLC0415
-
-    arrays: dict[str, Any] = {"name": np.array(name), "sets": np.array(len(inputs))}
-    eager_metrics = []
-    for number, (arguments, run) in enumerate(zip(inputs, runs, strict=True)):
+    large: dict[str, Any] = {}
+    tokens, eager = [], []
+    shape: tuple[int, ...] = ()
+    for number, run in enumerate(runs):
         exact = run.exact.logprobs
         if not (np.isfinite(exact).all() and np.isfinite(run.eager.logprobs).all()):
             raise ModelError(
                 "the model's probabilities are NaN or infinite",
                 "choose another precision with --dtype, such as bfloat16",
             )
-        arrays |= {f"input-{number}-{index}": array for index, array in enumerate(arguments)}
-        arrays |= {"rows": np.array(len(exact)), "vocabulary": np.array(exact.shape[-1])}
-        arrays |= {f"tokens-{number}": run.tokens, f"logprobs-{number}": exact}
-        arrays |= {
-            f"top-{number}": run.top_tokens.logprobs,
-            f"ids-{number}": run.top_tokens.ids,
-        }
-        eager_top = keep_top_tokens(run.eager)
-        arrays |= {
-            f"eager-top-{number}": eager_top.logprobs,
-            f"eager-ids-{number}": eager_top.ids,
-        }
-        eager_metrics.append(measure_fidelity(run.eager, exact))
-    merged = merge(eager_metrics)
-    for field in dataclasses.fields(FidelityMetrics):
-        arrays[f"eager-{field.name}"] = np.array(getattr(merged, field.name))
-    with replace_when_complete(file) as partial:
-        np.savez(partial, **arrays)
+        large[f"logprobs-{number}"] = exact
+        for prefix, kept in (("", run.top_tokens), ("eager-", keep_top_tokens(run.eager))):
+            large |= {f"{prefix}top-{number}": kept.logprobs, f"{prefix}ids-{number}": kept.ids}
+        tokens.append(run.tokens)
+        eager.append(measure_fidelity(run.eager, exact))
+        shape = exact.shape
+    prompts = [list(arguments) for arguments in inputs]
+    reference = TokenReference(name, "", prompts, tokens, shape[0], shape[-1], merge(eager))
+    arrays.save(file, reference, large)
 
 
 def load_reference(file: pathlib.Path) -> TokenReference:
     """Read what `save_reference` wrote, except for the log probabilities."""
-    import numpy as np  # noqa: PLC0415
-
-    with np.load(file, allow_pickle=False) as archive:
-        sets = range(int(archive["sets"]))
-        eager = {
-            field.name: archive[f"eager-{field.name}"].item()
-            for field in dataclasses.fields(FidelityMetrics)
-        }
-        return TokenReference(
-            name=str(archive["name"]),
-            file=file,
-            inputs=[[archive[f"input-{number}-0"]] for number in sets],
-            tokens=[archive[f"tokens-{number}"] for number in sets],
-            rows=int(archive["rows"]),
-            vocabulary=int(archive["vocabulary"]),
-            eager=FidelityMetrics(**eager),
-        )
+    found: TokenReference = arrays.load(file, TokenReference, FidelityMetrics)
+    return dataclasses.replace(found, file=file)
 
 
 TOP_TOKENS = 5
@@ -185,8 +157,6 @@ def measure_fidelity(scores: TokenLogprobs, exact: Any, near_tie: float = 0.0) -
     `scores`. Tokens that `scores` leaves out count as one with their total probability. Two tokens
     are a near tie where the reference prefers its own by at most `near_tie` nats.
     """
-    import numpy as np  # noqa: PLC0415 - the core is importable without any stack
-
     values, ids = scores.logprobs.astype("float64"), scores.ids
     target = exact[: len(values)].astype("float64")
     target_ids = top_token_ids(target)
@@ -224,8 +194,6 @@ def top_token_ids(logprobs: Any, count: int = TOP_TOKENS) -> Any:
 
     `logprobs` is `(..., vocabulary)` of any floating-point dtype, the result `(..., count) int64`.
     """
-    import numpy as np  # noqa: PLC0415
-
     count = min(count, logprobs.shape[-1])
     unordered = np.argpartition(logprobs, -count, axis=-1)[..., -count:]
     order = np.argsort(-np.take_along_axis(logprobs, unordered, -1), axis=-1)
@@ -234,8 +202,6 @@ def top_token_ids(logprobs: Any, count: int = TOP_TOKENS) -> Any:
 
 def keep_top_tokens(scores: TokenLogprobs, count: int = KEPT_TOKENS) -> TokenLogprobs:
     """Return the `count` most likely tokens of each position, most likely first."""
-    import numpy as np  # noqa: PLC0415
-
     columns = top_token_ids(scores.logprobs, count)
     values = np.take_along_axis(scores.logprobs, columns, -1)
     ids = columns if scores.ids is None else np.take_along_axis(scores.ids, columns, -1)
@@ -264,8 +230,6 @@ def logprobs_from_top_tokens(
     `tops` maps, by row and position, token ids to log probabilities; a position may have more than
     `count`.
     """
-    import numpy as np  # noqa: PLC0415
-
     chosen = [
         [sorted(position.items(), key=lambda entry: -entry[1])[:count] for position in row]
         for row in tops

@@ -29,11 +29,10 @@ def report_losses(
     """Send the scores along the long text and the user's metric; what fails is not sent."""
     shape = max(cells)
     program = cells[shape].program
-    file = long_text.file_of(request) if request.long_text else None
-    if file is not None and file.exists():
+    if request.long_text and long_text.file_of(request).exists():
         channel.start_phase("correctness", shape)
         scores = attempt(
-            lambda: long_text.score_program(program, long_text.load(file), request),
+            lambda: long_text.score_program(program, long_text.load(request), request),
             lambda _: None,
         )
         if scores is not None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from probes import protocol
 from probes.adapter import ModelError, Program, Subject
-from probes.checking import dispatch
+from probes.checking import arrays, dispatch
 from probes.checking.rules import rules_for
 from probes.checking.stored_reference import Reference
 from probes.measuring import flexibility
@@ -26,7 +26,7 @@ def make_inputs(subject: Any, shape: Shape, request: protocol.Request) -> None:
     if hasattr(subject, "settle_inputs"):
         count = subject.settle_inputs(shape.batch_size, count)
     inputs = [subject.inputs(shape.batch_size, number) for number in range(count)]
-    dispatch.save_inputs(inputs, dispatch.inputs_file(request, shape))
+    arrays.save(dispatch.inputs_file(request, shape), inputs)
 
 
 def make_reference(

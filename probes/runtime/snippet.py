@@ -15,6 +15,7 @@ import textwrap
 import types
 from typing import Any
 
+from probes.checking.arrays import np
 from probes.checking.deviation import root_mean_square, sample, subtract, unmasked
 from probes.checking.rules import Rules, allowed_error, rules_for
 from probes.measuring import timing
@@ -106,8 +107,6 @@ class Snippet:
 
     def arrays(self) -> list[Any]:
         """Return the result as numpy arrays; of text one, `(rows, tokens)`, padded with -1."""
-        import numpy as np  # noqa: PLC0415 - the core is importable without any stack
-
         if not self.makes_text:
             return collect(self.result)
         rows = [collect(row)[0] for row in self.result]
@@ -145,8 +144,6 @@ class Snippet:
 
 def collect(value: Any) -> list[Any]:
     """Return the arrays in what a stack returns, on the host; numbers and texts are dropped."""
-    import numpy as np  # noqa: PLC0415 - the core is importable without any stack
-
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
         from probes.subjects import outputs  # noqa: PLC0415 - imports torch

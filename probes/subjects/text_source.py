@@ -12,7 +12,7 @@ import torch
 import transformers
 
 from probes.adapter import ModelError
-from probes.checking import long_text
+from probes.checking import arrays, long_text
 from probes.protocol import Request
 from probes.subjects.causal_lm import FIRST_ORDINARY_TOKEN, CausalLm
 
@@ -42,7 +42,7 @@ def write_long_text(subject: Any, request: Request) -> None:
         lambda rows: logprobs(precise, rows, request),
         lambda rows: logprobs(subject.model, rows, request),
     )
-    long_text.save(text, long_text.file_of(request))
+    arrays.save(long_text.file_of(request), text)
 
 
 def logprobs(model: Any, rows: Any, request: Request) -> Any:

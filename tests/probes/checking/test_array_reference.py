@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from workers import rules
 
-from probes.checking import array_reference, output_check, stored_reference
+from probes.checking import array_reference, arrays, output_check, stored_reference
 from probes.checking.array_reference import create_reference
 from probes.checking.deviation import Deviation
 from probes.checking.stored_reference import ExpectedOutput, Keys, Reference
@@ -47,7 +47,7 @@ def large_reference() -> Reference:
 
 def test_a_reference_is_loaded_as_it_was_saved(tmp_path: pathlib.Path) -> None:
     saved = large_reference()
-    stored_reference.save_reference(saved, tmp_path / "reference-1.npz")
+    arrays.save(tmp_path / "reference-1.npz", saved)
     loaded = stored_reference.load_reference(tmp_path / "reference-1.npz")
     assert (loaded.name, loaded.perturbations) == ("float64", 2)
     assert (loaded.uncompared, loaded.unseen, loaded.draws) == ({3: "random"}, ("Boxes",), True)
@@ -75,7 +75,7 @@ def test_a_reference_is_replaced_atomically(
     file = tmp_path / "reference-1.npz"
     file.write_bytes(b"an older one")
     with file.open("rb") as open_file:
-        stored_reference.save_reference(large_reference(), file)
+        arrays.save(file, large_reference())
         assert open_file.read() == b"an older one"
     assert stored_reference.load_reference(file).name == "float64"
 
@@ -89,19 +89,13 @@ def test_a_reference_that_cannot_be_written_completely_does_not_exist(
 
     monkeypatch.setattr(np, "savez", fill_the_disk)
     with pytest.raises(OSError, match="No space"):
-        stored_reference.save_reference(large_reference(), tmp_path / "reference-1.npz")
+        arrays.save(tmp_path / "reference-1.npz", large_reference())
     assert not (tmp_path / "reference-1.npz").exists()
 
 
 def test_a_reference_with_pickled_objects_is_refused(tmp_path: pathlib.Path) -> None:
-    arrays = {
-        "name": np.array("float64"),
-        "sets": np.array(1),
-        "facts": np.array("[[], [], false]"),
-        "perturbations": np.array(0),
-        "input-0-0": np.array([print], dtype=object),
-    }
-    np.savez(tmp_path / "reference-1.npz", **arrays)
+    inputs = [[np.array([print], dtype=object)]]
+    arrays.save(tmp_path / "reference-1.npz", Reference("float64", inputs, []))
     with pytest.raises(ValueError, match="allow_pickle"):
         stored_reference.load_reference(tmp_path / "reference-1.npz")
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from probes.checking import long_text
+from probes.checking import arrays, long_text
 from probes.checking.text_reference import TokenLogprobs, top_token_ids
 
 ROWS, PROMPT, NEW, VOCABULARY, SETS = 2, 3, 4, 40, 3
@@ -20,8 +20,9 @@ def normalised(values: Any) -> Any:
     return (values - np.log(np.exp(values).sum(-1, keepdims=True))).astype("float32")
 
 
-def request(seconds: float = 60.0) -> Any:
+def request(seconds: float = 60.0, shared_directory: str = "") -> Any:
     return types.SimpleNamespace(
+        shared_directory=shared_directory,
         batch_sizes=[1, ROWS],
         input_tokens=PROMPT,
         output_tokens=NEW,
@@ -125,9 +126,9 @@ def test_a_program_without_probabilities_has_no_losses(tables: tuple[Any, Any]) 
 
 
 def test_a_text_is_read_as_it_was_written(tables: tuple[Any, Any], tmp_path: pathlib.Path) -> None:
-    text, file = make_text(*tables), tmp_path / "text.npz"
-    long_text.save(text, file)
-    found = long_text.load(file)
+    text, asked = make_text(*tables), request(shared_directory=str(tmp_path))
+    arrays.save(long_text.file_of(asked), text)
+    found = long_text.load(asked)
     assert found.source == "a test"
     for name in ("prompts", "tokens", "chosen", "ids", "logprobs"):
         assert (getattr(found, name) == getattr(text, name)).all()

@@ -1,0 +1,80 @@
+"""numpy, and files of values that hold its arrays.
+
+numpy is imported when it is first used, because the stack of a worker may decide how that happens.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from probes.partial_file import replace_when_complete
+
+
+class _Numpy:
+    def __getattr__(self, name: str) -> Any:
+        import numpy  # noqa: ICN001, PLC0415 - see above
+
+        return getattr(numpy, name)
+
+
+np: Any = _Numpy()
+#: Name of the description of a value in its file.
+VALUE = "value"
+
+
+def save(file: pathlib.Path, value: Any, separate: Mapping[str, Any] | None = None) -> None:
+    """Write a value to a numpy archive without pickles, atomically.
+
+    It may consist of arrays, dataclasses, dictionaries, lists, tuples and what JSON has. The
+    `separate` arrays, by name, are read one by one; see `read`.
+    """
+    arrays: dict[str, Any] = dict(separate or {})
+
+    def describe(each: Any) -> Any:
+        if isinstance(each, (np.ndarray, np.generic)):
+            name = f"{VALUE}-{len(arrays)}"
+            arrays[name] = each
+            return {"array": name}
+        if dataclasses.is_dataclass(each):
+            names = [field.name for field in dataclasses.fields(each)]
+            return {type(each).__name__: {name: describe(getattr(each, name)) for name in names}}
+        if isinstance(each, dict):
+            return {"dict": [[key, describe(held)] for key, held in each.items()]}
+        if isinstance(each, (list, tuple)):
+            return {type(each).__name__: [describe(held) for held in each]}
+        return each
+
+    described = json.dumps(describe(value))
+    with replace_when_complete(file) as partial:
+        np.savez(partial, **arrays, **{VALUE: np.array(described)})
+
+
+def load(file: pathlib.Path, *classes: type) -> Any:
+    """Return the value that `save` wrote; `classes` are the dataclasses that it may consist of."""
+    known = {each.__name__: each for each in classes}
+
+    def restore(each: Any) -> Any:
+        if not isinstance(each, dict):
+            return each
+        ((kind, held),) = each.items()
+        if kind == "array":
+            return archive[held]
+        if kind == "dict":
+            return {key: restore(part) for key, part in held}
+        if kind in known:
+            return known[kind](**{name: restore(part) for name, part in held.items()})
+        parts = [restore(part) for part in held]
+        return tuple(parts) if kind == "tuple" else parts
+
+    with np.load(file, allow_pickle=False) as archive:
+        return restore(json.loads(str(archive[VALUE])))
+
+
+def read(file: pathlib.Path, name: str) -> Any:
+    """Return one of the separate arrays of a file."""
+    with np.load(file, allow_pickle=False) as archive:
+        return archive[name]
