@@ -4,7 +4,7 @@ A module with the functions of `Workflow` is a workflow; there is no base class 
 The harness loads the module by the file named in the request. It calls `versions`, `settings` and
 `open_subject`; then, for each shape, `build`, `Program.feed` and the program; then
 `engagement`. The code for users has the lines of `integration`; see
-`advisor.report.recipes.snippet`.
+`advisor.recipes.snippet`.
 """
 
 from __future__ import annotations
@@ -162,6 +162,8 @@ class Workflow(Protocol):
     - `serving_command(request) -> str`: the command line with which an engine serves the model;
     - `build_for(target, subject, inputs, request)`: build for a device that is not attached, for a
       workflow with `builds_for` in `rubric/workflows.toml`;
+    - `starts(subject, request) -> dict[str, StartLines]`: the lines of the ways to start from a
+      file, by their names in `rubric/starts.toml`;
     - `racing_operators(program) -> list[str]`: operators that may give other results for the same
       input. The program is then called more often to find that, and the reason names them;
     - `read_memory() -> events.MemoryRead`: peaks of memory, if another process does the work.

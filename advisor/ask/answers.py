@@ -278,6 +278,13 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "BUDGET",
         ),
     ] = ""
+    cold_start: Annotated[
+        bool,
+        _time(
+            "also start the leaders in new processes with empty caches, by every way that their"
+            " stacks offer, until the first reply; takes minutes more",
+        ),
+    ] = False
     all_arms: Annotated[
         bool,
         _time(

@@ -34,6 +34,7 @@ from advisor.ask.task import (
     parse_load,
 )
 from advisor.domain.catalogue import Catalogue, Models
+from advisor.domain.constraints import START
 from advisor.domain.machine import Machine
 from advisor.domain.model import ExportedModel, FactoryModel, Model, OnnxModel, SyntheticModel
 from advisor.domain.plan import ArmName
@@ -80,6 +81,7 @@ def resolve(
         seed=_in_range("--seed", answers.seed, 0, (1 << 63) - 1),
         python=machine.software.executable,
         load=parse_load(answers, task, model, catalogue),
+        cold_start=answers.cold_start or any(each.criterion == START for each in constraints),
     )
     question = _add_limits(question, answers, catalogue)
     return _add_permissions(_add_accuracy(question, answers), answers)

@@ -15,6 +15,7 @@ import msgspec
 from advisor.domain.accuracy import AccuracyRules
 from advisor.domain.catalogue import Catalogue, EarlierRuns, KnownGpu, Models, Presets
 from advisor.domain.constraints import CRITERIA
+from advisor.domain.measurement import StartWay
 from advisor.domain.rubric import Criterion, DecisionTree, Guideline, PublishedData, Rubric
 from advisor.domain.serving import ServingRules
 from advisor.domain.workflow import CitedFact, DeclaredFacts, EngineMemory, Integration, Workflow
@@ -76,6 +77,7 @@ def load(
         accuracy=read(directory / "accuracy.toml", AccuracyRules),
         serving=read(directory / "serving.toml", ServingRules),
         engine_memory=read(directory / "engine_memory.toml", dict[str, EngineMemory]),
+        starts=read(directory / "starts.toml", dict[str, StartWay]),
     )
 
 

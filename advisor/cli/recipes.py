@@ -32,7 +32,8 @@ def recipe(
             metavar="STYLE",
             help="snippet: load, compile and call in a few lines, or the server that was under"
             " load; server: the command of the engine's server, or a server for a module;"
-            " dockerfile: an image of it",
+            " dockerfile: an image of it; start: the fastest start of a new process, with"
+            " --cold-start; write: what writes the file that it begins with",
         ),
     ] = "snippet",
     output: Output = STANDARD_OUTPUT,
@@ -45,6 +46,8 @@ def recipe(
         "snippet": recipe_text.render_short,
         "server": recipe_text.render_server,
         "dockerfile": recipe_text.render_dockerfile,
+        "start": recipe_text.render_start,
+        "write": recipe_text.render_write,
     }
     if style not in styles:
         raise FormatError(f"unknown style {style!r}", f"use one of {', '.join(styles)}")

@@ -119,6 +119,7 @@ def summarise_arm(
         new_shape_results=new_shapes,
         new_shapes=rate_new_shapes(new_shapes),
         new_shapes_complete=is_complete(new_shapes),
+        starts=state.starts.get(arm.id, ()),
     )
 
 

@@ -21,7 +21,7 @@ from advisor.decide.summary import summarise
 from advisor.decide.unmeasured import list_excluded, list_planned, potential_of
 from advisor.domain.answer import Answer, Problem
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.constraints import Constraint, Priorities
+from advisor.domain.constraints import START, Constraint, Priorities
 from advisor.domain.event_folding import fold
 from advisor.domain.measurement import TimedVisit
 from advisor.domain.model import has_random_weights
@@ -129,6 +129,10 @@ def evaluate(
     """
     results = summarise_run(header, state)
     excluded = list_excluded(header, plan_of(state))
+    question = header.question
+    if not (state.starts or state.finished):  # starts come last
+        others = tuple(each for each in question.constraints if each.criterion != START)
+        question = msgspec.structs.replace(question, constraints=others)
     resumable = None if state.finished else can_go_on(state)
     answer, error = _advise(
         Answer(
@@ -139,7 +143,7 @@ def evaluate(
             finished=state.finished,
             resumable=resumable,
             imported=header.imported,
-            question=header.question,
+            question=question,
             machine=header.machine,
             load_check=state.load_check,
             results=results,
@@ -159,6 +163,7 @@ def evaluate(
         answer,
         unmeasured=(*list_planned(header, state, results, final_problem), *excluded),
         problem=Problem.of(error),
+        question=header.question,
     )
     return msgspec.structs.replace(answer, headline=write_headline(answer))
 

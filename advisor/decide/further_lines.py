@@ -9,7 +9,7 @@ from advisor.decide.trust import is_unfit
 from advisor.domain.accuracy import why_unchecked, worst_check
 from advisor.domain.answer import Answer
 from advisor.domain.machine import describe_device
-from advisor.domain.measurement import Measurement
+from advisor.domain.measurement import COLD, Measurement
 from advisor.domain.model import has_random_weights, name_own_shapes, short_name
 from advisor.domain.recommendation import Certainty, Recommendation, ShapeAdvice
 from advisor.domain.results import EQUIVALENCE_MARGIN, ScoredArm
@@ -17,8 +17,10 @@ from advisor.domain.serving import AskedRate, ServedArm, ServingResults
 from advisor.system.number_format import (
     format_count,
     format_interval,
+    format_mebibytes,
     format_milliseconds,
     format_number,
+    format_seconds,
     format_share,
 )
 from probes.wire.checks import Checked
@@ -43,6 +45,24 @@ def describe_requests(facts: AdvisedAnswer) -> list[str]:
         for arm, found in sizes.items()
     )
     return [f"First to serve {requests:,} requests, builds included: {first}."]
+
+
+def describe_start(facts: AdvisedAnswer) -> list[str]:
+    """Return how fast a new process replies, cold and by the fastest way, beside the baseline."""
+    fastest, baseline = facts.measured.fastest_start, facts.answer.baseline
+    if fastest is None:
+        return []
+    cold = next((each for each in facts.measured.starts if each.way == COLD), fastest)
+    line = f"Start: {format_seconds(cold.seconds)} s cold"
+    if fastest != cold:
+        size, lines = fastest.shipped_bytes, fastest.lines
+        costs = f"{lines} line{'' if lines == 1 else 's'}"
+        costs = f"{format_mebibytes(size, 2)} MiB, {costs}" if size else costs
+        line += f", {format_seconds(fastest.seconds)} s with {fastest.title} ({costs})"
+    eager = baseline.fastest_start if baseline else None
+    if eager is not None and baseline != facts.measured:
+        line += f"; {facts.baseline_title} {format_seconds(eager.seconds)} s"
+    return [f"{line}."]
 
 
 def describe_adjustments(facts: AdvisedAnswer) -> list[str]:

@@ -17,6 +17,7 @@ from advisor.decide.further_lines import (
     describe_adjustments,
     describe_batch_sizes,
     describe_requests,
+    describe_start,
     describe_weights,
     join_names,
     write_load_lines,
@@ -66,6 +67,7 @@ def write_headline(answer: Answer, scope: str = "") -> tuple[HeadlineLine, ...]:
         ("change", _change(facts)),
     ]
     further: tuple[tuple[HeadlinePart, Sequence[str]], ...] = (
+        ("start", describe_start(facts)),
         ("requests", describe_requests(facts)),
         ("load", write_load_lines(facts)),
         ("weights", describe_weights(facts)),

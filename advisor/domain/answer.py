@@ -28,7 +28,15 @@ PUBLISHED = "published"
 Status = Literal[FailureStatus, ExclusionStatus]
 #: What a line of the headline is about.
 HeadlinePart = Literal[
-    "answer", "certainty", "change", "requests", "load", "weights", "accuracy", "batch-sizes"
+    "answer",
+    "certainty",
+    "change",
+    "start",
+    "requests",
+    "load",
+    "weights",
+    "accuracy",
+    "batch-sizes",
 ]
 
 

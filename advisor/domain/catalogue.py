@@ -8,6 +8,7 @@ import msgspec
 
 from advisor.domain.accuracy import AccuracyRules
 from advisor.domain.constraints import Priorities
+from advisor.domain.measurement import StartWay
 from advisor.domain.model import SyntheticModel
 from advisor.domain.question import Budget, Dtype, Question
 from advisor.domain.rubric import DecisionTree, Guideline, PublishedData, Rubric
@@ -200,6 +201,8 @@ class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
     serving: ServingRules
     #: By workflow.
     engine_memory: dict[str, EngineMemory]
+    #: By name.
+    starts: dict[str, StartWay] = {}
 
     def for_question(self, question: Question) -> Catalogue:
         """Return the catalogue with the workflows' environments and facts for a question."""

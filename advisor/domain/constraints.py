@@ -65,6 +65,8 @@ class Priorities(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 #: A figure that may also be required as a letter, the class of what is lost of a trained model.
 CLASSIFIED = "accuracy"
+#: A figure that is measured after all others.
+START = "start"
 #: Letters that a constraint may ask for, by number; 0 is what is below C.
 LETTERS = ("below C", "C", "B", "A")
 #: Significant digits of a measured figure next to a bound; the fewest that suffice are shown.
@@ -146,6 +148,9 @@ FIGURES: Mapping[str, LimitedFigure] = {
     "speedup": LimitedFigure(lambda one: one.speedup.value, "factor", "1.2", ">="),
     "memory": LimitedFigure(lambda one: one.memory_bytes.peak, "bytes", "8GiB"),
     "build": LimitedFigure(lambda one: one.build_seconds.cold, "seconds", "5min"),
+    START: LimitedFigure(
+        lambda one: one.fastest_start.seconds if one.fastest_start else None, "seconds", "10s"
+    ),
     "ttft": LimitedFigure(_worst_ttft, "seconds", "200ms", of_text=True),
     "itl": LimitedFigure(_worst_itl, "seconds", "20ms", of_text=True),
     CLASSIFIED: LimitedFigure(

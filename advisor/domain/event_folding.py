@@ -27,6 +27,7 @@ from advisor.domain.run_events import (
     RepetitionStarted,
     Resumed,
     RunEvent,
+    StartMeasured,
     WorkerEnded,
     WorkerReported,
     WorkerSpawned,
@@ -38,8 +39,10 @@ from probes.wire.events import (
     Built,
     Caches,
     ClosedLoop,
+    Compared,
     Diagnosed,
     Engagement,
+    FirstReply,
     Imported,
     Loaded,
     MemoryRead,
@@ -115,6 +118,9 @@ def _run_changes(state: RunState, run_event: RunEvent) -> dict[str, Any]:
             return {"load_check": run_event.check}
         case MemoryChecked():
             return {"memory_checked": run_event}
+        case StartMeasured(arm=arm, start=start):
+            others = [each for each in state.starts.get(arm, ()) if each.way != start.way]
+            return {"starts": {**state.starts, arm: (*others, start)}}
         case ProvisionalAnswer():
             return {"provisional": run_event}
         case OtherPlatformFound():
@@ -242,7 +248,7 @@ def _update_process(process: ProcessState, run_event: ProcessEvent) -> ProcessSt
             changes = {"phase": phase}
         case Ready():
             changes = {"ready": True}
-        case Prepared():
+        case Prepared() | FirstReply() | Compared():
             changes = {}
         case MemoryRead():
             changes = {"warm_memory": process.warm_memory or event, "memory": event}

@@ -198,6 +198,39 @@ class MemoryBytes(msgspec.Struct, frozen=True, kw_only=True):
     torch_reserved: int | None = None
 
 
+class StartWay(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A way to start a workflow in a new process."""
+
+    title: str
+    #: On which other devices what is shipped can be used, and where that is documented.
+    loads_on: str
+    source: str
+
+
+#: The ways that need no lines of their own: without anything, and with the kept caches.
+COLD, CACHE_DIRECTORY = "cold", "cache-directory"
+
+
+class Start(msgspec.Struct, frozen=True, kw_only=True):
+    """A start of an arm in a new process, with empty caches and an empty temporary folder."""
+
+    #: A table of `rubric/starts.toml`, and what it says.
+    way: str
+    title: str = ""
+    loads_on: str = ""
+    source: str = ""
+    #: From the new process to its first correct reply; null where that failed.
+    seconds: float | None = None
+    #: Median of the calls that follow.
+    call_seconds: float | None = None
+    #: What an earlier process has written, and the seconds of a process that only writes it.
+    shipped_bytes: int = 0
+    write_seconds: float | None = None
+    #: Lines that differ from those of the arm.
+    lines: int = 0
+    failure: str | None = None
+
+
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     """Measurement of one valid arm."""
 
@@ -233,3 +266,11 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     new_shapes: str | None = None
     #: Whether all of these shapes were tried before the time limit.
     new_shapes_complete: bool = True
+    #: How fast it starts, by each way that its stack offers; empty if that was not measured.
+    starts: tuple[Start, ...] = ()
+
+    @property
+    def fastest_start(self) -> Start | None:
+        """The way with the shortest start."""
+        done = [each for each in self.starts if each.seconds is not None]
+        return min(done, key=lambda each: each.seconds or 0.0, default=None)

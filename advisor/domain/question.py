@@ -51,6 +51,8 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     new_shape_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     #: Seconds of all of them, after which no further arm tries any.
     all_new_shapes_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    #: Further seconds for cold starts, where they are asked for; the last start may take longer.
+    start_seconds: Annotated[float, msgspec.Meta(ge=0)] = 180.0
 
     @property
     def tries_new_shapes(self) -> bool:
@@ -173,6 +175,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     accuracy: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
     #: Limits of one build, by workflow; the others have `max_build_seconds`.
     max_build_times: dict[str, Annotated[float, msgspec.Meta(gt=0)]] = {}
+    #: Whether the leaders are started in new processes, by every way.
+    cold_start: bool = False
     #: The load of the task `serve`; null for the other tasks.
     load: LoadQuestion | None = None
     #: UUIDs of the GPUs over which each model is split, besides `gpu`; empty for one device.

@@ -11,6 +11,7 @@ import msgspec
 
 from advisor.domain.answer import AnswerSummary
 from advisor.domain.machine import QuietCheck
+from advisor.domain.measurement import Start
 from advisor.domain.plan import Arm, Plan
 from advisor.domain.results import Platform
 from advisor.domain.serving import ServedRequest
@@ -200,6 +201,13 @@ class LoadMeasured(_RunEvent, frozen=True, kw_only=True):
     problem: str | None = None
 
 
+class StartMeasured(_RunEvent, frozen=True, kw_only=True):
+    """An arm was started in a new process by one way."""
+
+    arm: str
+    start: Start
+
+
 class WorkerEnded(_RunEvent, frozen=True, kw_only=True):
     """A worker process ended."""
 
@@ -270,6 +278,7 @@ RunEvent = (
     | RepetitionStarted
     | EnergyMeasured
     | LoadMeasured
+    | StartMeasured
     | WorkerEnded
     | RaceOpened
     | RaceClosed

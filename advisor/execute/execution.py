@@ -38,6 +38,7 @@ from advisor.execute import (
     remaining,
     repetitions,
     servers,
+    starts,
 )
 from advisor.execute.recorder import RaceContext, Recorder, answer_so_far, has_answer
 from advisor.probing.conditions import ConditionsMonitor, GpuMonitor
@@ -144,6 +145,10 @@ def _execute_steps(
             yield from _race_and_measure_further(races, header)
             yield from recorder.record_each(session.stop())
         yield from repetitions.repeat_leaders(races, is_further=is_further)
+    if question.cold_start:
+        yield from starts.measure_starts(
+            races, run_config_of(run, header, context), header.catalogue
+        )
     yield recorder.record(Finished())
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import functools
 import itertools
 import pathlib
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -22,7 +24,7 @@ from advisor.probing.conditions import ConditionsMonitor
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
 from advisor.probing.supervisor import Supervisor
-from probes.wire.events import Environment, Imported
+from probes.wire.events import Compared, Environment, Imported
 from probes.wire.outcome import Failure, Outcome
 from probes.wire.shape import Shape
 
@@ -77,20 +79,13 @@ def run_pair(first: Snippet, second: Snippet, settings: Settings) -> Pair:
 
     Raise `VerificationError` with the reason if one fails.
     """
-    with (
-        tempfile.TemporaryDirectory() as home,
-        Supervisor(settings.deadlines) as supervisor,
-    ):
-        scratch = pathlib.Path(home, "scratch")
-        config = dataclasses.replace(
-            settings.config,
-            arms_directory=pathlib.Path(home, "arms"),
-            scratch_directory=scratch,
-        )
-        session = Session(supervisor, config, ConditionsMonitor())
-        own, baseline = (
-            make_arm(name, snippet, settings, scratch / "shared")
-            for name, snippet in ((SNIPPET, first), (BASELINE_SNIPPET, second))
+    with tempfile.TemporaryDirectory() as home, open_session(settings, home) as session:
+        shared = pathlib.Path(home, "shared")
+        call = str(shared / "call.pt")
+        make = functools.partial(make_arm, settings=settings, shared=shared, describes=True)
+        own = make(SNIPPET, first, call=call)
+        baseline = make(
+            BASELINE_SNIPPET, second, call=str(shared / "own.pt"), calls={SNIPPET: call}
         )
         versions = start(session, own)
         alone: Iterable[tuple[Sequence[float], ...]] = itertools.repeat(())
@@ -112,11 +107,38 @@ def run_pair(first: Snippet, second: Snippet, settings: Settings) -> Pair:
     )
 
 
-def make_arm(name: str, snippet: Snippet, settings: Settings, shared: pathlib.Path) -> Arm:
-    """Return the arm of a process that runs the snippet, and write what it needs to `shared`."""
+@contextlib.contextmanager
+def open_session(settings: Settings, home: str) -> Iterator[Session]:
+    """Yield a session with its folders in `home`, those of `shared` among them."""
+    with Supervisor(settings.deadlines) as supervisor:
+        config = dataclasses.replace(
+            settings.config,
+            arms_directory=pathlib.Path(home, "arms"),
+            scratch_directory=pathlib.Path(home),
+        )
+        yield Session(supervisor, config, ConditionsMonitor())
+
+
+def make_arm(  # noqa: PLR0913 - the options of a snippet
+    name: str,
+    snippet: Snippet,
+    *,
+    settings: Settings,
+    shared: pathlib.Path,
+    call: str = "",
+    calls: Mapping[str, str] | None = None,
+    saves: str = "",
+    describes: bool = False,
+    writes: bool = False,
+) -> Arm:
+    """Return the arm of a process that runs the snippet, and write what it needs to `shared`.
+
+    The options are those of `probes.runtime.snippet`.
+    """
     file, files = shared / f"{name}.py", shared / name
-    files.mkdir(parents=True)
-    link_files(snippet, settings.config.question.model, files)
+    if not files.is_dir():
+        files.mkdir(parents=True)
+        link_files(snippet, settings.config.question.model, files)
     file.write_text(snippet.text, encoding="utf-8")
     return msgspec.structs.replace(
         settings.arm,
@@ -125,8 +147,12 @@ def make_arm(name: str, snippet: Snippet, settings: Settings, shared: pathlib.Pa
         options={
             "snippet": str(file),
             "files": str(files),
-            "call": str(shared / "call.pt"),
-            "compare": name == BASELINE_SNIPPET,
+            "begun": time.monotonic(),
+            "describes": describes,
+            "writes": writes,
+            "call": call,
+            "calls": calls or {},
+            "saves": saves,
             "allowed": settings.allowed,
         },
     )
@@ -139,6 +165,8 @@ def start(session: Session, arm: Arm) -> dict[str, str]:
         match run_event:
             case WorkerReported(worker_event=Imported(environment=Environment() as found)):
                 versions = found.distributions
+            case WorkerReported(worker_event=Compared(problem=str(problem))):
+                raise WrongOutputsError(problem)
             case _:
                 pass
     return versions
@@ -149,8 +177,6 @@ def follow(run_events: Iterable[RunEvent]) -> list[RunEvent]:
     found = []
     for run_event in run_events:
         match run_event:
-            case WorkerEnded(outcome=Outcome(failure=Failure(status="incorrect", reason=reason))):
-                raise WrongOutputsError(reason)
             case WorkerEnded(outcome=Outcome(failure=Failure() as failure)):
                 raise VerificationError(
                     f"the snippet failed: {failure.reason}",

@@ -136,6 +136,7 @@ SCORE: tuple[Figure[ScoredArm], ...] = (
 MEASURED: tuple[Figure[Measurement], ...] = (
     Figure("cold_build_seconds", float, lambda one: one.build_seconds.cold),
     Figure("warm_build_seconds", float, lambda one: one.build_seconds.warm),
+    Figure("start_seconds", float, lambda one: getattr(one.fastest_start, "seconds", None)),
     Figure("peak_memory_bytes", int, lambda one: one.memory_bytes.peak),
     *_fields(float, "engaged_share"),
     *_fields(int, "weight_bytes"),

@@ -13,11 +13,11 @@ from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.errors import NoRecipeError
+from advisor.recipes.server import portable_command
+from advisor.recipes.snippet import compose_snippet, imported_packages
 from advisor.report.explanation import find_arms
-from advisor.report.recipes.server import portable_command
-from advisor.report.recipes.snippet import compose_snippet, imported_packages
 from advisor.store.runs import Run
-from probes.wire.events import Environment, InputFacts
+from probes.wire.events import Environment, InputFacts, StartLines
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -39,6 +39,8 @@ class FoundRecipe:
     )
     #: Whether rows of a batch depend on each other; null if that is not known.
     coupled_rows: bool | None = None
+    #: By way, how it starts faster; see `RecipeFacts`.
+    starts: Mapping[str, StartLines] = dataclasses.field(default_factory=dict)
     #: The command that serves the model with an engine, and its environment variables.
     serving_command: str | None = None
     variables: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -100,6 +102,7 @@ def find_recipe(run: Run, arm: str) -> FoundRecipe | None:
         inputs=facts.inputs,
         allowances=facts.allowances,
         coupled_rows=facts.coupled_rows,
+        starts=facts.starts,
         serving_command=facts.serving_command,
     )
 

@@ -14,7 +14,10 @@ from advisor.report.formatting import Section, Table
 from advisor.report.shortcomings import new_shape_lines, partly_used, unranked
 from advisor.system.number_format import (
     format_interval,
+    format_mebibytes,
+    format_milliseconds,
     format_number,
+    format_seconds,
     format_share,
     format_share_of_draws,
 )
@@ -27,6 +30,10 @@ AGREEMENT = {
 #: The handbook is the source of `rubric/tree.toml`.
 TREE_TITLE = "Decision tree of a handbook on model optimisation (2026)"
 MIX = "The speed-up of an arm is the geometric mean over these lines, weighted by the shares"
+STARTS = (
+    "From a new process with empty caches to its first correct reply; files of packages may be in "
+    "the memory of the system"
+)
 PORTABILITY = (
     "Performance portability: the harmonic mean over the platforms of each speed divided by the "
     "fastest workflow's there; 0 if a platform cannot run it"
@@ -39,8 +46,32 @@ def tables(answer: Answer) -> list[Table]:
         *_shape_table(answer),
         *accuracy.tables(answer),
         *generation.tables(answer),
+        *_start_table(answer),
         *_portability_table(answer),
     ]
+
+
+def _start_table(answer: Answer) -> list[Table]:
+    """Return how fast new processes reply, by each way; the slower calls of some are beside it."""
+    started = [(one.arm, start) for one in answer.results.measurements for start in one.starts]
+    if not started:
+        return []
+    head = ["workflow", "way", "start, s", "call, ms", "shipped, MiB", "written in, s", "lines"]
+    rows = [
+        [
+            arm,
+            start.title,
+            format_seconds(start.seconds),
+            format_milliseconds(start.call_seconds),
+            format_mebibytes(start.shipped_bytes or None, 2),
+            format_seconds(start.write_seconds),
+            str(start.lines),
+        ]
+        for arm, start in started
+    ]
+    loads = {f"{start.title}: {start.loads_on} ({start.source})" for _, start in started}
+    failures = [f"{arm}, {start.title}: {start.failure}" for arm, start in started if start.failure]
+    return [Table("starts", STARTS, [head, *rows], (*failures, *sorted(loads)), {0, 1})]
 
 
 def _shape_table(answer: Answer) -> list[Table]:

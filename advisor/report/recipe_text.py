@@ -13,19 +13,20 @@ from collections.abc import Sequence
 
 from advisor.domain.accuracy import worst_error
 from advisor.domain.answer import Answer, RankedArm
-from advisor.domain.measurement import Cell
+from advisor.domain.measurement import Cell, Start
 from advisor.domain.model import ExportedModel, FactoryModel, OnnxModel, TransformersModel
 from advisor.domain.question import Question
 from advisor.errors import NoRecipeError
+from advisor.recipes import server
+from advisor.recipes.calls import file_name, model_name
+from advisor.recipes.snippet import compose_snippet
+from advisor.recipes.starts import StartScripts, compose_starts, start_shape
 from advisor.report.answer import caveats
 from advisor.report.formatting import format_error
 from advisor.report.found_recipe import FoundRecipe, choose
-from advisor.report.recipes import server
-from advisor.report.recipes.calls import file_name, model_name
-from advisor.report.recipes.snippet import compose_snippet
 from advisor.report.setup_facts import describe_shapes
 from advisor.store.runs import Run
-from advisor.system.number_format import format_interval
+from advisor.system.number_format import format_interval, format_seconds
 from probes.wire.shape import Shape
 
 #: Builds of torch that an index has.
@@ -213,8 +214,16 @@ def render_snippet(
     """
     question, best = answer.question, snippet_cell(entry)
     shape = shape or (best.shape if best else question.shapes[0])
-    cell = next((each for each in entry.cells if each.shape == shape), None)
     body = compose_snippet(question, shape.batch_size, found.integration, found.inputs)
+    return _script(answer, entry, found, shape, body)
+
+
+def _script(
+    answer: Answer, entry: RankedArm, found: FoundRecipe, shape: Shape, body: str, start: str = ""
+) -> str:
+    """Return a script with its header; `start` says what it does beside its calls."""
+    question = answer.question
+    cell = next((each for each in entry.cells if each.shape == shape), None)
     speed = (
         f": {format_interval(cell.speedup)} as fast as eager PyTorch"
         if cell and entry.arm != answer.results.baseline
@@ -226,7 +235,7 @@ def render_snippet(
     precision = "the model's own precision" if question.dtype == "native" else question.dtype
     shapes = describe_shapes(answer, [shape])
     title = f"{entry.arm} at {shapes} in {precision} on {answer.device_name}{speed}."
-    title = " ".join([title + loss, *caveats(answer)])
+    title = " ".join([title + loss, start, *caveats(answer)])
     return f'''\
 {script_header(found)}
 """{textwrap.fill(clean(title), DOCSTRING_WIDTH)}
@@ -235,6 +244,41 @@ def render_snippet(
 """
 
 {body}'''
+
+
+def render_start(answer: Answer, entry: RankedArm, found: FoundRecipe) -> str:
+    """Return the script of the fastest start as it was measured."""
+    fastest, scripts = _fastest_start(answer, entry, found)
+    how = f"Starts with {fastest.title} in {format_seconds(fastest.seconds)} s."
+    if scripts.write:
+        how += " The script of --style write has written it before, in the same folder."
+    shape = start_shape(answer.question)
+    return _script(answer, entry, found, shape, scripts.start, how)
+
+
+def render_write(answer: Answer, entry: RankedArm, found: FoundRecipe) -> str:
+    """Return the script that writes what the fastest start loads."""
+    fastest, scripts = _fastest_start(answer, entry, found)
+    if not scripts.write:
+        raise NoRecipeError(
+            f"{entry.arm} starts fastest with {fastest.title}, for which no script writes anything",
+            "use --style start",
+        )
+    how = f"Writes {fastest.title}, with which the script of --style start begins."
+    return _script(answer, entry, found, start_shape(answer.question), scripts.write, how)
+
+
+def _fastest_start(
+    answer: Answer, entry: RankedArm, found: FoundRecipe
+) -> tuple[Start, StartScripts]:
+    fastest = entry.measured.fastest_start if entry.measured else None
+    if fastest is None:
+        raise NoRecipeError(
+            f"the start of {entry.arm} was not measured",
+            "measure it with p3-advisor recommend --cold-start",
+        )
+    scripts = compose_starts(answer.question, found.integration, found.starts, found.inputs)
+    return fastest, next(each for each in scripts if each.way == fastest.way)
 
 
 def install_command(device: str) -> str:

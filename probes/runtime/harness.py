@@ -263,6 +263,7 @@ def report_recipe_facts(
             integration=workflow.integration(request),
             inputs=subject.describe_inputs() if hasattr(subject, "describe_inputs") else None,
             coupled_rows=flexibility.has_coupled_rows(request),
+            starts=workflow.starts(subject, request) if hasattr(workflow, "starts") else {},
         )
 
     facts = try_optional(collect)

@@ -10,8 +10,10 @@ import gc
 import os
 import pathlib
 import re
+import runpy
 import sys
 import textwrap
+import time
 import types
 from typing import Any
 
@@ -22,10 +24,8 @@ from probes.measuring import timing
 from probes.protocol import Request
 from probes.runtime.channel import Channel
 from probes.runtime.environment import read_environment
-from probes.runtime.failures import FailureError
 from probes.runtime.memory import keep_freed_blocks
 from probes.wire import events
-from probes.wire.outcome import Failure
 
 EACH_CALL = re.compile(r"^ *# Each call\b.*\n", re.MULTILINE)
 
@@ -33,31 +33,39 @@ EACH_CALL = re.compile(r"^ *# Each call\b.*\n", re.MULTILINE)
 def run_role(request: Request, channel: Channel) -> None:
     """Run the snippet, and time a block of its calls for each token.
 
-    The options of the request are the `snippet` and the folder of `files` in which it runs; the
-    file of the `call` with inputs and outputs, which the first snippet writes, and with which this
-    one is compared if `compare` is true; and what this comparison has `allowed`, for each output,
-    where None stands for outputs that are not compared.
+    The options of the request are the `snippet` and the folder of `files` in which it runs; when
+    its process was `begun`, by the monotonic clock; the file of its `call`, to which it writes
+    inputs and outputs; the lines that it `saves` its program with afterwards; the files of `calls`
+    of others, by name, with which it is compared; and what this comparison has `allowed`, for each
+    output, where None stands for outputs that are not compared. A snippet without calls `writes`.
+    One that `describes` its environment starts later.
     """
     options = request.options
-    channel.send(events.Imported({}, {}, 0.0, read_environment()))
+    found = read_environment() if options["describes"] else None
+    channel.send(events.Imported({}, {}, 0.0, found))
     if channel.read_token()[0] != "build":
         return
     channel.start_phase("build")
     channel.keep_input()
     os.chdir(options["files"])
+    sys.path.insert(0, options["files"])
     keep_freed_blocks()
+    if options["writes"]:
+        runpy.run_path(options["snippet"], run_name="__main__")
+        channel.send(events.Ready())
+        return
     snippet = Snippet(pathlib.Path(options["snippet"]))
-    call = pathlib.Path(options["call"])
-    if options["compare"]:
-        arrays = snippet.take_inputs(call)
+    snippet.call()
+    snippet.synchronise()
+    channel.send(events.FirstReply(time.monotonic() - options["begun"]))
+    snippet.save_call(pathlib.Path(options["call"]))
+    snippet.run(options["saves"])
+    channel.start_phase("correctness")
+    for name, call in options["calls"].items():
+        arrays = snippet.take_inputs(pathlib.Path(call))
         snippet.call()
-        channel.start_phase("correctness")
         problem = compare(snippet, arrays, request) if options["allowed"] is not None else None
-        if problem is not None:
-            raise FailureError(Failure("incorrect", "correctness", problem))
-    else:
-        snippet.call()
-        snippet.save_call(call)
+        channel.send(events.Compared(name, problem))
     channel.start_phase("warmup")
     warm = timing.warm_up(
         lambda _: snippet.call(), [None], snippet.synchronise, request.warmup_seconds
@@ -89,13 +97,16 @@ class Snippet:
         main.__file__ = str(file)
         # Processes that an engine starts import this file again.
         sys.modules["__main__"] = main
-        sys.path.insert(0, str(pathlib.Path.cwd()))
         self.names = vars(main)
         self._each = compile(each, file, "exec")
         exec(compile(source[: mark.start()], file, "exec"), self.names)  # noqa: S102 - code that this machine has composed and the user asked to run
 
     def call(self) -> None:
         exec(self._each, self.names)  # noqa: S102 - as above
+
+    def run(self, lines: str) -> None:
+        """Run further lines after a call."""
+        exec(lines, self.names)  # noqa: S102 - as above
 
     @property
     def makes_text(self) -> bool:

@@ -20,7 +20,7 @@ from probes.stacks.onnxruntime_feeding import HostFeeding, HostValues, IoBinding
 from probes.subjects.by_request import open_torch_or_onnx
 from probes.subjects.onnx_file import OnnxSubject
 from probes.subjects.torch_subject import TorchSubject
-from probes.wire.events import Engagement
+from probes.wire.events import Engagement, StartLines
 
 IO_BINDING = "io-binding"
 CUDA = "CUDAExecutionProvider"
@@ -273,23 +273,37 @@ for value, tensor in zip(session.get_inputs(), inputs):
 session.run_with_iobinding(binding)
 output = [torch.from_dlpack(value) for value in binding.get_outputs()]
 """
-    free = bool(request.options.get("dynamic")) and request.subject["kind"] != "onnx"
-    export, file = onnx_export.integration(request, is_free=free)
-    quantise = ""
-    if request.options.get("weights"):
-        from probes.stacks import onnxruntime_quantisation  # noqa: PLC0415 - as above
-
-        quantise = onnxruntime_quantisation.integration(request.options["weights"], file)
-        file = '"quantised.onnx"'
+    export, file = _writing_lines(request)
     opened = (opening or opening_lines(request, provider)).replace("FILE", file)
     host = HOST_VALUES if request.dtype == "bfloat16" else HOST_ARRAYS
     return f"""\
-import onnxruntime
-import torch
-
-{export}{quantise}{opened}
+{IMPORTS}{export}{opened}
 assert session.get_providers()[0] == "{provider}", "ONNX Runtime fell back without an error; see its log for the reason"
 {binding if request.options["feeding"] == IO_BINDING else host}"""  # noqa: E501 - the lines are counted, so they are not wrapped
+
+
+IMPORTS = "import onnxruntime\nimport torch\n\n"
+
+
+def _writing_lines(request: Request) -> tuple[str, str]:
+    """Return the lines that write the file, and the expression for its path."""
+    free = bool(request.options.get("dynamic")) and request.subject["kind"] != "onnx"
+    export, file = onnx_export.integration(request, is_free=free)
+    if not request.options.get("weights"):
+        return export, file
+    from probes.stacks import onnxruntime_quantisation  # noqa: PLC0415 - as above
+
+    quantise = onnxruntime_quantisation.integration(request.options["weights"], file)
+    return export + quantise, '"quantised.onnx"'
+
+
+def starts(request: Request, provider: str, opening: str | None = None) -> dict[str, StartLines]:
+    """Return the way that ships the file; there is none where the model is a file."""
+    export, _ = _writing_lines(request)
+    if not export:
+        return {}
+    start = integration(request, provider, opening).replace(export, "", 1)
+    return {"onnx-file": StartLines(start=start, write=IMPORTS + export)}
 
 
 NO_KERNEL = re.compile(r"implementation for (?P<operator>\w+)\(\d+\) node with name '(?P<node>.*)'")

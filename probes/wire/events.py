@@ -132,8 +132,20 @@ class InputFacts:
 
 
 @dataclasses.dataclass(frozen=True)
+class StartLines:
+    """The lines of a way to start: they begin from a file that an earlier process has written."""
+
+    #: They replace those of `integration`, and may do without `model`.
+    start: str
+    #: What an earlier process runs to write the file, with `model` and `inputs`. Empty where
+    #: `saves` writes it, after the first call of the lines of `integration`.
+    write: str = ""
+    saves: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
 class RecipeFacts(Event):
-    """What the recipe of this arm needs from its worker; `advisor.report.recipes` composes it."""
+    """What the recipe of this arm needs from its worker; `advisor.recipes` composes it."""
 
     #: By the text of a shape, how far outputs may be from those of eager PyTorch: for the task
     #: `forward` eager's error for each output, for `generate` a gap in nats.
@@ -147,6 +159,8 @@ class RecipeFacts(Event):
     #: Whether the outputs for a row depend on the other rows of the batch, or have no rows; None if
     #: that is not known.
     coupled_rows: bool | None = None
+    #: By way, a table of `rubric/starts.toml`, how the program starts faster.
+    starts: dict[str, StartLines] = dataclasses.field(default_factory=dict)
     event: Literal["recipe_facts"] = "recipe_facts"
 
 
@@ -211,6 +225,23 @@ class WarmedUp(Event):
     calls_until_steady: Count
     steady: bool
     event: Literal["warmed_up"] = "warmed_up"
+
+
+@dataclasses.dataclass(frozen=True)
+class FirstReply(Event):
+    """A snippet has returned its first output, so many seconds after its process was asked for."""
+
+    seconds: Amount
+    event: Literal["first_reply"] = "first_reply"
+
+
+@dataclasses.dataclass(frozen=True)
+class Compared(Event):
+    """What is wrong with the outputs of the call of another snippet; None for nothing."""
+
+    call: str
+    problem: str | None
+    event: Literal["compared"] = "compared"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,7 +15,7 @@ from probes.stacks.cuda_graphs import CapturedProgram
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects.by_request import open_torch_subject
 from probes.subjects.torch_subject import TorchSubject
-from probes.wire.events import Engagement
+from probes.wire.events import Engagement, StartLines
 
 settings = pytorch.apply_settings
 open_subject = open_torch_subject
@@ -71,7 +71,8 @@ def engagement(program: TorchProgram | CapturedProgram, device_inputs: Any) -> E
     return Engagement(1.0, proof, {"package": metadata, "dispatched_operators": outside})
 
 
-def integration(request: Request) -> str:
+def _lines(request: Request) -> tuple[str, str]:
+    """Return the lines that write the package, and those that load it from `{}` and call it."""
     captured = request.options.get("cuda_graph")
     run = (
         cuda_graphs.integration("compiled")
@@ -81,11 +82,26 @@ def integration(request: Request) -> str:
     shapes, arguments = "", "inputs"
     if request.options.get("dynamic"):
         shapes, arguments = onnx_export.EXPORT_LINES, "example, dynamic_shapes=shapes"
-    return f"""\
+    write = f"""\
 import torch
 
 {shapes}with torch.no_grad():
     exported = torch.export.export(model, {arguments}, strict=False)
     package = torch._inductor.aoti_compile_and_package(exported, package_path="model.pt2")
-compiled = torch._inductor.aoti_load_package(package{", run_single_threaded=True" if captured else ""})
-{run}"""  # noqa: E501 - the lines are counted, so they are not wrapped
+"""
+    single = ", run_single_threaded=True" if captured else ""
+    load = f"compiled = torch._inductor.aoti_load_package({{}}{single})\n{run}"
+    return write, load
+
+
+def integration(request: Request) -> str:
+    write, load = _lines(request)
+    return write + load.format("package")
+
+
+def starts(subject: TorchSubject, request: Request) -> dict[str, StartLines]:
+    write, load = _lines(request)
+    # The package has its instructions: nothing need be compiled to find those of the processor.
+    known = "torch._inductor.config.cpp.vec_isa_ok = True\n" if request.device == "cpu" else ""
+    start = f"import torch\n\n{known}" + load.format('"model.pt2"')
+    return {"package": StartLines(start=start, write=write)}

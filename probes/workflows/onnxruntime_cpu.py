@@ -9,6 +9,7 @@ from probes.stacks import onnxruntime_session
 from probes.stacks.onnxruntime_session import SessionProgram
 from probes.subjects.onnx_file import OnnxSubject
 from probes.subjects.torch_subject import TorchSubject
+from probes.wire.events import StartLines
 
 versions = onnxruntime_session.versions
 settings = onnxruntime_session.settings
@@ -30,3 +31,7 @@ def synchronise() -> None:
 
 def integration(request: Request) -> str:
     return onnxruntime_session.integration(request, onnxruntime_session.CPU)
+
+
+def starts(subject: TorchSubject | OnnxSubject, request: Request) -> dict[str, StartLines]:
+    return onnxruntime_session.starts(request, onnxruntime_session.CPU)

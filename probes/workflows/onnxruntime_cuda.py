@@ -9,6 +9,7 @@ from probes.stacks import onnxruntime_session, pytorch
 from probes.stacks.onnxruntime_session import CUDA, CUDA_OPTIONS, SessionProgram
 from probes.subjects.onnx_file import OnnxSubject
 from probes.subjects.torch_subject import TorchSubject
+from probes.wire.events import StartLines
 
 versions = onnxruntime_session.versions
 open_subject = onnxruntime_session.open_subject
@@ -31,3 +32,7 @@ def build(
 
 def integration(request: Request) -> str:
     return onnxruntime_session.integration(request, CUDA)
+
+
+def starts(subject: TorchSubject | OnnxSubject, request: Request) -> dict[str, StartLines]:
+    return onnxruntime_session.starts(request, CUDA)

@@ -12,10 +12,10 @@ from torch._dynamo.utils import counters
 from probes import protocol
 from probes.adapter import Program
 from probes.protocol import Request
-from probes.stacks import cuda_graphs, graph_breaks, pytorch
+from probes.stacks import cuda_graphs, graph_breaks, pytorch, start_lines
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects.by_request import open_by_task
-from probes.wire.events import Engagement
+from probes.wire.events import Engagement, StartLines
 
 TASKS = (protocol.FORWARD, protocol.GENERATE)
 
@@ -132,26 +132,53 @@ def with_graphs(engaged: Engagement, launches: cuda_graphs.KernelLaunches) -> En
     return Engagement(engaged.share, proof, facts)
 
 
-def integration(request: Request) -> str:
-    arguments = "".join(
-        f", {name}={value!r}"
-        for name in ("dynamic", "mode")
-        if (value := request.options.get(name)) is not None
-    ).replace("'", '"')
-    if request.task == protocol.GENERATE:
-        return f"""\
-import torch
+def starts(subject: Any, request: Request) -> dict[str, StartLines]:
+    settings = f"import torch\n\n{pytorch.precision_lines(request)}"
+    arguments = _arguments(request)
+    generates = request.task == protocol.GENERATE
+    return {
+        **start_lines.with_cache_artifacts(integration(request)),
+        **({} if generates else start_lines.with_compiled_function(settings, arguments)),
+        **start_lines.with_compiled_blocks(
+            subject.model if generates else subject.module,
+            settings,
+            arguments,
+            _generate_lines(request) if generates else FORWARD_LINES.format("model"),
+        ),
+    }
 
-model.compile({arguments.removeprefix(", ")})
+
+FORWARD_LINES = """\
+# Each call:
+with torch.inference_mode():
+    output = {}(*inputs)  # the first call compiles
+"""
+
+
+def _generate_lines(request: Request) -> str:
+    return f"""\
 # Each call:
 with torch.inference_mode():
     tokens = model.generate(prompts, attention_mask=torch.ones_like(prompts), do_sample=False, max_new_tokens={request.output_tokens})
 """  # noqa: E501 - the lines are counted, so they are not wrapped
+
+
+def _arguments(request: Request) -> str:
+    """Return the options of the arm as further arguments of a call."""
+    return "".join(
+        f", {name}={value!r}"
+        for name in ("dynamic", "mode")
+        if (value := request.options.get(name)) is not None
+    ).replace("'", '"')
+
+
+def integration(request: Request) -> str:
+    arguments = _arguments(request)
+    if request.task == protocol.GENERATE:
+        compile_lines = f"model.compile({arguments.removeprefix(', ')})\n"
+        return f"import torch\n\n{compile_lines}{_generate_lines(request)}"
     return f"""\
 import torch
 
 {pytorch.precision_lines(request)}compiled = torch.compile(model{arguments})
-# Each call:
-with torch.inference_mode():
-    output = compiled(*inputs)  # the first call compiles
-"""
+{FORWARD_LINES.format("compiled")}"""

@@ -11,11 +11,11 @@ from torch._dynamo.utils import counters
 from probes import protocol
 from probes.adapter import UnsupportedError
 from probes.protocol import Request
-from probes.stacks import decode_step, graph_breaks, pytorch, static_cache
+from probes.stacks import decode_step, graph_breaks, pytorch, start_lines, static_cache
 from probes.subjects import transformers_generate
 from probes.subjects.causal_lm import CausalLm, open_causal_lm
 from probes.subjects.transformers_generate import TextGeneration
-from probes.wire.events import Engagement
+from probes.wire.events import Engagement, StartLines
 
 TASKS = (protocol.GENERATE,)
 
@@ -79,3 +79,9 @@ def integration(request: Request) -> str:
     if request.options.get("loop"):
         return decode_step.integration(request)
     return static_cache.integration(request, is_kept=request.options.get("cache") == "kept")
+
+
+def starts(subject: CausalLm, request: Request) -> dict[str, StartLines]:
+    if request.options.get("loop") == "cuda-graph":
+        return {}
+    return start_lines.with_cache_artifacts(integration(request))

@@ -9,10 +9,10 @@ import torch
 from probes import protocol
 from probes.adapter import Program
 from probes.protocol import Request
-from probes.stacks import graph_breaks, pytorch, static_cache, torchao_weights
+from probes.stacks import graph_breaks, pytorch, start_lines, static_cache, torchao_weights
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects.by_request import open_by_task
-from probes.wire.events import Engagement
+from probes.wire.events import Engagement, StartLines
 
 TASKS = (protocol.FORWARD, protocol.GENERATE)
 
@@ -84,3 +84,7 @@ compiled = torch.compile(model)
 with torch.inference_mode():
     output = compiled(*inputs)  # the first call compiles
 """
+
+
+def starts(subject: Any, request: Request) -> dict[str, StartLines]:
+    return start_lines.with_cache_artifacts(integration(request))

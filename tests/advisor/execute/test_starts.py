@@ -1,0 +1,149 @@
+"""Starts in real processes: what is kept, what is shipped, and which replies are right."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+import sys
+import time
+from collections.abc import Iterator
+
+import builders
+import msgspec
+import pytest
+
+from advisor.ask import rubric_files
+from advisor.domain.measurement import CACHE_DIRECTORY, COLD
+from advisor.execute.starts import Starter
+from advisor.probing import run_config
+from advisor.probing.run_config import RunConfig
+from advisor.probing.snippets import Settings, Snippet, open_session
+from advisor.recipes.starts import StartScripts
+
+pytestmark = pytest.mark.stack
+
+LOADING = """\
+import os
+import pathlib
+import time
+
+import torch
+
+torch.manual_seed(0)
+model = torch.nn.Linear(8, 4).eval()
+torch.seed()
+inputs = (torch.randn(2, 8),)
+"""
+CALL = "# Each call:\nwith torch.inference_mode():\n    output = {}\n"
+EAGER = LOADING + CALL.format("model(*inputs)")
+#: Sleeps unless the cache directory, or the file that was shipped, is there.
+COMPILE = LOADING + (
+    'cache = pathlib.Path(os.environ["TORCHINDUCTOR_CACHE_DIR"])\n'
+    'if not (cache / "kernel").exists() and not pathlib.Path("artefact").exists():\n'
+    "    time.sleep(1.5)\n"
+    "    cache.mkdir(parents=True, exist_ok=True)\n"
+    '    (cache / "kernel").write_bytes(bytes(1000))\n'
+)
+COLD_SCRIPT = COMPILE + CALL.format("model(*inputs)")
+SAVE = 'pathlib.Path("artefact").write_bytes(bytes(3000))\n'
+LOAD = (
+    LOADING.replace("model =", "other =") + 'model = torch.load("model.pt", weights_only=False)\n'
+)
+WRITE = LOADING + 'torch.save(model, "model.pt")\n'
+
+
+@pytest.fixture
+def settings(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    monkeypatch.setattr(run_config, "WARMUP_SECONDS", {"cpu": 0.0})
+    config = RunConfig(
+        question=msgspec.structs.replace(builders.question(), python=sys.executable),
+        machine=builders.machine(),
+        arms_directory=tmp_path,
+        scratch_directory=tmp_path,
+        probes_directory=rubric_files.probes_directory(),
+        minimum_engaged_share=0.5,
+        accuracy=rubric_files.read_shipped_accuracy(),
+        environment=os.environ,
+    )
+    return Settings(
+        arm=builders.arm("compiled"),
+        config=config,
+        deadlines=builders.shipped_catalogue().presets.deadlines,
+        allowed=[1e-7],
+        seconds=0.0,
+        one_by_one=True,
+    )
+
+
+@pytest.fixture
+def starter(settings: Settings, tmp_path: pathlib.Path) -> Iterator[Starter]:
+    with open_session(settings, str(tmp_path)) as session:
+        yield Starter(session, settings, tmp_path, time.monotonic)
+
+
+def test_each_way_starts_cold_from_what_it_ships_and_its_reply_is_checked(starter: Starter) -> None:
+    ways = [
+        StartScripts(COLD, COLD_SCRIPT),
+        StartScripts(CACHE_DIRECTORY, COLD_SCRIPT),
+        StartScripts("saved", COLD_SCRIPT, write=COLD_SCRIPT + SAVE, saves=SAVE, lines=1),
+        StartScripts("file", LOAD + CALL.format("model(*inputs)"), write=WRITE, lines=2),
+        StartScripts("wrong", LOADING + CALL.format("model(*inputs) + 1")),
+        StartScripts("broken", LOADING + CALL.format("model.missing(*inputs)")),
+        StartScripts("unwritten", EAGER, write="raise ValueError('no file')\n"),
+    ]
+    found = {each.way: each for each in starter.start_each(ways, end=float("inf"))}
+    assert list(found) == [each.way for each in ways]
+    seconds = {way: each.seconds or 0.0 for way, each in found.items()}
+    assert seconds[COLD] > 1.5
+    assert found[CACHE_DIRECTORY].shipped_bytes == 1000
+    assert found["saved"].shipped_bytes == 3000
+    assert found["saved"].write_seconds is None
+    assert found["file"].shipped_bytes > 100
+    assert found["file"].write_seconds
+    assert found["saved"].lines == 1
+    assert "missing" in str(found["broken"].failure)
+    assert "no file" in str(found["unwritten"].failure)
+    assert all(each.call_seconds for each in found.values() if each.seconds)
+
+    eager, problems = starter.check(Snippet(text=EAGER), list(found.values()))
+    assert eager.seconds
+    assert problems.pop("wrong")
+    assert set(problems) == {COLD, CACHE_DIRECTORY, "saved", "file"}
+    assert not any(problems.values())
+
+
+def test_a_cache_directory_is_kept_for_its_own_way_alone(starter: Starter) -> None:
+    """The script that finds no cache waits, which its own clock shows."""
+    timed = COMPILE.replace("    time.sleep(1.5)", '    pathlib.Path("colds").open("a").write("x")')
+    script = timed + CALL.format("model(*inputs)")
+    ways = [StartScripts(way, script) for way in (COLD, CACHE_DIRECTORY, "again")]
+    starter.start_each(ways, end=float("inf"))
+    assert (starter.files / "colds").read_text() == "xx"
+
+
+def test_without_a_cache_there_is_no_such_way_and_after_the_end_no_other(starter: Starter) -> None:
+    ways = [StartScripts(COLD, EAGER), StartScripts(CACHE_DIRECTORY, EAGER)]
+    assert [each.way for each in starter.start_each(ways, end=float("inf"))] == [COLD]
+    late = [*ways, StartScripts("file", EAGER)]
+    assert [each.way for each in starter.start_each(late, end=0.0)] == [COLD]
+
+
+def test_after_a_failed_cold_start_no_other_is_tried(starter: Starter) -> None:
+    ways = [
+        StartScripts(COLD, "raise ValueError('no model')\n# Each call:\n"),
+        StartScripts("x", EAGER),
+    ]
+    (found,) = starter.start_each(ways, end=float("inf"))
+    assert "no model" in str(found.failure)
+
+
+def test_replies_that_nothing_could_check_are_not_right(
+    settings: Settings, tmp_path: pathlib.Path
+) -> None:
+    settings = dataclasses.replace(settings, allowed=[1e-7])
+    with open_session(settings, str(tmp_path)) as session:
+        starter = Starter(session, settings, tmp_path, time.monotonic)
+        found = starter.start_each([StartScripts(COLD, EAGER)], end=float("inf"))
+        _, problems = starter.check(Snippet(text="raise ValueError('gone')\n# Each call:\n"), found)
+    assert "gone" in str(problems[COLD])
