@@ -103,12 +103,20 @@ def _names_made(statement: ast.stmt) -> Iterator[str]:
             for target in targets:
                 yield from (node.id for node in ast.walk(target) if isinstance(node, ast.Name))
         case ast.Expr(value=ast.Call(func=ast.Attribute() as method)):
-            root: ast.expr = method
-            while isinstance(root, (ast.Attribute, ast.Call)):
-                root = root.value if isinstance(root, ast.Attribute) else root.func
-            yield from (node.id for node in (root,) if isinstance(node, ast.Name))
+            yield from _root(method)
+        case ast.For(iter=each, body=body):
+            yield from _root(each)
+            for inner in body:
+                yield from _names_made(inner)
         case ast.If(body=body, orelse=orelse):
-            for each in (*body, *orelse):
-                yield from _names_made(each)
-        case _:
-            return
+            for inner in (*body, *orelse):
+                yield from _names_made(inner)
+
+
+def _root(expression: ast.expr) -> Iterator[str]:
+    """Yield the name whose attribute, or what that returns, an expression is."""
+    while isinstance(expression, (ast.Attribute, ast.Call)):
+        is_call = isinstance(expression, ast.Call)
+        expression = expression.func if is_call else expression.value  # type: ignore[union-attr]
+    if isinstance(expression, ast.Name):
+        yield expression.id

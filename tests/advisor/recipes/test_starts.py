@@ -30,6 +30,8 @@ CACHE = StartLines(start=f"warm('f')\n{INTEGRATION}", saves="keep('f')\n")
             "import a\nmodel = a.load()\ninputs = 1\noutput = inputs\n",
             "inputs = 1\noutput = inputs\n",
         ),
+        ("model = 1\nfor part in model.all():\n    part.change()\noutput = 3\n", "output = 3\n"),
+        ("model = 1\nfor part in model.all():\n    part.change()\noutput = model\n", None),
         ("model = 1\nmodel.eval()\nmodel.x = 2\noutput = 3\n", "output = 3\n"),
         ("def build():\n    return 1\n\n\nmodel = build()\ntokens = 4\n", "\n\ntokens = 4\n"),
         ("if a:\n    b = 1\nelse:\n    b = 2\noutput = b\n", None),
