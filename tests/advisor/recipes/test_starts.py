@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
+import pathlib
+import types
+
 import builders
 import pytest
+import workers
+from lazy import lazy
 
 from advisor.domain.measurement import CACHE_DIRECTORY, COLD
 from advisor.recipes.starts import compose_starts, without_unused
 from probes.wire.events import StartLines
+
+torch = lazy("torch")
 
 INTEGRATION = """\
 import torch
@@ -59,3 +67,31 @@ def test_a_way_has_the_lines_that_write_its_file_and_those_that_begin_with_it() 
     assert found["cache"].lines == 2
     assert found["cache"].write.startswith(found[COLD].start)
     assert found["cache"].write.endswith("keep('f')\n")
+
+
+@pytest.mark.stack
+@pytest.mark.parametrize(
+    ("name", "ways"),
+    [
+        ("torch_compile_inductor", {"cache-artifacts", "compiled-function", "regional"}),
+        ("aotinductor", {"package"}),
+        ("onnxruntime_cpu", {"onnx-file"}),
+    ],
+)
+@pytest.mark.parametrize("options", [{"feeding": "host"}, {"feeding": "host", "dynamic": True}])
+def test_the_ways_of_a_workflow_are_in_the_rubric_and_have_scripts(
+    name: str, ways: set[str], options: dict[str, object]
+) -> None:
+    module = importlib.import_module(f"probes.workflows.{name}")
+    request = workers.make_request(
+        pathlib.Path(), pathlib.Path(), subject={"kind": "factory"}, options=options
+    )
+    blocks = torch.nn.ModuleList([torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)])
+    starts = module.starts(types.SimpleNamespace(module=blocks), request)
+    assert set(starts) == ways
+    assert ways <= set(builders.shipped_catalogue().starts)
+    found = compose_starts(builders.question(), module.integration(request), starts, None)
+    for each in found[2:]:
+        assert each.lines > 0
+        compile(each.start + each.write, name, "exec")
+        assert ("model =" in each.start) == (each.way not in {"package", "onnx-file"})
