@@ -111,6 +111,8 @@ def _names_made(statement: ast.stmt) -> Iterator[str]:
         case ast.If(body=body, orelse=orelse):
             for inner in (*body, *orelse):
                 yield from _names_made(inner)
+        case _:
+            pass
 
 
 def _root(expression: ast.expr) -> Iterator[str]:
