@@ -24,6 +24,7 @@ from advisor.execute.execution import execute
 from advisor.report import answer_files, figures
 from advisor.report.comparison import Comparison, compare_answers
 from advisor.report.ranking import ranking_rows
+from advisor.report.recipes.starts import compose_starts
 from advisor.store.runs import Run
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ class Session:
 
         Closing the iterator stops the workers; a later call continues the run.
         """
-        yield from execute(self._run, self._context)
+        yield from execute(self._run, self._context, compose=compose_starts)
 
     def report(self) -> Report:
         return Report(decide(self._run))

@@ -25,6 +25,7 @@ from advisor.domain.run_events import (
 )
 from advisor.execute.execution import execute
 from advisor.probing.termination import skip
+from advisor.report.recipes.starts import compose_starts
 from advisor.store.control import RunControl
 from advisor.store.runs import Run
 from probes.wire.events import BlockTimed, Ready
@@ -79,7 +80,8 @@ def execute_controlled(
     arguments = (control, gate, workers, is_over)
     commands = threading.Thread(target=_obey, args=arguments, name="commands", daemon=True)
     try:
-        for event in execute(run, dataclasses.replace(context, clock=gate.clock), wait_seconds):
+        gated = dataclasses.replace(context, clock=gate.clock)
+        for event in execute(run, gated, wait_seconds, compose_starts):
             # Before the first event, the run may belong to another process.
             if commands.ident is None:
                 control.clear()

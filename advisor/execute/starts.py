@@ -13,6 +13,7 @@ import pathlib
 import statistics
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
@@ -20,6 +21,7 @@ from advisor.decide.rounds import plan_of
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.measurement import CACHE_DIRECTORY, COLD, Start, StartWay
 from advisor.domain.plan import BASELINE_SNIPPET, SNIPPET, Arm
+from advisor.domain.question import Question
 from advisor.domain.run_events import LoggedEvent, StartMeasured, WorkerReported
 from advisor.domain.run_state import RunState
 from advisor.errors import NoRecipeError, VerificationError
@@ -28,13 +30,39 @@ from advisor.execute.repetitions import leaders_of
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
 from advisor.probing.snippets import Settings, Snippet, follow, make_arm, open_session
-from advisor.recipes.starts import StartScripts, compose_starts, start_shape
-from probes.wire.events import Compared, Event, FirstReply, RecipeFacts
+from probes.wire.events import Compared, Event, FirstReply, InputFacts, RecipeFacts, StartLines
 from probes.wire.shape import Shape
 
 
+class StartScripts(NamedTuple):
+    """The scripts of one way."""
+
+    way: str
+    #: Starts, and calls.
+    start: str
+    #: Writes in an earlier process what is shipped; empty where nothing is.
+    write: str = ""
+    #: Of `write`, the lines that follow the first call of the cold start; empty where `write` has
+    #: no such call.
+    saves: str = ""
+    #: Lines that differ from those of the cold start.
+    lines: int = 0
+
+
+#: Composes the scripts of an arm from the question and what its worker reported, the cold start
+#: first; raises `NoRecipeError`. See `advisor.report.recipes.starts`.
+ComposeStarts: TypeAlias = Callable[
+    [Question, str, Mapping[str, StartLines], Sequence[InputFacts] | None], list[StartScripts]
+]
+
+
+def start_shape(question: Question) -> Shape:
+    """Return the shape of all starts: the first batch size with the longest lengths."""
+    return question.shapes[-len(question.batch_sizes)]
+
+
 def measure_starts(
-    context: RaceContext, config: RunConfig, catalogue: Catalogue
+    context: RaceContext, config: RunConfig, catalogue: Catalogue, compose: ComposeStarts
 ) -> Iterator[LoggedEvent]:
     """Measure the starts of the leaders, then of arms that a limit of the start may exclude.
 
@@ -53,7 +81,7 @@ def measure_starts(
             seconds=0.0,
             one_by_one=True,
         )
-        found = _measure_arm(context, settings, end)
+        found = _measure_arm(context, settings, compose, end)
         yield from context.recorder.record_each(
             msgspec.structs.replace(each, start=_describe(each.start, catalogue.starts))
             for each in found
@@ -87,11 +115,13 @@ def _next_arm(context: RaceContext, tried: set[str]) -> Arm | None:
     )
 
 
-def _measure_arm(context: RaceContext, settings: Settings, end: float) -> Iterator[StartMeasured]:
+def _measure_arm(
+    context: RaceContext, settings: Settings, compose: ComposeStarts, end: float
+) -> Iterator[StartMeasured]:
     """Yield the starts of an arm whose replies are right, and the first one of the baseline."""
     question, baseline, arm = context.question, plan_of(context.state).baseline, settings.arm
     facts = _recipe_facts(context.state, arm.id)
-    scripts, eager = (_compose(context, each) for each in (arm, baseline))
+    scripts, eager = (_scripts_of(context, each, compose) for each in (arm, baseline))
     if not scripts or facts is None:
         return
     shape = start_shape(question)
@@ -127,13 +157,13 @@ def _recipe_facts(state: RunState, arm: str) -> RecipeFacts | None:
     return found[-1] if found else None
 
 
-def _compose(context: RaceContext, arm: Arm) -> list[StartScripts]:
+def _scripts_of(context: RaceContext, arm: Arm, compose: ComposeStarts) -> list[StartScripts]:
     """Return the scripts of the ways of an arm; none for a model without a recipe."""
     facts = _recipe_facts(context.state, arm.id)
     if facts is None:
         return []
     try:
-        return compose_starts(context.question, facts.integration, facts.starts, facts.inputs)
+        return compose(context.question, facts.integration, facts.starts, facts.inputs)
     except NoRecipeError:
         return []
 

@@ -13,9 +13,9 @@ from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.errors import NoRecipeError
-from advisor.recipes.server import portable_command
-from advisor.recipes.snippet import compose_snippet, imported_packages
 from advisor.report.explanation import find_arms
+from advisor.report.recipes.server import portable_command
+from advisor.report.recipes.snippet import compose_snippet, imported_packages
 from advisor.store.runs import Run
 from probes.wire.events import Environment, InputFacts, StartLines
 

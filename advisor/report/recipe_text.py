@@ -17,13 +17,14 @@ from advisor.domain.measurement import Cell, Start
 from advisor.domain.model import ExportedModel, FactoryModel, OnnxModel, TransformersModel
 from advisor.domain.question import Question
 from advisor.errors import NoRecipeError
-from advisor.recipes import server
-from advisor.recipes.calls import file_name, model_name
-from advisor.recipes.snippet import compose_snippet
-from advisor.recipes.starts import StartScripts, compose_starts, start_shape
+from advisor.execute.starts import StartScripts, start_shape
 from advisor.report.answer import caveats
 from advisor.report.formatting import format_error
 from advisor.report.found_recipe import FoundRecipe, choose
+from advisor.report.recipes import server
+from advisor.report.recipes.calls import file_name, model_name
+from advisor.report.recipes.snippet import compose_snippet
+from advisor.report.recipes.starts import compose_starts
 from advisor.report.setup_facts import describe_shapes
 from advisor.store.runs import Run
 from advisor.system.number_format import format_interval, format_seconds

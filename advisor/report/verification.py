@@ -19,9 +19,9 @@ from advisor.domain.plan import Arm
 from advisor.errors import VerificationError
 from advisor.execute.execution import refuse_imported, run_config_of
 from advisor.probing.snippets import Pair, Settings, Snippet, run_pair
-from advisor.recipes.snippet import EACH_CALL, MAIN_GUARD
 from advisor.report.found_recipe import FoundRecipe, choose
 from advisor.report.recipe_text import render_snippet, snippet_cell
+from advisor.report.recipes.snippet import EACH_CALL, MAIN_GUARD
 from advisor.store.runs import Run
 from advisor.system.number_format import format_interval, format_milliseconds
 from probes.wire.shape import Shape

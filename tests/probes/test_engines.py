@@ -20,7 +20,7 @@ from worker_scripts import DEADLINES, Clock, messages_until_end
 from advisor.ask import rubric_files
 from advisor.probing.supervisor import Supervisor
 from advisor.probing.worker_process import Worker
-from advisor.recipes.snippet import EACH_CALL, imported_packages
+from advisor.report.recipes.snippet import EACH_CALL, imported_packages
 from probes.wire.events import RecipeFacts
 
 pytestmark = pytest.mark.slow

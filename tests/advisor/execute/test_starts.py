@@ -14,11 +14,10 @@ import pytest
 
 from advisor.ask import rubric_files
 from advisor.domain.measurement import CACHE_DIRECTORY, COLD
-from advisor.execute.starts import Starter
+from advisor.execute.starts import Starter, StartScripts
 from advisor.probing import run_config
 from advisor.probing.run_config import RunConfig
 from advisor.probing.snippets import Settings, Snippet, open_session
-from advisor.recipes.starts import StartScripts
 
 pytestmark = pytest.mark.stack
 

@@ -20,8 +20,8 @@ from advisor.domain.model import TransformersModel
 from advisor.domain.plan import Plan
 from advisor.domain.question import RequestLengths
 from advisor.errors import NoRecipeError
-from advisor.recipes.server import portable_command
 from advisor.report import found_recipe, recipe_text
+from advisor.report.recipes.server import portable_command
 from probes.wire.events import Environment, Imported, RecipeFacts, Serving
 
 MODEL = TransformersModel(name="org/model", config={"model_type": "llama"}, weights="hub")

@@ -20,10 +20,10 @@ from advisor.ask import rubric_files
 from advisor.domain.answer import Answer
 from advisor.domain.model import ExportedModel, FactoryModel, Model, TransformersModel
 from advisor.errors import NoRecipeError
-from advisor.recipes.snippet import EACH_CALL
 from advisor.report import recipe_text
 from advisor.report.found_recipe import FoundRecipe
 from advisor.report.recipe_text import render_dockerfile, render_server
+from advisor.report.recipes.snippet import EACH_CALL
 from probes.wire.events import InputFacts
 from probes.wire.shape import Shape
 

@@ -12,7 +12,7 @@ import urllib.parse
 from collections.abc import Sequence
 
 from advisor.errors import NoRecipeError
-from advisor.recipes.snippet import EACH_CALL, indent
+from advisor.report.recipes.snippet import EACH_CALL, indent
 from probes.wire.events import InputFacts, Serving
 
 #: What the server needs in addition to what was measured.

@@ -19,7 +19,7 @@ from advisor.domain.model import (
 )
 from advisor.domain.question import Question
 from advisor.errors import NoRecipeError
-from advisor.recipes.calls import (
+from advisor.report.recipes.calls import (
     AS_MEASURED,
     SEED,
     TENSORS_OF_OUTPUT,

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from advisor.domain.question import Question
 from advisor.errors import NoRecipeError
-from advisor.recipes.calls import checkpoint_prompt_lines
-from advisor.recipes.loading import loading_lines
+from advisor.report.recipes.calls import checkpoint_prompt_lines
+from advisor.report.recipes.loading import loading_lines
 from probes.wire.events import InputFacts
 
 #: Packages that the lines may use, and how they are imported.

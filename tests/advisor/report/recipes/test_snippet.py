@@ -27,8 +27,8 @@ from advisor.domain.model import (
     TransformersModel,
 )
 from advisor.errors import NoRecipeError
-from advisor.recipes.loading import loading_lines
-from advisor.recipes.snippet import compose_snippet
+from advisor.report.recipes.loading import loading_lines
+from advisor.report.recipes.snippet import compose_snippet
 from probes.wire.events import InputFacts
 from probes.workflows import sglang, vllm
 

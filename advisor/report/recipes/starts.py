@@ -8,33 +8,12 @@ from __future__ import annotations
 import ast
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from advisor.domain.measurement import CACHE_DIRECTORY, COLD
 from advisor.domain.question import Question
-from advisor.recipes.snippet import compose_snippet
+from advisor.execute.starts import StartScripts, start_shape
+from advisor.report.recipes.snippet import compose_snippet
 from probes.wire.events import InputFacts, StartLines
-from probes.wire.shape import Shape
-
-
-class StartScripts(NamedTuple):
-    """The scripts of one way."""
-
-    way: str
-    #: Starts, and calls.
-    start: str
-    #: Writes in an earlier process what is shipped; empty where nothing is.
-    write: str = ""
-    #: Of `write`, the lines that follow the first call of the cold start; empty where `write` has
-    #: no such call.
-    saves: str = ""
-    #: Lines that differ from those of the cold start.
-    lines: int = 0
-
-
-def start_shape(question: Question) -> Shape:
-    """Return the shape of all starts: the first batch size with the longest lengths."""
-    return question.shapes[-len(question.batch_sizes)]
 
 
 def compose_starts(
