@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -229,6 +229,21 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     #: Lines that differ from those of the arm.
     lines: int = 0
     failure: str | None = None
+
+
+class StartScripts(NamedTuple):
+    """The scripts of one way."""
+
+    way: str
+    #: Starts, and calls.
+    start: str
+    #: Writes in an earlier process what is shipped; empty where nothing is.
+    write: str = ""
+    #: Of `write`, the lines that follow the first call of the cold start; empty where `write` has
+    #: no such call.
+    saves: str = ""
+    #: Lines that differ from those of the cold start.
+    lines: int = 0
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):

@@ -204,6 +204,11 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             Shape(size, *self.pair_of(each)) for each in self.lengths for size in self.batch_sizes
         )
 
+    @property
+    def start_shape(self) -> Shape:
+        """The shape of starts of new processes: the first batch size with the longest lengths."""
+        return self.shapes[-len(self.batch_sizes)]
+
     def pair_of(self, lengths: Lengths) -> tuple[int | None, int | None]:
         """Return the lengths as a shape has them: None where there are no others."""
         if len(self.lengths) == 1:

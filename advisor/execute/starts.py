@@ -13,13 +13,13 @@ import pathlib
 import statistics
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
 from advisor.decide.rounds import plan_of
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.measurement import CACHE_DIRECTORY, COLD, Start, StartWay
+from advisor.domain.measurement import CACHE_DIRECTORY, COLD, Start, StartScripts, StartWay
 from advisor.domain.plan import BASELINE_SNIPPET, SNIPPET, Arm
 from advisor.domain.question import Question
 from advisor.domain.run_events import LoggedEvent, StartMeasured, WorkerReported
@@ -33,32 +33,11 @@ from advisor.probing.snippets import Settings, Snippet, follow, make_arm, open_s
 from probes.wire.events import Compared, Event, FirstReply, InputFacts, RecipeFacts, StartLines
 from probes.wire.shape import Shape
 
-
-class StartScripts(NamedTuple):
-    """The scripts of one way."""
-
-    way: str
-    #: Starts, and calls.
-    start: str
-    #: Writes in an earlier process what is shipped; empty where nothing is.
-    write: str = ""
-    #: Of `write`, the lines that follow the first call of the cold start; empty where `write` has
-    #: no such call.
-    saves: str = ""
-    #: Lines that differ from those of the cold start.
-    lines: int = 0
-
-
 #: Composes the scripts of an arm from the question and what its worker reported, the cold start
 #: first; raises `NoRecipeError`. See `advisor.report.recipes.starts`.
 ComposeStarts: TypeAlias = Callable[
     [Question, str, Mapping[str, StartLines], Sequence[InputFacts] | None], list[StartScripts]
 ]
-
-
-def start_shape(question: Question) -> Shape:
-    """Return the shape of all starts: the first batch size with the longest lengths."""
-    return question.shapes[-len(question.batch_sizes)]
 
 
 def measure_starts(
@@ -124,7 +103,7 @@ def _measure_arm(
     scripts, eager = (_scripts_of(context, each, compose) for each in (arm, baseline))
     if not scripts or facts is None:
         return
-    shape = start_shape(question)
+    shape = question.start_shape
     # Another version of the library may make other weights from the same seed.
     is_random = getattr(question.model, "weights", "") == "random"
     folder = settings.config.scratch_directory

@@ -13,11 +13,10 @@ from collections.abc import Sequence
 
 from advisor.domain.accuracy import worst_error
 from advisor.domain.answer import Answer, RankedArm
-from advisor.domain.measurement import Cell, Start
+from advisor.domain.measurement import Cell, Start, StartScripts
 from advisor.domain.model import ExportedModel, FactoryModel, OnnxModel, TransformersModel
 from advisor.domain.question import Question
 from advisor.errors import NoRecipeError
-from advisor.execute.starts import StartScripts, start_shape
 from advisor.report.answer import caveats
 from advisor.report.formatting import format_error
 from advisor.report.found_recipe import FoundRecipe, choose
@@ -253,7 +252,7 @@ def render_start(answer: Answer, entry: RankedArm, found: FoundRecipe) -> str:
     how = f"Starts with {fastest.title} in {format_seconds(fastest.seconds)} s."
     if scripts.write:
         how += " The script of --style write has written it before, in the same folder."
-    shape = start_shape(answer.question)
+    shape = answer.question.start_shape
     return _script(answer, entry, found, shape, scripts.start, how)
 
 
@@ -266,7 +265,7 @@ def render_write(answer: Answer, entry: RankedArm, found: FoundRecipe) -> str:
             "use --style start",
         )
     how = f"Writes {fastest.title}, with which the script of --style start begins."
-    return _script(answer, entry, found, start_shape(answer.question), scripts.write, how)
+    return _script(answer, entry, found, answer.question.start_shape, scripts.write, how)
 
 
 def _fastest_start(

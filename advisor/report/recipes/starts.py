@@ -9,9 +9,8 @@ import ast
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 
-from advisor.domain.measurement import CACHE_DIRECTORY, COLD
+from advisor.domain.measurement import CACHE_DIRECTORY, COLD, StartScripts
 from advisor.domain.question import Question
-from advisor.execute.starts import StartScripts, start_shape
 from advisor.report.recipes.snippet import compose_snippet
 from probes.wire.events import InputFacts, StartLines
 
@@ -23,7 +22,7 @@ def compose_starts(
     inputs: Sequence[InputFacts] | None,
 ) -> list[StartScripts]:
     """Return the scripts, those without anything first; raise `NoRecipeError` where none are."""
-    size = start_shape(question).batch_size
+    size = question.start_shape.batch_size
     cold = compose_snippet(question, size, integration, inputs)
     found = [StartScripts(COLD, cold), StartScripts(CACHE_DIRECTORY, cold)]
     for way, lines in starts.items():

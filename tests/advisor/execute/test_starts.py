@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from advisor.ask import rubric_files
-from advisor.domain.measurement import CACHE_DIRECTORY, COLD
-from advisor.execute.starts import Starter, StartScripts
+from advisor.domain.measurement import CACHE_DIRECTORY, COLD, StartScripts
+from advisor.execute.starts import Starter
 from advisor.probing import run_config
 from advisor.probing.run_config import RunConfig
 from advisor.probing.snippets import Settings, Snippet, open_session
