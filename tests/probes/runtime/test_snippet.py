@@ -90,3 +90,28 @@ def test_integers_are_judged_by_the_share_that_differs() -> None:
     assert snippet.share_of_allowed(same, same, 0.0, rules) == 0
     assert snippet.share_of_allowed(other, same, 0.02, rules) == pytest.approx(0.5)
     assert snippet.share_of_allowed(other, same, 0.0, rules) > 1
+
+
+@pytest.mark.parametrize(
+    ("tokens", "words"),
+    [
+        ([[4, 5, 6], [8, 9, 0]], None),
+        ([[2, 3, 4, 5, 6], [6, 7, 8, 9, 0]], None),
+        ([[4, 5, 7], [8, 9, 0]], "prefers other tokens by 5"),
+        ([[4, 5, 6], [8, 9, -1]], "vocabulary"),
+        ([[4, 5, 10], [8, 9, 0]], "vocabulary"),
+        ([[4, 5], [8, 9]], "shape"),
+    ],
+)
+def test_the_tokens_of_a_text_are_those_that_the_baseline_prefers(
+    tokens: list[list[int]], words: str | None
+) -> None:
+    def prefer_the_next_number(read: Any) -> Any:
+        logits = 5.0 * torch.nn.functional.one_hot((read + 1) % 10, 10)
+        return types.SimpleNamespace(logits=logits)
+
+    names = {"prompts": torch.tensor([[2, 3], [6, 7]]), "model": prefer_the_next_number}
+    whole = [np.zeros((2, 5), dtype="int64")]
+    baseline: Any = types.SimpleNamespace(names=names, arrays=lambda: whole)
+    problem = snippet.compare_texts(baseline, np.array(tokens), allowed=0.1)
+    assert (problem is None) if words is None else (words in str(problem))
