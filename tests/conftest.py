@@ -7,6 +7,7 @@ import itertools
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import sys
@@ -14,6 +15,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from forks import ForkServer, RunScript
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 from advisor.ask import rubric_files
 from advisor.ask.answers import Answers
@@ -24,6 +27,11 @@ from advisor.store.store import Store
 
 FAKES = pathlib.Path(__file__).parent / "fakes"
 ZONE = dt.timezone.utc
+#: What a test module has that imports a stack here or in a server of forks; see `tests/lazy.py`.
+IMPORTS_TORCH = re.compile(
+    r'lazy import|reference_cases|run_script|stack_server|importorskip\("(torch|onnx)"'
+    "|    import torch"
+)
 
 # A shell starts background jobs with these signals ignored. Processes that the tests start and
 # interrupt would inherit that.
@@ -51,6 +59,26 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-goldens", action="store_true", help="update the expected screens")
+
+
+class FewImports(LoadFileScheduling):
+    """Distributes files; two processes run all files that import torch, which takes seconds."""
+
+    def __init__(self, config: pytest.Config, log: Producer) -> None:
+        super().__init__(config, log)
+        self._scopes: dict[str, str] = {}
+        self._turns = itertools.cycle(("torch 1", "torch 2"))
+
+    def _split_scope(self, nodeid: str) -> str:
+        file: str = super()._split_scope(nodeid)
+        if file not in self._scopes:
+            code = (self.config.rootpath / file).read_text(encoding="utf-8")
+            self._scopes[file] = next(self._turns) if IMPORTS_TORCH.search(code) else file
+        return self._scopes[file]
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FewImports | None:
+    return FewImports(config, log) if config.option.dist == "loadfile" else None
 
 
 def pytest_configure(config: pytest.Config) -> None:

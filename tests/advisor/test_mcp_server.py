@@ -27,8 +27,9 @@ def build():
 QUICK = {
     "gpu": "cpu",
     "batch-sizes": "1",
-    "workflows": "onnxruntime-cpu/default",
-    "budget": "20s",
+    "workflows": "pytorch-eager/default",
+    "budget": "1",
+    "all-arms": True,
 }
 
 
@@ -78,10 +79,10 @@ def test_an_agent_measures_decides_again_and_takes_the_code(tmp_path: pathlib.Pa
         ended = await call_until_ended(client)
         run = ended["run"]
         assert ended["answer"] == await call(client, "answer", run=run)
-        assert "onnxruntime" in await call(client, "recipe", run=run, workflow="onnxruntime-cpu")
+        assert "model(" in await call(client, "recipe", run=run, workflow="pytorch-eager")
         again = await call(client, "decide", run=run, priorities="productivity=100")
         assert again != ended["answer"]
-        assert "speedup" in await call(client, "explain", run=run, workflow="onnxruntime-cpu")
+        assert "speedup" in await call(client, "explain", run=run, workflow="pytorch-eager")
 
     talk(tmp_path, work)
 
