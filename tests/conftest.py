@@ -61,7 +61,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-goldens", action="store_true", help="update the expected screens")
 
 
-class FewImports(LoadFileScheduling):
+class FewImports(LoadFileScheduling):  # type: ignore[misc] # pytest-xdist has no types
     """Distributes files; two processes run all files that import torch, which takes seconds."""
 
     def __init__(self, config: pytest.Config, log: Producer) -> None:

@@ -111,7 +111,7 @@ def test_the_tokens_of_a_text_are_those_that_the_baseline_prefers(
         return types.SimpleNamespace(logits=logits)
 
     names = {"prompts": torch.tensor([[2, 3], [6, 7]]), "model": prefer_the_next_number}
-    whole = [np.zeros((2, 5), dtype="int64")]
+    whole: list[Any] = [np.zeros((2, 5), dtype="int64")]
     baseline: Any = types.SimpleNamespace(names=names, arrays=lambda: whole)
     problem = snippet.compare_texts(baseline, np.array(tokens), allowed=0.1)
     assert (problem is None) if words is None else (words in str(problem))
