@@ -7,7 +7,9 @@ give. All errors are in one module, so that they can be listed.
 
 from __future__ import annotations
 
+import difflib
 import re
+from collections.abc import Iterable
 from typing import ClassVar
 
 
@@ -26,6 +28,18 @@ class UserError(Exception):
         super().__init__(what)
         self.what = what
         self.next_step = next_step
+
+
+def choose_among(name: str, known: Iterable[str]) -> str:
+    """Return a next step: the known name that is spelled almost like `name`, else all of them."""
+    names = list(known)
+    beginnings = [each for each in names if name and each.lower().startswith(name.lower())]
+    close = beginnings or difflib.get_close_matches(name.lower(), names, n=1)
+    return f"did you mean {close[0]}?" if close else f"use one of {', '.join(names)}"
+
+
+class CommandLineError(UserError):
+    """A command has no such option or argument."""
 
 
 class UnknownModelError(UserError):
@@ -234,9 +248,3 @@ class MachineUnfitError(UserError, exit_code=4):
 
 class BudgetSpentError(UserError, exit_code=4):
     """The budget ended before the first measurement that a decision needs."""
-
-
-def exit_code_of(name: str) -> int:
-    """Return the exit code of the error with this name; 1 for an unknown one."""
-    kinds = [*UserError.__subclasses__(), *RunFileError.__subclasses__()]
-    return next((kind.exit_code for kind in kinds if kind.name == name), 1)

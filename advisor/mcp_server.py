@@ -99,9 +99,9 @@ class Measurement:
         await anyio.to_thread.run_sync(wait)
 
     async def progress(self) -> Progress:
-        """Raise `ToolError` with what the program said if it has stored no run."""
+        """Raise `ToolError` with what the program said if it has no result."""
         is_running, run = self.is_running, self.run
-        if not is_running and not run:
+        if not is_running and (not run or self.process.returncode not in RESULTS):
             raise ToolError("\n".join(self.lines))
         return Progress(
             run,

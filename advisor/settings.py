@@ -13,7 +13,6 @@ It sets the colour theme, key bindings, and prices of devices for fleets::
 
 from __future__ import annotations
 
-import difflib
 import pathlib
 import re
 from typing import Annotated
@@ -21,7 +20,7 @@ from typing import Annotated
 import msgspec
 import platformdirs
 
-from advisor.errors import SettingsError
+from advisor.errors import SettingsError, choose_among
 from advisor.system.files import write_atomically
 
 #: Actions that `[keys]` can rebind: the ids of the bindings.
@@ -100,11 +99,10 @@ def read(file: pathlib.Path) -> Settings:
         ) from problem
     for action in settings.keys:
         if action not in ACTIONS:
-            close = difflib.get_close_matches(action, ACTIONS, n=1)
-            next_step = (
-                f"did you mean {close[0]}?" if close else f"use one of {', '.join(sorted(ACTIONS))}"
+            raise SettingsError(
+                f"{file}: [keys] has the unknown action {action!r}",
+                choose_among(action, sorted(ACTIONS)),
             )
-            raise SettingsError(f"{file}: [keys] has the unknown action {action!r}", next_step)
     return settings
 
 

@@ -105,6 +105,7 @@ class RunProgram(Protocol):
         *arguments: str,
         home: pathlib.Path,
         directory: pathlib.Path | None = None,
+        stdin: str = ...,
         stdout: str | None = None,
         stderr: str | None = None,
         environment: Mapping[str, str] | None = None,

@@ -19,15 +19,23 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from advisor.api.report import Report, Session, format_priorities, reports_errors
-from advisor.ask.answers import Answers
+from advisor.ask.answers import SPELLINGS, Answers
 from advisor.context import Context
 from advisor.decide.absent_gpu import answer_without_measurement
 from advisor.domain.plan import Plan
 from advisor.domain.run_events import LoggedEvent, WorkerEnded, WorkerReported
-from advisor.errors import GpuNotAttachedError, ModelRefusedError, SizeError, UnknownGpuError
+from advisor.errors import (
+    GpuNotAttachedError,
+    ModelRefusedError,
+    SizeError,
+    UnknownGpuError,
+    UserError,
+    choose_among,
+)
 from advisor.execute.drafts import prepare as prepare_run
 from advisor.report import answer_files, progress_lines
 from advisor.store.store import Store, default_home
+from advisor.system.terminal_text import escape_control_chars
 from probes.wire.events import PhaseStarted
 
 #: A function that is called with every event of a run, after it is stored.
@@ -53,7 +61,8 @@ def recommend(
     is saved in the directory of the runs first: by its class where a new process can import it,
     else with `torch.export`.
     `priorities` has weights of the criteria, those of the three Ps summing to 100, or the name of a
-    preset. `progress` shows a line in a notebook; None: where there is one. `options` are those of
+    preset. `progress` shows a line in a notebook, else lines on standard error; None: in a notebook
+    or on a terminal. `options` are those of
     `p3-advisor recommend`.
 
     A run without a recommendation has `recommendation` None and its reason in `problem`. Raise
@@ -66,11 +75,15 @@ def recommend(
         session = Session(prepare_run(answers, context), context)
     except (GpuNotAttachedError, UnknownGpuError) as absent:
         return Report(answer_without_measurement(answers, context, absent))
-    show = notebook_progress(session.plan, wanted=progress)
-    for event in session.events():
-        show(event)
-        if on_event is not None:
-            on_event(event)
+    show = show_progress(session.plan, wanted=progress)
+    try:
+        for event in session.events():
+            show(event)
+            if on_event is not None:
+                on_event(event)
+    except UserError:
+        session.drop_refused()
+        raise
     return session.report()
 
 
@@ -158,10 +171,19 @@ def _check_keywords(model: object, keywords: dict[str, object]) -> None:
 BUILT_PHASE = "warmup"
 
 
-def notebook_progress(plan: Plan, *, wanted: bool | None) -> Callable[[LoggedEvent], None]:
-    """Return a function that shows an event; it does nothing outside a notebook."""
+def show_progress(plan: Plan, *, wanted: bool | None) -> Callable[[LoggedEvent], None]:
+    """Return a function that shows an event in a notebook, else on standard error."""
     display = _notebook_display() if wanted is not False else None
-    return _ProgressLine(plan, display) if display else lambda _event: None
+    if display is not None:
+        return _ProgressLine(plan, display)
+    is_shown = sys.stderr.isatty() if wanted is None else wanted
+    return _print_event if is_shown else lambda _event: None
+
+
+def _print_event(event: LoggedEvent) -> None:
+    line = progress_lines.render_event(event)
+    if line is not None:
+        print(escape_control_chars(line), file=sys.stderr)  # noqa: T201 - progress
 
 
 def _notebook_display() -> types.ModuleType | None:
@@ -207,9 +229,11 @@ def make_answers(
     known = {*Answers.__struct_fields__} - {"model", "priority", "preset"}
     unknown = [name for name in options if name not in known]
     if unknown:
-        message = f"unknown options: {', '.join(unknown)}"
+        message = f"unknown option {unknown[0]!r}: {choose_among(unknown[0], sorted(known))}"
         raise TypeError(message)
     fields = {name: _as_text(value) for name, value in options.items()}
+    if "dtype" in fields:
+        fields["dtype"] = SPELLINGS.get(str(fields["dtype"]), fields["dtype"])
     for name in ("budget", "accuracy", "batch_sizes", "input_tokens", "output_tokens"):
         if name in fields:
             fields[name] = str(fields[name])

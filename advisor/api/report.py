@@ -19,13 +19,14 @@ from advisor.domain.answer import Answer, Problem, encode, without_rounds
 from advisor.domain.plan import Plan
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.run_events import LoggedEvent
-from advisor.errors import FormatError, UserError
-from advisor.execute.execution import execute
+from advisor.errors import FormatError, NoExportError, UserError, choose_among
+from advisor.execute.execution import drop_refused, execute
 from advisor.report import answer_files, figures
 from advisor.report.comparison import Comparison, compare_answers
 from advisor.report.ranking import ranking_rows
 from advisor.report.recipes.starts import compose_starts
 from advisor.store.runs import Run
+from advisor.version import how_to_install
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,11 +75,6 @@ class Report:
     def problem(self) -> Problem | None:
         return self.answer.problem
 
-    @property
-    def headline(self) -> tuple[str, ...]:
-        """The answer in a few lines of text."""
-        return tuple(line.text for line in self.answer.headline)
-
     @reports_errors
     def decide(
         self,
@@ -118,13 +114,16 @@ class Report:
     def to_csv(self) -> str:
         return answer_files.to_csv([self.answer])
 
+    @reports_errors
     def to_dataframe(self) -> pd.DataFrame:
         """Return a row for each arm and batch size; needs pandas (extra `notebook`).
 
         Times are in seconds, memory in bytes; shares and speed-ups are plain ratios.
         """
-        import pandas as pd  # noqa: PLC0415 - an extra
-
+        try:
+            import pandas as pd  # noqa: PLC0415 - an extra
+        except ModuleNotFoundError as problem:
+            raise NoExportError("pandas is not installed", how_to_install("notebook")) from problem
         return pd.DataFrame(figures.rows(self.answer), columns=figures.COLUMNS)
 
     def save(self, file: str | pathlib.Path) -> pathlib.Path:
@@ -136,17 +135,17 @@ class Report:
         names = {each.suffix: name for name, each in answer_files.FORMATS.items() if each.suffix}
         suffix = next((each for each in names if path.name.endswith(each)), None)
         if suffix is None:
-            raise FormatError(f"unknown format {path.suffix!r}", f"use one of {', '.join(names)}")
+            raise FormatError(f"unknown format {path.suffix!r}", choose_among(path.suffix, names))
         content = answer_files.write(names[suffix], self.answer)
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
         return path
 
     def __repr__(self) -> str:
-        return "\n".join(self.headline)
+        return "\n".join(line.text for line in self.answer.headline)
 
     def _repr_html_(self) -> str:
         """Return the headline and a table of the arms, for notebooks."""
-        return render_summary(self.answer, self.headline)
+        return render_summary(self.answer)
 
 
 class Session:
@@ -176,13 +175,17 @@ class Session:
         """
         yield from execute(self._run, self._context, compose=compose_starts)
 
+    def drop_refused(self) -> None:
+        """Delete the run if its model was refused, as it would be again."""
+        drop_refused(self._run, self._context)
+
     def report(self) -> Report:
         return Report(decide(self._run))
 
 
-def render_summary(answer: Answer, headline: Sequence[str]) -> str:
+def render_summary(answer: Answer) -> str:
     """Return the headline and a table of the ranked arms as HTML without style or script."""
-    first, *rest = (html.escape(line) for line in headline)
+    first, *rest = (html.escape(line.text) for line in answer.headline)
     head, *rows = ranking_rows(answer, has_intervals=True) or [[]]
     lines = [_row(head, "th"), *(_row(row, "td") for row in rows)]
     table = f"<table>{''.join(lines)}</table>" if rows else ""

@@ -27,6 +27,14 @@ _load = functools.partial(_option, "Servers under load")
 _time = functools.partial(_option, "Time")
 
 
+#: What other programs call the choices of an option.
+SPELLINGS = {
+    **dict.fromkeys(("fp32", "f32", "float"), "float32"),
+    **dict.fromkeys(("fp16", "f16", "half"), "float16"),
+    "bf16": "bfloat16",
+}
+
+
 class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The options of a question, as the user gives them."""
 

@@ -8,7 +8,13 @@ from typing import Literal
 
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Gpu, Machine
-from advisor.errors import GpuNotAttachedError, MigEnabledError, NoStackError, UnknownGpuError
+from advisor.errors import (
+    GpuNotAttachedError,
+    MigEnabledError,
+    NoStackError,
+    UnknownGpuError,
+    choose_among,
+)
 
 CPU = "cpu"
 #: Why no GPU of a machine can be used: it has none, or its torch is a CPU build.
@@ -35,6 +41,7 @@ def choose_gpu(
     `visible_devices` is the value of `CUDA_VISIBLE_DEVICES`; it counts when `text` is empty.
     """
     no_gpu_reason = find_no_gpu_reason(machine)
+    asked, text = text, _index_of(text, visible_gpus(machine.gpus, visible_devices))
     if text == CPU or (not text and no_gpu_reason is not None):
         return None
     reject_mig_instance(text)
@@ -44,13 +51,22 @@ def choose_gpu(
         gpu for gpu in machine.gpus if _contains_words(gpu.name, text)
     ]
     if not matches:
-        raise _not_attached(text, machine, catalogue)
+        raise _not_attached(asked, machine, catalogue)
     if no_gpu_reason == "cpu-build":
         raise NoStackError(
             f"torch in {machine.software.executable} is built without CUDA",
             "install a CUDA build of torch, or name another interpreter with --python",
         )
     return first_whole_gpu(matches)
+
+
+def _index_of(text: str, visible: Sequence[Gpu]) -> str:
+    """Return the index that `cuda` or `cuda:0` of PyTorch stands for; other names as they are."""
+    named = re.fullmatch(r"(?:cuda|gpu)(?::(\d+))?", text.lower())
+    if named is None:
+        return CPU if text.lower() == CPU else text
+    number = int(named[1] or 0)
+    return str(visible[number].index if number < len(visible) else number)
 
 
 def choose_visible_gpu(gpus: Sequence[Gpu], visible_devices: str | None) -> Gpu | None:
@@ -143,10 +159,9 @@ def _not_attached(
     attached = ", ".join(f"{gpu.index} {gpu.name}" for gpu in machine.gpus) or "none"
     catalogue_name = find_known_gpu(text, catalogue)
     if catalogue_name is None:
-        names = ", ".join(catalogue.gpus)
-        here = "an index, a UUID, cpu, or" if machine.gpus else "cpu, or, for a stored run on it,"
+        known = [CPU, *(str(gpu.index) for gpu in machine.gpus), *catalogue.gpus]
         return UnknownGpuError(
-            f"unknown GPU {text!r}; attached: {attached}", f"use {here} one of {names}"
+            f"unknown GPU {text!r}; attached: {attached}", choose_among(text, known)
         )
     return GpuNotAttachedError(
         f"the {catalogue_name} is not attached (attached: {attached}), and no run on one is stored",

@@ -12,7 +12,7 @@ import msgspec
 
 from advisor.ask import model_files
 from advisor.ask.answers import Answers
-from advisor.ask.option_values import parse_inputs
+from advisor.ask.option_values import check_function, functions_of, parse_inputs
 from advisor.domain.catalogue import Models
 from advisor.domain.model import (
     ExportedModel,
@@ -22,7 +22,13 @@ from advisor.domain.model import (
     SyntheticModel,
     TransformersModel,
 )
-from advisor.errors import ModelRefusedError, PickledWeightsError, SizeError, UnknownModelError
+from advisor.errors import (
+    ModelRefusedError,
+    PickledWeightsError,
+    SizeError,
+    UnknownModelError,
+    choose_among,
+)
 
 SYNTHETIC = re.compile(r"synthetic/(?P<block>[a-z-]+)(?:@(?P<sizes>.+))?")
 SIZES = re.compile(r"(\d{1,99})x(\d{1,99})(?:x(\d{1,99}))?")
@@ -100,7 +106,7 @@ def _parse_synthetic(text: str, models: Models) -> SyntheticModel:
     if block not in PAPER_BLOCKS:
         raise UnknownModelError(
             f"{text!r} is not a synthetic model",
-            f"use synthetic/ with one of {', '.join(PAPER_BLOCKS)}",
+            choose_among(text, [f"synthetic/{name}" for name in PAPER_BLOCKS]),
         )
     if size in models.families:
         family = models.families[size]
@@ -141,8 +147,10 @@ def _parse_file(text: str) -> OnnxModel | ExportedModel:
     if text.endswith(".pt2"):
         return ExportedModel(name=name)
     if text.endswith(".py"):
+        names = functions_of(pathlib.Path(text)) or ["build"]
         raise UnknownModelError(
-            f"{text!r} has no function name", f"write it after a colon, such as {text}:build"
+            f"{text!r} has no function name",
+            f"write it after a colon: {' or '.join(f'{text}:{name}' for name in names)}",
         )
     raise UnknownModelError(
         f"{text!r} is neither a .pt2 nor an .onnx file",
@@ -163,7 +171,14 @@ def _parse_factory(text: str) -> FactoryModel:
             raise UnknownModelError(
                 f"file {module!r} does not exist", "check the path before the colon"
             )
-        return FactoryModel(name=f"{pathlib.Path(module).resolve()}:{function}")
+        file = pathlib.Path(module).resolve()
+        check_function(file, function)
+        return FactoryModel(name=f"{file}:{function}")
+    if os.path.isfile(f"{module}.py"):  # noqa: PTH113 - as above
+        raise UnknownModelError(
+            f"{module!r} is no installed module, but {module}.py is in this directory",
+            f"did you mean {module}.py:{function}?",
+        )
     if not DOTTED_NAME.fullmatch(module):
         raise UnknownModelError(
             f"{module!r} is neither a module name nor a .py file",

@@ -32,6 +32,7 @@ from advisor.errors import (
     UnknownPresetError,
     UnknownWorkflowError,
     WeightFormatError,
+    choose_among,
 )
 
 EXACT = "exact"
@@ -60,12 +61,12 @@ def parse_tolerance(text: str) -> float | None:
 
 def parse_build_times(text: str, catalogue: Catalogue) -> dict[str, float]:
     """Return the limits in seconds by workflow; raise `UnknownWorkflowError` or `SizeError`."""
-    known = {workflow.id for workflow in catalogue.workflows}
+    known = [workflow.id for workflow in catalogue.workflows]
     limits = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, separator, duration = (each.strip() for each in part.partition("="))
         if name not in known:
-            raise UnknownWorkflowError(f"unknown workflow {name!r}", "see p3-advisor workflows")
+            raise UnknownWorkflowError(f"unknown workflow {name!r}", choose_among(name, known))
         if name in limits or not separator:
             message = f"--max-build-times {text!r} is not one time for each workflow"
             raise SizeError(message, f"write it like {name}=30min")
@@ -87,7 +88,7 @@ def parse_weight_formats(text: str) -> tuple[WeightFormat, ...]:
     if unknown:
         raise WeightFormatError(
             f"--quantised {text!r}: unknown format {min(unknown)!r}",
-            f"use {', '.join(FORMATS)} or {ANY}",
+            choose_among(min(unknown), [*FORMATS, ANY]),
         )
     return tuple(name for name in FORMATS if ANY in names or name in names)
 
@@ -131,22 +132,43 @@ def parse_function(option: str, text: str) -> str:
     file = pathlib.Path(name).expanduser()
     if not (file.is_file() and function.isidentifier()):
         raise OptionFileError(f"{option} {text!r} names no file", "write it like file.py:function")
-    if function not in defined_functions(file):
-        raise OptionFileError(
-            f"{name!r} defines no function {function!r}", "define it, or check its name"
-        )
+    check_function(file, function)
     return f"{file.resolve()}:{function}"
 
 
-def defined_functions(file: pathlib.Path) -> set[str]:
-    """Return the functions at the top level of a Python file, which is not executed."""
+DEFINITIONS = (ast.FunctionDef, ast.ClassDef)
+
+
+def check_function(file: pathlib.Path, function: str) -> None:
+    """Raise `OptionFileError` for a Python file, which is not executed, without the function.
+
+    A name that the file imports or assigns may be one, too.
+    """
+    tree = _parse_python(file)
+    nodes = list(ast.walk(tree))
+    bound = {node.id for node in nodes if isinstance(node, ast.Name)}
+    bound |= {node.name for node in nodes if isinstance(node, DEFINITIONS)}
+    bound |= {node.asname or node.name for node in nodes if isinstance(node, ast.alias)}
+    defined = functions_of(file)
+    if not {function, "*"} & bound:
+        raise OptionFileError(
+            f"{str(file)!r} defines no function {function!r}",
+            choose_among(function, defined) if defined else "define it, or name another file",
+        )
+
+
+def functions_of(file: pathlib.Path) -> list[str]:
+    """Return the functions and classes at the top level of a Python file, which is not executed."""
+    return [node.name for node in _parse_python(file).body if isinstance(node, DEFINITIONS)]
+
+
+def _parse_python(file: pathlib.Path) -> ast.Module:
     try:
-        tree = ast.parse(file.read_text(encoding="utf-8"))
+        return ast.parse(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, SyntaxError) as problem:
         raise OptionFileError(
             f"{str(file)!r} cannot be read as Python: {problem}", "mend the file"
         ) from problem
-    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
 
 
 PATTERN = re.compile(r"\s*([a-z_-]+)\s*(>=|<=)\s*([^\s<>=]+)\s*", re.IGNORECASE)
@@ -191,7 +213,7 @@ def _parse(part: str) -> Constraint:
     match = PATTERN.fullmatch(part)
     if match is None:
         raise _refuse(part)
-    name, comparison, value = match[1].lower().replace("-", "_"), match[2], match[3]
+    name, comparison, value = complete(match[1], [*CRITERIA, *FIGURES]), match[2], match[3]
     if name in CRITERIA or (name == CLASSIFIED and comparison == ">="):
         tier = TIERS.get(value.lower())
         if comparison != ">=" or tier is None:
@@ -225,11 +247,22 @@ def _figure(text: str, dimension: Dimension) -> tuple[float, Unit | None] | None
 
 
 def _refuse(part: str) -> PriorityError:
-    names = ", ".join([*CRITERIA, *FIGURES])
+    names = [*CRITERIA, *FIGURES]
+    match = PATTERN.fullmatch(part)
+    is_unknown = match is not None and complete(match[1], names) not in names
     return PriorityError(
         f"{part.strip()!r} in --require is not a constraint",
-        f"write it like {EXAMPLES}; valid names: {names}",
+        choose_among(match[1], names)
+        if match is not None and is_unknown
+        else f"write it like {EXAMPLES}; valid names: {', '.join(names)}",
     )
+
+
+def complete(name: str, known: Sequence[str]) -> str:
+    """Return the only known name that begins so, such as `performance` for `perf`; else `name`."""
+    key = name.lower().replace("-", "_")
+    found = [each for each in known if each.startswith(key)]
+    return found[0] if len(found) == 1 else key
 
 
 def choose_priorities(answers: Answers, catalogue: Catalogue) -> Priorities:
@@ -241,7 +274,7 @@ def choose_priorities(answers: Answers, catalogue: Catalogue) -> Priorities:
     name = answers.preset or catalogue.presets.default_preset
     if name not in catalogue.presets.priorities:
         raise UnknownPresetError(
-            f"unknown preset {name!r}", f"use one of {', '.join(catalogue.presets.priorities)}"
+            f"unknown preset {name!r}", choose_among(name, catalogue.presets.priorities)
         )
     return catalogue.presets.priorities[name].priorities
 
@@ -252,11 +285,11 @@ def parse_priorities(text: str) -> Priorities:
     weights: dict[str, float] = {}
     for part in text.split(","):
         name, equals, number = (word.strip() for word in part.partition("="))
-        key = name.replace("-", "_")
+        key = complete(name, CRITERIA)
         if not equals or key not in CRITERIA or key in weights:
             raise PriorityError(
                 f"{part.strip()!r} in --priority is not a weight of a criterion, or is given twice",
-                example,
+                choose_among(name, CRITERIA) if equals and key not in weights else example,
             )
         try:
             weights[key] = float(number)

@@ -44,6 +44,7 @@ def plan(question: Question, machine: Machine, catalogue: Catalogue) -> Plan:
     if isinstance(question.model, OnnxModel) and not arms:
         raise _without_onnx(question, machine, catalogue)
     baseline = _find_baseline(question, arms, excluded)
+    _refuse_without_rival(question, arms, excluded)
     duplicate = msgspec.structs.replace(
         baseline, id=baseline.id + DUPLICATE_SUFFIX, duplicate_of=baseline.id
     )
@@ -95,6 +96,19 @@ def _serving_arms(arms: list[Arm]) -> tuple[Arm, ...]:
             "with p3-advisor env create",
         )
     return tuple(sorted(arms, key=lambda arm: arm.id != SERVING_BASELINE))
+
+
+def _refuse_without_rival(question: Question, arms: list[Arm], excluded: list[Excluded]) -> None:
+    """Raise `NoStackError` where none of the workflows of `--workflows` can run here."""
+    named = {ArmName.parse(name).workflow for name in question.workflows}
+    reasons = [each for each in excluded if ArmName.parse(each.workflow).workflow in named]
+    if not named or named & {arm.workflow for arm in arms}:
+        return
+    raise NoStackError(
+        "; ".join(f"{each.workflow} cannot run here: {each.reason}" for each in reasons),
+        next((each.fix for each in reasons if each.fix), None)
+        or "see p3-advisor workflows, and leave out --workflows to measure those that can run",
+    )
 
 
 def _quantised_only(workflow: Workflow, arms: list[Arm]) -> Excluded:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import sys
 from collections.abc import Collection, Mapping
@@ -40,7 +39,7 @@ from advisor.domain.model import ExportedModel, FactoryModel, Model, OnnxModel, 
 from advisor.domain.plan import ArmName
 from advisor.domain.question import Budget, Dtype, Question, Task
 from advisor.domain.workflow import DEFAULT_OPTION, Workflow
-from advisor.errors import SizeError, UnknownWorkflowError
+from advisor.errors import SizeError, UnknownWorkflowError, choose_among
 
 #: Prompts whose texts are compared before a server is put under load; they are sent at once.
 CHECKED_PROMPTS = (4,)
@@ -247,40 +246,48 @@ def _budget_seconds(text: str, known: Collection[str]) -> float:
     except SizeError as problem:
         raise SizeError(
             f"--budget {text!r} is neither a known name nor a duration",
-            f"use one of {', '.join(known)}, or a duration, such as 120s or 5min",
+            f"{choose_among(text, known)} A duration is written 120s or 5min",
         ) from problem
 
 
 def parse_workflows(text: str, catalogue: Catalogue) -> tuple[str, ...]:
     """Return the workflows and arms that the plan is limited to; raise `UnknownWorkflowError`."""
     workflows = {workflow.id: workflow for workflow in catalogue.workflows}
-    return tuple(
-        _parse_workflow(name, workflows) for part in text.split(",") if (name := part.strip())
-    )
+    found = [
+        str(_parse_workflow(each, workflows))
+        for part in text.split(",")
+        if (name := part.strip())
+        for each in _spell_out(ArmName.parse(name), workflows)
+    ]
+    return tuple(dict.fromkeys(found))
 
 
-def _parse_workflow(name: str, workflows: Mapping[str, Workflow]) -> str:
+def _spell_out(name: ArmName, workflows: Mapping[str, Workflow]) -> list[ArmName]:
+    """Return the workflows that people call so, with the option; else the name as it is."""
+    called = [each.id for each in workflows.values() if name.workflow.lower() in each.aliases]
+    return [ArmName(each, name.option) for each in called] or [name]
+
+
+def _parse_workflow(name: ArmName, workflows: Mapping[str, Workflow]) -> ArmName:
     """Return a workflow, or one of its arms: `default` is the first one under any name."""
-    workflow, option = ArmName.parse(name)
+    workflow, option = name
     arms = workflows[workflow].arms if workflow in workflows else {}
     if workflow in workflows and (not option or option in arms):
         return name
     if option == DEFAULT_OPTION and arms:
-        return str(ArmName(workflow, next(iter(arms))))
+        return ArmName(workflow, next(iter(arms)))
     raise UnknownWorkflowError(
-        f"unknown workflow {name!r}", _suggest_workflows(workflow, workflows)
+        f"unknown workflow {str(name)!r}", _suggest_workflows(name, workflows)
     )
 
 
-def _suggest_workflows(name: str, workflows: Mapping[str, Workflow]) -> str:
+def _suggest_workflows(name: ArmName, workflows: Mapping[str, Workflow]) -> str:
     """Return the arms of a known workflow, or a measured workflow with a similar name."""
-    if name in workflows:
-        arms = ", ".join(str(ArmName(name, arm)) for arm in workflows[name].arms)
-        return f"the arms of {name} are {arms}" if arms else f"use {name}, which has no arms"
-    measured = [id_ for id_, workflow in workflows.items() if workflow.not_measured is None]
-    longer = [id_ for id_ in measured if name and id_.startswith(name)]
-    close = longer or difflib.get_close_matches(name, measured, n=1)
-    return f"did you mean {close[0]}?" if close else "see p3-advisor workflows"
+    if name.workflow not in workflows:
+        measured = [each.id for each in workflows.values() if each.not_measured is None]
+        return choose_among(name.workflow, measured)
+    arms = ", ".join(str(ArmName(name.workflow, arm)) for arm in workflows[name.workflow].arms)
+    return f"use one of {arms}" if arms else f"use {name.workflow}, which has no arms"
 
 
 def worker_interpreter(answers: Answers) -> str:

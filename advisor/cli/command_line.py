@@ -9,8 +9,9 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from typing import Annotated, NoReturn, TextIO, cast
+from typing import Annotated, Any, NoReturn, TextIO, cast
 
+import msgspec
 import typer
 from typer.core import TyperGroup
 
@@ -28,19 +29,22 @@ from advisor.cli import (
 from advisor.cli.execution import InterruptedRunError, Interruptions
 from advisor.cli.options import GroupedProgram
 from advisor.cli.output import DATA_FLAGS, move_behind_command, print_text
-from advisor.errors import OutputFileError, UserError
+from advisor.domain.answer import Problem
+from advisor.errors import CommandLineError, OutputFileError, UserError
 from advisor.version import __version__
 
 #: Errors of a write: no space, no quota, a file too large, a device or terminal that is gone.
 DISK_ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 ROOT_FLAGS = {"--help", "--version", "--spec", "--install-completion", "--show-completion"}
+#: Of the copy of Click that some versions of Typer have.
+USAGE_ERROR: Any = typer.BadParameter.__base__
 #: A shell sets it when it asks for completions.
 COMPLETION_VARIABLE = "_P3_ADVISOR_COMPLETE"
 SHORT_HELP = """\
 p3-advisor recommends a compilation workflow for a PyTorch model. On a terminal it asks questions;
 there is no terminal here.
   p3-advisor --json                 measure the demo model on this machine, print one JSON document
-  p3-advisor recommend --model M    measure your model, print a table
+  p3-advisor recommend MODEL        measure your model, print a table
   p3-advisor ask --plain            ask questions line by line, without cursor control
   p3-advisor workflows              list the workflows that apply, and how to install the others
   p3-advisor doctor                 check this machine
@@ -107,9 +111,14 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def _run(args: Sequence[str]) -> None:
     """Run the command line; turn a `UserError` or an interruption into an exit code."""
     try:
-        program()(args, prog_name="p3-advisor")
+        code = program()(args, prog_name="p3-advisor", standalone_mode=False)
     except UserError as problem:
-        _exit_with(problem)
+        _exit_with(problem, args)
+    except USAGE_ERROR as problem:
+        command = problem.ctx.command_path if problem.ctx else "p3-advisor"
+        _exit_with(CommandLineError(problem.format_message(), f"see {command} --help"), args)
+    except typer.Abort:
+        sys.exit(1)
     except InterruptedRunError as interruption:
         command = interruption.resume_command
         kept = f"; measurements are kept, resume with: {command}" if command else ""
@@ -127,12 +136,18 @@ def _run(args: Sequence[str]) -> None:
             OutputFileError(
                 f"{name} cannot be written: {problem.strerror}",
                 "free disk space, or write to another disk",
-            )
+            ),
+            args,
         )
+    if isinstance(code, int):
+        sys.exit(code)
 
 
-def _exit_with(problem: UserError) -> NoReturn:
+def _exit_with(problem: UserError, args: Sequence[str]) -> NoReturn:
     # Without a place for the message, the exit code still says what was wrong.
+    if {*DATA_FLAGS} & {*args}:
+        with contextlib.suppress(OSError):
+            print_text(msgspec.json.encode({"problem": Problem.of(problem)}))
     with contextlib.suppress(OSError):
         print_text(f"p3-advisor: {problem.what}\n  next: {problem.next_step}", err=True)
     sys.exit(problem.exit_code)

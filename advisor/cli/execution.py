@@ -17,7 +17,7 @@ import typer
 from typing_extensions import Self
 
 from advisor.cli.output import OutputFormat, make_context, print_document, print_status, print_text
-from advisor.errors import exit_code_of
+from advisor.errors import UserError
 
 if TYPE_CHECKING:
     from advisor.domain.answer import Answer, Problem
@@ -30,6 +30,7 @@ def execute(run: Run, output_format: OutputFormat, wait_seconds: float | None = 
     After the JSON document the answer follows on standard error, for a reader at a terminal.
     """
     from advisor.decide.decision import decide
+    from advisor.execute.execution import drop_refused
 
     resume = f"p3-advisor resume {run.directory.name}"
     interruption: InterruptedRunError | None = None
@@ -38,6 +39,9 @@ def execute(run: Run, output_format: OutputFormat, wait_seconds: float | None = 
             follow(run, output_format, wait_seconds)
     except InterruptedRunError as problem:
         interruption = problem
+    except UserError:
+        drop_refused(run, make_context())
+        raise
     answer = decide(run)
     if interruption is not None and answer.recommendation is None:
         raise interruption
@@ -102,7 +106,7 @@ def print_answer(answer: Answer, output_format: OutputFormat, *, full: bool = Fa
 def exit_with_problem(problem: Problem) -> NoReturn:
     """Print why there is no recommendation, and exit with the code of the error."""
     print_status(f"{problem.what}; next: {problem.next_step}")
-    raise typer.Exit(exit_code_of(problem.name))
+    raise typer.Exit(problem.exit_code)
 
 
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -11,8 +11,8 @@ import msgspec
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from advisor.ask.answers import Answers
-from advisor.errors import SizeError
+from advisor.ask.answers import SPELLINGS, Answers
+from advisor.errors import CommandLineError, SizeError, choose_among
 
 RunName = Annotated[
     str,
@@ -39,10 +39,21 @@ Output = Annotated[
     typer.Option("--output", "-o", metavar="FILE", help="where to write; - for standard output"),
 ]
 
+#: The model without `--model`.
+POSITIONAL = inspect.Parameter(
+    "name",
+    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+    default="",
+    annotation=Annotated[str, typer.Argument(metavar="[MODEL]", help="the same as --model")],
+)
+#: What other programs call these options.
+FURTHER_NAMES = {"gpu": ("--device",), "dtype": ("--precision",)}
+
 
 def takes_answers(command: Callable[..., None]) -> Callable[..., None]:
     """Turn `command(answers, **own)` into a function with a keyword for each field of `Answers`.
 
+    The model may also stand without `--model`.
     A parameter of the command that has the name of a field takes its place, and the field keeps its
     default.
     """
@@ -54,13 +65,36 @@ def takes_answers(command: Callable[..., None]) -> Callable[..., None]:
     shared = [name for name in Answers.__struct_fields__ if name not in own]
 
     def wrapper(**values: Any) -> None:  # noqa: ANN401 - Typer checks the values
+        named = values.pop(POSITIONAL.name)
         fields = {name: values.pop(name) for name in shared}
+        if named and fields["model"] not in {named, Answers().model}:
+            message = f"{named} and --model {fields['model']} are two models"
+            raise CommandLineError(message, "name one model")
+        fields["model"] = named or fields["model"]
         command(Answers(**fields), **values)
 
     wrapper.__name__, wrapper.__doc__ = command.__name__, command.__doc__
     given = {parameter.name: parameter for parameter in answer_parameters()}
-    wrapper.__signature__ = inspect.Signature([*(given | own).values()])  # type: ignore[attr-defined]
+    parameters = [POSITIONAL, *(given | own).values()]
+    wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return wrapper
+
+
+def _choice(choices: tuple[str, ...]) -> dict[str, Any]:
+    """Return how Typer takes one of the choices, in the spellings of other programs, too."""
+
+    def parse(text: str) -> str:
+        name = SPELLINGS.get(text.lower(), text.lower())
+        if name not in choices:
+            message = f"{text!r}: {choose_among(text, choices)}"
+            raise typer.BadParameter(message)
+        return name
+
+    return {
+        "parser": parse,
+        "metavar": f"[{'|'.join(choices)}]",
+        "autocompletion": lambda: list(choices),
+    }
 
 
 def answer_parameters() -> list[inspect.Parameter]:
@@ -69,18 +103,20 @@ def answer_parameters() -> list[inspect.Parameter]:
     parameters = []
     for field in msgspec.structs.fields(Answers):
         kind, meta = typing.get_args(hints[field.name])
+        choices = typing.get_args(kind)
         option = typer.Option(
             f"--{field.encode_name.replace('_', '-')}",
+            *FURTHER_NAMES.get(field.name, ()),
             help=meta.description,
-            metavar=meta.extra["value"],
             rich_help_panel=meta.extra["section"],
+            **(_choice(choices) if choices else {"metavar": meta.extra["value"]}),
         )
         parameters.append(
             inspect.Parameter(
                 field.name,
                 inspect.Parameter.KEYWORD_ONLY,
                 default=field.default,
-                annotation=Annotated[kind, option],
+                annotation=Annotated[str if choices else kind, option],
             )
         )
     return parameters

@@ -16,8 +16,9 @@ from advisor.cli.run_host import execute_controlled
 from advisor.context import Context
 from advisor.decide.decision import decide
 from advisor.domain.question import Task
-from advisor.errors import NoTerminalError, UserError, exit_code_of
+from advisor.errors import NoTerminalError, UserError, choose_among
 from advisor.execute.drafts import DraftRun, create, propose
+from advisor.execute.execution import drop_refused
 from advisor.report import progress_lines, text_report
 
 if TYPE_CHECKING:
@@ -32,14 +33,18 @@ def ask(answers: Answers, context: Context) -> int:
     draft = _ask_until_valid(answers, context)
     run = create(draft, context)
     print_text(f"Run {run.directory.name}. Control+C stops it; measurements are kept.")
-    with resumable_with(f"p3-advisor resume {run.directory.name}"):
-        for event in execute_controlled(run, context):
-            line = progress_lines.render_event(event)
-            if line is not None:
-                print_text(line)
+    try:
+        with resumable_with(f"p3-advisor resume {run.directory.name}"):
+            for event in execute_controlled(run, context):
+                line = progress_lines.render_event(event)
+                if line is not None:
+                    print_text(line)
+    except UserError:
+        drop_refused(run, context)
+        raise
     answer = decide(run)
     print_text(text_report.summarise(answer, text_report.WIDEST), nl=False)
-    return exit_code_of(answer.problem.name) if answer.problem is not None else 0
+    return answer.problem.exit_code if answer.problem is not None else 0
 
 
 def _ask_until_valid(answers: Answers, context: Context) -> DraftRun:
@@ -147,7 +152,7 @@ def _choose(question: str, names: Sequence[str], default: str) -> str:
             return names[int(typed) - 1]
         if typed in names:
             return typed
-        print_text(f"{typed} is not one of the choices.")
+        print_text(f"{typed} is not one of the choices: {choose_among(typed, names)}")
 
 
 def _read(question: str, default: str) -> str:

@@ -16,7 +16,7 @@ from advisor.cli.output import (
     print_text,
     write_output,
 )
-from advisor.errors import FormatError, OutputFileError
+from advisor.errors import FormatError, OutputFileError, choose_among
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -50,7 +50,7 @@ def recipe(
         "write": recipe_text.render_write,
     }
     if style not in styles:
-        raise FormatError(f"unknown style {style!r}", f"use one of {', '.join(styles)}")
+        raise FormatError(f"unknown style {style!r}", choose_among(style, styles))
     stored = open_store().find(run)
     answer = decide(stored)
     entry, found = found_recipe.choose(answer, stored, workflow)
@@ -99,6 +99,7 @@ def verify(
         tolerance=parse_share(tolerance),
         seconds=seconds,
         context=make_context(),
+        tell=print_status,
     )
     print_text(encode(found) if json else verification.render(found), nl=False)
     if not found.holds:

@@ -11,7 +11,13 @@ import typer
 
 from advisor.cli.options import AsJson, Output, RunName, parse_share
 from advisor.cli.output import STANDARD_OUTPUT, open_store, print_text, write_output
-from advisor.errors import FormatError, NoExportError, NotComparableError, UndecidedError
+from advisor.errors import (
+    FormatError,
+    NoExportError,
+    NotComparableError,
+    UndecidedError,
+    choose_among,
+)
 
 if TYPE_CHECKING:
     from advisor.domain.answer import Answer
@@ -103,7 +109,7 @@ def parse_formats(text: str) -> list[str]:
     if unknown or not selected:
         raise FormatError(
             f"unknown format {unknown[0] if unknown else text!r}",
-            f"use one or more of {', '.join(FORMATS)}",
+            choose_among(unknown[0] if unknown else text, FORMATS),
         )
     return list(dict.fromkeys(selected))
 
@@ -161,7 +167,7 @@ def _choose_format(asked: str, known: Sequence[str], *, json: bool) -> str:
     """Return the format; raise `FormatError` for an unknown one and for another one with `json`."""
     chosen = asked or ("json" if json else "text")
     if chosen not in known:
-        raise FormatError(f"unknown format {chosen!r}", f"use one of {', '.join(known)}")
+        raise FormatError(f"unknown format {chosen!r}", choose_among(chosen, known))
     if json and chosen != "json":
         raise FormatError(
             f"--json and --format {chosen} ask for different formats", "leave out one of them"

@@ -6,6 +6,7 @@ import datetime as dt
 import pathlib
 import platform
 import shlex
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -278,8 +279,13 @@ def note(
 @app.command(rich_help_panel="Stored runs")
 def delete(
     runs: Annotated[list[str], typer.Argument(help="ids of runs, or unique beginnings")],
+    *,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="do not ask")] = False,
 ) -> None:
-    """Delete stored runs permanently."""
+    """Delete stored runs permanently; ask before on a terminal."""
     store = open_store()
+    if not yes and sys.stdin.isatty():
+        names = ", ".join(store.find(run).directory.name for run in runs)
+        typer.confirm(f"Delete {names}?", abort=True, err=True)
     for run in runs:
         print_text(store.delete(run))

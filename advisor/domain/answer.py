@@ -92,12 +92,19 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     what: str
     next_step: str
+    #: Of the command.
+    exit_code: int
 
     @classmethod
     def of(cls, error: UserError | None) -> Problem | None:
         if error is None:
             return None
-        return cls(name=error.name, what=error.what, next_step=error.next_step)
+        return cls(
+            name=error.name,
+            what=error.what,
+            next_step=error.next_step,
+            exit_code=error.exit_code,
+        )
 
 
 class HeadlineLine(msgspec.Struct, frozen=True, kw_only=True):

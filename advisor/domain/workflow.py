@@ -135,6 +135,8 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     id: str
     title: str
+    #: Further names that `--workflows` takes; workflows with the same one are meant together.
+    aliases: tuple[str, ...] = ()
     tasks: tuple[Task, ...]
     devices: tuple[Literal["cpu", "cuda"], ...]
     dtypes: tuple[Dtype, ...]

@@ -18,7 +18,7 @@ import msgspec
 from advisor.ask.detection import ActivityReader
 from advisor.context import Context
 from advisor.decide.decision import evaluate
-from advisor.decide.rounds import plan_of
+from advisor.decide.rounds import find_failure, plan_of
 from advisor.domain.catalogue import QuietLimits
 from advisor.domain.machine import Machine, MachineActivity, QuietCheck, QuietProblem
 from advisor.domain.question import Question
@@ -27,6 +27,8 @@ from advisor.domain.run_state import Header, RunState, fleet_id_of
 from advisor.errors import (
     BuildsAreGoneError,
     MachineUnfitError,
+    ModelCallError,
+    ModelRefusedError,
     RunIsImportedError,
     RunOfFleetError,
 )
@@ -103,6 +105,19 @@ def execute(
             run.clear_scratch_of_others()
         elif recorder.state.finished:
             run.clear_scratch()
+
+
+def drop_refused(run: Run, context: Context) -> bool:
+    """Delete a run without a measurement whose model was refused, as it would be again.
+
+    Return whether it was deleted.
+    """
+    state = run.state()
+    is_refused = isinstance(find_failure(state), (ModelRefusedError, ModelCallError))
+    if not is_refused or state.groups or run.is_active():
+        return False
+    context.store.delete(run.directory.name)
+    return True
 
 
 def _keeps_builds(header: Header, state: RunState) -> bool:

@@ -10,7 +10,7 @@ import pathlib
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -68,6 +68,8 @@ class Settings:
     seconds: float
     #: Whether the first one ends before the second starts: an engine takes the GPU's memory.
     one_by_one: bool
+    #: Is told what comes next, in a line.
+    tell: Callable[[str], None] = lambda _line: None
 
 
 class WrongOutputsError(Exception):
@@ -87,6 +89,7 @@ def run_pair(first: Snippet, second: Snippet, settings: Settings) -> Pair:
         baseline = make(
             BASELINE_SNIPPET, second, call=str(shared / "own.pt"), calls={SNIPPET: call}
         )
+        settings.tell(f"running the snippet of {settings.arm.id}: load, build, first call")
         versions = start(session, own)
         alone: Iterable[tuple[Sequence[float], ...]] = itertools.repeat(())
         running = [own.id]
@@ -94,10 +97,12 @@ def run_pair(first: Snippet, second: Snippet, settings: Settings) -> Pair:
             alone = time_in_turns(session, running, settings.seconds)
             follow(session.stop())
             running.clear()
+        settings.tell("running the snippet of the baseline, and comparing the outputs")
         try:
             start(session, baseline)
         except WrongOutputsError as problem:
             return Pair(problem=str(problem), rounds=(), versions=versions)
+        settings.tell(f"timing both in turns, {settings.seconds:g} s each")
         timed = time_in_turns(session, [*running, baseline.id], settings.seconds)
     rounds = [(*one, *other) for one, other in zip(alone, timed, strict=False)]
     return Pair(

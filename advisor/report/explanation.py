@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from advisor.ask.option_values import complete
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.constraints import CRITERIA
 from advisor.domain.measurement import Measurement
 from advisor.domain.results import Rating
 from advisor.domain.rubric import LETTERS, Basis, PublishedData, PublishedFigure, name_fact
-from advisor.errors import UnknownCriterionError, UnknownWorkflowError
+from advisor.errors import UnknownCriterionError, UnknownWorkflowError, choose_among
 from advisor.report import shortcomings
 from advisor.report.answer import cost_line
 from advisor.report.formatting import accuracy_line
@@ -34,10 +35,10 @@ def render(answer: Answer, workflow: str, criterion: str, published: PublishedDa
 
     An empty `workflow` means the recommended arm, an empty `criterion` all criteria.
     """
-    wanted = criterion.replace("-", "_").lower()
+    wanted = complete(criterion, CRITERIA) if criterion else ""
     if wanted and wanted not in CRITERIA:
         raise UnknownCriterionError(
-            f"there is no criterion {criterion!r}", f"use one of {', '.join(CRITERIA)}"
+            f"there is no criterion {criterion!r}", choose_among(criterion, CRITERIA)
         )
     blocks = [
         explain_unmeasured(found)
@@ -59,13 +60,13 @@ def find_arms(answer: Answer, name: str) -> list[RankedArm | UnmeasuredArm]:
         each for each in arms if _ids(each)[1] == wanted
     ]
     if not found:
-        known = ", ".join(_ids(each)[0] for each in answer.ranked or arms) or "none"
+        known = [_ids(each)[0] for each in answer.ranked or arms]
         problem = (
             f"the run has no workflow {wanted!r}"
             if wanted
             else "the run has no recommendation, so a workflow must be named"
         )
-        raise UnknownWorkflowError(problem, f"use one of {known}")
+        raise UnknownWorkflowError(problem, choose_among(wanted, known))
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Literal
 
 import msgspec
@@ -68,12 +68,19 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def verify(
-    answer: Answer, run: Run, name: str, *, tolerance: float, seconds: float, context: Context
+    answer: Answer,
+    run: Run,
+    name: str,
+    *,
+    tolerance: float,
+    seconds: float,
+    context: Context,
+    tell: Callable[[str], None] = lambda _line: None,
 ) -> Verification:
     """Run the snippet of an arm and the baseline's, and compare their outputs and their speed.
 
     Raise `VerificationError` where a snippet cannot be run, and `NoRecipeError` without one.
-    `seconds` is the time for the calls of each.
+    `seconds` is the time for the calls of each. `tell` is told what comes next, in a line.
     """
     header = run.header()
     refuse_imported(header)
@@ -100,6 +107,7 @@ def verify(
         allowed=allowed,
         seconds=seconds,
         one_by_one=answer.question.device == "cuda" and MAIN_GUARD in snippet.text,
+        tell=tell,
     )
     pair = run_pair(snippet, compared, settings)
     typical = [(statistics.median(own), statistics.median(other)) for own, other in pair.rounds]

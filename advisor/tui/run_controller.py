@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from advisor.domain.answer import Answer
 from advisor.domain.run_state import resume_command
 from advisor.errors import UserError
+from advisor.execute import execution
 from advisor.report.answer import headline
 from advisor.store.runs import Run
 from advisor.tui import text
@@ -108,9 +109,20 @@ class RunController:
         self._app.set_timer(session.refresh_interval_seconds, lambda: self._refresh(session))
 
     def show_results(self) -> None:
-        """Decide from the current state of the run and show the decision."""
-        if self.session is not None:
-            self.show_decided(self.session.decide, self.session.follower.run)
+        """Decide from the current state of the run and show the decision.
+
+        A run whose model was refused is deleted then.
+        """
+        if self.session is None:
+            return
+        session, run = self.session, self.session.follower.run
+
+        def decide() -> RunAnswer:
+            document, catalogue = session.decide(), run.header().catalogue
+            is_gone = not session.is_replay and execution.drop_refused(run, self._app.context)
+            return RunAnswer(document, catalogue, None if is_gone else run)
+
+        self._app.background.start("results", decide, self.show_answer)
 
     def show_decided(self, decide_run: Callable[[], Answer], run: Run) -> None:
         """Decide on a run in the background and show the answer."""

@@ -140,7 +140,17 @@ def _needed_parameters(factory: Callable[..., object]) -> list[str]:
 def import_module_or_file(name: str) -> types.ModuleType:
     """Import a module by name, or a `.py` file with its folder on the import path."""
     if not name.endswith(".py"):
-        return importlib.import_module(name)
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError as problem:
+            if problem.name is None or not f"{name}.".startswith(f"{problem.name}."):
+                raise
+            reason = f"this interpreter finds no module {problem.name!r}"
+            raise ModelError(
+                reason,
+                "name a file instead, as in package/module.py:function, or set PYTHONPATH; "
+                "--python names the interpreter that has the module",
+            ) from problem
     path = pathlib.Path(name).resolve()
     sys.path.insert(0, str(path.parent))
     spec = importlib.util.spec_from_file_location(path.stem, path)

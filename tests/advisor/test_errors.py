@@ -52,11 +52,18 @@ def test_exit_codes_are_stable(kind: type[UserError], code: int) -> None:
     assert kind.exit_code == code
 
 
-def test_the_exit_code_of_a_stored_problem_is_that_of_its_error() -> None:
-    assert {kind.name: errors.exit_code_of(kind.name) for kind in KINDS} == {
-        kind.name: kind.exit_code for kind in KINDS
-    }
-    assert errors.exit_code_of("an-error-of-a-later-version") == 1
+@pytest.mark.parametrize(
+    ("name", "step"),
+    [
+        ("servin", "did you mean serving?"),
+        ("SERV", "did you mean serving?"),
+        ("balnced", "did you mean balanced?"),
+        ("xyz", "use one of balanced, serving"),
+        ("", "use one of balanced, serving"),
+    ],
+)
+def test_a_misspelt_name_gets_the_nearest_or_all(name: str, step: str) -> None:
+    assert errors.choose_among(name, ["balanced", "serving"]) == step
 
 
 def test_a_settings_file_is_read_or_refused(tmp_path: pathlib.Path) -> None:

@@ -49,7 +49,7 @@ FRAME = """\
 columns = ["arm", "status", "seconds_median", "seconds_p99", "speedup", "score"]
 run.to_dataframe().dropna(subset="rank")[columns]"""
 DECIDE = """\
-run.decide(priorities={"performance": 0, "productivity": 50, "portability": 50}).headline"""
+print(run.decide(priorities={"performance": 0, "productivity": 50, "portability": 50}))"""
 
 
 def make() -> nbformat.NotebookNode:

@@ -19,7 +19,7 @@ import platformdirs
 
 from advisor.domain.machine import CreatedEnvironment
 from advisor.domain.workflow import Environment, Workflow
-from advisor.errors import UnknownEnvironmentError
+from advisor.errors import UnknownEnvironmentError, choose_among
 from advisor.system.files import named_home
 
 RECORD_FILE = "made.json"
@@ -88,7 +88,7 @@ def _resolve(name: str, workflows: tuple[Workflow, ...], known: Mapping[str, Env
             workflow.how_to_get,
         )
     raise UnknownEnvironmentError(
-        f"there is no environment {name!r}", f"choose among {', '.join(sorted(known))}"
+        f"there is no environment {name!r}", choose_among(name, sorted(known))
     )
 
 

@@ -66,7 +66,7 @@ def test_a_question_is_measured_and_the_run_is_loaded_again(tmp_path: pathlib.Pa
     assert advisor.load(run.run_id).answer == run.answer
     file = run.save(tmp_path / "run.json")
     jsonschema.Draft202012Validator(schemas.generate("run")).validate(json.loads(file.read_text()))
-    assert run.headline[0] in repr(run)
+    assert run.answer.headline[0].text in repr(run)
     assert run.to_html().startswith("<!DOCTYPE html>")
     assert msgspec.convert(run.to_dict(), Answer) == without_rounds(run.answer)
 
@@ -115,7 +115,7 @@ def test_a_notebook_shows_the_headline_and_the_arms_escaped() -> None:
     shown = api.Report(answer)._repr_html_()
     assert "<script>" not in shown
     assert shown.count("<tr>") == 1 + len(answer.scores)
-    assert html.escape(run.headline[0]) in shown
+    assert html.escape(run.answer.headline[0].text) in shown
 
 
 def test_a_dataframe_has_a_row_for_each_arm_and_batch_size() -> None:
@@ -127,6 +127,21 @@ def test_a_dataframe_has_a_row_for_each_arm_and_batch_size() -> None:
     best = run.answer.ranked[0]
     first = frame[(frame.arm == best.arm)].iloc[0]
     assert first.seconds_median == best.cells[0].seconds.median
+
+
+def test_a_dataframe_without_pandas_is_a_user_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(errors.NoExportError) as refusal:
+        advisor.load(EVIDENCE).to_dataframe()
+    assert (refusal.value.exit_code, "notebook" in refusal.value.next_step) == (3, True)
+
+
+@pytest.mark.usefixtures("simulated")
+@pytest.mark.parametrize("progress", [True, False])
+def test_progress_is_on_standard_error(progress: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    advisor.recommend("demo", progress=progress, **ONE_ARM)
+    printed = capsys.readouterr()
+    assert (printed.out, "quick: build" in printed.err) == ("", progress)
 
 
 @pytest.mark.usefixtures("simulated")
@@ -152,6 +167,7 @@ def test_python_values_become_the_texts_of_the_command_line() -> None:
         {"batch_sizes": (1, 16), "budget": 30, "require": ["speedup>=1.2", "portability>=B"]},
     )
     assert made.batch_sizes == "1,16"
+    assert make_answers("demo", None, {"dtype": "bf16"}).dtype == "bfloat16"
     assert make_answers("demo", None, {"batch_sizes": 4}).batch_sizes == "4"
     assert made.budget == "30"
     assert made.require == "speedup>=1.2,portability>=B"
@@ -162,8 +178,8 @@ def test_python_values_become_the_texts_of_the_command_line() -> None:
 
 
 def test_a_wrong_option_is_refused() -> None:
-    with pytest.raises(TypeError, match="colour"):
-        make_answers("demo", None, {"colour": "red"})
+    with pytest.raises(TypeError, match=r"did you mean batch_sizes\?"):
+        make_answers("demo", None, {"batch_size": 1})
     with pytest.raises(errors.SizeError):
         make_answers("demo", None, {"rate": -1})
 

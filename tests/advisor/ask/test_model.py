@@ -23,6 +23,7 @@ from advisor.domain.model import (
 )
 from advisor.errors import (
     ModelRefusedError,
+    OptionFileError,
     PickledWeightsError,
     SizeError,
     UnknownModelError,
@@ -196,6 +197,42 @@ def test_a_factory_is_a_function_of_a_module_or_file(working_directory: pathlib.
     assert parse("package.module:build") == FactoryModel(name="package.module:build")
     assert parse("module:build") == FactoryModel(name="module:build")
     assert parse("mine.py:build") == FactoryModel(name=f"{working_directory / 'mine.py'}:build")
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "step"),
+    [
+        ("mine:build", UnknownModelError, "did you mean mine.py:build?"),
+        ("mine.py", UnknownModelError, "write it after a colon: mine.py:build or mine.py:Net"),
+        ("mine.py:buld", OptionFileError, "did you mean build?"),
+        ("mine.py:other", OptionFileError, "use one of build, Net"),
+    ],
+)
+def test_a_file_in_this_directory_is_offered_with_its_functions(
+    text: str, error: type[UserError], step: str, working_directory: pathlib.Path
+) -> None:
+    (working_directory / "mine.py").write_text("def build(): ...\nclass Net: ...\n")
+    with pytest.raises(error) as refusal:
+        parse(text)
+    assert refusal.value.next_step == step
+    assert refusal.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from elsewhere import build",
+        "from elsewhere import *",
+        "import functools\nbuild = functools.partial(print)",
+        "if True:\n    def build(): ...",
+        "try:\n    from a import b as build\nexcept ImportError:\n    pass",
+    ],
+)
+def test_a_factory_may_be_imported_or_assigned(
+    source: str, working_directory: pathlib.Path
+) -> None:
+    (working_directory / "mine.py").write_text(source)
+    assert isinstance(parse("mine.py:build"), FactoryModel)
 
 
 @pytest.mark.parametrize(

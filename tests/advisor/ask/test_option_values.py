@@ -119,7 +119,6 @@ def test_letters_and_figures_are_combined_in_their_order() -> None:
         "portability>=4",
         "portability>=2.5",
         "portability>=D",
-        "speed>=2",
         "speedup<=2",
         "speedup>=2s",
         "speedup>=fast",
@@ -141,6 +140,25 @@ def test_an_invalid_constraint_is_an_error_that_names_it(text: str) -> None:
         parse_constraints(f"performance>=C,{text}")
     assert repr(text) in problem.value.what
     assert all(name in problem.value.next_step for name in (*CRITERIA, *FIGURES))
+
+
+@pytest.mark.parametrize(
+    ("text", "step"),
+    [("spedup>=2", "did you mean speedup?"), ("portabilty>=B", "did you mean portability?")],
+)
+def test_a_misspelt_constraint_gets_the_nearest(text: str, step: str) -> None:
+    with pytest.raises(PriorityError) as problem:
+        parse_constraints(text)
+    assert problem.value.next_step == step
+
+
+def test_names_may_be_shortened() -> None:
+    assert parse_constraints("port>=B,mem<=8GiB") == parse_constraints(
+        "portability>=B,memory<=8GiB"
+    )
+    assert parse_priorities("perf=60,prod=25,port=15").performance == 60
+    with pytest.raises(PriorityError):
+        parse_priorities("p=60,prod=25,port=15")
 
 
 def test_the_examples_of_the_error_are_constraints() -> None:

@@ -177,11 +177,8 @@ def test_an_arm_for_another_device_is_excluded() -> None:
         "graphs", arms={"default": {}, "cuda-graph": {}}, arm_devices={"cuda-graph": ("cuda",)}
     )
     assert [arm.id for arm in plan(graphs).arms] == [BASELINE, f"{BASELINE}#duplicate", "graphs"]
-    (excluded,) = plan(graphs, workflows=("graphs/cuda-graph",)).excluded
-    assert (excluded.status, excluded.reason) == (
-        "unsupported",
-        "graphs/cuda-graph does not support cpu",
-    )
+    with pytest.raises(NoStackError, match=r"graphs/cuda-graph does not support cpu"):
+        plan(graphs, workflows=("graphs/cuda-graph",))
     on_gpu = planning.plan(
         builders.question(**ON_GPU), builders.gpu_machine(H100), builders.catalogue(graphs)
     )
@@ -219,9 +216,25 @@ def test_a_requested_arm_for_another_task_is_excluded_with_a_reason() -> None:
         "cached", arms={"default": {}, "cache": {}}, arm_tasks={"cache": ("generate",)}
     )
     assert [arm.id for arm in plan(cached).arms][2:] == ["cached"]
-    (excluded,) = plan(cached, workflows=("cached/cache",)).excluded
-    assert excluded.status == "unsupported"
-    assert all(name in excluded.reason for name in ("cached/cache", "forward"))
+    with pytest.raises(NoStackError, match=r"cached/cache does not support forward"):
+        plan(cached, workflows=("cached/cache",))
+
+
+def test_what_cannot_run_is_refused_only_where_nothing_else_is_named() -> None:
+    other = builders.workflow("other", devices=("cuda",))
+    here = builders.workflow("here")
+    with pytest.raises(NoStackError, match="other"):
+        planning.plan(
+            builders.question(workflows=("other",)), builders.machine(), builders.catalogue(other)
+        )
+    both = builders.catalogue(other, here)
+    for names in (("other", "here"), (BASELINE,), ()):
+        question = builders.question(workflows=names)
+        excluded = {
+            each.workflow: each.status
+            for each in planning.plan(question, builders.machine(), both).excluded
+        }
+        assert excluded["other"] == "unsupported"
 
 
 def test_other_arms_of_the_baseline_workflow_are_measured_only_on_request() -> None:
@@ -335,10 +348,9 @@ def test_a_format_is_planned_only_when_it_is_asked_for(
 
 
 def test_a_named_quantised_arm_needs_the_option_too() -> None:
-    named = plan(ENGINE, workflows=("engine/q4",))
-    (excluded,) = named.excluded
-    assert (excluded.workflow, excluded.status) == ("engine", "excluded")
-    assert excluded.fix == "add --quantised int4"
+    with pytest.raises(NoStackError) as refusal:
+        plan(ENGINE, workflows=("engine/q4",))
+    assert refusal.value.next_step == "add --quantised int4"
     assert planned(workflows=("engine/q4",), quantised=("int4",)) == {"engine/q4"}
 
 

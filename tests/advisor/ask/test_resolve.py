@@ -210,8 +210,32 @@ def test_an_unknown_gpu_names_an_index_only_where_one_is_attached(
 ) -> None:
     with pytest.raises(UnknownGpuError) as problem:
         choose_gpu("7", machine, SHIPPED)
-    assert ("an index" in problem.value.next_step) is has_index
-    assert "cpu" in problem.value.next_step
+    names = problem.value.next_step.removeprefix("use one of ").split(", ")
+    assert ("0" in names) is has_index
+    assert {"cpu", "H100"} <= {*names}
+
+
+@pytest.mark.parametrize(
+    ("text", "visible_devices", "expected"),
+    [
+        ("cuda", None, H100),
+        ("cuda:1", None, H200),
+        ("cuda:0", "1", H200),
+        ("GPU:0", None, H100),
+        ("CPU", None, None),
+    ],
+)
+def test_a_device_may_be_named_as_in_pytorch(
+    text: str, visible_devices: str | None, expected: Gpu | None
+) -> None:
+    machine = builders.gpu_machine(H100, H200)
+    assert choose_gpu(text, machine, SHIPPED, visible_devices) == expected
+
+
+@pytest.mark.parametrize("text", ["cuda", "cuda:0", "cuda:2"])
+def test_a_device_of_pytorch_that_is_absent_is_refused(text: str) -> None:
+    with pytest.raises(UnknownGpuError):
+        choose_gpu(text, builders.machine(), SHIPPED)
 
 
 @pytest.mark.parametrize(
@@ -331,7 +355,7 @@ def test_the_default_arm_is_the_first_one_under_any_name() -> None:
     ("text", "suggestion"),
     [
         ("torch-compile-indoctor", "torch-compile-inductor"),
-        ("torch-compile", "torch-compile-inductor"),
+        ("torch-compile-ind", "torch-compile-inductor"),
         ("torch-compile-indoctor/max-autotune", "torch-compile-inductor"),
     ],
 )
@@ -349,6 +373,25 @@ def test_the_error_of_an_unknown_arm_lists_the_arms_of_its_workflow(workflow: st
     assert known.arms
     assert all(f"{workflow}/{arm}" in problem.value.next_step for arm in known.arms)
     assert "did you mean" not in problem.value.next_step
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("inductor", ("torch-compile-inductor",)),
+        ("Inductor/max-autotune", ("torch-compile-inductor/max-autotune",)),
+        ("ort", ("onnxruntime-cpu", "onnxruntime-cuda")),
+        ("eager,aoti", ("pytorch-eager", "aotinductor")),
+        ("trt,tensorrt", ("tensorrt",)),
+    ],
+)
+def test_a_workflow_may_be_named_as_people_call_it(text: str, expected: tuple[str, ...]) -> None:
+    assert resolved(workflows=text).workflows == expected
+
+
+def test_no_alias_is_the_name_of_a_workflow() -> None:
+    names = {each.id for each in SHIPPED.workflows}
+    assert not names & {alias for each in SHIPPED.workflows for alias in each.aliases}
 
 
 def test_a_workflow_that_is_not_measured_is_never_suggested() -> None:

@@ -35,6 +35,7 @@ def run_program(command_server: ForkServer) -> RunProgram:
         *arguments: str,
         home: pathlib.Path,
         directory: pathlib.Path | None = None,
+        stdin: str = os.devnull,
         stdout: str | None = None,
         stderr: str | None = None,
         environment: Mapping[str, str] | None = None,
@@ -49,6 +50,7 @@ def run_program(command_server: ForkServer) -> RunProgram:
                 **(environment or {}),
             },
             directory=directory,
+            stdin=stdin,
             stdout=stdout,
             stderr=stderr,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 import subprocess
 
@@ -22,12 +23,27 @@ CASES = {
         "does not run as a Python interpreter",
     ),
     "a missing rubric": (["--rubric", "gone.toml"], 2, "cannot be read"),
+    "an unknown option": (["--no-such-option"], 2, "No such option"),
+    "an unknown choice": (["--dtype", "fp17"], 2, "float16"),
+    "two models": (["recommend", "net.py:build", "--model", "demo2"], 2, "two models"),
+    "a workflow that cannot run here": (
+        ["--gpu", "cpu", "--workflows", "trt"],
+        3,
+        "tensorrt cannot run here",
+    ),
 }
 
 
 def assert_user_error(answer: subprocess.CompletedProcess[str], code: int, words: str) -> None:
     assert answer.returncode == code, answer.stderr
-    assert answer.stdout == ""
+    if {"--json", "--jsonl"} & {*answer.args}:
+        problem = json.loads(answer.stdout)["problem"]
+        assert problem["exit_code"] == code
+        assert words in problem["what"]
+        assert problem["what"] in answer.stderr
+        assert problem["next_step"] in answer.stderr
+    else:
+        assert answer.stdout == ""
     assert words in answer.stderr
     assert "Traceback" not in answer.stderr
     assert answer.stderr.splitlines()[-1].startswith("  next: ")
@@ -104,5 +120,20 @@ def test_both_flags_of_json_together_are_an_error(
     arguments: tuple[str, ...], home: pathlib.Path, tmp_path: pathlib.Path, run_program: RunProgram
 ) -> None:
     answer = run_program(*arguments, home=home, directory=tmp_path)
-    assert_user_error(answer, FormatError.exit_code, FormatError.name)
+    assert_user_error(answer, FormatError.exit_code, "different formats")
     assert not home.exists()
+
+
+@pytest.mark.stack
+def test_a_run_whose_model_is_refused_is_not_kept(
+    home: pathlib.Path, tmp_path: pathlib.Path, run_program: RunProgram
+) -> None:
+    (tmp_path / "net.py").write_text("def build():\n    raise ValueError('no weights')\n")
+    answer = run_program(
+        *("recommend", "net.py:build", "--gpu", "cpu", "--workflows", "pytorch-eager", "--json"),
+        home=home,
+        directory=tmp_path,
+    )
+    assert_user_error(answer, 2, "no weights")
+    assert json.loads(answer.stdout)["problem"]["name"] == "model-refused"
+    assert not [*(home / "runs").iterdir()]

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 import pathlib
+import pty
 import shutil
 import subprocess
 from collections.abc import Callable
 
 import builders
+import pytest
+import recorded_runs
+from forks import RunProgram
 
 from advisor.domain.run_events import Finished, Planned
 from advisor.store.runs import ENTRY, Run
@@ -80,6 +85,21 @@ def test_a_run_can_be_annotated_and_deleted(
     assert not directory.exists()
     assert run_cli("delete", str(recorded), home=home).returncode == 2
     assert recorded.exists()
+
+
+@pytest.mark.parametrize(("typed", "is_gone"), [("y\n", True), ("n\n", False), ("", False)])
+def test_delete_asks_on_a_terminal(
+    typed: str, is_gone: bool, home: pathlib.Path, run_program: RunProgram
+) -> None:
+    run = recorded_runs.make_run(Store(home), finished=True)
+    program, terminal = pty.openpty()
+    os.write(program, typed.encode() or b"\x04")
+    answer = run_program("delete", run.directory.name, home=home, stdin=os.ttyname(terminal))
+    os.close(program)
+    os.close(terminal)
+    assert answer.returncode == (0 if is_gone else 1), answer.stderr
+    assert run.directory.name in answer.stderr
+    assert run.directory.exists() is not is_gone
 
 
 def test_a_newer_run_without_a_measurement_is_marked_and_not_shown(

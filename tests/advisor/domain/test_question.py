@@ -145,7 +145,9 @@ def test_pillars_without_weight_share_the_rest_equally() -> None:
     assert (moved.productivity, moved.portability) == (30, 30)
 
 
-PROBLEM = Problem(name="nothing-viable", what="everything failed", next_step="ask for less")
+PROBLEM = Problem(
+    name="nothing-viable", what="everything failed", next_step="ask for less", exit_code=1
+)
 
 
 def test_arms_are_sorted_by_rank_and_those_without_a_measurement_are_apart() -> None:

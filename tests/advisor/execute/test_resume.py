@@ -36,7 +36,7 @@ from advisor.domain.run_events import (
 from advisor.domain.run_state import resume_command
 from advisor.errors import NotWritableError, UnknownRunError
 from advisor.execute import building, remaining
-from advisor.execute.execution import execute
+from advisor.execute.execution import drop_refused, execute
 from advisor.execute.recorder import Recorder
 from advisor.execute.remaining import newest_resumable
 from advisor.probing import session as probing_session
@@ -400,6 +400,20 @@ def test_arms_are_measured_by_resuming_only_a_run_that_can_go_on(
     step = resume_command(run_id) if resumable else answer.problem.next_step
     assert (answer.finished, answer.resumable) == (False, resumable)
     assert {entry.fix for entry in answer.unmeasured if entry.arm == "compiled"} == {step}
+
+
+@pytest.mark.parametrize(("outcome", "is_gone"), [(None, False), (REFUSED, True), (FULL, False)])
+def test_only_a_run_whose_model_was_refused_is_deleted(
+    outcome: Outcome | None, is_gone: bool, home: pathlib.Path
+) -> None:
+    store, run_id = Store(home), "20261121-000000-0000"
+    make_run(store, run_id, outcome)
+    run = store.find(run_id)
+    context = Context(environment={}, store=store)
+    with run.writer():
+        assert not drop_refused(run, context)  # a process works on it
+    assert drop_refused(run, context) is is_gone
+    assert run.directory.exists() is not is_gone
 
 
 def test_without_an_unfinished_run_there_is_nothing_to_resume(home: pathlib.Path) -> None:

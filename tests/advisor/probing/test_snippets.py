@@ -114,7 +114,9 @@ def run(
 @pytest.mark.parametrize("one_by_one", [False, True])
 def test_snippets_with_the_same_weights_agree_on_the_inputs_of_the_first(one_by_one: bool) -> None:
     slower = LOADING + CALL.format("time.sleep(0.005) or model.bias + inputs[0] @ model.weight.T")
-    pair = run(slower, one_by_one=one_by_one)
+    told: list[str] = []
+    pair = run(slower, one_by_one=one_by_one, tell=told.append)
+    assert len(told) == 3
     assert pair.problem is None
     assert len(pair.rounds) >= 5
     assert all(min(own) > 0.005 for own, _ in pair.rounds)

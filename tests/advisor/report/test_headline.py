@@ -101,7 +101,9 @@ def test_texts_name_arms_by_their_titles() -> None:
 
 @pytest.mark.parametrize("first_lines", [of_text, of_markdown, of_page])
 def test_an_answer_without_a_recommendation_begins_with_the_reason(first_lines: Reader) -> None:
-    problem = Problem(name="nothing-viable", what="all failed", next_step="ask for less")
+    problem = Problem(
+        name="nothing-viable", what="all failed", next_step="ask for less", exit_code=1
+    )
     shown = first_lines(without_advice(built_answers.answer(), problem))
     assert problem.what in shown
     assert problem.next_step in shown

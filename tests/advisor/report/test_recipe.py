@@ -158,7 +158,10 @@ def test_a_run_without_a_recipe_names_the_arms_that_have_one() -> None:
 
 def test_a_run_without_a_recommendation_gives_its_reason_and_no_step_of_a_measurement() -> None:
     refused = Problem(
-        name="nothing-viable", what="the model does not open", next_step="use --batch-sizes 2"
+        name="nothing-viable",
+        what="the model does not open",
+        next_step="use --batch-sizes 2",
+        exit_code=1,
     )
     answer = without_advice(built_answers.answer(), refused)
     with pytest.raises(NoRecipeError) as problem:
@@ -196,7 +199,7 @@ def test_a_snippet_has_the_batch_size_that_is_asked_for() -> None:
 def test_a_recipe_states_that_its_run_has_no_answer(style: str) -> None:
     question = builders.question(model=FactoryModel(name="net.py:build"))
     answered = built_answers.answer(question=question)
-    problem = Problem(name="machine-unfit", what="unsteady", next_step="measure again")
+    problem = Problem(name="machine-unfit", what="unsteady", next_step="measure again", exit_code=4)
     unanswered = without_advice(answered, problem)
     command = "vllm serve net" if style == "command" else None
     found = dataclasses.replace(RECIPE, serving_command=command)

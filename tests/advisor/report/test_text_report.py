@@ -38,7 +38,7 @@ from advisor.system.number_format import MISSING
 
 NONE = without_advice(
     built_answers.answer(),
-    Problem(name="nothing-viable", what="everything failed", next_step="ask for less"),
+    Problem(name="nothing-viable", what="everything failed", next_step="ask for less", exit_code=1),
 )
 TOO_SLOW = FailedConstraint(
     index=0, constraint=Constraint(criterion="speedup", at_least=9.0), value=1.5
@@ -101,7 +101,7 @@ def test_trust_noise_and_lead_follow_the_headline(expect: Expect) -> None:
 
 
 def test_a_machine_that_is_not_fit_is_no_answer() -> None:
-    problem = Problem(name="machine-unfit", what="busy", next_step="measure again")
+    problem = Problem(name="machine-unfit", what="busy", next_step="measure again", exit_code=4)
     measured = without_advice(built_answers.answer(), problem)
     lines = text_report.render(measured).splitlines()
     assert lines[:2] == ["No answer: busy", "Next: measure again"]

@@ -307,6 +307,23 @@ def test_the_third_value_of_a_factory_is_named_where_it_is_wrong() -> None:
             factory.check_returned(returned, "models.py:build")
 
 
+@pytest.mark.parametrize("name", ["absent", "absent.nets", "json.absent"])
+def test_a_module_that_is_not_found_is_no_package_to_install(name: str) -> None:
+    with pytest.raises(ModelError) as problem:
+        factory.import_module_or_file(name)
+    assert "pip" not in problem.value.fix
+    assert ".py:" in problem.value.fix
+
+
+def test_a_missing_import_of_a_module_is_no_missing_module(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "needy_nets.py").write_text("import absent\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError):
+        factory.import_module_or_file("needy_nets")
+
+
 @pytest.mark.parametrize(
     ("parameters", "needed"),
     [
