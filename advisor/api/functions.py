@@ -183,7 +183,7 @@ def show_progress(plan: Plan, *, wanted: bool | None) -> Callable[[LoggedEvent],
 def _print_event(event: LoggedEvent) -> None:
     line = progress_lines.render_event(event)
     if line is not None:
-        print(escape_control_chars(line), file=sys.stderr)  # noqa: T201 - progress
+        sys.stderr.write(f"{escape_control_chars(line)}\n")
 
 
 def _notebook_display() -> types.ModuleType | None:
