@@ -109,8 +109,8 @@ class Program(Protocol):
         """Convert an output to numpy arrays on the host; not timed."""
 
 
-class TextProgram(Program, Protocol):
-    """A program that generates text for one shape.
+class TextProgram:
+    """The base of programs that generate text for one shape.
 
     `feed` takes the prompts, `(rows, input tokens) int64`; a call generates all new tokens, and
     `collect` returns them as one array, `(rows, output tokens) int64`.
@@ -119,12 +119,28 @@ class TextProgram(Program, Protocol):
     `tokens`, `(batch, output tokens) int64`, and returns the `TokenLogprobs` of the first `rows`.
     """
 
+    def __init__(self, request: Request) -> None:
+        self.request = request
+
+    def feed(self, inputs: list[Any]) -> Any:
+        raise NotImplementedError
+
+    def __call__(self, device_inputs: Any) -> Any:
+        return self.generate(device_inputs, self.request.output_tokens)
+
     def first_token(self, device_inputs: Any) -> Any:
         """Run until the first new token.
 
         Raise `UnsupportedError` where prompts run one after the other, since no call then ends
         with the first token of all rows.
         """
+        return self.generate(device_inputs, 1)
+
+    def generate(self, device_inputs: Any, new_tokens: int) -> Any:
+        raise NotImplementedError
+
+    def collect(self, output: Any) -> list[Any]:
+        raise NotImplementedError
 
 
 @dataclasses.dataclass(frozen=True)

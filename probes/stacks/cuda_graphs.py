@@ -46,27 +46,58 @@ class CapturedProgram:
 
 
 def capture(program: Program, inputs: list[Any]) -> CapturedProgram:
-    """Warm up `program` on a side stream and capture one call of it.
-
-    `program.feed` must return a tuple of CUDA tensors.
-    """
+    """Capture a call of `program`, whose `feed` must return a tuple of CUDA tensors."""
     tensors = program.feed(inputs)
+    graph, output = record(lambda: program(tensors))
+    return CapturedProgram(program, graph, tensors, output)
+
+
+def record(
+    call: Callable[[], Any], warm_up: Callable[[], object] | None = None
+) -> tuple[torch.cuda.CUDAGraph, Any]:
+    """Return a graph of `call`, and its output, after runs of `warm_up` or of `call` itself."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
         for _ in range(WARMUP_CALLS):
-            program(tensors)
+            (warm_up or call)()
     torch.cuda.current_stream().wait_stream(side)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        output = program(tensors)
-    return CapturedProgram(program, graph, tensors, output)
+        output = call()
+    return graph, output
 
 
-def engagement(program: CapturedProgram, device_inputs: Any) -> Engagement:
-    """Return the share of the kernels that the graph starts."""
-    launches = count_launches(lambda: program(device_inputs))
-    return graph_engagement(launches)
+def engagement(program: Program, device_inputs: Any) -> Engagement:
+    return graph_engagement(count_launches(lambda: program(device_inputs)))
+
+
+def graph_engagement(launches: KernelLaunches) -> Engagement:
+    """Return the share of the kernels that captured graphs start."""
+    kernels, single = len(launches.kernels), launches.single_launches
+    if not launches.graph_launches:
+        proof = f"no captured graph was launched: {kernels} kernels were launched one by one"
+        return Engagement(0.0, proof, facts(launches))
+    proof = (
+        f"{launches.graph_launches} captured graphs launch the {kernels} kernels of a call; "
+        f"{single} are launched one by one"
+    )
+    return Engagement(launches.share_in_graphs, proof, facts(launches))
+
+
+def with_graphs(engaged: Engagement, launches: KernelLaunches, missing: str) -> Engagement:
+    """Add the captured graphs that launch the kernels of an engaged program.
+
+    A program that promises graphs and launches none is not engaged, with the proof `missing`.
+    """
+    found = {**engaged.facts, **facts(launches)}
+    if not launches.graph_launches:
+        return Engagement(0.0, missing, found)
+    proof = (
+        f"{engaged.proof}; {launches.graph_launches} captured graphs launch its kernels, "
+        f"{launches.single_launches} are launched one by one"
+    )
+    return Engagement(engaged.share, proof, found)
 
 
 def integration(name: str) -> str:
@@ -134,21 +165,7 @@ def launches_from_events(events: list[tuple[str, bool]]) -> KernelLaunches:
     )
 
 
-def graph_engagement(launches: KernelLaunches) -> Engagement:
-    """Return the share of the kernels that captured graphs start."""
-    kernels, single = len(launches.kernels), launches.single_launches
-    if not launches.graph_launches:
-        proof = f"no captured graph was launched: {kernels} kernels were launched one by one"
-        return Engagement(0.0, proof, facts(launches))
-    proof = (
-        f"{launches.graph_launches} captured graphs launch the {kernels} kernels of a call; "
-        f"{single} are launched one by one"
-    )
-    return Engagement(launches.share_in_graphs, proof, facts(launches))
-
-
 def facts(launches: KernelLaunches) -> dict[str, object]:
-    """Return the counts as facts of an `Engagement`."""
     return {
         "kernels": len(launches.kernels),
         "launches": launches.single_launches,

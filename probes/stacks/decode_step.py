@@ -7,22 +7,21 @@ shows how much.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 import transformers
 
+from probes.adapter import TextProgram
 from probes.checking.text_reference import TokenLogprobs
 from probes.protocol import Request
+from probes.stacks import cuda_graphs, pytorch
 from probes.subjects.transformers_generate import cache_keyword, installed_keyword
 
-#: Libraries allocate memory in the first runs of a step, which a capture forbids.
-WARMUP_RUNS = 3
 
-
-@dataclasses.dataclass
+@dataclasses.dataclass(frozen=True)
 class StepBuffers:
     """The tensors of one batch size, and the step that reads and writes them."""
 
@@ -32,24 +31,16 @@ class StepBuffers:
     run_step: Callable[[], None]
 
 
-class StepGeneration:
-    """A decode loop over a cache of fixed size; see `probes.adapter.TextProgram`."""
+class StepGeneration(TextProgram):
+    """A decode loop over a cache of fixed size, whose step is compiled or captured uncompiled."""
 
-    def __init__(
-        self,
-        model: Any,
-        request: Request,
-        make_step: Callable[[Any, StepBuffers], Callable[[], None]],
-        *,
-        counts_replays: bool,
-    ) -> None:
+    def __init__(self, model: Any, request: Request) -> None:
+        super().__init__(request)
         self.model = model
-        self.request = request
-        self._make_step = make_step
         self._keyword = cache_keyword(model)
         self._buffers: dict[int, StepBuffers] = {}
         #: Replays of a captured graph so far; None if the step is not captured.
-        self.replays: int | None = 0 if counts_replays else None
+        self.replays: int | None = 0 if request.options["loop"] == "cuda-graph" else None
 
     def feed(self, inputs: list[Any]) -> torch.Tensor:
         """Put the prompts on the device and prepare the buffers for their batch size."""
@@ -57,12 +48,6 @@ class StepGeneration:
         if len(prompts) not in self._buffers:
             self._buffers[len(prompts)] = self._prepare(prompts)
         return prompts
-
-    def __call__(self, device_inputs: torch.Tensor) -> torch.Tensor:
-        return self._generate(device_inputs, self.request.output_tokens)
-
-    def first_token(self, device_inputs: torch.Tensor) -> torch.Tensor:
-        return self._generate(device_inputs, 1)
 
     def score(self, device_inputs: torch.Tensor, tokens: Any, rows: int) -> TokenLogprobs:
         """Decode `tokens` instead of the likeliest ones and return their log probabilities."""
@@ -80,7 +65,7 @@ class StepGeneration:
     def collect(self, output: torch.Tensor) -> list[Any]:
         return [output.cpu().numpy()]
 
-    def _generate(self, device_inputs: torch.Tensor, new_tokens: int) -> torch.Tensor:
+    def generate(self, device_inputs: torch.Tensor, new_tokens: int) -> torch.Tensor:
         buffers = self._buffers[len(device_inputs)]
         self._prefill(buffers, device_inputs)
         chosen = torch.empty(
@@ -97,79 +82,59 @@ class StepGeneration:
 
     def _prefill(self, buffers: StepBuffers, device_inputs: torch.Tensor) -> None:
         buffers.cache.reset()
-        output = self.model(
-            input_ids=device_inputs,
-            use_cache=True,
-            logits_to_keep=1,
-            **{self._keyword: buffers.cache},
-        )
-        buffers.logits.copy_(output.logits[:, -1])
+        buffers.logits.copy_(self._last_logits(device_inputs, buffers.cache))
+
+    def _last_logits(self, prompts: torch.Tensor, cache: Any) -> Any:
+        cached = {self._keyword: cache}
+        output = self.model(input_ids=prompts, use_cache=True, logits_to_keep=1, **cached)
+        return output.logits[:, -1]
 
     def _prepare(self, prompts: torch.Tensor) -> StepBuffers:
         length = self.request.input_tokens + self.request.output_tokens
         cache = transformers.StaticCache(config=self.model.config, max_cache_len=length)
         # The first pass allocates the cache.
-        output = self.model(
-            input_ids=prompts, use_cache=True, logits_to_keep=1, **{self._keyword: cache}
-        )
-        logits = output.logits[:, -1].clone()
+        logits = self._last_logits(prompts, cache).clone()
         token = logits.argmax(dim=-1, keepdim=True)
-        buffers = StepBuffers(cache, token, logits, lambda: None)
-        buffers.run_step = self._make_step(self.model, buffers)
-        return buffers
+        is_captured = self.replays is not None
+        mode = self.request.options.get("mode")
+        model = self.model if is_captured else torch.compile(self.model, dynamic=False, mode=mode)
 
+        def run() -> None:
+            output = model(input_ids=token, use_cache=True, **{self._keyword: cache})
+            logits.copy_(output.logits[:, -1])
 
-def build(model: Any, request: Request, loop: str) -> StepGeneration:
-    """Return a program whose step is `compiled`, or captured uncompiled as a `cuda-graph`."""
-    if loop == "cuda-graph":
-        return StepGeneration(model, request, capture_step, counts_replays=True)
-    return StepGeneration(
-        model,
-        request,
-        lambda model, buffers: compile_step(model, buffers, request.options.get("mode")),
-        counts_replays=False,
-    )
-
-
-def compile_step(model: Any, buffers: StepBuffers, mode: str | None) -> Callable[[], None]:
-    """Compile the model's pass over one token."""
-    compiled = torch.compile(model, dynamic=False, mode=mode)
-    cached = {cache_keyword(model): buffers.cache}
-
-    def run() -> None:
-        output = compiled(input_ids=buffers.token, use_cache=True, **cached)
-        buffers.logits.copy_(output.logits[:, -1])
-
-    return run
-
-
-def capture_step(model: Any, buffers: StepBuffers) -> Callable[[], None]:
-    """Capture the model's pass over one token as a CUDA graph."""
-    cached = {cache_keyword(model): buffers.cache}
-
-    def run() -> None:
-        output = model(input_ids=buffers.token, use_cache=True, **cached)
-        buffers.logits.copy_(output.logits[:, -1])
-
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(WARMUP_RUNS):
-            buffers.cache.reset()
+        def warm_up() -> None:
+            cache.reset()
             run()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        run()
 
-    def replay() -> None:
-        graph.replay()
-
-    return replay
+        step = cuda_graphs.record(run, warm_up)[0].replay if is_captured else run
+        return StepBuffers(cache, token, logits, step)
 
 
 def integration(request: Request) -> str:
-    step = captured_lines() if request.options["loop"] == "cuda-graph" else compiled_lines(request)
+    keyword, mode = installed_keyword(), request.options.get("mode")
+    step = f"""\
+compiled = torch.compile(model, dynamic=False{f', mode="{mode}"' if mode else ""})
+
+
+def step():
+    logits.copy_(compiled(input_ids=token, {keyword}=cache, use_cache=True).logits[:, -1])
+"""
+    if request.options["loop"] == "cuda-graph":
+        step = f"""\
+def run():
+    logits.copy_(model(input_ids=token, {keyword}=cache, use_cache=True).logits[:, -1])
+
+
+for _ in range({cuda_graphs.WARMUP_CALLS}):
+    cache.reset()
+    run()
+torch.cuda.synchronize()
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    run()
+step = graph.replay
+"""
     length = request.input_tokens + request.output_tokens
     return f"""\
 import torch
@@ -198,31 +163,33 @@ tokens = generate(prompts)
 """  # noqa: E501 - the lines are counted, so they are not wrapped
 
 
-def compiled_lines(request: Request) -> str:
-    """Return the lines that define a compiled `step`."""
-    mode, keyword = request.options.get("mode"), installed_keyword()
+def fixed_cache_lines(
+    request: Request,
+    *,
+    is_kept: bool = False,
+    imports: Sequence[str] = (),
+    preparation: Sequence[str] = (),
+) -> str:
+    """Return the lines; `imports` and `preparation` come before the cache is set up."""
+    length = request.input_tokens + request.output_tokens
+    cache, emptied, prepared = 'cache_implementation="static"', "", []
+    if is_kept:
+        cache, emptied = f"{installed_keyword()}=cache", "    cache.reset()\n"
+        prepared.append(
+            f"cache = transformers.StaticCache(config=model.config, max_cache_len={length})"
+        )
+    if request.device == "cpu":
+        cache += ", compile_config=compile_config"
+        prepared += [
+            "compile_config = transformers.CompileConfig(dynamic=False)",
+            "compile_config._compile_all_devices = True  # transformers compiles on GPUs only",
+        ]
+    head = [*(["import transformers"] if prepared else []), *imports]
+    before = "\n".join([*head, "", *preparation, *prepared]) if head else ""
     return f"""\
-compiled = torch.compile(model, dynamic=False{f', mode="{mode}"' if mode else ""})
-
-
-def step():
-    logits.copy_(compiled(input_ids=token, {keyword}=cache, use_cache=True).logits[:, -1])
-"""
-
-
-def captured_lines() -> str:
-    """Return the lines that define a captured `step`."""
-    return f"""\
-def run():
-    logits.copy_(model(input_ids=token, {installed_keyword()}=cache, use_cache=True).logits[:, -1])
-
-
-for _ in range({WARMUP_RUNS}):
-    cache.reset()
-    run()
-torch.cuda.synchronize()
-graph = torch.cuda.CUDAGraph()
-with torch.cuda.graph(graph):
-    run()
-step = graph.replay
+import torch
+{before}
+# Each call:
+with torch.inference_mode():
+{emptied}    tokens = {pytorch.generate_call(request, cache)}
 """

@@ -255,6 +255,17 @@ def batch(tensors: tuple[torch.Tensor, ...]) -> FreeDimensions:
     return tuple({0: dimension} if tensor.ndim else {} for tensor in tensors)
 
 
+def export(
+    subject: TorchSubject, inputs: list[Any], request: Request
+) -> torch.export.ExportedProgram:
+    """Return the exported program for these shapes, or for any if the arm is dynamic."""
+    with pytorch.without_inference_mode():
+        tensors = tuple(tensor.clone() for tensor in subject.tensors(inputs))
+        if request.options.get("dynamic"):
+            return export_every(subject, tensors)
+        return torch.export.export(subject.module, tensors, strict=False)
+
+
 def export_every(
     subject: TorchSubject, tensors: tuple[torch.Tensor, ...]
 ) -> torch.export.ExportedProgram:

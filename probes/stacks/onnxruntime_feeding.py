@@ -1,8 +1,9 @@
-"""Feed ONNX Runtime sessions from the host, or with inputs and outputs bound on the device."""
+"""Sessions of ONNX Runtime as programs, fed from the host or with what is bound on the device."""
 
 from __future__ import annotations
 
 import dataclasses
+import pathlib
 from collections.abc import Callable
 from typing import Any
 
@@ -31,74 +32,59 @@ ELEMENT_TYPES: dict[str, tuple[int, torch.dtype]] = {
 
 
 @dataclasses.dataclass(frozen=True)
-class HostFeeding:
+class SessionProgram:
     """Takes and returns numpy arrays, as most examples do; on a device a run copies in and out."""
 
     session: ort.InferenceSession
+    #: For which the session was opened.
+    provider: str
+    #: The model's file if its weights are quantised.
+    quantised: pathlib.Path | None = None
+    #: Whether the older exporter has written the file, because the newer one refuses the model.
+    traced: bool = False
 
-    def feed(self, inputs: list[Any]) -> dict[str, Any]:
+    def feed(self, inputs: list[Any]) -> Any:
         return named_arrays(self.session, inputs)
 
-    def __call__(self, device_inputs: dict[str, Any]) -> list[Any]:
-        return self.session.run(None, device_inputs)  # type: ignore[no-any-return]
+    def __call__(self, device_inputs: Any) -> Any:
+        return self.session.run(None, device_inputs)
 
-    def collect(self, output: list[Any]) -> list[Any]:
-        return output
+    def collect(self, output: Any) -> list[Any]:
+        return collect(output)
 
 
-@dataclasses.dataclass(frozen=True)
-class HostValues:
+class HostValues(SessionProgram):
     """Takes and returns `OrtValue`s on the host, for element types that numpy does not have."""
 
-    session: ort.InferenceSession
-
     def feed(self, inputs: list[Any]) -> dict[str, Any]:
-        return {
-            name: to_ort_value(tensor)
-            for name, tensor in named_tensors(self.session, inputs, "cpu").items()
-        }
+        tensors = named_tensors(self.session, inputs, "cpu")
+        return {name: to_ort_value(tensor) for name, tensor in tensors.items()}
 
     def __call__(self, device_inputs: dict[str, Any]) -> Any:
         return self.session.run_with_ort_values(None, device_inputs)
 
     def collect(self, output: Any) -> list[Any]:
-        return [array for value in output for array in collect(torch.from_dlpack(value))]
+        return collect([torch.from_dlpack(value) for value in output])
 
 
-@dataclasses.dataclass(frozen=True)
-class BoundArrays:
-    """A binding with its outputs, and the arrays that a call binds as its inputs."""
-
-    binding: Any
-    arrays: dict[str, Any]
-
-
-@dataclasses.dataclass(frozen=True)
-class IoBinding:
-    """Binds the caller's arrays at each call; a run does not copy them.
+class ArrayBinding(SessionProgram):
+    """Binds the caller's arrays on the CPU at each call; a run does not copy them.
 
     The outputs are the caller's until the next call, which writes to the same memory.
     """
 
-    session: ort.InferenceSession
-    device: str
-
-    def feed(self, inputs: list[Any]) -> BoundArrays:
+    def feed(self, inputs: list[Any]) -> tuple[Any, dict[str, Any]]:
         binding = self.session.io_binding()
         for value in self.session.get_outputs():
-            binding.bind_output(value.name, self.device)
-        return BoundArrays(binding, named_arrays(self.session, inputs))
+            binding.bind_output(value.name, "cpu")
+        return binding, named_arrays(self.session, inputs)
 
-    def __call__(self, device_inputs: BoundArrays) -> list[torch.Tensor]:
-        """Bind the inputs, run, and return the outputs as tensors without a copy."""
-        binding = device_inputs.binding
-        for name, array in device_inputs.arrays.items():
+    def __call__(self, device_inputs: tuple[Any, dict[str, Any]]) -> list[torch.Tensor]:
+        binding, arrays = device_inputs
+        for name, array in arrays.items():
             binding.bind_cpu_input(name, array)
         self.session.run_with_iobinding(binding)
         return [torch.from_dlpack(value) for value in binding.get_outputs()]
-
-    def collect(self, output: list[torch.Tensor]) -> list[Any]:
-        return [array for tensor in output for array in collect(tensor)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,14 +98,13 @@ class BoundTensors:
 
 
 @dataclasses.dataclass(frozen=True)
-class TensorBinding:
+class TensorBinding(SessionProgram):
     """Binds PyTorch's tensors in every type that both have: inputs at each call, outputs once.
 
     The outputs are the caller's until the next call. A run neither copies nor allocates.
     """
 
-    session: ort.InferenceSession
-    device: str
+    device: str = "cuda"
 
     def feed(self, inputs: list[Any]) -> BoundTensors:
         """Bind the inputs, run once to learn the outputs' shapes, and bind tensors of them."""
@@ -145,22 +130,13 @@ class TensorBinding:
         bind(value.name, self.device, 0, number, tuple(tensor.shape), tensor.data_ptr())
 
     def __call__(self, device_inputs: BoundTensors) -> BoundTensors:
-        """Bind the inputs and run; the outputs stay in the same tensors."""
         for value, tensor in device_inputs.inputs:
             self._bind(device_inputs.binding.bind_input, value, tensor)
         self.session.run_with_iobinding(device_inputs.binding)
         return device_inputs
 
     def collect(self, output: BoundTensors) -> list[Any]:
-        return [array for tensor in output.outputs for array in collect(tensor)]
-
-
-def host_feeding(session: ort.InferenceSession) -> HostFeeding | HostValues:
-    """Return host feeding with arrays if numpy has all the types, else with `OrtValue`s."""
-    values = [*session.get_inputs(), *session.get_outputs()]
-    if any(value.type == BFLOAT16 for value in values):
-        return HostValues(session)
-    return HostFeeding(session)
+        return collect(output.outputs)
 
 
 def to_ort_value(tensor: torch.Tensor) -> ort.OrtValue:

@@ -8,15 +8,22 @@ import dataclasses
 import os
 import pathlib
 import re
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import onnxruntime as ort
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKernelError
 
 from probes.adapter import UnsupportedError
 from probes.protocol import Request
-from probes.stacks import onnx_export, onnxruntime_feeding, pytorch
-from probes.stacks.onnxruntime_feeding import HostFeeding, HostValues, IoBinding, TensorBinding
+from probes.stacks import onnx_export, pytorch
+from probes.stacks.onnxruntime_feeding import (
+    BFLOAT16,
+    ArrayBinding,
+    HostValues,
+    SessionProgram,
+    TensorBinding,
+)
 from probes.subjects.by_request import open_torch_or_onnx
 from probes.subjects.onnx_file import OnnxSubject
 from probes.subjects.torch_subject import TorchSubject
@@ -41,26 +48,9 @@ RACING_OPERATORS = {"ScatterND", "ScatterElements"}
 open_subject = open_torch_or_onnx
 
 
-@dataclasses.dataclass(frozen=True)
-class SessionProgram:
-    """A session, the way its inputs are fed, and the provider that it was opened for."""
-
-    session: ort.InferenceSession
-    provider: str
-    feeding: HostFeeding | HostValues | IoBinding | TensorBinding
-    #: The model's file if its weights are quantised.
-    quantised: pathlib.Path | None = None
-    #: Whether the older exporter has written the file, because the newer one refuses the model.
-    traced: bool = False
-
-    def feed(self, inputs: list[Any]) -> Any:
-        return self.feeding.feed(inputs)
-
-    def __call__(self, device_inputs: Any) -> Any:
-        return self.feeding(device_inputs)
-
-    def collect(self, output: Any) -> list[Any]:
-        return self.feeding.collect(output)
+Model: TypeAlias = TorchSubject | OnnxSubject
+#: Names of providers with their options; those after the first take the nodes that it leaves.
+Providers: TypeAlias = Sequence[tuple[str, dict[str, str]]]
 
 
 def versions() -> dict[str, str]:
@@ -68,11 +58,8 @@ def versions() -> dict[str, str]:
 
 
 def settings(request: Request) -> dict[str, str]:
-    """Return the session's settings and those of the exporting PyTorch."""
-    return {
-        **pytorch.apply_settings(request),
-        "intra_op_num_threads": str(session_threads(request)),
-    }
+    threads = {"intra_op_num_threads": str(session_threads(request))}
+    return {**pytorch.apply_settings(request), **threads}
 
 
 def tensorrt_settings(request: Request) -> dict[str, str]:
@@ -98,7 +85,7 @@ def session_options(request: Request) -> ort.SessionOptions:
 
 
 def open_session(
-    file: pathlib.Path, providers: list[tuple[str, dict[str, str]]], request: Request
+    file: pathlib.Path, providers: Providers, request: Request
 ) -> ort.InferenceSession:
     """Open a session on the first of `providers`, with the others as fallback for single nodes.
 
@@ -111,7 +98,7 @@ def open_session(
         raise UnsupportedError(message)
     try:
         session = ort.InferenceSession(
-            file, session_options(request), providers=providers, enable_fallback=0
+            file, session_options(request), providers=[*providers], enable_fallback=0
         )
     except NoKernelError as problem:
         raise UnsupportedError(*explain_missing(str(problem), file)) from None
@@ -138,59 +125,51 @@ def library_load_error(provider: str) -> str:
 _sessions: dict[pathlib.Path, ort.InferenceSession] = {}
 
 
-def build(
-    subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request, provider: str
-) -> SessionProgram:
+def shared_session(
+    file: pathlib.Path, providers: Providers, request: Request
+) -> ort.InferenceSession:
+    if file not in _sessions:
+        _sessions[file] = open_session(file, providers, request)
+    return _sessions[file]
+
+
+def build(subject: Model, inputs: list[Any], request: Request) -> SessionProgram:
     """Export for these shapes, or for any if the arm is dynamic, and open a session on the CPU.
 
     The weights are quantised if the arm has a format for them.
     """
-    if request.options.get("weights"):
-        return build_quantised(subject, inputs, request, provider)
-    if request.options.get("dynamic"):
-        file = onnx_export.for_any_shape(subject, inputs, request)
-        if file not in _sessions:
-            _sessions[file] = open_session(file, [(provider, {})], request)
-        session = _sessions[file]
-    else:
-        file = onnx_export.for_shapes(subject, inputs, request)
-        session = open_session(file, [(provider, {})], request)
-    binding = request.options["feeding"] == IO_BINDING
-    feeding = IoBinding(session, "cpu") if binding else HostFeeding(session)
-    return SessionProgram(session, provider, feeding, traced=onnx_export.is_traced(file))
+    is_dynamic = request.options.get("dynamic")
+    export = onnx_export.for_any_shape if is_dynamic else onnx_export.for_shapes
+    file = export(subject, inputs, request)
+    traced, quantised = onnx_export.is_traced(file), None
+    if weights := request.options.get("weights"):
+        from probes.stacks import onnxruntime_quantisation  # noqa: PLC0415 - native arms do not need it
 
-
-def build_quantised(
-    subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request, provider: str
-) -> SessionProgram:
-    """Export for these shapes, quantise the file, and open a session on the CPU."""
-    from probes.stacks import onnxruntime_quantisation  # noqa: PLC0415 - native arms do not need it
-
-    exported = onnx_export.for_shapes(subject, inputs, request)
-    file = onnxruntime_quantisation.quantise(exported, request.options["weights"], request)
-    session = open_session(file, [(provider, {})], request)
-    return SessionProgram(session, provider, HostFeeding(session), file)
+        file = quantised = onnxruntime_quantisation.quantise(file, weights, request)
+    session = (shared_session if is_dynamic else open_session)(file, [(CPU, {})], request)
+    kind = ArrayBinding if request.options["feeding"] == IO_BINDING else SessionProgram
+    return kind(session, CPU, quantised, traced)
 
 
 def build_on_gpu(
-    subject: TorchSubject | OnnxSubject,
-    inputs: list[Any],
-    request: Request,
-    providers: list[tuple[str, dict[str, str]]],
+    subject: Model, inputs: list[Any], request: Request, *, providers: Providers
 ) -> SessionProgram:
     """Export for any batch size if the model allows it, and open one session for all of them."""
     file = onnx_export.for_any_batch_size(subject, inputs, request)
-    if file not in _sessions:
-        _sessions[file] = open_session(file, providers, request)
-    program = gpu_program(_sessions[file], providers[0][0], request)
+    program = gpu_program(shared_session(file, providers, request), providers[0][0], request)
     return dataclasses.replace(program, traced=onnx_export.is_traced(file))
 
 
 def gpu_program(session: ort.InferenceSession, provider: str, request: Request) -> SessionProgram:
-    """Return the session with inputs from the host or with tensors bound on the GPU."""
+    """Return the session fed with tensors bound on the GPU, or from the host.
+
+    From the host with arrays if numpy has all the types, else with `OrtValue`s.
+    """
     if request.options["feeding"] == IO_BINDING:
-        return SessionProgram(session, provider, TensorBinding(session, request.device))
-    return SessionProgram(session, provider, onnxruntime_feeding.host_feeding(session))
+        return TensorBinding(session, provider, device=request.device)
+    values = [*session.get_inputs(), *session.get_outputs()]
+    has_bfloat16 = any(value.type == BFLOAT16 for value in values)
+    return (HostValues if has_bfloat16 else SessionProgram)(session, provider)
 
 
 def engagement(program: SessionProgram, device_inputs: Any) -> Engagement:  # noqa: ARG001
@@ -203,7 +182,7 @@ def engagement(program: SessionProgram, device_inputs: Any) -> Engagement:  # no
 
         operators = collections.Counter(node.op_type for node in nodes_of(program.session))
         return onnxruntime_quantisation.engagement(program.quantised, operators)
-    placed: collections.Counter[str] = collections.Counter()
+    placed = collections.Counter[str]()
     for part in program.session.get_provider_graph_assignment_info():
         placed[part.ep_name] += len(part.get_nodes())
     nodes, taken = sum(placed.values()), placed[program.provider]
@@ -252,7 +231,7 @@ options.intra_op_num_threads = {session_threads(request)}
 session = onnxruntime.InferenceSession(FILE, options, providers=["{provider}"])"""
 
 
-def integration(request: Request, provider: str, opening: str | None = None) -> str:
+def integration(request: Request, provider: str = CPU, opening: str | None = None) -> str:
     """Return the lines that export, open the session and run it.
 
     `opening` replaces the lines that open the session; `FILE` in it is the path of the model.
@@ -297,12 +276,12 @@ def _writing_lines(request: Request) -> tuple[str, str]:
     return export + quantise, '"quantised.onnx"'
 
 
-def starts(request: Request, provider: str, opening: str | None = None) -> dict[str, StartLines]:
+def starts(subject: Model, request: Request, provider: str = CPU) -> dict[str, StartLines]:  # noqa: ARG001
     """Return the way that ships the file; there is none where the model is a file."""
     export, _ = _writing_lines(request)
     if not export:
         return {}
-    start = integration(request, provider, opening).replace(export, "", 1)
+    start = integration(request, provider).replace(export, "", 1)
     return {"onnx-file": StartLines(start=start, write=IMPORTS + export)}
 
 

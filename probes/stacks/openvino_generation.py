@@ -10,7 +10,7 @@ import openvino
 import torch
 import transformers
 
-from probes.adapter import UnsupportedError
+from probes.adapter import TextProgram, UnsupportedError
 from probes.checking.text_reference import TokenLogprobs
 from probes.protocol import Request
 from probes.stacks import openvino_model, pytorch
@@ -47,8 +47,8 @@ class CachedForward(torch.nn.Module):
         )
 
 
-class OpenVinoGeneration:
-    """See `probes.adapter.TextProgram`."""
+class OpenVinoGeneration(TextProgram):
+    """Runs one compiled model for the prompts, and another for each decode step."""
 
     def __init__(
         self,
@@ -58,22 +58,16 @@ class OpenVinoGeneration:
         request: Request,
         weight_bytes: int | None = None,
     ) -> None:
+        super().__init__(request)
         self.compiled = step
         #: Bytes of the decode step's weights if they are compressed.
         self.weight_bytes = weight_bytes
         self._empty_cache = empty
-        self.request = request
         self._prompt = prompt.create_infer_request()
         self._step = step.create_infer_request()
 
     def feed(self, inputs: list[Any]) -> Any:
         return inputs[0]
-
-    def __call__(self, device_inputs: Any) -> Any:
-        return self._generate(device_inputs, self.request.output_tokens)
-
-    def first_token(self, device_inputs: Any) -> Any:
-        return self._generate(device_inputs, 1)
 
     def score(self, device_inputs: Any, tokens: Any, rows: int) -> TokenLogprobs:
         """Decode `tokens` instead of the likeliest ones and return their log probabilities."""
@@ -93,7 +87,7 @@ class OpenVinoGeneration:
     def collect(self, output: Any) -> list[Any]:
         return [output]
 
-    def _generate(self, device_inputs: Any, new_tokens: int) -> Any:
+    def generate(self, device_inputs: Any, new_tokens: int) -> Any:
         return self._run(device_inputs, new_tokens, lambda _, logits: logits.argmax(-1))
 
     def _run(self, device_inputs: Any, new_tokens: int, choose: Callable[[int, Any], Any]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import pathlib
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -46,20 +47,17 @@ def apply_settings(request: Request) -> dict[str, str]:
         "float32_matmul_precision": torch.get_float32_matmul_precision(),
     }
     if request.device == "cuda":
-        torch.backends.cuda.matmul.allow_tf32 = bool(request.options.get("tf32"))
+        matmul = torch.backends.cuda.matmul
+        matmul.allow_tf32 = bool(request.options.get("tf32"))
         # By default convolutions round float32 to TF32 and matrix products do not.
-        torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32
+        torch.backends.cudnn.allow_tf32 = matmul.allow_tf32
         if request.options.get("fp16_accumulation"):
-            torch.backends.cuda.matmul.allow_fp16_accumulation = True
+            matmul.allow_fp16_accumulation = True
         settings |= {
-            "tf32_matmul": str(torch.backends.cuda.matmul.allow_tf32),
+            "tf32_matmul": str(matmul.allow_tf32),
             "tf32_cudnn": str(torch.backends.cudnn.allow_tf32),
-            "fp16_reduced_precision_reduction": str(
-                torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction
-            ),
-            "bf16_reduced_precision_reduction": str(
-                torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction
-            ),
+            "fp16_reduced_precision_reduction": str(matmul.allow_fp16_reduced_precision_reduction),
+            "bf16_reduced_precision_reduction": str(matmul.allow_bf16_reduced_precision_reduction),
             "flash_sdp": str(torch.backends.cuda.flash_sdp_enabled()),
             "mem_efficient_sdp": str(torch.backends.cuda.mem_efficient_sdp_enabled()),
             "cudnn_sdp": str(torch.backends.cuda.cudnn_sdp_enabled()),
@@ -130,6 +128,31 @@ class TorchProgram:
 
     def collect(self, output: Any) -> list[Any]:
         return collect(output)
+
+
+def compile_module(subject: TorchSubject, inputs: list[Any], **arguments: Any) -> TorchProgram:
+    """Pass the arguments to `torch.compile`, which compiles in a first call."""
+    program = TorchProgram(subject, torch.compile(subject.module, **arguments))
+    program(program.feed(inputs))
+    return program
+
+
+def artefact(request: Request, inputs: list[Any], suffix: str) -> pathlib.Path:
+    """Return the file of a program for these shapes, which an earlier process may have left."""
+    shape = "x".join(str(size) for array in inputs for size in array.shape)
+    return pathlib.Path(request.scratch_directory) / f"model-{shape}.{suffix}"
+
+
+def each_call(call: str, *, result: str = "output") -> str:
+    """Return the lines of a user's call, which is an expression."""
+    return f"# Each call:\nwith torch.inference_mode():\n    {result} = {call}\n"
+
+
+def generate_call(request: Request, *more: str) -> str:
+    """Return the expression with which a user generates as `TextGeneration` does."""
+    new = f"max_new_tokens={request.output_tokens}"
+    arguments = ("attention_mask=torch.ones_like(prompts)", "do_sample=False", new, *more)
+    return f"model.generate(prompts, {', '.join(arguments)})"
 
 
 def count_operators_outside(

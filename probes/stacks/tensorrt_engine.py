@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
@@ -16,11 +16,11 @@ from probes.stacks.cuda_graphs import CapturedProgram
 from probes.stacks.tensorrt_build import EngineLog, Shapes
 from probes.subjects.by_request import open_torch_or_onnx
 from probes.subjects.outputs import collect
-from probes.subjects.torch_subject import TorchSubject
 from probes.wire.events import Engagement
 
 if TYPE_CHECKING:
     from probes.subjects.onnx_file import OnnxSubject
+    from probes.subjects.torch_subject import TorchSubject
 
 TORCH_TYPES = {
     "FLOAT": torch.float32,
@@ -32,18 +32,19 @@ TORCH_TYPES = {
 }
 
 open_subject = open_torch_or_onnx
+Model: TypeAlias = "TorchSubject | OnnxSubject"
+
+
+def versions(trt: Any) -> dict[str, str]:
+    return {trt.__name__: trt.__version__, **pytorch.versions("onnx", "onnxscript")}
 
 
 def settings(request: Request) -> dict[str, str]:
-    """Return the settings of the exporting PyTorch and of the engine."""
-    return {
-        **pytorch.apply_settings(request),
-        "typing": "strong",
-        "cuda_graph": str(bool(request.options.get("cuda_graph"))),
-    }
+    graph = str(bool(request.options.get("cuda_graph")))
+    return {**pytorch.apply_settings(request), "typing": "strong", "cuda_graph": graph}
 
 
-def input_shapes(subject: TorchSubject | OnnxSubject, request: Request) -> list[Shapes]:
+def input_shapes(subject: Model, request: Request) -> list[Shapes]:
     sized = subject.at(request) if request.lengths else subject
     return [[array.shape for array in sized.inputs(size, 0)] for size in request.batch_sizes]
 
@@ -61,7 +62,6 @@ class EngineContext:
     log: EngineLog
 
     def feed(self, inputs: list[Any]) -> tuple[torch.Tensor, ...]:
-        """Put the inputs on the device, in the engine's types."""
         device_inputs = tuple(
             torch.from_numpy(array).to("cuda", dtype)
             for array, dtype in zip(inputs, self.inputs.values(), strict=True)
@@ -71,9 +71,7 @@ class EngineContext:
 
     def __call__(self, device_inputs: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
         """Run on the current stream if that is a side stream, as in a capture, else on our own."""
-        for (name, tensor), shape in zip(
-            zip(self.inputs, device_inputs, strict=True), self.shapes, strict=True
-        ):
+        for name, tensor, shape in zip(self.inputs, device_inputs, self.shapes, strict=True):
             if tuple(tensor.shape) != shape:
                 message = f"the engine has a profile for {shape}, not for {tuple(tensor.shape)}"
                 raise ValueError(message)
@@ -123,25 +121,14 @@ def torch_type_of(engine: Any, name: str) -> torch.dtype:
     return TORCH_TYPES[kind]
 
 
-@dataclasses.dataclass(frozen=True)
-class LoadedEngine:
-    """An engine with the log of its build."""
-
-    engine: Any
-    log: EngineLog
-
-
-#: Engines by file, kept as long as the worker runs: one serves all batch sizes.
-_engines: dict[pathlib.Path, LoadedEngine] = {}
+#: Engines with the log of their build, by file, kept as long as the worker runs: one serves all
+#: batch sizes.
+_engines: dict[pathlib.Path, tuple[Any, EngineLog]] = {}
 
 
 def load_or_build_engine(
-    trt: Any,
-    model: pathlib.Path,
-    subject: TorchSubject | OnnxSubject,
-    request: Request,
-    file: pathlib.Path,
-) -> LoadedEngine:
+    trt: Any, model: pathlib.Path, subject: Model, request: Request, file: pathlib.Path
+) -> tuple[Any, EngineLog]:
     """Return the engine for an ONNX file, built and saved as `file` unless that exists."""
     if file not in _engines:
         log = EngineLog()
@@ -149,13 +136,12 @@ def load_or_build_engine(
             plan = tensorrt_build.build_plan(trt, model, input_shapes(subject, request), log)
             with replace_when_complete(file) as partial:
                 partial.write_bytes(plan)
-        engine = tensorrt_build.load_engine(trt, file.read_bytes(), log)
-        _engines[file] = LoadedEngine(engine, log)
+        _engines[file] = tensorrt_build.load_engine(trt, file.read_bytes(), log), log
     return _engines[file]
 
 
 def build(
-    trt: Any, subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request
+    trt: Any, subject: Model, inputs: list[Any], request: Request
 ) -> EngineContext | CapturedProgram:
     """Export, build or load the engine, and make a context for these shapes.
 
@@ -163,13 +149,10 @@ def build(
     """
     model = onnx_export.for_any_batch_size(subject, inputs, request)
     file = pathlib.Path(request.scratch_directory) / f"{model.parent.name}.engine"
-    loaded = load_or_build_engine(trt, model, subject, request, file)
-    profile = (
-        request.batch_sizes.index(onnx_export.rows_of(inputs))
-        if loaded.engine.num_optimization_profiles > 1
-        else 0
-    )
-    context = open_context(trt, loaded.engine, inputs, profile, loaded.log)
+    engine, log = load_or_build_engine(trt, model, subject, request, file)
+    has_profiles = engine.num_optimization_profiles > 1
+    profile = request.batch_sizes.index(onnx_export.rows_of(inputs)) if has_profiles else 0
+    context = open_context(trt, engine, inputs, profile, log)
     return cuda_graphs.capture(context, inputs) if request.options.get("cuda_graph") else context
 
 

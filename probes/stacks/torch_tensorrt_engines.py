@@ -11,7 +11,7 @@ import torch_tensorrt
 
 from probes.adapter import UnsupportedError
 from probes.protocol import Request
-from probes.stacks import cuda_graphs, pytorch
+from probes.stacks import pytorch
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects.torch_subject import TorchSubject
 from probes.wire.events import Engagement
@@ -81,23 +81,10 @@ def compare_operators(call: Callable[[], object], eager: Callable[[], object]) -
     operators, _ = pytorch.count_operators_outside(eager, ())
     facts = {"engines": engines, "operators_outside": outside, "operators": operators}
     if not engines:
-        return no_engine(outside, facts)
+        return Engagement(0.0, f"no TensorRT engine ran: {outside} operators ran in PyTorch", facts)
     share = max(1 - outside / operators, 0.0) if operators else 1.0
     proof = (
         f"{engines} TensorRT engines a call; {outside} operators ran in PyTorch, "
         f"{operators} without engines"
     )
     return Engagement(share, proof, facts)
-
-
-def no_engine(outside: int, facts: dict[str, Any]) -> Engagement:
-    return Engagement(0.0, f"no TensorRT engine ran: {outside} operators ran in PyTorch", facts)
-
-
-def with_graphs(engaged: Engagement, launches: cuda_graphs.KernelLaunches) -> Engagement:
-    """Add the captured graphs; a program that promises graphs and launches none is not engaged."""
-    facts = {**engaged.facts, **cuda_graphs.facts(launches)}
-    if not launches.graph_launches:
-        return Engagement(0.0, "Torch-TensorRT captured no CUDA graph", facts)
-    proof = f"{engaged.proof}; {launches.graph_launches} captured graphs launch its kernels"
-    return Engagement(engaged.share, proof, facts)

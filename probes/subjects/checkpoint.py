@@ -13,7 +13,7 @@ import pathlib
 from collections.abc import Collection
 from typing import Any
 
-from probes.adapter import UnsupportedError
+from probes.adapter import TextProgram, UnsupportedError
 from probes.protocol import Request
 
 FOLDER = "checkpoint"
@@ -106,24 +106,15 @@ class EngineSubject:
         return float(min(math.ceil(1000 * needed / available_bytes) / 1000, memory.most_share))
 
 
-class EngineProgram:
-    """Generates with an engine; the base of the engines' `probes.adapter.TextProgram`."""
+class EngineProgram(TextProgram):
+    """Generates with an engine."""
 
     def __init__(self, subject: EngineSubject, request: Request) -> None:
-        self.engine, self.request = subject.engine, request
+        super().__init__(request)
+        self.engine = subject.engine
 
     def feed(self, inputs: list[Any]) -> Any:
         return inputs[0].tolist()
-
-    def __call__(self, device_inputs: Any) -> Any:
-        return self.generate(device_inputs, self.request.output_tokens)
-
-    def first_token(self, device_inputs: Any) -> Any:
-        return self.generate(device_inputs, 1)
-
-    def generate(self, device_inputs: Any, new_tokens: int) -> Any:
-        """Return the engine's output for the prompts; each engine defines it."""
-        raise NotImplementedError
 
 
 def synchronise() -> None:

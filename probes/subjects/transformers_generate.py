@@ -12,7 +12,7 @@ import numpy as np
 import torch
 import transformers
 
-from probes.adapter import UnsupportedError
+from probes.adapter import TextProgram, UnsupportedError
 from probes.checking.text_reference import KEPT_TOKENS, TokenLogprobs
 from probes.protocol import Request
 
@@ -41,8 +41,8 @@ class ForcedTokens(transformers.LogitsProcessor):
         return torch.full_like(scores, -torch.inf).scatter_(1, self.tokens[:, step : step + 1], 0.0)
 
 
-class TextGeneration:
-    """`model.generate` for one batch size; see `probes.adapter.TextProgram`."""
+class TextGeneration(TextProgram):
+    """`model.generate` for one batch size."""
 
     def __init__(
         self,
@@ -51,14 +51,10 @@ class TextGeneration:
         settings: Mapping[str, Any] | None = None,
         cache: Callable[[torch.Tensor], Any] | None = None,
     ) -> None:
+        super().__init__(request)
         self.model = model
-        self.request = request
-        self._settings = {
-            "do_sample": False,
-            "pad_token_id": 0,
-            "eos_token_id": None,
-            **(settings or {}),
-        }
+        greedy = {"do_sample": False, "pad_token_id": 0, "eos_token_id": None}
+        self._settings = {**greedy, **(settings or {})}
         #: Returns an empty cache for prompts; if None, `generate` makes its own.
         self._cache = cache
         # Settings that are not given here would otherwise come from the checkpoint.
@@ -68,12 +64,6 @@ class TextGeneration:
 
     def feed(self, inputs: list[Any]) -> torch.Tensor:
         return torch.from_numpy(inputs[0]).to(self.request.device)
-
-    def __call__(self, device_inputs: torch.Tensor) -> torch.Tensor:
-        return self._generate(device_inputs, self.request.output_tokens)
-
-    def first_token(self, device_inputs: torch.Tensor) -> torch.Tensor:
-        return self._generate(device_inputs, 1)
 
     def score(self, device_inputs: torch.Tensor, tokens: Any, rows: int) -> TokenLogprobs:
         """Generate `tokens` instead of the likeliest ones and return their log probabilities."""
@@ -87,7 +77,7 @@ class TextGeneration:
         `tokens` is `(batch, output tokens) int64`, a numpy array.
         """
         forced = ForcedTokens(torch.from_numpy(tokens).to(device_inputs.device), rows)
-        self._generate(
+        self.generate(
             device_inputs,
             self.request.output_tokens,
             logits_processor=transformers.LogitsProcessorList([forced]),
@@ -98,17 +88,15 @@ class TextGeneration:
     def collect(self, output: torch.Tensor) -> list[Any]:
         return [output[:, -self.request.output_tokens :].cpu().numpy()]
 
-    def _generate(
+    def generate(
         self, device_inputs: torch.Tensor, new_tokens: int, **keywords: Any
     ) -> torch.Tensor:
         if self._cache is not None:
             keywords[installed_keyword()] = self._cache(device_inputs)
         config = transformers.GenerationConfig(**self._settings, max_new_tokens=new_tokens)
+        mask = torch.ones_like(device_inputs)
         tokens: torch.Tensor = self.model.generate(
-            device_inputs,
-            generation_config=config,
-            attention_mask=torch.ones_like(device_inputs),
-            **keywords,
+            device_inputs, generation_config=config, attention_mask=mask, **keywords
         )
         return tokens
 
@@ -133,15 +121,8 @@ def with_fixed_cache(
     compile_config._compile_all_devices = True  # noqa: SLF001 - without it transformers compiles on GPUs only
     length = request.input_tokens + request.output_tokens
     if not is_kept:
-        return TextGeneration(
-            model,
-            request,
-            {
-                "cache_implementation": "static",
-                "max_cache_len": length,
-                "compile_config": compile_config,
-            },
-        )
+        fixed = {"cache_implementation": "static", "max_cache_len": length}
+        return TextGeneration(model, request, {**fixed, "compile_config": compile_config})
     cache_keyword(model)
     caches: dict[int, Any] = {}
 

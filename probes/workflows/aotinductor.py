@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pathlib
 from typing import Any
 
 import torch
@@ -34,28 +33,18 @@ def build(
     With the option `dynamic`, one package serves all shapes that the model allows. With the option
     `cuda_graph`, capture a call of the package.
     """
-    tensors = subject.tensors(inputs)
-    shape = "x".join(str(size) for tensor in tensors for size in tensor.shape)
-    dynamic = request.options.get("dynamic")
-    name = "any-shape" if dynamic else shape
-    package = pathlib.Path(request.scratch_directory) / f"model-{name}.pt2"
+    package = pytorch.artefact(request, inputs, "pt2")
+    if request.options.get("dynamic"):
+        package = package.with_name("model-any-shape.pt2")
     if not package.exists():
+        exported = onnx_export.export(subject, inputs, request)
         with replace_when_complete(package) as partial, pytorch.without_inference_mode():
-            aoti_compile_and_package(export(subject, tensors, request), package_path=str(partial))
-    if request.options.get("cuda_graph"):
-        # A capture needs the runner that leaves streams and events to the caller.
-        return cuda_graphs.capture(
-            TorchProgram(subject, aoti_load_package(str(package), run_single_threaded=True)), inputs
-        )
-    return TorchProgram(subject, aoti_load_package(str(package)))
-
-
-def export(subject: TorchSubject, tensors: tuple[torch.Tensor, ...], request: Request) -> Any:
-    """Return the exported program for these shapes, or for any if the arm is dynamic."""
-    examples = tuple(tensor.clone() for tensor in tensors)
-    if not request.options.get("dynamic"):
-        return torch.export.export(subject.module, examples, strict=False)
-    return onnx_export.export_every(subject, examples)
+            aoti_compile_and_package(exported, package_path=str(partial))
+    # A capture needs the runner that leaves streams and events to the caller.
+    is_captured = bool(request.options.get("cuda_graph"))
+    loaded = aoti_load_package(str(package), run_single_threaded=is_captured)
+    program = TorchProgram(subject, loaded)
+    return cuda_graphs.capture(program, inputs) if is_captured else program
 
 
 def engagement(program: TorchProgram | CapturedProgram, device_inputs: Any) -> Engagement:
@@ -75,9 +64,7 @@ def _lines(request: Request) -> tuple[str, str]:
     """Return the lines that write the package, and those that load it from `{}` and call it."""
     captured = request.options.get("cuda_graph")
     run = (
-        cuda_graphs.integration("compiled")
-        if captured
-        else "# Each call:\nwith torch.inference_mode():\n    output = compiled(*inputs)\n"
+        cuda_graphs.integration("compiled") if captured else pytorch.each_call("compiled(*inputs)")
     )
     shapes, arguments = "", "inputs"
     if request.options.get("dynamic"):

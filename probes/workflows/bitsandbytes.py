@@ -108,7 +108,4 @@ import transformers
 quantised = transformers.BitsAndBytesConfig({arguments})
 model = transformers.AutoModelForCausalLM.from_pretrained(CHECKPOINT, quantization_config=quantised, dtype={dtype}, device_map="{request.device}")
 model.generation_config = transformers.GenerationConfig()  # greedy, to the last token
-# Each call:
-with torch.inference_mode():
-    tokens = model.generate(prompts, attention_mask=torch.ones_like(prompts), do_sample=False, max_new_tokens={request.output_tokens})
-"""  # noqa: E501 - the lines are counted, so they are not wrapped
+{pytorch.each_call(pytorch.generate_call(request), result="tokens")}"""  # noqa: E501 - the lines are counted, so they are not wrapped

@@ -8,7 +8,6 @@ import operator
 import pathlib
 from typing import Any
 
-import torch
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch.devtools.backend_debug import get_delegation_info
 from executorch.exir import to_edge_transform_and_lower
@@ -17,7 +16,7 @@ from executorch.runtime import Runtime
 
 from probes.partial_file import replace_when_complete
 from probes.protocol import Request
-from probes.stacks import pytorch
+from probes.stacks import onnx_export, pytorch
 from probes.subjects.by_request import open_torch_subject
 from probes.subjects.outputs import collect
 from probes.subjects.torch_subject import TorchSubject
@@ -51,10 +50,10 @@ class ExecuTorchProgram:
     method: Any
     file: pathlib.Path
 
-    def feed(self, inputs: list[Any]) -> list[torch.Tensor]:
+    def feed(self, inputs: list[Any]) -> list[Any]:
         return list(self.subject.tensors(inputs))
 
-    def __call__(self, device_inputs: list[torch.Tensor]) -> Any:
+    def __call__(self, device_inputs: list[Any]) -> Any:
         return self.method.execute(device_inputs)
 
     def collect(self, output: Any) -> list[Any]:
@@ -64,24 +63,16 @@ class ExecuTorchProgram:
 
 def build(subject: TorchSubject, inputs: list[Any], request: Request) -> ExecuTorchProgram:
     """Load the program for these shapes, lowered if an earlier process has not left it."""
-    tensors = subject.tensors(inputs)
-    shape = "x".join(str(size) for tensor in tensors for size in tensor.shape)
-    file = pathlib.Path(request.scratch_directory) / f"model-{shape}.pte"
+    file = pytorch.artefact(request, inputs, "pte")
     if not file.exists():
+        exported = onnx_export.export(subject, inputs, request)
         with replace_when_complete(file) as partial, pytorch.without_inference_mode():
-            exported = torch.export.export(
-                subject.module, tuple(tensor.clone() for tensor in tensors), strict=False
-            )
             lowered = to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()])
             counts = count_operators(lowered.exported_program().graph_module)
-            counts_file(file).write_text(json.dumps(counts))
+            file.with_suffix(".json").write_text(json.dumps(counts))
             partial.write_bytes(lowered.to_executorch().buffer)
     program = Runtime.get().load_program(str(file))
     return ExecuTorchProgram(subject, program, program.load_method("forward"), file)
-
-
-def counts_file(program_file: pathlib.Path) -> pathlib.Path:
-    return program_file.with_suffix(".json")
 
 
 def count_operators(graph: Any) -> dict[str, int]:
@@ -103,7 +94,7 @@ def count_operators(graph: Any) -> dict[str, int]:
 def engagement(program: ExecuTorchProgram, device_inputs: Any) -> Engagement:
     """Return the share of the operators that run in XNNPACK and ExecuTorch, not in PyTorch."""
     outside, _ = pytorch.count_operators_outside(lambda: program(device_inputs), COPIES)
-    counts = json.loads(counts_file(program.file).read_text())
+    counts = json.loads(program.file.with_suffix(".json").read_text())
     inside = counts["delegated"] + counts["own"]
     proof = (
         f"XNNPACK runs {counts['delegated']} operators in {counts['partitions']} partitions, "

@@ -74,11 +74,10 @@ def engagement(program: Program, device_inputs: Any) -> Engagement:
 
 
 def integration(request: Request) -> str:
-    run = (
-        "tokens = model.generate(prompts, attention_mask=torch.ones_like(prompts), "
-        f"do_sample=False, max_new_tokens={request.output_tokens})"
+    call = (
+        pytorch.each_call(pytorch.generate_call(request), result="tokens")
         if request.task == protocol.GENERATE
-        else "output = model(*inputs)"
+        else pytorch.each_call("model(*inputs)")
     )
     # The lines of a forward pass load a model of transformers inside a module that returns tensors.
     is_wrapped = request.task == protocol.FORWARD and request.subject["kind"] == "transformers"
@@ -88,7 +87,4 @@ import torch
 from liger_kernel.transformers.monkey_patch import MODEL_TYPE_TO_APPLY_LIGER_FN
 
 MODEL_TYPE_TO_APPLY_LIGER_FN[{model}.config.model_type](model={model})
-# Each call:
-with torch.inference_mode():
-    {run}
-"""
+{call}"""

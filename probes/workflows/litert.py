@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import pathlib
 from typing import Any
 
 import litert_torch
@@ -64,12 +63,10 @@ def in_order(names: Any) -> list[str]:
 
 def build(subject: TorchSubject, inputs: list[Any], request: Request) -> LiteRtProgram:
     """Load the file for these shapes, converted if an earlier process has not left it."""
-    tensors = subject.tensors(inputs)
-    shape = "x".join(str(size) for tensor in tensors for size in tensor.shape)
-    file = pathlib.Path(request.scratch_directory) / f"model-{shape}.tflite"
+    file = pytorch.artefact(request, inputs, "tflite")
     if not file.exists():
         with replace_when_complete(file) as partial, pytorch.without_inference_mode():
-            arguments = tuple(tensor.clone() for tensor in tensors)
+            arguments = tuple(tensor.clone() for tensor in subject.tensors(inputs))
             litert_torch.convert(subject.module, arguments).export(str(partial))
     interpreter = Interpreter(str(file), num_threads=request.threads)
     interpreter.allocate_tensors()

@@ -8,9 +8,8 @@ import tensorrt as trt
 
 from probes.protocol import Request
 from probes.stacks import onnx_export, onnxruntime_session, pytorch
-from probes.stacks.onnxruntime_session import CUDA, CUDA_OPTIONS, SessionProgram
-from probes.subjects.onnx_file import OnnxSubject
-from probes.subjects.torch_subject import TorchSubject
+from probes.stacks.onnxruntime_feeding import SessionProgram
+from probes.stacks.onnxruntime_session import CUDA, CUDA_OPTIONS, Model
 
 settings = onnxruntime_session.tensorrt_settings
 open_subject = onnxruntime_session.open_subject
@@ -29,7 +28,7 @@ def versions() -> dict[str, str]:
 
 
 def options(request: Request) -> dict[str, str]:
-    """Return the provider's options, with engines and tactic timings cached for this arm only."""
+    """Return the provider's options: engines and tactic timings are cached for this arm only."""
     return {
         "trt_engine_cache_enable": "1",
         "trt_engine_cache_path": request.scratch_directory,
@@ -40,14 +39,11 @@ def options(request: Request) -> dict[str, str]:
     }
 
 
-def build(
-    subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request
-) -> SessionProgram:
+def build(subject: Model, inputs: list[Any], request: Request) -> SessionProgram:
     """Export for these shapes, because engines are fastest for fixed ones, and open a session."""
     file = onnx_export.for_shapes(subject, inputs, request)
-    session = onnxruntime_session.open_session(
-        file, [(PROVIDER, options(request)), (CUDA, CUDA_OPTIONS)], request
-    )
+    providers = [(PROVIDER, options(request)), (CUDA, CUDA_OPTIONS)]
+    session = onnxruntime_session.open_session(file, providers, request)
     return onnxruntime_session.gpu_program(session, PROVIDER, request)
 
 

@@ -10,9 +10,8 @@ import onnxruntime_ep_nv_tensorrt_rtx as plugin
 from probes.adapter import UnsupportedError
 from probes.protocol import Request
 from probes.stacks import onnx_export, onnxruntime_session, pytorch
-from probes.stacks.onnxruntime_session import SessionProgram
-from probes.subjects.onnx_file import OnnxSubject
-from probes.subjects.torch_subject import TorchSubject
+from probes.stacks.onnxruntime_feeding import SessionProgram
+from probes.stacks.onnxruntime_session import Model
 
 settings = onnxruntime_session.tensorrt_settings
 open_subject = onnxruntime_session.open_subject
@@ -29,9 +28,7 @@ def versions() -> dict[str, str]:
     }
 
 
-def build(
-    subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request
-) -> SessionProgram:
+def build(subject: Model, inputs: list[Any], request: Request) -> SessionProgram:
     """Export for these shapes and open a session on the plug-in's device.
 
     Raise `UnsupportedError` if the plug-in offers no device.

@@ -23,6 +23,7 @@ TASKS = (protocol.FORWARD, protocol.GENERATE)
 versions = openvino_model.versions
 settings = openvino_model.settings
 open_subject = openvino_model.open_subject
+synchronise = pytorch.synchronise
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,7 +96,7 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
     core = openvino.Core()
     if isinstance(subject, TorchSubject):
         with pytorch.without_inference_mode():
-            model = openvino.convert_model(export(subject, inputs, request))
+            model = openvino.convert_model(onnx_export.export(subject, inputs, request))
     else:
         model = core.read_model(subject.file)
     weight_bytes = None
@@ -110,18 +111,6 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
     if request.options.get("dynamic"):
         _dynamic_models[request.arm] = compiled
     return OpenVinoProgram(compiled, compiled.create_infer_request(), weight_bytes)
-
-
-def export(subject: TorchSubject, inputs: list[Any], request: Request) -> Any:
-    """Return the exported program for these shapes, or for any if the arm is dynamic."""
-    tensors = tuple(tensor.clone() for tensor in subject.tensors(inputs))
-    if not request.options.get("dynamic"):
-        return torch.export.export(subject.module, tensors, strict=False)
-    return onnx_export.export_every(subject, tensors)
-
-
-def synchronise() -> None:
-    """Return at once: a request has ended when it returns."""
 
 
 def engagement(program: OpenVinoProgram | OpenVinoGeneration, device_inputs: Any) -> Engagement:

@@ -62,19 +62,9 @@ def engagement(program: Program, device_inputs: Any) -> Engagement:
 
 def integration(request: Request) -> str:
     if request.task == protocol.GENERATE:
-        return f"""\
-import torch
-
-# Each call:
-with torch.inference_mode():
-    tokens = model.generate(prompts, attention_mask=torch.ones_like(prompts), do_sample=False, max_new_tokens={request.output_tokens})
-"""  # noqa: E501 - the lines are counted, so they are not wrapped
+        call = pytorch.each_call(pytorch.generate_call(request), result="tokens")
+        return f"import torch\n\n{call}"
     if request.options.get("cuda_graph"):
         return f"import torch\n\n{cuda_graphs.integration('model')}"
-    return f"""\
-import torch
-
-{pytorch.precision_lines(request)}# Each call:
-with torch.inference_mode():
-    output = model(*inputs)
-"""
+    call = pytorch.each_call("model(*inputs)")
+    return f"import torch\n\n{pytorch.precision_lines(request)}{call}"

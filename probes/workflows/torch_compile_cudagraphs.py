@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
 from probes.adapter import UnsupportedError
 from probes.protocol import Request
 from probes.stacks import cuda_graphs, graph_breaks, pytorch
@@ -18,9 +16,6 @@ settings = pytorch.apply_settings
 open_subject = open_torch_subject
 synchronise = pytorch.synchronise
 
-#: The first call warms up and the second captures; later calls replay the graph.
-CALLS_UNTIL_REPLAY = 2
-
 
 def versions() -> dict[str, str]:
     return pytorch.versions()
@@ -31,12 +26,8 @@ def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TorchPr
     if request.device != "cuda":
         message = "CUDA graphs exist on NVIDIA GPUs only"
         raise UnsupportedError(message)
-    program = TorchProgram(
-        subject, torch.compile(subject.module, dynamic=False, backend="cudagraphs")
-    )
-    device_inputs = program.feed(inputs)
-    for _ in range(CALLS_UNTIL_REPLAY):
-        program(device_inputs)
+    program = pytorch.compile_module(subject, inputs, dynamic=False, backend="cudagraphs")
+    program(program.feed(inputs))  # The first call warms up, the second captures.
     return program
 
 
@@ -44,19 +35,15 @@ def engagement(program: TorchProgram, device_inputs: Any) -> Engagement:
     """Return the share of the kernels that captured graphs start, and Dynamo's graph breaks."""
     launches = cuda_graphs.count_launches(lambda: program(device_inputs))
     engaged = cuda_graphs.graph_engagement(launches)
-    breaks = graph_breaks.graph_breaks()
-    proof = engaged.proof
-    if not launches.graph_launches:
-        proof = graph_breaks.with_cause(proof)
-    return Engagement(engaged.share, proof, {**engaged.facts, "graph_breaks": breaks})
+    proof = engaged.proof if launches.graph_launches else graph_breaks.with_cause(engaged.proof)
+    facts = {**engaged.facts, "graph_breaks": graph_breaks.graph_breaks()}
+    return Engagement(engaged.share, proof, facts)
 
 
 def integration(request: Request) -> str:
-    return """\
+    call = pytorch.each_call("compiled(*inputs)  # the first call warms up, the second captures")
+    return f"""\
 import torch
 
 compiled = torch.compile(model, dynamic=False, backend="cudagraphs")
-# Each call:
-with torch.inference_mode():
-    output = compiled(*inputs)  # the first call warms up, the second captures
-"""
+{call}"""

@@ -97,7 +97,11 @@ def engagement(program: Program, device_inputs: Any) -> Engagement:
     }
     engaged = Engagement(share, proof, facts)
     if regions and isinstance(program, CompiledProgram) and program.captures:
-        return with_graphs(engaged, cuda_graphs.count_launches(lambda: program(device_inputs)))
+        launches = cuda_graphs.count_launches(lambda: program(device_inputs))
+        skips = int(counters["inductor"]["cudagraph_skips"])
+        missing = f"Inductor captured no CUDA graph; it counts {skips} skipped graphs"
+        facts["cudagraph_skips"] = skips
+        return cuda_graphs.with_graphs(engaged, launches, missing)
     return engaged
 
 
@@ -117,21 +121,6 @@ def _tell(breaks: Mapping[str, int]) -> str:
     return f"; the graph breaks at {first}" + (f" and {len(others)} more" if others else "")
 
 
-def with_graphs(engaged: Engagement, launches: cuda_graphs.KernelLaunches) -> Engagement:
-    """Add the captured graphs; a program that promises graphs and launches none is not engaged."""
-    skips = int(counters["inductor"]["cudagraph_skips"])
-    facts = {**engaged.facts, **cuda_graphs.facts(launches), "cudagraph_skips": skips}
-    if not launches.graph_launches:
-        return Engagement(
-            0.0, f"Inductor captured no CUDA graph; it counts {skips} skipped graphs", facts
-        )
-    proof = (
-        f"{engaged.proof}; {launches.graph_launches} captured graphs launch them, "
-        f"{launches.single_launches} kernels are launched one by one"
-    )
-    return Engagement(engaged.share, proof, facts)
-
-
 def starts(subject: Any, request: Request) -> dict[str, StartLines]:
     settings = f"import torch\n\n{pytorch.precision_lines(request)}"
     arguments = _arguments(request)
@@ -143,24 +132,15 @@ def starts(subject: Any, request: Request) -> dict[str, StartLines]:
             subject.model if generates else subject.module,
             settings,
             arguments,
-            _generate_lines(request) if generates else FORWARD_LINES.format("model"),
+            _call_lines(request, "model"),
         ),
     }
 
 
-FORWARD_LINES = """\
-# Each call:
-with torch.inference_mode():
-    output = {}(*inputs)  # the first call compiles
-"""
-
-
-def _generate_lines(request: Request) -> str:
-    return f"""\
-# Each call:
-with torch.inference_mode():
-    tokens = model.generate(prompts, attention_mask=torch.ones_like(prompts), do_sample=False, max_new_tokens={request.output_tokens})
-"""  # noqa: E501 - the lines are counted, so they are not wrapped
+def _call_lines(request: Request, name: str) -> str:
+    if request.task == protocol.GENERATE:
+        return pytorch.each_call(pytorch.generate_call(request), result="tokens")
+    return pytorch.each_call(f"{name}(*inputs)  # the first call compiles")
 
 
 def _arguments(request: Request) -> str:
@@ -176,9 +156,9 @@ def integration(request: Request) -> str:
     arguments = _arguments(request)
     if request.task == protocol.GENERATE:
         compile_lines = f"model.compile({arguments.removeprefix(', ')})\n"
-        return f"import torch\n\n{compile_lines}{_generate_lines(request)}"
+        return f"import torch\n\n{compile_lines}{_call_lines(request, 'model')}"
     return f"""\
 import torch
 
 {pytorch.precision_lines(request)}compiled = torch.compile(model{arguments})
-{FORWARD_LINES.format("compiled")}"""
+{_call_lines(request, "compiled")}"""

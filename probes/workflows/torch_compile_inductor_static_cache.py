@@ -9,12 +9,11 @@ import transformers
 from torch._dynamo.utils import counters
 
 from probes import protocol
-from probes.adapter import UnsupportedError
+from probes.adapter import TextProgram, UnsupportedError
 from probes.protocol import Request
-from probes.stacks import decode_step, graph_breaks, pytorch, start_lines, static_cache
+from probes.stacks import decode_step, graph_breaks, pytorch, start_lines
 from probes.subjects import transformers_generate
 from probes.subjects.causal_lm import CausalLm, open_causal_lm
-from probes.subjects.transformers_generate import TextGeneration
 from probes.wire.events import Engagement, StartLines
 
 TASKS = (protocol.GENERATE,)
@@ -28,9 +27,7 @@ def versions() -> dict[str, str]:
     return pytorch.versions("transformers", *(["triton"] if torch.version.cuda else []))
 
 
-def build(
-    subject: CausalLm, inputs: list[Any], request: Request
-) -> TextGeneration | decode_step.StepGeneration:
+def build(subject: CausalLm, inputs: list[Any], request: Request) -> TextProgram:
     """Compile the decode step in `generate()`, or in our own loop with the option `loop`."""
     # Each batch size gets its own model with the same weights: transformers keeps one compiled call
     # for each model, and a second batch size would make its shapes dynamic.
@@ -39,22 +36,19 @@ def build(
     if loop == "cuda-graph" and request.device != "cuda":
         message = "CUDA graphs exist on NVIDIA GPUs only"
         raise UnsupportedError(message)
-    program = decode_step.build(model, request, loop) if loop else build_generate(model, request)
+    if loop:
+        program: TextProgram = decode_step.StepGeneration(model, request)
+    else:
+        compile_config = transformers.CompileConfig(dynamic=False)
+        is_kept = request.options.get("cache") == "kept"
+        program = transformers_generate.with_fixed_cache(
+            model, request, compile_config, is_kept=is_kept
+        )
     program(program.feed(inputs))
     return program
 
 
-def build_generate(model: Any, request: Request) -> TextGeneration:
-    """Return `generate()` with a decode step that transformers compiles."""
-    compile_config = transformers.CompileConfig(dynamic=False)
-    return transformers_generate.with_fixed_cache(
-        model, request, compile_config, is_kept=request.options.get("cache") == "kept"
-    )
-
-
-def engagement(
-    program: TextGeneration | decode_step.StepGeneration, device_inputs: Any
-) -> Engagement:
+def engagement(program: TextProgram, device_inputs: Any) -> Engagement:
     """Return the share of the passes that ran compiled or as a captured graph."""
     passes = program.request.output_tokens
     if isinstance(program, decode_step.StepGeneration) and program.replays is not None:
@@ -78,7 +72,7 @@ def engagement(
 def integration(request: Request) -> str:
     if request.options.get("loop"):
         return decode_step.integration(request)
-    return static_cache.integration(request, is_kept=request.options.get("cache") == "kept")
+    return decode_step.fixed_cache_lines(request, is_kept=request.options.get("cache") == "kept")
 
 
 def starts(subject: CausalLm, request: Request) -> dict[str, StartLines]:

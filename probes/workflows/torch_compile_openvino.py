@@ -25,13 +25,8 @@ synchronise = pytorch.synchronise
 BACKEND = "openvino.frontend.pytorch.torchdynamo.backend"
 #: Operators with which the backend reads and returns tensors; they hardly compute or copy.
 BOOKKEEPING = {
-    "aten::detach",
-    "aten::to",
-    "aten::resolve_conj",
-    "aten::resolve_neg",
-    "aten::lift_fresh",
-    "aten::view",
-    "aten::alias",
+    *("aten::detach", "aten::to", "aten::resolve_conj", "aten::resolve_neg"),
+    *("aten::lift_fresh", "aten::view", "aten::alias"),
 }
 
 
@@ -43,7 +38,6 @@ class InductorFallbacks(logging.Handler):
         self.reasons: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep the message if it reports a failure."""
         if "failed" in record.getMessage().lower():
             self.reasons.append(record.getMessage())
 
@@ -61,11 +55,9 @@ def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TorchPr
         # Without it the backend hands models with parameters in nested modules to Inductor.
         "aot_autograd": True,
     }
-    program = TorchProgram(
-        subject, torch.compile(subject.module, backend="openvino", dynamic=False, options=options)
+    return pytorch.compile_module(
+        subject, inputs, backend="openvino", dynamic=False, options=options
     )
-    program(program.feed(inputs))
-    return program
 
 
 def engagement(program: TorchProgram, device_inputs: Any) -> Engagement:
@@ -141,7 +133,4 @@ import torch
 # Without the hint OpenVINO computes in bfloat16 on CPUs that have instructions for it.
 options = {{"device": "CPU", "aot_autograd": True, "config": {{"INFERENCE_PRECISION_HINT": "{hint}", "PERFORMANCE_HINT": "LATENCY"}}}}
 compiled = torch.compile(model, backend="openvino", dynamic=False, options=options)
-# Each call:
-with torch.inference_mode():
-    output = compiled(*inputs)  # the first call compiles
-"""  # noqa: E501 - the lines are counted, so they are not wrapped
+{pytorch.each_call("compiled(*inputs)  # the first call compiles")}"""  # noqa: E501 - the lines are counted, so they are not wrapped

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from probes import protocol
 from probes.adapter import Program
 from probes.protocol import Request
@@ -40,11 +38,9 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
     }
     if request.task == protocol.GENERATE:
         return build_generate(subject, inputs, request, options)
-    program = TorchProgram(
-        subject, torch.compile(subject.module, backend="tensorrt", dynamic=False, options=options)
+    return pytorch.compile_module(
+        subject, inputs, backend="tensorrt", dynamic=False, options=options
     )
-    program(program.feed(inputs))
-    return program
 
 
 def build_generate(
@@ -103,35 +99,22 @@ import torch
 import torch_tensorrt
 
 compiled = torch.compile(model, backend="tensorrt", dynamic=False, options={options})
-# Each call:
-with torch.inference_mode():
-    output = compiled(*inputs)  # the first call builds the engines
-"""
+{pytorch.each_call("compiled(*inputs)  # the first call builds the engines")}"""
 
 
 def generation_integration(request: Request, options: dict[str, Any]) -> str:
-    """Return the lines that compile and generate."""
-    fixed = (
-        "attention_mask=torch.ones_like(prompts), do_sample=False, "
-        f"max_new_tokens={request.output_tokens}"
-    )
     if request.options.get("cache") != "static":
         return f"""\
 import torch
 import torch_tensorrt
 
 model.compile(backend="tensorrt", options={options})
-# Each call:
-with torch.inference_mode():
-    tokens = model.generate(prompts, {fixed})
-"""
+{pytorch.each_call(pytorch.generate_call(request), result="tokens")}"""
+    fixed = pytorch.generate_call(request, 'cache_implementation="static"', "compile_config=config")
     return f"""\
 import torch
 import torch_tensorrt
 import transformers
 
 config = transformers.CompileConfig(backend="tensorrt", dynamic=False, mode=None, options={options | IN_PYTORCH})
-# Each call:
-with torch.inference_mode():
-    tokens = model.generate(prompts, {fixed}, cache_implementation="static", compile_config=config)
-"""  # noqa: E501 - the lines are counted, so they are not wrapped
+{pytorch.each_call(fixed, result="tokens")}"""  # noqa: E501 - the lines are counted, so they are not wrapped

@@ -94,16 +94,13 @@ def engagement(program: EngineProgram, device_inputs: Any) -> Engagement:
     if not program.cuda_graph:
         return engaged
     launches = cuda_graphs.count_launches(lambda: program(device_inputs))
-    return torch_tensorrt_engines.with_graphs(engaged, launches)
+    return cuda_graphs.with_graphs(engaged, launches, "Torch-TensorRT captured no CUDA graph")
 
 
 def integration(request: Request) -> str:
     accumulate = ", use_fp32_acc=True" if request.options.get("fp32_accumulation") else ""
-    graphs = (
-        "torch_tensorrt.runtime.set_cudagraphs_mode(True)\n"
-        if request.options.get("cuda_graph")
-        else ""
-    )
+    captured = request.options.get("cuda_graph")
+    graphs = "torch_tensorrt.runtime.set_cudagraphs_mode(True)\n" if captured else ""
     low, best, high = batch_range(request.batch_sizes)
     example, example_lines, shapes, arguments = "inputs", "", "None", "list(inputs)"
     if request.options.get("dynamic"):
@@ -128,7 +125,4 @@ with torch.no_grad():
     compiled = torch_tensorrt.dynamo.compile(exported, arg_inputs=arguments, min_block_size=1{accumulate})
     torch_tensorrt.save(compiled, "model.pt2", arg_inputs=list(inputs), retrace=False)
 loaded = torch_tensorrt.load("model.pt2").module()
-{graphs}# Each call:
-with torch.inference_mode():
-    output = loaded(*inputs)
-"""  # noqa: E501 - the lines are counted, so they are not wrapped
+{graphs}{pytorch.each_call("loaded(*inputs)")}"""  # noqa: E501 - the lines are counted, so they are not wrapped

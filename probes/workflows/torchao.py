@@ -9,7 +9,7 @@ import torch
 from probes import protocol
 from probes.adapter import Program
 from probes.protocol import Request
-from probes.stacks import graph_breaks, pytorch, start_lines, static_cache, torchao_weights
+from probes.stacks import graph_breaks, pytorch, start_lines, torchao_weights
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects.by_request import open_by_task
 from probes.wire.events import Engagement, StartLines
@@ -34,7 +34,6 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
     A language model generates with a cache of fixed size, whose decode step transformers compiles.
     `subject` is a `CausalLm` for text, else a `TorchSubject`.
     """
-    program: Program
     if request.task == protocol.GENERATE:
         import transformers  # noqa: PLC0415 - takes seconds, and modules do not need it
 
@@ -45,11 +44,10 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
         model = transformers_generate.share_weights(subject.model)
         compile_config = transformers.CompileConfig(dynamic=False)
         program = transformers_generate.with_fixed_cache(model, request, compile_config)
-    else:
-        torchao_weights.quantise(subject.module, request)
-        program = TorchProgram(subject, torch.compile(subject.module))
-    program(program.feed(inputs))
-    return program
+        program(program.feed(inputs))
+        return program
+    torchao_weights.quantise(subject.module, request)
+    return pytorch.compile_module(subject, inputs)
 
 
 def engagement(program: Any, device_inputs: Any) -> Engagement:
@@ -73,17 +71,16 @@ def integration(request: Request) -> str:
     imports = torchao_weights.import_line(request)
     quantise = f"quantize_(model, {torchao_weights.expression(request)})"
     if request.task == protocol.GENERATE:
-        return static_cache.integration(request, imports=[imports], preparation=[quantise])
+        from probes.stacks import decode_step  # noqa: PLC0415 - imports transformers
+
+        return decode_step.fixed_cache_lines(request, imports=[imports], preparation=[quantise])
     return f"""\
 import torch
 {imports}
 
 {quantise}
 compiled = torch.compile(model)
-# Each call:
-with torch.inference_mode():
-    output = compiled(*inputs)  # the first call compiles
-"""
+{pytorch.each_call("compiled(*inputs)  # the first call compiles")}"""
 
 
 def starts(subject: Any, request: Request) -> dict[str, StartLines]:

@@ -8,13 +8,12 @@ import pathlib
 from typing import Any
 
 import numpy as np
-import torch
 import tvm
 from tvm import relax
 from tvm.relax.frontend.torch import from_exported_program
 
 from probes.protocol import Request
-from probes.stacks import pytorch
+from probes.stacks import onnx_export, pytorch
 from probes.subjects.by_request import open_torch_subject
 from probes.subjects.torch_subject import TorchSubject
 from probes.wire.events import Engagement
@@ -64,11 +63,8 @@ class TvmProgram:
 
 def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TvmProgram:
     """Export, import into Relax, compile for this CPU, write the library and load it."""
-    tensors = subject.tensors(inputs)
+    exported = onnx_export.export(subject, inputs, request)
     with pytorch.without_inference_mode():
-        exported = torch.export.export(
-            subject.module, tuple(tensor.clone() for tensor in tensors), strict=False
-        )
         imported, weights = relax.frontend.detach_params(
             from_exported_program(exported, keep_params_as_input=True)
         )
@@ -77,11 +73,10 @@ def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TvmProg
         {"kind": "llvm", "mcpu": str(tvm.target.codegen.llvm_get_system_cpu())}
     )
     compiled = tvm.compile(lowered, target=target)
-    shape = "x".join(str(size) for size in tensors[0].shape)
-    file = pathlib.Path(request.scratch_directory) / f"model-{shape}.so"
+    file = pytorch.artefact(request, inputs, "so")
     compiled.export_library(str(file))
     machine = relax.VirtualMachine(tvm.runtime.load_module(str(file)), tvm.cpu())
-    types = tuple(tensor.numpy().dtype for tensor in tensors)
+    types = tuple(tensor.numpy().dtype for tensor in subject.tensors(inputs))
     functions = sum(1 for name in lowered.get_global_vars() if name.name_hint != "main")
     return TvmProgram(machine["main"], list(weights["main"]), file, functions, types)
 

@@ -234,7 +234,9 @@ one_by_one = cuda_graphs.launches_from_events(
 captured = cuda_graphs.launches_from_events(
     [("cudaLaunchKernel", False), ("cudaGraphLaunch", False), *kernel_events]
 )
-results["inductor"] = [workflow.with_graphs(engaged, each).share for each in (one_by_one, captured)]
+results["inductor"] = [
+    cuda_graphs.with_graphs(engaged, each, "").share for each in (one_by_one, captured)
+]
 results["graphs"] = [
     cuda_graphs.graph_engagement(each).share for each in (one_by_one, captured)
 ]

@@ -174,7 +174,8 @@ def test_io_binding_binds_the_inputs_of_each_call(
     before = program.collect(program(device_inputs))[0].copy()
     counts.clear()
     # The caller's array has new values, and the next call sees them.
-    for array in device_inputs.arrays.values():
+    _, arrays = device_inputs
+    for array in arrays.values():
         np.multiply(array, 2, out=array)
     after = program.collect(program(device_inputs))[0]
     assert counts == {"bind": 1, "run_with_iobinding": 1}

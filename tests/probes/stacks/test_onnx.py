@@ -98,7 +98,7 @@ def test_the_older_exporter_is_tried_and_named(is_dynamic: bool, tmp_path: pathl
     inputs = subject.inputs(1, 0)
     with torch.inference_mode():
         expected = subject.run(inputs)
-        program = onnxruntime_session.build(subject, inputs, request, "CPUExecutionProvider")
+        program = onnxruntime_session.build(subject, inputs, request)
     fed = program.feed(inputs)
     assert np.allclose(program.collect(program(fed))[0], expected[0], atol=1e-6)
     engaged = onnxruntime_session.engagement(program, fed)
