@@ -285,7 +285,6 @@ def _recommend(
     return Recommendation(
         arm=winner.arm,
         workflow=winner.workflow,
-        verdict="INCONCLUSIVE",
         trust="D",
         trust_reasons=_trust_reasons(gpu),
         runner_up=runner_up.arm if runner_up else None,

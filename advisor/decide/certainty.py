@@ -18,7 +18,7 @@ from advisor.decide.speedup_draws import (
     speedup_errors,
 )
 from advisor.domain.constraints import Priorities
-from advisor.domain.recommendation import Certainty, ChosenFor, DecisionWord, SpeedRegret
+from advisor.domain.recommendation import ChosenFor, Decision, DecisionWord, SpeedRegret
 from advisor.domain.results import Results, ScoredArm
 from advisor.domain.rubric import DecisionRule, GradeRule, Rubric
 
@@ -38,7 +38,7 @@ def assess(
     seed: int,
     fit: bool = True,
     outstanding: Mapping[str, float] | None = None,
-) -> tuple[ScoredArm, Certainty]:
+) -> tuple[ScoredArm, Decision]:
     """Choose among the `viable` arms, best first, and say how certain that is.
 
     `measured` has all scored arms, those that fail a constraint included: the fastest of them is
@@ -74,9 +74,9 @@ def assess(
         word = "LIKELY"
     shares[advised.workflow] = round(share, 4)
     rivals = sorted((w for w in shares if w != advised.workflow), key=lambda w: -shares[w])
-    return advised, Certainty(
-        decision_word=word,
-        share=shares[advised.workflow],
+    return advised, Decision(
+        word=word,
+        certainty=shares[advised.workflow],
         seed=seed,
         chosen_for=_chosen_for(advised, viable, results),
         fit=fit,

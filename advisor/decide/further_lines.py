@@ -11,7 +11,7 @@ from advisor.domain.answer import Answer
 from advisor.domain.machine import describe_device
 from advisor.domain.measurement import COLD, Measurement
 from advisor.domain.model import has_random_weights, name_own_shapes, short_name
-from advisor.domain.recommendation import Certainty, Recommendation, ShapeAdvice
+from advisor.domain.recommendation import Decision, Recommendation, ShapeAdvice
 from advisor.domain.results import EQUIVALENCE_MARGIN, ScoredArm
 from advisor.domain.serving import AskedRate, ServedArm, ServingResults
 from advisor.system.number_format import (
@@ -147,7 +147,7 @@ def describe_batch_sizes(facts: AdvisedAnswer) -> list[str]:
     if is_unfit(facts.answer.results):
         return []  # single figures say nothing
     lines = []
-    has_answer = facts.certainty.decision_word != "OPEN"
+    has_answer = facts.decision.word != "OPEN"
     if has_answer and len({advice.arm for advice in facts.advice.advice_by_shape}) > 1:
         lines.append(
             f"Highest score by {_shape_name(facts)}: " + "; ".join(_runs_of_sizes(facts)) + "."
@@ -198,7 +198,7 @@ class AdvisedAnswer(NamedTuple):
 
     answer: Answer
     advice: Recommendation
-    certainty: Certainty
+    decision: Decision
     scored: ScoredArm
     measured: Measurement
 
@@ -206,13 +206,13 @@ class AdvisedAnswer(NamedTuple):
     def of(cls, answer: Answer) -> AdvisedAnswer | None:
         """Return None for an answer without a recommendation or without measurements."""
         advice = answer.recommendation
-        if advice is None or advice.certainty is None:
+        if advice is None or advice.decision is None:
             return None
         scored = next((arm for arm in answer.scores if arm.arm == advice.arm), None)
         measured = answer.measurements.get(advice.arm)
         if scored is None or measured is None:
             return None
-        return cls(answer, advice, advice.certainty, scored, measured)
+        return cls(answer, advice, advice.decision, scored, measured)
 
     @property
     def arms(self) -> dict[str, ScoredArm]:

@@ -91,12 +91,12 @@ def _without_measurement(answer: Answer) -> str:
 
 
 def _instruction(facts: AdvisedAnswer, scope: str) -> str:
-    meanwhile = " for now" if facts.certainty.decision_word == "OPEN" else ""
+    meanwhile = " for now" if facts.decision.word == "OPEN" else ""
     return f"Use {facts.scored.title} for {facts.subject}{scope}{meanwhile}."
 
 
 def _certainty(facts: AdvisedAnswer) -> str:
-    word = facts.certainty.decision_word
+    word = facts.decision.word
     if word is None:
         return f"Nothing was compared: it is the only workflow {_why_alone(facts)}. {_speed(facts)}"
     sentences = [
@@ -130,10 +130,10 @@ def _left_out(facts: AdvisedAnswer) -> str:
 
 def _why_not_clear(facts: AdvisedAnswer) -> str:
     """Return what speaks against a clear answer."""
-    found = facts.certainty
-    if found.decision_word == "CLEAR":
+    found = facts.decision
+    if found.word == "CLEAR":
         return ""
-    share = format_share_of_draws(found.share)
+    share = format_share_of_draws(found.certainty)
     reasons = [f"the best choice in {share} of what the measurements allow"]
     if not found.fit and _is_baseline(facts):
         # The reason follows the speed of another arm.
@@ -152,7 +152,7 @@ def _why_not_clear(facts: AdvisedAnswer) -> str:
 
 def _chosen_for(facts: AdvisedAnswer) -> str:
     """Return why an arm is advised that has not the highest score."""
-    reason = CHOSEN_FOR.get(facts.certainty.chosen_for)
+    reason = CHOSEN_FOR.get(facts.decision.chosen_for)
     if reason is None:
         return ""
     first = next(arm for arm in facts.answer.scores if not arm.failures)
@@ -161,8 +161,8 @@ def _chosen_for(facts: AdvisedAnswer) -> str:
 
 def _as_good(facts: AdvisedAnswer) -> str:
     """Name the workflows that are about as good, with their shares and speed-ups."""
-    shares = facts.certainty.contenders
-    arms = [_best_of(facts, workflow) for workflow in facts.certainty.as_good]
+    shares = facts.decision.contenders
+    arms = [_best_of(facts, workflow) for workflow in facts.decision.as_good]
     named = [
         f"{arm.title} ({_gain(facts, arm)}, {format_share_of_draws(shares[arm.workflow])})"
         for arm in arms
@@ -177,7 +177,7 @@ def _best_of(facts: AdvisedAnswer, workflow: str) -> ScoredArm:
 
 def _wrong_choice(facts: AdvisedAnswer) -> str:
     """Return what being wrong costs at these weights."""
-    lost = facts.certainty.lost_speed
+    lost = facts.decision.lost_speed
     if lost is None:
         return ""
     if lost < NOTHING:
@@ -186,7 +186,7 @@ def _wrong_choice(facts: AdvisedAnswer) -> str:
 
 
 def _what_settles(facts: AdvisedAnswer) -> str:
-    certainty, noise = facts.certainty, facts.noise_floor
+    certainty, noise = facts.decision, facts.noise_floor
     needed = certainty.needed_repetitions
     if needed is not None:
         plural = "s" if needed > 1 else ""
@@ -242,7 +242,7 @@ def _bounds(speedup: Interval) -> str:
 
 def _faster(facts: AdvisedAnswer) -> str:
     """Name the fastest arm if it is another one and, beside the baseline, the best other one."""
-    regret, is_baseline = facts.certainty.speed_regret, _is_baseline(facts)
+    regret, is_baseline = facts.decision.speed_regret, _is_baseline(facts)
     sentences = []
     if regret.arm is not None and regret.value >= 1 + EQUIVALENCE_MARGIN:
         faster = facts.arms[regret.arm]
@@ -257,7 +257,7 @@ def _faster(facts: AdvisedAnswer) -> str:
         sentences.append("Nothing measured is faster.")
     others = (arm for arm in facts.answer.scores if arm.workflow != facts.scored.workflow)
     best = next((arm for arm in others if not arm.failures), None)
-    is_named = best is None or best.arm == regret.arm or best.workflow in facts.certainty.as_good
+    is_named = best is None or best.arm == regret.arm or best.workflow in facts.decision.as_good
     if is_baseline and best is not None and not is_named:
         sentences.append(f"The best other workflow is {best.title}, {_gain(facts, best)}.")
     return " ".join(sentences)
@@ -323,7 +323,7 @@ def _when_it_leads(facts: AdvisedAnswer, faster: ScoredArm) -> str:
 
 
 def _change(facts: AdvisedAnswer) -> str:
-    if facts.certainty.decision_word is None:
+    if facts.decision.word is None:
         return "To compare it, measure another workflow: p3-advisor workflows lists them."
     priorities = facts.answer.question.priorities
     shares = priorities.describe()

@@ -27,17 +27,15 @@ from advisor.domain.measurement import Measurement
 from advisor.domain.question import choose_next_budget
 from advisor.domain.recommendation import (
     BreakEven,
-    Certainty,
+    Decision,
     GuidelineOpinion,
     Recommendation,
     ShapeAdvice,
 )
 from advisor.domain.results import (
     EQUIVALENCE_MARGIN,
-    VERDICTS_BY_STRENGTH,
     Results,
     ScoredArm,
-    VerdictKind,
 )
 from probes.wire.shape import Shape
 
@@ -81,10 +79,10 @@ def recommend(
         made=results.repeats,
         needed=found.needed_repetitions,
     )
-    if found.decision_word == "OPEN" and is_unfit:
+    if found.word == "OPEN" and is_unfit:
         raise machine_unfit(results, next_budget, RankedArm(winner, measurements[winner.arm]))
     gpu = answer.machine.find_gpu(question.gpu)
-    trust_grade, trust_reasons = trust.grade(results, found.decision_word, unraced_shapes(answer))
+    trust_grade, trust_reasons = trust.grade(results, found.word, unraced_shapes(answer))
     simplex = sensitivity.leading_shares(viable, question.priorities)
     runner_up = _runner_up(winner, viable)
     candidates = [measurements[arm.arm] for arm in viable]
@@ -92,11 +90,10 @@ def recommend(
     advice = Recommendation(
         arm=winner.arm,
         workflow=winner.workflow,
-        certainty=found,
+        decision=found,
         next_budget=next_budget,
         best_exact=find_best_exact(viable, results),
         best_native=next((arm.arm for arm in viable if arm.weights is None), None),
-        verdict=_weakest_verdict(answer),
         trust=trust_grade,
         trust_reasons=trust_reasons,
         runner_up=runner_up.arm if runner_up else None,
@@ -135,13 +132,6 @@ def unraced_shapes(answer: Answer) -> tuple[Shape, ...]:
     return tuple(shape for shape in answer.question.shapes if shape not in raced)
 
 
-def _weakest_verdict(answer: Answer) -> VerdictKind:
-    if unraced_shapes(answer):
-        return "INCONCLUSIVE"
-    verdicts = [race.verdict for race in answer.results.races]
-    return max(verdicts, key=VERDICTS_BY_STRENGTH.index, default="INCONCLUSIVE")
-
-
 def _runner_up(winner: ScoredArm, viable: Sequence[ScoredArm]) -> ScoredArm | None:
     """Return the best arm of another workflow, else the next arm."""
     others = [arm for arm in viable if arm is not winner]
@@ -171,7 +161,7 @@ def _break_even(answer: Answer, winner: ScoredArm) -> tuple[BreakEven, ...]:
 
 
 def _guideline_opinion(
-    answer: Answer, catalogue: Catalogue, winner: ScoredArm, found: Certainty
+    answer: Answer, catalogue: Catalogue, winner: ScoredArm, found: Decision
 ) -> GuidelineOpinion | None:
     guideline = guidelines.choose_guideline(catalogue.guidelines, answer.question)
     if guideline is None:

@@ -239,8 +239,8 @@ class AnswerSummary(msgspec.Struct, frozen=True, kw_only=True):
             return cls(headline=first, problem=answer.problem)
         return cls(
             arm=advice.arm,
-            decision_word=advice.certainty.decision_word if advice.certainty else None,
-            certainty=advice.certainty.share if advice.certainty else None,
+            decision_word=advice.decision.word if advice.decision else None,
+            certainty=advice.decision.certainty if advice.decision else None,
             trust=advice.trust,
             speedup=advised.speedup,
             headline=first,

@@ -1,4 +1,4 @@
-"""The recommendation: the advice, its certainty, and what would change it."""
+"""The recommendation: the advice, the decision, and what would change it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Literal, get_args
 import msgspec
 
 from advisor.domain.question import Budget
-from advisor.domain.results import VerdictKind
 from probes.wire.shape import Shape
 
 #: From the best evidence behind a decision to the worst.
@@ -154,13 +153,13 @@ class ShapeAdvice(msgspec.Struct, frozen=True, kw_only=True):
     advised_speedup: float
 
 
-class Certainty(msgspec.Struct, frozen=True, kw_only=True):
-    """What draws from the uncertainty of the measurements say about the decision."""
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the measurements decide, by draws from their uncertainty."""
 
     #: Null with one workflow, which is compared with nothing.
-    decision_word: DecisionWord | None
+    word: DecisionWord | None
     #: Share of the draws in which the advised arm loses no more score than counts as nothing.
-    share: float
+    certainty: float
     seed: int
     chosen_for: ChosenFor
     #: False where the machine was busy or unsteady; the decision is then never CLEAR, but for
@@ -194,7 +193,7 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
     """The advice, how certain it is, and what would change it."""
 
     #: Null for an answer from published figures.
-    certainty: Certainty | None = None
+    decision: Decision | None = None
     #: The budget of a further run; null where no budget makes more repetitions.
     next_budget: Budget | None = None
     advice_by_shape: tuple[ShapeAdvice, ...] = ()
@@ -206,7 +205,6 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
 
     arm: str
     workflow: str
-    verdict: VerdictKind
     trust: Trust
     trust_reasons: tuple[str, ...]
     runner_up: str | None

@@ -193,8 +193,8 @@ def arms_that_cannot_lead(answer: Answer, catalogue: Catalogue) -> dict[str, Fai
         or question.workflows
         or answer.advised is None
         or advice is None
-        or advice.certainty is None
-        or advice.certainty.decision_word not in {"CLEAR", "LIKELY"}
+        or advice.decision is None
+        or advice.decision.word not in {"CLEAR", "LIKELY"}
     ):
         return {}
     advised = answer.advised.scored

@@ -158,8 +158,8 @@ def arms_to_retry(answer: Answer) -> tuple[str, ...]:
 
 def undecided_workflows(advice: Recommendation | None, question: Question) -> tuple[str, ...]:
     """Return the contenders of an OPEN decision, else the workflows of the question."""
-    certainty = advice.certainty if advice is not None else None
-    if certainty is not None and certainty.decision_word == "OPEN":
+    certainty = advice.decision if advice is not None else None
+    if certainty is not None and certainty.word == "OPEN":
         return tuple(certainty.contenders)
     return question.workflows
 

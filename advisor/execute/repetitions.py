@@ -111,10 +111,10 @@ def _has_new_processes(state: RunState, number: int) -> bool:
 
 def _settles(answer: Answer, seconds: float, remaining: float) -> bool:
     """Return whether repetitions of `seconds` each could settle the decision in time."""
-    certainty = answer.recommendation.certainty if answer.recommendation else None
+    certainty = answer.recommendation.decision if answer.recommendation else None
     return (
         certainty is not None
-        and certainty.decision_word == "OPEN"
+        and certainty.word == "OPEN"
         and certainty.needed_repetitions is not None
         and certainty.needed_repetitions * seconds <= remaining
         and remaining > 0
@@ -233,7 +233,7 @@ def leaders_of(answer: Answer, plan: Plan) -> tuple[Arm, ...]:
     if advice is None or answer.advised is None:
         return ()
     advised = answer.advised.scored
-    contenders = advice.certainty.contenders if advice.certainty else {}
+    contenders = advice.decision.contenders if advice.decision else {}
     others: dict[str, str] = {}
     for scored in answer.scores:
         if scored.workflow != advised.workflow:

@@ -124,8 +124,8 @@ def confidence(answer: Answer) -> list[str]:
 
 def measure_on(answer: Answer) -> list[str]:
     """Return the command that measures the leaders of a finished run again; none if it is clear."""
-    certainty = answer.recommendation.certainty if answer.recommendation else None
-    is_open = certainty is not None and certainty.decision_word == "OPEN"
+    certainty = answer.recommendation.decision if answer.recommendation else None
+    is_open = certainty is not None and certainty.word == "OPEN"
     is_here = answer.finished and not (answer.imported or answer.provenance)
     if not is_here or answer.question.load or not (is_open or unfit_notice(answer)):
         return []

@@ -56,8 +56,8 @@ def _fields(kind: Kind, *names: str) -> tuple[Figure[Any], ...]:
 
 
 def _decision(answer: Answer) -> str | None:
-    certainty = answer.recommendation.certainty if answer.recommendation else None
-    return certainty.decision_word if certainty else None
+    certainty = answer.recommendation.decision if answer.recommendation else None
+    return certainty.word if certainty else None
 
 
 def _is_recommended(listed: Listed) -> int:

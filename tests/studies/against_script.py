@@ -178,7 +178,7 @@ def compare(model: str, device: str, dtype: str, sizes: str, limit: float) -> di
         "script_winner": fastest(by_script),
         "winner": fastest(measured),
         "advised": advice.get("arm"),
-        "word": (advice.get("certainty") or {}).get("decision_word"),
+        "word": (advice.get("decision") or {}).get("word"),
         "script_speedups": {arm: round(each, 2) for arm, each in by_script.items()},
         "speedups": {arm: round(each, 2) for arm, each in measured.items()},
         "headline": [line["text"] for line in answer.get("headline", ())][:2]

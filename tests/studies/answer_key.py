@@ -152,7 +152,7 @@ def measure_model(row: dict[str, str], budget: str) -> dict[str, Any]:
         "exit_status": done.returncode,
         "speedup": speedups.get(INDUCTOR),
         "advised": advice.get("arm"),
-        "word": (advice.get("certainty") or {}).get("decision_word"),
+        "word": (advice.get("decision") or {}).get("word"),
         "headline": [line["text"] for line in answer.get("headline", ())][:2]
         or done.stderr.splitlines()[-3:],
     }

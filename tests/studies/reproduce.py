@@ -56,8 +56,8 @@ class RunResult:
     def answer(self) -> tuple[str, str]:
         """The decision and the advised workflow."""
         advice = self.document["recommendation"] or {}
-        certainty = advice.get("certainty") or {}
-        return str(certainty.get("decision_word")), str(advice.get("workflow"))
+        decision = advice.get("decision") or {}
+        return str(decision.get("word")), str(advice.get("workflow"))
 
     def cells(self) -> Iterator[tuple[tuple[str, int], dict[str, Any]]]:
         """Yield the bounded speed-ups by arm and batch size, the baseline excepted."""

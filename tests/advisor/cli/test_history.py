@@ -128,7 +128,7 @@ def test_the_history_has_the_answer_of_each_finished_run(
             for event in builders.events(Planned(plan=builders.plan()), *ends):
                 writer.append(event)
     advice = json.loads(run_cli("show", recorded.name, "--json").stdout)["recommendation"]
-    word = advice["certainty"]["decision_word"]
+    word = advice["decision"]["word"]
     listed = {row["run_id"]: row for row in json.loads(history(run_cli, home, "--json"))}
     answer = listed[recorded.name]["answer"]
     assert (answer["arm"], answer["decision_word"]) == (advice["arm"], word)

@@ -63,8 +63,8 @@ def test_of_nearly_equal_arms_of_a_workflow_the_exact_one_is_advised(expect: Exp
         )
     )
     found = advise(coarse, fine, slow)
-    assert (found.advice.arm, found.certainty.decision_word) == ("quantised/int8", "CLEAR")
-    assert found.certainty.speed_regret.arm == "quantised/int4"
+    assert (found.advice.arm, found.decision.word) == ("quantised/int8", "CLEAR")
+    assert found.decision.speed_regret.arm == "quantised/int4"
     # It stands for the arm with the highest score.
     assert found.advice.simplex["quantised/int8"] == 0
     assert found.advice.simplex_share == found.advice.simplex["quantised/int4"] > 0
@@ -117,7 +117,7 @@ def test_a_random_model_lowers_the_trust_and_is_named() -> None:
     random = Accuracy(fault="uncompared", uncompared={"random": 1}, outputs=2)
     unchecked = advise(measured("fast", 4.0, "unchecked", random))
     checked = advise(measured("fast", 4.0, "exact", Accuracy(relative_error=1e-7)))
-    assert (checked.certainty.decision_word, unchecked.certainty.decision_word) == (
+    assert (checked.decision.word, unchecked.decision.word) == (
         "CLEAR",
         "LIKELY",
     )

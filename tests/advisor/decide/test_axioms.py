@@ -20,7 +20,7 @@ from advisor.decide.speedup_draws import draw_log_speedups, speedup_errors
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import Priorities
 from advisor.domain.measurement import BuildSeconds, Interval, Measurement
-from advisor.domain.recommendation import Certainty
+from advisor.domain.recommendation import Decision
 from advisor.domain.results import Results, ScoredArm
 from advisor.domain.rubric import LETTERS, Rubric
 from advisor.domain.workflow import Environment, Workflow
@@ -266,7 +266,7 @@ class Run:
 class Decided:
     scored: tuple[ScoredArm, ...]
     advised: ScoredArm
-    certainty: Certainty
+    decision: Decision
 
     def of(self, name: str) -> ScoredArm:
         return next(arm for arm in self.scored if arm.arm == name)
@@ -274,7 +274,7 @@ class Decided:
     @property
     def word(self) -> int:
         """The place of the word; that of a workflow without rivals is the highest."""
-        word = self.certainty.decision_word
+        word = self.decision.word
         return WORDS.index(word) if word else len(WORDS)
 
 
@@ -440,7 +440,7 @@ def test_an_error_that_makes_those_of_the_rivals_look_alike_does_not_raise_the_c
         run = Run((Drawn("first", 1.6, spread), *rivals), builders.priorities(), 0.002)
         found = decide(run)
         assert found.advised.arm == "first"
-        shares.append(found.certainty.share)
+        shares.append(found.decision.certainty)
     assert shares == sorted(shares, reverse=True)
 
 

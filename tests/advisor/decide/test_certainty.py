@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from advisor.decide import certainty, scoring
 from advisor.domain.constraints import Priorities
 from advisor.domain.measurement import Interval, Measurement
-from advisor.domain.recommendation import Certainty
+from advisor.domain.recommendation import Decision
 from advisor.domain.results import Results, ScoredArm
 
 QUIET, NOISY = 0.004, 0.3
@@ -39,7 +39,7 @@ def results(*measurements: Measurement, noise: float = QUIET) -> Results:
 
 def assess(
     found: Results, priorities: Priorities | None = None, seed: int = 0
-) -> tuple[ScoredArm, Certainty]:
+) -> tuple[ScoredArm, Decision]:
     names = [entry.workflow for entry in found.measurements if entry.workflow != BASELINE]
     known = builders.catalogue(*(builders.workflow(name) for name in dict.fromkeys(names)))
     asked = builders.question(priorities=priorities or builders.priorities())
@@ -49,12 +49,12 @@ def assess(
 
 def test_a_workflow_that_is_far_ahead_is_clear() -> None:
     advised, found = assess(results(measured("fast", 5.0), measured("slow", 1.1)))
-    assert (found.decision_word, advised.arm, [*found.contenders]) == (
+    assert (found.word, advised.arm, [*found.contenders]) == (
         "CLEAR",
         "fast",
         ["fast"],
     )
-    assert found.share > 0.999
+    assert found.certainty > 0.999
     assert found.speed_regret.arm is None
     assert found.speed_regret.value == 1.0
     assert (found.lost_score, found.lost_speed, found.as_good) == (0.0, 0.0, ())
@@ -66,7 +66,7 @@ def test_nothing_is_decided_without_a_second_workflow() -> None:
     arms = [msgspec.structs.replace(each, workflow="same") for each in (one, two)]
     both = msgspec.structs.replace(results(*arms), measurements=tuple(arms))
     advised, found = assess(both)
-    assert (advised.arm, found.decision_word, found.needed_repetitions) == ("same/two", None, None)
+    assert (advised.arm, found.word, found.needed_repetitions) == ("same/two", None, None)
 
 
 def test_a_workflow_that_scores_a_little_more_but_is_slower_is_named_and_not_advised() -> None:
@@ -86,7 +86,7 @@ def test_a_workflow_that_scores_a_little_more_but_is_slower_is_named_and_not_adv
 def test_workflows_that_are_about_as_good_are_named() -> None:
     both = results(measured("one", 2.0, spread=0.002), measured("two", 2.01, spread=0.002))
     advised, found = assess(both)
-    assert (advised.arm, found.decision_word, found.as_good) == ("two", "CLEAR", ("one",))
+    assert (advised.arm, found.word, found.as_good) == ("two", "CLEAR", ("one",))
     assert [*found.contenders] == ["two", "one"]
 
 
@@ -94,8 +94,8 @@ def test_workflows_that_are_about_as_good_are_named() -> None:
 def test_the_word_follows_from_what_a_wrong_choice_may_cost(spread: float, word: str) -> None:
     arms = [measured(name, speed, spread=spread) for name, speed in (("one", 2.0), ("two", 2.1))]
     advised, found = assess(results(*arms))
-    assert (found.decision_word, advised.arm) == (word, "two")
-    assert (found.share >= RULE.certain) == (word == "CLEAR")
+    assert (found.word, advised.arm) == (word, "two")
+    assert (found.certainty >= RULE.certain) == (word == "CLEAR")
     assert (found.needed_repetitions is None) == (word != "LIKELY")
     assert (found.lost_score > RULE.likely) == (word == "OPEN")
 
@@ -117,7 +117,7 @@ def test_several_arms_that_differ_by_chance_are_not_better_than_one_of_them() ->
     same = [msgspec.structs.replace(each, workflow="same") for each in arms]
     steady = measured("steady", 2.2, spread=0.002)
     (_, alone), (_, together) = assess(results(steady, same[0])), assess(results(steady, *same))
-    assert alone.decision_word == together.decision_word == "OPEN"
+    assert alone.word == together.word == "OPEN"
     assert together.contenders == pytest.approx(alone.contenders, abs=0.03)
     assert together.lost_score == pytest.approx(alone.lost_score, rel=0.1)
 
@@ -137,7 +137,7 @@ def test_servers_are_not_repeated_to_settle_the_decision() -> None:
         for entry in made.measurements
     )
     _, found = assess(msgspec.structs.replace(made, measurements=without_cells, races=()))
-    assert found.decision_word == "OPEN"
+    assert found.word == "OPEN"
     assert found.needed_repetitions is None
 
 
@@ -146,21 +146,21 @@ def test_a_decision_with_much_noise_needs_more_repetitions_than_are_worth_making
         assess(results(measured("one", 2.0, spread=spread), measured("two", 2.2, spread=spread)))
         for spread in (0.5, 6.0)
     )
-    assert (little.decision_word, little.needed_repetitions) == ("LIKELY", 2)
-    assert much.decision_word == "OPEN"
+    assert (little.word, little.needed_repetitions) == ("LIKELY", 2)
+    assert much.word == "OPEN"
     assert much.needed_repetitions is None
 
 
 def test_a_decision_stays_clear_on_a_noisy_machine_where_the_gain_is_large() -> None:
     advised, found = assess(results(measured("graph", 9.0, spread=0.3), noise=NOISY))
-    assert (found.decision_word, advised.arm) == ("CLEAR", "graph")
+    assert (found.word, advised.arm) == ("CLEAR", "graph")
 
 
 def test_arms_of_one_workflow_count_together() -> None:
     one, two = measured("same/one", 2.0, spread=0.1), measured("same/two", 2.1, spread=0.1)
     one, two = (msgspec.structs.replace(each, workflow="same") for each in (one, two))
     advised, found = assess(results(one, two))
-    assert (found.decision_word, advised.arm, [*found.contenders]) == (
+    assert (found.word, advised.arm, [*found.contenders]) == (
         "CLEAR",
         "same/two",
         ["same"],
@@ -188,7 +188,7 @@ def test_the_fastest_arm_is_named_with_how_much_faster_it_is() -> None:
 def test_the_same_seed_gives_the_same_result() -> None:
     open_run = results(measured("one", 2.0, spread=0.3), measured("two", 2.3, spread=0.3))
     assert assess(open_run, seed=7) == assess(open_run, seed=7)
-    assert abs(assess(open_run, seed=7)[1].share - assess(open_run, seed=8)[1].share) < 0.05
+    assert abs(assess(open_run, seed=7)[1].certainty - assess(open_run, seed=8)[1].certainty) < 0.05
 
 
 @settings(max_examples=60, deadline=None)
@@ -196,10 +196,10 @@ def test_the_same_seed_gives_the_same_result() -> None:
 def test_shares_regrets_and_words_fit_together(speeds: Sequence[float], spread: float) -> None:
     arms = [measured(f"arm{place}", one, spread=spread) for place, one in enumerate(speeds)]
     advised, found = assess(results(*arms))
-    assert 0 <= found.share <= 1
+    assert 0 <= found.certainty <= 1
     assert found.lost_score >= 0
     assert found.speed_regret.high >= found.speed_regret.value >= 1
-    assert (found.decision_word == "CLEAR") == (found.share >= RULE.certain)
+    assert (found.word == "CLEAR") == (found.certainty >= RULE.certain)
     assert next(iter(found.contenders)) == advised.workflow
 
 
@@ -212,11 +212,11 @@ def test_one_process_of_each_arm_is_not_clear() -> None:
         for entry in found.measurements
     ]
     _, made = assess(msgspec.structs.replace(found, measurements=tuple(alone)))
-    assert (made.decision_word, made.replicated, made.needed_repetitions) == ("LIKELY", False, 1)
+    assert (made.word, made.replicated, made.needed_repetitions) == ("LIKELY", False, 1)
     _, of_others = assess(
         msgspec.structs.replace(found, measurements=tuple(alone)), builders.priorities(0, 50, 50)
     )
-    assert of_others.decision_word == "CLEAR"
+    assert of_others.word == "CLEAR"
 
 
 @pytest.mark.parametrize(
@@ -241,6 +241,6 @@ def test_the_word_claims_no_more_than_the_machine_and_the_time_allowed(
         fit=fit,
         outstanding={"late": possible},
     )
-    assert (made.decision_word, made.fit) == (word, fit)
+    assert (made.word, made.fit) == (word, fit)
     assert made.outstanding == (("late",) if possible else ())
     assert made.needed_repetitions is None

@@ -99,7 +99,6 @@ def recommendation_of(answer: Answer) -> object:
     }
     return (
         advice.arm,
-        advice.verdict,
         advice.trust,
         advice.runner_up,
         advice.ties,
@@ -356,8 +355,8 @@ def test_a_kept_answer_is_decided_again_or_has_a_problem(
         fastest = max(again.scores, key=lambda arm: arm.speedup)
         assert again.advised is not None
         if fastest.speedup >= 1.2 * again.advised.scored.speedup:
-            assert again.recommendation.certainty is not None
-            assert again.recommendation.certainty.speed_regret.arm == fastest.arm
+            assert again.recommendation.decision is not None
+            assert again.recommendation.decision.speed_regret.arm == fastest.arm
             titles = {each.id: each.title for each in builders.shipped_catalogue().workflows}
             assert titles[fastest.workflow] in first
 

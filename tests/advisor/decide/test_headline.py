@@ -75,18 +75,18 @@ def test_a_clear_answer_names_the_workflow_that_is_about_as_good(
     slower: float, is_named: bool
 ) -> None:
     found = advise(measured("compiled", 1.3, spread=0.05), measured("other", slower, spread=0.15))
-    assert (found.certainty.decision_word, found.advice.arm) == ("CLEAR", "compiled")
-    shares = found.certainty.contenders
-    assert shares["compiled"] == found.certainty.share
-    assert ("other" in found.certainty.as_good) is is_named
+    assert (found.decision.word, found.advice.arm) == ("CLEAR", "compiled")
+    shares = found.decision.contenders
+    assert shares["compiled"] == found.decision.certainty
+    assert ("other" in found.decision.as_good) is is_named
     certainty = "".join(built_answers.headline(found.answer, "certainty"))
     assert ("other" in certainty.lower()) is is_named
 
 
 def test_a_clear_answer_has_three_lines(expect: Expect) -> None:
     found = advise(measured("compiled", 1.5))
-    assert found.certainty.decision_word == "CLEAR"
-    assert (found.advice.arm, found.advice.flips, found.certainty.speed_regret) == (
+    assert found.decision.word == "CLEAR"
+    assert (found.advice.arm, found.advice.flips, found.decision.speed_regret) == (
         "compiled",
         (),
         SpeedRegret(arm=None, value=1.0, high=1.0),
@@ -97,7 +97,7 @@ def test_a_clear_answer_has_three_lines(expect: Expect) -> None:
 
 def test_workflows_that_are_about_as_good_are_named(expect: Expect) -> None:
     found = advise(measured("one", 2.0, spread=0.002), measured("two", 2.01, spread=0.002))
-    assert (found.certainty.decision_word, found.certainty.as_good) == ("CLEAR", ("one",))
+    assert (found.decision.word, found.decision.as_good) == ("CLEAR", ("one",))
     expect("headline-as-good", built_answers.headline(found.answer))
 
 
@@ -109,7 +109,7 @@ def test_the_reason_of_an_answer_that_is_not_the_first_is_named(expect: Expect) 
         workflows=(longer,),
         priorities=builders.priorities(38, 62, 0),
     )
-    assert (found.certainty.chosen_for, found.advice.arm) == ("speed", "longer")
+    assert (found.decision.chosen_for, found.advice.arm) == ("speed", "longer")
     assert found.answer.scores[0].arm != "longer"
     assert found.advice.margin is not None
     assert found.advice.margin < 0
@@ -125,16 +125,16 @@ def test_beside_the_baseline_the_best_other_workflow_is_named(expect: Expect) ->
 def test_three_workflows_in_question_are_listed(expect: Expect) -> None:
     arms = [measured(name, 2.0 + place / 10, spread=1.6) for place, name in enumerate("xyz")]
     found = advise(*arms)
-    assert found.certainty.decision_word == "OPEN"
-    assert [*found.certainty.contenders] == ["z", "y", "x"]
+    assert found.decision.word == "OPEN"
+    assert [*found.decision.contenders] == ["z", "y", "x"]
     expect("headline-three-contenders", built_answers.headline(found.answer))
 
 
 def test_an_open_answer_says_what_would_settle_it(expect: Expect) -> None:
     found = advise(measured("one", 2.0, spread=3.0), measured("two", 3.0, spread=3.0))
-    assert found.certainty.decision_word == "OPEN"
-    assert {*found.certainty.contenders} == {"one", "two"}
-    assert found.certainty.needed_repetitions is not None
+    assert found.decision.word == "OPEN"
+    assert {*found.decision.contenders} == {"one", "two"}
+    assert found.decision.needed_repetitions is not None
     expect("headline-open", built_answers.headline(found.answer))
 
 
@@ -156,7 +156,7 @@ def test_the_next_budget_makes_the_missing_repetitions(
 def test_an_open_answer_names_the_next_budget(repeats: int, budget: str | None) -> None:
     arms = [measured("one", 2.0, spread=3.0), measured("two", 3.0, spread=3.0)]
     found = advise(*arms, repeats=repeats)
-    assert (found.certainty.decision_word, found.certainty.needed_repetitions) == ("OPEN", 8)
+    assert (found.decision.word, found.decision.needed_repetitions) == ("OPEN", 8)
     certainty = "".join(built_answers.headline(found.answer, "certainty"))
     named = [name for name in ("quick", "standard", "thorough", "gate") if name in certainty]
     assert named == [each for each in [budget] if each]
@@ -166,7 +166,7 @@ def test_an_open_answer_of_a_noisy_machine_asks_for_a_quiet_one(expect: Expect) 
     arms = [measured("one", 2.0, spread=9.0), measured("two", 2.1, spread=9.0)]
     quiet, noisy = (advise(*arms, noise_floor=floor) for floor in (0.01, 0.3))
     for found in (quiet, noisy):
-        assert (found.certainty.decision_word, found.certainty.needed_repetitions) == ("OPEN", None)
+        assert (found.decision.word, found.decision.needed_repetitions) == ("OPEN", None)
     expect("headline-open-quiet", built_answers.headline(quiet.answer))
     expect("headline-open-noisy", built_answers.headline(noisy.answer))
 
@@ -185,8 +185,8 @@ def test_a_faster_arm_is_named_with_what_it_loses_and_when_it_wins(expect: Expec
         priorities=builders.priorities(20, 40, 40),
     )
     assert found.advice.arm == "easy"
-    assert found.certainty.speed_regret.arm == "hard"
-    assert found.certainty.speed_regret.value == pytest.approx(2.1)
+    assert found.decision.speed_regret.arm == "hard"
+    assert found.decision.speed_regret.value == pytest.approx(2.1)
     expect("headline-faster", built_answers.headline(found.answer))
     assert ("performance", "hard") in {(flip.criterion, flip.to) for flip in found.advice.flips}
 
@@ -244,8 +244,8 @@ def test_a_faster_arm_that_a_constraint_excludes_is_named_with_the_constraint(
         constraints=(Constraint(criterion="portability", at_least=2),),
     )
     assert found.advice.arm == "easy"
-    assert found.certainty.speed_regret.arm == "hard"
-    assert found.certainty.speed_regret.value == pytest.approx(6.0)
+    assert found.decision.speed_regret.arm == "hard"
+    assert found.decision.speed_regret.value == pytest.approx(6.0)
     expect("headline-faster-excluded", built_answers.headline(found.answer))
 
 
@@ -277,12 +277,12 @@ def test_inputs_without_a_batch_are_named(has_batch: bool | None, expect: Expect
 def test_the_answer_is_the_baseline_where_nothing_gains() -> None:
     found = advise(measured("slow", 0.5))
     assert found.advice.arm == BASELINE
-    assert found.certainty.speed_regret.arm is None
+    assert found.decision.speed_regret.arm is None
 
 
 def test_an_arm_without_rivals_is_not_said_to_have_the_highest_score(expect: Expect) -> None:
     found = advise()
-    assert (found.advice.arm, found.certainty.decision_word) == (BASELINE, None)
+    assert (found.advice.arm, found.decision.word) == (BASELINE, None)
     expect("headline-only-arm", built_answers.headline(found.answer))
 
 
@@ -311,14 +311,14 @@ def test_no_arm_is_advised_while_a_clearly_faster_one_goes_unnamed(
     speedups = {arm.arm: arm.speedup.value for arm in arms} | {BASELINE: 1.0}
     fastest = max(speedups, key=lambda name: speedups[name])
     if speedups[fastest] >= CLEARLY_FASTER * speedups[found.advice.arm]:
-        assert speedups[found.certainty.speed_regret.arm or ""] == speedups[fastest]
+        assert speedups[found.decision.speed_regret.arm or ""] == speedups[fastest]
 
 
 def test_an_unknown_noise_floor_is_stated_with_the_interval(expect: Expect) -> None:
     known, unknown = (advise(measured("fast", 2.0), noise_floor=floor) for floor in (0.004, None))
     expect("headline-known-noise", built_answers.headline(known.answer))
     expect("headline-unknown-noise", built_answers.headline(unknown.answer))
-    assert unknown.certainty.share < known.certainty.share
+    assert unknown.decision.certainty < known.decision.certainty
 
 
 @pytest.mark.parametrize("performance", [40, 0])
@@ -330,8 +330,8 @@ def test_an_unfit_machine_gives_ranges_at_all_weights(performance: int, expect: 
         noise_floor=0.6,
         priorities=builders.priorities(performance, rest, rest),
     )
-    assert found.certainty.fit is False
-    assert found.certainty.decision_word == ("LIKELY" if performance else "CLEAR")
+    assert found.decision.fit is False
+    assert found.decision.word == ("LIKELY" if performance else "CLEAR")
     certainty = "".join(built_answers.headline(found.answer, "certainty"))
     assert ("between" in certainty.lower()) == (found.advice.arm != BASELINE)
     assert "3.00x" not in certainty

@@ -237,8 +237,8 @@ def answer(left: UnmeasuredArm, *constraints: Constraint) -> Answer:
 )
 def test_an_arm_that_might_lead_is_named(left: UnmeasuredArm, is_outstanding: bool) -> None:
     found = built_answers.advised(answer(left))
-    assert found.certainty.outstanding == ((left.arm,) if is_outstanding else ())
-    assert found.certainty.decision_word == ("LIKELY" if is_outstanding else "CLEAR")
+    assert found.decision.outstanding == ((left.arm,) if is_outstanding else ())
+    assert found.decision.word == ("LIKELY" if is_outstanding else "CLEAR")
     certainty = "".join(built_answers.headline(found.answer, "certainty"))
     assert ("might lead" in certainty) == is_outstanding
 
@@ -246,7 +246,7 @@ def test_an_arm_that_might_lead_is_named(left: UnmeasuredArm, is_outstanding: bo
 def test_an_arm_whose_declared_facts_fail_a_constraint_does_not_count() -> None:
     needed = Constraint(criterion="input_flexibility", at_least=3)
     found = built_answers.advised(answer(unmeasured(LATE, "timed-out"), needed))
-    assert (found.certainty.decision_word, found.certainty.outstanding) == ("CLEAR", ())
+    assert (found.decision.word, found.decision.outstanding) == ("CLEAR", ())
 
 
 def test_a_server_that_meets_the_limits_at_no_rate_does_not_count() -> None:
@@ -256,4 +256,4 @@ def test_a_server_that_meets_the_limits_at_no_rate_does_not_count() -> None:
     served = ServingResults(arms=(slow,), batch_best=None, process_deviation=None)
     results = msgspec.structs.replace(so_far.results, serving=served)
     found = built_answers.advised(built_answers.answer_of(results, HEAD, unmeasured=(left,)))
-    assert found.certainty.outstanding == ()
+    assert found.decision.outstanding == ()

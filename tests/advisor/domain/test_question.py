@@ -190,11 +190,11 @@ def test_the_device_is_the_gpu_that_was_measured() -> None:
 def test_a_summary_has_the_decision_or_the_problem() -> None:
     made = built_answers.answer()
     advice = advice_of(made)
-    assert advice.certainty is not None
+    assert advice.decision is not None
     assert AnswerSummary.of(made) == AnswerSummary(
         arm="compiled",
-        decision_word=advice.certainty.decision_word,
-        certainty=advice.certainty.share,
+        decision_word=advice.decision.word,
+        certainty=advice.decision.certainty,
         trust=advice.trust,
         speedup=made.measurements["compiled"].speedup,
         headline=made.headline[0].text,

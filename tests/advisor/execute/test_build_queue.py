@@ -213,9 +213,9 @@ def test_where_the_advised_arm_is_left_out_another_scores_as_much(run: str) -> N
 def test_no_arm_is_left_out_while_the_decision_is_open() -> None:
     answer = without(read_run("h200-minilm-float32.json"), "torch-tensorrt")
     assert answer.recommendation is not None
-    assert answer.recommendation.certainty is not None
-    certainty = msgspec.structs.replace(answer.recommendation.certainty, decision_word="OPEN")
-    advice = msgspec.structs.replace(answer.recommendation, certainty=certainty)
+    assert answer.recommendation.decision is not None
+    certainty = msgspec.structs.replace(answer.recommendation.decision, word="OPEN")
+    advice = msgspec.structs.replace(answer.recommendation, decision=certainty)
     assert left_out(msgspec.structs.replace(answer, recommendation=advice)) == set()
 
 

@@ -63,8 +63,8 @@ def test_an_open_decision_is_measured_again_for_its_contenders_alone() -> None:
     undecided, clear = (
         msgspec.structs.replace(
             made.advice,
-            certainty=msgspec.structs.replace(
-                made.certainty, decision_word=word, contenders={"openvino": 0.6, "iree": 0.5}
+            decision=msgspec.structs.replace(
+                made.decision, word=word, contenders={"openvino": 0.6, "iree": 0.5}
             ),
         )
         for word in ("OPEN", "CLEAR")
@@ -93,8 +93,8 @@ def test_a_further_run_has_the_budget_that_the_headline_names(
         ),
     )
     answer = decide(run)
-    certainty = built_answers.advised(answer).certainty
-    assert (certainty.decision_word, bool(certainty.needed_repetitions)) == ("OPEN", True)
+    certainty = built_answers.advised(answer).decision
+    assert (certainty.word, bool(certainty.needed_repetitions)) == ("OPEN", True)
     (line,) = built_answers.headline(answer, "certainty")
     named = {name for name in presets.budgets if f"--budget {name}" in line}
     assert named == {following} - {spent}

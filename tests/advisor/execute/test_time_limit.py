@@ -15,7 +15,7 @@ from advisor.ask.answers import Answers
 from advisor.context import Context
 from advisor.decide.decision import decide
 from advisor.domain.answer import Answer
-from advisor.domain.recommendation import Certainty
+from advisor.domain.recommendation import Decision
 from advisor.domain.run_events import (
     Finished,
     ProvisionalAnswer,
@@ -93,8 +93,8 @@ def test_the_arm_that_was_not_reached_says_so(limited: LimitedRun) -> None:
     assert ended.outcome.failure.skip_cause == "out-of-time"
     assert HANGING in {each.arm for each in limited.answer.unmeasured}
     assert limited.answer.recommendation is not None
-    assert limited.answer.recommendation.certainty is not None
-    assert limited.answer.recommendation.certainty.outstanding == (HANGING,)
+    assert limited.answer.recommendation.decision is not None
+    assert limited.answer.recommendation.decision.outstanding == (HANGING,)
 
 
 def test_an_arm_races_while_another_is_still_being_built(module_context: Context) -> None:
@@ -124,10 +124,10 @@ def test_a_repetition_at_the_end_has_two_rounds_and_none_begins_later(
     assert made == ([sizes] * 2 if sizes else [])
 
 
-def certainty_of(answer: Answer) -> Certainty:
+def certainty_of(answer: Answer) -> Decision:
     assert answer.recommendation is not None
-    assert answer.recommendation.certainty is not None
-    return answer.recommendation.certainty
+    assert answer.recommendation.decision is not None
+    return answer.recommendation.decision
 
 
 def test_a_finished_run_without_a_clear_answer_measures_its_leaders_again(
@@ -140,7 +140,7 @@ def test_a_finished_run_without_a_clear_answer_measures_its_leaders_again(
     for event in execute(run, context):
         clock.ahead_seconds += 2000 * isinstance(event.run_event, RaceClosed)
     certainty = certainty_of(decide(run))
-    assert (certainty.decision_word, certainty.replicated) == ("LIKELY", False)
+    assert (certainty.word, certainty.replicated) == ("LIKELY", False)
     assert run.scratch.is_dir()
 
     again = [type(event.run_event) for event in execute(run, context)]
@@ -151,7 +151,7 @@ def test_a_finished_run_without_a_clear_answer_measures_its_leaders_again(
     assert certainty_of(decide(run)).replicated
 
     shutil.rmtree(run.scratch, ignore_errors=True)
-    if certainty_of(decide(run)).decision_word != "CLEAR":
+    if certainty_of(decide(run)).word != "CLEAR":
         with pytest.raises(BuildsAreGoneError):
             exhaust(execute(run, context))
 
