@@ -219,7 +219,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     title: str = ""
     loads_on: str = ""
     source: str = ""
-    #: From the new process to its first correct reply; null where that failed.
+    #: From the new process to its first reply; null where that failed or was wrong.
     seconds: float | None = None
     #: Median of the calls that follow.
     call_seconds: float | None = None
@@ -228,6 +228,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     write_seconds: float | None = None
     #: Lines that differ from those of the arm.
     lines: int = 0
+    #: Why it does not count; null for a correct reply.
     failure: str | None = None
 
 
@@ -287,5 +288,5 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def fastest_start(self) -> Start | None:
         """The way with the shortest start."""
-        done = [each for each in self.starts if each.seconds is not None]
+        done = [each for each in self.starts if each.failure is None]
         return min(done, key=lambda each: each.seconds or 0.0, default=None)

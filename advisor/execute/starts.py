@@ -33,6 +33,8 @@ from advisor.probing.snippets import Settings, Snippet, follow, make_arm, open_s
 from probes.wire.events import Compared, Event, FirstReply, InputFacts, RecipeFacts, StartLines
 from probes.wire.shape import Shape
 
+#: Of a run that was stopped before the check.
+UNCHECKED = "its reply was not checked"
 #: Composes the scripts of an arm from the question and what its worker reported, the cold start
 #: first; raises `NoRecipeError`. See `advisor.report.recipes.starts`.
 ComposeStarts: TypeAlias = Callable[
@@ -49,7 +51,8 @@ def measure_starts(
     """
     limited = math.isfinite(context.seconds)
     end = context.clock() + (context.question.budget.start_seconds if limited else math.inf)
-    tried = set(context.state.starts)
+    starts = context.state.starts.items()
+    tried = {arm for arm, found in starts if all(each.failure != UNCHECKED for each in found)}
     while (arm := _next_arm(context, tried)) is not None and context.clock() < end:
         tried.add(arm.id)
         settings = Settings(
@@ -115,11 +118,13 @@ def _measure_arm(
     ):
         starter = Starter(session, settings, pathlib.Path(home), context.clock)
         if arm == baseline:
-            yield from (
-                StartMeasured(arm=arm.id, start=starter.start(each)) for each in scripts[:1]
-            )
+            yield StartMeasured(arm=arm.id, start=starter.start(scripts[0]))
             return
-        found = starter.start_each(scripts, end)
+        found = []
+        for start in starter.start_each(scripts, end):
+            found.append(start)
+            unchecked = msgspec.structs.replace(start, failure=start.failure or UNCHECKED)
+            yield StartMeasured(arm=arm.id, start=unchecked)
         checks = Snippet(text=eager[0].start, python=arm.python if is_random else "")
         first, problems = starter.check(checks, found)
     for each in found:
@@ -158,19 +163,19 @@ class Starter:
         self.files = self._shared / SNIPPET
         self._counted = 0
 
-    def start_each(self, scripts: Sequence[StartScripts], end: float) -> list[Start]:
-        """Return the start by each way; there is only the first one if that fails."""
+    def start_each(self, scripts: Sequence[StartScripts], end: float) -> Iterator[Start]:
+        """Yield the start by each way; there is only the first one if that fails."""
         first, *others = scripts
-        found = [self.start(first, saves="\n".join(each.saves for each in scripts))]
+        cold = self.start(first, saves="\n".join(each.saves for each in scripts))
+        yield cold
         sizes = {each.way: self._new_bytes() for each in others if each.saves}
         sizes[CACHE_DIRECTORY] = count_bytes(self._caches)
-        for way in others if found[0].seconds is not None else ():
+        for way in others if cold.failure is None else ():
             if self._clock() >= end or (way.way == CACHE_DIRECTORY and not sizes[way.way]):
                 continue
             started = self._write_and_start(way)
             size = sizes.get(way.way, started.shipped_bytes)
-            found.append(msgspec.structs.replace(started, shipped_bytes=size))
-        return found
+            yield msgspec.structs.replace(started, shipped_bytes=size)
 
     def _write_and_start(self, way: StartScripts) -> Start:
         """Return the start by a way, after the process that writes what is shipped."""

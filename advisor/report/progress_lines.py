@@ -17,6 +17,7 @@ from advisor.domain.run_events import (
     RaceOpened,
     Resumed,
     RunEvent,
+    StartMeasured,
     WorkerEnded,
     WorkerReported,
 )
@@ -72,6 +73,9 @@ def _render_worker_event(run_event: RunEvent) -> str | None:
         case LoadMeasured(arm=arm, rate=rate, requests=requests, discarded=discarded):
             kept = "; discarded, the load generator fell behind" if discarded else ""
             return f"{arm}: {len(requests)} requests at {rate:.3g}/s{kept}"
+        case StartMeasured(arm=arm, start=start):
+            how = f"{start.seconds:.1f} s" if start.seconds is not None else start.failure
+            return f"{arm}: starts with {start.title}: {how}"
         case WorkerEnded(arm=arm, outcome=Outcome(failure=Failure() as failure)):
             return f"{arm}: {failure.status}, {failure.reason}"
         case _:

@@ -114,7 +114,7 @@ def test_a_cache_directory_is_kept_for_its_own_way_alone(starter: Starter) -> No
     timed = COMPILE.replace("    time.sleep(1.5)", '    pathlib.Path("colds").open("a").write("x")')
     script = timed + CALL.format("model(*inputs)")
     ways = [StartScripts(way, script) for way in (COLD, CACHE_DIRECTORY, "again")]
-    starter.start_each(ways, end=float("inf"))
+    assert len(list(starter.start_each(ways, end=float("inf")))) == 3
     assert (starter.files / "colds").read_text() == "xx"
 
 
@@ -135,6 +135,6 @@ def test_after_a_failed_cold_start_no_other_is_tried(starter: Starter) -> None:
 
 
 def test_replies_that_nothing_could_check_are_not_right(starter: Starter) -> None:
-    found = starter.start_each([StartScripts(COLD, EAGER)], end=float("inf"))
+    found = list(starter.start_each([StartScripts(COLD, EAGER)], end=float("inf")))
     _, problems = starter.check(Snippet(text="raise ValueError('gone')\n# Each call:\n"), found)
     assert "gone" in str(problems[COLD])
